@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Resizing of uint8 images. */

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Unpacking and packing of the NPU's NC1HWC2 layout. */

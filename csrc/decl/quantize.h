@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Quantization, dequantization, and both fused with unpacking. */

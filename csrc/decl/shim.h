@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Door to a vendor library: open it, ask what it has, forward calls to it.
+ *
+ * Every forward returns the vendor's status unchanged, or RKR_ERR_UNAVAILABLE
+ * when the library lacks the function. Functions of the vendor that return a
+ * pointer return a status here: the pointer goes to `*out`, and a NULL pointer
+ * becomes RKR_ERR_NULL. A library is never closed: vendor runtimes start threads
+ * and register exit handlers, which do not survive dlclose. */
+
+typedef struct rkr_library rkr_library;
+
+/* Open `path` (a file, or a name for the dynamic linker's search) with RTLD_NOW
+ * and RTLD_LOCAL. RKR_ERR_LOAD when dlopen fails or a function that no runtime
+ * lacks is missing; `message` (message_size bytes, NUL-terminated) then says why. */
+int rkr_library_open(const char *path, rkr_library **out, char *message, size_t message_size);
+
+/* 1 when the library has this function of the C API, else 0. */
+int rkr_library_has(const rkr_library *library, const char *function);
+
+/* Address of any symbol of this library itself, NULL when it has none. */
+void *rkr_library_symbol(const rkr_library *library, const char *name);
+
+int rkr_init(const rkr_library *library, rknn_context *context, void *model, uint32_t size,
+             uint32_t flag, rknn_init_extend *extend);
+int rkr_dup_context(const rkr_library *library, rknn_context *context_in,
+                    rknn_context *context_out);
+int rkr_destroy(const rkr_library *library, rknn_context context);
+int rkr_query(const rkr_library *library, rknn_context context, rknn_query_cmd cmd, void *info,
+              uint32_t size);
+int rkr_inputs_set(const rkr_library *library, rknn_context context, uint32_t n_inputs,
+                   rknn_input inputs[]);
+int rkr_set_batch_core_num(const rkr_library *library, rknn_context context, int core_num);
+int rkr_set_core_mask(const rkr_library *library, rknn_context context, rknn_core_mask core_mask);
+int rkr_run(const rkr_library *library, rknn_context context, rknn_run_extend *extend);
+int rkr_wait(const rkr_library *library, rknn_context context, rknn_run_extend *extend);
+int rkr_outputs_get(const rkr_library *library, rknn_context context, uint32_t n_outputs,
+                    rknn_output outputs[], rknn_output_extend *extend);
+int rkr_outputs_release(const rkr_library *library, rknn_context context, uint32_t n_outputs,
+                        rknn_output outputs[]);
+int rkr_create_mem_from_phys(const rkr_library *library, rknn_context context, uint64_t phys_addr,
+                             void *virt_addr, uint32_t size, rknn_tensor_mem **out);
+int rkr_create_mem_from_fd(const rkr_library *library, rknn_context context, int32_t fd,
+                           void *virt_addr, uint32_t size, int32_t offset, rknn_tensor_mem **out);
+int rkr_create_mem_from_mb_blk(const rkr_library *library, rknn_context context, void *mb_blk,
+                               int32_t offset, rknn_tensor_mem **out);
+int rkr_create_mem(const rkr_library *library, rknn_context context, uint32_t size,
+                   rknn_tensor_mem **out);
+int rkr_create_mem2(const rkr_library *library, rknn_context context, uint64_t size,
+                    uint64_t alloc_flags, rknn_tensor_mem **out);
+int rkr_destroy_mem(const rkr_library *library, rknn_context context, rknn_tensor_mem *mem);
+int rkr_set_weight_mem(const rkr_library *library, rknn_context context, rknn_tensor_mem *mem);
+int rkr_set_internal_mem(const rkr_library *library, rknn_context context, rknn_tensor_mem *mem);
+int rkr_set_io_mem(const rkr_library *library, rknn_context context, rknn_tensor_mem *mem,
+                   rknn_tensor_attr *attr);
+int rkr_set_input_shape(const rkr_library *library, rknn_context context, rknn_tensor_attr *attr);
+int rkr_set_input_shapes(const rkr_library *library, rknn_context context, uint32_t n_inputs,
+                         rknn_tensor_attr attr[]);
+int rkr_mem_sync(const rkr_library *library, rknn_context context, rknn_tensor_mem *mem,
+                 rknn_mem_sync_mode mode);
+
+/* One frame: sync every input to the device, run, sync every output from it; in
+ * one call because each crossing from Python costs more than the syncs. Where the
+ * library has no rknn_mem_sync its caches are coherent and the syncs are left out.
+ * Stops at the first failure and returns its status; `*failed` then holds the step
+ * (RKR_STEP_*) and `*failed_index` the position of the memory. */
+#define RKR_STEP_SYNC_INPUT 0
+#define RKR_STEP_RUN 1
+#define RKR_STEP_SYNC_OUTPUT 2
+int rkr_run_synced(const rkr_library *library, rknn_context context,
+                   rknn_tensor_mem *const *inputs, size_t n_inputs,
+                   rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
+                   size_t *failed_index);

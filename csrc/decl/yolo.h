@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Decoding of YOLO heads and non-maximum suppression. */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The only file that includes csrc/decl/: the declaration files are also read
+ * verbatim by rknn_cffi_build.py, so they carry no include guards. */
+#ifndef RKR_H
+#define RKR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "decl/rknn_types.h"
+#include "decl/rknn_functions.h"
+#include "decl/status.h"
+#include "decl/shim.h"
+#include "decl/layout.h"
+#include "decl/quantize.h"
+#include "decl/image.h"
+#include "decl/yolo.h"
+#include "decl/sim.h"
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opens a vendor library and forwards to it. No kernels, no policy, no printing. */
+#include "rkr.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Every function of the C API; 1: no runtime lacks it, so a library without it is
+ * not an RKNN runtime. */
+#define FUNCTIONS(X)                                                                               \
+    X(init, 1)                                                                                     \
+    X(destroy, 1)                                                                                  \
+    X(query, 1)                                                                                    \
+    X(run, 1)                                                                                      \
+    X(create_mem, 1)                                                                               \
+    X(destroy_mem, 1)                                                                              \
+    X(set_io_mem, 1)                                                                               \
+    X(dup_context, 0)                                                                              \
+    X(inputs_set, 0)                                                                               \
+    X(set_batch_core_num, 0)                                                                       \
+    X(set_core_mask, 0)                                                                            \
+    X(wait, 0)                                                                                     \
+    X(outputs_get, 0)                                                                              \
+    X(outputs_release, 0)                                                                          \
+    X(create_mem_from_phys, 0)                                                                     \
+    X(create_mem_from_fd, 0)                                                                       \
+    X(create_mem_from_mb_blk, 0)                                                                   \
+    X(create_mem2, 0)                                                                              \
+    X(set_weight_mem, 0)                                                                           \
+    X(set_internal_mem, 0)                                                                         \
+    X(set_input_shape, 0)                                                                          \
+    X(set_input_shapes, 0)                                                                         \
+    X(mem_sync, 0)
+
+struct rkr_library {
+    void *handle;
+#define MEMBER(name, required) rknn_##name##_fn *name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+/* dlsym on a handle also searches the library's dependencies, so a program that
+ * links two runtimes would still get the right one: the handle's own comes first. */
+static void (*function_of(void *handle, const char *name))(void) {
+    union {
+        void *object;
+        void (*function)(void);
+    } symbol;
+    symbol.object = dlsym(handle, name);
+    return symbol.function;
+}
+
+int rkr_library_open(const char *path, rkr_library **out, char *message, size_t message_size) {
+    if (path == NULL || out == NULL || message == NULL || message_size == 0) {
+        return RKR_ERR_ARGUMENT;
+    }
+    message[0] = '\0';
+    rkr_library *library = calloc(1, sizeof *library);
+    if (library == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library->handle == NULL) {
+        const char *reason = dlerror();
+        snprintf(message, message_size, "%s", reason == NULL ? "dlopen failed" : reason);
+        free(library);
+        return RKR_ERR_LOAD;
+    }
+#define RESOLVE(name, required)                                                                    \
+    library->name = (rknn_##name##_fn *)function_of(library->handle, "rknn_" #name);               \
+    if (required && library->name == NULL) {                                                       \
+        snprintf(message, message_size, "no function rknn_" #name ": not an RKNN runtime");        \
+        dlclose(library->handle);                                                                  \
+        free(library);                                                                             \
+        return RKR_ERR_LOAD;                                                                       \
+    }
+    FUNCTIONS(RESOLVE)
+#undef RESOLVE
+    *out = library;
+    return RKR_OK;
+}
+
+int rkr_library_has(const rkr_library *library, const char *function) {
+    if (library == NULL || function == NULL) {
+        return 0;
+    }
+#define COMPARE(name, required)                                                                    \
+    if (strcmp(function, "rknn_" #name) == 0) {                                                    \
+        return library->name != NULL;                                                              \
+    }
+    FUNCTIONS(COMPARE)
+#undef COMPARE
+    return 0;
+}
+
+void *rkr_library_symbol(const rkr_library *library, const char *name) {
+    return library == NULL || name == NULL ? NULL : dlsym(library->handle, name);
+}
+
+/* Forwards. FORWARD for functions that return a status, FORWARD_MEM for those that
+ * return a memory. */
+#define FORWARD(name, parameters, arguments)                                                       \
+    int rkr_##name parameters {                                                                    \
+        if (library == NULL) {                                                                     \
+            return RKR_ERR_ARGUMENT;                                                               \
+        }                                                                                          \
+        return library->name == NULL ? RKR_ERR_UNAVAILABLE : library->name arguments;              \
+    }
+
+#define FORWARD_MEM(name, parameters, arguments)                                                   \
+    int rkr_##name parameters {                                                                    \
+        if (library == NULL || out == NULL) {                                                      \
+            return RKR_ERR_ARGUMENT;                                                               \
+        }                                                                                          \
+        *out = NULL;                                                                               \
+        if (library->name == NULL) {                                                               \
+            return RKR_ERR_UNAVAILABLE;                                                            \
+        }                                                                                          \
+        *out = library->name arguments;                                                            \
+        return *out == NULL ? RKR_ERR_NULL : RKR_OK;                                               \
+    }
+
+FORWARD(init,
+        (const rkr_library *library, rknn_context *context, void *model, uint32_t size,
+         uint32_t flag, rknn_init_extend *extend),
+        (context, model, size, flag, extend))
+FORWARD(dup_context,
+        (const rkr_library *library, rknn_context *context_in, rknn_context *context_out),
+        (context_in, context_out))
+FORWARD(destroy, (const rkr_library *library, rknn_context context), (context))
+FORWARD(query,
+        (const rkr_library *library, rknn_context context, rknn_query_cmd cmd, void *info,
+         uint32_t size),
+        (context, cmd, info, size))
+FORWARD(inputs_set,
+        (const rkr_library *library, rknn_context context, uint32_t n_inputs, rknn_input inputs[]),
+        (context, n_inputs, inputs))
+FORWARD(set_batch_core_num, (const rkr_library *library, rknn_context context, int core_num),
+        (context, core_num))
+FORWARD(set_core_mask,
+        (const rkr_library *library, rknn_context context, rknn_core_mask core_mask),
+        (context, core_mask))
+FORWARD(run, (const rkr_library *library, rknn_context context, rknn_run_extend *extend),
+        (context, extend))
+FORWARD(wait, (const rkr_library *library, rknn_context context, rknn_run_extend *extend),
+        (context, extend))
+FORWARD(outputs_get,
+        (const rkr_library *library, rknn_context context, uint32_t n_outputs,
+         rknn_output outputs[], rknn_output_extend *extend),
+        (context, n_outputs, outputs, extend))
+FORWARD(outputs_release,
+        (const rkr_library *library, rknn_context context, uint32_t n_outputs,
+         rknn_output outputs[]),
+        (context, n_outputs, outputs))
+FORWARD_MEM(create_mem_from_phys,
+            (const rkr_library *library, rknn_context context, uint64_t phys_addr,
+             void *virt_addr, uint32_t size, rknn_tensor_mem **out),
+            (context, phys_addr, virt_addr, size))
+FORWARD_MEM(create_mem_from_fd,
+            (const rkr_library *library, rknn_context context, int32_t fd, void *virt_addr,
+             uint32_t size, int32_t offset, rknn_tensor_mem **out),
+            (context, fd, virt_addr, size, offset))
+FORWARD_MEM(create_mem_from_mb_blk,
+            (const rkr_library *library, rknn_context context, void *mb_blk, int32_t offset,
+             rknn_tensor_mem **out),
+            (context, mb_blk, offset))
+FORWARD_MEM(create_mem,
+            (const rkr_library *library, rknn_context context, uint32_t size,
+             rknn_tensor_mem **out),
+            (context, size))
+FORWARD_MEM(create_mem2,
+            (const rkr_library *library, rknn_context context, uint64_t size,
+             uint64_t alloc_flags, rknn_tensor_mem **out),
+            (context, size, alloc_flags))
+FORWARD(destroy_mem,
+        (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem), (context, mem))
+FORWARD(set_weight_mem,
+        (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem), (context, mem))
+FORWARD(set_internal_mem,
+        (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem), (context, mem))
+FORWARD(set_io_mem,
+        (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem,
+         rknn_tensor_attr *attr),
+        (context, mem, attr))
+FORWARD(set_input_shape,
+        (const rkr_library *library, rknn_context context, rknn_tensor_attr *attr),
+        (context, attr))
+FORWARD(set_input_shapes,
+        (const rkr_library *library, rknn_context context, uint32_t n_inputs,
+         rknn_tensor_attr attr[]),
+        (context, n_inputs, attr))
+FORWARD(mem_sync,
+        (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem,
+         rknn_mem_sync_mode mode),
+        (context, mem, mode))
+
+static int sync_all(const rkr_library *library, rknn_context context,
+                    rknn_tensor_mem *const *mems, size_t n_mems, rknn_mem_sync_mode mode,
+                    size_t *failed_index) {
+    for (size_t i = 0; i < n_mems && library->mem_sync != NULL; i++) {
+        const int status = library->mem_sync(context, mems[i], mode);
+        if (status != RKNN_SUCC) {
+            *failed_index = i;
+            return status;
+        }
+    }
+    return RKNN_SUCC;
+}
+
+int rkr_run_synced(const rkr_library *library, rknn_context context,
+                   rknn_tensor_mem *const *inputs, size_t n_inputs,
+                   rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
+                   size_t *failed_index) {
+    if (library == NULL || failed == NULL || failed_index == NULL ||
+        (inputs == NULL && n_inputs > 0) || (outputs == NULL && n_outputs > 0)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    *failed_index = 0;
+    *failed = RKR_STEP_SYNC_INPUT;
+    int status = sync_all(library, context, inputs, n_inputs, RKNN_MEMORY_SYNC_TO_DEVICE,
+                          failed_index);
+    if (status != RKNN_SUCC) {
+        return status;
+    }
+    *failed = RKR_STEP_RUN;
+    status = library->run(context, NULL);
+    if (status != RKNN_SUCC) {
+        return status;
+    }
+    *failed = RKR_STEP_SYNC_OUTPUT;
+    return sync_all(library, context, outputs, n_outputs, RKNN_MEMORY_SYNC_FROM_DEVICE,
+                    failed_index);
+}

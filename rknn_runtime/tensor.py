@@ -1,0 +1,55 @@
+"""Metadata of one input or output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Optional
+
+from rknn_runtime.enums import Layout, QuantType, TensorType
+
+__all__ = ["TensorAttr"]
+
+
+@dataclass(frozen=True)
+class TensorAttr:
+    """Describe one input or output of a model, as the runtime describes it.
+
+    ``model.inputs[i]`` and ``model.outputs[i]`` are the logical attributes: the tensor
+    as the exporting framework sees it. ``native`` is the same tensor as the NPU lays it
+    out in memory, ``nhwc`` as it can be had in NHWC; on those two both are None.
+    """
+
+    __slots__ = (
+        "dtype", "fl", "h_stride", "index", "layout", "n_elems", "name", "native", "nhwc",
+        "qnt_type", "scale", "shape", "size", "size_with_stride", "w_stride", "zero_point",
+    )  # fmt: skip
+
+    #: Position among the inputs or among the outputs.
+    index: int
+    name: str
+    #: Elements per dimension, outermost first, ordered as ``layout`` says.
+    shape: tuple[int, ...]
+    layout: Layout
+    dtype: TensorType
+    qnt_type: QuantType
+    #: Affine quantization: ``real = (q - zero_point) * scale``.
+    zero_point: int
+    scale: float
+    #: Dynamic fixed point: ``real = q * 2**-fl``.
+    fl: int
+    #: Elements, without stride padding; a native attribute counts its padding channels.
+    n_elems: int
+    #: Bytes of ``n_elems`` elements.
+    size: int
+    #: Bytes of a buffer for the tensor, rows padded to ``w_stride``.
+    size_with_stride: int
+    #: Pixels from one row to the next; 0: equal to the width.
+    w_stride: int
+    #: Pixels from one image's first row to the next image's, over ``w_stride``; 0: the height.
+    h_stride: int
+    native: Optional[TensorAttr]
+    nhwc: Optional[TensorAttr]
+
+    # Slots and frozen together defeat the default pickling before Python 3.11.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorAttr, tuple(getattr(self, field.name) for field in fields(self))
