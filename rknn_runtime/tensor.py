@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Optional
+from typing import Any
 
 from rknn_runtime.enums import Layout, QuantType, TensorType
 
@@ -47,8 +47,8 @@ class TensorAttr:
     w_stride: int
     #: Pixels from one image's first row to the next image's, over ``w_stride``; 0: the height.
     h_stride: int
-    native: Optional[TensorAttr]
-    nhwc: Optional[TensorAttr]
+    native: TensorAttr | None
+    nhwc: TensorAttr | None
 
     # Slots and frozen together defeat the default pickling before Python 3.11.
     def __reduce__(self) -> tuple[Any, ...]:

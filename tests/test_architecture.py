@@ -1,0 +1,91 @@
+"""Who may import whom: arrows between the modules of the package never go back."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "rknn_runtime"
+
+#: A part (a module or a sub-package) may import those listed for it, and whatever these may.
+ALLOWED: dict[str, set[str]] = {
+    "_ffi": set(),
+    "enums": {"_ffi"},
+    "errors": {"_ffi", "enums"},
+    "_arrays": {"errors"},
+    "tensor": {"errors"},
+    "library": {"errors"},
+    "soc": set(),
+    "_flatbuffer": set(),
+    "attributes": {"tensor", "soc"},
+    "inspect": {"attributes", "_flatbuffer"},
+    "layout": {"_arrays", "tensor"},
+    "quantization": {"_arrays", "tensor", "layout"},
+    "memory": {"_arrays", "library"},
+    "compatibility": {"inspect", "library"},
+    "model": {"layout", "quantization", "memory", "compatibility"},
+    "detections": set(),
+    "yolo": {"detections", "layout", "quantization", "tensor"},
+    "detector": {"model", "yolo"},
+    "sim": {"inspect", "library", "layout", "quantization"},
+    "cli": {"model", "inspect", "detector", "sim"},
+}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    name = path.relative_to(PACKAGE).parts[0]
+    return name[: -len(".py")] if name.endswith(".py") else name
+
+
+def imported_parts(path: Path) -> set[str]:
+    """Parts of the package that a file imports, wherever in the file the import stands."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            words = name.split(".")
+            if words[0] == "rknn_runtime" and len(words) > 1:
+                found.add(words[1])
+    return found
+
+
+def reachable(part: str) -> set[str]:
+    """Everything that a part may import, directly or through what it may import."""
+    seen: set[str] = set()
+    todo = [part]
+    while todo:
+        for other in ALLOWED[todo.pop()] - seen:
+            seen.add(other)
+            todo.append(other)
+    return seen
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_follow_the_arrows(path: Path) -> None:
+    """A module imports only what stands below it; the package root stands above all."""
+    part = part_of(path)
+    if part == "__init__":
+        return
+    assert part in ALLOWED, f"{part} has no place yet: add it to ALLOWED and say why"
+    assert imported_parts(path) - {part, "_rkr"} <= reachable(part)
+
+
+def test_the_arrows_have_no_cycle() -> None:
+    """No part can reach itself."""
+    assert [part for part in ALLOWED if part in reachable(part)] == []
+
+
+def test_only_one_module_imports_the_extension() -> None:
+    """``_ffi`` is the only door to the compiled code."""
+    assert [path.name for path in modules() if "_rkr" in imported_parts(path)] == ["_ffi.py"]

@@ -1,0 +1,37 @@
+#!/bin/sh
+# system.sh demo|test PYTHON: install the system packages that are missing, through apt-get.
+# Checks for what is needed itself, not for packages, so that a machine that has it
+# from elsewhere is left alone.
+set -eu
+purpose=$1
+python=$2
+packages=
+
+command -v "$python" > /dev/null || packages="$packages python3"
+command -v cc > /dev/null || packages="$packages gcc libc6-dev"
+"$python" -c 'import ensurepip' 2> /dev/null || packages="$packages python3-venv"
+"$python" -c 'import os, sysconfig
+os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2> /dev/null ||
+    packages="$packages python3-dev"
+if [ "$purpose" = test ]; then
+    command -v clang > /dev/null || packages="$packages clang"
+    command -v git > /dev/null || packages="$packages git"
+fi
+[ -z "$packages" ] && exit 0
+
+if [ "$(id -u)" = 0 ]; then
+    sudo=
+elif command -v sudo > /dev/null; then
+    sudo=sudo
+else
+    echo "missing on this machine; as root run: apt-get install$packages" >&2
+    exit 1
+fi
+command -v apt-get > /dev/null || {
+    echo "no apt-get here; install with your system's own tools:$packages" >&2
+    exit 1
+}
+echo "installing$packages"
+$sudo apt-get update -qq
+# shellcheck disable=SC2086 # one word a package
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages
