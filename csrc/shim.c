@@ -1,12 +1,111 @@
 /* SPDX-License-Identifier: MIT
  *
  * Opens a vendor library and forwards to it. No kernels, no policy, no printing. */
+#define _GNU_SOURCE /* dladdr */
 #include "rkr.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The ABI, asserted: bytes on 64-bit targets, then on 32-bit ARM, where they differ. */
+#define WIDE (sizeof(void *) == 8)
+#define SIZE2(type, wide, narrow)                                                                  \
+    _Static_assert(sizeof(type) == (WIDE ? (wide) : (narrow)), "size of " #type)
+#define AT2(type, member, wide, narrow)                                                            \
+    _Static_assert(offsetof(type, member) == (WIDE ? (wide) : (narrow)),                           \
+                   "offset of " #member " in " #type)
+#define SIZE(type, bytes) SIZE2(type, bytes, bytes)
+#define AT(type, member, offset) AT2(type, member, offset, offset)
+
+SIZE2(rknn_context, 8, 4);
+SIZE(rknn_input_output_num, 8);
+AT(rknn_input_output_num, n_input, 0);
+AT(rknn_input_output_num, n_output, 4);
+SIZE(rknn_tensor_attr, 376);
+AT(rknn_tensor_attr, index, 0);
+AT(rknn_tensor_attr, n_dims, 4);
+AT(rknn_tensor_attr, dims, 8);
+AT(rknn_tensor_attr, name, 72);
+AT(rknn_tensor_attr, n_elems, 328);
+AT(rknn_tensor_attr, size, 332);
+AT(rknn_tensor_attr, fmt, 336);
+AT(rknn_tensor_attr, type, 340);
+AT(rknn_tensor_attr, qnt_type, 344);
+AT(rknn_tensor_attr, fl, 348);
+AT(rknn_tensor_attr, zp, 352);
+AT(rknn_tensor_attr, scale, 356);
+AT(rknn_tensor_attr, w_stride, 360);
+AT(rknn_tensor_attr, size_with_stride, 364);
+AT(rknn_tensor_attr, pass_through, 368);
+AT(rknn_tensor_attr, h_stride, RKR_TENSOR_ATTR_OLD_SIZE);
+SIZE(rknn_input_range, 33040);
+AT(rknn_input_range, index, 0);
+AT(rknn_input_range, shape_number, 4);
+AT(rknn_input_range, fmt, 8);
+AT(rknn_input_range, name, 12);
+AT(rknn_input_range, dyn_range, 268);
+AT(rknn_input_range, n_dims, 33036);
+SIZE(rknn_perf_detail, 16);
+AT(rknn_perf_detail, perf_data, 0);
+AT(rknn_perf_detail, data_len, 8);
+SIZE(rknn_perf_run, 8);
+AT(rknn_perf_run, run_duration, 0);
+SIZE(rknn_sdk_version, 512);
+AT(rknn_sdk_version, api_version, 0);
+AT(rknn_sdk_version, drv_version, 256);
+SIZE(rknn_mem_size, 64);
+AT(rknn_mem_size, total_weight_size, 0);
+AT(rknn_mem_size, total_internal_size, 4);
+AT(rknn_mem_size, total_dma_allocated_size, 8);
+AT(rknn_mem_size, total_sram_size, 16);
+AT(rknn_mem_size, free_sram_size, 20);
+AT(rknn_mem_size, reserved, 24);
+SIZE(rknn_custom_string, 1024);
+AT(rknn_custom_string, string, 0);
+SIZE(rknn_tensor_mem, 40);
+AT(rknn_tensor_mem, virt_addr, 0);
+AT(rknn_tensor_mem, phys_addr, 8);
+AT(rknn_tensor_mem, fd, 16);
+AT(rknn_tensor_mem, offset, 20);
+AT(rknn_tensor_mem, size, 24);
+AT(rknn_tensor_mem, flags, 28);
+AT(rknn_tensor_mem, priv_data, 32);
+SIZE2(rknn_input, 32, 24);
+AT(rknn_input, index, 0);
+AT2(rknn_input, buf, 8, 4);
+AT2(rknn_input, size, 16, 8);
+AT2(rknn_input, pass_through, 20, 12);
+AT2(rknn_input, type, 24, 16);
+AT2(rknn_input, fmt, 28, 20);
+SIZE2(rknn_output, 24, 16);
+AT(rknn_output, want_float, 0);
+AT(rknn_output, is_prealloc, 1);
+AT(rknn_output, index, 4);
+AT(rknn_output, buf, 8);
+AT2(rknn_output, size, 16, 12);
+SIZE2(rknn_init_extend, 136, 132);
+AT(rknn_init_extend, ctx, 0);
+AT2(rknn_init_extend, real_model_offset, 8, 4);
+AT2(rknn_init_extend, real_model_size, 12, 8);
+AT2(rknn_init_extend, model_buffer_fd, 16, 12);
+AT2(rknn_init_extend, model_buffer_flags, 20, 16);
+AT2(rknn_init_extend, reserved, 24, 20);
+SIZE(rknn_run_extend, 24);
+AT(rknn_run_extend, frame_id, 0);
+AT(rknn_run_extend, non_block, 8);
+AT(rknn_run_extend, timeout_ms, 12);
+AT(rknn_run_extend, fence_fd, 16);
+SIZE(rknn_output_extend, 8);
+AT(rknn_output_extend, frame_id, 0);
+/* The vendor passes enumerations as int. */
+SIZE(rknn_query_cmd, 4);
+SIZE(rknn_tensor_type, 4);
+SIZE(rknn_tensor_qnt_type, 4);
+SIZE(rknn_tensor_format, 4);
+SIZE(rknn_core_mask, 4);
+SIZE(rknn_mem_sync_mode, 4);
 
 /* Every function of the C API; 1: no runtime lacks it, so a library without it is
  * not an RKNN runtime. */
@@ -42,8 +141,7 @@ struct rkr_library {
 #undef MEMBER
 };
 
-/* dlsym on a handle also searches the library's dependencies, so a program that
- * links two runtimes would still get the right one: the handle's own comes first. */
+/* dlsym's object pointer as a function pointer, which POSIX allows and ISO C has no cast for. */
 static void (*function_of(void *handle, const char *name))(void) {
     union {
         void *object;
@@ -57,6 +155,7 @@ int rkr_library_open(const char *path, rkr_library **out, char *message, size_t 
     if (path == NULL || out == NULL || message == NULL || message_size == 0) {
         return RKR_ERR_ARGUMENT;
     }
+    *out = NULL;
     message[0] = '\0';
     rkr_library *library = calloc(1, sizeof *library);
     if (library == NULL) {
@@ -81,6 +180,19 @@ int rkr_library_open(const char *path, rkr_library **out, char *message, size_t 
 #undef RESOLVE
     *out = library;
     return RKR_OK;
+}
+
+const char *rkr_library_path(const rkr_library *library) {
+    Dl_info info;
+    union {
+        rknn_init_fn *function;
+        const void *object;
+    } symbol;
+    if (library == NULL) {
+        return NULL;
+    }
+    symbol.function = library->init;
+    return dladdr(symbol.object, &info) == 0 ? NULL : info.dli_fname;
 }
 
 int rkr_library_has(const rkr_library *library, const char *function) {

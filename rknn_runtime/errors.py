@@ -1,8 +1,38 @@
-"""Exceptions: one root, and beside it the built-in class that a caller would expect."""
+"""Exceptions: one root, and beside it the built-in class that a caller would expect.
+
+What a runtime or a model file does wrong is an `RknnError`. A wrong argument is a plain
+`TypeError` or `ValueError`, as in NumPy.
+"""
 
 from __future__ import annotations
 
-__all__ = ["ClosedError", "InvalidModelError", "RknnError", "UnavailableError"]
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from rknn_runtime._ffi import lib
+
+__all__ = [
+    "AllocationError",
+    "ClosedError",
+    "DeviceMismatchError",
+    "DeviceUnavailableError",
+    "ForkError",
+    "InvalidContextError",
+    "InvalidInputError",
+    "InvalidModelError",
+    "InvalidOutputError",
+    "InvalidParameterError",
+    "LibraryLoadError",
+    "ModelRefusedError",
+    "OperationFailedError",
+    "OptimizationLevelError",
+    "PrecompiledModelError",
+    "RknnError",
+    "RknnStatusError",
+    "RknnTimeoutError",
+    "TargetPlatformError",
+    "UnavailableError",
+]
 
 
 class RknnError(Exception):
@@ -13,9 +43,209 @@ class ClosedError(RknnError, ValueError):
     """Use of a model or a memory after ``close()``."""
 
 
+class ForkError(RknnError, RuntimeError):
+    """Use of a model or a memory in a process forked after it was made."""
+
+
 class InvalidModelError(RknnError, ValueError):
     """The bytes are not a model that can be loaded; the message says what they are."""
 
 
 class UnavailableError(RknnError, NotImplementedError):
     """The loaded vendor library does not have this function."""
+
+
+class LibraryLoadError(RknnError, OSError):
+    """No vendor library could be loaded.
+
+    Attributes:
+        attempts: pairs of what was tried and why it failed, in that order.
+    """
+
+    def __init__(self, message: str, attempts: Sequence[tuple[str, str]] = ()) -> None:
+        self.attempts = tuple(attempts)
+        lines = [f"  {path}: {reason}" for path, reason in self.attempts]
+        super().__init__("\n".join([message, *lines]))
+        self._message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._message, self.attempts)
+
+
+class RknnStatusError(RknnError):
+    """A function of the vendor library returned a status other than success.
+
+    A status that has no class of its own (newer runtimes have more) is this class itself.
+
+    Attributes:
+        code: the status, a negative int.
+        call: the function, with what it was asked to do.
+        name: the vendor's name of the status, or ``"unknown status"``.
+    """
+
+    name = "unknown status"
+    #: What to try next; a child overrides it.
+    advice = "this status is not documented; the runtime's own log may say more"
+
+    def __init__(self, code: int, call: str, detail: str = "") -> None:
+        self.code = code
+        self.call = call
+        self.detail = detail
+        message = f"{call} failed with {code} ({self.name}): {detail or self.advice}"
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.call, self.detail)
+
+
+class OperationFailedError(RknnStatusError, RuntimeError):
+    """Status -1: the call failed for a reason that the runtime only logs."""
+
+    name = "RKNN_ERR_FAIL"
+    advice = (
+        "the runtime gives no reason; set RKNN_LOG_LEVEL=4 in the environment before the "
+        "process starts and read its log, and check that toolkit, runtime and driver versions "
+        "go together"
+    )
+
+
+class RknnTimeoutError(RknnStatusError, TimeoutError):
+    """Status -2: the NPU did not finish in time."""
+
+    name = "RKNN_ERR_TIMEOUT"
+    advice = "the NPU did not finish in time; look for NPU messages in dmesg, then load anew"
+
+
+class DeviceUnavailableError(RknnStatusError, OSError):
+    """Status -3: the NPU device cannot be used."""
+
+    name = "RKNN_ERR_DEVICE_UNAVAILABLE"
+    advice = (
+        "check that the NPU driver is loaded and that this user may read and write "
+        "/dev/dri/renderD* or /dev/rknpu (in a container: pass the device in)"
+    )
+
+
+class AllocationError(RknnStatusError, MemoryError):
+    """Status -4, or NULL from a function that allocates: no memory for the NPU."""
+
+    name = "RKNN_ERR_MALLOC_FAIL"
+    advice = "out of NPU memory; close other models or use a smaller one"
+
+
+class InvalidParameterError(RknnStatusError, ValueError):
+    """Status -5: the runtime refuses a parameter."""
+
+    name = "RKNN_ERR_PARAM_INVALID"
+    advice = "the runtime refuses a parameter or does not know this request; it may be too old"
+
+
+class ModelRefusedError(RknnStatusError, InvalidModelError):
+    """Status -6: the runtime refuses the model."""
+
+    name = "RKNN_ERR_MODEL_INVALID"
+    advice = (
+        "the runtime cannot use this model: converted for another SoC, by a toolkit newer than "
+        "the runtime, or damaged"
+    )
+
+
+class InvalidContextError(RknnStatusError, ValueError):
+    """Status -7: the context is not valid, or not in a state for this call."""
+
+    name = "RKNN_ERR_CTX_INVALID"
+    advice = "the context is not valid (any more); load the model anew"
+
+
+class InvalidInputError(RknnStatusError, ValueError):
+    """Status -8: the runtime refuses an input."""
+
+    name = "RKNN_ERR_INPUT_INVALID"
+    advice = "compare the inputs with model.inputs"
+
+
+class InvalidOutputError(RknnStatusError, ValueError):
+    """Status -9: the runtime refuses an output."""
+
+    name = "RKNN_ERR_OUTPUT_INVALID"
+    advice = "compare the outputs with model.outputs"
+
+
+class DeviceMismatchError(RknnStatusError, OSError):
+    """Status -10: runtime, driver and NPU do not go together."""
+
+    name = "RKNN_ERR_DEVICE_UNMATCH"
+    advice = "runtime library and NPU driver do not match this device; update them together"
+
+
+class PrecompiledModelError(RknnStatusError, InvalidModelError):
+    """Status -11: the model was precompiled for another runtime."""
+
+    name = "RKNN_ERR_INCOMPATILE_PRE_COMPILE_MODEL"
+    advice = "the model was precompiled for another runtime version; convert it again"
+
+
+class OptimizationLevelError(RknnStatusError, InvalidModelError):
+    """Status -12: the model's optimization level is newer than the runtime."""
+
+    name = "RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION"
+    advice = "convert the model with a lower optimization_level or update the runtime"
+
+
+class TargetPlatformError(RknnStatusError, InvalidModelError):
+    """Status -13: the model was converted for another SoC."""
+
+    name = "RKNN_ERR_TARGET_PLATFORM_UNMATCH"
+    advice = "convert the model again with target_platform set to this device's SoC"
+
+
+_STATUS_CLASSES: dict[int, type[RknnStatusError]] = {
+    getattr(lib, cls.name): cls
+    for cls in (
+        OperationFailedError,
+        RknnTimeoutError,
+        DeviceUnavailableError,
+        AllocationError,
+        InvalidParameterError,
+        ModelRefusedError,
+        InvalidContextError,
+        InvalidInputError,
+        InvalidOutputError,
+        DeviceMismatchError,
+        PrecompiledModelError,
+        OptimizationLevelError,
+        TargetPlatformError,
+    )
+}
+
+
+def status_error(status: int, call: str, detail: str = "") -> Exception:
+    """Make the exception for a status of the vendor's functions or of our own in C.
+
+    Args:
+        status: a negative status.
+        call: the function, with what it was asked to do.
+        detail: replaces the general advice, where the caller knows the reason.
+
+    Returns:
+        An `RknnStatusError` child for the vendor's statuses; `UnavailableError`,
+        `AllocationError`, `LibraryLoadError`, `MemoryError`, `OverflowError` or
+        `ValueError` for ours.
+    """
+    if status == lib.RKR_ERR_NULL:
+        return AllocationError(status, call, detail or f"it returned NULL; {AllocationError.advice}")
+    own = _OWN_STATUSES.get(status)
+    if own is not None:
+        cls, meaning = own
+        return cls(f"{call}: {detail or meaning}")
+    return _STATUS_CLASSES.get(status, RknnStatusError)(status, call, detail)
+
+
+_OWN_STATUSES: dict[int, tuple[type[Exception], str]] = {
+    lib.RKR_ERR_UNAVAILABLE: (UnavailableError, "the loaded library does not have this function"),
+    lib.RKR_ERR_ARGUMENT: (ValueError, "a null pointer or a number outside its range"),
+    lib.RKR_ERR_SHAPE: (ValueError, "dimensions that contradict each other"),
+    lib.RKR_ERR_OVERFLOW: (OverflowError, "a product of dimensions does not fit"),
+    lib.RKR_ERR_LOAD: (LibraryLoadError, "the library does not load"),
+    lib.RKR_ERR_MEMORY: (MemoryError, "out of memory"),
+}

@@ -10,15 +10,21 @@
 
 typedef struct rkr_library rkr_library;
 
+/* Bytes of rknn_tensor_attr in runtimes that do not know its last member, h_stride. */
+#define RKR_TENSOR_ATTR_OLD_SIZE 372
+
 /* Open `path` (a file, or a name for the dynamic linker's search) with RTLD_NOW
  * and RTLD_LOCAL. RKR_ERR_LOAD when dlopen fails or a function that no runtime
  * lacks is missing; `message` (message_size bytes, NUL-terminated) then says why. */
 int rkr_library_open(const char *path, rkr_library **out, char *message, size_t message_size);
 
+/* File that the dynamic linker found for it, owned by the library; NULL when unknown. */
+const char *rkr_library_path(const rkr_library *library);
+
 /* 1 when the library has this function of the C API, else 0. */
 int rkr_library_has(const rkr_library *library, const char *function);
 
-/* Address of any symbol of this library itself, NULL when it has none. */
+/* Address of any symbol that this library exports, NULL when there is none. */
 void *rkr_library_symbol(const rkr_library *library, const char *name);
 
 int rkr_init(const rkr_library *library, rknn_context *context, void *model, uint32_t size,
