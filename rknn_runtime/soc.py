@@ -1,0 +1,99 @@
+"""The SoCs with an RKNN NPU: what is known of each, and which one this machine is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DEVICE_TREE", "SOCS", "Soc", "find_soc", "soc_of_this_machine"]
+
+#: Where Linux says which board it runs on: NUL-separated ``vendor,name`` strings.
+DEVICE_TREE = "/proc/device-tree/compatible"
+
+FULL_RUNTIME = "librknnrt"
+MINI_RUNTIME = "librknnmrt"
+
+
+@dataclass(frozen=True)
+class Soc:
+    """Facts of one SoC that decide how its tensors lie in memory and what runs on it."""
+
+    __slots__ = ("c2_bytes", "cores", "mini", "name", "npu", "row_bytes")
+
+    name: str
+    #: The NPU generation as a model file spells it; SoCs with the same one share models.
+    npu: str
+    #: The toolkit writes mini containers for it, and its runtime reads nothing else.
+    mini: bool
+    #: NPU cores.
+    cores: int
+    #: Bytes of one channel group: ``C2`` is this divided by the bytes of an element.
+    c2_bytes: int
+    #: The rows of an image input begin at multiples of this many bytes (per channel).
+    row_bytes: int
+
+    @property
+    def runtime(self) -> str:
+        """The vendor's library for this SoC: ``librknnrt`` or ``librknnmrt``."""
+        return MINI_RUNTIME if self.mini else FULL_RUNTIME
+
+    # Slots and frozen together defeat the default pickling before Python 3.11.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Soc, (self.name, self.npu, self.mini, self.cores, self.c2_bytes, self.row_bytes)
+
+
+#: Every SoC that rknn-toolkit2 2.3.2 and 2.5.0 make models for, by name.
+SOCS = {
+    soc.name: soc
+    for soc in (
+        Soc("rk3562", "RKNPU t4", mini=False, cores=1, c2_bytes=16, row_bytes=16),
+        Soc("rk3566", "RKNPU lite", mini=False, cores=1, c2_bytes=8, row_bytes=8),
+        Soc("rk3568", "RKNPU lite", mini=False, cores=1, c2_bytes=8, row_bytes=8),
+        Soc("rk3576", "RKNPU f2", mini=False, cores=2, c2_bytes=16, row_bytes=16),
+        Soc("rk3588", "RKNPU v2", mini=False, cores=3, c2_bytes=16, row_bytes=16),
+        Soc("rv1126b", "RKNPU f3", mini=False, cores=1, c2_bytes=16, row_bytes=16),
+        Soc("rv1103", "RKNPU t3", mini=True, cores=1, c2_bytes=16, row_bytes=16),
+        Soc("rv1106", "RKNPU t3", mini=True, cores=1, c2_bytes=16, row_bytes=16),
+        Soc("rv1103b", "RKNPU w1", mini=True, cores=1, c2_bytes=8, row_bytes=16),
+        Soc("rv1106b", "RKNPU w1", mini=True, cores=1, c2_bytes=8, row_bytes=16),
+        Soc("rk2118", "RKNPU w2", mini=True, cores=1, c2_bytes=8, row_bytes=16),
+    )
+}
+
+
+def find_soc(name: str) -> Soc | None:
+    """Find a SoC by its name or the name of a variant of it.
+
+    Args:
+        name: For example ``"rk3588"``, ``"RK3588S"`` or ``"rv1106g3"``.
+
+    Returns:
+        The SoC, or None when no SoC here has a name that ``name`` begins with.
+    """
+    name = name.lower()
+    matches = [soc for soc in SOCS.values() if name.startswith(soc.name)]
+    return max(matches, key=lambda soc: len(soc.name), default=None)
+
+
+def soc_of_this_machine(device_tree: str | os.PathLike[str] = DEVICE_TREE) -> Soc | None:
+    """Read from the device tree which SoC this machine is.
+
+    Args:
+        device_tree: The file with the ``compatible`` strings.
+
+    Returns:
+        The SoC, or None when there is no such file (any PC) or none of its strings
+        names a SoC with an RKNN NPU.
+    """
+    try:
+        strings = Path(device_tree).read_bytes().split(b"\0")
+    except OSError:
+        return None
+    for text in strings:
+        vendor, _, name = text.decode("ascii", "replace").partition(",")
+        soc = find_soc(name) if vendor == "rockchip" else None
+        if soc is not None:
+            return soc
+    return None
