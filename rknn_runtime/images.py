@@ -1,0 +1,98 @@
+"""Pictures as uint8 arrays: from arrays, Pillow images and files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["as_pixels", "check_color", "import_pillow"]
+
+#: Order of the first three channels; a fourth is alpha in either.
+COLORS = ("RGB", "BGR")
+
+
+def import_pillow() -> Any:
+    """Return the package ``PIL`` with the modules that this package uses.
+
+    Raises:
+        ImportError: It is not installed; the message names the extra.
+    """
+    try:
+        import PIL.Image
+        import PIL.ImageDraw
+        import PIL.ImageFont
+        import PIL.ImageOps
+    except ImportError as error:
+        raise ImportError("Pillow is needed for this: pip install 'rknn-runtime[image]'") from error
+    return PIL
+
+
+def check_color(color: str) -> None:
+    """Raise ValueError unless `color` is an order of channels that this package knows."""
+    if color not in COLORS:
+        raise ValueError(f'color: expected "RGB" or "BGR", got {color!r}')
+
+
+def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
+    """Return a picture as pixels, without a copy where it is an array.
+
+    Args:
+        image: An array ``(H, W)``, ``(H, W, 1)``, ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a
+            Pillow image, or the path of a file (turned upright as its EXIF data say).
+        color: Order of an array's channels, ``"RGB"`` or ``"BGR"``.
+
+    Returns:
+        ``(H, W, C) uint8`` with C in {1, 3, 4}, a view of `image` where that is an array, and
+        the order of its channels: `color` for an array, ``"RGB"`` for all else.
+
+    Raises:
+        ImportError: A file is to be read and Pillow is not installed.
+        OSError: The file cannot be read, or is no picture.
+        TypeError: `image` is none of these, or an array of another dtype.
+        ValueError: An array has another shape, or the picture no pixel.
+    """
+    check_color(color)
+    if isinstance(image, (str, os.PathLike)):
+        with import_pillow().Image.open(image) as file:
+            return _pillow_pixels(import_pillow().ImageOps.exif_transpose(file)), "RGB"
+    if isinstance(image, np.ndarray):
+        return _array_pixels(image), color
+    if hasattr(image, "getbands") and hasattr(image, "convert"):
+        return _pillow_pixels(image), "RGB"
+    raise TypeError(
+        "expected a picture: an array of uint8, a Pillow image or the path of a file; "
+        f"got {type(image).__name__}"
+    )
+
+
+def _array_pixels(array: NDArray[Any]) -> NDArray[np.uint8]:
+    if array.dtype != np.uint8:
+        raise TypeError(f"expected pixels of uint8 (0..255), got an array of {array.dtype}")
+    pixels = array[..., np.newaxis] if array.ndim == 2 else array
+    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
+        raise ValueError(
+            "expected a picture of shape (height, width) or (height, width, channels) with "
+            f"1, 3 or 4 channels, got {array.shape}"
+        )
+    if pixels.size == 0:
+        raise ValueError(f"the picture has no pixel: its shape is {array.shape}")
+    return pixels
+
+
+def _pillow_pixels(image: Any) -> NDArray[np.uint8]:
+    if 0 in image.size:
+        raise ValueError(f"the picture has no pixel: its size is {image.size}")
+    if image.mode[0] in "IF":
+        raise ValueError(
+            f"expected a picture of 8 bits per channel, got mode {image.mode}: "
+            "scale its values to 0..255 and convert it"
+        )
+    if image.mode not in ("L", "RGB", "RGBA"):
+        image = image.convert("L" if image.mode in ("1", "LA", "La") else "RGB")
+    pixels = np.asarray(image)
+    return pixels[..., np.newaxis] if pixels.ndim == 2 else pixels
