@@ -11,7 +11,7 @@ WARNINGS := -std=c11 -O3 -ffp-contract=off -Wall -Wextra -Wconversion -Werror
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc rknn_runtime -name '*.[chp]*' -not -name '*.py[co]' -not -path '*__pycache__*')
 
-.PHONY: demo test lint types warnings sanitize pytest bench abi clean
+.PHONY: demo test lint types warnings sanitize pytest bench abi wheels wheel-static test-arm clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -41,6 +41,28 @@ bench: $(VENV)/.test
 
 abi: $(VENV)/.test
 	$(BIN)/python tools/abi.py $(HEADER)
+
+# Wheels of every platform and the sdist, in dist/; TARGETS="--target manylinux-armv7l" for one.
+wheels: .cache/wheels/.ready
+	.cache/wheels/bin/python tools/wheels/build.py dist $(TARGETS)
+
+# A wheel with a vendor's archive inside, in dist/static/, to be kept to yourself:
+#   make wheel-static RKNN_STATIC_LIBRARY=/path/librknnmrt.a TARGETS="--target manylinux-armv7l"
+wheel-static: .cache/wheels/.ready
+	.cache/wheels/bin/python tools/wheels/build.py dist/static $(TARGETS) \
+	    --static-library "$(RKNN_STATIC_LIBRARY)"
+
+# The suite on the wheels in dist/, in Debian 11 to 13 on arm64, armhf and amd64, under
+# emulation. Needs root. ROOTS="bookworm-armhf trixie-arm64" for some of them.
+test-arm:
+	$(PYTHON) tools/wheels/roots.py dist $(ROOTS)
+
+.cache/wheels/.ready: tools/wheels/requirements.txt
+	tools/system.sh demo $(PYTHON)
+	$(PYTHON) -m venv .cache/wheels
+	.cache/wheels/bin/python -m pip install --quiet --upgrade pip
+	.cache/wheels/bin/python -m pip install --quiet --requirement $<
+	touch $@
 
 # A plain installation, not an editable one: the tests see what a user gets.
 $(VENV)/.demo: $(SOURCES)

@@ -1,0 +1,248 @@
+"""Cross-build the sdist and the wheels of every platform, on x86-64 Debian or Ubuntu.
+
+    python tools/wheels/build.py OUTPUT [--target NAME ...] [--static-library FILE]
+
+`zig cc` compiles for every target against the oldest glibc that it can link
+(manylinux_2_17) or against musl. CPython's stable ABI needs nothing of the target's
+Python: the headers of the Python that runs this serve all, with the sizes of a 32-bit
+machine put into `pyconfig.h` for armv7l. Every wheel is built from the sdist, then
+judged by auditwheel, abi3audit and check.py. Same sources, same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from check import check_wheel
+from project import CACHE, ROOT, copy_tracked_files
+
+#: What differs between a 64-bit and a 32-bit CPython in pyconfig.h and matters to Python.h.
+PYCONFIG_32_BIT = {
+    "ALIGNOF_LONG": 4,
+    "ALIGNOF_SIZE_T": 4,
+    "SIZEOF_LONG": 4,
+    "SIZEOF_LONG_DOUBLE": 8,
+    "SIZEOF_PTHREAD_T": 4,
+    "SIZEOF_SIZE_T": 4,
+    "SIZEOF_TIME_T": 4,
+    "SIZEOF_UINTPTR_T": 4,
+    "SIZEOF_VOID_P": 4,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One platform that gets a wheel."""
+
+    machine: str  # as in the wheel's tag
+    triple: str  # as zig wants it
+    libc_soname: str | None = None  # of musl: zig records none that a musl system has
+
+    @property
+    def platform(self) -> str:
+        """The platform tag that auditwheel must confirm."""
+        if self.libc_soname is not None:
+            return f"musllinux_1_2_{self.machine}"
+        return f"manylinux_2_17_{self.machine}"
+
+
+TARGETS = {
+    "manylinux-aarch64": Target("aarch64", "aarch64-linux-gnu.2.17"),
+    "manylinux-armv7l": Target("armv7l", "arm-linux-gnueabihf.2.17"),
+    "manylinux-x86_64": Target("x86_64", "x86_64-linux-gnu.2.17"),
+    "musllinux-aarch64": Target("aarch64", "aarch64-linux-musl", "libc.musl-aarch64.so.1"),
+    "musllinux-armv7l": Target("armv7l", "arm-linux-musleabihf", "libc.musl-armv7.so.1"),
+}
+
+
+def run(*command: str | Path, **options: object) -> str:
+    """Run a command and return its standard output; on failure show all it said and stop."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{done.stdout}\nfailed: {' '.join(map(str, command))}")
+    return str(done.stdout)
+
+
+def source_date_epoch() -> int:
+    """Seconds of the last commit: the time stamp of every file in what is built."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    return int(given or run("git", "-C", ROOT, "log", "-1", "--format=%ct"))
+
+
+def normalise_sdist(path: Path, epoch: int) -> None:
+    """Rewrite a .tar.gz without the owner, times and order of the machine that made it."""
+    with tarfile.open(path) as archive:
+        entries = [
+            (member, archive.extractfile(member).read() if member.isfile() else b"")
+            for member in sorted(archive.getmembers(), key=lambda member: member.name)
+        ]
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for member, data in entries:
+            member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            member.mtime = epoch
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            member.pax_headers = {}
+            archive.addfile(member, io.BytesIO(data))
+    path.write_bytes(gzip.compress(buffer.getvalue(), mtime=epoch))
+
+
+def build_sdist(output: Path) -> Path:
+    """Build the sdist from the files that git tracks; return its path."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy_tracked_files(Path(folder))
+        run(sys.executable, "-m", "build", "--sdist", "--no-isolation", folder)
+        (built,) = (Path(folder) / "dist").iterdir()
+        normalise_sdist(built, source_date_epoch())
+        return Path(shutil.copy(built, output))
+
+
+def copy_python_headers(target: Path, *, bits_32: bool) -> None:
+    """Copy Python.h and its kin with a pyconfig.h that fits the target's word size."""
+    include = Path(sysconfig.get_path("include"))
+    shutil.copytree(include, target)
+    # Debian's pyconfig.h only includes the one of the architecture that compiles.
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    real = include.parent / multiarch / include.name / "pyconfig.h"
+    text = (real if real.exists() else Path(sysconfig.get_config_h_filename())).read_text("utf-8")
+    if bits_32:
+        text += "#undef HAVE_GCC_UINT128_T\n"
+        text += "".join(f"#undef {k}\n#define {k} {v}\n" for k, v in PYCONFIG_32_BIT.items())
+    (target / "pyconfig.h").write_text(text, "utf-8")
+
+
+def find_libgcc_armhf() -> Path:
+    """Return the compiler's own helpers for armv7, from the system or fetched with apt-get.
+
+    Those that zig brings contain memcpy, exp and more, which would then be used in
+    place of the C library's.
+    """
+    for folder in (Path("/usr/lib/gcc-cross"), CACHE / "libgcc/usr/lib/gcc-cross"):
+        found = sorted(folder.glob("arm-linux-gnueabihf/*/libgcc.a"))
+        if found:
+            return found[-1]
+    names = run("apt-cache", "pkgnames", "libgcc-").split()
+    packages = [n for n in names if n.endswith("-dev-armhf-cross") and n.split("-")[1].isdigit()]
+    if not packages:
+        raise SystemExit(
+            "armv7l needs libgcc.a of arm-linux-gnueabihf; apt knows no libgcc-*-dev-armhf-cross: "
+            "run apt-get update or install gcc-arm-linux-gnueabihf"
+        )
+    package = max(packages, key=lambda name: int(name.split("-")[1]))
+    (CACHE / "libgcc").mkdir(parents=True, exist_ok=True)
+    run("apt-get", "download", package, cwd=CACHE / "libgcc")
+    (deb,) = (CACHE / "libgcc").glob(f"{package}_*.deb")
+    run("dpkg-deb", "-x", deb, CACHE / "libgcc")
+    deb.unlink()
+    return find_libgcc_armhf()
+
+
+def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
+    """Return the variables that make setuptools cross-compile for `target`."""
+    compiler = f"{sys.executable} -m ziglang cc -target {target.triple} -I{headers}"
+    flags = "-O2 -g0 -DNDEBUG"
+    libraries = ""
+    if target.machine == "armv7l":
+        compiler += " -mcpu=generic+v7a+neon"
+        flags += " -fno-unwind-tables -fno-asynchronous-unwind-tables"
+        libraries = f" {find_libgcc_armhf()} -rtlib=none"
+    kept = {k: v for k, v in os.environ.items() if k not in ("CPPFLAGS", "PYTHONPATH")}
+    return {
+        **kept,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "CC": compiler,
+        "CFLAGS": flags,
+        # -O2: without it zig links a debug build of its helpers.
+        "LDSHARED": f"{compiler} -O2 -shared{libraries}",
+        "LDFLAGS": "-s",
+        "SOURCE_DATE_EPOCH": str(source_date_epoch()),
+        "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"),
+        "ZIG_LOCAL_CACHE_DIR": str(CACHE / "zig"),
+        "_PYTHON_HOST_PLATFORM": f"linux-{target.machine}",
+    }
+
+
+def name_musl(wheel: Path, soname: str, environment: dict[str, str]) -> Path:
+    """Replace zig's name for musl in the libraries of a wheel by the one musl systems have."""
+    tool = [sys.executable, "-m", "wheel"]
+    with tempfile.TemporaryDirectory() as folder:
+        run(*tool, "unpack", "--dest", folder, wheel, env=environment)
+        (content,) = Path(folder).iterdir()
+        for library in content.rglob("*.so"):
+            run("patchelf", "--replace-needed", "libc.so", soname, library, env=environment)
+        wheel.unlink()
+        run(*tool, "pack", "--dest-dir", wheel.parent, content, env=environment)
+    return wheel
+
+
+def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | None) -> Path:
+    """Build, tag and check the wheel of one target; return its path."""
+    target = TARGETS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        with tarfile.open(sdist) as archive:
+            archive.extractall(work)
+        (source,) = work.iterdir()
+        headers = work / "include"
+        copy_python_headers(headers, bits_32=target.machine == "armv7l")
+        (work / "cross.cfg").write_text(f"[bdist_wheel]\nplat_name = {target.platform}\n", "utf-8")
+        environment = compiler_environment(target, headers)
+        environment["DIST_EXTRA_CONFIG"] = str(work / "cross.cfg")
+        if static_library is not None:
+            environment["RKNN_STATIC_LIBRARY"] = str(static_library)
+        run(sys.executable, "-m", "build", "--wheel", "--no-isolation", source, env=environment)
+        (built,) = (source / "dist").iterdir()
+        if target.libc_soname is not None:
+            built = name_musl(built, target.libc_soname, environment)
+        # Writes manylinux2014 beside manylinux_2_17, which old versions of pip want.
+        repair = (sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", work / "repaired")
+        said = run(*repair, built, env=environment)
+        (wheel,) = (work / "repaired").iterdir()
+        if target.platform not in wheel.name:
+            raise SystemExit(f"{said}\nauditwheel does not confirm {target.platform}: {wheel.name}")
+        run(sys.executable, "-m", "abi3audit", "--strict", wheel, env=environment)
+        check_wheel(wheel, source, linked=static_library is not None)
+        for old in output.glob(f"*{target.platform}*.whl"):
+            old.unlink()
+        return Path(shutil.copy(wheel, output))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--target", action="append", choices=TARGETS, help="default: all")
+    parser.add_argument(
+        "--static-library", type=Path, help="link this archive of a runtime in (never publish it)"
+    )
+    arguments = parser.parse_args()
+    static_library = arguments.static_library and arguments.static_library.resolve(strict=True)
+    os.umask(0o022)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    sdist = build_sdist(arguments.output)
+    print(f"{sdist.stat().st_size:>8} bytes  {sdist.name}", flush=True)
+    for name in arguments.target or TARGETS:
+        wheel = build_wheel(name, sdist, arguments.output, static_library)
+        print(f"{wheel.stat().st_size:>8} bytes  {wheel.name}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

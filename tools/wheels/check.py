@@ -1,0 +1,112 @@
+"""Check a built wheel for what auditwheel and abi3audit do not see.
+
+    python tools/wheels/check.py WHEEL SOURCE
+
+The list of its files, its size, the exported names, and undefined symbols without a
+version or newer than the platform tag allows: a cross-linker that does not find a helper
+of the compiler leaves it undefined without a word.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
+
+MAX_BYTES = 300_000
+MAX_GLIBC = (2, 17)
+EXTENSION = "rknn_runtime/_rkr.abi3.so"
+SIMULATED = "rknn_runtime/sim/librknn_sim.so"
+LINKED = "rknn_runtime/librknn_linked.so"
+DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE"}
+#: Imports without a version: CPython's, and hooks that the dynamic linker may leave empty.
+UNVERSIONED = re.compile(r"_?Py[A-Z_]|__gmon_start__|_ITM_|__cxa_finalize|_Jv_")
+NEEDED = re.compile(
+    r"(lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux-(aarch64|armhf|x86-64)\.so\.\d|libc\.musl-\w+\.so\.1)$"
+)
+EXPORTS = {
+    EXTENSION: re.compile(r"(PyInit|_cffi_pypyinit)__rkr$"),
+    SIMULATED: re.compile(r"rknn_\w+$"),
+    LINKED: re.compile(r"rknn_\w+$"),
+}
+
+
+def expected_files(source: Path, names: set[str], *, linked: bool) -> set[str]:
+    """Return what a wheel of these sources holds."""
+    files = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
+    files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED}
+    if linked:
+        files.add(LINKED)
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    info = DIST_INFO | ({"entry_points.txt"} if "[project.scripts]" in project(source) else set())
+    return files | {metadata.replace("METADATA", name) for name in info}
+
+
+def project(source: Path) -> str:
+    """Return the text of pyproject.toml."""
+    return (source / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def glibc_version(name: str) -> tuple[int, ...]:
+    """Return the number in the name of a symbol version, as in GLIBC_2.17."""
+    return tuple(map(int, name[len("GLIBC_") :].split(".")))
+
+
+def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
+    """Return what is wrong with one shared library of the wheel."""
+    versions: dict[int, str] = {}
+    for section in elf.iter_sections():
+        if isinstance(section, GNUVerNeedSection):
+            for _, auxiliaries in section.iter_versions():
+                versions.update({aux["vna_other"]: aux.name for aux in auxiliaries})
+    faults = []
+    table = elf.get_section_by_name(".gnu.version")
+    for index, symbol in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
+        if not symbol.name:
+            continue
+        if symbol["st_shndx"] != "SHN_UNDEF":
+            if not EXPORTS[name].match(symbol.name):
+                faults.append(f"exports {symbol.name}")
+            continue
+        version = versions.get(table.get_symbol(index)["ndx"]) if table is not None else None
+        weak = symbol["st_info"]["bind"] == "STB_WEAK"
+        if version is None and not musl and not weak and not UNVERSIONED.match(symbol.name):
+            faults.append(f"needs {symbol.name}, which no library is named for")
+        if (version or "").startswith("GLIBC_") and glibc_version(version) > MAX_GLIBC:
+            faults.append(f"needs {symbol.name}@{version}")
+    for tag in elf.get_section_by_name(".dynamic").iter_tags():
+        if tag.entry.d_tag == "DT_NEEDED" and not NEEDED.match(tag.needed):
+            faults.append(f"needs the library {tag.needed}")
+        if tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH", "DT_TEXTREL"):
+            faults.append(f"has {tag.entry.d_tag}")
+    return [f"{name}: {fault}" for fault in faults]
+
+
+def check_wheel(wheel: Path, source: Path, *, linked: bool = False) -> None:
+    """Stop the program with the list of faults if `wheel` is not what `source` must give.
+
+    A wheel with a linked-in runtime holds one library more and may be of any size.
+    """
+    faults = []
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+        expected = expected_files(source, names, linked=linked)
+        faults += [f"missing: {name}" for name in sorted(expected - names)]
+        faults += [f"does not belong here: {name}" for name in sorted(names - expected)]
+        for name in sorted(EXPORTS.keys() & names):
+            elf = ELFFile(io.BytesIO(archive.read(name)))
+            faults += faults_of_library(name, elf, musl="musllinux" in wheel.name)
+    size = wheel.stat().st_size
+    if size > MAX_BYTES and not linked:
+        faults.append(f"{size} bytes, at most {MAX_BYTES} are wanted")
+    if faults:
+        raise SystemExit("\n".join([f"{wheel.name}:", *faults]))
+
+
+if __name__ == "__main__":
+    check_wheel(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,28 @@
+"""What the tools of this folder share: the project's files and the cache folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Downloads and root file systems: big, slow to make, the same for every checkout.
+CACHE = Path(
+    os.environ.get("RKNN_RUNTIME_CACHE")
+    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rknn-runtime"
+)
+
+
+def copy_tracked_files(target: Path, *, without: str | None = None) -> None:
+    """Copy the files that git tracks, as they are now, except those in the folder `without`.
+
+    What else lies around in a checkout must not get into what is built or tested.
+    """
+    listed = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    names = subprocess.run(listed, stdout=subprocess.PIPE, text=True, check=True).stdout
+    for name in names.split("\0")[:-1]:
+        if (ROOT / name).exists() and name.split("/")[0] != without:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
