@@ -2,6 +2,29 @@
 
 from __future__ import annotations
 
-from rknn_runtime._rkr import ffi, lib
+import os
+import sys
+from pathlib import Path
+
+
+def _has_neon(auxv: bytes) -> bool:
+    """Tell whether a 32-bit ARM CPU has NEON, from the vector that Linux gives a program.
+
+    `auxv` is pairs of native 32-bit words: AT_HWCAP (16) has HWCAP_NEON in bit 12.
+    """
+    words = memoryview(auxv).cast("I")
+    return bool(dict(zip(words[::2], words[1::2])).get(16, 0) & 1 << 12)
+
+
+# The extension is compiled for NEON: elsewhere its kernels would end the process.
+_AUXV = Path("/proc/self/auxv")
+_IS_ARM_32 = sys.maxsize < 2**32 and os.uname().machine.startswith("arm")
+if _IS_ARM_32 and _AUXV.exists() and not _has_neon(_AUXV.read_bytes()):
+    raise ImportError(
+        "rknn_runtime is compiled for CPUs with NEON, as every SoC with a Rockchip NPU has; "
+        "this CPU has none"
+    )
+
+from rknn_runtime._rkr import ffi, lib  # noqa: E402
 
 __all__ = ["ffi", "lib"]
