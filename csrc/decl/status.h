@@ -11,3 +11,5 @@
 #define RKR_ERR_NULL -1004         /* the vendor's function returned NULL */
 #define RKR_ERR_LOAD -1005         /* dlopen or a required symbol failed */
 #define RKR_ERR_MEMORY -1006       /* malloc failed */
+#define RKR_ERR_OVERLAP -1007      /* source and destination share memory */
+#define RKR_ERR_NAN -1008          /* a NaN where the result has none */

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * NC1HWC2 integers or float16 -> float32 NCHW or NHWC in one pass: a tile that stays in
+ * the first-level cache is unpacked, then dequantized from there in long runs, so that
+ * the output, four times as large as the input, is written once and in order.
+ *
+ * Every element goes through the same two kernels as in the separate functions. */
+#include "kernels.h"
+
+/* Elements of a tile: TILE_CHANNELS x TILE_POSITIONS for NCHW. */
+#define TILE_CHANNELS 16
+#define TILE_POSITIONS 512
+#define TILE_ELEMENTS (TILE_CHANNELS * TILE_POSITIONS)
+#define MAX_ELEMENT_SIZE 2
+
+typedef struct {
+    rkr_dtype dtype;
+    size_t element_size;
+    int32_t zero_point;
+    float scale;
+} rkr_source;
+
+/* `channels` <= TILE_CHANNELS channels of one group; `readable` as in rkr_transpose_fn. */
+static void dequantize_channels(const char *src, float *dst, const rkr_tensor *t,
+                                const rkr_source *s, size_t channels, size_t readable) {
+    _Alignas(64) char tile[TILE_ELEMENTS * MAX_ELEMENT_SIZE];
+    rkr_transpose_fn *transpose = rkr_transpose(s->element_size);
+    rkr_dequantize_fn *dequantize = rkr_dequantizer(s->dtype);
+    for (size_t start = 0; start < t->hw; start += TILE_POSITIONS) {
+        const size_t run = rkr_min(TILE_POSITIONS, t->hw - start);
+        transpose(src + start * t->c2 * s->element_size, t->c2, tile, TILE_POSITIONS, run,
+                  channels, readable);
+        for (size_t channel = 0; channel < channels; channel++) {
+            dequantize(tile + channel * TILE_POSITIONS * s->element_size, run,
+                       dst + channel * t->hw + start, s->zero_point, s->scale);
+        }
+    }
+}
+
+static void dequantize_nchw(const char *src, float *dst, const rkr_tensor *t,
+                            const rkr_source *s) {
+    for (size_t item = 0; item < t->n; item++) {
+        const char *group = src + item * t->c1 * t->plane * t->c2 * s->element_size;
+        for (size_t done = 0; done < t->c; done += t->c2) {
+            const size_t channels = rkr_min(t->c2, t->c - done);
+            for (size_t first = 0; first < channels; first += TILE_CHANNELS) {
+                dequantize_channels(group + first * s->element_size,
+                                    dst + (item * t->c + done + first) * t->hw, t, s,
+                                    rkr_min(TILE_CHANNELS, channels - first), t->c2 - first);
+            }
+            group += t->plane * t->c2 * s->element_size;
+        }
+    }
+}
+
+/* More channels than a tile has elements: straight from the packed runs. */
+static void dequantize_nhwc_wide(const char *src, float *dst, const rkr_tensor *t,
+                                 const rkr_source *s) {
+    rkr_dequantize_fn *dequantize = rkr_dequantizer(s->dtype);
+    for (size_t item = 0; item < t->n; item++) {
+        for (size_t position = 0; position < t->hw; position++) {
+            float *pixel = dst + (item * t->hw + position) * t->c;
+            for (size_t done = 0; done < t->c; done += t->c2) {
+                const size_t group = item * t->c1 + done / t->c2;
+                dequantize(src + (group * t->plane + position) * t->c2 * s->element_size,
+                           rkr_min(t->c2, t->c - done), pixel + done, s->zero_point, s->scale);
+            }
+        }
+    }
+}
+
+static void dequantize_nhwc(const char *src, float *dst, const rkr_tensor *t,
+                            const rkr_source *s) {
+    _Alignas(64) char tile[TILE_ELEMENTS * MAX_ELEMENT_SIZE];
+    if (t->c == 0 || t->c > TILE_ELEMENTS) {
+        dequantize_nhwc_wide(src, dst, t, s);
+        return;
+    }
+    rkr_dequantize_fn *dequantize = rkr_dequantizer(s->dtype);
+    const size_t run = t->c2 * s->element_size;
+    const size_t pixel = t->c * s->element_size;
+    const size_t block = TILE_ELEMENTS / t->c;
+    for (size_t item = 0; item < t->n; item++) {
+        for (size_t start = 0; start < t->hw; start += block) {
+            const size_t rows = rkr_min(block, t->hw - start);
+            const char *group = src + (item * t->c1 * t->plane + start) * run;
+            for (size_t done = 0; done < pixel; done += run) {
+                rkr_copy_rows(group, run, tile + done, pixel, rows, rkr_min(run, pixel - done));
+                group += t->plane * run;
+            }
+            dequantize(tile, rows * t->c, dst + (item * t->hw + start) * t->c, s->zero_point,
+                       s->scale);
+        }
+    }
+}
+
+typedef void walk_fn(const char *src, float *dst, const rkr_tensor *t, const rkr_source *s);
+
+static int walk_checked(walk_fn *walk, const void *src, size_t src_len, float *dst,
+                        size_t dst_len, const rkr_tensor *t, const rkr_source *s) {
+    if (s->dtype != RKR_FLOAT16 && !rkr_affine_is_valid(s->dtype, s->zero_point, s->scale)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const int status =
+        rkr_check_tensor(t, src, src_len, s->element_size, dst, dst_len, sizeof *dst);
+    if (status == RKR_OK) {
+        walk(src, dst, t, s);
+    }
+    return status;
+}
+
+#define AFFINE_ENTRY(layout, name, type, dtype)                                                    \
+    int rkr_dequantize_##layout##_##name(                                                          \
+        const type *src, size_t src_len, float *dst, size_t dst_len, size_t n, size_t c,           \
+        size_t hw, size_t c1, size_t plane, size_t c2, int32_t zero_point, float scale) {          \
+        const rkr_tensor tensor = {n, c, hw, c1, plane, c2};                                       \
+        const rkr_source source = {dtype, sizeof *src, zero_point, scale};                         \
+        return walk_checked(dequantize_##layout, src, src_len, dst, dst_len, &tensor, &source);    \
+    }
+
+AFFINE_ENTRY(nchw, int8, int8_t, RKR_INT8)
+AFFINE_ENTRY(nchw, uint8, uint8_t, RKR_UINT8)
+AFFINE_ENTRY(nchw, int16, int16_t, RKR_INT16)
+AFFINE_ENTRY(nhwc, int8, int8_t, RKR_INT8)
+AFFINE_ENTRY(nhwc, uint8, uint8_t, RKR_UINT8)
+AFFINE_ENTRY(nhwc, int16, int16_t, RKR_INT16)
+
+#define FLOAT16_ENTRY(layout)                                                                      \
+    int rkr_widen_##layout##_float16(const uint16_t *src, size_t src_len, float *dst,              \
+                                     size_t dst_len, size_t n, size_t c, size_t hw, size_t c1,     \
+                                     size_t plane, size_t c2) {                                    \
+        const rkr_tensor tensor = {n, c, hw, c1, plane, c2};                                       \
+        const rkr_source source = {RKR_FLOAT16, sizeof *src, 0, 1.0f};                             \
+        return walk_checked(dequantize_##layout, src, src_len, dst, dst_len, &tensor, &source);    \
+    }
+
+FLOAT16_ENTRY(nchw)
+FLOAT16_ENTRY(nhwc)

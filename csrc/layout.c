@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * NC1HWC2 <-> NCHW and NHWC (formulas in decl/layout.h). Per batch item and channel
+ * group, NCHW is a transposition of positions x channels, and NHWC a copy of one run of
+ * channels per position:
+ *
+ *     packed   group 0: [p0: c0 .. c15][p1: c0 .. c15] ..   group 1: [p0: c16 .. c31] ..
+ *     NCHW     [c0: p0 p1 ..][c1: p0 p1 ..] ..
+ *     NHWC     [p0: c0 .. c15 c16 .. c31 ..][p1: ..] ..  */
+#include "kernels.h"
+
+#include <string.h>
+
+/* Bytes of NHWC rows written group by group before the next block of positions begins:
+ * few enough to stay in the first-level cache. */
+#define BLOCK_BYTES 8192
+
+int rkr_check_tensor(const rkr_tensor *t, const void *packed, size_t packed_len,
+                     size_t packed_size, const void *plain, size_t plain_len, size_t plain_size) {
+    const size_t packed_factors[] = {t->n, t->c1, t->plane, t->c2, packed_size};
+    const size_t plain_factors[] = {t->n, t->c, t->hw, plain_size};
+    size_t packed_bytes = 0, plain_bytes = 0, channels = 0;
+    if (packed == NULL || plain == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    if (!rkr_multiply(&packed_bytes, packed_factors, 5) ||
+        !rkr_multiply(&plain_bytes, plain_factors, 4) ||
+        !rkr_multiply(&channels, (const size_t[]){t->c1, t->c2}, 2)) {
+        return RKR_ERR_OVERFLOW;
+    }
+    if (t->c2 == 0 || t->c > channels || t->hw > t->plane ||
+        packed_len != packed_bytes / packed_size || plain_len != plain_bytes / plain_size) {
+        return RKR_ERR_SHAPE;
+    }
+    return rkr_overlap(packed, packed_bytes, plain, plain_bytes) ? RKR_ERR_OVERLAP : RKR_OK;
+}
+
+static bool is_element_size(size_t size) {
+    return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+/* Copies whose length the compiler knows become single moves; short ones of any other
+ * length are two moves that overlap. */
+void rkr_copy_rows(const void *src, size_t src_stride, void *dst, size_t dst_stride, size_t rows,
+                   size_t bytes) {
+    const char *from = src;
+    char *to = dst;
+#define FOR_EACH_ROW(copy)                                                                         \
+    for (size_t row = 0; row < rows; row++, from += src_stride, to += dst_stride) {                \
+        copy                                                                                       \
+    }
+    if (bytes == 16) {
+        FOR_EACH_ROW(memcpy(to, from, 16);)
+    } else if (bytes == 8) {
+        FOR_EACH_ROW(memcpy(to, from, 8);)
+    } else if (bytes > 16) {
+        FOR_EACH_ROW(memcpy(to, from, bytes);)
+    } else if (bytes > 8) {
+        FOR_EACH_ROW(memcpy(to, from, 8); memcpy(to + bytes - 8, from + bytes - 8, 8);)
+    } else if (bytes >= 4) {
+        FOR_EACH_ROW(memcpy(to, from, 4); memcpy(to + bytes - 4, from + bytes - 4, 4);)
+    } else {
+        FOR_EACH_ROW(for (size_t i = 0; i < bytes; i++) to[i] = from[i];)
+    }
+#undef FOR_EACH_ROW
+}
+
+int rkr_unpack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len,
+                    size_t element_size, size_t n, size_t c, size_t hw, size_t c1, size_t plane,
+                    size_t c2) {
+    const rkr_tensor tensor = {n, c, hw, c1, plane, c2};
+    if (!is_element_size(element_size)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const int status =
+        rkr_check_tensor(&tensor, src, src_len, element_size, dst, dst_len, element_size);
+    if (status != RKR_OK) {
+        return status;
+    }
+    rkr_transpose_fn *transpose = rkr_transpose(element_size);
+    for (size_t item = 0; item < n; item++) {
+        const char *group = (const char *)src + item * c1 * plane * c2 * element_size;
+        char *channels = (char *)dst + item * c * hw * element_size;
+        for (size_t done = 0; done < c; done += c2) {
+            transpose(group, c2, channels, hw, hw, rkr_min(c2, c - done), c2);
+            group += plane * c2 * element_size;
+            channels += c2 * hw * element_size;
+        }
+    }
+    return RKR_OK;
+}
+
+int rkr_unpack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len,
+                    size_t element_size, size_t n, size_t c, size_t hw, size_t c1, size_t plane,
+                    size_t c2) {
+    const rkr_tensor tensor = {n, c, hw, c1, plane, c2};
+    if (!is_element_size(element_size)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const int status =
+        rkr_check_tensor(&tensor, src, src_len, element_size, dst, dst_len, element_size);
+    if (status != RKR_OK || c == 0) {
+        return status;
+    }
+    const size_t run = c2 * element_size;
+    const size_t pixel = c * element_size;
+    const size_t block = 1 + BLOCK_BYTES / pixel;
+    for (size_t item = 0; item < n; item++) {
+        for (size_t start = 0; start < hw; start += block) {
+            const size_t rows = rkr_min(block, hw - start);
+            const char *group = (const char *)src + (item * c1 * plane + start) * run;
+            char *pixels = (char *)dst + (item * hw + start) * pixel;
+            for (size_t done = 0; done < pixel; done += run) {
+                rkr_copy_rows(group, run, pixels + done, pixel, rows, rkr_min(run, pixel - done));
+                group += plane * run;
+            }
+        }
+    }
+    return RKR_OK;
+}
+
+/* Fill `rows` runs of `count` elements, `stride` elements apart, with `pad`. */
+static void fill_rows(void *dst, size_t stride, size_t rows, size_t count, size_t element_size,
+                      uint64_t pad) {
+#define FILL(type)                                                                                 \
+    for (size_t row = 0; row < rows; row++) {                                                      \
+        type *run = (type *)dst + row * stride;                                                    \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            run[i] = (type)pad;                                                                    \
+        }                                                                                          \
+    }
+    switch (element_size) {
+    case 1:
+        FILL(uint8_t)
+        break;
+    case 2:
+        FILL(uint16_t)
+        break;
+    case 4:
+        FILL(uint32_t)
+        break;
+    default:
+        FILL(uint64_t)
+        break;
+    }
+#undef FILL
+}
+
+/* Fill what has no source: the missing channels of the last group, the positions from
+ * hw to plane, and whole groups. */
+static void fill_padding(void *dst, const rkr_tensor *t, size_t element_size, uint64_t pad) {
+    for (size_t group = 0; group < t->n * t->c1; group++) {
+        const size_t first = (group % t->c1) * t->c2;
+        const size_t channels = first >= t->c ? 0 : rkr_min(t->c2, t->c - first);
+        char *start = (char *)dst + group * t->plane * t->c2 * element_size;
+        fill_rows(start + channels * element_size, t->c2, t->hw, t->c2 - channels, element_size,
+                  pad);
+        fill_rows(start + t->hw * t->c2 * element_size, t->c2, t->plane - t->hw, t->c2,
+                  element_size, pad);
+    }
+}
+
+int rkr_pack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
+                  size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2,
+                  uint64_t pad) {
+    const rkr_tensor tensor = {n, c, hw, c1, plane, c2};
+    if (!is_element_size(element_size)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const int status =
+        rkr_check_tensor(&tensor, dst, dst_len, element_size, src, src_len, element_size);
+    if (status != RKR_OK) {
+        return status;
+    }
+    rkr_transpose_fn *transpose = rkr_transpose(element_size);
+    for (size_t item = 0; item < n; item++) {
+        const char *channels = (const char *)src + item * c * hw * element_size;
+        char *group = (char *)dst + item * c1 * plane * c2 * element_size;
+        for (size_t done = 0; done < c; done += c2) {
+            transpose(channels, hw, group, c2, rkr_min(c2, c - done), hw, hw);
+            channels += c2 * hw * element_size;
+            group += plane * c2 * element_size;
+        }
+    }
+    fill_padding(dst, &tensor, element_size, pad);
+    return RKR_OK;
+}
+
+int rkr_pack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
+                  size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2,
+                  uint64_t pad) {
+    const rkr_tensor tensor = {n, c, hw, c1, plane, c2};
+    if (!is_element_size(element_size)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const int status =
+        rkr_check_tensor(&tensor, dst, dst_len, element_size, src, src_len, element_size);
+    if (status != RKR_OK) {
+        return status;
+    }
+    const size_t run = c2 * element_size;
+    const size_t pixel = c * element_size;
+    for (size_t item = 0; item < n; item++) {
+        const char *pixels = (const char *)src + item * hw * pixel;
+        char *group = (char *)dst + item * c1 * plane * run;
+        for (size_t done = 0; done < pixel; done += run) {
+            rkr_copy_rows(pixels + done, pixel, group, run, hw, rkr_min(run, pixel - done));
+            group += plane * run;
+        }
+    }
+    fill_padding(dst, &tensor, element_size, pad);
+    return RKR_OK;
+}
