@@ -233,7 +233,9 @@ def status_error(status: int, call: str, detail: str = "") -> Exception:
         `ValueError` for ours.
     """
     if status == lib.RKR_ERR_NULL:
-        return AllocationError(status, call, detail or f"it returned NULL; {AllocationError.advice}")
+        return AllocationError(
+            status, call, detail or f"it returned NULL; {AllocationError.advice}"
+        )
     own = _OWN_STATUSES.get(status)
     if own is not None:
         cls, meaning = own
@@ -248,4 +250,6 @@ _OWN_STATUSES: dict[int, tuple[type[Exception], str]] = {
     lib.RKR_ERR_OVERFLOW: (OverflowError, "a product of dimensions does not fit"),
     lib.RKR_ERR_LOAD: (LibraryLoadError, "the library does not load"),
     lib.RKR_ERR_MEMORY: (MemoryError, "out of memory"),
+    lib.RKR_ERR_OVERLAP: (ValueError, "out shares memory with the source; give it its own"),
+    lib.RKR_ERR_NAN: (ValueError, "the source has a NaN, which no integer stands for"),
 }

@@ -1,0 +1,170 @@
+"""Where ndarray becomes pointer: checks of dtype, shape and memory, and nothing silent."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection
+from typing import Any, NamedTuple, SupportsIndex
+
+import numpy as np
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import status_error
+
+__all__ = ["MAX_DIMENSION", "Packed", "check", "packed", "pointer", "result", "source", "whole"]
+
+_TYPES = {
+    np.dtype(name): ffi.typeof(f"{element}[]")
+    for name, element in {
+        "bool": "uint8_t",
+        "int8": "int8_t",
+        "uint8": "uint8_t",
+        "int16": "int16_t",
+        "uint16": "uint16_t",
+        "float16": "uint16_t",
+        "int32": "int32_t",
+        "uint32": "uint32_t",
+        "float32": "float",
+        "int64": "int64_t",
+        "uint64": "uint64_t",
+        "float64": "double",
+    }.items()
+}
+
+#: Of one dimension: what the vendor's 32-bit structs hold.
+MAX_DIMENSION = 2**31 - 1
+
+
+def pointer(array: np.ndarray[Any, Any]) -> Any:
+    """View a checked array as a typed C array, which keeps the array alive."""
+    return ffi.from_buffer(_TYPES[array.dtype], array)
+
+
+def check(status: int, call: str) -> None:
+    """Raise the exception for a status other than success."""
+    if status != lib.RKR_OK:
+        raise status_error(status, call)
+
+
+def whole(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
+    """Take an integer from ``lowest`` to ``highest``.
+
+    Raises:
+        TypeError: not an integer.
+        ValueError: outside the range.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if not lowest <= number <= highest:
+        raise ValueError(f"{name} must be from {lowest} to {highest}, got {number}")
+    return number
+
+
+def source(
+    array: np.ndarray[Any, Any],
+    name: str,
+    dtypes: Collection[np.dtype[Any]] = _TYPES.keys(),
+    shape: str = "",
+) -> None:
+    """Check an array that C reads.
+
+    Args:
+        array: what the caller gave.
+        name: the caller's name of it, for messages.
+        dtypes: the dtypes that are taken, in this machine's byte order.
+        shape: the dimensions it must have, as ``"N, C, H, W"``; "" for any.
+
+    Raises:
+        TypeError: not an ndarray, or of another dtype.
+        ValueError: of another rank, not C-contiguous, or not aligned.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name} must be a numpy.ndarray, got {type(array).__name__}")
+    if array.dtype not in dtypes:
+        expected = ", ".join(dtype.name for dtype in dtypes)
+        raise TypeError(f"{name} must have dtype {expected}, got {_describe(array.dtype)}")
+    if shape and array.ndim != shape.count(",") + 1:
+        raise ValueError(f"{name} must have dimensions ({shape}), got shape {array.shape}")
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
+        problem = "C-contiguous" if flags.aligned else "aligned to its elements"
+        raise ValueError(f"{name} must be {problem}; make it so with {name}.copy(order='C')")
+
+
+def result(
+    out: np.ndarray[Any, Any] | None, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Check ``out``, or allocate it where the caller gave none.
+
+    Raises:
+        TypeError: not an ndarray, or of another dtype.
+        ValueError: of another shape, read-only, not C-contiguous, or not aligned.
+    """
+    if out is None:
+        return np.empty(shape, dtype)
+    source(out, "out", (dtype,))
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, got {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError("out must be writable, got a read-only array")
+    return out
+
+
+class Packed(NamedTuple):
+    """Dimensions of an NC1HWC2 array and of the tensor in it."""
+
+    n: int
+    channels: int
+    height: int
+    width: int
+    c1: int
+    plane: int
+    c2: int
+
+    @property
+    def dimensions(self) -> tuple[int, int, int, int, int, int]:
+        """What every layout kernel takes: n, c, hw, c1, plane, c2."""
+        return (self.n, self.channels, self.height * self.width, self.c1, self.plane, self.c2)
+
+
+def packed(
+    shape: tuple[int, ...],
+    channels: SupportsIndex,
+    height: SupportsIndex | None,
+    width: SupportsIndex | None,
+) -> Packed:
+    """Read the dimensions of a tensor out of the shape of its NC1HWC2 array.
+
+    Args:
+        shape: ``(N, C1, H, W, C2)``, or ``(N, C1, 1, plane, C2)`` where the runtime laid
+            rows end to end and padded the plane.
+        channels: channels that carry data, 1 to ``C1 * C2``.
+        height: rows; with None for both, ``H`` and ``W`` are taken from the shape.
+        width: columns.
+
+    Raises:
+        TypeError: a number is not an integer.
+        ValueError: the numbers contradict the shape.
+    """
+    n, c1, rows, columns, c2 = shape
+    if c1 * c2 == 0:
+        raise ValueError(f"C1 and C2 must not be 0, got shape {shape}")
+    channels = whole(channels, "channels", 1, c1 * c2)
+    plane = rows * columns
+    if height is None and width is None:
+        return Packed(n, channels, rows, columns, c1, plane, c2)
+    if height is None or width is None:
+        raise ValueError("height and width go together: give both or none")
+    height = whole(height, "height", 0, MAX_DIMENSION)
+    width = whole(width, "width", 0, MAX_DIMENSION)
+    fits = height * width <= plane if rows == 1 else (height, width) == (rows, columns)
+    if not fits:
+        expected = f"at most {plane} positions" if rows == 1 else f"{rows} x {columns}"
+        raise ValueError(f"height x width must be {expected}, got {height} x {width}")
+    return Packed(n, channels, height, width, c1, plane, c2)
+
+
+def _describe(dtype: np.dtype[Any]) -> str:
+    return dtype.name if dtype.isnative else f"{dtype.str} ({dtype.name} of foreign byte order)"
