@@ -26,13 +26,17 @@ __all__ = ["ModelHeader", "ModelInfo", "Preprocessing", "ShapeVariant", "read", 
 MAX_DIMS = 16
 MAX_NAME_BYTES = 255
 MAX_TEXT_BYTES = 1023
-MAX_LITERAL_BYTES = 1 << 19
 MAX_SHAPES = 512
 MAX_TENSORS = 1 << 20
 MAX_NODES = 1 << 16
-#: No honest file spends fewer bytes on a node, or on an input or output.
-MIN_NODE_BYTES = 48
-MIN_TENSOR_BYTES = 112
+#: Inputs and outputs over all shapes of a dynamic model.
+MAX_ATTRIBUTES = 1 << 13
+#: No honest file spends fewer bytes on a node, or on an input or output, or consists of
+#: texts to a higher part. Forged ones could make many objects of few bytes.
+MIN_NODE_BYTES = 96
+MIN_ATTRIBUTE_BYTES = 512
+MAX_METADATA_PART = 1 / 4
+MAX_JSON_PART = 1 / 8
 
 #: Numbers of the element types in the file: those of ONNX.
 ELEMENT_TYPES = {
@@ -136,6 +140,7 @@ class ModelInfo(ModelHeader):
     custom_string: str
     #: Images per run as built into the model; every shape and size includes it.
     batch: int
+    #: Of a dynamic model: the weights of every shape.
     weight_bytes: int
     #: Scratch memory that one context needs besides weights, inputs and outputs.
     internal_bytes: int
@@ -282,7 +287,7 @@ class _Reader:
         return dict(sorted(Counter(node.text(NODE_OPERATOR, 64) for node in nodes).items()))
 
     def variants(self, graphs: Children, rules: Rules) -> list[ShapeVariant]:
-        room = len(self.data) // MIN_TENSOR_BYTES
+        room = min(MAX_ATTRIBUTES, len(self.data) // MIN_ATTRIBUTE_BYTES)
         api_inputs = self.api_types(MODEL_INPUT_JSON)
         api_outputs = self.api_types(MODEL_OUTPUT_JSON)
         variants = []
@@ -333,7 +338,11 @@ class _Reader:
 
     def api_types(self, slot: int) -> dict[str, Any]:
         """Type and layout to report as logical, by tensor name; mini containers have none."""
-        text = b"" if self.container.mini else self.model.raw(slot, MAX_LITERAL_BYTES)
+        text = (
+            b""
+            if self.container.mini
+            else self.model.raw(slot, int(len(self.data) * MAX_JSON_PART))
+        )
         described = parse_literal(text) if text else {}
         if not isinstance(described, dict):
             raise ValueError(f"the types of inputs or outputs are no object: {text[:40]!r}")
@@ -345,8 +354,8 @@ class _Reader:
         The runtimes do not read that text, so a model stays valid without it.
         """
         try:
-            metadata = parse_literal(self.model.raw(MODEL_METADATA, MAX_LITERAL_BYTES))
-            attributes = metadata["attrs"]
+            limit = int(len(self.data) * MAX_METADATA_PART)
+            attributes = parse_literal(self.model.raw(MODEL_METADATA, limit))["attrs"]
             return tuple(_preprocessing(attributes.get(attr.name)) for attr in inputs)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             return (None,) * len(inputs)

@@ -255,7 +255,7 @@ def repaired(value: Any) -> Any:
 
 def write_answers(recorded: Path, model: Path) -> None:
     """Write the runtime's answers about a model beside it."""
-    answers = repaired(json.loads(recorded.read_text()))
+    answers = repaired(json.loads(recorded.read_text(encoding="utf-8")))
     table = quantization(model.read_bytes())
     facts = [fact for fact in answers["facts"] if fact["t"] in RECORDED_FACTS]
     for fact in facts:
@@ -264,7 +264,7 @@ def write_answers(recorded: Path, model: Path) -> None:
             attribute["zp"], attribute["scale"] = table[attribute["name"]]
     lines = ",\n".join(json.dumps(fact, ensure_ascii=False) for fact in facts)
     text = f'{{"engine": "{answers["engine"]}", "facts": [\n{lines}\n]}}\n'
-    model.with_suffix(".json").write_text(text)
+    model.with_suffix(".json").write_text(text, encoding="utf-8")
 
 
 def make(folder: Path, names: Iterable[str], answers: Path | None) -> None:
