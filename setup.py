@@ -45,7 +45,6 @@ class BuildExt(build_ext):
     """Also build the shared libraries of the package that have no line of Python in them."""
 
     def build_extensions(self) -> None:
-        super().build_extensions()
         # One of an earlier build would be loaded, unasked.
         Path(self.build_lib, LINKED).unlink(missing_ok=True)
         for name, (sources, link_arguments) in LIBRARIES.items():
@@ -59,6 +58,7 @@ class BuildExt(build_ext):
             )
             arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments]
             self.compiler.link_shared_object(objects, target, extra_postargs=arguments)
+        super().build_extensions()
 
     def copy_extensions_to_source(self) -> None:
         super().copy_extensions_to_source()

@@ -22,9 +22,9 @@ const uint16_t *__ctype_b = classes - FIRST;
 const int16_t *__ctype_tolower = lowered - FIRST;
 
 static unsigned class_bits(int c) {
-    const int properties[] = {isupper(c), islower(c), isalpha(c), isdigit(c),
+    const int properties[] = {isupper(c),  islower(c), isalpha(c), isdigit(c),
                               isxdigit(c), isspace(c), isprint(c), isgraph(c),
-                              isblank(c), iscntrl(c), ispunct(c), isalnum(c)};
+                              isblank(c),  iscntrl(c), ispunct(c), isalnum(c)};
     unsigned bits = 0;
     for (unsigned n = 0; n < sizeof properties / sizeof *properties; n++) {
         bits |= (properties[n] != 0 ? 1U : 0U) << n;
