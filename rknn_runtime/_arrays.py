@@ -112,6 +112,34 @@ def result(
     return out
 
 
+def has_pixel_rows(image: np.ndarray[Any, Any]) -> bool:
+    """Tell whether an ``(H, W, C) uint8`` array has rows of contiguous pixels, one after another.
+
+    The rows may be apart, as in a crop; such an array goes to C as it is.
+    """
+    height, width, channels = image.shape
+    row, pixel, channel = image.strides
+    return (
+        (channels == 1 or channel == 1)
+        and (width == 1 or pixel == channels)
+        and (height == 1 or row >= width * channels)
+    )
+
+
+def pixel_rows(image: np.ndarray[Any, Any]) -> tuple[Any, int, int, int, int, int]:
+    """View an array that `has_pixel_rows`, no side of it 0, as the image kernels take it.
+
+    Returns:
+        Pointer (the caller keeps the array alive), bytes up to the end of the last row,
+        height, width, bytes from row to row, channels.
+    """
+    height, width, channels = image.shape
+    row_bytes = width * channels
+    stride = image.strides[0] if height > 1 else row_bytes
+    pointer = ffi.cast("uint8_t *", image.__array_interface__["data"][0])
+    return pointer, (height - 1) * stride + row_bytes, height, width, stride, channels
+
+
 class Packed(NamedTuple):
     """Dimensions of an NC1HWC2 array and of the tensor in it."""
 
