@@ -1,4 +1,9 @@
-"""What pyproject.toml cannot say: the CFFI extension, the abi3 tag, the simulated runtime."""
+"""What pyproject.toml cannot say: the CFFI extension, the abi3 tag, the shared libraries.
+
+Two variables link a vendor's runtime at build time; by default it is found at run time:
+    RKNN_STATIC_LIBRARY=/path/librknnmrt.a    put this static archive into the package
+    RKNN_LINK=dynamic                         have the package need librknnrt.so
+"""
 
 from __future__ import annotations
 
@@ -9,36 +14,60 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
-SIMULATED_RUNTIME = "rknn_runtime/sim/librknn_sim.so"
-SIMULATED_SOURCES = sorted(str(path) for path in Path("csrc/sim").glob("*.c"))
+LINKED = "rknn_runtime/librknn_linked.so"
+
+
+def linked_runtime() -> list[str]:
+    """Return the linker's arguments for the vendor's runtime, none where it is not linked."""
+    archive, link = os.environ.get("RKNN_STATIC_LIBRARY"), os.environ.get("RKNN_LINK")
+    if archive and link:
+        raise SystemExit("set RKNN_STATIC_LIBRARY or RKNN_LINK, not both")
+    if link not in (None, "", "dynamic"):
+        raise SystemExit(f"RKNN_LINK must be 'dynamic' or unset, not {link!r}")
+    if link:
+        return ["-Wl,--no-as-needed", "-lrknnrt"]
+    if not archive:
+        return []
+    if not os.path.isfile(archive):
+        raise SystemExit(f"RKNN_STATIC_LIBRARY={archive}: no such file")
+    whole = ["-Wl,--whole-archive", os.path.abspath(archive), "-Wl,--no-whole-archive"]
+    isolated = ["-Wl,--version-script=csrc/link/exports.map", "-Wl,-Bsymbolic", "-Wl,-z,defs"]
+    return [*isolated, *whole, "-lm", "-lpthread", "-ldl"]
+
+
+#: Shared library -> its sources and what its linker is told.
+LIBRARIES = {"rknn_runtime/sim/librknn_sim.so": ("csrc/sim", ["-lm", "-lpthread"])}
+if linked_runtime():
+    LIBRARIES[LINKED] = ("csrc/link", linked_runtime())
 
 
 class BuildExt(build_ext):
-    """Also build the simulated runtime: a shared library without a line of Python."""
+    """Also build the shared libraries of the package that have no line of Python in them."""
 
     def build_extensions(self) -> None:
+        # One of an earlier build would be loaded, unasked.
+        Path(self.build_lib, LINKED).unlink(missing_ok=True)
+        for name, (sources, link_arguments) in LIBRARIES.items():
+            target = os.path.join(self.build_lib, name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            objects = self.compiler.compile(
+                sorted(str(path) for path in Path(sources).glob("*.c")),
+                output_dir=self.build_temp,
+                include_dirs=["csrc"],
+                extra_postargs=["-std=c11", "-O2", "-fPIC", "-fvisibility=hidden"],
+            )
+            arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments]
+            self.compiler.link_shared_object(objects, target, extra_postargs=arguments)
         super().build_extensions()
-        target = os.path.join(self.build_lib, SIMULATED_RUNTIME)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        objects = self.compiler.compile(
-            SIMULATED_SOURCES,
-            output_dir=self.build_temp,
-            include_dirs=["csrc"],
-            extra_postargs=["-std=c11", "-O2", "-fPIC", "-fvisibility=hidden"],
-        )
-        self.compiler.link_shared_object(
-            objects,
-            target,
-            libraries=["m", "pthread"],
-            extra_postargs=["-Wl,-soname,librknn_sim.so"],
-        )
 
     def copy_extensions_to_source(self) -> None:
         super().copy_extensions_to_source()
-        self.copy_file(os.path.join(self.build_lib, SIMULATED_RUNTIME), SIMULATED_RUNTIME)
+        Path(LINKED).unlink(missing_ok=True)
+        for name in LIBRARIES:
+            self.copy_file(os.path.join(self.build_lib, name), name)
 
     def get_outputs(self) -> list[str]:
-        return [*super().get_outputs(), os.path.join(self.build_lib, SIMULATED_RUNTIME)]
+        return [*super().get_outputs(), *(os.path.join(self.build_lib, n) for n in LIBRARIES)]
 
 
 # A free-threaded CPython does not load the stable ABI.

@@ -11,10 +11,10 @@
 
 /* The ABI, asserted: bytes on 64-bit targets, then on 32-bit ARM, where they differ. */
 #define WIDE (sizeof(void *) == 8)
-#define SIZE2(type, wide, narrow)                                                                  \
+#define SIZE2(type, wide, narrow) \
     _Static_assert(sizeof(type) == (WIDE ? (wide) : (narrow)), "size of " #type)
-#define AT2(type, member, wide, narrow)                                                            \
-    _Static_assert(offsetof(type, member) == (WIDE ? (wide) : (narrow)),                           \
+#define AT2(type, member, wide, narrow)                                  \
+    _Static_assert(offsetof(type, member) == (WIDE ? (wide) : (narrow)), \
                    "offset of " #member " in " #type)
 #define SIZE(type, bytes) SIZE2(type, bytes, bytes)
 #define AT(type, member, offset) AT2(type, member, offset, offset)
@@ -109,29 +109,29 @@ SIZE(rknn_mem_sync_mode, 4);
 
 /* Every function of the C API; 1: no runtime lacks it, so a library without it is
  * not an RKNN runtime. */
-#define FUNCTIONS(X)                                                                               \
-    X(init, 1)                                                                                     \
-    X(destroy, 1)                                                                                  \
-    X(query, 1)                                                                                    \
-    X(run, 1)                                                                                      \
-    X(create_mem, 1)                                                                               \
-    X(destroy_mem, 1)                                                                              \
-    X(set_io_mem, 1)                                                                               \
-    X(dup_context, 0)                                                                              \
-    X(inputs_set, 0)                                                                               \
-    X(set_batch_core_num, 0)                                                                       \
-    X(set_core_mask, 0)                                                                            \
-    X(wait, 0)                                                                                     \
-    X(outputs_get, 0)                                                                              \
-    X(outputs_release, 0)                                                                          \
-    X(create_mem_from_phys, 0)                                                                     \
-    X(create_mem_from_fd, 0)                                                                       \
-    X(create_mem_from_mb_blk, 0)                                                                   \
-    X(create_mem2, 0)                                                                              \
-    X(set_weight_mem, 0)                                                                           \
-    X(set_internal_mem, 0)                                                                         \
-    X(set_input_shape, 0)                                                                          \
-    X(set_input_shapes, 0)                                                                         \
+#define FUNCTIONS(X)             \
+    X(init, 1)                   \
+    X(destroy, 1)                \
+    X(query, 1)                  \
+    X(run, 1)                    \
+    X(create_mem, 1)             \
+    X(destroy_mem, 1)            \
+    X(set_io_mem, 1)             \
+    X(dup_context, 0)            \
+    X(inputs_set, 0)             \
+    X(set_batch_core_num, 0)     \
+    X(set_core_mask, 0)          \
+    X(wait, 0)                   \
+    X(outputs_get, 0)            \
+    X(outputs_release, 0)        \
+    X(create_mem_from_phys, 0)   \
+    X(create_mem_from_fd, 0)     \
+    X(create_mem_from_mb_blk, 0) \
+    X(create_mem2, 0)            \
+    X(set_weight_mem, 0)         \
+    X(set_internal_mem, 0)       \
+    X(set_input_shape, 0)        \
+    X(set_input_shapes, 0)       \
     X(mem_sync, 0)
 
 struct rkr_library {
@@ -168,13 +168,13 @@ int rkr_library_open(const char *path, rkr_library **out, char *message, size_t 
         free(library);
         return RKR_ERR_LOAD;
     }
-#define RESOLVE(name, required)                                                                    \
-    library->name = (rknn_##name##_fn *)function_of(library->handle, "rknn_" #name);               \
-    if (required && library->name == NULL) {                                                       \
-        snprintf(message, message_size, "no function rknn_" #name ": not an RKNN runtime");        \
-        dlclose(library->handle);                                                                  \
-        free(library);                                                                             \
-        return RKR_ERR_LOAD;                                                                       \
+#define RESOLVE(name, required)                                                             \
+    library->name = (rknn_##name##_fn *)function_of(library->handle, "rknn_" #name);        \
+    if (required && library->name == NULL) {                                                \
+        snprintf(message, message_size, "no function rknn_" #name ": not an RKNN runtime"); \
+        dlclose(library->handle);                                                           \
+        free(library);                                                                      \
+        return RKR_ERR_LOAD;                                                                \
     }
     FUNCTIONS(RESOLVE)
 #undef RESOLVE
@@ -199,9 +199,9 @@ int rkr_library_has(const rkr_library *library, const char *function) {
     if (library == NULL || function == NULL) {
         return 0;
     }
-#define COMPARE(name, required)                                                                    \
-    if (strcmp(function, "rknn_" #name) == 0) {                                                    \
-        return library->name != NULL;                                                              \
+#define COMPARE(name, required)                 \
+    if (strcmp(function, "rknn_" #name) == 0) { \
+        return library->name != NULL;           \
     }
     FUNCTIONS(COMPARE)
 #undef COMPARE
@@ -214,25 +214,25 @@ void *rkr_library_symbol(const rkr_library *library, const char *name) {
 
 /* Forwards. FORWARD for functions that return a status, FORWARD_MEM for those that
  * return a memory. */
-#define FORWARD(name, parameters, arguments)                                                       \
-    int rkr_##name parameters {                                                                    \
-        if (library == NULL) {                                                                     \
-            return RKR_ERR_ARGUMENT;                                                               \
-        }                                                                                          \
-        return library->name == NULL ? RKR_ERR_UNAVAILABLE : library->name arguments;              \
+#define FORWARD(name, parameters, arguments)                                          \
+    int rkr_##name parameters {                                                       \
+        if (library == NULL) {                                                        \
+            return RKR_ERR_ARGUMENT;                                                  \
+        }                                                                             \
+        return library->name == NULL ? RKR_ERR_UNAVAILABLE : library->name arguments; \
     }
 
-#define FORWARD_MEM(name, parameters, arguments)                                                   \
-    int rkr_##name parameters {                                                                    \
-        if (library == NULL || out == NULL) {                                                      \
-            return RKR_ERR_ARGUMENT;                                                               \
-        }                                                                                          \
-        *out = NULL;                                                                               \
-        if (library->name == NULL) {                                                               \
-            return RKR_ERR_UNAVAILABLE;                                                            \
-        }                                                                                          \
-        *out = library->name arguments;                                                            \
-        return *out == NULL ? RKR_ERR_NULL : RKR_OK;                                               \
+#define FORWARD_MEM(name, parameters, arguments)     \
+    int rkr_##name parameters {                      \
+        if (library == NULL || out == NULL) {        \
+            return RKR_ERR_ARGUMENT;                 \
+        }                                            \
+        *out = NULL;                                 \
+        if (library->name == NULL) {                 \
+            return RKR_ERR_UNAVAILABLE;              \
+        }                                            \
+        *out = library->name arguments;              \
+        return *out == NULL ? RKR_ERR_NULL : RKR_OK; \
     }
 
 FORWARD(init,
@@ -252,8 +252,7 @@ FORWARD(inputs_set,
         (context, n_inputs, inputs))
 FORWARD(set_batch_core_num, (const rkr_library *library, rknn_context context, int core_num),
         (context, core_num))
-FORWARD(set_core_mask,
-        (const rkr_library *library, rknn_context context, rknn_core_mask core_mask),
+FORWARD(set_core_mask, (const rkr_library *library, rknn_context context, rknn_core_mask core_mask),
         (context, core_mask))
 FORWARD(run, (const rkr_library *library, rknn_context context, rknn_run_extend *extend),
         (context, extend))
@@ -268,8 +267,8 @@ FORWARD(outputs_release,
          rknn_output outputs[]),
         (context, n_outputs, outputs))
 FORWARD_MEM(create_mem_from_phys,
-            (const rkr_library *library, rknn_context context, uint64_t phys_addr,
-             void *virt_addr, uint32_t size, rknn_tensor_mem **out),
+            (const rkr_library *library, rknn_context context, uint64_t phys_addr, void *virt_addr,
+             uint32_t size, rknn_tensor_mem **out),
             (context, phys_addr, virt_addr, size))
 FORWARD_MEM(create_mem_from_fd,
             (const rkr_library *library, rknn_context context, int32_t fd, void *virt_addr,
@@ -284,21 +283,20 @@ FORWARD_MEM(create_mem,
              rknn_tensor_mem **out),
             (context, size))
 FORWARD_MEM(create_mem2,
-            (const rkr_library *library, rknn_context context, uint64_t size,
-             uint64_t alloc_flags, rknn_tensor_mem **out),
+            (const rkr_library *library, rknn_context context, uint64_t size, uint64_t alloc_flags,
+             rknn_tensor_mem **out),
             (context, size, alloc_flags))
-FORWARD(destroy_mem,
-        (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem), (context, mem))
-FORWARD(set_weight_mem,
-        (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem), (context, mem))
-FORWARD(set_internal_mem,
-        (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem), (context, mem))
+FORWARD(destroy_mem, (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem),
+        (context, mem))
+FORWARD(set_weight_mem, (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem),
+        (context, mem))
+FORWARD(set_internal_mem, (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem),
+        (context, mem))
 FORWARD(set_io_mem,
         (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem,
          rknn_tensor_attr *attr),
         (context, mem, attr))
-FORWARD(set_input_shape,
-        (const rkr_library *library, rknn_context context, rknn_tensor_attr *attr),
+FORWARD(set_input_shape, (const rkr_library *library, rknn_context context, rknn_tensor_attr *attr),
         (context, attr))
 FORWARD(set_input_shapes,
         (const rkr_library *library, rknn_context context, uint32_t n_inputs,
@@ -309,9 +307,8 @@ FORWARD(mem_sync,
          rknn_mem_sync_mode mode),
         (context, mem, mode))
 
-static int sync_all(const rkr_library *library, rknn_context context,
-                    rknn_tensor_mem *const *mems, size_t n_mems, rknn_mem_sync_mode mode,
-                    size_t *failed_index) {
+static int sync_all(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *mems,
+                    size_t n_mems, rknn_mem_sync_mode mode, size_t *failed_index) {
     for (size_t i = 0; i < n_mems && library->mem_sync != NULL; i++) {
         const int status = library->mem_sync(context, mems[i], mode);
         if (status != RKNN_SUCC) {
@@ -322,9 +319,8 @@ static int sync_all(const rkr_library *library, rknn_context context,
     return RKNN_SUCC;
 }
 
-int rkr_run_synced(const rkr_library *library, rknn_context context,
-                   rknn_tensor_mem *const *inputs, size_t n_inputs,
-                   rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
+int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *inputs,
+                   size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
                    size_t *failed_index) {
     if (library == NULL || failed == NULL || failed_index == NULL ||
         (inputs == NULL && n_inputs > 0) || (outputs == NULL && n_outputs > 0)) {
@@ -332,8 +328,8 @@ int rkr_run_synced(const rkr_library *library, rknn_context context,
     }
     *failed_index = 0;
     *failed = RKR_STEP_SYNC_INPUT;
-    int status = sync_all(library, context, inputs, n_inputs, RKNN_MEMORY_SYNC_TO_DEVICE,
-                          failed_index);
+    int status =
+        sync_all(library, context, inputs, n_inputs, RKNN_MEMORY_SYNC_TO_DEVICE, failed_index);
     if (status != RKNN_SUCC) {
         return status;
     }

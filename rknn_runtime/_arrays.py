@@ -1,8 +1,9 @@
-"""Where ndarray becomes pointer: checks of dtype, shape and memory, and nothing silent."""
+"""Where ndarray becomes pointer and pointer becomes ndarray; nothing is silent."""
 
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Collection
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -11,7 +12,17 @@ import numpy as np
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import status_error
 
-__all__ = ["MAX_DIMENSION", "Packed", "check", "packed", "pointer", "result", "source", "whole"]
+__all__ = [
+    "MAX_DIMENSION",
+    "Packed",
+    "Span",
+    "check",
+    "packed",
+    "pointer",
+    "result",
+    "source",
+    "whole",
+]
 
 _TYPES = {
     np.dtype(name): ffi.typeof(f"{element}[]")
@@ -192,6 +203,53 @@ def packed(
         expected = f"at most {plane} positions" if rows == 1 else f"{rows} x {columns}"
         raise ValueError(f"height x width must be {expected}, got {height} x {width}")
     return Packed(n, channels, height, width, c1, plane, c2)
+
+
+class _Exporter:
+    """What NumPy asks for a span's address, and keeps alive as long as it uses it."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "_owner")
+
+    def __init__(self, address: int, size_bytes: int, owner: object | None) -> None:
+        self._owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (size_bytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+        }
+
+
+class Span:
+    """Bytes in memory that NumPy does not own.
+
+    The arrays of `export` keep the memory's owner alive, and their existence can be asked
+    for; the one of `private` does neither, so whoever takes it sees that it dies in time.
+    """
+
+    __slots__ = ("_address", "_exporter", "_size_bytes")
+
+    def __init__(self, address: int, size_bytes: int) -> None:
+        self._address = address
+        self._size_bytes = size_bytes
+        self._exporter: weakref.ref[_Exporter] | None = None
+
+    @property
+    def is_exported(self) -> bool:
+        """Whether an array of `export`, or a view of one, is alive."""
+        return self._exporter is not None and self._exporter() is not None
+
+    def export(self, owner: object) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """View the bytes in an array that keeps ``owner`` alive; not thread-safe."""
+        exporter = self._exporter() if self._exporter is not None else None
+        if exporter is None:
+            exporter = _Exporter(self._address, self._size_bytes, owner)
+            self._exporter = weakref.ref(exporter)
+        return np.asarray(exporter)
+
+    def private(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """View the bytes in an array that nobody else may get."""
+        return np.asarray(_Exporter(self._address, self._size_bytes, None))
 
 
 def _describe(dtype: np.dtype[Any]) -> str:

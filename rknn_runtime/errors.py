@@ -7,7 +7,7 @@ What a runtime or a model file does wrong is an `RknnError`. A wrong argument is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 from rknn_runtime._ffi import lib
 

@@ -73,7 +73,6 @@ int rkr_mem_sync(const rkr_library *library, rknn_context context, rknn_tensor_m
 #define RKR_STEP_SYNC_INPUT 0
 #define RKR_STEP_RUN 1
 #define RKR_STEP_SYNC_OUTPUT 2
-int rkr_run_synced(const rkr_library *library, rknn_context context,
-                   rknn_tensor_mem *const *inputs, size_t n_inputs,
-                   rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
+int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *inputs,
+                   size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
                    size_t *failed_index);

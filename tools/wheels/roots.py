@@ -4,7 +4,7 @@
 
 Each root is a minimal Debian made by debootstrap with Debian's own numpy, cffi and
 pytest; unpacked but not configured, since configuring takes minutes under emulation and
-gives Python nothing but the links to BLAS, which are made here. The wheel goes into a
+gives Python hardly anything, which is made here. The wheel goes into a
 virtual environment on top of them, without a network, and the tests run as a user has
 them: installed, without a compiler and without onnxruntime. Roots and packages stay in
 the cache folder (RKNN_RUNTIME_CACHE, else ~/.cache/rknn-runtime), so that only the first
@@ -141,6 +141,20 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def finish_root(root: Path) -> None:
+    """Do what the unpacked packages would do on being configured, as far as Python needs it."""
+    if (root / "proc").is_symlink():  # debootstrap in a container
+        (root / "proc").unlink()
+        (root / "proc").mkdir()
+    libraries = (root / "usr/lib").glob("*-linux-gnu*/*/lib*.so.3")  # BLAS and LAPACK
+    folders = {f"/{path.parent.relative_to(root)}\n" for path in libraries}
+    (root / "etc/ld.so.conf.d/blas.conf").write_text("".join(sorted(folders)), "utf-8")
+    # pip reads it before it does anything.
+    certificates = sorted((root / "usr/share/ca-certificates").rglob("*.crt"))
+    bundle = b"".join(path.read_bytes() for path in certificates)
+    (root / "etc/ssl/certs/ca-certificates.crt").write_bytes(bundle)
+
+
 def make_root(name: str) -> Path:
     """Return the folder of a root, built first if the cache has none with these packages."""
     release, debian = name.split("-")
@@ -171,12 +185,7 @@ def make_root(name: str) -> Path:
         for package in sorted((partial / "var/cache/apt/archives").glob("*.deb")):
             step("bash", "-o", "pipefail", "-c", unpack, partial, package)
             package.unlink()
-        if (partial / "proc").is_symlink():  # debootstrap in a container
-            (partial / "proc").unlink()
-            (partial / "proc").mkdir()
-        libraries = (partial / "usr/lib").glob("*-linux-gnu*/*/lib*.so.3")
-        folders = {f"/{path.parent.relative_to(partial)}\n" for path in libraries}
-        (partial / "etc/ld.so.conf.d/blas.conf").write_text("".join(sorted(folders)), "utf-8")
+        finish_root(partial)
         step("chroot", partial, "/sbin/ldconfig")
     (partial / "etc/rknn-runtime-packages").write_text(PACKAGES, "utf-8")
     return partial.rename(root)

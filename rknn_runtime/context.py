@@ -1,0 +1,197 @@
+"""The handle that a model and its memories share: an rknn_context and all it owns.
+
+Whoever dies first, memories are released before the context: the vendor's runtimes crash
+otherwise. Python collects a cycle's members in any order, so neither the model nor a memory
+releases anything by itself; both go through the one `_Owned` record of their context.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from typing import Any
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
+from rknn_runtime.library import Library
+
+__all__ = ["Context"]
+
+_logger = logging.getLogger("rknn_runtime")
+#: How often this process came out of a fork: a context works in the generation that made it.
+_generation = 0
+
+
+def _after_fork() -> None:
+    global _generation
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Owned:
+    """What must be released, apart from every object that could be part of a cycle."""
+
+    __slots__ = ("context", "generation", "library", "lock", "memories")
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.context: int | None = None
+        #: ``rknn_tensor_mem *`` by address.
+        self.memories: dict[int, Any] = {}
+        self.generation = _generation
+        self.lock = threading.Lock()
+
+    def destroy_memory(self, key: int) -> int:
+        mem = self.memories.pop(key, None)
+        if mem is None or self.generation != _generation:
+            return 0
+        status: int = lib.rkr_destroy_mem(self.library.handle, self.context, mem)
+        return status
+
+    def destroy(self) -> list[tuple[int, str]]:
+        """Release all, memories first; return the calls that failed."""
+        calls = [(self.destroy_memory(key), "rknn_destroy_mem(...)") for key in list(self.memories)]
+        context, self.context = self.context, None
+        if context is not None and self.generation == _generation:
+            calls.append((lib.rkr_destroy(self.library.handle, context), "rknn_destroy(...)"))
+        return [call for call in calls if call[0] != lib.RKNN_SUCC]
+
+    def finalize(self) -> None:
+        # At exit a daemon thread may still be inside the runtime: then the kernel cleans up.
+        if self.generation != _generation or self.lock.acquire(blocking=False):
+            for status, call in self.destroy():
+                _logger.warning("%s failed with %d", call, status)
+
+    def finalize_memory(self, key: int) -> None:
+        status = self.destroy_memory(key)
+        if status != lib.RKNN_SUCC:
+            _logger.warning("rknn_destroy_mem(...) failed with %d", status)
+
+
+class Context:
+    """An initialised ``rknn_context``, used by one thread at a time: ``with context as handle``.
+
+    Attributes:
+        library: the library it lives in.
+        handle: the ``rkr_library *``, for calls to the C shim.
+    """
+
+    def __init__(self, library: Library, model: Any, flags: int) -> None:
+        """Initialise a context.
+
+        Args:
+            library: the runtime.
+            model: the model's bytes, any contiguous buffer.
+            flags: of ``rknn_init``.
+        """
+        self.library = library
+        self.handle = library.handle
+        owned = self._owned = _Owned(library)
+        self._lock = owned.lock
+        self._generation = owned.generation
+        out = ffi.new("rknn_context *")
+        with ffi.from_buffer(model) as data:
+            status = lib.rkr_init(self.handle, out, data, len(data), flags, ffi.NULL)
+            call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
+        self.check(status, call)
+        owned.context = self._context = int(out[0])
+        self._finalizer = weakref.finalize(self, owned.finalize)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has run."""
+        return self._owned.context is None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process was forked from the one that made the context."""
+        return self._generation != _generation
+
+    def __enter__(self) -> int:
+        """Take the lock and return the ``rknn_context``; every use goes through here.
+
+        Raises:
+            ClosedError: it was released.
+            ForkError: it belongs to the parent process.
+        """
+        # Before the lock, which a thread of the parent may have held for ever.
+        if self._generation != _generation:
+            raise ForkError(
+                "this process was forked after the model was loaded, and an NPU context does not "
+                "survive that: load the model in the child, or start processes with 'spawn'"
+            )
+        self._lock.acquire()
+        context = self._owned.context
+        if context is None:
+            self._lock.release()
+            raise ClosedError("the model is closed")
+        return context
+
+    def __exit__(self, *error: object) -> None:
+        """Give the lock back."""
+        self._lock.release()
+
+    def check(self, status: int, call: str, detail: str = "") -> None:
+        """Raise the exception for a status that is not success; see `status_error`."""
+        if status != lib.RKNN_SUCC:
+            if status == lib.RKR_ERR_UNAVAILABLE:
+                detail = f"this function does not exist in {self.library.path}"
+            raise status_error(status, call, detail)
+
+    def query(self, command: int, info: Any, size: int) -> int:
+        """Call ``rknn_query`` and return its status."""
+        with self as context:
+            status: int = lib.rkr_query(self.handle, context, command, info, size)
+        return status
+
+    def create_memory(self, size_bytes: int) -> Any:
+        """Allocate memory that the NPU sees.
+
+        Returns:
+            The ``rknn_tensor_mem *``, released with the context or by `destroy_memory`.
+
+        Raises:
+            AllocationError: the runtime has none.
+            RknnError: the runtime returned a memory that cannot be used.
+        """
+        out = ffi.new("rknn_tensor_mem **")
+        call = f"rknn_create_mem({size_bytes} bytes)"
+        with self as context:
+            self.check(lib.rkr_create_mem(self.handle, context, size_bytes, out), call)
+            mem = out[0]
+            self._owned.memories[_key(mem)] = mem
+        if mem.virt_addr == ffi.NULL or mem.size < size_bytes:
+            got = "no address" if mem.virt_addr == ffi.NULL else f"{mem.size} bytes"
+            self.destroy_memory(mem)
+            raise RknnError(f"{call} gave {got}")
+        return mem
+
+    def destroy_memory(self, mem: Any) -> None:
+        """Release a memory of `create_memory`; a released one is left alone."""
+        self.check(self._owned.destroy_memory(_key(mem)), "rknn_destroy_mem(...)")
+
+    def finalizer(self, owner: object, mem: Any) -> weakref.finalize[[int], object]:
+        """Release ``mem`` when ``owner`` is collected, unless the caller detaches this."""
+        finalizer = weakref.finalize(owner, self._owned.finalize_memory, _key(mem))
+        finalizer.atexit = False  # the context's own finalizer runs at exit
+        return finalizer
+
+    def close(self) -> None:
+        """Release the memories, then the context; in a forked child, only forget them.
+
+        The caller is inside ``with context``, or alone with it.
+
+        Raises:
+            RknnStatusError: the runtime refused; everything was tried all the same.
+        """
+        self._finalizer.detach()
+        for status, call in self._owned.destroy():
+            self.check(status, call)
+
+
+def _key(mem: Any) -> int:
+    return int(ffi.cast("uintptr_t", mem))
