@@ -1,3 +1,83 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decoding of YOLO heads and non-maximum suppression. */
+ * Decoding of YOLO heads and non-maximum suppression.
+ *
+ * Every decoder takes tensors as the runtime delivers them, compares scores with the
+ * threshold in the stored domain and dequantizes survivors alone. A prediction whose
+ * score or box is not finite is dropped. Results come in the order of falling score;
+ * equal scores keep the order of the predictions in the head. */
+
+/* A tensor of one image in native memory. Channel c of cell p (p = y * width + x) is
+ * element ((c / c2) * plane + p) * c2 + c % c2: NC1HWC2 as it is, NCHW with c2 = 1, and
+ * NHWC with c2 = channels. `plane` >= height * width counts the cells from one channel
+ * group to the next, `n_bytes` what may be read from `data`. `type` is an
+ * rknn_tensor_type: INT8, UINT8 or INT16 (real = (q - zero_point) * scale), FLOAT16 or
+ * FLOAT32 (zero_point and scale ignored). `data` is aligned to its element. */
+typedef struct {
+    const void *data;
+    size_t n_bytes;
+    int32_t type;
+    int32_t zero_point;
+    float scale;
+    uint32_t channels;
+    uint32_t height;
+    uint32_t width;
+    uint32_t plane;
+    uint32_t c2;
+} rkr_tensor_view;
+
+/* conf_threshold: score >= threshold survives; finite, >= 0, and one that no stored
+ * value reaches yields nothing. iou_threshold: a box is suppressed when its IoU with a
+ * better one is above; 0..1. suppress 0: nothing is suppressed, as heads that were trained
+ * for it want. class_agnostic 0: only boxes of the same class suppress. */
+typedef struct {
+    float conf_threshold;
+    float iou_threshold;
+    int32_t suppress;
+    int32_t class_agnostic;
+} rkr_yolo_options;
+
+/* Where results go: `capacity` rows each. xyxy: 4 floats a row, in pixels of the model's
+ * input. source: position of the prediction in the head (branch, anchor, cell). */
+typedef struct {
+    float *xyxy;
+    float *confidence;
+    int32_t *class_id;
+    uint32_t *source;
+    size_t capacity;
+} rkr_detections;
+
+/* Memory of one decoder, allocated once; not to be used by two calls at a time. A head
+ * has up to n_predictions; when more than max_candidates pass the threshold, those with
+ * the highest scores go on to suppression. */
+typedef struct rkr_yolo_workspace rkr_yolo_workspace;
+int rkr_yolo_workspace_new(size_t n_predictions, size_t max_candidates, size_t max_detections,
+                           rkr_yolo_workspace **out);
+void rkr_yolo_workspace_free(rkr_yolo_workspace *workspace);
+
+/* RKR_OK when every element of the view lies within n_bytes and its numbers make sense. */
+int rkr_view_check(const rkr_tensor_view *view);
+
+/* Dequantize channels [first, first + n_channels) of the given cells to
+ * dst[n_cells][n_channels]. */
+int rkr_view_gather(const rkr_tensor_view *view, uint32_t first, uint32_t n_channels,
+                    const uint32_t *cells, size_t n_cells, float *dst);
+
+/* The decoders' first pass: hits[p] = 1 when any channel of [first, first + n_channels) of
+ * cell p is >= threshold, else 0. In float tensors NaN may hit too, and with a threshold
+ * <= 0 everything does. Uses the variant that rkr_cpu_select chose; all are bit-identical. */
+int rkr_view_scan(const rkr_tensor_view *view, uint32_t first, uint32_t n_channels, float threshold,
+                  uint8_t *hits);
+
+/* Greedy non-maximum suppression of n boxes (xyxy, finite): IoU = inter / union in
+ * float32. class_id NULL: class-agnostic. keep[0..*n_kept): indices by falling score,
+ * equal scores by rising index, at most max_detections. */
+int rkr_nms(const float *xyxy, const float *score, const int32_t *class_id, size_t n,
+            float iou_threshold, size_t max_detections, uint32_t *keep, size_t *n_kept);
+
+/* Ultralytics' single output: channels cx, cy, w, h, then n_classes scores (after
+ * sigmoid), then channels that this function does not read. scale_x and scale_y
+ * multiply the boxes: 1 for pixels, the input's width and height for 0..1. */
+int rkr_yolo_decode_single(const rkr_tensor_view *output, uint32_t n_classes, float scale_x,
+                           float scale_y, const rkr_yolo_options *options,
+                           rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);

@@ -1,0 +1,6 @@
+"""Decoders of YOLO heads, from native NPU memory to `Detections`."""
+
+from rknn_runtime.yolo.nms import nms
+from rknn_runtime.yolo.single import SingleOutputDecoder
+
+__all__ = ["SingleOutputDecoder", "nms"]

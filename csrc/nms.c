@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Greedy non-maximum suppression.
+ *
+ * Boxes are taken by falling score, equal scores by rising index. One is kept unless
+ * IoU = inter / (area + area' - inter) with a box kept before it (of its class, unless
+ * class-agnostic) is above the threshold; all in float32, in this order of operations.
+ * Sides below 0 count as 0. Work: n * kept comparisons, and it ends when max_detections
+ * are kept. */
+#include "yolo_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bottom-up merge sort above runs made by insertion: no worst case, no recursion. */
+#define SORT_RUN 12u
+
+static void sort_run(uint64_t *keys, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        uint64_t key = keys[i];
+        size_t j = i;
+        for (; j > 0 && keys[j - 1] < key; j--) {
+            keys[j] = keys[j - 1];
+        }
+        keys[j] = key;
+    }
+}
+
+static void merge(const uint64_t *src, size_t middle, size_t n, uint64_t *dst) {
+    size_t left = 0, right = middle;
+    for (size_t i = 0; i < n; i++) {
+        bool take_left = right >= n || (left < middle && src[left] > src[right]);
+        dst[i] = take_left ? src[left++] : src[right++];
+    }
+}
+
+void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n) {
+    for (size_t at = 0; at < n; at += SORT_RUN) {
+        sort_run(keys + at, n - at < SORT_RUN ? n - at : SORT_RUN);
+    }
+    uint64_t *src = keys, *dst = scratch;
+    for (size_t width = SORT_RUN; width < n; width *= 2) {
+        for (size_t at = 0; at < n; at += 2 * width) {
+            size_t length = n - at < 2 * width ? n - at : 2 * width;
+            merge(src + at, width < length ? width : length, length, dst + at);
+        }
+        uint64_t *swap = src;
+        src = dst;
+        dst = swap;
+    }
+    if (src != keys) {
+        memcpy(keys, src, n * sizeof *keys);
+    }
+}
+
+void rkr_kept_init(rkr_kept_boxes *kept, float *columns, size_t capacity) {
+    kept->x1 = columns;
+    kept->y1 = columns + capacity;
+    kept->x2 = columns + 2 * capacity;
+    kept->y2 = columns + 3 * capacity;
+    kept->area = columns + 4 * capacity;
+    kept->class_id = (int32_t *)(void *)(columns + 5 * capacity);
+    kept->n = 0;
+}
+
+static float larger(float a, float b) {
+    return a > b ? a : b;
+}
+
+static float smaller(float a, float b) {
+    return a < b ? a : b;
+}
+
+/* No exit on the first overlap: a loop without branches is one that compilers turn into
+ * vector code, and it is short. */
+static bool overlaps(const rkr_kept_boxes *kept, const float box[4], float area, int32_t class_id,
+                     int32_t agnostic, float iou_threshold) {
+    const float *restrict x1 = kept->x1, *restrict y1 = kept->y1, *restrict x2 = kept->x2,
+                          *restrict y2 = kept->y2, *restrict areas = kept->area;
+    const int32_t *restrict classes = kept->class_id;
+    int32_t any = 0;
+    for (size_t i = 0; i < kept->n; i++) {
+        float width = larger(smaller(box[2], x2[i]) - larger(box[0], x1[i]), 0.0f);
+        float height = larger(smaller(box[3], y2[i]) - larger(box[1], y1[i]), 0.0f);
+        float inter = width * height;
+        float iou = inter / (area + areas[i] - inter);
+        any |= (int32_t)(iou > iou_threshold) & (agnostic | (int32_t)(classes[i] == class_id));
+    }
+    return any != 0;
+}
+
+bool rkr_kept_add(rkr_kept_boxes *kept, const float box[4], int32_t class_id, bool agnostic,
+                  float iou_threshold) {
+    float area = larger(box[2] - box[0], 0.0f) * larger(box[3] - box[1], 0.0f);
+    if (overlaps(kept, box, area, class_id, agnostic, iou_threshold)) {
+        return false;
+    }
+    size_t i = kept->n++;
+    kept->x1[i] = box[0];
+    kept->y1[i] = box[1];
+    kept->x2[i] = box[2];
+    kept->y2[i] = box[3];
+    kept->area[i] = area;
+    kept->class_id[i] = class_id;
+    return true;
+}
+
+static bool all_finite(const float *values, size_t n) {
+    int32_t finite = 1;
+    for (size_t i = 0; i < n; i++) {
+        finite &= isfinite(values[i]) != 0;
+    }
+    return finite != 0;
+}
+
+int rkr_nms(const float *xyxy, const float *score, const int32_t *class_id, size_t n,
+            float iou_threshold, size_t max_detections, uint32_t *keep, size_t *n_kept) {
+    if (n_kept == NULL || !(iou_threshold >= 0.0f && iou_threshold <= 1.0f) ||
+        n > RKR_VIEW_MAX_CELLS || max_detections == 0) {
+        return RKR_ERR_ARGUMENT;
+    }
+    *n_kept = 0;
+    if (n == 0) {
+        return RKR_OK;
+    }
+    if (xyxy == NULL || score == NULL || keep == NULL || !all_finite(xyxy, 4 * n) ||
+        !all_finite(score, n)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    size_t capacity = n < max_detections ? n : max_detections;
+    uint64_t *keys = malloc(2 * n * sizeof *keys);
+    float *columns = malloc(RKR_NMS_COLUMNS * capacity * sizeof *columns);
+    if (keys == NULL || columns == NULL) {
+        free(keys);
+        free(columns);
+        return RKR_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = rkr_score_key(score[i], (uint32_t)i);
+    }
+    rkr_sort_keys(keys, keys + n, n);
+    rkr_kept_boxes kept;
+    rkr_kept_init(&kept, columns, capacity);
+    for (size_t i = 0; i < n && kept.n < capacity; i++) {
+        uint32_t index = rkr_key_index(keys[i]);
+        if (rkr_kept_add(&kept, xyxy + 4 * (size_t)index, class_id ? class_id[index] : 0,
+                         class_id == NULL, iou_threshold)) {
+            keep[kept.n - 1] = index;
+        }
+    }
+    *n_kept = kept.n;
+    free(keys);
+    free(columns);
+    return RKR_OK;
+}

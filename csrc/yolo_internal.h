@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the YOLO decoders share: access to native tensors, the threshold scan, the
+ * candidates. Nothing here validates: the public functions of decl/yolo.h do. */
+#ifndef RKR_YOLO_INTERNAL_H
+#define RKR_YOLO_INTERNAL_H
+
+#include "rkr.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* ---- yolo_view.c ---- */
+
+#define RKR_VIEW_MAX_CELLS 0x7fffffffu
+
+static inline uint32_t rkr_view_cells(const rkr_tensor_view *view) {
+    return view->height * view->width;
+}
+
+/* Bytes of one element; 0 for a type that no decoder reads. */
+size_t rkr_view_element_size(const rkr_tensor_view *view);
+
+/* Dequantize channels [first, first + n) of one cell. */
+void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                   float *dst);
+
+/* The stored values of 8-bit channels, counted from the lowest possible one. */
+void rkr_view_load_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                         uint8_t *dst);
+
+static inline bool rkr_view_is_8_bit(const rkr_tensor_view *view) {
+    return view->type == RKNN_TENSOR_INT8 || view->type == RKNN_TENSOR_UINT8;
+}
+
+static inline bool rkr_view_is_float(const rkr_tensor_view *view) {
+    return view->type == RKNN_TENSOR_FLOAT16 || view->type == RKNN_TENSOR_FLOAT32;
+}
+
+/* True when channels [first, first + n) exist. */
+static inline bool rkr_view_has(const rkr_tensor_view *view, uint32_t first, uint32_t n) {
+    return n > 0 && first <= view->channels && n <= view->channels - first;
+}
+
+/* The highest of channels [first, first + n) of one cell; the first of equals. NaN loses
+ * against everything. *best counts from `first`. Returns the dequantized value. */
+float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                    uint32_t *best);
+
+/* ---- yolo_scan.c ---- */
+
+#define RKR_SCAN_CELLS 64u /* cells per call of a scan kernel: one bit each */
+#define RKR_SCAN_BYTES 64u /* bytes per step of a vector kernel */
+
+/* A test of a channel range against a threshold, prepared once per frame. */
+typedef struct rkr_scan {
+    const rkr_tensor_view *view;
+    uint32_t first, n_channels;
+    /* Elements are compared as signed integers: x ^ flip >= threshold. */
+    int32_t threshold;
+    bool none;                             /* no stored value reaches the threshold */
+    bool all;                              /* every stored value is to be looked at */
+    uint8_t first_mask[32], last_mask[32]; /* lanes of the outer channel groups */
+    uint64_t (*kernel)(const struct rkr_scan *scan, uint32_t cell, uint32_t n_cells);
+} rkr_scan;
+
+/* `threshold` is in the domain of the dequantized tensor. The scan may report a cell
+ * whose highest value is NaN or (threshold <= 0, float tensors) below the threshold:
+ * callers compare the dequantized score again. It never misses one. */
+void rkr_scan_init(rkr_scan *scan, const rkr_tensor_view *view, uint32_t first, uint32_t n_channels,
+                   float threshold);
+
+/* Bit i: cell + i passes. n_cells <= RKR_SCAN_CELLS, all of them inside the view. */
+static inline uint64_t rkr_scan_cells(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {
+    if (scan->none) {
+        return 0;
+    }
+    if (scan->all) {
+        return n_cells == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n_cells) - 1;
+    }
+    return scan->kernel(scan, cell, n_cells);
+}
+
+/* ---- yolo_workspace.c ---- */
+
+#define RKR_MAX_BRANCHES 8
+
+typedef struct {
+    float box[4]; /* x1, y1, x2, y2 */
+    float score;
+    int32_t class_id;
+    uint32_t source;
+} rkr_candidate;
+
+struct rkr_yolo_workspace {
+    rkr_candidate *candidates;
+    uint64_t *keys, *scratch;
+    float *kept; /* rkr_nms_sorted's columns */
+    size_t n_predictions, n_candidates, capacity, max_candidates, max_detections;
+    /* e^(-steps * scale) for 8-bit distributions, one table per branch. */
+    float decay[RKR_MAX_BRANCHES][256], decay_scale[RKR_MAX_BRANCHES];
+};
+
+/* Checks what every decoder is given, and empties the workspace. */
+int rkr_decode_begin(uint64_t n_predictions, const rkr_yolo_options *options,
+                     rkr_yolo_workspace *workspace, const rkr_detections *out, const size_t *count);
+
+/* Add a candidate; in the order of the head's predictions. Drops what is not finite. */
+void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float score,
+                        uint32_t class_id, uint32_t source);
+
+/* Suppress and write the results. */
+void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
+                    const rkr_detections *out, size_t *count);
+
+/* 1 / (1 + e^-x) and its inverse, the latter lowered by more than their rounding: what
+ * passes a scan with it is compared again after rkr_sigmoid. */
+float rkr_sigmoid(float x);
+float rkr_logit_below(float probability);
+
+/* ---- nms.c ---- */
+
+/* Orders by falling score, then by rising index. */
+static inline uint64_t rkr_score_key(float score, uint32_t index) {
+    union {
+        float real;
+        uint32_t bits;
+    } value = {score + 0.0f}; /* -0 and 0 are equal */
+    uint32_t order = value.bits & 0x80000000u ? ~value.bits : value.bits | 0x80000000u;
+    return (uint64_t)order << 32 | (0xffffffffu - index);
+}
+
+static inline uint32_t rkr_key_index(uint64_t key) {
+    return 0xffffffffu - (uint32_t)key;
+}
+
+/* Sort falling; scratch as long as keys. */
+void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n);
+
+/* Floats that rkr_nms_sorted needs for each box it may keep. */
+#define RKR_NMS_COLUMNS 6
+
+/* Boxes that are kept so far, column by column, so that one compare loop serves all. */
+typedef struct {
+    float *x1, *y1, *x2, *y2, *area;
+    int32_t *class_id;
+    size_t n;
+} rkr_kept_boxes;
+
+void rkr_kept_init(rkr_kept_boxes *kept, float *columns, size_t capacity);
+/* Keep the box unless one of the kept (of the same class, unless agnostic) overlaps it
+ * by more than iou_threshold; true when kept. */
+bool rkr_kept_add(rkr_kept_boxes *kept, const float box[4], int32_t class_id, bool agnostic,
+                  float iou_threshold);
+
+#endif

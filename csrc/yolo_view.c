@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Access to tensors in native memory: element (c, p) of every layout the runtimes
+ * deliver is ((c / c2) * plane + p) * c2 + c % c2 (see decl/yolo.h), so a channel range of
+ * one cell is a few runs of neighbours, one per channel group. */
+#include "kernels.h"
+#include "yolo_internal.h"
+
+#include <string.h>
+
+size_t rkr_view_element_size(const rkr_tensor_view *view) {
+    switch (view->type) {
+    case RKNN_TENSOR_INT8:
+    case RKNN_TENSOR_UINT8:
+        return 1;
+    case RKNN_TENSOR_INT16:
+    case RKNN_TENSOR_FLOAT16:
+        return 2;
+    case RKNN_TENSOR_FLOAT32:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+/* Of any type but FLOAT32. */
+static rkr_dtype dtype_of(const rkr_tensor_view *view) {
+    switch (view->type) {
+    case RKNN_TENSOR_INT8:
+        return RKR_INT8;
+    case RKNN_TENSOR_UINT8:
+        return RKR_UINT8;
+    case RKNN_TENSOR_INT16:
+        return RKR_INT16;
+    default:
+        return RKR_FLOAT16;
+    }
+}
+
+int rkr_view_check(const rkr_tensor_view *view) {
+    if (view == NULL || view->data == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    size_t element = rkr_view_element_size(view);
+    if (element == 0 || (uintptr_t)view->data % element != 0) {
+        return RKR_ERR_ARGUMENT;
+    }
+    if (!rkr_view_is_float(view) &&
+        !rkr_affine_is_valid(dtype_of(view), view->zero_point, view->scale)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    uint64_t cells = (uint64_t)view->height * view->width;
+    if (view->channels == 0 || view->c2 == 0 || cells == 0 || cells > RKR_VIEW_MAX_CELLS ||
+        view->plane < cells) {
+        return RKR_ERR_SHAPE;
+    }
+    /* The last channel group may end with the last cell, but has all its c2 lanes. */
+    uint64_t groups = ((uint64_t)view->channels + view->c2 - 1) / view->c2;
+    uint64_t lanes, elements, bytes;
+    if (__builtin_mul_overflow(groups - 1, view->plane, &lanes) ||
+        __builtin_add_overflow(lanes, cells, &lanes) ||
+        __builtin_mul_overflow(lanes, view->c2, &elements) ||
+        __builtin_mul_overflow(elements, element, &bytes) || bytes > SIZE_MAX) {
+        return RKR_ERR_OVERFLOW;
+    }
+    return bytes <= view->n_bytes ? RKR_OK : RKR_ERR_SHAPE;
+}
+
+static size_t element_at(const rkr_tensor_view *view, uint32_t channel, uint32_t cell) {
+    return ((size_t)(channel / view->c2) * view->plane + cell) * view->c2 + channel % view->c2;
+}
+
+/* Length of the run of neighbours that starts at `channel`, at most n. */
+static uint32_t run_length(const rkr_tensor_view *view, uint32_t channel, uint32_t n) {
+    uint32_t run = view->c2 - channel % view->c2;
+    return run < n ? run : n;
+}
+
+void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                   float *dst) {
+    bool is_float32 = view->type == RKNN_TENSOR_FLOAT32;
+    rkr_dequantize_fn *dequantize = is_float32 ? NULL : rkr_dequantizer(dtype_of(view));
+    size_t size = rkr_view_element_size(view);
+    while (n > 0) {
+        uint32_t run = run_length(view, first, n);
+        const char *src = (const char *)view->data + element_at(view, first, cell) * size;
+        if (is_float32) {
+            memcpy(dst, src, run * size);
+        } else {
+            dequantize(src, run, dst, view->zero_point, view->scale);
+        }
+        first += run;
+        n -= run;
+        dst += run;
+    }
+}
+
+void rkr_view_load_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                         uint8_t *dst) {
+    uint8_t flip = view->type == RKNN_TENSOR_INT8 ? 0x80 : 0;
+    while (n > 0) {
+        uint32_t run = run_length(view, first, n);
+        const uint8_t *src = (const uint8_t *)view->data + element_at(view, first, cell);
+        for (uint32_t i = 0; i < run; i++) {
+            dst[i] = src[i] ^ flip;
+        }
+        first += run;
+        n -= run;
+        dst += run;
+    }
+}
+
+/* Floats order like their bits read as a signed integer, once negative ones are turned
+ * around; NaN goes below everything. */
+static int32_t order_of_half(uint16_t half) {
+    if ((half & 0x7fffu) > 0x7c00u) {
+        return INT32_MIN;
+    }
+    return half & 0x8000u ? -(int32_t)(half & 0x7fffu) : (int32_t)half;
+}
+
+static int32_t order_of_float(uint32_t bits) {
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return INT32_MIN;
+    }
+    return bits & 0x80000000u ? -(int32_t)(bits & 0x7fffffffu) : (int32_t)bits;
+}
+
+#define ORDER_OF_INTEGER(x) ((int32_t)(x))
+
+#define DEFINE_BEST(NAME, TYPE, ORDER)                                                             \
+    static uint32_t NAME(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell) { \
+        uint32_t best = 0;                                                                         \
+        int32_t highest = INT32_MIN;                                                               \
+        for (uint32_t channel = 0; channel < n;) {                                                 \
+            uint32_t run = run_length(view, first + channel, n - channel);                         \
+            const TYPE *src = (const TYPE *)view->data + element_at(view, first + channel, cell);  \
+            for (uint32_t i = 0; i < run; i++) {                                                   \
+                int32_t order = ORDER(src[i]);                                                     \
+                if (order > highest) {                                                             \
+                    highest = order;                                                               \
+                    best = channel + i;                                                            \
+                }                                                                                  \
+            }                                                                                      \
+            channel += run;                                                                        \
+        }                                                                                          \
+        return best;                                                                               \
+    }
+
+DEFINE_BEST(best_int8, int8_t, ORDER_OF_INTEGER)
+DEFINE_BEST(best_uint8, uint8_t, ORDER_OF_INTEGER)
+DEFINE_BEST(best_int16, int16_t, ORDER_OF_INTEGER)
+DEFINE_BEST(best_float16, uint16_t, order_of_half)
+DEFINE_BEST(best_float32, uint32_t, order_of_float)
+
+float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                    uint32_t *best) {
+    switch (view->type) {
+    case RKNN_TENSOR_INT8:
+        *best = best_int8(view, first, n, cell);
+        break;
+    case RKNN_TENSOR_UINT8:
+        *best = best_uint8(view, first, n, cell);
+        break;
+    case RKNN_TENSOR_INT16:
+        *best = best_int16(view, first, n, cell);
+        break;
+    case RKNN_TENSOR_FLOAT16:
+        *best = best_float16(view, first, n, cell);
+        break;
+    default:
+        *best = best_float32(view, first, n, cell);
+    }
+    float value;
+    rkr_view_load(view, first + *best, 1, cell, &value);
+    return value;
+}
+
+int rkr_view_gather(const rkr_tensor_view *view, uint32_t first, uint32_t n_channels,
+                    const uint32_t *cells, size_t n_cells, float *dst) {
+    int status = rkr_view_check(view);
+    if (status != RKR_OK) {
+        return status;
+    }
+    if (n_cells > 0 && (cells == NULL || dst == NULL)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    if (!rkr_view_has(view, first, n_channels)) {
+        return RKR_ERR_SHAPE;
+    }
+    for (size_t i = 0; i < n_cells; i++) {
+        if (cells[i] >= rkr_view_cells(view)) {
+            return RKR_ERR_ARGUMENT;
+        }
+    }
+    for (size_t i = 0; i < n_cells; i++) {
+        rkr_view_load(view, first, n_channels, cells[i], dst + i * n_channels);
+    }
+    return RKR_OK;
+}

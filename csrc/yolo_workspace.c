@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Candidates of one frame: collected in the order of the head's predictions, limited to
+ * the best max_candidates, suppressed, written out.
+ *
+ * The buffer holds up to twice max_candidates. When it is full, the better half stays,
+ * in its order, so the limit costs O(log n) per candidate and equal scores still go to
+ * the earlier prediction. */
+#include "yolo_internal.h"
+
+#include <stdlib.h>
+
+int rkr_yolo_workspace_new(size_t n_predictions, size_t max_candidates, size_t max_detections,
+                           rkr_yolo_workspace **out) {
+    if (out == NULL || n_predictions == 0 || n_predictions > RKR_VIEW_MAX_CELLS ||
+        max_candidates == 0 || max_candidates > RKR_VIEW_MAX_CELLS || max_detections == 0 ||
+        max_detections > RKR_VIEW_MAX_CELLS) {
+        return RKR_ERR_ARGUMENT;
+    }
+    *out = NULL;
+    size_t capacity = 2 * max_candidates < n_predictions ? 2 * max_candidates : n_predictions;
+    if (capacity > SIZE_MAX / 64 || max_detections > SIZE_MAX / 64) {
+        return RKR_ERR_OVERFLOW;
+    }
+    rkr_yolo_workspace *workspace = calloc(1, sizeof *workspace);
+    if (workspace == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    size_t n_kept = max_detections < capacity ? max_detections : capacity;
+    workspace->n_predictions = n_predictions;
+    workspace->capacity = capacity;
+    workspace->max_candidates = max_candidates;
+    workspace->max_detections = n_kept;
+    workspace->candidates = malloc(capacity * sizeof *workspace->candidates);
+    workspace->keys = malloc(2 * capacity * sizeof *workspace->keys);
+    workspace->kept = malloc(RKR_NMS_COLUMNS * n_kept * sizeof *workspace->kept);
+    if (workspace->candidates == NULL || workspace->keys == NULL || workspace->kept == NULL) {
+        rkr_yolo_workspace_free(workspace);
+        return RKR_ERR_MEMORY;
+    }
+    workspace->scratch = workspace->keys + capacity;
+    *out = workspace;
+    return RKR_OK;
+}
+
+void rkr_yolo_workspace_free(rkr_yolo_workspace *workspace) {
+    if (workspace != NULL) {
+        free(workspace->candidates);
+        free(workspace->keys);
+        free(workspace->kept);
+        free(workspace);
+    }
+}
+
+int rkr_decode_begin(uint64_t n_predictions, const rkr_yolo_options *options,
+                     rkr_yolo_workspace *workspace, const rkr_detections *out,
+                     const size_t *count) {
+    if (options == NULL || workspace == NULL || out == NULL || count == NULL || out->xyxy == NULL ||
+        out->confidence == NULL || out->class_id == NULL || out->source == NULL ||
+        out->capacity < workspace->max_detections || n_predictions > workspace->n_predictions) {
+        return RKR_ERR_ARGUMENT;
+    }
+    if (!(options->conf_threshold >= 0.0f && isfinite(options->conf_threshold)) ||
+        !(options->iou_threshold >= 0.0f && options->iou_threshold <= 1.0f)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    workspace->n_candidates = 0;
+    return RKR_OK;
+}
+
+static void sort_candidates(rkr_yolo_workspace *workspace) {
+    for (size_t i = 0; i < workspace->n_candidates; i++) {
+        workspace->keys[i] = rkr_score_key(workspace->candidates[i].score, (uint32_t)i);
+    }
+    rkr_sort_keys(workspace->keys, workspace->scratch, workspace->n_candidates);
+}
+
+/* Leave the best max_candidates, in their order. */
+static void halve_candidates(rkr_yolo_workspace *workspace) {
+    if (workspace->n_candidates <= workspace->max_candidates) {
+        return;
+    }
+    sort_candidates(workspace);
+    uint64_t last = workspace->keys[workspace->max_candidates - 1];
+    size_t n = 0;
+    for (size_t i = 0; i < workspace->n_candidates; i++) {
+        if (rkr_score_key(workspace->candidates[i].score, (uint32_t)i) >= last) {
+            workspace->candidates[n++] = workspace->candidates[i];
+        }
+    }
+    workspace->n_candidates = n;
+}
+
+void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float score,
+                        uint32_t class_id, uint32_t source) {
+    if (!isfinite(score) || !isfinite(box[0]) || !isfinite(box[1]) || !isfinite(box[2]) ||
+        !isfinite(box[3])) {
+        return;
+    }
+    if (workspace->n_candidates == workspace->capacity) {
+        halve_candidates(workspace);
+    }
+    rkr_candidate *candidate = &workspace->candidates[workspace->n_candidates++];
+    *candidate =
+        (rkr_candidate){{box[0], box[1], box[2], box[3]}, score, (int32_t)class_id, source};
+}
+
+void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
+                    const rkr_detections *out, size_t *count) {
+    halve_candidates(workspace);
+    sort_candidates(workspace);
+    rkr_kept_boxes kept;
+    rkr_kept_init(&kept, workspace->kept, workspace->max_detections);
+    size_t n = 0;
+    for (size_t i = 0; i < workspace->n_candidates && n < workspace->max_detections; i++) {
+        const rkr_candidate *candidate = &workspace->candidates[rkr_key_index(workspace->keys[i])];
+        if (options->suppress &&
+            !rkr_kept_add(&kept, candidate->box, candidate->class_id, options->class_agnostic != 0,
+                          options->iou_threshold)) {
+            continue;
+        }
+        for (size_t k = 0; k < 4; k++) {
+            out->xyxy[4 * n + k] = candidate->box[k];
+        }
+        out->confidence[n] = candidate->score;
+        out->class_id[n] = candidate->class_id;
+        out->source[n] = candidate->source;
+        n++;
+    }
+    *count = n;
+}
+
+float rkr_sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+
+float rkr_logit_below(float probability) {
+    if (probability <= 0.0f || probability > 1.0f) {
+        return probability <= 0.0f ? -INFINITY : INFINITY;
+    }
+    double lower = (double)probability * (1.0 - 1e-6);
+    return (float)log(lower / (1.0 - lower));
+}

@@ -1,0 +1,163 @@
+"""What every decoder shares: thresholds, the native workspace, the way from raw to results."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from rknn_runtime._arrays import check, pointer, whole
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.detections import Detections
+from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.yolo.tensor_view import OutputBinding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
+
+__all__ = ["Decoder"]
+
+_MOST = 2**31 - 1
+
+
+class Decoder:
+    """Turn the raw outputs of one frame into `Detections`.
+
+    A head's class is made once per model from ``model.outputs`` and called once per frame
+    with the arrays that ``model.output_raw`` gives. Scores are compared with the threshold
+    in the stored integers; only predictions that pass are dequantized. Nothing but the
+    result is allocated per call. Calls from several threads wait for each other.
+
+    Boxes are xyxy in pixels of the model's input, not clipped to it. They come in the order
+    of falling confidence; equal ones in the order of the head's predictions. A prediction
+    with a score or a coordinate that is not finite is dropped.
+
+    Args:
+        outputs: Logical attributes of the outputs that the head consists of.
+        input_size: Height and width of the model's input in pixels.
+        n_predictions: How many predictions the head makes per frame.
+        conf_threshold: The smallest confidence that counts. One that no output value can
+            reach yields nothing.
+        iou_threshold: A box is dropped when its IoU with a more confident one is above.
+        class_agnostic: Let boxes of different classes suppress each other.
+        max_candidates: When more predictions than this pass `conf_threshold`, the most
+            confident ones go on to the suppression.
+        max_detections: The most confident boxes that are returned.
+
+    Raises:
+        TypeError: A limit is not an integer.
+        ValueError: A threshold or a limit is outside its range, or the outputs have a dtype
+            that no decoder reads, a batch of more than one picture, or contradicting shapes.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[TensorAttr],
+        input_size: tuple[int, int],
+        n_predictions: int,
+        *,
+        conf_threshold: float = 0.25,
+        iou_threshold: float = 0.45,
+        class_agnostic: bool = False,
+        max_candidates: int = 30000,
+        max_detections: int = 300,
+    ) -> None:
+        self.outputs = tuple(outputs)
+        height, width = input_size
+        self.input_size = (
+            whole(height, "input height", 1, _MOST),
+            whole(width, "input width", 1, _MOST),
+        )
+        self._bindings = [OutputBinding(attr) for attr in self.outputs]
+        self._lock = threading.Lock()
+        self._options = ffi.new("rkr_yolo_options *")
+        self._options.suppress = True
+        self.conf_threshold = conf_threshold
+        self.iou_threshold = iou_threshold
+        self._options.class_agnostic = bool(class_agnostic)
+        max_candidates = whole(max_candidates, "max_candidates", 1, _MOST)
+        max_detections = whole(max_detections, "max_detections", 1, _MOST)
+        self._workspace = _new_workspace(n_predictions, max_candidates, max_detections)
+        self._allocate_results(min(n_predictions, max_detections))
+
+    def _allocate_results(self, n: int) -> None:
+        self._xyxy = np.empty((n, 4), np.float32)
+        self._confidence = np.empty(n, np.float32)
+        self._class_id = np.empty(n, np.int32)
+        self._source = np.empty(n, np.uint32)
+        self._count = ffi.new("size_t *")
+        self._out = ffi.new("rkr_detections *")
+        self._out.xyxy = pointer(self._xyxy)
+        self._out.confidence = pointer(self._confidence)
+        self._out.class_id = pointer(self._class_id)
+        self._out.source = pointer(self._source)
+        self._out.capacity = n
+
+    @property
+    def conf_threshold(self) -> float:
+        """The smallest confidence that counts; can be set between frames."""
+        return float(self._options.conf_threshold)
+
+    @conf_threshold.setter
+    def conf_threshold(self, value: float) -> None:
+        if not 0 <= value < math.inf:
+            raise ValueError(f"conf_threshold must be a finite number >= 0, got {value}")
+        self._options.conf_threshold = value
+
+    @property
+    def iou_threshold(self) -> float:
+        """The IoU above which a less confident box is dropped; can be set between frames."""
+        return float(self._options.iou_threshold)
+
+    @iou_threshold.setter
+    def iou_threshold(self, value: float) -> None:
+        if not 0 <= value <= 1:
+            raise ValueError(f"iou_threshold must be in 0..1, got {value}")
+        self._options.iou_threshold = value
+
+    def __call__(self, raw: RawOutputs) -> Detections:
+        """Decode one frame.
+
+        Args:
+            raw: The outputs in native layout, as ``model.output_raw(i)`` gives them, in the
+                order of ``outputs``; a single array where the head has one output.
+
+        Returns:
+            Detections whose arrays are copies, in pixels of the model's input.
+
+        Raises:
+            TypeError: An array has another dtype than its output.
+            ValueError: An array has another shape, is not contiguous, or their number is not
+                that of the outputs.
+        """
+        arrays = (raw,) if isinstance(raw, np.ndarray) else raw
+        if len(arrays) != len(self._bindings):
+            raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")
+        with self._lock:
+            for binding, array in zip(self._bindings, arrays):
+                binding.bind(array)
+            check(self._decode(), type(self).__name__)
+            return self._results(self._count[0])
+
+    def _decode(self) -> int:
+        """Call the head's native function on the bound views; return its status."""
+        raise NotImplementedError
+
+    def _results(self, n: int) -> Detections:
+        return Detections(
+            self._xyxy[:n].copy(), self._confidence[:n].copy(), self._class_id[:n].copy()
+        )
+
+
+def _new_workspace(n_predictions: int, max_candidates: int, max_detections: int) -> Any:
+    out = ffi.new("rkr_yolo_workspace **")
+    check(
+        lib.rkr_yolo_workspace_new(n_predictions, max_candidates, max_detections, out),
+        f"a workspace for {n_predictions} predictions",
+    )
+    return ffi.gc(out[0], lib.rkr_yolo_workspace_free)

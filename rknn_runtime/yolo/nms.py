@@ -1,0 +1,77 @@
+"""Non-maximum suppression for boxes that did not come from a decoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rknn_runtime._arrays import check, pointer, source, whole
+from rknn_runtime._ffi import ffi, lib
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["nms"]
+
+_FLOAT32 = np.dtype(np.float32)
+_INT32 = np.dtype(np.int32)
+
+
+def nms(
+    xyxy: NDArray[np.float32],
+    confidence: NDArray[np.float32],
+    class_id: NDArray[np.int32] | None = None,
+    *,
+    iou_threshold: float = 0.45,
+    max_detections: int = 300,
+) -> NDArray[np.intp]:
+    """Return the indices of the boxes that no better box overlaps too much.
+
+    Greedy: boxes are taken by falling confidence, equal ones by rising index; one is kept
+    unless its IoU with a box kept before it is above `iou_threshold`.
+    IoU is ``inter / (area_a + area_b - inter)`` in float32.
+
+    Args:
+        xyxy: ``(n, 4) float32``.
+        confidence: ``(n,) float32``.
+        class_id: ``(n,) int32``: only boxes of the same class suppress each other. None:
+            all do.
+        iou_threshold: 0..1.
+        max_detections: The most indices returned.
+
+    Returns:
+        ``(k,) intp``, by falling confidence; a copy.
+
+    Raises:
+        TypeError: An array has another dtype.
+        ValueError: An array has another shape, is not contiguous or has values that are not
+            finite; a threshold or limit is outside its range.
+    """
+    source(xyxy, "xyxy", (_FLOAT32,), "n, 4")
+    source(confidence, "confidence", (_FLOAT32,), "n")
+    if class_id is not None:
+        source(class_id, "class_id", (_INT32,), "n")
+    n = len(xyxy)
+    if xyxy.shape[1] != 4 or len(confidence) != n or (class_id is not None and len(class_id) != n):
+        shapes = [array.shape for array in (xyxy, confidence, class_id) if array is not None]
+        raise ValueError(f"expected shapes (n, 4), (n,) and (n,) of one n, got {shapes}")
+    if not 0 <= iou_threshold <= 1:
+        raise ValueError(f"iou_threshold must be in 0..1, got {iou_threshold}")
+    max_detections = whole(max_detections, "max_detections", 1, 2**31 - 1)
+    if not (np.isfinite(xyxy).all() and np.isfinite(confidence).all()):
+        raise ValueError("boxes and confidences must be finite")
+    keep = np.empty(min(n, max_detections), np.uint32)
+    count = ffi.new("size_t *")
+    status = lib.rkr_nms(
+        pointer(xyxy),
+        pointer(confidence),
+        ffi.NULL if class_id is None else pointer(class_id),
+        n,
+        iou_threshold,
+        max_detections,
+        pointer(keep),
+        count,
+    )
+    check(status, f"nms of {n} boxes")
+    return keep[: count[0]].astype(np.intp)

@@ -1,0 +1,128 @@
+"""The single output of Ultralytics' YOLOv8, v9, 11, 12: ``[1, 4 + classes, N]``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.yolo.decoder import Decoder
+from rknn_runtime.yolo.tensor_view import native_of, quantization_of
+
+__all__ = ["SingleOutputDecoder"]
+
+#: Confidences further apart than this are called coarse: fewer than 50 steps in 0..1.
+_COARSE = 0.02
+_RANGES = {
+    TensorType.INT8: (-128, 127),
+    TensorType.UINT8: (0, 255),
+    TensorType.INT16: (-(2**15), 2**15 - 1),
+}
+
+
+class SingleOutputDecoder(Decoder):
+    """Decode ``[1, 4 + classes, N]``: centre x, centre y, width, height, class scores.
+
+    Rank 4 forms (``[1, 4 + classes, N, 1]``, ``[1, 4 + classes, 1, N]``) and the transposed
+    ``[1, N, 4 + classes]`` are the same head. Scores are taken as they are, after the sigmoid
+    that the exported graph ends with.
+
+    Args:
+        output: Logical attribute of the output.
+        input_size: Height and width of the model's input in pixels.
+        num_classes: Classes; None: all channels behind the box.
+        normalized: Whether boxes are 0..1 of the input instead of pixels. None: an integer
+            output whose largest value is below 2 is, anything else is in pixels.
+        transposed: Whether predictions come before channels. None: when there are more of
+            the former, as in every real model.
+        **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        ValueError: The output has not this form; or see `Decoder`.
+
+    Warns:
+        UserWarning: One scale quantizes boxes in pixels and scores together, so that
+            scores are too coarse to be useful.
+    """
+
+    def __init__(
+        self,
+        output: TensorAttr,
+        input_size: tuple[int, int],
+        *,
+        num_classes: int | None = None,
+        normalized: bool | None = None,
+        transposed: bool | None = None,
+        **options: Any,
+    ) -> None:
+        channels, n, transposed = _channels_and_predictions(output, transposed)
+        if num_classes is None:
+            num_classes = channels - 4
+        if not 1 <= num_classes <= channels - 4:
+            raise ValueError(
+                f"output {output.name!r} {list(output.shape)} has {channels} channels: no room "
+                f"for a box and {num_classes} classes"
+            )
+        super().__init__((output,), input_size, n, **options)
+        self.num_classes = num_classes
+        self.normalized = _looks_normalized(output) if normalized is None else bool(normalized)
+        height, width = self.input_size
+        self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
+        self._view = ffi.new("rkr_tensor_view *")
+        if transposed:
+            self._bindings[0].add(self._view, channels, 1, n, n, channels)
+        else:
+            self._bindings[0].add_grid(self._view, channels, 1, n)
+        _warn_when_coarse(output)
+
+    def _decode(self) -> int:
+        return int(
+            lib.rkr_yolo_decode_single(
+                self._view,
+                self.num_classes,
+                *self._scale,
+                self._options,
+                self._workspace,
+                self._out,
+                self._count,
+            )
+        )
+
+
+def _channels_and_predictions(output: TensorAttr, transposed: bool | None) -> tuple[int, int, bool]:
+    shape = output.shape
+    rank_ok = len(shape) == 3 or (len(shape) == 4 and output.layout == Layout.NCHW)
+    if not rank_ok or shape[0] != 1:
+        raise ValueError(
+            f"output {output.name!r} {list(shape)}: expected [1, 4 + classes, N], "
+            "[1, N, 4 + classes] or a rank 4 form of the first, of one picture"
+        )
+    rows, columns = shape[1], math.prod(shape[2:])
+    if transposed is None:
+        transposed = len(shape) == 3 and rows > columns
+    if transposed and len(shape) != 3:
+        raise ValueError(f"output {output.name!r} {list(shape)}: a transposed head has rank 3")
+    channels, n = (columns, rows) if transposed else (rows, columns)
+    return channels, n, bool(transposed)
+
+
+def _looks_normalized(output: TensorAttr) -> bool:
+    span = _RANGES.get(native_of(output).dtype)
+    zero_point, scale = quantization_of(output)
+    return span is not None and (span[1] - zero_point) * scale < 2
+
+
+def _warn_when_coarse(output: TensorAttr) -> None:
+    scale = quantization_of(output)[1]
+    if native_of(output).dtype in _RANGES and scale > _COARSE:
+        warnings.warn(
+            f"output {output.name!r} quantizes boxes and scores with one scale, {scale:.4g}: the "
+            f"smallest confidence above 0 is {scale:.4g}, and confidences differ by as much. "
+            "Export the model in the split form (boxes and class scores as separate outputs, as "
+            "the vendor's model zoo does) or with boxes divided by the input size",
+            UserWarning,
+            stacklevel=3,
+        )

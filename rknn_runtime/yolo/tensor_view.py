@@ -1,0 +1,142 @@
+"""Outputs of a model as the native decoders read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rknn_runtime._arrays import pointer
+from rknn_runtime.enums import Layout, QuantType, TensorType
+from rknn_runtime.tensor import TensorAttr
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["OutputBinding", "describe", "native_of", "quantization_of"]
+
+_FLOATS = (TensorType.FLOAT16, TensorType.FLOAT32)
+_INTEGERS = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
+
+
+def describe(attrs: Sequence[TensorAttr]) -> str:
+    """Return one line per output for error messages: name, shape, dtype."""
+    return "\n".join(
+        f"  {a.index}: {a.name!r} {list(a.shape)} {native_of(a).dtype.name}" for a in attrs
+    )
+
+
+def native_of(attr: TensorAttr) -> TensorAttr:
+    """Return what says dtype, quantization and memory layout: the native attribute."""
+    return attr if attr.native is None else attr.native
+
+
+def quantization_of(attr: TensorAttr) -> tuple[int, float]:
+    """Return zero point and scale of an output; (0, 1.0) for a float one.
+
+    Raises:
+        ValueError: No decoder reads the dtype, or it is an integer without quantization.
+    """
+    native = native_of(attr)
+    if native.dtype in _FLOATS:
+        return 0, 1.0
+    if native.dtype not in _INTEGERS:
+        names = ", ".join(dtype.name for dtype in (*_INTEGERS, *_FLOATS))
+        raise ValueError(f"output {attr.name!r} is {native.dtype.name}; a decoder reads {names}")
+    zero_point, scale = native.zero_point, native.scale
+    if native.qnt_type == QuantType.DFP:
+        zero_point, scale = 0, 2.0**-native.fl
+    if native.qnt_type == QuantType.NONE or not 0 < scale < math.inf:
+        raise ValueError(
+            f"output {attr.name!r} is {native.dtype.name} but has no quantization "
+            f"(qnt_type {native.qnt_type.name}, scale {scale}); its scores cannot be read"
+        )
+    return zero_point, scale
+
+
+class OutputBinding:
+    """One output, checked once, and the C views of it that a decoder reads.
+
+    Element ``(c, p)`` of a view lies at ``((c // c2) * plane + p) * c2 + c % c2`` behind
+    ``offset``, all counted in elements.
+    """
+
+    __slots__ = ("_dtype", "_offsets", "_shape", "_views", "attr")
+
+    def __init__(self, attr: TensorAttr) -> None:
+        self.attr = attr
+        native = native_of(attr)
+        quantization_of(attr)
+        self._dtype = native.dtype.numpy
+        self._shape = tuple(native.shape)
+        self._views: list[Any] = []
+        self._offsets: list[int] = []
+
+    def add_grid(self, view: Any, channels: int, height: int, width: int) -> None:
+        """Describe the whole output as channels over a grid of cells, channels first.
+
+        Args:
+            view: The C struct to fill in.
+            channels: Channels of the logical tensor.
+            height: Rows of cells.
+            width: Cells per row.
+
+        Raises:
+            ValueError: The native layout does not hold that many.
+        """
+        native = native_of(self.attr)
+        plane, c2 = height * width, 1
+        if native.layout == Layout.NC1HWC2 and len(native.shape) == 5:
+            _, c1, rows, columns, c2 = native.shape
+            plane = rows * columns
+            fits = c1 * c2 >= channels and plane >= height * width
+        else:
+            fits = math.prod(native.shape) >= channels * plane
+            if native.layout == Layout.NHWC:
+                c2 = channels
+        if not fits:
+            raise ValueError(
+                f"output {self.attr.name!r}: native shape {list(native.shape)} does not hold "
+                f"the logical one, {list(self.attr.shape)}"
+            )
+        self.add(view, channels, height, width, plane, c2)
+
+    def add(
+        self,
+        view: Any,
+        channels: int,
+        height: int,
+        width: int,
+        plane: int,
+        c2: int,
+        offset: int = 0,
+    ) -> None:
+        """Describe a part of the output by its strides; see the class."""
+        view.type = int(native_of(self.attr).dtype)
+        view.zero_point, view.scale = quantization_of(self.attr)
+        view.channels, view.height, view.width = channels, height, width
+        view.plane, view.c2 = plane, c2
+        self._views.append(view)
+        self._offsets.append(offset)
+
+    def bind(self, raw: NDArray[Any]) -> None:
+        """Point the views at a frame's data; the array must outlive the call that reads it.
+
+        Raises:
+            TypeError: `raw` is not an array of the output's native dtype.
+            ValueError: It has another shape, or is not contiguous.
+        """
+        if getattr(raw, "dtype", None) != self._dtype:
+            came = getattr(raw, "dtype", type(raw).__name__)
+            raise TypeError(f"output {self.attr.name!r}: expected {self._dtype} values, got {came}")
+        if raw.shape != self._shape:
+            raise ValueError(
+                f"output {self.attr.name!r}: expected the native shape {list(self._shape)}, as "
+                f"Model.output_raw gives it, got {list(raw.shape)}"
+            )
+        if not raw.flags.c_contiguous:
+            raise ValueError(f"output {self.attr.name!r}: the array must be C-contiguous")
+        data = pointer(raw)
+        for view, offset in zip(self._views, self._offsets):
+            view.data = data + offset
+            view.n_bytes = raw.nbytes - offset * raw.itemsize

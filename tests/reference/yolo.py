@@ -1,0 +1,52 @@
+"""Plain NumPy decoding of YOLO heads, on float tensors in the exported graph's own order.
+
+Written from the papers and the published layouts; imports nothing of the package.
+Results are ``(xyxy, confidence, class_id, source)``, ordered as the decoders promise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def nms(xyxy, confidence, class_id, iou_threshold, max_detections=300):
+    """Greedy suppression in float32; a stable sort makes equal scores keep their order."""
+    one = np.float32
+    order = np.argsort(-confidence, kind="stable")
+    x1, y1, x2, y2 = (xyxy[:, k].astype(one) for k in range(4))
+    area = np.maximum(x2 - x1, one(0)) * np.maximum(y2 - y1, one(0))
+    keep = []
+    while order.size and len(keep) < max_detections:
+        best, rest = order[0], order[1:]
+        keep.append(best)
+        width = np.minimum(x2[best], x2[rest]) - np.maximum(x1[best], x1[rest])
+        height = np.minimum(y2[best], y2[rest]) - np.maximum(y1[best], y1[rest])
+        inter = np.maximum(width, one(0)) * np.maximum(height, one(0))
+        with np.errstate(invalid="ignore"):
+            iou = inter / (area[best] + area[rest] - inter)
+        drop = iou > one(iou_threshold)
+        if class_id is not None:
+            drop &= class_id[rest] == class_id[best]
+        order = rest[~drop]
+    return np.array(keep, dtype=np.intp)
+
+
+def finish(xyxy, scores, conf_threshold, iou_threshold, class_agnostic=False, max_detections=300):
+    """Best class of each prediction, threshold, suppression: ``xyxy (n, 4), scores (n, c)``."""
+    class_id = scores.argmax(axis=1)
+    confidence = scores[np.arange(len(scores)), class_id]
+    passed = np.flatnonzero(confidence >= np.float32(conf_threshold))
+    xyxy, confidence, class_id = xyxy[passed], confidence[passed], class_id[passed]
+    keep = nms(
+        xyxy, confidence, None if class_agnostic else class_id, iou_threshold, max_detections
+    )
+    return xyxy[keep], confidence[keep], class_id[keep], passed[keep]
+
+
+def single(tensor, conf_threshold, iou_threshold, scale=(1, 1), num_classes=None, **options):
+    """Decode ``(4 + classes, n)``: cx, cy, w, h, scores."""
+    num_classes = num_classes or len(tensor) - 4
+    cx, cy, w, h = tensor[:4]
+    xyxy = np.stack([cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2], axis=1)
+    xyxy = xyxy * np.array([*scale, *scale], np.float32)
+    return finish(xyxy, tensor[4 : 4 + num_classes].T, conf_threshold, iou_threshold, **options)
