@@ -1,0 +1,37 @@
+"""Fuzz the reader of model files, guided by coverage.
+
+::
+
+    pip install atheris
+    python tools/fuzz_inspect.py CORPUS_DIRECTORY tests/data/models -max_total_time=600
+
+New inputs go to the first directory. Arguments are libFuzzer's. Only a description or an
+`InvalidModelError` may come of an input; libFuzzer itself watches time and memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import atheris
+
+with atheris.instrument_imports():
+    from rknn_runtime import inspect
+    from rknn_runtime.errors import InvalidModelError
+
+
+def read_one(data: bytes) -> None:
+    """Read one input, as a whole model and as its header."""
+    for read in (inspect.read, inspect.read_header):
+        with contextlib.suppress(InvalidModelError):
+            read(data)
+
+
+def main() -> None:
+    atheris.Setup([*sys.argv, "-max_len=131072", "-timeout=1", "-rss_limit_mb=512"], read_one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
