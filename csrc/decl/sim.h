@@ -1,4 +1,58 @@
 /* SPDX-License-Identifier: MIT
  *
  * Types of the functions by which the simulated runtime is steered, one typedef
- * each; the library itself exports them beside the vendor's API. */
+ * each: `NAME_fn`. The library exports them beside the vendor's API; a client
+ * finds them with dlsym, and rknn_sim_version tells it that the NPU is simulated. */
+
+/* One tensor as the executor sees it: compact, in the order of the exporting
+ * framework (NCHW for images). Quantized and floating point tensors come as
+ * FLOAT32, all others (INT32, INT64, BOOL...) in their own type. */
+typedef struct {
+    void *data; /* valid until the executor returns */
+    size_t n_elems;
+    rknn_tensor_type type;
+    uint32_t n_dims;
+    uint32_t dims[RKNN_MAX_DIMS];
+} rknn_sim_buffer;
+
+/* Computes the graph: reads every input, fills every output, returns RKNN_SUCC or
+ * the status that rknn_run shall return. Called inside rknn_run, on its thread,
+ * with no lock held; it may not use the context that it computes for. */
+typedef int rknn_sim_executor_fn(void *user_data, uint32_t n_inputs, const rknn_sim_buffer *inputs,
+                                 uint32_t n_outputs, const rknn_sim_buffer *outputs);
+
+/* Version of the simulated runtime; static. */
+typedef const char *rknn_sim_version_fn(void);
+
+/* Give the model of `context` (and of its duplicates) an executor; NULL takes it
+ * away. A bundle with recorded outputs needs none. */
+typedef int rknn_sim_set_executor_fn(rknn_context context, rknn_sim_executor_fn *executor,
+                                     void *user_data);
+
+/* Make the `nth` call from now on (1 = the next; 0 = every) of `function`, named as
+ * in the vendor's API, return `code` without doing anything; functions that return
+ * a pointer return NULL. rknn_destroy, rknn_destroy_mem and rknn_outputs_release
+ * still release, as a failing release leaves nobody to do it later. Several may be
+ * set. RKNN_ERR_PARAM_INVALID for an unknown function, RKNN_ERR_MALLOC_FAIL when
+ * 64 are already waiting. */
+typedef int rknn_sim_fail_fn(const char *function, uint32_t nth, int code);
+
+/* Let every rknn_run take at least this many microseconds. */
+typedef void rknn_sim_latency_fn(uint32_t microseconds);
+
+/* How many contexts, memories, and buffers of rknn_outputs_get are alive. */
+typedef void rknn_sim_live_fn(uint32_t *contexts, uint32_t *memories, uint32_t *outputs);
+
+/* Calls of a function of the vendor's API since the last reset; -1: no such function. */
+typedef int64_t rknn_sim_calls_fn(const char *function);
+
+/* Number of violations since the last reset: uses of the API that a board would not
+ * forgive (memory overrun, use after free, a buffer that is too small...). `text`
+ * (may be NULL) receives the last one, cut to text_size and NUL-terminated. */
+typedef uint64_t rknn_sim_violations_fn(char *text, size_t text_size);
+
+/* The last line of the log, for whatever reason a call failed; same conventions. */
+typedef void rknn_sim_message_fn(char *text, size_t text_size);
+
+/* Forget failures that wait, latency, call counts, violations and the last message. */
+typedef void rknn_sim_reset_fn(void);

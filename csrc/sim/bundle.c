@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A simulation bundle: everything that the library knows about a model. Little
+ * endian, no alignment, written by rknn_runtime/sim/bundle.py.
+ *
+ * Header (1112 bytes)
+ *      0  char[8]  "RKNNSIM1"
+ *      8  u64      bytes of the whole bundle
+ *     16  char[16] SoC, NUL-terminated
+ *     32  u32      runtime that is imitated: 0 librknnmrt, 1 librknnrt
+ *     36  u32      NPU cores
+ *     40  u32      batch
+ *     44  u32      inputs
+ *     48  u32      outputs
+ *     52  u32      shapes (1: static)
+ *     56  u32      records
+ *     60  u32      1: an executor computes, 0: the records answer
+ *     64  u32      weight bytes
+ *     68  u32      internal bytes
+ *     72  u64      DMA bytes
+ *     80  u64      bytes of the executor's model
+ *     88  char[1024] custom string, NUL-terminated
+ * Tensors (1276 bytes each), shape by shape, inputs before outputs
+ *      0  3 x 376  rknn_tensor_attr: logical, native, NHWC
+ *   1128  3 x i32  status of the three queries
+ *   1140  u32      entries of mean and std: 0, 1 or channels
+ *   1144  u32      1: pixel input
+ *   1148  f32[16]  mean
+ *   1212  f32[16]  std
+ * Records
+ *      0  u32      shape
+ *      4  u32      1: answers any input (and has no input values)
+ *      8  values of every input, then of every output: native type, framework's order
+ * The executor's model (an ONNX file), which only the executor reads
+ *
+ * Bundles may come from anywhere: nothing is believed before it is checked. */
+#include "sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADER_BYTES 1112
+#define TENSOR_BYTES 1276
+#define MAX_TENSORS 256
+#define MAX_RECORDS 65536
+/* A tensor's bytes; the vendor's sizes are 32 bits wide and ours are added up. */
+#define MAX_TENSOR_BYTES 0x40000000u
+
+_Static_assert(sizeof(rknn_tensor_attr) == 376, "the bundle holds 376-byte attributes");
+
+static uint32_t u32_at(const uint8_t *bytes) {
+    uint32_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+static uint64_t u64_at(const uint8_t *bytes) {
+    uint64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+/* Product of the dimensions, 0 when one is 0 or the bytes exceed MAX_TENSOR_BYTES. */
+static size_t count_elements(const uint32_t *dims, uint32_t n_dims, size_t elem_bytes) {
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < n_dims; i++) {
+        count *= dims[i];
+        if (count == 0 || count * elem_bytes > MAX_TENSOR_BYTES) {
+            return 0;
+        }
+    }
+    return (size_t)count;
+}
+
+static bool attr_is_sane(const rknn_tensor_attr *attr) {
+    return attr->n_dims <= RKNN_MAX_DIMS && memchr(attr->name, 0, sizeof attr->name) != NULL &&
+           (uint32_t)attr->fmt <= RKNN_TENSOR_UNDEFINED &&
+           (uint32_t)attr->type <= RKNN_TENSOR_BFLOAT16 && isfinite(attr->scale);
+}
+
+/* The framework's order of the logical attribute: NHWC of rank 4 becomes NCHW. */
+static void set_framework_dims(sim_tensor *tensor) {
+    const rknn_tensor_attr *logical = &tensor->attr[SIM_LOGICAL];
+    tensor->n_dims = logical->n_dims;
+    memcpy(tensor->dims, logical->dims, sizeof tensor->dims);
+    if (logical->fmt == RKNN_TENSOR_NHWC && logical->n_dims == 4) {
+        tensor->dims[1] = logical->dims[3];
+        tensor->dims[2] = logical->dims[1];
+        tensor->dims[3] = logical->dims[2];
+    }
+}
+
+/* Whether the native attribute describes a place for every element. */
+static bool native_holds_logical(const sim_tensor *tensor) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const uint32_t *d = native->dims;
+    const uint32_t *l = tensor->dims;
+    const size_t count = count_elements(d, native->n_dims, tensor->elem_bytes);
+    if (count == 0 || native->size_with_stride < count * tensor->elem_bytes ||
+        native->size_with_stride > MAX_TENSOR_BYTES || native->size > MAX_TENSOR_BYTES) {
+        return false;
+    }
+    if (tensor->is_pixel) {
+        const uint64_t row = native->w_stride == 0 ? d[2] : native->w_stride;
+        return native->fmt == RKNN_TENSOR_NHWC && native->n_dims == 4 && tensor->n_dims == 4 &&
+               d[0] == l[0] && d[1] == l[2] && d[2] == l[3] && d[3] == l[1] && row >= d[2] &&
+               row <= MAX_TENSOR_BYTES &&
+               row * (count / d[2]) * tensor->elem_bytes <= native->size_with_stride;
+    }
+    if (native->fmt == RKNN_TENSOR_NC1HWC2) {
+        return native->n_dims == 5 && tensor->n_dims == 4 && d[0] == l[0] &&
+               (uint64_t)d[1] * d[4] >= l[1] && (uint64_t)d[2] * d[3] >= (uint64_t)l[2] * l[3];
+    }
+    return count == tensor->n_elems && (native->fmt != RKNN_TENSOR_NHWC || native->n_dims != 4);
+}
+
+static bool parse_tensor(const uint8_t *bytes, bool is_input, uint32_t index, sim_tensor *tensor) {
+    for (int kind = 0; kind < SIM_KINDS; kind++) {
+        memcpy(&tensor->attr[kind], bytes + kind * 376, sizeof tensor->attr[kind]);
+        if (!attr_is_sane(&tensor->attr[kind]) || tensor->attr[kind].index != index) {
+            return false;
+        }
+    }
+    memcpy(tensor->status, bytes + 1128, sizeof tensor->status);
+    tensor->n_mean = u32_at(bytes + 1140);
+    tensor->is_pixel = u32_at(bytes + 1144) == 1;
+    memcpy(tensor->mean, bytes + 1148, sizeof tensor->mean);
+    memcpy(tensor->std, bytes + 1212, sizeof tensor->std);
+    tensor->elem_bytes = sim_type_bytes(tensor->attr[SIM_NATIVE].type);
+    if (tensor->elem_bytes == 0 || (tensor->is_pixel && !is_input)) {
+        return false;
+    }
+    set_framework_dims(tensor);
+    tensor->n_elems = count_elements(tensor->dims, tensor->n_dims, 8);
+    if (tensor->n_elems == 0 || tensor->n_dims == 0 || !native_holds_logical(tensor)) {
+        return false;
+    }
+    const uint32_t channels = tensor->n_dims == 4 ? tensor->dims[1] : 1;
+    if (tensor->n_mean > 1 && (tensor->n_mean != channels || channels > RKNN_MAX_DIMS)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < tensor->n_mean; i++) {
+        if (!isfinite(tensor->mean[i]) || !isfinite(tensor->std[i]) || tensor->std[i] == 0.0f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Names and types stay the same from shape to shape. */
+static bool shapes_agree(const sim_model *model) {
+    const uint32_t n_tensors = model->n_input + model->n_output;
+    for (uint32_t i = n_tensors; i < n_tensors * model->n_shapes; i++) {
+        const rknn_tensor_attr *first = &model->tensors[i % n_tensors].attr[SIM_NATIVE];
+        const rknn_tensor_attr *other = &model->tensors[i].attr[SIM_NATIVE];
+        if (strcmp(first->name, other->name) != 0 || first->type != other->type) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t value_bytes(const sim_model *model, uint32_t shape, uint32_t first, uint32_t count) {
+    size_t bytes = 0;
+    for (uint32_t i = first; i < first + count; i++) {
+        const sim_tensor *tensor = sim_model_tensor(model, shape, i);
+        bytes += tensor->n_elems * tensor->elem_bytes;
+        if (bytes > UINT32_MAX / 2) {
+            return SIZE_MAX;
+        }
+    }
+    return bytes;
+}
+
+static bool parse_records(sim_model *model, const uint8_t *bytes, size_t size) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < model->n_records; i++) {
+        sim_record *record = &model->records[i];
+        if (size - at < 8) {
+            return false;
+        }
+        record->shape = u32_at(bytes + at);
+        record->any_input = u32_at(bytes + at + 4) == 1;
+        at += 8;
+        if (record->shape >= model->n_shapes) {
+            return false;
+        }
+        record->inputs_bytes =
+            record->any_input ? 0 : value_bytes(model, record->shape, 0, model->n_input);
+        const size_t outputs_bytes =
+            value_bytes(model, record->shape, model->n_input, model->n_output);
+        if (record->inputs_bytes > size - at || outputs_bytes > size - at - record->inputs_bytes) {
+            return false;
+        }
+        record->inputs = bytes + at;
+        record->outputs = bytes + at + record->inputs_bytes;
+        at += record->inputs_bytes + outputs_bytes;
+    }
+    return at == size;
+}
+
+static bool parse_header(const uint8_t *bytes, sim_model *model) {
+    memcpy(model->soc, bytes + 16, sizeof model->soc);
+    model->cores = u32_at(bytes + 36);
+    model->batch = u32_at(bytes + 40);
+    model->n_input = u32_at(bytes + 44);
+    model->n_output = u32_at(bytes + 48);
+    model->n_shapes = u32_at(bytes + 52);
+    model->n_records = u32_at(bytes + 56);
+    model->needs_executor = u32_at(bytes + 60) == 1;
+    model->weight_bytes = u32_at(bytes + 64);
+    model->internal_bytes = u32_at(bytes + 68);
+    model->dma_bytes = u64_at(bytes + 72);
+    memcpy(model->custom_string, bytes + 88, sizeof model->custom_string);
+    return memchr(model->soc, 0, sizeof model->soc) != NULL &&
+           memchr(model->custom_string, 0, sizeof model->custom_string) != NULL &&
+           model->cores >= 1 && model->cores <= 16 && model->batch >= 1 && model->n_input >= 1 &&
+           model->n_input <= MAX_TENSORS && model->n_output >= 1 &&
+           model->n_output <= MAX_TENSORS && model->n_shapes >= 1 &&
+           model->n_shapes <= RKNN_MAX_DYNAMIC_SHAPE_NUM && model->n_records <= MAX_RECORDS &&
+           (model->needs_executor || model->n_records > 0);
+}
+
+static int parse_body(sim_model *model, const uint8_t *bytes, size_t size) {
+    const uint32_t per_shape = model->n_input + model->n_output;
+    const size_t n_tensors = (size_t)per_shape * model->n_shapes;
+    if ((size - HEADER_BYTES) / TENSOR_BYTES < n_tensors) {
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    const uint64_t executor_bytes = u64_at(bytes + 80);
+    size_t payload = size - HEADER_BYTES - n_tensors * TENSOR_BYTES;
+    if (executor_bytes > payload) {
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    payload -= (size_t)executor_bytes;
+    if (model->n_records > payload / 8) {
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    model->tensors = calloc(n_tensors, sizeof *model->tensors);
+    model->records = calloc(model->n_records + 1, sizeof *model->records);
+    model->bytes = malloc(payload + 1);
+    if (model->tensors == NULL || model->records == NULL || model->bytes == NULL) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    for (size_t i = 0; i < n_tensors; i++) {
+        const uint32_t position = (uint32_t)(i % per_shape);
+        const bool is_input = position < model->n_input;
+        if (!parse_tensor(bytes + HEADER_BYTES + i * TENSOR_BYTES, is_input,
+                          is_input ? position : position - model->n_input, &model->tensors[i])) {
+            return RKNN_ERR_MODEL_INVALID;
+        }
+    }
+    memcpy(model->bytes, bytes + HEADER_BYTES + n_tensors * TENSOR_BYTES, payload);
+    return shapes_agree(model) && parse_records(model, model->bytes, payload)
+               ? RKNN_SUCC
+               : RKNN_ERR_MODEL_INVALID;
+}
+
+int sim_model_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runtime *runtime) {
+    if (size >= 4 && memcmp(bytes, "RKNN", 4) == 0 && (size < 8 || memcmp(bytes + 4, "SIM1", 4))) {
+        sim_log("this is a .rknn file: the simulated NPU never executes its graph; make a bundle "
+                "from it and its ONNX file (rknn_runtime.sim.bundle_from_rknn)");
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    if (size < HEADER_BYTES || memcmp(bytes, "RKNNSIM1", 8) != 0) {
+        sim_log("these %zu bytes are not a simulation bundle", size);
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    if (u32_at(bytes + 32) > SIM_FULL) {
+        sim_log("the bundle wants a runtime that is not known");
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    *runtime = (sim_runtime)u32_at(bytes + 32);
+    if (u64_at(bytes + 8) != size) {
+        sim_log("the bundle should have %llu bytes, here are %zu",
+                (unsigned long long)u64_at(bytes + 8), size);
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    sim_model *model = calloc(1, sizeof *model);
+    if (model == NULL) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    model->references = 1;
+    model->runtime = *runtime;
+    const int status =
+        parse_header(bytes, model) ? parse_body(model, bytes, size) : RKNN_ERR_MODEL_INVALID;
+    if (status != RKNN_SUCC) {
+        sim_log(status == RKNN_ERR_MALLOC_FAIL ? "no memory for the bundle"
+                                               : "the bundle contradicts itself");
+        sim_model_free(model);
+        return status;
+    }
+    *out = model;
+    return RKNN_SUCC;
+}
+
+void sim_model_free(sim_model *model) {
+    if (model != NULL) {
+        free(model->tensors);
+        free(model->records);
+        free(model->bytes);
+        free(model);
+    }
+}
+
+const sim_tensor *sim_model_tensor(const sim_model *model, uint32_t shape, uint32_t index) {
+    return &model->tensors[(size_t)shape * (model->n_input + model->n_output) + index];
+}

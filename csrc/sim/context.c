@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Life of contexts, and what concerns a context as a whole. Handles are numbers
+ * that are never given out twice, so a stale one is always recognised. */
+#define _POSIX_C_SOURCE 200809L
+#include "sim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_ID 0x1001u
+#define MAX_BUNDLE_BYTES 0x7fffffff
+
+pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static sim_context *contexts;
+static rknn_context next_id = FIRST_ID;
+
+/* With sim_lock held. */
+static sim_context *find(rknn_context id) {
+    sim_context *ctx = contexts;
+    while (ctx != NULL && ctx->id != id) {
+        ctx = ctx->next;
+    }
+    return ctx;
+}
+
+bool sim_context_is_alive(rknn_context id) {
+    return find(id) != NULL;
+}
+
+sim_context *sim_acquire(rknn_context id, const char *function) {
+    pthread_mutex_lock(&sim_lock);
+    sim_context *ctx = find(id);
+    while (ctx != NULL && ctx->busy && !pthread_equal(ctx->owner, pthread_self())) {
+        pthread_cond_wait(&released, &sim_lock);
+        ctx = find(id);
+    }
+    const bool is_own = ctx != NULL && ctx->busy;
+    const bool is_past = id >= FIRST_ID && id < next_id;
+    if (ctx != NULL && !is_own) {
+        ctx->busy = true;
+        ctx->owner = pthread_self();
+    }
+    pthread_mutex_unlock(&sim_lock);
+    if (is_own) {
+        sim_violation("%s: the executor uses the context that it computes for", function);
+    } else if (ctx == NULL && id == 0) {
+        sim_log("%s: the context is 0", function);
+    } else if (ctx == NULL) {
+        sim_violation(is_past ? "%s: the context was destroyed before"
+                              : "%s: this is not a context of this runtime",
+                      function);
+    }
+    return is_own ? NULL : ctx;
+}
+
+void sim_release(sim_context *ctx) {
+    pthread_mutex_lock(&sim_lock);
+    ctx->busy = false;
+    pthread_cond_broadcast(&released);
+    pthread_mutex_unlock(&sim_lock);
+}
+
+const sim_tensor *sim_tensor_of(const sim_context *ctx, uint32_t index) {
+    return sim_model_tensor(ctx->model, ctx->shape, index);
+}
+
+/* Takes over one reference of the model. */
+static int context_create(sim_model *model, uint32_t flags, rknn_context *out) {
+    sim_context *ctx = calloc(1, sizeof *ctx);
+    sim_port *ports = calloc(model->n_input + model->n_output, sizeof *ports);
+    if (ctx == NULL || ports == NULL) {
+        free(ctx);
+        free(ports);
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    ctx->model = model;
+    ctx->flags = flags;
+    ctx->ports = ports;
+    pthread_mutex_lock(&sim_lock);
+    ctx->id = next_id++;
+    ctx->next = contexts;
+    contexts = ctx;
+    *out = ctx->id;
+    pthread_mutex_unlock(&sim_lock);
+    sim_count_context(1);
+    return RKNN_SUCC;
+}
+
+/* Owned by the caller; other threads that wait for it find it gone. */
+static void context_free(sim_context *ctx) {
+    pthread_mutex_lock(&sim_lock);
+    sim_context **link = &contexts;
+    while (*link != ctx) {
+        link = &(*link)->next;
+    }
+    *link = ctx->next;
+    const bool is_last = --ctx->model->references == 0;
+    pthread_cond_broadcast(&released);
+    pthread_mutex_unlock(&sim_lock);
+    for (uint32_t i = 0; i < ctx->model->n_input + ctx->model->n_output; i++) {
+        free(ctx->ports[i].value);
+        free(ctx->ports[i].real);
+    }
+    free(ctx->ports);
+    if (is_last) {
+        sim_model_free(ctx->model);
+    }
+    free(ctx);
+    sim_count_context(-1);
+}
+
+static int parse_file(const char *path, sim_model **model, sim_runtime *runtime) {
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
+        sim_log("%s: %s", path, strerror(errno));
+        if (file != NULL) {
+            fclose(file);
+        }
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    const long size = ftell(file);
+    int status = RKNN_ERR_MODEL_INVALID;
+    if (size < 0 || size > MAX_BUNDLE_BYTES) {
+        sim_log("%s: not a file that can be read whole", path);
+    } else {
+        uint8_t *bytes = malloc((size_t)size + 1);
+        rewind(file);
+        if (bytes == NULL) {
+            status = RKNN_ERR_MALLOC_FAIL;
+        } else if (fread(bytes, 1, (size_t)size, file) != (size_t)size) {
+            sim_log("%s: cannot be read", path);
+        } else {
+            status = sim_model_parse(bytes, (size_t)size, model, runtime);
+        }
+        free(bytes);
+    }
+    fclose(file);
+    return status;
+}
+
+/* 1.5.2 shares weights only with a living context; 2.3.2 (mini) takes any flag. */
+static int check_flags(const sim_model *model, uint32_t flag, const rknn_init_extend *extend) {
+    if (model->runtime == SIM_FULL && (flag & RKNN_FLAG_SHARE_WEIGHT_MEM) != 0) {
+        pthread_mutex_lock(&sim_lock);
+        const bool is_alive = extend != NULL && sim_context_is_alive(extend->ctx);
+        pthread_mutex_unlock(&sim_lock);
+        if (!is_alive) {
+            sim_log("RKNN_FLAG_SHARE_WEIGHT_MEM needs a living context in rknn_init_extend.ctx");
+            return RKNN_ERR_PARAM_INVALID;
+        }
+    }
+    return RKNN_SUCC;
+}
+
+int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
+              rknn_init_extend *extend) {
+    SIM_ENTER(init);
+    if (context == NULL || model == NULL) {
+        sim_log("rknn_init: NULL");
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    *context = 0;
+    sim_model *parsed = NULL;
+    sim_runtime runtime = SIM_FULL;
+    int status = size == 0 ? parse_file(model, &parsed, &runtime)
+                           : sim_model_parse(model, size, &parsed, &runtime);
+    if (status != RKNN_SUCC) {
+        /* librknnmrt knows one code for every bad model. */
+        return runtime == SIM_MINI ? RKNN_ERR_FAIL : status;
+    }
+    status = check_flags(parsed, flag, extend);
+    if (status == RKNN_SUCC) {
+        status = context_create(parsed, flag, context);
+    }
+    if (status != RKNN_SUCC) {
+        sim_model_free(parsed);
+    }
+    return status;
+}
+
+int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
+    SIM_ENTER(dup_context);
+    if (context_in == NULL || context_out == NULL) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    sim_context *ctx = sim_acquire(*context_in, "rknn_dup_context");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    int status = RKNN_ERR_FAIL;
+    if (ctx->model->runtime == SIM_FULL) {
+        pthread_mutex_lock(&sim_lock);
+        ctx->model->references++;
+        pthread_mutex_unlock(&sim_lock);
+        status = context_create(ctx->model, ctx->flags, context_out);
+        if (status != RKNN_SUCC) {
+            pthread_mutex_lock(&sim_lock);
+            ctx->model->references--;
+            pthread_mutex_unlock(&sim_lock);
+        }
+    }
+    sim_release(ctx);
+    return status;
+}
+
+int rknn_destroy(rknn_context context) {
+    int injected = RKNN_SUCC;
+    sim_enter(SIM_CALL_destroy, &injected);
+    sim_context *ctx = sim_acquire(context, "rknn_destroy");
+    if (ctx == NULL) {
+        return injected != RKNN_SUCC ? injected : RKNN_ERR_CTX_INVALID;
+    }
+    int status = RKNN_SUCC;
+    const uint32_t n_memories = sim_mem_count(context);
+    if (n_memories > 0) {
+        sim_violation("rknn_destroy: %u memories of the context are still alive", n_memories);
+        status = RKNN_ERR_FAIL;
+    }
+    if (ctx->outputs != NULL) {
+        sim_violation("rknn_destroy: outputs of rknn_outputs_get were not released");
+        sim_outputs_free(ctx);
+        status = RKNN_ERR_FAIL;
+    }
+    context_free(ctx);
+    return injected != RKNN_SUCC ? injected : status;
+}
+
+/* rknn_set_core_mask and rknn_set_batch_core_num are not in librknnmrt, and only the
+ * chips with several cores take them. */
+static bool has_cores(const sim_context *ctx, const char *function) {
+    if (ctx->model->runtime == SIM_FULL && ctx->model->cores > 1) {
+        return true;
+    }
+    sim_log("%s: the NPU of %s has one core", function, ctx->model->soc);
+    return false;
+}
+
+static bool core_mask_is_valid(const sim_model *model, rknn_core_mask mask) {
+    switch (mask) {
+    case RKNN_NPU_CORE_AUTO:
+    case RKNN_NPU_CORE_0:
+    case RKNN_NPU_CORE_1:
+    case RKNN_NPU_CORE_0_1:
+    case RKNN_NPU_CORE_ALL:
+        return true;
+    case RKNN_NPU_CORE_2:
+    case RKNN_NPU_CORE_0_1_2:
+        return model->cores >= 3;
+    default:
+        return model->batch > 1;
+    }
+}
+
+int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask) {
+    SIM_ENTER(set_core_mask);
+    sim_context *ctx = sim_acquire(context, "rknn_set_core_mask");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    int status = RKNN_ERR_FAIL;
+    if (has_cores(ctx, "rknn_set_core_mask")) {
+        if (core_mask_is_valid(ctx->model, core_mask)) {
+            status = RKNN_SUCC;
+        } else {
+            sim_log("rknn_set_core_mask: mask %d on %s with %u cores", (int)core_mask,
+                    ctx->model->soc, ctx->model->cores);
+        }
+    }
+    sim_release(ctx);
+    return status;
+}
+
+int rknn_set_batch_core_num(rknn_context context, int core_num) {
+    SIM_ENTER(set_batch_core_num);
+    sim_context *ctx = sim_acquire(context, "rknn_set_batch_core_num");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    int status = RKNN_ERR_FAIL;
+    if (has_cores(ctx, "rknn_set_batch_core_num")) {
+        status = core_num >= 1 && (uint32_t)core_num <= ctx->model->cores ? RKNN_SUCC
+                                                                          : RKNN_ERR_PARAM_INVALID;
+    }
+    sim_release(ctx);
+    return status;
+}
+
+/* Memory of the client for weights or for intermediate results. */
+static int set_inner_mem(rknn_context context, rknn_tensor_mem *mem, const char *function,
+                         bool is_weight) {
+    sim_context *ctx = sim_acquire(context, function);
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    const sim_model *model = ctx->model;
+    const uint32_t need = is_weight ? model->weight_bytes : model->internal_bytes;
+    int status = RKNN_SUCC;
+    if (model->runtime == SIM_MINI && (ctx->flags & RKNN_FLAG_MEM_ALLOC_OUTSIDE) == 0) {
+        sim_log("%s: the context was made without RKNN_FLAG_MEM_ALLOC_OUTSIDE", function);
+        status = RKNN_ERR_FAIL;
+    } else if (sim_mem_find(context, mem, function) == NULL) {
+        status = RKNN_ERR_PARAM_INVALID;
+    } else if (mem->size < need) {
+        sim_violation("%s: %u bytes, the model needs %u", function, mem->size, need);
+        status = RKNN_ERR_PARAM_INVALID;
+    }
+    sim_release(ctx);
+    return status;
+}
+
+int rknn_set_weight_mem(rknn_context context, rknn_tensor_mem *mem) {
+    SIM_ENTER(set_weight_mem);
+    return set_inner_mem(context, mem, "rknn_set_weight_mem", true);
+}
+
+int rknn_set_internal_mem(rknn_context context, rknn_tensor_mem *mem) {
+    SIM_ENTER(set_internal_mem);
+    return set_inner_mem(context, mem, "rknn_set_internal_mem", false);
+}
+
+int rknn_sim_set_executor(rknn_context context, rknn_sim_executor_fn *executor, void *user_data) {
+    sim_context *ctx = sim_acquire(context, "rknn_sim_set_executor");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    pthread_mutex_lock(&sim_lock);
+    ctx->model->executor = executor;
+    ctx->model->user_data = user_data;
+    pthread_mutex_unlock(&sim_lock);
+    sim_release(ctx);
+    return RKNN_SUCC;
+}

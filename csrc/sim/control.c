@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What tests ask of the simulated runtime: failures on demand, latency, counters,
+ * a log. State of the whole library, under a lock of its own.
+ *
+ * Environment, read at the first call of any function:
+ *   RKNN_SIM_FAIL        "function:nth:code[;function:nth:code...]"
+ *   RKNN_SIM_LATENCY_US  microseconds per rknn_run
+ *   RKNN_SIM_LOG         "stderr", or a file that is appended to */
+#define _POSIX_C_SOURCE 200809L
+#include "sim.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MAX_FAILURES 64
+#define MESSAGE_BYTES 512
+
+typedef struct {
+    sim_call call;
+    uint32_t nth; /* 0: every call */
+    int code;
+} failure;
+
+static struct {
+    pthread_mutex_t lock;
+    failure failures[MAX_FAILURES];
+    size_t n_failures;
+    uint32_t latency_us;
+    int64_t calls[SIM_CALLS];
+    uint64_t violations;
+    char violation[MESSAGE_BYTES];
+    char message[MESSAGE_BYTES];
+    uint32_t contexts;
+    uint32_t memories;
+    uint32_t outputs;
+    char log_path[1024];
+} control = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+
+static const char *const call_names[SIM_CALLS] = {
+#define SIM_NAME(name) "rknn_" #name,
+    SIM_FUNCTIONS(SIM_NAME)
+#undef SIM_NAME
+};
+
+static int call_of(const char *function) {
+    for (int call = 0; function != NULL && call < SIM_CALLS; call++) {
+        if (strcmp(function, call_names[call]) == 0) {
+            return call;
+        }
+    }
+    return -1;
+}
+
+static void copy_text(char *out, size_t out_size, const char *text) {
+    if (out != NULL && out_size > 0) {
+        snprintf(out, out_size, "%s", text);
+    }
+}
+
+/* With the lock held. */
+static void write_log(const char *kind, const char *text) {
+    copy_text(control.message, sizeof control.message, text);
+    if (strcmp(control.log_path, "stderr") == 0) {
+        fprintf(stderr, "rknn_sim %s: %s\n", kind, text);
+    } else if (control.log_path[0] != '\0') {
+        FILE *file = fopen(control.log_path, "ae");
+        if (file != NULL) {
+            fprintf(file, "rknn_sim %s: %s\n", kind, text);
+            fclose(file);
+        }
+    }
+}
+
+static int add_failure(const char *function, uint32_t nth, int code) {
+    const int call = call_of(function);
+    if (call < 0) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    if (control.n_failures == MAX_FAILURES) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    control.failures[control.n_failures++] = (failure){(sim_call)call, nth, code};
+    return RKNN_SUCC;
+}
+
+/* "function:nth:code", NUL-terminated. */
+static bool parse_failure(char *text) {
+    char *nth = strchr(text, ':');
+    char *code = nth == NULL ? NULL : strchr(nth + 1, ':');
+    if (code == NULL) {
+        return false;
+    }
+    *nth++ = '\0';
+    *code++ = '\0';
+    char *nth_end, *code_end;
+    errno = 0;
+    const unsigned long number = strtoul(nth, &nth_end, 10);
+    const long value = strtol(code, &code_end, 10);
+    return errno == 0 && nth_end != nth && *nth_end == '\0' && code_end != code &&
+           *code_end == '\0' && number <= UINT32_MAX && value >= INT32_MIN && value <= INT32_MAX &&
+           add_failure(text, (uint32_t)number, (int)value) == RKNN_SUCC;
+}
+
+static void read_environment(void) {
+    pthread_mutex_lock(&control.lock);
+    const char *log = getenv("RKNN_SIM_LOG");
+    const char *latency = getenv("RKNN_SIM_LATENCY_US");
+    const char *failures = getenv("RKNN_SIM_FAIL");
+    copy_text(control.log_path, sizeof control.log_path, log == NULL ? "" : log);
+    if (latency != NULL) {
+        char *end;
+        errno = 0;
+        const unsigned long value = strtoul(latency, &end, 10);
+        if (errno != 0 || end == latency || *end != '\0' || value > UINT32_MAX) {
+            write_log("error", "RKNN_SIM_LATENCY_US is not a number of microseconds");
+        } else {
+            control.latency_us = (uint32_t)value;
+        }
+    }
+    while (failures != NULL && *failures != '\0') {
+        const size_t length = strcspn(failures, ";");
+        char text[128];
+        snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text),
+                 failures);
+        if (!parse_failure(text)) {
+            write_log("error", "RKNN_SIM_FAIL is not function:nth:code[;...]");
+        }
+        failures += length + (failures[length] == ';');
+    }
+    pthread_mutex_unlock(&control.lock);
+}
+
+static void lock(void) {
+    pthread_once(&environment_once, read_environment);
+    pthread_mutex_lock(&control.lock);
+}
+
+static void unlock(void) {
+    pthread_mutex_unlock(&control.lock);
+}
+
+bool sim_enter(sim_call call, int *code) {
+    lock();
+    control.calls[call]++;
+    bool fails = false;
+    for (size_t i = 0; i < control.n_failures;) {
+        failure *f = &control.failures[i];
+        if (f->call == call && f->nth <= 1 && !fails) {
+            fails = true;
+            *code = f->code;
+            if (f->nth == 1) {
+                *f = control.failures[--control.n_failures];
+                continue;
+            }
+        } else if (f->call == call && f->nth > 1) {
+            f->nth--;
+        }
+        i++;
+    }
+    if (fails) {
+        char text[MESSAGE_BYTES];
+        snprintf(text, sizeof text, "%s fails with %d on demand", call_names[call], *code);
+        write_log("note", text);
+    }
+    unlock();
+    return fails;
+}
+
+void sim_log(const char *format, ...) {
+    char text[MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    lock();
+    write_log("error", text);
+    unlock();
+}
+
+void sim_violation(const char *format, ...) {
+    char text[MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    lock();
+    control.violations++;
+    copy_text(control.violation, sizeof control.violation, text);
+    write_log("violation", text);
+    unlock();
+}
+
+uint32_t sim_latency_us(void) {
+    lock();
+    const uint32_t latency_us = control.latency_us;
+    unlock();
+    return latency_us;
+}
+
+int64_t sim_now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void count(uint32_t *counter, int change) {
+    lock();
+    *counter += (uint32_t)change;
+    unlock();
+}
+
+void sim_count_context(int change) {
+    count(&control.contexts, change);
+}
+
+void sim_count_memory(int change) {
+    count(&control.memories, change);
+}
+
+void sim_count_output(int change) {
+    count(&control.outputs, change);
+}
+
+const char *rknn_sim_version(void) {
+    return SIM_VERSION;
+}
+
+int rknn_sim_fail(const char *function, uint32_t nth, int code) {
+    lock();
+    const int status = add_failure(function, nth, code);
+    unlock();
+    return status;
+}
+
+void rknn_sim_latency(uint32_t microseconds) {
+    lock();
+    control.latency_us = microseconds;
+    unlock();
+}
+
+void rknn_sim_live(uint32_t *contexts, uint32_t *memories, uint32_t *outputs) {
+    lock();
+    if (contexts != NULL) {
+        *contexts = control.contexts;
+    }
+    if (memories != NULL) {
+        *memories = control.memories;
+    }
+    if (outputs != NULL) {
+        *outputs = control.outputs;
+    }
+    unlock();
+}
+
+int64_t rknn_sim_calls(const char *function) {
+    const int call = call_of(function);
+    if (call < 0) {
+        return -1;
+    }
+    lock();
+    const int64_t calls = control.calls[call];
+    unlock();
+    return calls;
+}
+
+uint64_t rknn_sim_violations(char *text, size_t text_size) {
+    lock();
+    const uint64_t violations = control.violations;
+    copy_text(text, text_size, control.violation);
+    unlock();
+    return violations;
+}
+
+void rknn_sim_message(char *text, size_t text_size) {
+    lock();
+    copy_text(text, text_size, control.message);
+    unlock();
+}
+
+void rknn_sim_reset(void) {
+    lock();
+    control.n_failures = 0;
+    control.latency_us = 0;
+    memset(control.calls, 0, sizeof control.calls);
+    control.violations = 0;
+    control.violation[0] = '\0';
+    control.message[0] = '\0';
+    unlock();
+}

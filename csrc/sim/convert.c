@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Numbers and layouts, written for plainness: they are the other opinion that the
+ * kernels of the package are tested against.
+ *
+ * Quantization: q = clamp(rint(real / scale) + zero_point), ties to even; the vendor's
+ * guide says "round" and no more. real = (q - zero_point) * scale in float32. A
+ * scale of 0 or less marks an unquantized integer and counts as 1.
+ * Native images: element (n, c, h, w) lies at
+ *   ((n*C1 + c/C2)*P + h*W + w)*C2 + c%C2, P = product of the native H and W. */
+#include "sim.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t sim_type_bytes(rknn_tensor_type type) {
+    switch (type) {
+    case RKNN_TENSOR_INT8:
+    case RKNN_TENSOR_UINT8:
+    case RKNN_TENSOR_BOOL:
+        return 1;
+    case RKNN_TENSOR_FLOAT16:
+    case RKNN_TENSOR_INT16:
+    case RKNN_TENSOR_UINT16:
+        return 2;
+    case RKNN_TENSOR_FLOAT32:
+    case RKNN_TENSOR_INT32:
+    case RKNN_TENSOR_UINT32:
+        return 4;
+    case RKNN_TENSOR_INT64:
+        return 8;
+    default: /* INT4, BFLOAT16: no runtime was seen to report them */
+        return 0;
+    }
+}
+
+bool sim_type_is_real(rknn_tensor_type type) {
+    return type <= RKNN_TENSOR_UINT16;
+}
+
+float sim_half_to_float(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    const uint32_t exponent = (half >> 10) & 0x1fu;
+    const uint32_t mantissa = half & 0x3ffu;
+    float value;
+    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24 */
+        value = (float)mantissa * 0x1p-24f;
+        return sign != 0 ? -value : value;
+    }
+    const uint32_t bits =
+        sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Rounds to nearest, ties to even; overflow becomes infinity. */
+uint16_t sim_float_to_half(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint16_t sign = (uint16_t)((bits >> 16) & 0x8000u);
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) {
+        return sign | 0x7e00u;
+    }
+    if (magnitude >= 0x477ff000u) { /* rounds to 65536 or more */
+        return sign | 0x7c00u;
+    }
+    if (magnitude < 0x38800000u) { /* below 2^-14: a multiple of 2^-24 */
+        return sign | (uint16_t)rintf(fabsf(value) * 0x1p24f);
+    }
+    const uint32_t odd = (magnitude >> 13) & 1u;
+    return sign | (uint16_t)((magnitude - 0x38000000u + 0xfffu + odd) >> 13);
+}
+
+/* Element `i` as a number, whatever its type. */
+static double load(const uint8_t *data, rknn_tensor_type type, size_t i) {
+#define LOAD(c_type)                                           \
+    do {                                                       \
+        c_type value;                                          \
+        memcpy(&value, data + i * sizeof value, sizeof value); \
+        return (double)value;                                  \
+    } while (0)
+    switch (type) {
+    case RKNN_TENSOR_INT8:
+        return (double)(int8_t)data[i];
+    case RKNN_TENSOR_UINT8:
+        return (double)data[i];
+    case RKNN_TENSOR_BOOL:
+        return data[i] != 0 ? 1.0 : 0.0;
+    case RKNN_TENSOR_INT16:
+        LOAD(int16_t);
+    case RKNN_TENSOR_UINT16:
+        LOAD(uint16_t);
+    case RKNN_TENSOR_INT32:
+        LOAD(int32_t);
+    case RKNN_TENSOR_UINT32:
+        LOAD(uint32_t);
+    case RKNN_TENSOR_INT64:
+        LOAD(int64_t);
+    case RKNN_TENSOR_FLOAT16: {
+        uint16_t half;
+        memcpy(&half, data + i * sizeof half, sizeof half);
+        return (double)sim_half_to_float(half);
+    }
+    default:
+        LOAD(float);
+    }
+#undef LOAD
+}
+
+/* Integers round to nearest and saturate; NaN becomes the lowest value. */
+static void store(uint8_t *data, rknn_tensor_type type, size_t i, double number) {
+#define STORE(c_type, low, high)                                 \
+    do {                                                         \
+        const double rounded = rint(number);                     \
+        const c_type value = rounded >= (high) ? (c_type)(high)  \
+                             : rounded > (low) ? (c_type)rounded \
+                                               : (c_type)(low);  \
+        memcpy(data + i * sizeof value, &value, sizeof value);   \
+    } while (0)
+    switch (type) {
+    case RKNN_TENSOR_INT8:
+        STORE(int8_t, INT8_MIN, INT8_MAX);
+        break;
+    case RKNN_TENSOR_UINT8:
+        STORE(uint8_t, 0, UINT8_MAX);
+        break;
+    case RKNN_TENSOR_BOOL:
+        data[i] = number != 0.0;
+        break;
+    case RKNN_TENSOR_INT16:
+        STORE(int16_t, INT16_MIN, INT16_MAX);
+        break;
+    case RKNN_TENSOR_UINT16:
+        STORE(uint16_t, 0, UINT16_MAX);
+        break;
+    case RKNN_TENSOR_INT32:
+        STORE(int32_t, INT32_MIN, INT32_MAX);
+        break;
+    case RKNN_TENSOR_UINT32:
+        STORE(uint32_t, 0, UINT32_MAX);
+        break;
+    case RKNN_TENSOR_INT64: {
+        const double rounded = rint(number);
+        const int64_t value = rounded >= 0x1p63   ? INT64_MAX
+                              : rounded > -0x1p63 ? (int64_t)rounded
+                                                  : INT64_MIN;
+        memcpy(data + i * sizeof value, &value, sizeof value);
+        break;
+    }
+    case RKNN_TENSOR_FLOAT16: {
+        const uint16_t half = sim_float_to_half((float)number);
+        memcpy(data + i * sizeof half, &half, sizeof half);
+        break;
+    }
+    default: {
+        const float value = (float)number;
+        memcpy(data + i * sizeof value, &value, sizeof value);
+    }
+    }
+#undef STORE
+}
+
+static bool is_integer(rknn_tensor_type type) {
+    return type != RKNN_TENSOR_FLOAT32 && type != RKNN_TENSOR_FLOAT16;
+}
+
+static float scale_of(const rknn_tensor_attr *native) {
+    return native->scale > 0.0f ? native->scale : 1.0f;
+}
+
+/* float32 steps, as the runtimes compute; the integer difference is exact. */
+static float dequantized(const rknn_tensor_attr *native, const uint8_t *values, size_t i) {
+    const double number = load(values, native->type, i);
+    return is_integer(native->type) ? (float)(number - native->zp) * scale_of(native)
+                                    : (float)number;
+}
+
+static void quantize_one(const rknn_tensor_attr *native, float real, uint8_t *values, size_t i) {
+    store(values, native->type, i,
+          is_integer(native->type) ? (double)rintf(real / scale_of(native)) + native->zp
+                                   : (double)real);
+}
+
+void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out) {
+    for (size_t i = 0; i < tensor->n_elems; i++) {
+        out[i] = dequantized(&tensor->attr[SIM_NATIVE], values, i);
+    }
+}
+
+void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values) {
+    for (size_t i = 0; i < tensor->n_elems; i++) {
+        quantize_one(&tensor->attr[SIM_NATIVE], real[i], values, i);
+    }
+}
+
+bool sim_is_native_image(const sim_tensor *tensor) {
+    return tensor->attr[SIM_NATIVE].fmt == RKNN_TENSOR_NC1HWC2;
+}
+
+void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
+                       rknn_tensor_format fmt, size_t w_stride, uint8_t *values) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const bool is_image = tensor->n_dims == 4;
+    const size_t channels = is_image ? tensor->dims[1] : 1;
+    const size_t height = is_image ? tensor->dims[2] : 1;
+    const size_t width = is_image ? tensor->dims[3] : 1;
+    const bool is_nhwc = is_image && fmt == RKNN_TENSOR_NHWC;
+    for (size_t i = 0; i < tensor->n_elems; i++) {
+        const size_t w = i % width;
+        const size_t h = i / width % height;
+        const size_t c = is_image ? i / (width * height) % channels : 0;
+        const size_t n = i / (width * height * channels);
+        const size_t at = is_nhwc ? ((n * height + h) * w_stride + w) * channels + c : i;
+        double number = load(data, type, at);
+        if (sim_type_is_real(native->type)) {
+            if (tensor->n_mean > 0) {
+                const size_t m = tensor->n_mean == 1 ? 0 : c;
+                number = (double)(((float)number - tensor->mean[m]) / tensor->std[m]);
+            }
+            quantize_one(native, (float)number, values, i);
+        } else {
+            store(values, native->type, i, number);
+        }
+    }
+}
+
+/* Calls `statement` for every element: `at` is its place in native memory, `i` in the
+ * framework's order. */
+#define FOR_NATIVE(tensor, statement)                                                           \
+    do {                                                                                        \
+        const uint32_t *d = (tensor)->attr[SIM_NATIVE].dims;                                    \
+        const size_t C = (tensor)->dims[1], HW = (size_t)(tensor)->dims[2] * (tensor)->dims[3]; \
+        const size_t C1 = d[1], P = (size_t)d[2] * d[3], C2 = d[4];                             \
+        for (size_t n = 0; n < d[0]; n++) {                                                     \
+            for (size_t c = 0; c < C; c++) {                                                    \
+                for (size_t hw = 0; hw < HW; hw++) {                                            \
+                    const size_t at = ((n * C1 + c / C2) * P + hw) * C2 + c % C2;               \
+                    const size_t i = (n * C + c) * HW + hw;                                     \
+                    statement;                                                                  \
+                }                                                                               \
+            }                                                                                   \
+        }                                                                                       \
+    } while (0)
+
+/* Pixels of the model's own type, rows padded to w_stride. */
+static void unpack_pixels(const sim_tensor *tensor, const uint8_t *data, uint8_t *values) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const size_t C = tensor->dims[1], H = tensor->dims[2], W = tensor->dims[3];
+    const size_t row = native->w_stride == 0 ? W : native->w_stride;
+    const size_t b = tensor->elem_bytes;
+    for (size_t i = 0; i < tensor->n_elems; i++) {
+        const size_t w = i % W, h = i / W % H, c = i / (W * H) % C, n = i / (W * H * C);
+        memcpy(values + i * b, data + (((n * H + h) * row + w) * C + c) * b, b);
+    }
+}
+
+void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *values) {
+    const size_t b = tensor->elem_bytes;
+    if (tensor->is_pixel) {
+        unpack_pixels(tensor, data, values);
+    } else if (!sim_is_native_image(tensor)) {
+        memcpy(values, data, tensor->n_elems * b);
+    } else if (b == 1) {
+        FOR_NATIVE(tensor, values[i] = data[at]);
+    } else {
+        FOR_NATIVE(tensor, memcpy(values + i * b, data + at * b, b));
+    }
+}
+
+/* Different at every call, so that nobody reads padding by accident and gets away. */
+void sim_garbage(uint8_t *data, size_t size) {
+    static _Thread_local uint32_t state = 0x9e3779b9u;
+    for (size_t i = 0; i < size; i++) {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        data[i] = (uint8_t)(state >> 24);
+    }
+}
+
+/* Garbage into what FOR_NATIVE does not write: channels from C on, pixels from H*W on. */
+static void fill_padding(const sim_tensor *tensor, uint8_t *data) {
+    const uint32_t *d = tensor->attr[SIM_NATIVE].dims;
+    const size_t C = tensor->dims[1], HW = (size_t)tensor->dims[2] * tensor->dims[3];
+    const size_t C1 = d[1], P = (size_t)d[2] * d[3], C2 = d[4], b = tensor->elem_bytes;
+    for (size_t group = 0; group < (size_t)d[0] * C1; group++) {
+        uint8_t *plane = data + group * P * C2 * b;
+        const size_t first = group % C1 * C2;
+        const size_t used = first >= C ? 0 : C - first < C2 ? C - first : C2;
+        if (used == 0) {
+            sim_garbage(plane, P * C2 * b);
+            continue;
+        }
+        for (size_t pixel = 0; used < C2 && pixel < HW; pixel++) {
+            sim_garbage(plane + (pixel * C2 + used) * b, (C2 - used) * b);
+        }
+        sim_garbage(plane + HW * C2 * b, (P - HW) * C2 * b);
+    }
+}
+
+void sim_pack_native(const sim_tensor *tensor, const uint8_t *values, uint8_t *data) {
+    const size_t b = tensor->elem_bytes;
+    if (!sim_is_native_image(tensor)) {
+        memcpy(data, values, tensor->n_elems * b);
+        return;
+    }
+    fill_padding(tensor, data);
+    if (b == 1) {
+        FOR_NATIVE(tensor, data[at] = values[i]);
+    } else {
+        FOR_NATIVE(tensor, memcpy(data + at * b, values + i * b, b));
+    }
+}
+
+void sim_to_nhwc(const sim_tensor *tensor, const uint8_t *values, size_t elem_bytes,
+                 uint8_t *data) {
+    const size_t C = tensor->dims[1], HW = (size_t)tensor->dims[2] * tensor->dims[3];
+    for (size_t i = 0; i < tensor->n_elems; i++) {
+        const size_t hw = i % HW, c = i / HW % C, n = i / (HW * C);
+        memcpy(data + ((n * HW + hw) * C + c) * elem_bytes, values + i * elem_bytes, elem_bytes);
+    }
+}
+
+void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_tensor_type type,
+                        uint8_t *out) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    if (type == native->type) {
+        memcpy(out, values, tensor->n_elems * tensor->elem_bytes);
+        return;
+    }
+    for (size_t i = 0; i < tensor->n_elems; i++) {
+        if (type == RKNN_TENSOR_UINT8) {
+            out[i] = (uint8_t)(values[i] + 128);
+        } else {
+            store(out, type, i, (double)dequantized(native, values, i));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rknn_query: what each of the two runtimes answers, and how it refuses. */
+#include "sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes of the struct that a query fills; 0: any. */
+static size_t answer_bytes(rknn_query_cmd cmd) {
+    switch (cmd) {
+    case RKNN_QUERY_IN_OUT_NUM:
+        return sizeof(rknn_input_output_num);
+    case RKNN_QUERY_PERF_DETAIL:
+        return sizeof(rknn_perf_detail);
+    case RKNN_QUERY_PERF_RUN:
+        return sizeof(rknn_perf_run);
+    case RKNN_QUERY_SDK_VERSION:
+        return sizeof(rknn_sdk_version);
+    case RKNN_QUERY_MEM_SIZE:
+        return sizeof(rknn_mem_size);
+    case RKNN_QUERY_CUSTOM_STRING:
+        return sizeof(rknn_custom_string);
+    case RKNN_QUERY_DEVICE_MEM_INFO:
+        return 0;
+    case RKNN_QUERY_INPUT_DYNAMIC_RANGE:
+        return sizeof(rknn_input_range);
+    default:
+        return sizeof(rknn_tensor_attr);
+    }
+}
+
+static int tensor_attr(const sim_context *ctx, uint32_t shape, bool is_output, sim_kind kind,
+                       rknn_tensor_attr *attr) {
+    const sim_model *model = ctx->model;
+    const uint32_t count = is_output ? model->n_output : model->n_input;
+    if (attr->index >= count) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    const uint32_t first = is_output ? model->n_input : 0;
+    const sim_tensor *tensor = sim_model_tensor(model, shape, first + attr->index);
+    if (tensor->status[kind] != RKNN_SUCC) {
+        return tensor->status[kind];
+    }
+    *attr = tensor->attr[kind];
+    return RKNN_SUCC;
+}
+
+/* librknnmrt has no dynamic shapes; librknnrt distinguishes a static model from one
+ * whose shape is not set yet. */
+static int current_attr(const sim_context *ctx, bool is_output, sim_kind kind,
+                        rknn_tensor_attr *attr) {
+    if (ctx->model->runtime == SIM_MINI) {
+        return RKNN_ERR_FAIL;
+    }
+    if (!ctx->shape_was_set) {
+        return ctx->model->n_shapes == 1 && kind == SIM_LOGICAL ? RKNN_ERR_MODEL_INVALID
+                                                                : RKNN_ERR_CTX_INVALID;
+    }
+    return tensor_attr(ctx, ctx->shape, is_output, kind, attr);
+}
+
+static int dynamic_range(const sim_model *model, rknn_input_range *range) {
+    if (model->runtime == SIM_MINI) {
+        return RKNN_ERR_FAIL;
+    }
+    if (model->n_shapes == 1) {
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    if (range->index >= model->n_input) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    const uint32_t index = range->index;
+    memset(range, 0, sizeof *range);
+    const rknn_tensor_attr *first = &sim_model_tensor(model, 0, index)->attr[SIM_LOGICAL];
+    range->index = index;
+    range->shape_number = model->n_shapes;
+    range->fmt = first->fmt;
+    range->n_dims = first->n_dims;
+    memcpy(range->name, first->name, sizeof range->name);
+    for (uint32_t shape = 0; shape < model->n_shapes; shape++) {
+        memcpy(range->dyn_range[shape], sim_model_tensor(model, shape, index)->attr->dims,
+               sizeof range->dyn_range[shape]);
+    }
+    return RKNN_SUCC;
+}
+
+static int perf(const sim_context *ctx, rknn_query_cmd cmd, void *info) {
+    static char detail[] = "simulated NPU: no time per layer\n";
+    if (ctx->model->runtime == SIM_MINI) {
+        return RKNN_ERR_FAIL;
+    }
+    if (cmd == RKNN_QUERY_PERF_RUN) {
+        *(rknn_perf_run *)info = (rknn_perf_run){ctx->run_us};
+    } else {
+        *(rknn_perf_detail *)info = (rknn_perf_detail){detail, sizeof detail - 1};
+    }
+    return RKNN_SUCC;
+}
+
+static void sdk_version(const sim_model *model, rknn_sdk_version *version) {
+    memset(version, 0, sizeof *version);
+    snprintf(version->api_version, sizeof version->api_version, "%s (simulated %s, rknn_sim %s)",
+             model->runtime == SIM_MINI ? "2.3.2" : "1.5.2", model->soc, SIM_VERSION);
+    snprintf(version->drv_version, sizeof version->drv_version, "0.9.8 (simulated)");
+}
+
+static int answer(const sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
+    const sim_model *model = ctx->model;
+    switch (cmd) {
+    case RKNN_QUERY_IN_OUT_NUM:
+        *(rknn_input_output_num *)info = (rknn_input_output_num){model->n_input, model->n_output};
+        return RKNN_SUCC;
+    case RKNN_QUERY_INPUT_ATTR:
+        return tensor_attr(ctx, 0, false, SIM_LOGICAL, info);
+    case RKNN_QUERY_OUTPUT_ATTR:
+        return tensor_attr(ctx, 0, true, SIM_LOGICAL, info);
+    case RKNN_QUERY_NATIVE_INPUT_ATTR:
+        return tensor_attr(ctx, 0, false, SIM_NATIVE, info);
+    case RKNN_QUERY_NATIVE_OUTPUT_ATTR:
+        return tensor_attr(ctx, 0, true, SIM_NATIVE, info);
+    case RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR:
+        return tensor_attr(ctx, 0, false, SIM_NHWC, info);
+    case RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR:
+        return tensor_attr(ctx, 0, true, SIM_NHWC, info);
+    case RKNN_QUERY_PERF_DETAIL:
+    case RKNN_QUERY_PERF_RUN:
+        return perf(ctx, cmd, info);
+    case RKNN_QUERY_SDK_VERSION:
+        sdk_version(model, info);
+        return RKNN_SUCC;
+    case RKNN_QUERY_MEM_SIZE:
+        *(rknn_mem_size *)info = (rknn_mem_size){.total_weight_size = model->weight_bytes,
+                                                 .total_internal_size = model->internal_bytes,
+                                                 .total_dma_allocated_size = model->dma_bytes};
+        return RKNN_SUCC;
+    case RKNN_QUERY_CUSTOM_STRING:
+        memcpy(info, model->custom_string, sizeof model->custom_string);
+        return RKNN_SUCC;
+    case RKNN_QUERY_DEVICE_MEM_INFO: /* nobody documents what librknnmrt writes */
+        if (model->runtime == SIM_FULL) {
+            return RKNN_ERR_FAIL;
+        }
+        memset(info, 0, size);
+        return RKNN_SUCC;
+    case RKNN_QUERY_INPUT_DYNAMIC_RANGE:
+        return dynamic_range(model, info);
+    case RKNN_QUERY_CURRENT_INPUT_ATTR:
+        return current_attr(ctx, false, SIM_LOGICAL, info);
+    case RKNN_QUERY_CURRENT_OUTPUT_ATTR:
+        return current_attr(ctx, true, SIM_LOGICAL, info);
+    case RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR:
+        return current_attr(ctx, false, SIM_NATIVE, info);
+    case RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR:
+        return current_attr(ctx, true, SIM_NATIVE, info);
+    default:
+        return RKNN_ERR_PARAM_INVALID;
+    }
+}
+
+int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size) {
+    SIM_ENTER(query);
+    sim_context *ctx = sim_acquire(context, "rknn_query");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    int status = RKNN_ERR_PARAM_INVALID;
+    if (info != NULL && (uint32_t)cmd <= RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR &&
+        size >= answer_bytes(cmd)) {
+        status = answer(ctx, cmd, info, size);
+    }
+    sim_release(ctx);
+    return status;
+}

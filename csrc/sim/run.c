@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rknn_run: inputs from the NPU's side of their memories, the graph by the executor
+ * or from the records, outputs to the NPU's side of theirs. */
+#define _POSIX_C_SOURCE 200809L
+#include "sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint32_t port_count(const sim_context *ctx) {
+    return ctx->model->n_input + ctx->model->n_output;
+}
+
+/* The client may have freed, overrun or (with another shape) outgrown a memory since. */
+static int check_port(const sim_context *ctx, uint32_t index) {
+    const sim_port *port = &ctx->ports[index];
+    const char *name = sim_tensor_of(ctx, index)->attr[SIM_NATIVE].name;
+    if (port->source == SIM_DANGLING) {
+        sim_violation("rknn_run: the memory bound to %s was destroyed", name);
+        return RKNN_ERR_FAIL;
+    }
+    if (port->source != SIM_BOUND) {
+        return RKNN_SUCC;
+    }
+    const size_t need = sim_port_bytes(ctx, index);
+    if (port->mem->public.size < need) {
+        sim_violation("rknn_run: the memory bound to %s has %u bytes, this shape needs %zu", name,
+                      port->mem->public.size, need);
+        return RKNN_ERR_FAIL;
+    }
+    return sim_mem_check(port->mem, "rknn_run");
+}
+
+/* Whether the NPU can read what is bound here: only librknnmrt finds out this late. */
+static bool is_readable(const sim_context *ctx, const sim_tensor *tensor, const sim_port *port) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    return ctx->model->runtime == SIM_FULL || port->pass_through ||
+           (port->fmt == native->fmt && (tensor->is_pixel || port->type == native->type));
+}
+
+/* The bound memory -> values in native type and framework's order. */
+static void read_input(const sim_context *ctx, const sim_tensor *tensor, const sim_port *port,
+                       uint8_t *value) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const uint8_t *data = port->mem->npu;
+    const bool is_mini = ctx->model->runtime == SIM_MINI;
+    if (port->pass_through || (is_mini && !tensor->is_pixel)) {
+        sim_unpack_native(tensor, data, value);
+        return;
+    }
+    const size_t width = tensor->n_dims == 4 ? tensor->dims[3] : 1;
+    const size_t row = tensor->is_pixel && native->w_stride > 0 ? native->w_stride : width;
+    const bool is_nchw = port->fmt == RKNN_TENSOR_NCHW;
+    sim_convert_input(tensor, data, is_mini ? RKNN_TENSOR_UINT8 : port->type,
+                      is_nchw ? port->fmt : tensor->attr[SIM_LOGICAL].fmt, row, value);
+}
+
+static int read_inputs(sim_context *ctx, bool values_matter) {
+    for (uint32_t i = 0; i < ctx->model->n_input; i++) {
+        const sim_tensor *tensor = sim_tensor_of(ctx, i);
+        const sim_port *port = &ctx->ports[i];
+        if (port->source == SIM_BOUND && !is_readable(ctx, tensor, port)) {
+            sim_log("rknn_run: input %s: type %d, layout %d are not supported, try pass_through 1",
+                    tensor->attr[SIM_NATIVE].name, (int)port->type, (int)port->fmt);
+            return RKNN_ERR_FAIL;
+        }
+        if (!values_matter) {
+            continue;
+        }
+        uint8_t *value = sim_port_value(ctx, i);
+        if (value == NULL) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        if (port->source == SIM_BOUND) {
+            read_input(ctx, tensor, port, value);
+        }
+    }
+    return RKNN_SUCC;
+}
+
+/* ---- who computes ----------------------------------------------------------- */
+
+static int prepare_buffer(sim_context *ctx, uint32_t index, rknn_sim_buffer *buffer) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    sim_port *port = &ctx->ports[index];
+    const rknn_tensor_type type = tensor->attr[SIM_NATIVE].type;
+    const bool is_real = sim_type_is_real(type);
+    uint8_t *value = sim_port_value(ctx, index);
+    free(port->real); /* the shape may have changed */
+    port->real = is_real ? malloc(tensor->n_elems * sizeof(float)) : NULL;
+    if (value == NULL || (is_real && port->real == NULL)) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    *buffer = (rknn_sim_buffer){.data = is_real ? port->real : value,
+                                .n_elems = tensor->n_elems,
+                                .type = is_real ? RKNN_TENSOR_FLOAT32 : type,
+                                .n_dims = tensor->n_dims};
+    memcpy(buffer->dims, tensor->dims, sizeof buffer->dims);
+    return RKNN_SUCC;
+}
+
+static int execute(sim_context *ctx) {
+    const sim_model *model = ctx->model;
+    if (model->executor == NULL) {
+        sim_log("rknn_run: the bundle has no recorded outputs and nobody gave it an executor "
+                "(rknn_sim_set_executor)");
+        return RKNN_ERR_FAIL;
+    }
+    rknn_sim_buffer *buffers = calloc(port_count(ctx), sizeof *buffers);
+    int status = buffers == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
+    for (uint32_t i = 0; status == RKNN_SUCC && i < port_count(ctx); i++) {
+        status = prepare_buffer(ctx, i, &buffers[i]);
+        if (status == RKNN_SUCC && i < model->n_input && ctx->ports[i].real != NULL) {
+            sim_dequantize(sim_tensor_of(ctx, i), ctx->ports[i].value, buffers[i].data);
+        }
+    }
+    if (status == RKNN_SUCC) {
+        status = model->executor(model->user_data, model->n_input, buffers, model->n_output,
+                                 buffers + model->n_input);
+    }
+    for (uint32_t i = model->n_input; status == RKNN_SUCC && i < port_count(ctx); i++) {
+        if (ctx->ports[i].real != NULL) {
+            sim_quantize(sim_tensor_of(ctx, i), (const float *)buffers[i].data,
+                         ctx->ports[i].value);
+        }
+    }
+    free(buffers);
+    return status;
+}
+
+static bool record_matches(const sim_context *ctx, const sim_record *record) {
+    if (record->shape != ctx->shape || record->any_input) {
+        return record->shape == ctx->shape;
+    }
+    const uint8_t *values = record->inputs;
+    for (uint32_t i = 0; i < ctx->model->n_input; i++) {
+        const sim_tensor *tensor = sim_tensor_of(ctx, i);
+        const size_t bytes = tensor->n_elems * tensor->elem_bytes;
+        if (memcmp(ctx->ports[i].value, values, bytes) != 0) {
+            return false;
+        }
+        values += bytes;
+    }
+    return true;
+}
+
+static int replay(sim_context *ctx) {
+    const sim_model *model = ctx->model;
+    const sim_record *record = model->records;
+    while (record < model->records + model->n_records && !record_matches(ctx, record)) {
+        record++;
+    }
+    if (record == model->records + model->n_records) {
+        sim_log("rknn_run: none of the %u recorded inputs is this one", model->n_records);
+        return RKNN_ERR_FAIL;
+    }
+    const uint8_t *values = record->outputs;
+    for (uint32_t i = model->n_input; i < port_count(ctx); i++) {
+        const sim_tensor *tensor = sim_tensor_of(ctx, i);
+        const size_t bytes = tensor->n_elems * tensor->elem_bytes;
+        uint8_t *value = sim_port_value(ctx, i);
+        if (value == NULL) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        memcpy(value, values, bytes);
+        values += bytes;
+    }
+    return RKNN_SUCC;
+}
+
+/* A run with nothing to read computes, on a board, whatever lies in the NPU's memory. */
+static int compute_garbage(sim_context *ctx) {
+    sim_log("rknn_run: no input is set, the outputs are garbage");
+    for (uint32_t i = ctx->model->n_input; i < port_count(ctx); i++) {
+        const sim_tensor *tensor = sim_tensor_of(ctx, i);
+        uint8_t *value = sim_port_value(ctx, i);
+        if (value == NULL) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        sim_garbage(value, tensor->n_elems * tensor->elem_bytes);
+    }
+    return RKNN_SUCC;
+}
+
+static int compute(sim_context *ctx) {
+    const sim_model *model = ctx->model;
+    bool has_input = false;
+    for (uint32_t i = 0; i < model->n_input; i++) {
+        has_input = has_input || ctx->ports[i].source != SIM_UNBOUND;
+    }
+    if (!has_input) {
+        return compute_garbage(ctx);
+    }
+    /* The first record that answers any input makes the rest unreachable. */
+    const bool is_fixed =
+        !model->needs_executor && model->n_shapes == 1 && model->records[0].any_input;
+    const int status = read_inputs(ctx, !is_fixed);
+    if (status != RKNN_SUCC) {
+        return status;
+    }
+    return model->needs_executor ? execute(ctx) : replay(ctx);
+}
+
+/* ---- outputs ---------------------------------------------------------------- */
+
+static int write_output(sim_context *ctx, uint32_t index) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
+    uint8_t *data = port->mem->npu;
+    rknn_tensor_type type;
+    switch (sim_output_form(ctx, index, &type)) {
+    case SIM_WRITES_NATIVE:
+        sim_pack_native(tensor, port->value, data);
+        break;
+    case SIM_WRITES_NCHW:
+        sim_convert_output(tensor, port->value, type, data);
+        break;
+    case SIM_WRITES_NHWC: {
+        const size_t elem_bytes = sim_type_bytes(type);
+        uint8_t *converted = malloc(tensor->n_elems * elem_bytes);
+        if (converted == NULL) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        sim_convert_output(tensor, port->value, type, converted);
+        sim_to_nhwc(tensor, converted, elem_bytes, data);
+        free(converted);
+        break;
+    }
+    case SIM_WRITES_NOTHING:
+        sim_log("rknn_run: output %s: nothing converts to type %d, layout %d: its memory stays "
+                "as it is",
+                tensor->attr[SIM_NATIVE].name, (int)port->type, (int)port->fmt);
+        return RKNN_SUCC;
+    }
+    sim_mem_npu_wrote(port->mem);
+    return RKNN_SUCC;
+}
+
+static int run(sim_context *ctx) {
+    int status = RKNN_SUCC;
+    for (uint32_t i = 0; status == RKNN_SUCC && i < port_count(ctx); i++) {
+        status = check_port(ctx, i);
+    }
+    if (status == RKNN_SUCC) {
+        status = compute(ctx);
+    }
+    for (uint32_t i = ctx->model->n_input; status == RKNN_SUCC && i < port_count(ctx); i++) {
+        if (ctx->ports[i].source == SIM_BOUND) {
+            status = write_output(ctx, i);
+        }
+    }
+    return status;
+}
+
+static void wait_until(int64_t end_us) {
+    for (int64_t left = end_us - sim_now_us(); left > 0; left = end_us - sim_now_us()) {
+        const struct timespec time = {(time_t)(left / 1000000), (long)(left % 1000000 * 1000)};
+        nanosleep(&time, NULL);
+    }
+}
+
+int rknn_run(rknn_context context, rknn_run_extend *extend) {
+    SIM_ENTER(run);
+    (void)extend; /* always blocks: non_block without rknn_wait, which no runtime has */
+    sim_context *ctx = sim_acquire(context, "rknn_run");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    const int64_t start_us = sim_now_us();
+    const int status = run(ctx);
+    wait_until(start_us + sim_latency_us());
+    ctx->run_us = sim_now_us() - start_us;
+    ctx->has_run = ctx->has_run || status == RKNN_SUCC;
+    sim_release(ctx);
+    return status;
+}
+
+int rknn_wait(rknn_context context, rknn_run_extend *extend) {
+    SIM_ENTER(wait);
+    (void)extend;
+    sim_context *ctx = sim_acquire(context, "rknn_wait");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    sim_log("rknn_wait: no runtime implements it");
+    sim_release(ctx);
+    return RKNN_ERR_FAIL;
+}

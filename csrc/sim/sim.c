@@ -1,1 +1,0 @@
-#include "rkr.h"

@@ -1,0 +1,116 @@
+"""Steer and question the simulated runtime: failures on demand, latency, counters.
+
+All of it is state of the library, shared by every model on it in this process.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import UnavailableError
+from rknn_runtime.library import Library, open_library
+
+__all__ = ["Control", "Live"]
+
+TEXT_BYTES = 512
+
+
+class Live(NamedTuple):
+    """What has been created and not yet destroyed."""
+
+    contexts: int
+    memories: int
+    #: Buffers of ``rknn_outputs_get``.
+    outputs: int
+
+
+class Control:
+    """The controls of one simulated runtime.
+
+    Args:
+        library: The library; None opens the one of this package.
+
+    Raises:
+        UnavailableError: ``library`` is not simulated.
+    """
+
+    def __init__(self, library: Library | None = None) -> None:
+        self.library = open_library("sim") if library is None else library
+
+    def _function(self, name: str) -> Any:
+        address = self.library.symbol(name)
+        if address == ffi.NULL:
+            raise UnavailableError(f"{self.library!r} has no {name}: it is not simulated")
+        return ffi.cast(f"{name}_fn *", address)
+
+    @property
+    def version(self) -> str:
+        """Version of the simulated runtime."""
+        return str(ffi.string(self._function("rknn_sim_version")()).decode())
+
+    def fail(self, function: str, nth: int = 1, code: int = -1) -> None:
+        """Make a call fail.
+
+        Args:
+            function: A function of the vendor's API: ``"rknn_run"``.
+            nth: Which call from now on; 1 is the next, 0 means every one.
+            code: What it returns; functions that return a pointer return NULL.
+
+        Raises:
+            ValueError: There is no such function, or 64 failures are waiting already.
+        """
+        status = self._function("rknn_sim_fail")(function.encode(), nth, code)
+        if status == lib.RKNN_ERR_PARAM_INVALID:
+            raise ValueError(f"{function!r} is not a function of the RKNN API")
+        if status != lib.RKNN_SUCC:
+            raise ValueError("64 failures are waiting already: reset()")
+
+    def set_latency(self, microseconds: int) -> None:
+        """Let every ``rknn_run`` take at least this long."""
+        self._function("rknn_sim_latency")(microseconds)
+
+    @property
+    def live(self) -> Live:
+        """What is alive now."""
+        counts = ffi.new("uint32_t[3]")
+        self._function("rknn_sim_live")(counts, counts + 1, counts + 2)
+        return Live(*counts)
+
+    def calls(self, function: str) -> int:
+        """Count the calls of a function of the vendor's API since the last `reset`.
+
+        Raises:
+            ValueError: There is no such function.
+        """
+        count = self._function("rknn_sim_calls")(function.encode())
+        if count < 0:
+            raise ValueError(f"{function!r} is not a function of the RKNN API")
+        return int(count)
+
+    @property
+    def violations(self) -> int:
+        """How often the API was used in a way that a board would not forgive."""
+        return int(self._function("rknn_sim_violations")(ffi.NULL, 0))
+
+    @property
+    def last_violation(self) -> str:
+        """What the last violation was; empty when there was none."""
+        return self._text("rknn_sim_violations")
+
+    @property
+    def last_message(self) -> str:
+        """The last line of the library's log: why a call failed."""
+        return self._text("rknn_sim_message")
+
+    def _text(self, name: str) -> str:
+        text = ffi.new("char[]", TEXT_BYTES)
+        self._function(name)(text, TEXT_BYTES)
+        return str(ffi.string(text).decode("utf-8", "replace"))
+
+    def reset(self) -> None:
+        """Forget failures that wait, latency, call counts, violations and messages.
+
+        What is alive stays alive and counted.
+        """
+        self._function("rknn_sim_reset")()

@@ -1,0 +1,148 @@
+"""Attributes of tensors that no ``.rknn`` file describes: what the toolkit would most likely do.
+
+The runtimes' rules are ``rknn_runtime.attributes``; here is what the toolkit decides before
+them: which inputs are pixels, how many channel groups an output has, how much is reserved.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rknn_runtime.attributes import FileTensor, Rules, input_attr, output_attr
+from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.soc import SOCS, Soc
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["describe_input", "describe_output"]
+
+#: Types that live in the NPU's channel groups; all others are computed by the CPU.
+NPU_TYPES = frozenset(
+    {
+        TensorType.FLOAT16,
+        TensorType.INT8,
+        TensorType.UINT8,
+        TensorType.INT16,
+    }
+)
+
+
+def describe_input(
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    soc: str = "rk3588",
+    index: int = 0,
+    dtype: TensorType = TensorType.INT8,
+    zero_point: int | None = 0,
+    scale: float | None = 1.0,
+) -> TensorAttr:
+    """Describe an input as the runtime of a SoC would.
+
+    Args:
+        name: Its name.
+        shape: Elements per dimension as in the ONNX file: NCHW for images.
+        soc: A key of ``rknn_runtime.soc.SOCS``.
+        index: Position among the inputs.
+        dtype: Type in NPU memory.
+        zero_point: None, together with ``scale``, for a tensor that is not quantized.
+        scale: ``real = (q - zero_point) * scale``.
+
+    Returns:
+        The logical attribute, with ``native`` and ``nhwc`` beside it.
+
+    Raises:
+        ValueError: An unknown SoC, or an impossible shape or scale.
+    """
+    chip = _soc(soc)
+    pixel_channels = {1, 2, 3, 4} if chip.mini else {1, 3, 4}
+    pixel = len(shape) == 4 and shape[1] in pixel_channels and dtype in NPU_TYPES
+    tensor = _file_tensor(name, shape, chip, dtype, zero_point, scale, pixel=pixel, pairs=False)
+    return input_attr(tensor, index, Rules(chip, chip.mini))
+
+
+def describe_output(
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    soc: str = "rk3588",
+    index: int = 0,
+    dtype: TensorType = TensorType.INT8,
+    zero_point: int | None = 0,
+    scale: float | None = 1.0,
+) -> TensorAttr:
+    """Describe an output as the runtime of a SoC would.
+
+    Channel groups are counted as for a convolution, which is what most outputs are.
+
+    Args:
+        name: Its name.
+        shape: Elements per dimension as in the ONNX file: NCHW for images.
+        soc: A key of ``rknn_runtime.soc.SOCS``.
+        index: Position among the outputs.
+        dtype: Type in NPU memory.
+        zero_point: None, together with ``scale``, for a tensor that is not quantized.
+        scale: ``real = (q - zero_point) * scale``.
+
+    Returns:
+        The logical attribute, with ``native`` and ``nhwc`` beside it.
+
+    Raises:
+        ValueError: An unknown SoC, or an impossible shape or scale.
+    """
+    chip = _soc(soc)
+    pairs = not chip.mini or dtype is TensorType.INT16
+    tensor = _file_tensor(name, shape, chip, dtype, zero_point, scale, pixel=False, pairs=pairs)
+    return output_attr(tensor, index, Rules(chip, chip.mini))
+
+
+def _soc(name: str) -> Soc:
+    if name not in SOCS:
+        raise ValueError(f"SoC {name!r} is none of {', '.join(SOCS)}")
+    return SOCS[name]
+
+
+def _file_tensor(
+    name: str,
+    shape: tuple[int, ...],
+    soc: Soc,
+    dtype: TensorType,
+    zero_point: int | None,
+    scale: float | None,
+    *,
+    pixel: bool,
+    pairs: bool,
+) -> FileTensor:
+    shape = tuple(int(size) for size in shape)
+    item = dtype.numpy.itemsize
+    layout, native_shape, elements = Layout.UNDEFINED, shape, math.prod(shape)
+    if len(shape) == 4 and dtype not in NPU_TYPES:
+        layout = Layout.NCHW
+    elif len(shape) == 4:
+        n, c, h, w = shape
+        if pixel:
+            layout, native_shape = Layout.NHWC, (n, 1, h, w, c)
+        else:
+            c2 = max(1, soc.c2_bytes // item)
+            c1 = 2 * math.ceil(c / (2 * c2)) if pairs else math.ceil(c / c2)
+            layout, native_shape = Layout.NC1HWC2, (n, c1, h, w, c2)
+            plane = h * w if h * w == 1 else _align(h * w, 4)
+            elements = n * c1 * plane * c2
+    # A standard container names the type and layout that librknnrt reports as logical.
+    image = len(shape) == 4
+    return FileTensor(
+        name=name,
+        dtype=dtype,
+        layout=layout,
+        native_shape=native_shape,
+        shape=shape,
+        zero_point=zero_point,
+        scale=scale,
+        reserved_bytes=_align(elements * item, 64 if soc.mini else 16),
+        is_pixel_input=pixel,
+        api_dtype=None if soc.mini else dtype,
+        api_layout=Layout.NHWC if image and not soc.mini else None,
+    )
+
+
+def _align(value: int, alignment: int) -> int:
+    return -(-value // alignment) * alignment

@@ -1,0 +1,166 @@
+"""Computes a model's graph with onnxruntime while the simulated NPU runs it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import TensorType
+from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.sim.bundle import EmbeddedGraph
+
+__all__ = ["Executor", "Graph", "GraphTensor"]
+
+Array = np.ndarray[Any, Any]
+
+#: ONNX element types that a graph's inputs and outputs may have.
+DTYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+    "tensor(uint16)": np.uint16,
+    "tensor(int16)": np.int16,
+    "tensor(uint32)": np.uint32,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+    "tensor(bool)": np.bool_,
+}
+
+
+class GraphTensor(NamedTuple):
+    """An input or output of an ONNX file."""
+
+    name: str
+    #: None where the file leaves a dimension open.
+    shape: tuple[int | None, ...]
+    dtype: np.dtype[Any]
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether a tensor of this shape is this one."""
+        return len(shape) == len(self.shape) and all(
+            mine is None or mine == other for mine, other in zip(self.shape, shape)
+        )
+
+
+class Graph:
+    """An ONNX file, computed by onnxruntime on one thread.
+
+    Args:
+        onnx: The bytes of the file.
+
+    Raises:
+        InvalidModelError: onnxruntime cannot load it.
+        RknnError: onnxruntime is not installed.
+    """
+
+    def __init__(self, onnx: bytes) -> None:
+        try:
+            onnxruntime = importlib.import_module("onnxruntime")
+        except ImportError as error:
+            raise RknnError(
+                "the simulated NPU computes with onnxruntime, which is not installed: "
+                "pip install 'rknn-runtime[sim]'"
+            ) from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(
+                onnx, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's own classes have no common name
+            raise InvalidModelError(f"onnxruntime cannot load the ONNX file: {error}") from error
+        self.inputs = tuple(map(_graph_tensor, self._session.get_inputs()))
+        self.outputs = tuple(map(_graph_tensor, self._session.get_outputs()))
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
+        """Compute outputs, cutting a batch into images where the graph takes but one.
+
+        Args:
+            inputs: Each input by its name; converted to its type.
+            outputs: Names of the outputs to compute.
+        """
+        feeds = {
+            tensor.name: inputs[tensor.name].astype(tensor.dtype, copy=False)
+            for tensor in self.inputs
+        }
+        images = {len(array) if array.ndim else 0 for array in feeds.values()}
+        takes_one = all(tensor.shape[:1] == (1,) for tensor in self.inputs)
+        if not takes_one or len(images) != 1 or images == {1}:
+            return list(self._session.run(outputs, feeds))
+        results = [
+            self._session.run(outputs, {name: array[i : i + 1] for name, array in feeds.items()})
+            for i in range(images.pop())
+        ]
+        return [np.concatenate(parts) for parts in zip(*results)]
+
+
+class Executor:
+    """The executor of a context: the graph of a bundle, tied to the C side.
+
+    Raises:
+        InvalidModelError: onnxruntime cannot load the graph.
+        RknnError: onnxruntime is not installed.
+    """
+
+    def __init__(self, embedded: EmbeddedGraph) -> None:
+        self._graph = Graph(embedded.onnx)
+        self._inputs = embedded.inputs
+        self._outputs = embedded.outputs
+        self._exception: BaseException | None = None
+        #: ``user_data`` of the C callback; this object must outlive the context.
+        self.handle = ffi.new_handle(self)
+
+    def take_exception(self) -> BaseException | None:
+        """Return what the last run raised, once."""
+        exception, self._exception = self._exception, None
+        return exception
+
+    def execute(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> int:
+        """Fill the outputs; return a status."""
+        self._exception = None
+        try:
+            results = self._graph.run(dict(zip(self._inputs, inputs)), self._outputs)
+            for name, result, output in zip(self._outputs, results, outputs):
+                if np.shape(result) != output.shape:
+                    raise ValueError(
+                        f"output {name!r} of the ONNX file has shape {np.shape(result)}, "
+                        f"the model's has {output.shape}"
+                    )
+                output[...] = result
+        except Exception as error:  # must not cross the C frames; take_exception() has it
+            self._exception = error
+            return int(lib.RKNN_ERR_FAIL)
+        return int(lib.RKNN_SUCC)
+
+
+@ffi.def_extern(onerror=None, error=-1)  # type: ignore[untyped-decorator]
+def rkr_sim_execute(
+    user_data: Any, n_inputs: int, inputs: Any, n_outputs: int, outputs: Any
+) -> int:
+    executor: Executor = ffi.from_handle(user_data)
+    return executor.execute(
+        [_array(inputs[i]) for i in range(n_inputs)],
+        [_array(outputs[i]) for i in range(n_outputs)],
+    )
+
+
+def _array(buffer: Any) -> Array:
+    """View a buffer of the C side; valid until the callback returns."""
+    dtype = TensorType(buffer.type).numpy
+    view = ffi.buffer(buffer.data, buffer.n_elems * dtype.itemsize)
+    return np.frombuffer(view, dtype).reshape(tuple(buffer.dims[0 : buffer.n_dims]))
+
+
+def _graph_tensor(node: Any) -> GraphTensor:
+    if node.type not in DTYPES:
+        raise InvalidModelError(f"{node.name!r} of the ONNX file is a {node.type}")
+    shape = tuple(size if isinstance(size, int) else None for size in node.shape)
+    return GraphTensor(node.name, shape, np.dtype(DTYPES[node.type]))

@@ -1,0 +1,295 @@
+"""Bundles that compute: from an ONNX file alone, or from a ``.rknn`` and its ONNX file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from rknn_runtime.enums import TensorType
+from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.inspect import Preprocessing, ShapeVariant, read
+from rknn_runtime.sim.bundle import Bundle, framework_shape
+from rknn_runtime.sim.derive import describe_input, describe_output
+from rknn_runtime.sim.executor import Graph, GraphTensor
+from rknn_runtime.sim.values import is_image, real_input
+from rknn_runtime.soc import SOCS
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["bundle_from_onnx", "bundle_from_rknn"]
+
+Array = np.ndarray[Any, Any]
+Sample = Union[Array, Sequence[Array]]
+
+
+def bundle_from_rknn(
+    model: str | os.PathLike[str] | bytes, onnx: str | os.PathLike[str] | bytes
+) -> bytes:
+    """Make a bundle that looks like a ``.rknn`` file and computes as the ONNX file it came from.
+
+    Everything the runtime answers about the tensors comes from the ``.rknn`` file, the
+    numbers from the ONNX file.
+
+    Args:
+        model: The ``.rknn`` file: path or bytes.
+        onnx: The ONNX file: path or bytes.
+
+    Returns:
+        The bundle, for ``Model(bundle, library="sim")`` or a file.
+
+    Raises:
+        InvalidModelError: One of the files cannot be read, or they are not the same model:
+            names and shapes of the tensors differ.
+        RknnError: onnxruntime is not installed.
+        OSError: A file cannot be opened.
+    """
+    info = read(model)
+    onnx_bytes = _bytes_of(onnx)
+    graph = Graph(onnx_bytes)
+    variants = info.variants or (ShapeVariant(info.inputs, info.outputs),)
+    for variant in variants:
+        _check_same(graph.inputs, variant.inputs, info.batch, "inputs")
+        _check_same(graph.outputs, variant.outputs, info.batch, "outputs")
+    return bytes(
+        Bundle(
+            soc=info.soc,
+            variants=variants,
+            preprocessing=info.preprocessing,
+            onnx=onnx_bytes,
+            mini=info.container == "mini",
+            batch=info.batch,
+            weight_bytes=info.weight_bytes,
+            internal_bytes=info.internal_bytes,
+            custom_string=info.custom_string,
+        )
+    )
+
+
+def bundle_from_onnx(
+    onnx: str | os.PathLike[str] | bytes,
+    *,
+    soc: str = "rk3588",
+    samples: Sequence[Sample] = (),
+    dtype: TensorType | None = None,
+    mean_values: Sequence[Sequence[float]] | None = None,
+    std_values: Sequence[Sequence[float]] | None = None,
+    custom_string: str = "",
+) -> bytes:
+    """Make a bundle from an ONNX file alone, as if the toolkit had converted it.
+
+    Args:
+        onnx: The ONNX file: path or bytes.
+        soc: The SoC that is imitated, a key of ``rknn_runtime.soc.SOCS``.
+        samples: Inputs on which the ranges for quantization are measured, each what
+            `Model.run` takes: images ``(N, H, W, C) uint8``, others float32 in the ONNX
+            file's order. An array stands for a tuple of one.
+        dtype: Type of the tensors that are float in the ONNX file: INT8, INT16 (both need
+            samples) or FLOAT16. None: INT8 with samples, FLOAT16 without.
+        mean_values: Per input, as in the toolkit's ``config``: the mean of each channel in
+            units of the input. None: 0.
+        std_values: Likewise, the value to divide by. None: 1.
+        custom_string: What the model's custom string is.
+
+    Returns:
+        The bundle, for ``Model(bundle, library="sim")`` or a file.
+
+    Raises:
+        InvalidModelError: onnxruntime cannot load the file.
+        RknnError: onnxruntime is not installed.
+        ValueError: An argument does not fit the model, or the SoC cannot do the type.
+        OSError: The file cannot be opened.
+    """
+    if soc not in SOCS:
+        raise ValueError(f"SoC {soc!r} is none of {', '.join(SOCS)}")
+    if dtype is None:
+        dtype = TensorType.INT8 if samples else TensorType.FLOAT16
+    if dtype not in (TensorType.INT8, TensorType.INT16, TensorType.FLOAT16):
+        raise ValueError(f"dtype must be INT8, INT16 or FLOAT16, not {dtype.name}")
+    if dtype is not TensorType.FLOAT16 and not samples:
+        raise ValueError(f"{dtype.name} needs samples, to measure ranges on")
+    if dtype is TensorType.FLOAT16 and SOCS[soc].mini:
+        raise ValueError(f"{soc} runs only quantized models: give samples")
+    onnx_bytes = _bytes_of(onnx)
+    graph = Graph(onnx_bytes)
+    rows = [(s,) if isinstance(s, np.ndarray) else tuple(s) for s in samples]
+    for row in rows:
+        if len(row) != len(graph.inputs):
+            raise ValueError(f"a sample of {len(row)} arrays, there are {len(graph.inputs)} inputs")
+    preprocessing = _preprocessing(len(graph.inputs), mean_values, std_values)
+    plan = _Plan(graph, soc, dtype, preprocessing, rows)
+    return bytes(
+        Bundle(
+            soc=soc,
+            variants=(ShapeVariant(plan.inputs(), plan.outputs()),),
+            preprocessing=preprocessing,
+            onnx=onnx_bytes,
+            custom_string=custom_string,
+        )
+    )
+
+
+class _Plan:
+    """Decides types and ranges of the tensors of an ONNX file."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        soc: str,
+        dtype: TensorType,
+        preprocessing: tuple[Preprocessing | None, ...],
+        rows: Sequence[tuple[Array, ...]],
+    ) -> None:
+        self.graph = graph
+        self.soc = soc
+        self.dtype = dtype
+        self.preprocessing = preprocessing
+        self.rows = rows
+        first = rows[0] if rows else (None,) * len(graph.inputs)
+        #: Without ranges yet.
+        self.plain = tuple(
+            self._describe_plain(tensor, sample) for tensor, sample in zip(graph.inputs, first)
+        )
+        self.reals = [
+            [
+                real_input(attr, given, array)
+                for attr, given, array in zip(self.plain, preprocessing, row)
+            ]
+            for row in rows
+        ]
+
+    def _describe_plain(self, tensor: GraphTensor, sample: Array | None) -> TensorAttr:
+        shape = tensor.shape
+        if sample is not None and None in shape and sample.ndim == len(shape):
+            is_pixels = sample.dtype == np.uint8 and sample.ndim == 4
+            order = (0, 3, 1, 2) if is_pixels else range(sample.ndim)
+            shape = tuple(sample.shape[axis] for axis in order)
+        if None in shape:
+            raise ValueError(
+                f"input {tensor.name!r} has the open shape {tensor.shape}: give samples, or "
+                "export the ONNX file with fixed shapes"
+            )
+        return describe_input(
+            tensor.name,
+            tuple(size or 0 for size in shape),
+            soc=self.soc,
+            dtype=self._npu_type(tensor),
+            zero_point=None,
+            scale=None,
+        )
+
+    def _npu_type(self, tensor: GraphTensor) -> TensorType:
+        if tensor.dtype.kind == "f":
+            return self.dtype
+        return TensorType[tensor.dtype.name.upper()]
+
+    def inputs(self) -> tuple[TensorAttr, ...]:
+        described = []
+        for index, (tensor, attr) in enumerate(zip(self.graph.inputs, self.plain)):
+            given = self.preprocessing[index]
+            if is_image(attr):  # every value that a pixel can have
+                levels = np.zeros(attr.shape, np.uint8)
+                reals = [real_input(attr, given, levels), real_input(attr, given, ~levels)]
+            else:
+                reals = [row[index] for row in self.reals]
+            zero_point, scale = self._quantization(tensor, reals)
+            described.append(
+                describe_input(
+                    tensor.name,
+                    framework_shape(attr),
+                    soc=self.soc,
+                    index=index,
+                    dtype=self._npu_type(tensor),
+                    zero_point=zero_point,
+                    scale=scale,
+                )
+            )
+        return tuple(described)
+
+    def outputs(self) -> tuple[TensorAttr, ...]:
+        names = [tensor.name for tensor in self.graph.outputs]
+        rows = self.reals or [[np.zeros(framework_shape(a), np.float32) for a in self.plain]]
+        results = [
+            self.graph.run({a.name: array for a, array in zip(self.plain, row)}, names)
+            for row in rows
+        ]
+        described = []
+        for index, tensor in enumerate(self.graph.outputs):
+            arrays = [np.asarray(row[index]) for row in results]
+            zero_point, scale = self._quantization(tensor, arrays)
+            described.append(
+                describe_output(
+                    tensor.name,
+                    arrays[0].shape,
+                    soc=self.soc,
+                    index=index,
+                    dtype=self._npu_type(tensor),
+                    zero_point=zero_point,
+                    scale=scale,
+                )
+            )
+        return tuple(described)
+
+    def _quantization(
+        self, tensor: GraphTensor, arrays: Sequence[Array]
+    ) -> tuple[int | None, float | None]:
+        """Zero point and scale for the range of the values, zero included."""
+        if tensor.dtype.kind != "f" or self.dtype is TensorType.FLOAT16:
+            return None, None
+        low = min(0.0, *(float(array.min()) for array in arrays))
+        high = max(0.0, *(float(array.max()) for array in arrays))
+        if not np.isfinite(low) or not np.isfinite(high):
+            raise ValueError(f"{tensor.name!r}: the samples give {low} to {high}")
+        if self.dtype is TensorType.INT16:
+            return 0, max(high, -low) / 32767 or 1.0
+        scale = (high - low) / 255 or 1.0
+        return int(np.clip(np.rint(-128 - low / scale), -128, 127)), scale
+
+
+def _preprocessing(
+    count: int,
+    mean_values: Sequence[Sequence[float]] | None,
+    std_values: Sequence[Sequence[float]] | None,
+) -> tuple[Preprocessing | None, ...]:
+    if mean_values is None and std_values is None:
+        return (None,) * count
+    means = [(0.0,)] * count if mean_values is None else list(mean_values)
+    stds = [(1.0,)] * count if std_values is None else list(std_values)
+    if len(means) != count or len(stds) != count:
+        raise ValueError(
+            f"mean_values for {len(means)} and std_values for {len(stds)} inputs, "
+            f"the model has {count}"
+        )
+    return tuple(
+        Preprocessing(tuple(map(float, mean or (0.0,))), tuple(map(float, std or (1.0,))), False)
+        for mean, std in zip(means, stds)
+    )
+
+
+def _bytes_of(file: str | os.PathLike[str] | bytes) -> bytes:
+    return file if isinstance(file, bytes) else Path(os.fspath(file)).read_bytes()
+
+
+def _check_same(
+    graph: Sequence[GraphTensor], attrs: Sequence[TensorAttr], batch: int, kind: str
+) -> None:
+    """Check that two lists name the same tensors; a built-in batch multiplies the first size."""
+    wanted = {}
+    for attr in attrs:
+        shape = framework_shape(attr)
+        wanted[attr.name] = (shape[0] // batch, *shape[1:]) if shape else shape
+    there = {tensor.name: tensor for tensor in graph}
+    if wanted.keys() != there.keys() or not all(
+        there[name].takes(shape) for name, shape in wanted.items()
+    ):
+        listed = ", ".join(f"{name} {shape}" for name, shape in wanted.items())
+        found = ", ".join(
+            f"{tensor.name} ({', '.join(str(size or '?') for size in tensor.shape)})"
+            for tensor in graph
+        )
+        raise InvalidModelError(
+            f"the .rknn and the ONNX file are not the same model: {kind} {listed} of the .rknn, "
+            f"{found} of the ONNX file"
+        )

@@ -1,0 +1,105 @@
+"""What the simulated runtime loads for a model, and the executor that goes with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.inspect import read_header
+from rknn_runtime.library import Library
+from rknn_runtime.sim.bundle import MAGIC, embedded_graph
+from rknn_runtime.sim.executor import Executor
+from rknn_runtime.sim.make import bundle_from_onnx, bundle_from_rknn
+
+__all__ = ["PreparedModel", "prepare"]
+
+
+class PreparedModel:
+    """A bundle and its executor; must live as long as the context that loads it."""
+
+    def __init__(self, data: bytes, library: Library) -> None:
+        graph = embedded_graph(data)
+        self.data = data
+        self._library = library
+        self._executor = None if graph is None else Executor(graph)
+
+    def attach(self, context: int) -> None:
+        """Register the executor with a context; nothing for a recorded bundle.
+
+        Raises:
+            RknnError: The context is not one of this library.
+        """
+        if self._executor is None:
+            return
+        address = self._library.symbol("rknn_sim_set_executor")
+        set_executor = ffi.cast("rknn_sim_set_executor_fn *", address)
+        status = set_executor(context, lib.rkr_sim_execute, self._executor.handle)
+        if status != lib.RKNN_SUCC:
+            raise RknnError(f"rknn_sim_set_executor returned {status}")
+
+    def take_exception(self) -> BaseException | None:
+        """Return what the executor raised in its last run, once."""
+        return None if self._executor is None else self._executor.take_exception()
+
+
+def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> PreparedModel:
+    """Make what the simulated runtime can load out of any model.
+
+    A bundle is taken as it is. An ``.onnx`` file becomes an RK3588 float16 model without
+    mean and std. A ``.rknn`` file needs its ONNX file beside it: of ``m_rk3588.rknn``,
+    ``m_rk3588.onnx`` or ``m.onnx``.
+
+    Args:
+        model: Path of a model, or a bundle's bytes.
+        library: The simulated runtime.
+
+    Returns:
+        The bundle with its executor.
+
+    Raises:
+        InvalidModelError: Not a model, or one that cannot be simulated; says what to do.
+        RknnError: onnxruntime is needed and missing.
+        OSError: The file cannot be read.
+        TypeError: ``model`` is neither path nor bytes.
+    """
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return PreparedModel(_bundle_bytes(bytes(model)), library)
+    path = Path(os.fspath(model))
+    with path.open("rb") as file:
+        start = file.read(len(MAGIC))
+    if start == MAGIC:
+        return PreparedModel(path.read_bytes(), library)
+    if path.suffix == ".onnx":
+        return PreparedModel(bundle_from_onnx(path), library)
+    read_header(path)  # says what it is, when it is no .rknn file
+    return PreparedModel(bundle_from_rknn(path, _onnx_beside(path)), library)
+
+
+def _bundle_bytes(data: bytes) -> bytes:
+    if data.startswith(MAGIC):
+        return data
+    if data.startswith(b"RKNN"):
+        raise InvalidModelError(
+            "the simulated NPU cannot execute the graph of a .rknn file: give the path of the "
+            "model, with its ONNX file beside it, or rknn_runtime.sim.bundle_from_rknn(...)"
+        )
+    raise InvalidModelError(
+        "these bytes are no simulation bundle: give the path of an .onnx or .rknn file, or "
+        "the result of rknn_runtime.sim.bundle_from_onnx(...)"
+    )
+
+
+def _onnx_beside(path: Path) -> Path:
+    """Find the ONNX file of a .rknn file: the same stem, or without its last word."""
+    stems = [path.stem, path.stem.rpartition("_")[0]]
+    candidates = [path.with_name(f"{stem}.onnx") for stem in stems if stem]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    names = " or ".join(str(candidate) for candidate in candidates)
+    raise InvalidModelError(
+        f"{path}: the simulated NPU cannot execute the graph of a .rknn file; it needs the "
+        f"ONNX file that it was made from as {names}"
+    )
