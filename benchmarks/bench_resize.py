@@ -1,0 +1,111 @@
+"""Native bilinear resizing beside Pillow and OpenCV, on one core.
+
+Pillow's BILINEAR averages over all source pixels when it shrinks, which is more work and
+another picture; when it enlarges it computes the same. OpenCV's INTER_LINEAR computes the
+same always.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from reference.resize import bilinear
+
+from rknn_runtime._ffi import lib
+from rknn_runtime.resize import resize_bilinear
+from rknn_runtime.yolo.letterbox import letterbox
+
+try:
+    from PIL import Image
+except ImportError:
+    Image = None
+try:
+    import cv2
+except ImportError:
+    cv2 = None
+
+#: Width and height, before and after.
+SIZES = [
+    ((1920, 1080), (640, 360)),
+    ((1280, 720), (640, 360)),
+    ((810, 1080), (480, 640)),
+    ((320, 240), (640, 480)),
+]
+REPEAT = 101
+
+
+def contenders(image, size):
+    """Return name -> function that resizes `image` to (width, height)."""
+    width, height = size
+    out = np.empty((height, width, image.shape[2]), np.uint8)
+    found = {"native": lambda: resize_bilinear(image, (height, width), out=out)}
+    if cv2 is not None:
+        target = np.empty_like(out)
+        found["opencv"] = lambda: cv2.resize(image, size, target, interpolation=cv2.INTER_LINEAR)
+    if Image is not None:
+        # CMYK: four channels that Pillow treats alike; RGBA it would weight by alpha.
+        mode = {1: "L", 3: "RGB", 4: "CMYK"}[image.shape[2]]
+        picture = Image.frombytes(mode, image.shape[1::-1], image.tobytes())
+        found["pillow"] = lambda: picture.resize(size, Image.BILINEAR)
+    found["fill"] = lambda: out.fill(114)
+    return found
+
+
+def check(image, size, functions):
+    """Refuse to time what is not right."""
+    result = np.array(functions["native"]())
+    exact = bilinear(image, size[1], size[0])
+    assert np.abs(result - exact).max() < 0.54, "not the exact value rounded"
+    for name in ("opencv", "pillow"):
+        enlarges = size[0] >= image.shape[1] and size[1] >= image.shape[0]
+        if name in functions and (name == "opencv" or enlarges):
+            other = np.asarray(functions[name]()).reshape(result.shape)
+            assert np.abs(result.astype(int) - other).max() <= 1, f"differs from {name}"
+
+
+def percentiles(function):
+    """Return p50 and p90 in microseconds."""
+    times = []
+    for _ in range(REPEAT + REPEAT // 10):
+        begin = time.perf_counter_ns()
+        function()
+        times.append(time.perf_counter_ns() - begin)
+    return np.percentile(times[REPEAT // 10 :], [50, 90]) / 1000
+
+
+def main():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if cv2 is not None:
+        cv2.setNumThreads(1)
+    level = {lib.RKR_CPU_PLAIN: "plain C", lib.RKR_CPU_VECTOR: "vector", lib.RKR_CPU_AVX2: "AVX2"}
+    print(f"resize, one core, {level[lib.rkr_cpu_level()]}; p50 (p90) in microseconds")
+    print(f"{'':34} {'':>20} {'MB/s out':>9} {'x native':>9}")
+    for channels in (3, 4, 1):
+        for before, after in SIZES:
+            image = np.random.default_rng(0).integers(
+                0, 256, (before[1], before[0], channels), np.uint8
+            )
+            functions = contenders(image, after)
+            check(image, after, functions)
+            n_bytes = after[0] * after[1] * channels
+            native = None
+            for name, function in functions.items():
+                p50, p90 = percentiles(function)
+                native = native or p50
+                case = f"{before[0]}x{before[1]}x{channels} -> {after[0]}x{after[1]}"
+                rate = n_bytes / p50
+                print(f"{case:26} {name:8}{p50:10.0f} ({p90:6.0f}) {rate:9.0f} {p50 / native:9.2f}")
+    frame = np.empty((640, 640, 3), np.uint8)
+    image = np.random.default_rng(0).integers(0, 256, (1080, 1920, 3), np.uint8)
+    p50, p90 = percentiles(lambda: letterbox(image, (640, 640), color="BGR", out=frame))
+    print(f"{'letterbox 1920x1080 BGR -> 640x640 RGB':38}{p50:6.0f} ({p90:6.0f})")
+
+
+if __name__ == "__main__":
+    main()
