@@ -165,6 +165,8 @@ def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
         compiler += " -mcpu=generic+v7a+neon"
         flags += " -fno-unwind-tables -fno-asynchronous-unwind-tables"
         libraries = f" {find_libgcc_armhf()} -rtlib=none"
+    elif target.machine == "x86_64":  # what asks for the CPU's features, which zig lacks
+        libraries = f" {run('cc', '-print-libgcc-file-name').strip()}"
     kept = {k: v for k, v in os.environ.items() if k not in ("CPPFLAGS", "PYTHONPATH")}
     return {
         **kept,
