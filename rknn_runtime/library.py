@@ -22,6 +22,8 @@ __all__ = ["Library", "open_library"]
 #: The variable that names the library where ``library=`` does not.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
 NAMES = ("librknnrt.so", "librknnmrt.so")
+#: Only where a vendor's runtime was linked in when the package was built.
+LINKED = Path(__file__).parent / "librknn_linked.so"
 SIMULATED = Path(__file__).parent / "sim" / "librknn_sim.so"
 
 _logger = logging.getLogger("rknn_runtime")
@@ -84,9 +86,10 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
     Args:
         library: a path, a name for the dynamic linker such as ``"librknnrt.so"``, or
             ``"sim"`` for the simulated NPU. None takes the variable
-            ``RKNN_RUNTIME_LIBRARY`` (same values); where that is not set, ``librknnrt.so``
-            and then ``librknnmrt.so`` from the dynamic linker and the usual folders. The
-            simulated NPU is never chosen unasked. An open `Library` is returned as is.
+            ``RKNN_RUNTIME_LIBRARY`` (same values); where that is not set, the runtime that
+            the package was built with, if any, then ``librknnrt.so`` and ``librknnmrt.so``
+            from the dynamic linker and the usual folders. The simulated NPU is never chosen
+            unasked. An open `Library` is returned as is.
 
     Returns:
         The library; the same object for the same file.
@@ -131,6 +134,8 @@ def _candidates(wanted: str | None) -> Iterator[str]:
     elif wanted is not None and os.sep in wanted:
         yield wanted
     else:
+        if wanted is None and LINKED.exists():
+            yield str(LINKED)
         for name in NAMES if wanted is None else (wanted,):
             yield name
             for folder in _folders():
