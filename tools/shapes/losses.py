@@ -161,7 +161,6 @@ def anchor_loss(levels: list[Tensor], boxes: Tensor, class_ids: Tensor) -> Tenso
             fit = ciou(torch.cat([xy - wh / 2, xy + wh / 2], 1), gt[n])
             total = total + 0.05 * (1 - fit).mean()
             # cells that several objects match aim at the best of them
-            aim.index_put_((batch[n], which, gy, gx), torch.zeros(len(n)))
             flat = ((batch[n] * 3 + which) * h + gy) * w + gx
             aim.view(-1).scatter_reduce_(0, flat, fit.detach().clamp(min=0), "amax")
             one_hot = F.one_hot(gt_class[n], len(CLASSES)).float()
