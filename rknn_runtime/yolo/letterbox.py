@@ -162,8 +162,8 @@ def letterbox(
         pad_value: 0..255 for the rest of the frame, one for all channels or one for each.
         out: The frame, to write in place: ``(height, width, C)`` or ``(1, height, width, C)``
             uint8 with contiguous pixels, such as ``model.input_view()``; its rows may be apart.
-        resize: ``"native"``: this package's bilinear kernel. ``"opencv"``: INTER_LINEAR.
-            ``"pillow"``: BILINEAR, which averages when it shrinks.
+        resize: ``"native"``: this package's bilinear kernel. ``"opencv"``: INTER_LINEAR (extra
+            ``opencv``). ``"pillow"``: BILINEAR, which averages when it shrinks.
         center: Put the picture in the middle (an odd row or column goes below or to the
             right); False: to the top left.
         color: Order of the channels of an array, ``"RGB"`` or ``"BGR"`` (as from OpenCV).
@@ -285,7 +285,7 @@ def _resize_opencv(
         import cv2
     except ImportError as error:
         raise ImportError(
-            "OpenCV is needed for this: pip install opencv-python-headless"
+            "OpenCV is needed for this: pip install 'rknn-runtime[opencv]'"
         ) from error
     height, width = region.shape[:2]
     resized = cv2.resize(
