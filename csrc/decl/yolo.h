@@ -81,3 +81,26 @@ int rkr_nms(const float *xyxy, const float *score, const int32_t *class_id, size
 int rkr_yolo_decode_single(const rkr_tensor_view *output, uint32_t n_classes, float scale_x,
                            float scale_y, const rkr_yolo_options *options,
                            rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
+
+/* One scale of a head whose boxes and class scores are apart. Cell (x, y) has its centre
+ * at ((x + 0.5) * stride_x, (y + 0.5) * stride_y). box: 4 * n_bins channels from box_first,
+ * the distances from the centre to left, top, right, bottom in strides: as such (n_bins 1)
+ * or each as a distribution over 0 .. n_bins - 1 whose mean counts (softmax; distribution
+ * focal loss, arXiv 2006.04388). score: n_classes channels from score_first. score_sum:
+ * one channel, never below the highest class score but for rounding, so that cells below
+ * the threshold need not be read; data NULL: absent. */
+typedef struct {
+    rkr_tensor_view box;
+    rkr_tensor_view score;
+    rkr_tensor_view score_sum;
+    uint32_t box_first;
+    uint32_t score_first;
+    float stride_x;
+    float stride_y;
+} rkr_yolo_branch;
+
+/* YOLOv6, v8, v9, v10, 11, 12, 26 and PP-YOLOE in the vendor model zoo's split form.
+ * sigmoid 1: class scores are logits. `source` counts cells, branch after branch. */
+int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
+                          uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
+                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);

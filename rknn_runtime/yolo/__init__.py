@@ -2,5 +2,6 @@
 
 from rknn_runtime.yolo.nms import nms
 from rknn_runtime.yolo.single import SingleOutputDecoder
+from rknn_runtime.yolo.split import SplitDecoder
 
-__all__ = ["SingleOutputDecoder", "nms"]
+__all__ = ["SingleOutputDecoder", "SplitDecoder", "nms"]

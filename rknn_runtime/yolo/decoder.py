@@ -144,6 +144,9 @@ class Decoder:
             check(self._decode(), type(self).__name__)
             return self._results(self._count[0])
 
+    def _binding(self, attr: TensorAttr) -> OutputBinding:
+        return next(binding for binding in self._bindings if binding.attr is attr)
+
     def _decode(self) -> int:
         """Call the head's native function on the bound views; return its status."""
         raise NotImplementedError

@@ -7,20 +7,15 @@ import warnings
 from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.decoder import Decoder
-from rknn_runtime.yolo.tensor_view import native_of, quantization_of
+from rknn_runtime.yolo.tensor_view import quantization_of, representable
 
 __all__ = ["SingleOutputDecoder"]
 
 #: Confidences further apart than this are called coarse: fewer than 50 steps in 0..1.
 _COARSE = 0.02
-_RANGES = {
-    TensorType.INT8: (-128, 127),
-    TensorType.UINT8: (0, 255),
-    TensorType.INT16: (-(2**15), 2**15 - 1),
-}
 
 
 class SingleOutputDecoder(Decoder):
@@ -68,7 +63,7 @@ class SingleOutputDecoder(Decoder):
             )
         super().__init__((output,), input_size, n, **options)
         self.num_classes = num_classes
-        self.normalized = _looks_normalized(output) if normalized is None else bool(normalized)
+        self.normalized = representable(output)[1] < 2 if normalized is None else bool(normalized)
         height, width = self.input_size
         self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
         self._view = ffi.new("rkr_tensor_view *")
@@ -109,15 +104,9 @@ def _channels_and_predictions(output: TensorAttr, transposed: bool | None) -> tu
     return channels, n, bool(transposed)
 
 
-def _looks_normalized(output: TensorAttr) -> bool:
-    span = _RANGES.get(native_of(output).dtype)
-    zero_point, scale = quantization_of(output)
-    return span is not None and (span[1] - zero_point) * scale < 2
-
-
 def _warn_when_coarse(output: TensorAttr) -> None:
     scale = quantization_of(output)[1]
-    if native_of(output).dtype in _RANGES and scale > _COARSE:
+    if math.isfinite(representable(output)[1]) and scale > _COARSE:
         warnings.warn(
             f"output {output.name!r} quantizes boxes and scores with one scale, {scale:.4g}: the "
             f"smallest confidence above 0 is {scale:.4g}, and confidences differ by as much. "

@@ -13,10 +13,21 @@ from rknn_runtime.tensor import TensorAttr
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["OutputBinding", "describe", "native_of", "quantization_of"]
+__all__ = [
+    "OutputBinding",
+    "describe",
+    "looks_like_logits",
+    "native_of",
+    "quantization_of",
+    "representable",
+]
 
 _FLOATS = (TensorType.FLOAT16, TensorType.FLOAT32)
-_INTEGERS = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
+_INTEGERS = {
+    TensorType.INT8: (-128, 127),
+    TensorType.UINT8: (0, 255),
+    TensorType.INT16: (-(2**15), 2**15 - 1),
+}
 
 
 def describe(attrs: Sequence[TensorAttr]) -> str:
@@ -52,6 +63,24 @@ def quantization_of(attr: TensorAttr) -> tuple[int, float]:
             f"(qnt_type {native.qnt_type.name}, scale {scale}); its scores cannot be read"
         )
     return zero_point, scale
+
+
+def representable(attr: TensorAttr) -> tuple[float, float]:
+    """Return the smallest and the largest value that an output can hold."""
+    span = _INTEGERS.get(native_of(attr).dtype)
+    if span is None:
+        return -math.inf, math.inf
+    zero_point, scale = quantization_of(attr)
+    return (span[0] - zero_point) * scale, (span[1] - zero_point) * scale
+
+
+def looks_like_logits(attr: TensorAttr) -> bool:
+    """Tell whether an integer output reaches values that no probability needs.
+
+    A symmetric quantization of 0..1 reaches down to -1, or -2 where the scale is a power of 2.
+    """
+    lowest, _ = representable(attr)
+    return -math.inf < lowest < -2.5
 
 
 class OutputBinding:

@@ -50,3 +50,52 @@ def single(tensor, conf_threshold, iou_threshold, scale=(1, 1), num_classes=None
     xyxy = np.stack([cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2], axis=1)
     xyxy = xyxy * np.array([*scale, *scale], np.float32)
     return finish(xyxy, tensor[4 : 4 + num_classes].T, conf_threshold, iou_threshold, **options)
+
+
+def cells_of(height, width):
+    """Column and row of every cell, row after row."""
+    row, column = np.divmod(np.arange(height * width), width)
+    return column.astype(np.float32), row.astype(np.float32)
+
+
+def softmax(x, axis):
+    """Exponentials that sum to 1."""
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def sigmoid(x):
+    """1 / (1 + e^-x)."""
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x.astype(np.float32)))
+
+
+def distances_of(box):
+    """``(4 * bins, h, w)`` -> ``(4, h * w)``: the mean of each distribution."""
+    bins = len(box) // 4
+    flat = box.reshape(4, bins, -1)
+    if bins == 1:
+        return flat[:, 0]
+    return (softmax(flat, 1) * np.arange(bins, dtype=np.float32)[:, None]).sum(axis=1)
+
+
+def split_boxes(box, stride):
+    """Boxes of one scale, ``(h * w, 4)``."""
+    left, top, right, bottom = distances_of(box)
+    x, y = cells_of(*box.shape[1:])
+    sides = [x + 0.5 - left, y + 0.5 - top, x + 0.5 + right, y + 0.5 + bottom]
+    return np.stack(sides, axis=1) * np.array([stride[1], stride[0]] * 2, np.float32)
+
+
+def split(branches, strides, conf_threshold, iou_threshold, logits=False, **options):
+    """Decode ``[(box, score), ...]`` with strides ``[(down, across), ...]``."""
+    boxes = [split_boxes(box, stride) for (box, _), stride in zip(branches, strides)]
+    scores = [score.reshape(len(score), -1).T for _, score in branches]
+    scores = np.concatenate(scores)
+    return finish(
+        np.concatenate(boxes),
+        sigmoid(scores) if logits else scores,
+        conf_threshold,
+        iou_threshold,
+        **options,
+    )

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Heads whose boxes and class scores are separate tensors, one pair per scale:
+ * YOLOv6, v8, v9, v10, 11, 12, 26 and PP-YOLOE as the vendor's model zoo exports them.
+ *
+ * x1 = (x + 0.5 - left) * stride_x, x2 = (x + 0.5 + right) * stride_x, same for y.
+ * With n_bins > 1 each distance is the mean of a distribution,
+ *   sum(i * e^b[i]) / sum(e^b[i]),   i = 0 .. n_bins - 1
+ * (distribution focal loss). In 8-bit tensors b[i] - max(b) is one of 256 values, whose
+ * powers of e come from a table; other types call expf. */
+#include "yolo_internal.h"
+
+#include <string.h>
+
+#define MAX_BINS 64u
+
+typedef struct {
+    const rkr_yolo_branch *branch;
+    uint32_t n_classes, n_bins, first_source;
+    bool sigmoid;
+    float conf_threshold;
+    const float *decay; /* NULL: not an 8-bit distribution */
+    rkr_yolo_workspace *workspace;
+} branch_decoder;
+
+static float mean_of_bytes(const uint8_t *bins, uint32_t n, const float *decay) {
+    uint8_t highest = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        highest = bins[i] > highest ? bins[i] : highest;
+    }
+    float sum = 0.0f, weighted = 0.0f;
+    for (uint32_t i = 0; i < n; i++) {
+        float weight = decay[highest - bins[i]];
+        sum += weight;
+        weighted += (float)i * weight;
+    }
+    return weighted / sum;
+}
+
+static float mean_of_floats(const float *bins, uint32_t n) {
+    float highest = bins[0], sum = 0.0f, weighted = 0.0f;
+    for (uint32_t i = 1; i < n; i++) {
+        highest = bins[i] > highest ? bins[i] : highest;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        float weight = expf(bins[i] - highest);
+        sum += weight;
+        weighted += (float)i * weight;
+    }
+    return weighted / sum;
+}
+
+static void load_distances(const branch_decoder *decoder, uint32_t cell, float distances[4]) {
+    const rkr_yolo_branch *branch = decoder->branch;
+    uint32_t n = decoder->n_bins;
+    if (n == 1) {
+        rkr_view_load(&branch->box, branch->box_first, 4, cell, distances);
+    } else if (decoder->decay != NULL) {
+        uint8_t bins[4 * MAX_BINS];
+        rkr_view_load_bytes(&branch->box, branch->box_first, 4 * n, cell, bins);
+        for (uint32_t side = 0; side < 4; side++) {
+            distances[side] = mean_of_bytes(bins + side * n, n, decoder->decay);
+        }
+    } else {
+        float bins[4 * MAX_BINS];
+        rkr_view_load(&branch->box, branch->box_first, 4 * n, cell, bins);
+        for (uint32_t side = 0; side < 4; side++) {
+            distances[side] = mean_of_floats(bins + side * n, n);
+        }
+    }
+}
+
+static void decode_cell(const branch_decoder *decoder, uint32_t cell) {
+    const rkr_yolo_branch *branch = decoder->branch;
+    uint32_t class_id;
+    float score =
+        rkr_view_best(&branch->score, branch->score_first, decoder->n_classes, cell, &class_id);
+    score = decoder->sigmoid ? rkr_sigmoid(score) : score;
+    if (!(score >= decoder->conf_threshold)) {
+        return;
+    }
+    float distances[4];
+    load_distances(decoder, cell, distances);
+    float x = (float)(cell % branch->box.width) + 0.5f;
+    float y = (float)(cell / branch->box.width) + 0.5f;
+    const float box[4] = {
+        (x - distances[0]) * branch->stride_x, (y - distances[1]) * branch->stride_y,
+        (x + distances[2]) * branch->stride_x, (y + distances[3]) * branch->stride_y};
+    rkr_candidate_push(decoder->workspace, box, score, class_id, decoder->first_source + cell);
+}
+
+static const float *decay_table(rkr_yolo_workspace *workspace, size_t index,
+                                const rkr_tensor_view *box) {
+    if (!rkr_view_is_8_bit(box)) {
+        return NULL;
+    }
+    float *table = workspace->decay[index];
+    if (workspace->decay_scale[index] != box->scale) {
+        workspace->decay_scale[index] = box->scale;
+        for (int steps = 0; steps < 256; steps++) {
+            table[steps] = expf(-(float)steps * box->scale);
+        }
+    }
+    return table;
+}
+
+/* The sum is as high as the highest score but for the rounding of both. */
+static float sum_threshold(const rkr_yolo_branch *branch, bool sigmoid, float threshold) {
+    float slack = 0.01f * threshold;
+    slack += rkr_view_is_float(&branch->score_sum) ? 0.0f : branch->score_sum.scale;
+    slack += rkr_view_is_float(&branch->score) || sigmoid ? 0.0f : branch->score.scale;
+    return threshold - slack;
+}
+
+static void decode_branch(const branch_decoder *decoder) {
+    const rkr_yolo_branch *branch = decoder->branch;
+    float threshold = decoder->conf_threshold;
+    bool has_sum = branch->score_sum.data != NULL && threshold <= 1.0f;
+    rkr_scan scan, sum_scan;
+    rkr_scan_init(&scan, &branch->score, branch->score_first, decoder->n_classes,
+                  decoder->sigmoid ? rkr_logit_below(threshold) : threshold);
+    if (has_sum) {
+        rkr_scan_init(&sum_scan, &branch->score_sum, 0, 1,
+                      sum_threshold(branch, decoder->sigmoid, threshold));
+    }
+    uint32_t cells = rkr_view_cells(&branch->score);
+    for (uint32_t first = 0; first < cells; first += RKR_SCAN_CELLS) {
+        uint32_t n = cells - first < RKR_SCAN_CELLS ? cells - first : RKR_SCAN_CELLS;
+        uint64_t hits = has_sum ? rkr_scan_cells(&sum_scan, first, n) : ~(uint64_t)0;
+        hits = hits != 0 ? hits & rkr_scan_cells(&scan, first, n) : 0;
+        for (; hits != 0; hits &= hits - 1) {
+            decode_cell(decoder, first + (uint32_t)__builtin_ctzll(hits));
+        }
+    }
+}
+
+static int check_branch(const rkr_yolo_branch *branch, uint32_t n_classes, uint32_t n_bins) {
+    const rkr_tensor_view *views[] = {&branch->box, &branch->score, &branch->score_sum};
+    size_t n_views = branch->score_sum.data != NULL ? 3 : 2;
+    for (size_t i = 0; i < n_views; i++) {
+        int status = rkr_view_check(views[i]);
+        if (status != RKR_OK) {
+            return status;
+        }
+        if (views[i]->height != branch->box.height || views[i]->width != branch->box.width) {
+            return RKR_ERR_SHAPE;
+        }
+    }
+    if (!rkr_view_has(&branch->box, branch->box_first, 4 * n_bins) ||
+        !rkr_view_has(&branch->score, branch->score_first, n_classes)) {
+        return RKR_ERR_SHAPE;
+    }
+    return isfinite(branch->stride_x) && isfinite(branch->stride_y) ? RKR_OK : RKR_ERR_ARGUMENT;
+}
+
+int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
+                          uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
+                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
+    if (branches == NULL || n_branches == 0 || n_branches > RKR_MAX_BRANCHES || n_bins == 0 ||
+        n_bins > MAX_BINS) {
+        return RKR_ERR_ARGUMENT;
+    }
+    uint64_t n_predictions = 0;
+    for (size_t i = 0; i < n_branches; i++) {
+        int status = check_branch(&branches[i], n_classes, n_bins);
+        if (status != RKR_OK) {
+            return status;
+        }
+        n_predictions += rkr_view_cells(&branches[i].box);
+    }
+    int status = rkr_decode_begin(n_predictions, options, workspace, out, count);
+    if (status != RKR_OK) {
+        return status;
+    }
+    uint32_t first_source = 0;
+    for (size_t i = 0; i < n_branches; i++) {
+        const branch_decoder decoder = {
+            .branch = &branches[i],
+            .n_classes = n_classes,
+            .n_bins = n_bins,
+            .first_source = first_source,
+            .sigmoid = sigmoid != 0,
+            .conf_threshold = options->conf_threshold,
+            .decay = decay_table(workspace, i, &branches[i].box),
+            .workspace = workspace,
+        };
+        decode_branch(&decoder);
+        first_source += rkr_view_cells(&branches[i].box);
+    }
+    rkr_decode_end(workspace, options, out, count);
+    return RKR_OK;
+}

@@ -1,0 +1,89 @@
+"""Boxes and class scores as separate outputs: YOLOv6, v8 to 12, 26, PP-YOLOE of the model zoo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.yolo.branches import by_scale, grid_of, strides_of
+from rknn_runtime.yolo.decoder import Decoder
+from rknn_runtime.yolo.tensor_view import describe, looks_like_logits
+
+__all__ = ["SplitDecoder"]
+
+_MOST_BINS = 64
+_MOST_BRANCHES = 8
+
+
+class SplitDecoder(Decoder):
+    """Decode the vendor model zoo's split form: per scale a box and a class output.
+
+    Per scale, ``[1, 4 * bins, h, w]`` holds the distances from the cell's centre to the left,
+    top, right and bottom in strides, each as a number (1 bin) or as a distribution (16 bins in
+    YOLOv8 to 12, 17 in PP-YOLOE; distribution focal loss); ``[1, classes, h, w]`` the class
+    scores; a third output ``[1, 1, h, w]``, if there, the sum of the class scores, by which
+    most cells are rejected without a look at their classes.
+
+    Args:
+        outputs: Logical attributes of the outputs, in the model's order: box before class
+            scores before their sum; scales in any order.
+        input_size: Height and width of the model's input in pixels.
+        logits: Whether class scores still need the sigmoid. None: an integer output that can
+            be clearly below 0 does, anything else does not.
+        nms: False for heads that are trained to give one box per object: YOLOv10, YOLO26.
+        **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        ValueError: The outputs have not this form; or see `Decoder`.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[TensorAttr],
+        input_size: tuple[int, int],
+        *,
+        logits: bool | None = None,
+        nms: bool = True,
+        **options: Any,
+    ) -> None:
+        scales = by_scale(outputs)
+        self.num_classes, self.bins = _classes_and_bins(scales)
+        n = sum(attr.shape[2] * attr.shape[3] for attr, *_ in scales)
+        super().__init__(outputs, input_size, n, **options)
+        self._options.suppress = bool(nms)
+        self.logits = looks_like_logits(scales[0][1]) if logits is None else bool(logits)
+        self._branches = ffi.new("rkr_yolo_branch[]", len(scales))
+        for branch, scale in zip(self._branches, scales):
+            for view, attr in zip((branch.box, branch.score, branch.score_sum), scale):
+                self._binding(attr).add_grid(view, *grid_of(attr))
+            branch.stride_y, branch.stride_x = strides_of(scale[0], self.input_size)
+
+    def _decode(self) -> int:
+        return int(
+            lib.rkr_yolo_decode_split(
+                self._branches,
+                len(self._branches),
+                self.num_classes,
+                self.bins,
+                self.logits,
+                self._options,
+                self._workspace,
+                self._out,
+                self._count,
+            )
+        )
+
+
+def _classes_and_bins(scales: list[list[TensorAttr]]) -> tuple[int, int]:
+    outputs = [attr for scale in scales for attr in scale]
+    channels = [tuple(grid_of(attr)[0] for attr in scale) for scale in scales]
+    box, score, *sums = channels[0] if len(channels[0]) in (2, 3) else (0, 0)
+    form_ok = box > 0 and box % 4 == 0 and box // 4 <= _MOST_BINS and sums in ([], [1])
+    if not form_ok or len(set(channels)) != 1 or len(scales) > _MOST_BRANCHES:
+        raise ValueError(
+            "expected per scale a box output [1, 4 * bins, h, w], a class output "
+            f"[1, classes, h, w] and perhaps their sum [1, 1, h, w], got\n{describe(outputs)}"
+        )
+    return score, box // 4
