@@ -15,11 +15,12 @@ from typing import Union
 from rknn_runtime._flatbuffer import Buffer
 from rknn_runtime.errors import InvalidModelError
 
-__all__ = ["Container", "ModelSource", "opened", "parse_container"]
+__all__ = ["ENCRYPTED", "Container", "ModelSource", "opened", "parse_container"]
 
-ModelSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
+ModelSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, mmap.mmap]
 
 MAGIC = b"RKNN\0\0\0\0"
+ENCRYPTED = b"CYPTRKNN"
 #: The header of container versions above 1; older ones have 24 bytes.
 HEADER_BYTES = 64
 OLD_HEADER_BYTES = 24
@@ -31,7 +32,7 @@ EXPORT = "export the network again with rknn-toolkit2"
 
 #: Formats known by how a file begins: (offset, bytes, what it is, what to do).
 SIGNATURES = (
-    (0, b"CYPTRKNN", "an encrypted RKNN model",
+    (0, ENCRYPTED, "an encrypted RKNN model",
      "the vendor's runtime can load it, but nothing can look into it; "
      "use the model as it was before encryption"),
     (0, b"RKNX", "an RKNN3 model, for RK182x coprocessors",
@@ -85,7 +86,7 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
         OSError: The file cannot be opened.
         TypeError: ``model`` is neither path nor bytes.
     """
-    if isinstance(model, (bytes, bytearray, memoryview)):
+    if isinstance(model, (bytes, bytearray, memoryview, mmap.mmap)):
         with memoryview(model) as view:
             if not view.contiguous:
                 raise TypeError("the bytes of a model must be contiguous")

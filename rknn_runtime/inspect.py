@@ -51,7 +51,7 @@ ELEMENT_TYPES = {
     10: TensorType.FLOAT16,
 }
 LAYOUTS = {0: Layout.UNDEFINED, 1: Layout.NHWC, 2: Layout.NCHW, 0x40: Layout.NC1HWC2}
-TYPE_NAMES = {member.name.lower(): member for member in TensorType}
+TYPE_NAMES = {dtype.name.lower(): dtype for dtype in ELEMENT_TYPES.values()}
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
-from rknn_runtime import query
-from rknn_runtime._container import opened, parse_container
+from rknn_runtime import compatibility, query
+from rknn_runtime._container import opened
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.binding import Binding, InputBinding, OutputBinding, bind_input
 from rknn_runtime.context import Context
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
+from rknn_runtime.errors import RknnStatusError, status_error
 from rknn_runtime.library import Library, open_library
 from rknn_runtime.memory import TensorMemory, close_in_exit
 from rknn_runtime.query import MemorySize, SdkVersion
@@ -127,7 +127,8 @@ class Model:
             return
         with opened(model) as content:
             if check:
-                _check_container(model, content)
+                name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
+                compatibility.check(content, name, self._library.path)
             yield content
 
     def _bind(self, core_mask: CoreMask | None) -> None:
@@ -418,16 +419,3 @@ def _check_flags(flags: InitFlag, library: Library) -> None:
         raise ValueError(f"a Model manages memory and runs itself, so it cannot take {foreign!r}")
     if InitFlag(flags) & _SYNC_FLAGS:
         library.require("rknn_mem_sync")
-
-
-def _check_container(model: Any, content: Any) -> None:
-    """Name what the file is, unless it is a model of the kind that runtimes load."""
-    # Only the runtime itself can decrypt and judge these.
-    if bytes(content[:8]) == b"CYPTRKNN":
-        return
-    try:
-        parse_container(content)
-    except InvalidModelError as error:
-        if isinstance(model, (str, os.PathLike)):
-            raise InvalidModelError(f"{os.fspath(model)}: {error}") from None
-        raise

@@ -224,6 +224,19 @@ def test_metadata_that_cannot_be_read_is_no_obstacle() -> None:
         assert info.preprocessing == (None,)
 
 
+def test_the_logical_type_is_the_one_that_the_file_tells_to_report() -> None:
+    """Of a standard container; an unknown one leaves the type in memory."""
+    for name, dtype in (
+        ("float16", TensorType.FLOAT16), ("uint8", TensorType.UINT8), ("int4", TensorType.INT8),
+        ("bfloat16", TensorType.INT8), ("", TensorType.INT8),
+    ):  # fmt: skip
+        text = json.dumps({"output0": {"dtype": name, "layout": "NCHW"}})
+        info = inspect.read(handmade.standard_model([IMAGE], [FEATURES], slot_13=text))
+        assert info.outputs[0].dtype is dtype
+        assert info.outputs[0].native is not None
+        assert info.outputs[0].native.dtype is TensorType.INT8
+
+
 def test_per_channel_mean_and_channel_order() -> None:
     """As given to ``rknn.config``."""
     text = "{'attrs': {'images': {'mean': [1, 2.5, 3], 'std': [4, 5, 6], 'rgb2bgr': True}}}"

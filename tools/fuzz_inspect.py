@@ -16,7 +16,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports():
+with atheris.instrument_imports(include=["rknn_runtime"]):
     from rknn_runtime import inspect
     from rknn_runtime.errors import InvalidModelError
 

@@ -1,0 +1,144 @@
+"""Why a runtime would refuse a model, told before it does: the runtimes give one status."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from rknn_runtime._container import ENCRYPTED, ModelSource, opened
+from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.inspect import ModelHeader, read_header
+from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, Soc, soc_of_this_machine
+
+__all__ = ["Runtime", "check", "problems", "runtime_in"]
+
+VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
+
+#: Runtimes up to the first version refuse containers from the second on; by their logs
+#: ("Invalid RKNN model version 6") and by asking 1.3.4 and 1.5.2.
+REFUSALS = (((1, 5, 0), 6),)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Which runtime a library is."""
+
+    __slots__ = ("name", "version")
+
+    #: ``"librknnrt"`` or ``"librknnmrt"``.
+    name: str
+    version: tuple[int, int, int]
+
+    # Slots and frozen together defeat the default pickling before Python 3.11.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Runtime, (self.name, self.version)
+
+    def __str__(self) -> str:
+        return f"{self.name} {'.'.join(map(str, self.version))}"
+
+
+def runtime_in(library: str | os.PathLike[str]) -> Runtime | None:
+    """Find which runtime a library file is, from the version text in it.
+
+    Args:
+        library: The file; one that has a runtime linked in will do.
+
+    Returns:
+        The runtime, or None when the file cannot be read or has no such text.
+    """
+    try:
+        with opened(library) as data:
+            match = VERSION.search(data)
+            if match is None:
+                return None
+            major, minor, patch = (int(match[group]) for group in (2, 3, 4))
+            return Runtime(f"lib{match[1].decode()}", (major, minor, patch))
+    except (OSError, InvalidModelError):
+        return None
+
+
+def problems(
+    header: ModelHeader, *, soc: Soc | None = None, runtime: Runtime | None = None
+) -> list[str]:
+    """List what makes a model impossible to run.
+
+    Args:
+        header: Of the model.
+        soc: Of the machine; None: unknown, nothing is said about it.
+        runtime: Of the process; None: unknown, nothing is said about it.
+
+    Returns:
+        Sentences that say what does not fit and what to do; none when nothing is known
+        to be wrong.
+    """
+    found = []
+    if soc is not None and header.npu != soc.npu:
+        found.append(
+            f"it was made for {header.soc} ({header.npu}) and this machine is a {soc.name} "
+            f"({soc.npu}): convert it with target_platform={soc.name!r}"
+        )
+    if runtime is None:
+        return found
+    wanted = MINI_RUNTIME if header.container == "mini" else FULL_RUNTIME
+    if runtime.name != wanted:
+        found.append(
+            f"its container is a {header.container} one, for {wanted}, and the loaded runtime "
+            f"is {runtime}: " + _way_out(header, wanted, found)
+        )
+        return found
+    for last, version in REFUSALS:
+        if (
+            wanted == FULL_RUNTIME
+            and runtime.version <= last
+            and header.container_version >= version
+        ):
+            found.append(
+                f"its container version is {header.container_version}, from toolkit "
+                f"{header.toolkit_version}, and {runtime} refuses it: install {wanted} "
+                f"{header.toolkit_version} or newer, or convert the model with the toolkit "
+                "of that runtime"
+            )
+    return found
+
+
+def check(model: ModelSource, name: str, library: str | os.PathLike[str]) -> None:
+    """Refuse a model that the runtime would refuse, with the reason.
+
+    Models that only the runtime can judge pass: encrypted ones.
+
+    Args:
+        model: Path or bytes.
+        name: What the message calls it; may be empty.
+        library: File of the loaded runtime.
+
+    Raises:
+        InvalidModelError: It is no model, or does not fit the machine or the runtime.
+        OSError: The file cannot be opened.
+    """
+    with opened(model) as data:
+        if bytes(data[: len(ENCRYPTED)]) == ENCRYPTED:
+            return
+        try:
+            header = read_header(data)
+        except InvalidModelError as error:
+            raise InvalidModelError(f"{name}: {error}" if name else str(error)) from None
+    found = problems(header, soc=soc_of_this_machine(), runtime=runtime_in(library))
+    if found:
+        reasons = "; ".join(found)
+        raise InvalidModelError(
+            f"{name or 'the model'} cannot run here: {reasons} (check=False skips this check)"
+        )
+
+
+def _way_out(header: ModelHeader, wanted: str, found: list[str]) -> str:
+    """What to do about a container of the other kind."""
+    if found:
+        return "the conversion for this machine takes care of that"
+    if header.container == "standard" and header.npu == "RKNPU t3":
+        return (
+            "the toolkit writes a standard container for this SoC when dynamic_input is given; "
+            "convert it without"
+        )
+    return f"load {wanted}.so with library=, or convert the model for the SoC of this machine"

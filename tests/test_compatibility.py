@@ -1,0 +1,159 @@
+"""What makes a runtime refuse a model is told before it does."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+
+import pytest
+from handmade import standard_model
+
+from rknn_runtime import compatibility
+from rknn_runtime.compatibility import Runtime, check, problems, runtime_in
+from rknn_runtime.errors import InvalidModelError, RknnStatusError
+from rknn_runtime.inspect import read_header
+from rknn_runtime.library import open_library
+from rknn_runtime.model import Model
+from rknn_runtime.soc import SOCS, Soc
+
+MODELS = Path(__file__).parent / "data" / "models"
+RK3588 = read_header(MODELS / "ic3_w37_rk3588.rknn")
+RV1106 = read_header(MODELS / "ic3_w37_rv1106.rknn")
+FULL = Runtime("librknnrt", (2, 3, 2))
+MINI = Runtime("librknnmrt", (2, 3, 2))
+OLD = Runtime("librknnrt", (1, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\0librknnrt version: 1.4.0 (a10f100eb@2022-09-09T09:07:14)\0", "librknnrt 1.4.0"),
+        (b"\x7fELF" + bytes(9999) + b"librknnmrt version: 2.3.2 (429f97ae6b)", "librknnmrt 2.3.2"),
+        (b"librknnrt version: unknown", "None"),
+        (b"\x7fELF", "None"),
+        (b"", "None"),
+    ],
+)
+def test_a_runtime_library_carries_its_version(
+    tmp_path: Path, content: bytes, expected: str
+) -> None:
+    """As a text, in its read-only data."""
+    library = tmp_path / "library.so"
+    library.write_bytes(content)
+    assert str(runtime_in(library)) == expected
+
+
+def test_a_library_that_cannot_be_read_is_no_known_runtime(tmp_path: Path) -> None:
+    """The dynamic linker may have found it elsewhere."""
+    assert runtime_in(tmp_path / "missing.so") is None
+    assert runtime_in(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("header", "soc", "runtime"),
+    [
+        (RK3588, None, None),
+        (RK3588, "rk3588", FULL),
+        (RV1106, "rv1106", MINI),
+        (RV1106, "rv1103", MINI),
+        (RK3588, "rk3588", Runtime("librknnrt", (1, 5, 2))),
+        (dataclasses.replace(RK3588, soc="rk3566", npu="RKNPU lite"), "rk3568", FULL),
+        (dataclasses.replace(RK3588, container_version=2), "rk3588", OLD),
+    ],
+)
+def test_what_fits_is_no_problem(header: object, soc: str | None, runtime: Runtime | None) -> None:
+    """SoCs of one NPU generation share models; what is unknown is not held against them."""
+    assert problems(header, soc=SOCS[soc] if soc else None, runtime=runtime) == []  # type: ignore[arg-type]
+
+
+def test_a_model_for_another_soc() -> None:
+    """Both SoCs are named, and the setting of the conversion."""
+    (problem,) = problems(RK3588, soc=SOCS["rk3566"])
+    assert "made for rk3588" in problem
+    assert "this machine is a rk3566" in problem
+    assert "target_platform='rk3566'" in problem
+
+
+def test_a_model_for_the_other_runtime() -> None:
+    """Each runtime reads one kind of container."""
+    (problem,) = problems(RV1106, runtime=FULL)
+    assert "a mini one, for librknnmrt, and the loaded runtime is librknnrt 2.3.2" in problem
+    (problem,) = problems(RK3588, runtime=MINI)
+    assert "a standard one, for librknnrt, and the loaded runtime is librknnmrt 2.3.2" in problem
+
+
+def test_a_dynamic_model_for_the_mini_runtime() -> None:
+    """The toolkit makes one that no runtime loads; the message knows why."""
+    header = read_header(MODELS / "dyn_in_rv1106.rknn")
+    (problem,) = problems(header, soc=SOCS["rv1106"], runtime=MINI)
+    assert "dynamic_input" in problem
+
+
+@pytest.mark.parametrize("version", [(1, 3, 0), (1, 3, 4), (1, 4, 0), (1, 5, 0)])
+def test_a_container_newer_than_the_runtime(version: tuple[int, int, int]) -> None:
+    """These refuse container version 6; the message says what to install."""
+    (problem,) = problems(RK3588, runtime=Runtime("librknnrt", version))
+    assert "container version is 6, from toolkit 2.3.2" in problem
+    assert "install librknnrt 2.3.2 or newer" in problem
+
+
+@pytest.fixture
+def mini_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library file of librknnmrt, on an RV1106."""
+
+    def rv1106() -> Soc:
+        return SOCS["rv1106"]
+
+    monkeypatch.setattr(compatibility, "soc_of_this_machine", rv1106)
+    library = tmp_path / "librknnmrt.so"
+    library.write_bytes(b"librknnmrt version: 2.3.2 (429f97ae6b@2025-04-09T09:11:49)")
+    return library
+
+
+def test_the_check_names_the_file_and_every_problem(mini_board: Path) -> None:
+    """And how to skip it."""
+    path = MODELS / "ic3_w37_rk3588.rknn"
+    with pytest.raises(InvalidModelError) as caught:
+        check(path, str(path), mini_board)
+    message = str(caught.value)
+    assert message.startswith(f"{path} cannot run here: ")
+    assert "this machine is a rv1106" in message
+    assert "librknnmrt 2.3.2" in message
+    assert "check=False" in message
+    check(MODELS / "ic3_w37_rv1106.rknn", "", mini_board)
+
+
+def test_the_check_leaves_to_the_runtime_what_only_it_can_judge(mini_board: Path) -> None:
+    """Encrypted models, and SoCs that this package does not know."""
+    check(b"CYPTRKNN" + bytes(100), "", mini_board)
+    unknown = standard_model([], [], target="rk9999", slot_1="RKNPU v9")
+    with pytest.raises(InvalidModelError, match="made for rk9999"):
+        check(unknown, "", mini_board)
+
+
+def test_the_check_names_what_is_no_model(mini_board: Path, tmp_path: Path) -> None:
+    """With the path, where there is one."""
+    with pytest.raises(InvalidModelError, match=r"^m\.rknn: this is an ONNX model"):
+        check(MODELS / "ic5.onnx", "m.rknn", mini_board)
+    with pytest.raises(InvalidModelError, match=r"^this is an ONNX model"):
+        check((MODELS / "ic5.onnx").read_bytes(), "", mini_board)
+
+
+def test_a_model_explains_itself_before_rknn_init(
+    mini_board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``Model`` asks, unless it is told not to: then the runtime gives its status."""
+    library = open_library("sim")
+    monkeypatch.setattr(library, "is_simulated", False)
+    monkeypatch.setattr(library, "path", str(mini_board))
+    for model in (MODELS / "ic3_w37_rk3588.rknn", (MODELS / "ic3_w37_rk3588.rknn").read_bytes()):
+        with pytest.raises(InvalidModelError, match="cannot run here"):
+            Model(model, library=library)
+        with pytest.raises(RknnStatusError, match="rknn_init"):
+            Model(model, library=library, check=False)
+
+
+def test_a_runtime_survives_pickling() -> None:
+    """Slots and frozen need help for that before Python 3.11."""
+    assert pickle.loads(pickle.dumps(MINI)) == MINI
