@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,10 @@ from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["Binding", "InputBinding", "OutputBinding", "PixelInput", "TensorInput", "bind_input"]
 
-_Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    _Array = np.ndarray[Any, Any]
+else:
+    _Array = np.ndarray
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 #: Smallest normal float32. Tensors that are not quantized have scale 0 on RV1106.
 _SMALLEST_SCALE = 2.0**-126

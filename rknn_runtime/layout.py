@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -29,7 +29,10 @@ __all__ = [
     "nhwc_to_nc1hwc2",
 ]
 
-_Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    _Array = np.ndarray[Any, Any]
+else:
+    _Array = np.ndarray
 
 
 def nc1hwc2_to_nchw(

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,10 @@ from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["Model"]
 
-_Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    _Array = np.ndarray[Any, Any]
+else:
+    _Array = np.ndarray
 _B = TypeVar("_B", bound=Binding)
 _logger = logging.getLogger("rknn_runtime")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -20,7 +20,10 @@ __all__ = [
     "quantize_affine",
 ]
 
-_Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    _Array = np.ndarray[Any, Any]
+else:
+    _Array = np.ndarray
 _FLOAT16 = np.dtype("float16")
 _FLOAT32 = np.dtype("float32")
 _INTEGERS = {

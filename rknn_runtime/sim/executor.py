@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from rknn_runtime.sim.bundle import EmbeddedGraph
 
 __all__ = ["Executor", "Graph", "GraphTensor"]
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    Array = np.ndarray[Any, Any]
+else:
+    Array = np.ndarray
 
 #: ONNX element types that a graph's inputs and outputs may have.
 DTYPES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["bundle_from_onnx", "bundle_from_rknn"]
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    Array = np.ndarray[Any, Any]
+else:
+    Array = np.ndarray
 Sample = Union[Array, Sequence[Array]]
 
 

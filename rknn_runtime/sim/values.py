@@ -6,7 +6,7 @@ clamped to the type. Records are compared bit by bit, so these two must agree.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["dequantize", "input_values", "is_image", "output_values", "real_input"]
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    Array = np.ndarray[Any, Any]
+else:
+    Array = np.ndarray
 
 
 def is_image(attr: TensorAttr) -> bool:
