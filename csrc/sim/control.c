@@ -41,7 +41,7 @@ static struct {
     char log_path[1024];
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const char *const call_names[SIM_CALLS] = {
 #define SIM_NAME(name) "rknn_" #name,
@@ -108,7 +108,19 @@ static bool parse_failure(char *text) {
            add_failure(text, (uint32_t)number, (int)value) == RKNN_SUCC;
 }
 
-static void read_environment(void) {
+/* A child that is forked while another thread is in here must find the locks free. */
+static void before_fork(void) {
+    pthread_mutex_lock(&sim_lock);
+    pthread_mutex_lock(&control.lock);
+}
+
+static void after_fork(void) {
+    pthread_mutex_unlock(&control.lock);
+    pthread_mutex_unlock(&sim_lock);
+}
+
+static void initialize(void) {
+    pthread_atfork(before_fork, after_fork, after_fork);
     pthread_mutex_lock(&control.lock);
     const char *log = getenv("RKNN_SIM_LOG");
     const char *latency = getenv("RKNN_SIM_LATENCY_US");
@@ -138,7 +150,7 @@ static void read_environment(void) {
 }
 
 static void lock(void) {
-    pthread_once(&environment_once, read_environment);
+    pthread_once(&once, initialize);
     pthread_mutex_lock(&control.lock);
 }
 

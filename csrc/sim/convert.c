@@ -206,21 +206,24 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
     const size_t height = is_image ? tensor->dims[2] : 1;
     const size_t width = is_image ? tensor->dims[3] : 1;
     const bool is_nhwc = is_image && fmt == RKNN_TENSOR_NHWC;
-    for (size_t i = 0; i < tensor->n_elems; i++) {
-        const size_t w = i % width;
-        const size_t h = i / width % height;
-        const size_t c = is_image ? i / (width * height) % channels : 0;
-        const size_t n = i / (width * height * channels);
-        const size_t at = is_nhwc ? ((n * height + h) * w_stride + w) * channels + c : i;
-        double number = load(data, type, at);
-        if (sim_type_is_real(native->type)) {
+    const bool is_real = sim_type_is_real(native->type);
+    const size_t planes = tensor->n_elems / (height * width);
+    size_t i = 0;
+    for (size_t plane = 0; plane < planes; plane++) {
+        const size_t c = plane % channels;
+        const size_t m = tensor->n_mean == 1 ? 0 : c;
+        for (size_t pixel = 0; pixel < height * width; pixel++, i++) {
+            const size_t row = (plane / channels * height + pixel / width) * w_stride;
+            const size_t at = is_nhwc ? (row + pixel % width) * channels + c : i;
+            double number = load(data, type, at);
+            if (!is_real) {
+                store(values, native->type, i, number);
+                continue;
+            }
             if (tensor->n_mean > 0) {
-                const size_t m = tensor->n_mean == 1 ? 0 : c;
                 number = (double)(((float)number - tensor->mean[m]) / tensor->std[m]);
             }
             quantize_one(native, (float)number, values, i);
-        } else {
-            store(values, native->type, i, number);
         }
     }
 }

@@ -34,13 +34,6 @@ static int check_port(const sim_context *ctx, uint32_t index) {
     return sim_mem_check(port->mem, "rknn_run");
 }
 
-/* Whether the NPU can read what is bound here: only librknnmrt finds out this late. */
-static bool is_readable(const sim_context *ctx, const sim_tensor *tensor, const sim_port *port) {
-    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
-    return ctx->model->runtime == SIM_FULL || port->pass_through ||
-           (port->fmt == native->fmt && (tensor->is_pixel || port->type == native->type));
-}
-
 /* The bound memory -> values in native type and framework's order. */
 static void read_input(const sim_context *ctx, const sim_tensor *tensor, const sim_port *port,
                        uint8_t *value) {
@@ -62,7 +55,7 @@ static int read_inputs(sim_context *ctx, bool values_matter) {
     for (uint32_t i = 0; i < ctx->model->n_input; i++) {
         const sim_tensor *tensor = sim_tensor_of(ctx, i);
         const sim_port *port = &ctx->ports[i];
-        if (port->source == SIM_BOUND && !is_readable(ctx, tensor, port)) {
+        if (port->source == SIM_BOUND && !sim_input_is_readable(ctx, i)) {
             sim_log("rknn_run: input %s: type %d, layout %d are not supported, try pass_through 1",
                     tensor->attr[SIM_NATIVE].name, (int)port->type, (int)port->fmt);
             return RKNN_ERR_FAIL;

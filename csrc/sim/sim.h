@@ -7,7 +7,9 @@
  *   memory.c   rknn_tensor_mem: creation, sync, overruns
  *   context.c  life of contexts, and everything about a context but tensors
  *   query.c    rknn_query
- *   io.c       binding and setting inputs and outputs
+ *   binding.c  rknn_set_io_mem and what it means
+ *   copying.c  rknn_inputs_set, rknn_outputs_get, rknn_outputs_release
+ *   shapes.c   dynamic shapes
  *   run.c      rknn_run
  *
  * Locking: `sim_lock` guards the lists of contexts and memories and is never held
@@ -231,6 +233,10 @@ void sim_garbage(uint8_t *data, size_t size);
 typedef enum { SIM_WRITES_NOTHING, SIM_WRITES_NATIVE, SIM_WRITES_NCHW, SIM_WRITES_NHWC } sim_form;
 
 sim_form sim_output_form(const sim_context *context, uint32_t index, rknn_tensor_type *type);
+/* Whether rknn_run can use what is bound to an input. */
+bool sim_input_is_readable(const sim_context *context, uint32_t index);
+/* Bytes of a tensor as the NPU lays it out. */
+size_t sim_native_bytes(const sim_tensor *tensor);
 /* Bytes that the memory of a bound input or output must have. */
 size_t sim_port_bytes(const sim_context *context, uint32_t index);
 /* Buffer for the values of a tensor in its longest shape, made when first needed;

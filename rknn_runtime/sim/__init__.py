@@ -6,7 +6,7 @@ from rknn_runtime.sim.control import Control, Live
 from rknn_runtime.sim.derive import describe_input, describe_output
 from rknn_runtime.sim.make import bundle_from_onnx, bundle_from_rknn
 from rknn_runtime.sim.prepared import PreparedModel, prepare
-from rknn_runtime.sim.recorded import Record, bundle_from_arrays
+from rknn_runtime.sim.recorded import Record, bundle_from_arrays, record
 
 __all__ = [
     "Control",
@@ -19,4 +19,5 @@ __all__ = [
     "describe_input",
     "describe_output",
     "prepare",
+    "record",
 ]

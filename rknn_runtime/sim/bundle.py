@@ -5,26 +5,26 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rknn_runtime._ffi import lib
-from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.inspect import Preprocessing, ShapeVariant
 from rknn_runtime.soc import MINI_RUNTIME, SOCS
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["MAGIC", "Bundle", "EmbeddedGraph", "RawRecord", "embedded_graph", "framework_shape"]
+__all__ = ["MAGIC", "Bundle", "RawRecord", "framework_shape", "native_dtype", "read_bundle"]
 
 MAGIC = b"RKNNSIM1"
 HEADER = struct.Struct("<8sQ16s10I2Q1024s")
 ATTR = struct.Struct("<2I16I256s2I3i b3x i f 2I B3x I")
-ATTR_NAME = 18
 TENSOR_TAIL = struct.Struct("<3i2I16f16f")
 RECORD = struct.Struct("<2I")
 #: Channels whose mean and std may differ.
@@ -172,36 +172,125 @@ def native_dtype(attr: TensorAttr) -> TensorType:
     return (attr.native or attr).dtype
 
 
-class EmbeddedGraph(NamedTuple):
-    """The ONNX file inside a bundle, and the order of the bundle's tensors."""
-
-    onnx: bytes
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-def embedded_graph(data: bytes) -> EmbeddedGraph | None:
-    """Return the graph inside a bundle; None when its outputs are recorded.
+def read_bundle(data: bytes) -> Bundle:
+    """Read a bundle; the inverse of ``bytes(bundle)``.
 
     Raises:
-        InvalidModelError: ``data`` is no bundle, or not a whole one.
+        InvalidModelError: ``data`` is no bundle, or a damaged one.
     """
-    if len(data) < HEADER.size or not data.startswith(MAGIC):
-        raise InvalidModelError("not a simulation bundle")
-    values = HEADER.unpack_from(data)
-    total, n_inputs, n_outputs, onnx_bytes = values[1], values[6], values[7], values[14]
-    tensor_bytes = 3 * ATTR.size + TENSOR_TAIL.size
-    names_end = HEADER.size + (n_inputs + n_outputs) * tensor_bytes
-    if total != len(data) or onnx_bytes > len(data) - names_end:
-        raise InvalidModelError(f"damaged: a bundle of {total} bytes, here are {len(data)}")
-    if not onnx_bytes:
-        return None
-    names = []
-    for at in range(HEADER.size, names_end, tensor_bytes):
-        name = ATTR.unpack_from(data, at)[ATTR_NAME]
-        names.append(name.rstrip(b"\0").decode("utf-8", "replace"))
-    return EmbeddedGraph(
-        data[len(data) - onnx_bytes :], tuple(names[:n_inputs]), tuple(names[n_inputs:])
+    try:
+        return _Reader(data).bundle()
+    except (ValueError, struct.error) as error:
+        raise InvalidModelError(f"not a simulation bundle, or damaged: {error}") from error
+
+
+class _Reader:
+    """Reads a bundle from its start to its end; every failure is a ValueError."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, layout: struct.Struct) -> tuple[Any, ...]:
+        values = layout.unpack_from(self.data, self.at)
+        self.at += layout.size
+        return values
+
+    def bundle(self) -> Bundle:
+        magic, total, soc, full, _cores, batch, n_inputs, n_outputs, n_shapes, n_records, *rest = (
+            self.take(HEADER)
+        )
+        _computes, weights, internal, _dma, onnx_bytes, custom_string = rest
+        if magic != MAGIC or total != len(self.data):
+            raise ValueError(f"it should have {total} bytes, here are {len(self.data)}")
+        tensor_bytes = 3 * ATTR.size + TENSOR_TAIL.size
+        if n_shapes * (n_inputs + n_outputs) * tensor_bytes > total:
+            raise ValueError(f"{n_shapes} shapes of {n_inputs} inputs and {n_outputs} outputs")
+        shapes = [[self.tensor() for _ in range(n_inputs + n_outputs)] for _ in range(n_shapes)]
+        variants = tuple(
+            ShapeVariant(
+                tuple(attr for attr, _ in tensors[:n_inputs]),
+                tuple(attr for attr, _ in tensors[n_inputs:]),
+            )
+            for tensors in shapes
+        )
+        records = tuple(self.record(variants) for _ in range(min(n_records, total)))
+        if len(self.data) - self.at != onnx_bytes:
+            raise ValueError(f"an ONNX file of {onnx_bytes} bytes does not end it")
+        return Bundle(
+            soc=_text(soc),
+            variants=variants,
+            preprocessing=tuple(given for _, given in shapes[0][:n_inputs]) if shapes else (),
+            records=records,
+            onnx=self.data[self.at :],
+            mini=full == 0,
+            batch=batch,
+            weight_bytes=weights,
+            internal_bytes=internal,
+            custom_string=_text(custom_string),
+        )
+
+    def tensor(self) -> tuple[TensorAttr, Preprocessing | None]:
+        packed = [self.take(ATTR) for _ in range(3)]
+        tail = self.take(TENSOR_TAIL)
+        statuses, count = tail[:3], tail[3]
+        native, nhwc = (
+            None if status else _unpack_attr(values)
+            for status, values in zip(statuses[1:], packed[1:])
+        )
+        attr = _unpack_attr(packed[0], native, nhwc)
+        if not count:
+            return attr, None
+        mean, std = tail[5 : 5 + MAX_CHANNELS], tail[5 + MAX_CHANNELS :]
+        return attr, Preprocessing(mean[:count], std[:count], rgb2bgr=False)
+
+    def record(self, variants: Sequence[ShapeVariant]) -> RawRecord:
+        shape, any_input = self.take(RECORD)
+        if shape >= len(variants):
+            raise ValueError(f"a record of shape {shape}, there are {len(variants)}")
+        variant = variants[shape]
+        inputs = None if any_input else tuple(map(self.values, variant.inputs))
+        return RawRecord(tuple(map(self.values, variant.outputs)), inputs, shape)
+
+    def values(self, attr: TensorAttr) -> np.ndarray[Any, Any]:
+        shape, dtype = framework_shape(attr), native_dtype(attr).numpy
+        count = math.prod(shape)
+        if count * dtype.itemsize > len(self.data) - self.at:
+            raise ValueError(f"the values of {attr.name!r} are cut off")
+        array = np.frombuffer(self.data, dtype, count, self.at).reshape(shape)
+        self.at += array.nbytes
+        return array
+
+
+def _text(field: bytes) -> str:
+    return field.partition(b"\0")[0].decode("utf-8")
+
+
+def _unpack_attr(
+    values: tuple[Any, ...], native: TensorAttr | None = None, nhwc: TensorAttr | None = None
+) -> TensorAttr:
+    index, n_dims, *dims = values[:18]
+    if n_dims > len(dims):
+        raise ValueError(f"{n_dims} dimensions")
+    name, n_elems, size, layout, dtype, qnt_type, fl, zero_point, scale = values[18:27]
+    w_stride, size_with_stride, _pass_through, h_stride = values[27:]
+    return TensorAttr(
+        index=index,
+        name=_text(name),
+        shape=tuple(dims[:n_dims]),
+        layout=Layout(layout),
+        dtype=TensorType(dtype),
+        qnt_type=QuantType(qnt_type),
+        zero_point=zero_point,
+        scale=scale,
+        fl=fl,
+        n_elems=n_elems,
+        size=size,
+        size_with_stride=size_with_stride,
+        w_stride=w_stride,
+        h_stride=h_stride,
+        native=native,
+        nhwc=nhwc,
     )
 
 

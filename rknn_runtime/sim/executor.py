@@ -11,7 +11,6 @@ import numpy as np
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError
-from rknn_runtime.sim.bundle import EmbeddedGraph
 
 __all__ = ["Executor", "Graph", "GraphTensor"]
 
@@ -108,15 +107,20 @@ class Graph:
 class Executor:
     """The executor of a context: the graph of a bundle, tied to the C side.
 
+    Args:
+        onnx: The bytes of the ONNX file.
+        inputs: Names of the inputs, in the bundle's order.
+        outputs: Names of the outputs, likewise.
+
     Raises:
         InvalidModelError: onnxruntime cannot load the graph.
         RknnError: onnxruntime is not installed.
     """
 
-    def __init__(self, embedded: EmbeddedGraph) -> None:
-        self._graph = Graph(embedded.onnx)
-        self._inputs = embedded.inputs
-        self._outputs = embedded.outputs
+    def __init__(self, onnx: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self._graph = Graph(onnx)
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
         self._exception: BaseException | None = None
         #: ``user_data`` of the C callback; this object must outlive the context.
         self.handle = ffi.new_handle(self)

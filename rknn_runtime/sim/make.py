@@ -29,7 +29,7 @@ Sample = Union[Array, Sequence[Array]]
 
 
 def bundle_from_rknn(
-    model: str | os.PathLike[str] | bytes, onnx: str | os.PathLike[str] | bytes
+    model: str | os.PathLike[str] | bytes, onnx: str | os.PathLike[str] | bytes | None
 ) -> bytes:
     """Make a bundle that looks like a ``.rknn`` file and computes as the ONNX file it came from.
 
@@ -38,7 +38,8 @@ def bundle_from_rknn(
 
     Args:
         model: The ``.rknn`` file: path or bytes.
-        onnx: The ONNX file: path or bytes.
+        onnx: The ONNX file: path or bytes. None: the bundle answers every query, but
+            cannot be run.
 
     Returns:
         The bundle, for ``Model(bundle, library="sim")`` or a file.
@@ -50,12 +51,14 @@ def bundle_from_rknn(
         OSError: A file cannot be opened.
     """
     info = read(model)
-    onnx_bytes = _bytes_of(onnx)
-    graph = Graph(onnx_bytes)
     variants = info.variants or (ShapeVariant(info.inputs, info.outputs),)
-    for variant in variants:
-        _check_same(graph.inputs, variant.inputs, info.batch, "inputs")
-        _check_same(graph.outputs, variant.outputs, info.batch, "outputs")
+    onnx_bytes = b""
+    if onnx is not None:
+        onnx_bytes = _bytes_of(onnx)
+        graph = Graph(onnx_bytes)
+        for variant in variants:
+            _check_same(graph.inputs, variant.inputs, info.batch, "inputs")
+            _check_same(graph.outputs, variant.outputs, info.batch, "outputs")
     return bytes(
         Bundle(
             soc=info.soc,

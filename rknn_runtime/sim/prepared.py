@@ -9,7 +9,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError, RknnError
 from rknn_runtime.inspect import read_header
 from rknn_runtime.library import Library
-from rknn_runtime.sim.bundle import MAGIC, embedded_graph
+from rknn_runtime.sim.bundle import MAGIC, read_bundle
 from rknn_runtime.sim.executor import Executor
 from rknn_runtime.sim.make import bundle_from_onnx, bundle_from_rknn
 
@@ -20,10 +20,14 @@ class PreparedModel:
     """A bundle and its executor; must live as long as the context that loads it."""
 
     def __init__(self, data: bytes, library: Library) -> None:
-        graph = embedded_graph(data)
+        bundle = read_bundle(data)
         self.data = data
         self._library = library
-        self._executor = None if graph is None else Executor(graph)
+        self._executor: Executor | None = None
+        if bundle.onnx:
+            first = bundle.variants[0]
+            names = ([attr.name for attr in attrs] for attrs in (first.inputs, first.outputs))
+            self._executor = Executor(bundle.onnx, *names)
 
     def attach(self, context: int) -> None:
         """Register the executor with a context; nothing for a recorded bundle.

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.inspect import Preprocessing, ShapeVariant
-from rknn_runtime.sim.bundle import Bundle, RawRecord
-from rknn_runtime.sim.values import input_values, output_values
+from rknn_runtime.sim.bundle import (
+    Bundle,
+    RawRecord,
+    framework_shape,
+    native_dtype,
+    read_bundle,
+)
+from rknn_runtime.sim.executor import Graph
+from rknn_runtime.sim.values import dequantize, input_values, is_image, is_real, output_values
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Record", "bundle_from_arrays", "raw_record"]
+Array = np.ndarray[Any, Any]
+
+__all__ = ["Record", "bundle_from_arrays", "record"]
 
 
 @dataclass(frozen=True)
@@ -64,13 +74,67 @@ def bundle_from_arrays(
             soc=soc,
             variants=(variant,),
             preprocessing=given,
-            records=tuple(raw_record(variant, given, record) for record in records),
+            records=tuple(_raw_record(variant, given, record) for record in records),
             custom_string=custom_string,
         )
     )
 
 
-def raw_record(
+def record(bundle: bytes, samples: Sequence[Array | Sequence[Array]]) -> bytes:
+    """Replace a bundle's graph by its outputs for some inputs.
+
+    The result needs no onnxruntime, and answers those inputs alone.
+
+    Args:
+        bundle: What `bundle_from_onnx` or `bundle_from_rknn` made.
+        samples: Inputs, each what `Model.run` takes; an array stands for a tuple of one.
+
+    Returns:
+        The recorded bundle.
+
+    Raises:
+        InvalidModelError: ``bundle`` is not a bundle, or has no graph.
+        ValueError: A sample does not fit the model, or there is none.
+    """
+    source = read_bundle(bundle)
+    if not source.onnx:
+        raise InvalidModelError("the bundle has no graph that could be recorded")
+    if not samples:
+        raise ValueError("nothing to record: samples is empty")
+    graph = Graph(source.onnx)
+    rows = [(s,) if isinstance(s, np.ndarray) else tuple(s) for s in samples]
+    records = tuple(_computed(source, graph, row) for row in rows)
+    return bytes(replace(source, records=records, onnx=b""))
+
+
+def _computed(source: Bundle, graph: Graph, row: Sequence[Array]) -> RawRecord:
+    """Compute one record, in the shape that the inputs have."""
+    shape = _shape_of(source.variants, row)
+    variant = source.variants[shape]
+    values = tuple(map(input_values, variant.inputs, source.preprocessing, row))
+    reals = {attr.name: dequantize(attr, array) for attr, array in zip(variant.inputs, values)}
+    results = graph.run(reals, [attr.name for attr in variant.outputs])
+    outputs = [
+        result.astype(np.float32) if is_real(attr) else result.astype(native_dtype(attr).numpy)
+        for attr, result in zip(variant.outputs, results)
+    ]
+    return RawRecord(tuple(map(output_values, variant.outputs, outputs)), values, shape)
+
+
+def _shape_of(variants: Sequence[ShapeVariant], row: Sequence[Array]) -> int:
+    """Find the shape of a dynamic model that a sample has; a wrong one is refused later."""
+    for index, variant in enumerate(variants):
+        wanted = [
+            attr.shape if is_image(attr) else framework_shape(attr) for attr in variant.inputs
+        ]
+        if wanted == [array.shape for array in row]:
+            return index
+    if len(row) != len(variants[0].inputs):
+        raise ValueError(f"a sample of {len(row)} arrays, the model has {len(variants[0].inputs)}")
+    return 0
+
+
+def _raw_record(
     variant: ShapeVariant,
     preprocessing: Sequence[Preprocessing | None],
     record: Record,

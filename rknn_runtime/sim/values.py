@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime.enums import Layout
+from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.inspect import Preprocessing
 from rknn_runtime.sim.bundle import framework_shape, native_dtype
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["dequantize", "input_values", "is_image", "output_values", "real_input"]
+__all__ = ["dequantize", "input_values", "is_image", "is_real", "output_values", "real_input"]
 
 if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
     Array = np.ndarray[Any, Any]
@@ -29,23 +29,28 @@ def is_image(attr: TensorAttr) -> bool:
     return native.layout is Layout.NHWC and len(native.shape) == 4
 
 
+def is_real(attr: TensorAttr) -> bool:
+    """Whether the graph sees the tensor as float32: floating point and quantized types."""
+    return native_dtype(attr) <= TensorType.UINT16
+
+
 def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
-    """Turn what a caller gives for an input into the real numbers that the graph sees.
+    """Turn what a caller gives for an input into the numbers that the graph sees.
 
     Args:
         attr: The input.
         preprocessing: Its mean and std.
-        array: An image input: ``(N, H, W, C) uint8``. Any other: float32 in the
-            framework's order.
+        array: An image input: ``(N, H, W, C) uint8``. Any other, in the framework's order:
+            float32, or the model's type where that is int32, int64 or bool.
 
     Returns:
-        float32 in the framework's order (NCHW for images), not yet quantized.
+        The numbers in the framework's order (NCHW for images), not yet quantized.
 
     Raises:
         ValueError: Another shape or dtype.
     """
-    shape = framework_shape(attr)
-    expected: tuple[Any, tuple[int, ...]] = (np.dtype(np.float32), shape)
+    dtype = np.dtype(np.float32) if is_real(attr) else native_dtype(attr).numpy
+    expected: tuple[Any, tuple[int, ...]] = (dtype, framework_shape(attr))
     if is_image(attr):
         expected = (np.dtype(np.uint8), attr.shape)
     if (array.dtype, array.shape) != expected:
@@ -102,7 +107,12 @@ def _quantize(attr: TensorAttr, real: Array) -> Array:
 
 
 def dequantize(attr: TensorAttr, values: Array) -> Array:
-    """Turn values of the model's type into float32: ``(q - zero_point) * scale``."""
+    """Turn values of the model's type into what the graph sees.
+
+    float32, ``(q - zero_point) * scale``; int32, int64 and bool stay as they are.
+    """
+    if not is_real(attr):
+        return values
     if values.dtype.kind == "f":
         return values.astype(np.float32)
     return (values.astype(np.int64) - attr.zero_point).astype(np.float32) * _scale(attr)

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Zero-copy: rknn_set_io_mem, and what the NPU makes of what is bound. Accepts and
+ * refuses as the two runtimes do, with one exception: where they would overrun a
+ * buffer that is too small, this one refuses it and notes a violation. */
+#include "sim.h"
+
+#include <string.h>
+
+static bool is_input(const sim_context *ctx, uint32_t index) {
+    return index < ctx->model->n_input;
+}
+
+/* ---- what a binding means --------------------------------------------------- */
+
+/* librknnrt: every type but those below becomes the native type or float32. */
+static rknn_tensor_type full_type(const sim_tensor *tensor, rknn_tensor_type type,
+                                  rknn_tensor_format fmt, bool *is_known) {
+    const rknn_tensor_type native = tensor->attr[SIM_NATIVE].type;
+    *is_known = true;
+    if (type == native || type == RKNN_TENSOR_FLOAT32) {
+        return type;
+    }
+    if (native == RKNN_TENSOR_FLOAT16) {
+        return RKNN_TENSOR_FLOAT32;
+    }
+    if (type == RKNN_TENSOR_FLOAT16) {
+        const bool is_nchw = tensor->n_dims == 4 && fmt != RKNN_TENSOR_NHWC;
+        return is_nchw ? RKNN_TENSOR_FLOAT16 : RKNN_TENSOR_FLOAT32;
+    }
+    *is_known = type == RKNN_TENSOR_UINT8 && native == RKNN_TENSOR_INT8;
+    return type;
+}
+
+sim_form sim_output_form(const sim_context *ctx, uint32_t index, rknn_tensor_type *type) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    *type = port->type;
+    if (port->fmt == native->fmt && port->type == native->type) {
+        return SIM_WRITES_NATIVE;
+    }
+    if (ctx->model->runtime == SIM_FULL) {
+        bool is_known;
+        *type = full_type(tensor, port->type, port->fmt, &is_known);
+        return !is_known                                              ? SIM_WRITES_NOTHING
+               : port->fmt == RKNN_TENSOR_NHWC && tensor->n_dims == 4 ? SIM_WRITES_NHWC
+                                                                      : SIM_WRITES_NCHW;
+    }
+    if (tensor->n_dims != 4) {
+        return SIM_WRITES_NOTHING;
+    }
+    if (port->fmt == RKNN_TENSOR_NHWC) {
+        return port->type == native->type ? SIM_WRITES_NHWC : SIM_WRITES_NOTHING;
+    }
+    return port->type == native->type || port->type == RKNN_TENSOR_FLOAT32 ? SIM_WRITES_NCHW
+                                                                           : SIM_WRITES_NOTHING;
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+size_t sim_native_bytes(const sim_tensor *tensor) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    return larger(native->size, native->size_with_stride);
+}
+
+static size_t output_bytes(const sim_context *ctx, uint32_t index) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    rknn_tensor_type type;
+    const sim_form form = sim_output_form(ctx, index, &type);
+    if (form == SIM_WRITES_NATIVE) {
+        return sim_native_bytes(tensor);
+    }
+    if (form == SIM_WRITES_NOTHING) {
+        return 1;
+    }
+    const size_t written = tensor->n_elems * sim_type_bytes(type);
+    const sim_kind kind = form == SIM_WRITES_NHWC ? SIM_NHWC : SIM_LOGICAL;
+    return type == native->type && tensor->status[kind] == RKNN_SUCC
+               ? larger(written, tensor->attr[kind].size_with_stride)
+               : written;
+}
+
+/* librknnmrt takes any binding of an input and finds out when it runs. */
+bool sim_input_is_readable(const sim_context *ctx, uint32_t index) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    return ctx->model->runtime == SIM_FULL || port->pass_through ||
+           (port->fmt == native->fmt && (tensor->is_pixel || port->type == native->type));
+}
+
+static size_t input_bytes(const sim_context *ctx, uint32_t index) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    if (!sim_input_is_readable(ctx, index)) {
+        return 1; /* rknn_run will refuse it */
+    }
+    if (port->pass_through || ctx->model->runtime == SIM_MINI) {
+        return sim_native_bytes(tensor);
+    }
+    if (tensor->is_pixel && native->w_stride > 0) {
+        return tensor->n_elems / tensor->dims[3] * native->w_stride * sim_type_bytes(port->type);
+    }
+    return tensor->n_elems * sim_type_bytes(port->type);
+}
+
+size_t sim_port_bytes(const sim_context *ctx, uint32_t index) {
+    return is_input(ctx, index) ? input_bytes(ctx, index) : output_bytes(ctx, index);
+}
+
+/* ---- rknn_set_io_mem -------------------------------------------------------- */
+
+static int check_input_mini(const sim_context *ctx, uint32_t index, const rknn_tensor_mem *mem,
+                            const rknn_tensor_attr *attr) {
+    const sim_port *port = &ctx->ports[index];
+    if (port->pass_through) {
+        const bool is_native = port->type == sim_tensor_of(ctx, index)->attr[SIM_NATIVE].type;
+        return is_native ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
+    }
+    return mem->size >= attr->size_with_stride ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
+}
+
+static int check_input_full(const sim_context *ctx, uint32_t index, const rknn_tensor_mem *mem) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
+    if (port->pass_through) {
+        return RKNN_SUCC;
+    }
+    if (port->type == RKNN_TENSOR_INT16 || sim_type_bytes(port->type) == 0) {
+        sim_log("rknn_set_io_mem: input type %d without pass_through", (int)port->type);
+        return RKNN_ERR_FAIL;
+    }
+    if (port->fmt == RKNN_TENSOR_NC1HWC2) {
+        sim_log("rknn_set_io_mem: layout NC1HWC2 needs pass_through 1");
+        return RKNN_ERR_FAIL;
+    }
+    const bool has_stride = tensor->is_pixel && tensor->attr[SIM_NATIVE].w_stride > tensor->dims[3];
+    if (ctx->model->batch > 1 && has_stride && port->fmt != RKNN_TENSOR_NHWC) {
+        return RKNN_ERR_FAIL;
+    }
+    return mem->size >= input_bytes(ctx, index) ? RKNN_SUCC : RKNN_ERR_FAIL;
+}
+
+static int check_output_mini(const sim_context *ctx, uint32_t index) {
+    const rknn_tensor_attr *native = &sim_tensor_of(ctx, index)->attr[SIM_NATIVE];
+    const sim_port *port = &ctx->ports[index];
+    if (port->fmt == native->fmt) {
+        return port->type == native->type ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
+    }
+    return port->fmt == RKNN_TENSOR_NCHW || port->fmt == RKNN_TENSOR_NHWC ? RKNN_SUCC
+                                                                          : RKNN_ERR_PARAM_INVALID;
+}
+
+static int check_binding(const sim_context *ctx, uint32_t index, const rknn_tensor_mem *mem,
+                         const rknn_tensor_attr *attr) {
+    const bool is_mini = ctx->model->runtime == SIM_MINI;
+    int status = RKNN_SUCC;
+    if (is_input(ctx, index)) {
+        status =
+            is_mini ? check_input_mini(ctx, index, mem, attr) : check_input_full(ctx, index, mem);
+    } else if (is_mini) {
+        status = check_output_mini(ctx, index);
+    }
+    if (status != RKNN_SUCC) {
+        sim_log("rknn_set_io_mem: %s: type %d, layout %d, pass_through %d, %u bytes are refused",
+                attr->name, (int)attr->type, (int)attr->fmt, attr->pass_through, mem->size);
+        return status;
+    }
+    const size_t need = sim_port_bytes(ctx, index);
+    if (mem->size < need) {
+        sim_violation("rknn_set_io_mem: %s: %u bytes, the NPU would access %zu", attr->name,
+                      mem->size, need);
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    return RKNN_SUCC;
+}
+
+/* Position of the tensor with this name, n_input + n_output when there is none. */
+static uint32_t find_port(const sim_context *ctx, const char *name) {
+    const uint32_t count = ctx->model->n_input + ctx->model->n_output;
+    uint32_t index = 0;
+    while (index < count &&
+           strncmp(sim_tensor_of(ctx, index)->attr[SIM_NATIVE].name, name, RKNN_MAX_NAME_LEN)) {
+        index++;
+    }
+    return index;
+}
+
+/* The name decides, as in librknnrt. librknnmrt takes an unknown name for success and
+ * binds nothing: here it is a violation. */
+static int set_io_mem(sim_context *ctx, rknn_tensor_mem *mem, const rknn_tensor_attr *attr) {
+    const uint32_t index = find_port(ctx, attr->name);
+    if (index == ctx->model->n_input + ctx->model->n_output) {
+        sim_violation("rknn_set_io_mem: the model has no input or output named '%.*s'",
+                      RKNN_MAX_NAME_LEN, attr->name);
+        return ctx->model->runtime == SIM_FULL ? RKNN_ERR_FAIL : RKNN_ERR_PARAM_INVALID;
+    }
+    sim_mem *found = sim_mem_find(ctx->id, mem, "rknn_set_io_mem");
+    if (found == NULL) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    int status = sim_mem_check(found, "rknn_set_io_mem");
+    sim_port *port = &ctx->ports[index];
+    const sim_port before = *port;
+    port->type = attr->type;
+    port->fmt = attr->fmt;
+    port->pass_through = attr->pass_through != 0;
+    if (status == RKNN_SUCC) {
+        status = check_binding(ctx, index, mem, attr);
+    }
+    if (status != RKNN_SUCC) {
+        *port = before;
+        return status;
+    }
+    port->source = SIM_BOUND;
+    port->mem = found;
+    return RKNN_SUCC;
+}
+
+int rknn_set_io_mem(rknn_context context, rknn_tensor_mem *mem, rknn_tensor_attr *attr) {
+    SIM_ENTER(set_io_mem);
+    sim_context *ctx = sim_acquire(context, "rknn_set_io_mem");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    const int status =
+        mem == NULL || attr == NULL ? RKNN_ERR_PARAM_INVALID : set_io_mem(ctx, mem, attr);
+    sim_release(ctx);
+    return status;
+}

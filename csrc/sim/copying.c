@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The copying calls, which only librknnrt has: rknn_inputs_set, rknn_outputs_get and
+ * rknn_outputs_release. */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint8_t *sim_port_value(sim_context *ctx, uint32_t index) {
+    sim_port *port = &ctx->ports[index];
+    size_t bytes = 0;
+    for (uint32_t shape = 0; port->value == NULL && shape < ctx->model->n_shapes; shape++) {
+        const sim_tensor *tensor = sim_model_tensor(ctx->model, shape, index);
+        const size_t need = tensor->n_elems * tensor->elem_bytes;
+        bytes = need > bytes ? need : bytes;
+    }
+    if (port->value == NULL) {
+        port->value = calloc(1, bytes);
+    }
+    return port->value;
+}
+
+static bool type_can_be_set(rknn_tensor_type type) {
+    return type == RKNN_TENSOR_UINT8 || type == RKNN_TENSOR_INT8 || type == RKNN_TENSOR_FLOAT32 ||
+           type == RKNN_TENSOR_FLOAT16 || type == RKNN_TENSOR_INT32 || type == RKNN_TENSOR_INT64;
+}
+
+static int set_input(sim_context *ctx, const rknn_input *input) {
+    if (input->index >= ctx->model->n_input || input->buf == NULL) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    const sim_tensor *tensor = sim_tensor_of(ctx, input->index);
+    if (!input->pass_through && !type_can_be_set(input->type)) {
+        sim_log("rknn_inputs_set: type %d is not supported", (int)input->type);
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    const size_t need = input->pass_through ? sim_native_bytes(tensor)
+                                            : tensor->n_elems * sim_type_bytes(input->type);
+    if (input->size < need) {
+        sim_log("rknn_inputs_set: input %u has %u bytes, it needs %zu", input->index, input->size,
+                need);
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    uint8_t *value = sim_port_value(ctx, input->index);
+    if (value == NULL) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    if (input->pass_through) {
+        sim_unpack_native(tensor, input->buf, value);
+    } else {
+        sim_convert_input(tensor, input->buf, input->type, input->fmt,
+                          tensor->n_dims == 4 ? tensor->dims[3] : 1, value);
+    }
+    ctx->ports[input->index].source = SIM_SET;
+    return RKNN_SUCC;
+}
+
+int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]) {
+    SIM_ENTER(inputs_set);
+    sim_context *ctx = sim_acquire(context, "rknn_inputs_set");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    int status = RKNN_SUCC;
+    if (ctx->model->runtime == SIM_MINI || inputs == NULL || n_inputs > ctx->model->n_input) {
+        status = RKNN_ERR_PARAM_INVALID;
+    }
+    for (uint32_t i = 0; status == RKNN_SUCC && i < n_inputs; i++) {
+        status = set_input(ctx, &inputs[i]);
+    }
+    sim_release(ctx);
+    return status;
+}
+
+/* ---- rknn_outputs_get ------------------------------------------------------- */
+
+/* Gives a buffer of the library's own; the list knows it until it is released. */
+static bool hand_out(sim_context *ctx, size_t bytes, void **buf) {
+    sim_output_buffer *entry = malloc(sizeof *entry);
+    void *data = malloc(bytes);
+    if (entry == NULL || data == NULL) {
+        free(entry);
+        free(data);
+        return false;
+    }
+    *entry = (sim_output_buffer){data, ctx->outputs};
+    ctx->outputs = entry;
+    *buf = data;
+    sim_count_output(1);
+    return true;
+}
+
+static bool take_back(sim_context *ctx, const void *data) {
+    sim_output_buffer **link = &ctx->outputs;
+    while (*link != NULL && (*link)->data != data) {
+        link = &(*link)->next;
+    }
+    sim_output_buffer *entry = *link;
+    if (entry == NULL) {
+        return false;
+    }
+    *link = entry->next;
+    free(entry->data);
+    free(entry);
+    sim_count_output(-1);
+    return true;
+}
+
+void sim_outputs_free(sim_context *ctx) {
+    while (ctx->outputs != NULL) {
+        take_back(ctx, ctx->outputs->data);
+    }
+}
+
+/* The position in the array says which output: vendor examples leave `index` alone. */
+static int get_output(sim_context *ctx, uint32_t position, rknn_output *output) {
+    const uint32_t index = ctx->model->n_input + position;
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const rknn_tensor_type type =
+        output->want_float ? RKNN_TENSOR_FLOAT32 : tensor->attr[SIM_NATIVE].type;
+    const size_t bytes = tensor->n_elems * sim_type_bytes(type);
+    if (output->is_prealloc) {
+        if (output->buf == NULL || output->size < bytes) {
+            sim_violation("rknn_outputs_get: output %u has %u bytes, it needs %zu", position,
+                          output->buf == NULL ? 0 : output->size, bytes);
+            return RKNN_ERR_PARAM_INVALID;
+        }
+        output->size = ctx->model->batch > 1 ? (uint32_t)bytes : output->size;
+    } else {
+        if (!hand_out(ctx, bytes, &output->buf)) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        output->size = (uint32_t)bytes;
+    }
+    output->index = position;
+    sim_convert_output(tensor, ctx->ports[index].value, type, output->buf);
+    return RKNN_SUCC;
+}
+
+static int get_outputs(sim_context *ctx, uint32_t n_outputs, rknn_output outputs[]) {
+    if (ctx->model->runtime == SIM_MINI || outputs == NULL || n_outputs > ctx->model->n_output) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    if (!ctx->has_run) {
+        sim_log("rknn_outputs_get: nothing was run");
+        return RKNN_ERR_FAIL;
+    }
+    int status = RKNN_SUCC;
+    uint32_t done = 0;
+    while (done < n_outputs && status == RKNN_SUCC) {
+        status = get_output(ctx, done, &outputs[done]);
+        done += status == RKNN_SUCC;
+    }
+    for (uint32_t i = 0; status != RKNN_SUCC && i < done; i++) {
+        if (!outputs[i].is_prealloc) {
+            take_back(ctx, outputs[i].buf);
+            outputs[i].buf = NULL;
+        }
+    }
+    return status;
+}
+
+int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_output outputs[],
+                     rknn_output_extend *extend) {
+    SIM_ENTER(outputs_get);
+    sim_context *ctx = sim_acquire(context, "rknn_outputs_get");
+    if (ctx == NULL) {
+        return RKNN_ERR_CTX_INVALID;
+    }
+    const int status = get_outputs(ctx, n_outputs, outputs);
+    if (extend != NULL) {
+        extend->frame_id = 0;
+    }
+    sim_release(ctx);
+    return status;
+}
+
+int rknn_outputs_release(rknn_context context, uint32_t n_outputs, rknn_output outputs[]) {
+    int injected = RKNN_SUCC;
+    sim_enter(SIM_CALL_outputs_release, &injected);
+    sim_context *ctx = sim_acquire(context, "rknn_outputs_release");
+    if (ctx == NULL) {
+        return injected != RKNN_SUCC ? injected : RKNN_ERR_CTX_INVALID;
+    }
+    int status = RKNN_SUCC;
+    for (uint32_t i = 0; outputs != NULL && i < n_outputs; i++) {
+        if (outputs[i].is_prealloc || outputs[i].buf == NULL) {
+            continue;
+        }
+        if (!take_back(ctx, outputs[i].buf)) {
+            sim_violation("rknn_outputs_release: %p did not come from rknn_outputs_get or was "
+                          "released before",
+                          outputs[i].buf);
+            status = RKNN_ERR_PARAM_INVALID;
+        }
+        outputs[i].buf = NULL;
+    }
+    sim_release(ctx);
+    return injected != RKNN_SUCC ? injected : status;
+}
