@@ -190,7 +190,11 @@ def _load_font(path: str | os.PathLike[str] | None, size: float) -> Any:
         return fonts.truetype(os.fspath(path), round(size))
     try:
         return fonts.load_default(size)
-    except (TypeError, OSError):  # Pillow before 10.1, or built without FreeType: one size.
+    except (TypeError, ImportError, OSError):  # Before Pillow 10.1, or without FreeType.
+        pass
+    try:
+        return fonts.truetype("DejaVuSans.ttf", round(size))  # Where Debian has it.
+    except (ImportError, OSError):
         return fonts.load_default()
 
 
@@ -230,12 +234,18 @@ class _CaptionWriter:
             caption = caption.encode("latin-1", "replace").decode("latin-1")
         text, length = caption, len(caption)
         while True:
-            left, _, right, _ = self._drawing.textbbox((0, 0), text, font=self._font)
+            left, _, right, _ = self._extent(text)
             if right - left + 2 * self._margin <= width or length == 0:
-                _, top, _, bottom = self._drawing.textbbox((0, 0), "Ag|", font=self._font)
+                _, top, _, bottom = self._extent("Ag|")
                 return text, (left, top, right, bottom)
             length -= 1
             text = caption[:length] + "..."
+
+    def _extent(self, text: str) -> Box:
+        if not hasattr(self._font, "getbbox"):  # The bitmap font before Pillow 9.2.
+            return (0, 0, *self._font.getsize(text))
+        left, top, right, bottom = self._font.getbbox(text)
+        return left, top, right, bottom
 
     def _corner(self, box: Sequence[float], w: float, h: float) -> tuple[float, float]:
         """Return the top left corner of a caption of w x h pixels."""

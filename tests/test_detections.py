@@ -451,6 +451,20 @@ def test_labels_of_any_script_do_not_fail() -> None:
     assert (box([20, 40, 90, 100]).draw(canvas(), ["自転車 ✓"]) != 40).any()
 
 
+def test_pillow_without_freetype_has_its_bitmap_font(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captions are written, Latin-1 as far as that font goes, where no TrueType font can be."""
+    fonts = pytest.importorskip("PIL.ImageFont")
+    bitmap = getattr(fonts, "load_default_imagefont", fonts.load_default)()
+
+    def unavailable(*arguments: Any) -> Any:
+        raise ImportError("no FreeType")
+
+    monkeypatch.setattr(fonts, "truetype", unavailable)
+    monkeypatch.setattr(fonts, "load_default", lambda *size: unavailable() if size else bitmap)
+    drawn = box([20, 60, 90, 100]).draw(canvas(), ["Fuß 自転車"])
+    assert (drawn[40:60, 20:90] != 40).any()
+
+
 def test_a_font_can_be_given(tmp_path: Any) -> None:
     """A font file is used, and one that is missing is an error."""
     pytest.importorskip("PIL")
