@@ -1,0 +1,122 @@
+"""Exceptions say which call failed with what, and are the built-ins that a caller expects."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from rknn_runtime import errors
+from rknn_runtime._ffi import lib
+from rknn_runtime.errors import RknnError, RknnStatusError, status_error
+
+#: The vendor's statuses: code, name, built-in class. From the API reference.
+STATUSES = [
+    (-1, "RKNN_ERR_FAIL", RuntimeError),
+    (-2, "RKNN_ERR_TIMEOUT", TimeoutError),
+    (-3, "RKNN_ERR_DEVICE_UNAVAILABLE", OSError),
+    (-4, "RKNN_ERR_MALLOC_FAIL", MemoryError),
+    (-5, "RKNN_ERR_PARAM_INVALID", ValueError),
+    (-6, "RKNN_ERR_MODEL_INVALID", errors.InvalidModelError),
+    (-7, "RKNN_ERR_CTX_INVALID", ValueError),
+    (-8, "RKNN_ERR_INPUT_INVALID", ValueError),
+    (-9, "RKNN_ERR_OUTPUT_INVALID", ValueError),
+    (-10, "RKNN_ERR_DEVICE_UNMATCH", OSError),
+    (-11, "RKNN_ERR_INCOMPATILE_PRE_COMPILE_MODEL", errors.InvalidModelError),
+    (-12, "RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION", errors.InvalidModelError),
+    (-13, "RKNN_ERR_TARGET_PLATFORM_UNMATCH", errors.InvalidModelError),
+]
+
+
+@pytest.mark.parametrize(("code", "name", "builtin"), STATUSES)
+def test_every_vendor_status_has_its_name_and_builtin(code, name, builtin):
+    """A status becomes the exception of its name, and also the built-in of its kind."""
+    error = status_error(code, "rknn_run")
+    assert (error.code, error.name, error.call) == (code, name, "rknn_run")
+    assert isinstance(error, RknnStatusError)
+    assert isinstance(error, builtin)
+
+
+def test_every_status_has_a_class_of_its_own():
+    """No two statuses share a class, and none is the general one."""
+    classes = {type(status_error(code, "f")) for code, _, _ in STATUSES}
+    assert len(classes) == 13
+    assert RknnStatusError not in classes
+
+
+@pytest.mark.parametrize(("code", "name", "builtin"), STATUSES)
+def test_the_message_has_call_code_name_and_advice(code, name, builtin):
+    """The text alone tells what was called, what came, and what to do next."""
+    error = status_error(code, "rknn_init(12 bytes)")
+    assert str(error) == f"rknn_init(12 bytes) failed with {code} ({name}): {error.advice}"
+    assert len(error.advice) > 20
+
+
+@pytest.mark.parametrize("code", [-14, -42, 7])
+def test_an_unknown_status_is_reported_with_its_number(code):
+    """What newer runtimes return is no KeyError but an exception with the number."""
+    error = status_error(code, "rknn_run")
+    assert type(error) is RknnStatusError
+    assert error.code == code
+    assert f"rknn_run failed with {code} (unknown status)" in str(error)
+
+
+def test_a_known_reason_replaces_the_general_advice():
+    """`detail` takes the advice's place."""
+    assert str(status_error(-1, "f", "the fan is off")) == (
+        "f failed with -1 (RKNN_ERR_FAIL): the fan is off"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "cls"),
+    [
+        (lib.RKR_ERR_UNAVAILABLE, errors.UnavailableError),
+        (lib.RKR_ERR_UNAVAILABLE, NotImplementedError),
+        (lib.RKR_ERR_ARGUMENT, ValueError),
+        (lib.RKR_ERR_SHAPE, ValueError),
+        (lib.RKR_ERR_OVERFLOW, OverflowError),
+        (lib.RKR_ERR_NULL, errors.AllocationError),
+        (lib.RKR_ERR_NULL, MemoryError),
+        (lib.RKR_ERR_LOAD, errors.LibraryLoadError),
+        (lib.RKR_ERR_MEMORY, MemoryError),
+    ],
+)
+def test_our_own_statuses_have_their_classes(status, cls):
+    """Statuses of the shim and the kernels become fitting classes that name the call."""
+    error = status_error(status, "rknn_mem_sync")
+    assert isinstance(error, cls)
+    assert "rknn_mem_sync" in str(error)
+
+
+def every_error():
+    yield from (status_error(code, "rknn_run", "why") for code, _, _ in STATUSES)
+    yield status_error(-99, "rknn_run")
+    yield errors.LibraryLoadError("none", [("/a.so", "not there")])
+    yield errors.ClosedError("closed")
+    yield errors.UnavailableError("gone")
+
+
+@pytest.mark.parametrize("error", list(every_error()), ids=lambda error: type(error).__name__)
+def test_errors_survive_pickle_and_copy(error):
+    """An exception crosses a process pool with class, message and attributes."""
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(twin) is type(error)
+        assert str(twin) == str(error)
+        assert vars(twin) == vars(error)
+
+
+def test_a_load_error_lists_every_attempt():
+    """Each path tried stands on its own line with its reason."""
+    error = errors.LibraryLoadError("none found", [("/a.so", "not there"), ("b.so", "too old")])
+    assert str(error).splitlines() == ["none found", "  /a.so: not there", "  b.so: too old"]
+    assert error.attempts == (("/a.so", "not there"), ("b.so", "too old"))
+    assert isinstance(error, OSError)
+
+
+def test_every_error_has_the_one_root():
+    """``except RknnError`` catches all that this package defines."""
+    classes = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
+    assert all(issubclass(cls, RknnError) for cls in classes)
+    assert len(classes) > 15
