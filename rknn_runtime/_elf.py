@@ -63,7 +63,7 @@ def _parse(data: mmap.mmap) -> Elf | None:
     machine = struct.unpack_from(order + "H", data, 18)[0]
     try:
         needed = _needed(data, wide, order)
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, OverflowError):
         needed = ()
     return Elf(64 if wide else 32, machine, needed)
 

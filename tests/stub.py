@@ -135,7 +135,7 @@ def build(folder: Path, *defines: str, source: str = SOURCE, flags: tuple[str, .
     target = folder / "libstub.so"
     options = [f"-D{define}" for define in defines]
     subprocess.run(
-        [compiler, "-shared", "-fPIC", f"-I{CSRC}", *options, *flags, "-o", target, text],
+        [compiler, "-shared", "-fPIC", f"-I{CSRC}", *options, "-o", target, text, *flags],
         check=True,
     )
     return target
