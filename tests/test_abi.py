@@ -17,18 +17,26 @@ DECLARATIONS = ROOT / "csrc" / "decl"
 if not (TOOL.exists() and shutil.which("cc")):
     pytest.skip("needs the checkout and a C compiler", allow_module_level=True)
 
+CONTEXT = """
+#ifdef __arm__
+typedef uint32_t rknn_context;
+#else
+typedef uint64_t rknn_context;
+#endif
+"""
+
 
 def vendor_header() -> str:
     """Our own declarations in the form of the vendor's header: guards, prototypes, tags."""
     types = (DECLARATIONS / "rknn_types.h").read_text(encoding="utf-8")
     functions = (DECLARATIONS / "rknn_functions.h").read_text(encoding="utf-8")
-    context = "#ifdef __arm__\ntypedef uint32_t rknn_context;\n#else\ntypedef uint64_t rknn_context;\n#endif"
-    types = types.replace("typedef uintptr_t rknn_context;", context)
+    types = types.replace("typedef uintptr_t rknn_context;", CONTEXT)
     types = re.sub(r"typedef (enum|struct) \{", r"typedef \1 _tag_ {", types)
     for number in range(types.count("_tag_")):
         types = types.replace("_tag_", f"_vendor_{number}", 1)
     prototypes = re.sub(r"typedef (.*?\brknn_\w+?)_fn\(", r"\1(", functions, flags=re.DOTALL)
-    return f"#ifndef _RKNN_API_H\n#define _RKNN_API_H\n#include <stdint.h>\n{types}{prototypes}#endif\n"
+    guard = "#ifndef _RKNN_API_H\n#define _RKNN_API_H\n#include <stdint.h>\n"
+    return f"{guard}{types}{prototypes}#endif\n"
 
 
 def compare(folder: Path, text: str) -> tuple[int, str]:
@@ -62,8 +70,8 @@ def test_an_equal_header_has_no_differences(tmp_path):
         (r"(uint32_t n_input;)\s*(uint32_t n_output;)", r"\2 \1",
          "offsetof rknn_input_output_num.n_input"),
         (r"char string\[1024\]", "char string[512]", "sizeof rknn_custom_string"),
-        (r"(void \*virt_addr, )(uint32_t size,\s*int32_t offset)", r"\1int32_t offset, uint32_t size",
-         "prototype of rknn_create_mem_from_fd"),
+        (r"(void \*virt_addr, )(uint32_t size,\s*int32_t offset)",
+         r"\1int32_t offset, uint32_t size", "prototype of rknn_create_mem_from_fd"),
         (r"uint64_t size,(\s*uint64_t alloc_flags)", r"uint32_t size,\1",
          "prototype of rknn_create_mem2"),
         (r"int rknn_destroy\(", "void rknn_destroy(", "prototype of rknn_destroy"),
@@ -82,7 +90,7 @@ def test_a_difference_is_found_and_fails(tmp_path, pattern, replacement, expecte
 def test_what_only_the_header_has_is_listed_and_no_difference(tmp_path):
     """A newer header has more names: they are printed, and the comparison holds."""
     more = "#define RKNN_ERR_NEW -14\nint rknn_new_function(rknn_context context);\n#endif\n"
-    status, output = compare(tmp_path, vendor_header().replace("#endif\n", "", 0)[:-7] + more)
+    status, output = compare(tmp_path, vendor_header()[: -len("#endif\n")] + more)
     assert status == 0, output
     assert "only in the header: RKNN_ERR_NEW" in output
     assert "only in the header: rknn_new_function" in output

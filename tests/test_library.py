@@ -95,7 +95,7 @@ def test_the_variable_names_the_library(nowhere, monkeypatch, tmp_path):
 def test_a_wrong_variable_is_an_error_that_names_it(nowhere, monkeypatch):
     """What the variable says is not replaced by a search."""
     monkeypatch.setenv(library.VARIABLE, "/no/such/lib.so")
-    with pytest.raises(LibraryLoadError, match="RKNN_RUNTIME_LIBRARY=/no/such/lib.so") as caught:
+    with pytest.raises(LibraryLoadError, match=r"RKNN_RUNTIME_LIBRARY=/no/such/lib\.so") as caught:
         open_library()
     assert caught.value.attempts == (("/no/such/lib.so", "not there"),)
 
@@ -207,8 +207,14 @@ def this_machine() -> tuple[int, bool]:
     return mine.machine, mine.bits == 64
 
 
-FOREIGN = [(40, False, "32-bit ARM"), (183, True, "64-bit ARM (aarch64)"), (62, True, "x86-64"),
-           (3, False, "32-bit x86"), (243, True, "64-bit RISC-V"), (9999, True, "9999")]  # fmt: skip
+FOREIGN = [
+    (3, False, "32-bit x86"),
+    (40, False, "32-bit ARM"),
+    (62, True, "x86-64"),
+    (183, True, "64-bit ARM (aarch64)"),
+    (243, True, "64-bit RISC-V"),
+    (9999, True, "9999"),
+]
 
 
 @pytest.mark.parametrize(("machine", "wide", "name"), FOREIGN)

@@ -158,9 +158,7 @@ int stub_runs(void) { return runs; }
     ],
 )
 def test_a_frame_stops_at_its_first_failure(tmp_path, failing_sync, run_status, expected):
-    """Inputs are synced to the device, then it runs, then outputs are synced back; the
-    status, the step and the position of the first failure come out, and nothing follows it.
-    """
+    """Sync inputs, run, sync outputs: the first failure's status, step and position come out."""
     source = stub.SOURCE.replace('#include "rkr.h"\n', '#include "rkr.h"\n' + SYNCING, 1)
     _, handle, _ = opened(stub.build(tmp_path, source=source))
     steer = ffi.cast("int(*)(int, int)", lib.rkr_library_symbol(handle, b"stub_syncs"))
