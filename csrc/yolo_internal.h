@@ -42,6 +42,9 @@ static inline bool rkr_view_has(const rkr_tensor_view *view, uint32_t first, uin
     return n > 0 && first <= view->channels && n <= view->channels - first;
 }
 
+/* The largest value that the view's type can stand for; infinity for floats. */
+float rkr_view_highest(const rkr_tensor_view *view);
+
 /* The highest of channels [first, first + n) of one cell; the first of equals. NaN loses
  * against everything. *best counts from `first`. Returns the dequantized value. */
 float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
@@ -117,6 +120,17 @@ void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *optio
  * passes a scan with it is compared again after rkr_sigmoid. */
 float rkr_sigmoid(float x);
 float rkr_logit_below(float probability);
+
+/* ---- yolo_objectness.c ---- */
+
+/* Centre x and y, width and height in pixels from the four stored values of cell (x, y). */
+typedef void rkr_box_fn(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
+                        float y, float box[4]);
+
+/* What heads with objectness have in common; `sigmoid` tells that scores are logits. */
+int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
+                          bool sigmoid, rkr_box_fn *box_of, const rkr_yolo_options *options,
+                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
 
 /* ---- nms.c ---- */
 

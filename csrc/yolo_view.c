@@ -66,6 +66,19 @@ int rkr_view_check(const rkr_tensor_view *view) {
     return bytes <= view->n_bytes ? RKR_OK : RKR_ERR_SHAPE;
 }
 
+float rkr_view_highest(const rkr_tensor_view *view) {
+    switch (view->type) {
+    case RKNN_TENSOR_INT8:
+        return (float)(INT8_MAX - view->zero_point) * view->scale;
+    case RKNN_TENSOR_UINT8:
+        return (float)(UINT8_MAX - view->zero_point) * view->scale;
+    case RKNN_TENSOR_INT16:
+        return (float)(INT16_MAX - view->zero_point) * view->scale;
+    default:
+        return INFINITY;
+    }
+}
+
 static size_t element_at(const rkr_tensor_view *view, uint32_t channel, uint32_t cell) {
     return ((size_t)(channel / view->c2) * view->plane + cell) * view->c2 + channel % view->c2;
 }

@@ -104,3 +104,30 @@ typedef struct {
 int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
                           uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
                           rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
+
+/* One scale, and one anchor of it, of a head with objectness: channels from `first` are
+ * the box (4), objectness, and the class scores. Anchors in pixels; heads without anchors
+ * do not read them. */
+typedef struct {
+    rkr_tensor_view view;
+    uint32_t first;
+    float stride_x;
+    float stride_y;
+    float anchor_width;
+    float anchor_height;
+} rkr_yolo_grid;
+
+/* YOLOv5 and YOLOv7. With s = sigmoid of the stored value (sigmoid 1), or the stored value
+ * where the graph ends with it: centre = (2 s - 0.5 + cell) * stride, size = (2 s)^2 * anchor,
+ * confidence = objectness * class score. Float scores are at most 1. `source` counts cells,
+ * grid after grid. */
+int rkr_yolo_decode_anchors(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
+                            int sigmoid, const rkr_yolo_options *options,
+                            rkr_yolo_workspace *workspace, const rkr_detections *out,
+                            size_t *count);
+
+/* YOLOX: centre = (v + cell) * stride, size = e^v * stride; scores as above, `sigmoid` is
+ * theirs alone. */
+int rkr_yolo_decode_yolox(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
+                          int sigmoid, const rkr_yolo_options *options,
+                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);

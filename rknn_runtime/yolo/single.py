@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.yolo.branches import channels_and_predictions
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.tensor_view import quantization_of, representable
 
@@ -53,7 +53,7 @@ class SingleOutputDecoder(Decoder):
         transposed: bool | None = None,
         **options: Any,
     ) -> None:
-        channels, n, transposed = _channels_and_predictions(output, transposed)
+        channels, n, transposed = channels_and_predictions(output, transposed)
         if num_classes is None:
             num_classes = channels - 4
         if not 1 <= num_classes <= channels - 4:
@@ -85,23 +85,6 @@ class SingleOutputDecoder(Decoder):
                 self._count,
             )
         )
-
-
-def _channels_and_predictions(output: TensorAttr, transposed: bool | None) -> tuple[int, int, bool]:
-    shape = output.shape
-    rank_ok = len(shape) == 3 or (len(shape) == 4 and output.layout == Layout.NCHW)
-    if not rank_ok or shape[0] != 1:
-        raise ValueError(
-            f"output {output.name!r} {list(shape)}: expected [1, 4 + classes, N], "
-            "[1, N, 4 + classes] or a rank 4 form of the first, of one picture"
-        )
-    rows, columns = shape[1], math.prod(shape[2:])
-    if transposed is None:
-        transposed = len(shape) == 3 and rows > columns
-    if transposed and len(shape) != 3:
-        raise ValueError(f"output {output.name!r} {list(shape)}: a transposed head has rank 3")
-    channels, n = (columns, rows) if transposed else (rows, columns)
-    return channels, n, bool(transposed)
 
 
 def _warn_when_coarse(output: TensorAttr) -> None:

@@ -101,26 +101,38 @@ class OutputBinding:
         self._views: list[Any] = []
         self._offsets: list[int] = []
 
-    def add_grid(self, view: Any, channels: int, height: int, width: int) -> None:
-        """Describe the whole output as channels over a grid of cells, channels first.
+    def add_grid(
+        self,
+        view: Any,
+        channels: int,
+        height: int,
+        width: int,
+        *,
+        first_cell: int = 0,
+        n_cells: int | None = None,
+    ) -> None:
+        """Describe a grid of cells, channels first: the whole output or a run of its cells.
 
         Args:
             view: The C struct to fill in.
             channels: Channels of the logical tensor.
             height: Rows of cells.
             width: Cells per row.
+            first_cell: Where the grid begins among the output's cells.
+            n_cells: Cells of the output; None: those of the grid.
 
         Raises:
             ValueError: The native layout does not hold that many.
         """
         native = native_of(self.attr)
-        plane, c2 = height * width, 1
+        n_cells = height * width if n_cells is None else n_cells
+        plane, c2 = n_cells, 1
         if native.layout == Layout.NC1HWC2 and len(native.shape) == 5:
             _, c1, rows, columns, c2 = native.shape
             plane = rows * columns
-            fits = c1 * c2 >= channels and plane >= height * width
+            fits = c1 * c2 >= channels and plane >= n_cells
         else:
-            fits = math.prod(native.shape) >= channels * plane
+            fits = math.prod(native.shape) >= channels * n_cells
             if native.layout == Layout.NHWC:
                 c2 = channels
         if not fits:
@@ -128,7 +140,7 @@ class OutputBinding:
                 f"output {self.attr.name!r}: native shape {list(native.shape)} does not hold "
                 f"the logical one, {list(self.attr.shape)}"
             )
-        self.add(view, channels, height, width, plane, c2)
+        self.add(view, channels, height, width, plane, c2, first_cell * c2)
 
     def add(
         self,

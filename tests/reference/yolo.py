@@ -99,3 +99,42 @@ def split(branches, strides, conf_threshold, iou_threshold, logits=False, **opti
         iou_threshold,
         **options,
     )
+
+
+def objectness(boxes, scores, logits, conf_threshold, iou_threshold, **options):
+    """Confidence = objectness * class score; ``boxes (n, 4)`` centred, ``scores (n, 1 + c)``."""
+    scores = sigmoid(scores) if logits else scores
+    half = boxes[:, 2:] / 2
+    xyxy = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
+    return finish(xyxy, scores[:, 1:] * scores[:, :1], conf_threshold, iou_threshold, **options)
+
+
+def anchors(tensors, sizes, strides, conf_threshold, iou_threshold, logits=False, **options):
+    """YOLOv5, v7: ``(n * (5 + c), h, w)`` per scale, anchor sizes ``(scales, n, 2)``."""
+    boxes, scores = [], []
+    for tensor, anchors_of_scale, stride in zip(tensors, sizes, strides):
+        x, y = cells_of(*tensor.shape[1:])
+        for part, anchor in zip(np.split(tensor, len(anchors_of_scale)), anchors_of_scale):
+            flat = part.reshape(len(part), -1)
+            s = sigmoid(flat[:4]) if logits else flat[:4]
+            cx, cy = (s[0] * 2 - 0.5 + x) * stride[1], (s[1] * 2 - 0.5 + y) * stride[0]
+            w, h = (s[2] * 2) ** 2 * anchor[0], (s[3] * 2) ** 2 * anchor[1]
+            boxes.append(np.stack([cx, cy, w, h], axis=1).astype(np.float32))
+            scores.append(flat[4:].T)
+    boxes, scores = np.concatenate(boxes), np.concatenate(scores)
+    return objectness(boxes, scores, logits, conf_threshold, iou_threshold, **options)
+
+
+def yolox(tensors, strides, conf_threshold, iou_threshold, logits=False, **options):
+    """YOLOX: ``(5 + c, h, w)`` per scale."""
+    boxes, scores = [], []
+    for tensor, (down, across) in zip(tensors, strides):
+        x, y = cells_of(*tensor.shape[1:])
+        flat = tensor.reshape(len(tensor), -1)
+        cx, cy = (flat[0] + x) * across, (flat[1] + y) * down
+        with np.errstate(over="ignore"):
+            w, h = np.exp(flat[2]) * across, np.exp(flat[3]) * down
+        boxes.append(np.stack([cx, cy, w, h], axis=1))
+        scores.append(flat[4:].T)
+    boxes, scores = np.concatenate(boxes), np.concatenate(scores)
+    return objectness(boxes, scores, logits, conf_threshold, iou_threshold, **options)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * YOLOv5 and YOLOv7: boxes relative to anchors.
+ * centre = (2 s - 0.5 + cell) * stride, size = (2 s)^2 * anchor, s = sigmoid(stored). */
+#include "yolo_internal.h"
+
+static void anchor_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
+                       float y, float box[4]) {
+    float s[4];
+    for (int k = 0; k < 4; k++) {
+        s[k] = 2.0f * (sigmoid ? rkr_sigmoid(values[k]) : values[k]);
+    }
+    box[0] = (s[0] - 0.5f + x) * grid->stride_x;
+    box[1] = (s[1] - 0.5f + y) * grid->stride_y;
+    box[2] = s[2] * s[2] * grid->anchor_width;
+    box[3] = s[3] * s[3] * grid->anchor_height;
+}
+
+int rkr_yolo_decode_anchors(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
+                            int sigmoid, const rkr_yolo_options *options,
+                            rkr_yolo_workspace *workspace, const rkr_detections *out,
+                            size_t *count) {
+    return rkr_decode_objectness(grids, n_grids, n_classes, sigmoid != 0, anchor_box, options,
+                                 workspace, out, count);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Heads with objectness: confidence = objectness * highest class score.
+ *
+ * Class scores are at most 1 (at most what their type can hold), so a cell whose
+ * objectness is below threshold / that maximum cannot pass: one channel of each grid is
+ * scanned, and classes are read only where it hits. */
+#include "yolo_internal.h"
+
+static void decode_cell(const rkr_yolo_grid *grid, uint32_t n_classes, bool sigmoid,
+                        rkr_box_fn *box_of, float threshold, uint32_t cell, uint32_t source,
+                        rkr_yolo_workspace *workspace) {
+    uint32_t class_id;
+    float objectness;
+    rkr_view_load(&grid->view, grid->first + 4, 1, cell, &objectness);
+    float score = rkr_view_best(&grid->view, grid->first + 5, n_classes, cell, &class_id);
+    float confidence = sigmoid ? rkr_sigmoid(objectness) * rkr_sigmoid(score) : objectness * score;
+    if (!(confidence >= threshold)) {
+        return;
+    }
+    float values[4], centred[4];
+    rkr_view_load(&grid->view, grid->first, 4, cell, values);
+    box_of(grid, sigmoid, values, (float)(cell % grid->view.width),
+           (float)(cell / grid->view.width), centred);
+    float half_width = centred[2] * 0.5f, half_height = centred[3] * 0.5f;
+    const float box[4] = {centred[0] - half_width, centred[1] - half_height,
+                          centred[0] + half_width, centred[1] + half_height};
+    rkr_candidate_push(workspace, box, confidence, class_id, source);
+}
+
+/* What objectness must reach, in the domain of the tensor; lowered by more than the
+ * rounding of the product. */
+static float objectness_threshold(const rkr_tensor_view *view, bool sigmoid, float threshold) {
+    if (sigmoid) {
+        return rkr_logit_below(threshold);
+    }
+    float highest = rkr_view_highest(view);
+    if (threshold <= 0.0f) {
+        return -INFINITY;
+    }
+    if (rkr_view_is_float(view)) {
+        return threshold;
+    }
+    return highest > 0.0f ? threshold / highest * (1.0f - 1e-6f) : INFINITY;
+}
+
+static int check_grid(const rkr_yolo_grid *grid, uint32_t n_classes) {
+    int status = rkr_view_check(&grid->view);
+    if (status != RKR_OK) {
+        return status;
+    }
+    if (n_classes == 0 || n_classes > UINT32_MAX - 5 ||
+        !rkr_view_has(&grid->view, grid->first, 5 + n_classes)) {
+        return RKR_ERR_SHAPE;
+    }
+    bool finite = isfinite(grid->stride_x) && isfinite(grid->stride_y) &&
+                  isfinite(grid->anchor_width) && isfinite(grid->anchor_height);
+    return finite ? RKR_OK : RKR_ERR_ARGUMENT;
+}
+
+int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
+                          bool sigmoid, rkr_box_fn *box_of, const rkr_yolo_options *options,
+                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
+    if (grids == NULL || n_grids == 0) {
+        return RKR_ERR_ARGUMENT;
+    }
+    uint64_t n_predictions = 0;
+    for (size_t i = 0; i < n_grids; i++) {
+        int status = check_grid(&grids[i], n_classes);
+        if (status != RKR_OK) {
+            return status;
+        }
+        n_predictions += rkr_view_cells(&grids[i].view);
+    }
+    int status = rkr_decode_begin(n_predictions, options, workspace, out, count);
+    if (status != RKR_OK) {
+        return status;
+    }
+    float threshold = options->conf_threshold;
+    uint32_t source = 0;
+    for (size_t i = 0; i < n_grids; i++) {
+        const rkr_yolo_grid *grid = &grids[i];
+        rkr_scan scan;
+        rkr_scan_init(&scan, &grid->view, grid->first + 4, 1,
+                      objectness_threshold(&grid->view, sigmoid, threshold));
+        uint32_t cells = rkr_view_cells(&grid->view);
+        for (uint32_t first = 0; first < cells; first += RKR_SCAN_CELLS) {
+            uint32_t n = cells - first < RKR_SCAN_CELLS ? cells - first : RKR_SCAN_CELLS;
+            for (uint64_t hits = rkr_scan_cells(&scan, first, n); hits != 0; hits &= hits - 1) {
+                uint32_t cell = first + (uint32_t)__builtin_ctzll(hits);
+                decode_cell(grid, n_classes, sigmoid, box_of, threshold, cell, source + cell,
+                            workspace);
+            }
+        }
+        source += cells;
+    }
+    rkr_decode_end(workspace, options, out, count);
+    return RKR_OK;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * YOLOX (arXiv 2107.08430): no anchors. centre = (v + cell) * stride, size = e^v * stride. */
+#include "yolo_internal.h"
+
+static void yolox_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
+                      float y, float box[4]) {
+    (void)sigmoid;
+    box[0] = (values[0] + x) * grid->stride_x;
+    box[1] = (values[1] + y) * grid->stride_y;
+    box[2] = expf(values[2]) * grid->stride_x;
+    box[3] = expf(values[3]) * grid->stride_y;
+}
+
+int rkr_yolo_decode_yolox(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
+                          int sigmoid, const rkr_yolo_options *options,
+                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
+    return rkr_decode_objectness(grids, n_grids, n_classes, sigmoid != 0, yolox_box, options,
+                                 workspace, out, count);
+}
