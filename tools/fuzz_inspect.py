@@ -2,7 +2,7 @@
 
 ::
 
-    pip install atheris
+    pip install -e '.[fuzz]'
     python tools/fuzz_inspect.py CORPUS_DIRECTORY tests/data/models -max_total_time=600
 
 New inputs go to the first directory. Arguments are libFuzzer's. Only a description or an

@@ -1,0 +1,81 @@
+"""What to know about a model before it surprises: from its description alone."""
+
+from __future__ import annotations
+
+from rknn_runtime.cli.heads import Head
+from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.inspect import ModelInfo
+from rknn_runtime.soc import SOCS
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["io_bytes", "warnings_about"]
+
+INTEGERS = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
+#: Operators that librknnmrt 2.3.2 was seen to refuse, and when.
+REFUSED_BY_MINI = {
+    "ArgMax": "refuses it in rknn_init",
+    "TopK": "refuses it in rknn_init",
+    "Slice": "refuses it in rknn_init where the NPU cannot do it",
+    "Transpose": "refuses large ones in rknn_init",
+    "Gather": "fails in rknn_run where the indices are int64",
+}
+
+
+def io_bytes(info: ModelInfo) -> tuple[int, int]:
+    """Bytes of the buffers of all inputs, and of all outputs in their native layout."""
+    inputs = sum(max(attr.size, attr.size_with_stride) for attr in info.inputs)
+    outputs = sum((attr.native or attr).size_with_stride for attr in info.outputs)
+    return inputs, outputs
+
+
+def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
+    """List what may go wrong with a model, or costs time.
+
+    Args:
+        info: The model.
+        head: What its outputs look like.
+
+    Returns:
+        One sentence or two each.
+    """
+    found = []
+    if head is not None and head.shares_scale:
+        found += [_shared_scale(attr, info) for attr in info.outputs if attr.dtype in INTEGERS]
+    packed = [attr for attr in info.outputs if _is_packed(attr)]
+    if packed:
+        count = f"{len(packed)} of {len(info.outputs)} outputs lie"
+        if len(info.outputs) == 1:
+            count = "the output lies"
+        padded = sum(1 for attr in packed if attr.native and attr.native.n_elems > attr.n_elems)
+        found.append(
+            f"{count} in memory as NC1HWC2, {padded} with padding, and must be unpacked to be "
+            "read in logical order (the decoders of this package read it as it is)"
+        )
+    soc = SOCS[info.soc]
+    if info.container == "mini":
+        found += [
+            f"operator {name}: {soc.runtime} {REFUSED_BY_MINI[name]}"
+            for name in info.operators
+            if name in REFUSED_BY_MINI
+        ]
+    elif soc.mini:
+        found.append(
+            f"a standard container for {info.soc}, whose runtime reads mini containers only: the "
+            "toolkit writes these with dynamic_input; convert the model without"
+        )
+    return found
+
+
+def _is_packed(attr: TensorAttr) -> bool:
+    return attr.native is not None and attr.native.layout is Layout.NC1HWC2
+
+
+def _shared_scale(attr: TensorAttr, info: ModelInfo) -> str:
+    """One scale for boxes and scores: how far apart two confidences are at least."""
+    text = (
+        f"output {attr.name!r} has one scale for boxes and scores, {attr.scale:.4g}: confidences "
+        f"differ by {min(attr.scale, 1):.4g} or more"
+    )
+    if attr.scale > 0.02:
+        return text + "; export boxes and scores as separate outputs, as the vendor's zoo does"
+    return text

@@ -1,0 +1,271 @@
+"""``rknn-runtime info``: what a model wants and gives, read from the file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rknn_runtime import inspect
+from rknn_runtime.cli.advice import io_bytes, warnings_about
+from rknn_runtime.cli.heads import guess_head
+from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.inspect import ModelInfo, Preprocessing
+from rknn_runtime.soc import SOCS
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "info",
+        help="show what a model wants and gives",
+        description="Show what a .rknn model wants and gives, read from the file alone. "
+        "Several files make a table with one row each.",
+    )
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="a .rknn file")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per model, a line each"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the models that can be read; complain about the others.
+
+    Returns:
+        0, or 1 when a file could not be read.
+    """
+    read: list[tuple[str, ModelInfo]] = []
+    failed = False
+    for model in arguments.models:
+        try:
+            read.append((model, inspect.read(Path(model))))
+        except (InvalidModelError, OSError) as error:
+            failed = True
+            reason = error.strerror if isinstance(error, OSError) else None
+            print(f"rknn-runtime: {model}: {reason or error}", file=sys.stderr)
+    if arguments.json:
+        for model, info in read:
+            print(json.dumps(as_json(model, info)))
+    elif len(arguments.models) == 1:
+        for model, info in read:
+            print("\n".join(page(model, info)))
+    elif read:
+        print("\n".join(table([ROW_TITLES, *(row(model, info) for model, info in read)])))
+    return int(failed)
+
+
+def as_json(model: str, info: ModelInfo) -> dict[str, Any]:
+    """The whole description with stable keys: the names of the Python attributes."""
+    head = guess_head(info.inputs, info.outputs)
+    inputs = [_attr_as_json(attr) for attr in info.inputs]
+    for entry, preprocessing in zip(inputs, info.preprocessing):
+        entry["preprocessing"] = preprocessing and {
+            "mean": preprocessing.mean,
+            "std": preprocessing.std,
+            "rgb2bgr": preprocessing.rgb2bgr,
+        }
+    input_bytes, output_bytes = io_bytes(info)
+    return {
+        "file": model,
+        "file_bytes": info.file_bytes,
+        "soc": info.soc,
+        "npu": info.npu,
+        "runtime": SOCS[info.soc].runtime,
+        "container": info.container,
+        "container_version": info.container_version,
+        "toolkit_version": info.toolkit_version,
+        "compiler_version": info.compiler_version,
+        "framework": info.framework,
+        "custom_string": info.custom_string,
+        "batch": info.batch,
+        "dynamic_shapes": info.dynamic_shapes,
+        "weight_bytes": info.weight_bytes,
+        "internal_bytes": info.internal_bytes,
+        "input_bytes": input_bytes,
+        "output_bytes": output_bytes,
+        "operators": info.operators,
+        "inputs": inputs,
+        "outputs": [_attr_as_json(attr) for attr in info.outputs],
+        "head": head and {"name": head.name, "classes": head.classes, "strides": head.strides},
+        "warnings": warnings_about(info, head),
+    }
+
+
+def _attr_as_json(attr: TensorAttr) -> dict[str, Any]:
+    entry = _view_as_json(attr)
+    entry["native"] = attr.native and _view_as_json(attr.native)
+    entry["nhwc"] = attr.nhwc and _view_as_json(attr.nhwc)
+    return entry
+
+
+def _view_as_json(attr: TensorAttr) -> dict[str, Any]:
+    return {
+        "index": attr.index,
+        "name": attr.name,
+        "shape": attr.shape,
+        "layout": attr.layout.name,
+        "dtype": attr.dtype.name,
+        "qnt_type": attr.qnt_type.name,
+        "zero_point": attr.zero_point,
+        "scale": attr.scale,
+        "fl": attr.fl,
+        "n_elems": attr.n_elems,
+        "size": attr.size,
+        "size_with_stride": attr.size_with_stride,
+        "w_stride": attr.w_stride,
+        "h_stride": attr.h_stride,
+    }
+
+
+def page(model: str, info: ModelInfo) -> list[str]:
+    """The lines for one model."""
+    head = guess_head(info.inputs, info.outputs)
+    facts = [
+        ("made for", f"{info.soc} ({info.npu}), runs with {SOCS[info.soc].runtime}.so"),
+        ("made by", f"rknn-toolkit2 {info.toolkit_version} from {info.framework or 'unknown'}"),
+        ("container", f"{info.container}, version {info.container_version}, "
+                      f"{_bytes(info.file_bytes)}"),
+        ("memory", _memory(info)),
+        ("looks like", str(head) if head else "no detection or classification head known here"),
+    ]  # fmt: skip
+    if info.batch > 1:
+        facts.append(("batch", f"{info.batch} images per run"))
+    if info.custom_string:
+        facts.append(("custom string", info.custom_string))
+    facts += [
+        ("shapes of " + name, ", ".join(map(_shape, shapes)))
+        for name, shapes in info.dynamic_shapes.items()
+    ]
+    facts.append(("operators", ", ".join(f"{n} {name}" for name, n in info.operators.items())))
+    lines = [*table([[model]]), *("  " + line for line in table(facts))]
+    for title, attrs in (("inputs", info.inputs), ("outputs", info.outputs)):
+        lines += ["", title, *("  " + line for line in _tensors(attrs))]
+        if title == "inputs":
+            lines += _preprocessing_lines(info)
+    warnings = warnings_about(info, head)
+    if warnings:
+        lines += ["", "warnings", *table([[f"  - {text}"] for text in warnings])]
+    return lines
+
+
+def _tensors(attrs: Iterable[TensorAttr]) -> list[str]:
+    """A table with the three views of each tensor."""
+    rows: list[Sequence[str]] = [
+        ("#", "name", "view", "layout", "shape", "dtype", "zero point", "scale", "w_stride",
+         "bytes", "with strides"),
+    ]  # fmt: skip
+    for attr in attrs:
+        views = [("logical", attr), ("native", attr.native), ("nhwc", attr.nhwc)]
+        for number, (view, seen) in enumerate(views):
+            if seen is None:
+                continue
+            first = number == 0
+            rows.append(
+                (
+                    str(attr.index) if first else "",
+                    attr.name if first else "",
+                    view,
+                    seen.layout.name,
+                    _shape(seen.shape),
+                    seen.dtype.name,
+                    str(seen.zero_point),
+                    f"{seen.scale:.7g}",
+                    str(seen.w_stride),
+                    str(seen.size),
+                    str(seen.size_with_stride),
+                )
+            )
+    return table(rows)
+
+
+def _preprocessing_lines(info: ModelInfo) -> list[str]:
+    """What the NPU does to each image, where the file says so."""
+    lines = []
+    for attr, preprocessing in zip(info.inputs, info.preprocessing):
+        if preprocessing is not None and len(attr.shape) == 4:
+            lines += table([[f"  {attr.name}: {_normalization(preprocessing)}"]])
+    return lines
+
+
+def _normalization(preprocessing: Preprocessing) -> str:
+    mean, std = _per_channel(preprocessing.mean), _per_channel(preprocessing.std)
+    swap = ", channels swapped for calibration" if preprocessing.rgb2bgr else ""
+    return f"the NPU takes (value - mean) / std, mean {mean}, std {std}{swap}"
+
+
+def _per_channel(values: tuple[float, ...]) -> str:
+    """One number where all channels have the same."""
+    return ", ".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
+
+
+ROW_TITLES = (
+    "file", "soc", "container", "toolkit", "inputs", "outputs", "looks like", "memory", "warnings",
+)  # fmt: skip
+
+
+def row(model: str, info: ModelInfo) -> Sequence[str]:
+    """The cells for one of several models."""
+    head = guess_head(info.inputs, info.outputs)
+    return (
+        model,
+        info.soc,
+        info.container,
+        info.toolkit_version,
+        _shapes(info.inputs),
+        _shapes(info.outputs),
+        str(head) if head else "-",
+        _bytes(_all_bytes(info)),
+        str(len(warnings_about(info, head)) or "-"),
+    )
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align cells in columns; what is not printable is escaped."""
+    rows = [["".join(map(_printable, cell)) for cell in cells] for cells in rows]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+        for cells in rows
+    ]
+
+
+def _printable(character: str) -> str:
+    """A character as it is, or escaped where it could steer the terminal."""
+    return character if character.isprintable() else ascii(character)[1:-1]
+
+
+def _shapes(attrs: Sequence[TensorAttr]) -> str:
+    """The shapes of up to three tensors, else their number."""
+    if len(attrs) > 3:
+        return f"{len(attrs)} tensors"
+    return " ".join(_shape(attr.shape) for attr in attrs)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _all_bytes(info: ModelInfo) -> int:
+    return info.weight_bytes + info.internal_bytes + sum(io_bytes(info))
+
+
+def _memory(info: ModelInfo) -> str:
+    inputs, outputs = io_bytes(info)
+    return (
+        f"{_bytes(_all_bytes(info))}: weights {_bytes(info.weight_bytes)}, internal "
+        f"{_bytes(info.internal_bytes)}, inputs {_bytes(inputs)}, outputs {_bytes(outputs)}"
+    )
+
+
+def _bytes(count: int) -> str:
+    """A number of bytes for people."""
+    if count < 10_000:
+        return f"{count} bytes"
+    return f"{count / 1024:.1f} KiB" if count < 2**20 else f"{count / 2**20:.1f} MiB"
