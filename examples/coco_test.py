@@ -1,0 +1,87 @@
+"""Detect objects with a YOLOv8 model of one output, and print them as the Rust crate does.
+
+    python coco_test.py MODEL PICTURE [CONF_THRESHOLD] [--library sim]
+
+The counterpart of the example of the same name in the crate rknn-runtime: boxes are centre
+and size in pixels of the picture. It keeps the picture's proportions, which the crate does
+not, and takes an output of any layout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from rknn_runtime import Model
+from rknn_runtime.yolo import SingleOutputDecoder, letterbox
+
+COCO = (  # noqa: SIM905
+    "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,"
+    "stop sign,parking meter,bench,bird,cat,dog,horse,sheep,cow,elephant,bear,zebra,giraffe,"
+    "backpack,umbrella,handbag,tie,suitcase,frisbee,skis,snowboard,sports ball,kite,"
+    "baseball bat,baseball glove,skateboard,surfboard,tennis racket,bottle,wine glass,cup,fork,"
+    "knife,spoon,bowl,banana,apple,sandwich,orange,broccoli,carrot,hot dog,pizza,donut,cake,"
+    "chair,couch,potted plant,bed,dining table,toilet,tv,laptop,mouse,remote,keyboard,"
+    "cell phone,microwave,oven,toaster,sink,refrigerator,book,clock,vase,scissors,teddy bear,"
+    "hair drier,toothbrush"
+).split(",")
+RUNS = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", help=".rknn file; its custom string may name the classes")
+    parser.add_argument("picture")
+    # sigmoid(0) = 0.5 says nothing, and int8 makes 0.502 of it.
+    parser.add_argument("conf_threshold", type=float, nargs="?", default=0.51)
+    parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
+    args = parser.parse_args()
+
+    with Model(args.model, library=args.library) as model:
+        _, height, width, _ = model.inputs[0].shape
+        output = model.outputs[0].native
+        print(f"Model: {args.model}")
+        print(f"Input: {height}x{width} {model.inputs[0].layout.name}")
+        print(f"Output: {list(output.shape)} {output.layout.name}")
+
+        transform = letterbox(args.picture, (height, width), out=model.input_view())[1]
+        for _ in range(3):
+            model.run()
+        start = time.perf_counter()
+        for _ in range(RUNS):
+            model.run()
+        ms = (time.perf_counter() - start) * 1e3 / RUNS
+        print(f"{ms:.1f} ms/inference ({1e3 / ms:.1f} FPS)")
+
+        decode = SingleOutputDecoder(
+            model.outputs[0], (height, width), conf_threshold=args.conf_threshold
+        )
+        predictions = model.outputs[0].n_elems // (4 + decode.num_classes)
+        print(f"{predictions} predictions, {decode.num_classes} classes")
+
+        # No box overlaps another by more than all of it, so this suppresses none.
+        decode_all = SingleOutputDecoder(
+            model.outputs[0],
+            (height, width),
+            conf_threshold=args.conf_threshold,
+            iou_threshold=1.0,
+            max_detections=predictions,
+        )
+        before = len(decode_all(model.output_raw(0)))
+        detections = transform.detections_to_image(decode(model.output_raw(0)), clip=False)
+        labels = json.loads(model.custom_string or "{}").get("labels")
+
+    print(f"{before} -> {len(detections)} detections (after NMS)\n")
+    names = dict(enumerate(labels or (COCO if decode.num_classes == len(COCO) else [])))
+    for i, found in enumerate(detections, 1):
+        left, top, right, bottom = found.xyxy.tolist()
+        print(
+            f"  {i:2}. {names.get(found.class_id, '?')} ({found.confidence * 100:.1f}%) "
+            f"at ({(left + right) / 2:.0f}, {(top + bottom) / 2:.0f}) "
+            f"{right - left:.0f}x{bottom - top:.0f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

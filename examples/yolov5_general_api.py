@@ -1,0 +1,75 @@
+"""Detect objects with YOLOv5 the plain way: an array in, float32 arrays out, NumPy decodes.
+
+    python yolov5_general_api.py MODEL PICTURE [--library sim] [--save out.png]
+
+What C programs do with rknn_inputs_set, rknn_run and rknn_outputs_get(want_float): the frame
+is copied in, every output is copied out and dequantized. It suits any model and a first look
+at a new head; yolov5_zero_copy.py finds the same without these copies, and much faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+from PIL import Image
+
+from rknn_runtime import Detections, Model
+from rknn_runtime.yolo import YOLOV5_ANCHORS, letterbox, nms
+
+
+def decode(outputs, height, width, conf_threshold, iou_threshold):
+    """Decode three ``(1, 3 * (5 + classes), h, w)`` float32 outputs, sigmoid applied."""
+    boxes, scores = [], []
+    for output, anchors in zip(sorted(outputs, key=lambda x: -x.size), np.array(YOLOV5_ANCHORS)):
+        _, channels, rows, columns = output.shape
+        p = output.reshape(3, channels // 3, rows, columns)
+        y, x = np.mgrid[:rows, :columns]
+        # As in YOLOv5's own layer: a centre may leave its cell by half, sizes are squared.
+        centre_x = (p[:, 0] * 2 - 0.5 + x) * (width / columns)
+        centre_y = (p[:, 1] * 2 - 0.5 + y) * (height / rows)
+        half_w = (p[:, 2] * 2) ** 2 * anchors[:, 0, None, None] / 2
+        half_h = (p[:, 3] * 2) ** 2 * anchors[:, 1, None, None] / 2
+        sides = [centre_x - half_w, centre_y - half_h, centre_x + half_w, centre_y + half_h]
+        boxes.append(np.stack(sides, axis=-1).reshape(-1, 4))
+        score = p[:, 4:5] * p[:, 5:]
+        scores.append(score.transpose(0, 2, 3, 1).reshape(-1, channels // 3 - 5))
+    scores = np.concatenate(scores)
+    confidence = scores.max(axis=1)
+    good = confidence >= conf_threshold
+    xyxy = np.concatenate(boxes)[good].astype(np.float32)
+    confidence, class_id = confidence[good], scores[good].argmax(axis=1).astype(np.int32)
+    keep = nms(xyxy, confidence, class_id, iou_threshold=iou_threshold)
+    return Detections(xyxy[keep], confidence[keep], class_id[keep])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", help=".rknn file, three outputs as in the vendor's model zoo")
+    parser.add_argument("picture")
+    parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
+    parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
+    parser.add_argument("--iou", type=float, default=0.45, help="threshold of the suppression")
+    parser.add_argument("--save", help="write the annotated picture here")
+    args = parser.parse_args()
+
+    picture = Image.open(args.picture).convert("RGB")
+    with Model(args.model, library=args.library) as model:
+        _, height, width, _ = model.inputs[0].shape
+        labels = json.loads(model.custom_string or "{}").get("labels")
+        frame, transform = letterbox(picture, (height, width))
+        outputs = model(frame)
+    found = decode(outputs, height, width, args.conf, args.iou)
+    detections = transform.detections_to_image(found)
+
+    for one in detections:
+        name = labels[one.class_id] if labels else f"class {one.class_id}"
+        left, top, right, bottom = one.xyxy
+        print(f"{name} @ ({left:.0f} {top:.0f} {right:.0f} {bottom:.0f}) {one.confidence:.3f}")
+    if args.save:
+        detections.draw(picture, labels).save(args.save)
+
+
+if __name__ == "__main__":
+    main()
