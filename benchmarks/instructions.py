@@ -1,0 +1,249 @@
+"""Count the instructions that the kernels and the import cost on ARM, under emulation.
+
+    python benchmarks/instructions.py WHEELS [ROOT ...]
+
+WHEELS is the folder of the built wheels, ROOT one of the root file systems that
+`make test-arm` keeps (default: bookworm-armhf bookworm-arm64). For every kernel: that plain
+C and NEON give the same bits, then instructions per element of each. For the import: what
+`import rknn_runtime` adds to `import numpy`, in instructions and in resident memory.
+
+Needs qemu-user (the dynamically linked one: the static one loads no plugins) and gcc. An
+instruction is no measure of time, but it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT / "tools" / "wheels"))
+
+#: Debian architecture -> emulator, CPU, machine in the wheel's tag, number of sched_yield.
+ARCHITECTURES = {
+    "armhf": ("qemu-arm", "cortex-a7", "armv7l", 158),
+    "arm64": ("qemu-aarch64", "cortex-a53", "aarch64", 124),
+}
+#: Where the guest's memory begins in the emulator's, for counting its pages.
+GUEST_BASE = 0x2000_0000_0000
+MAX_IMPORT_INSTRUCTIONS = 0.15
+MAX_IMPORT_KB = 3072
+
+IMPORT = """
+import os
+import numpy
+os.sched_yield()
+import rknn_runtime
+os.sched_yield()
+"""
+RESIDENT = """
+import sys
+import numpy
+print("numpy", flush=True)
+sys.stdin.readline()
+import rknn_runtime
+print("rknn_runtime", flush=True)
+sys.stdin.readline()
+"""
+
+
+def cases():
+    """Yield name, unit count and a call without arguments that returns the result, in the guest."""
+    import numpy as np
+    from native_tensors import deliver
+
+    from rknn_runtime import layout, quantization
+    from rknn_runtime.yolo.letterbox import letterbox
+    from rknn_runtime.yolo.single import SingleOutputDecoder
+
+    random = np.random.default_rng(0)
+    packed = random.integers(-128, 128, (1, 6, 1, 8400, 16), dtype=np.int8)
+    plain = random.integers(-128, 128, (1, 84, 1, 8400), dtype=np.int8)
+    half = random.standard_normal((1, 11, 1, 8400, 8)).astype(np.float16)
+    real = random.standard_normal(plain.shape).astype(np.float32)
+    picture = random.integers(0, 256, (720, 1280, 3), dtype=np.uint8)
+    size, shape, wide = plain.size, plain.shape, np.empty(plain.shape, np.float32)
+    rows, wide_rows = np.empty((1, 1, 8400, 84), np.int8), np.empty((1, 1, 8400, 84), np.float32)
+    narrow, frame = np.empty(shape, np.int8), np.empty((640, 640, 3), np.uint8)
+    blocks, int16 = np.empty_like(packed), plain.astype(np.int16)
+    affine, fused = (-5, 0.25), quantization.dequantize_nc1hwc2
+
+    yield "unpack int8 to NCHW", size, lambda: layout.nc1hwc2_to_nchw(packed, 84, out=narrow)
+    yield "unpack int8 to NHWC", size, lambda: layout.nc1hwc2_to_nhwc(packed, 84, out=rows)
+    yield "pack int8 from NCHW", size, lambda: layout.nchw_to_nc1hwc2(plain, 16, out=blocks)
+    yield "pack int8 from NHWC", size, lambda: layout.nhwc_to_nc1hwc2(rows, 16, out=blocks)
+    yield "dequantize int8", size, lambda: quantization.dequantize_affine(plain, *affine, wide)
+    yield "dequantize int16", size, lambda: quantization.dequantize_affine(int16, *affine, wide)
+    yield "quantize int8", size, lambda: quantization.quantize_affine(real, *affine, "int8", narrow)
+    yield "unpack + dequantize to NCHW", size, lambda: fused(packed, 84, *affine, out=wide)
+    yield (
+        "unpack + dequantize to NHWC",
+        size,
+        lambda: fused(packed, 84, *affine, layout="NHWC", out=wide_rows),
+    )
+    yield "float16 to float32", half.size, lambda: quantization.float16_to_float32(half)
+    yield "float32 to float16", size, lambda: quantization.float32_to_float16(real)
+    yield (
+        "letterbox 1280x720 to 640x640, per pixel",
+        640 * 640,
+        lambda: letterbox(picture, (640, 640), out=frame)[0],
+    )
+    for classes, side, n in ((80, 640, 8400), (5, 320, 2100)):
+        head = random.uniform(0, 0.2, (1, 4 + classes, 1, n)).astype(np.float32)
+        head[0, :4] = random.uniform(0, 1, (4, 1, n))
+        head[0, 4, 0, random.integers(0, n, 30)] = 0.9
+        attr, raw, _ = deliver(head, "int8", "c2=16", lowest=0.0, highest=1.0)
+        decode = SingleOutputDecoder(attr, (side, side), normalized=True)
+        yield (
+            f"YOLOv8 [1, {4 + classes}, {n}] to boxes, per frame",
+            1,
+            lambda decode=decode, raw=raw: np.column_stack(
+                [(d := decode([raw])).xyxy, d.confidence, d.class_id]
+            ),
+        )
+
+
+def guest() -> None:
+    """Run every case at every level: checked and warm first, then between two marks."""
+    from rknn_runtime._ffi import lib
+
+    for name, count, call in cases():
+        lib.rkr_cpu_select(lib.RKR_CPU_PLAIN)
+        expected = call().tobytes()
+        for level in (lib.RKR_CPU_PLAIN, lib.RKR_CPU_VECTOR):
+            lib.rkr_cpu_select(level)
+            if call().tobytes() != expected:
+                raise SystemExit(f"{name}: NEON and plain C differ")
+            os.sched_yield()
+            call()
+            os.sched_yield()
+        print(f"{count}\t{name}", flush=True)
+
+
+class Emulator:
+    """The Python of a root under the emulator, with the wheel for it."""
+
+    def __init__(self, root: Path, wheels: Path, work: Path) -> None:
+        self.program, self.cpu, machine, self.mark = ARCHITECTURES[root.name.split("-")[1]]
+        (self.python,) = (root / "usr/bin").glob("python3.[0-9]*[0-9]")
+        (wheel,) = wheels.glob(f"*manylinux*_{machine}.whl")
+        self.root, self.work, self.site = root, work, work / machine
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(self.site)
+
+    def command(self, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+        emulator = [self.program, "-cpu", self.cpu, "-L", str(self.root), *options]
+        return [*emulator, str(self.python), *arguments]
+
+    def environment(self) -> dict[str, str]:
+        path = f"{self.site}:{PROJECT / 'tests'}"
+        return {"PATH": "/usr/bin:/bin", "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+
+    def count(self, *arguments: str) -> tuple[list[int], str]:
+        """Return the instructions up to each mark, and what the program printed."""
+        plugin = self.work / f"count-{self.mark}.so"
+        version = subprocess.run([self.program, "--version"], stdout=subprocess.PIPE, check=True)
+        major = int(re.search(rb"version (\d+)", version.stdout).group(1))
+        api = 1 if major < 9 else 4
+        source = PROJECT / "benchmarks" / "count_instructions.c"
+        defines = [f"-DMARK={self.mark}", f"-DQEMU_PLUGIN_API={api}"]
+        options = ["-shared", "-fPIC", "-O2", *defines, "-o", str(plugin), str(source)]
+        subprocess.run(["gcc", *options], check=True)
+        command = self.command(*arguments, options=("-plugin", str(plugin)))
+        done = subprocess.run(
+            command,
+            cwd=self.work,  # not the checkout, whose package is built for this machine
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SystemExit(done.stdout + done.stderr)
+        marks = re.findall(r"^guest instructions: (\d+)$", done.stderr, re.MULTILINE)
+        return [int(mark) for mark in marks], done.stdout
+
+    def resident_kb(self) -> list[int]:
+        """Return the guest's resident memory after `import numpy` and after our import."""
+        command = self.command("-c", RESIDENT, options=("-B", hex(GUEST_BASE)))
+        pipe = subprocess.PIPE
+        sizes = []
+        with subprocess.Popen(
+            command, cwd=self.work, env=self.environment(), stdin=pipe, stdout=pipe, text=True
+        ) as process:
+            for _ in range(2):
+                process.stdout.readline()
+                sizes.append(guest_resident_kb(process.pid))
+                process.stdin.write("\n")
+                process.stdin.flush()
+        return sizes
+
+
+def guest_resident_kb(pid: int) -> int:
+    """Add up the resident pages of an emulator's process that belong to the guest."""
+    total, inside = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text("utf-8").splitlines():
+        address = re.match(r"([0-9a-f]+)-[0-9a-f]+ ", line)
+        if address:
+            inside = GUEST_BASE <= int(address.group(1), 16) < GUEST_BASE + 2**40
+        elif inside and line.startswith("Rss:"):
+            total += int(line.split()[1])
+    return total
+
+
+def report_kernels(emulator: Emulator) -> None:
+    marks, printed = emulator.count(str(Path(__file__).resolve()), "--guest")
+    print("| kernel | plain C | NEON | ratio |\n| --- | ---: | ---: | ---: |")
+    for number, line in enumerate(printed.splitlines()):
+        count, name = line.split("\t")
+        start, end, start_neon, end_neon = marks[4 * number : 4 * number + 4]
+        plain, neon = (end - start) / int(count), (end_neon - start_neon) / int(count)
+        print(f"| {name} | {plain:,.2f} | {neon:,.2f} | {plain / neon:.1f} |")
+
+
+def report_import(emulator: Emulator) -> bool:
+    emulator.count("-c", IMPORT)  # leaves compiled modules behind, as an installation does
+    (after_numpy, after_import), _ = emulator.count("-c", IMPORT)
+    (start,), _ = emulator.count("-c", "import os; os.sched_yield()")
+    numpy, ours = after_numpy - start, after_import - after_numpy
+    resident_numpy, resident = emulator.resident_kb()
+    print(
+        f"\nimport numpy: {numpy / 1e6:.1f} million instructions; import rknn_runtime after it: "
+        f"{ours / 1e6:.1f} million, {100 * ours / numpy:.1f} % (at most "
+        f"{100 * MAX_IMPORT_INSTRUCTIONS:.0f} %), and {resident - resident_numpy} kB of resident "
+        f"memory (at most {MAX_IMPORT_KB})\n"
+    )
+    return ours <= MAX_IMPORT_INSTRUCTIONS * numpy and resident - resident_numpy <= MAX_IMPORT_KB
+
+
+def main() -> None:
+    from project import CACHE
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("wheels", type=Path)
+    parser.add_argument("roots", nargs="*", metavar="ROOT")
+    arguments = parser.parse_args()
+    good = True
+    with tempfile.TemporaryDirectory() as work:
+        for name in arguments.roots or ["bookworm-armhf", "bookworm-arm64"]:
+            root = CACHE / "roots" / name
+            if not root.exists():
+                raise SystemExit(f"{root} is not there: make test-arm ROOTS={name}")
+            emulator = Emulator(root, arguments.wheels, Path(work))
+            print(f"\n## {name} ({emulator.cpu}, emulated)\n")
+            report_kernels(emulator)
+            good = report_import(emulator) and good
+    raise SystemExit(not good)
+
+
+if __name__ == "__main__":
+    if "--guest" in sys.argv:
+        guest()
+    else:
+        main()
