@@ -7,7 +7,7 @@ import pickle
 import guarded
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import layout as reference
 from variants import SIZES, random, same_bits, variant, with_canaries
@@ -110,7 +110,7 @@ def tensors():
     return draw_tensor()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(deadline=None)
 @given(tensors(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 2**32))
 def test_any_tensor_unpacks_and_packs(variant, tensor, itemsize, seed):
     """Unpacking follows the formula and packing, both ways, undoes it."""

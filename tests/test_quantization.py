@@ -5,7 +5,7 @@ from __future__ import annotations
 import guarded
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import layout as reference_layout
 from reference import quantization as reference
@@ -41,7 +41,6 @@ EVERY = {
     "int16": np.arange(-32768, 32768).astype(np.int16),
 }
 EVERY_HALF = np.arange(65536).astype(np.uint16)
-RELAXED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -91,7 +90,7 @@ def test_quantize_undoes_dequantize(variant, dtype):
             same_bits(quantize_affine(real, zero_point, scale, dtype), EVERY[dtype])
 
 
-@RELAXED
+@settings(deadline=None)
 @given(
     st.lists(st.floats(width=32, allow_nan=False), max_size=70),
     st.sampled_from(DTYPES),
@@ -171,7 +170,7 @@ def test_every_boundary_between_float16_narrows_as_ieee_says(variant):
     same_bits(actual.view(np.uint16), reference.narrow_bits(bits))
 
 
-@RELAXED
+@settings(deadline=None)
 @given(st.integers(0, 2**32))
 def test_any_float32_narrows_as_ieee_says(variant, seed):
     """Random patterns: every exponent, NaNs of every payload."""
@@ -201,7 +200,7 @@ def fused_reference(src, channels, zero_point, scale, height, width, layout):
     return reference.dequantize(unpacked, zero_point, scale)
 
 
-@RELAXED
+@settings(deadline=None)
 @given(
     tensors(),
     st.sampled_from([*DTYPES, "float16"]),

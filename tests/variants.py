@@ -14,7 +14,7 @@ SIZES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 97)
 CANARY = 0xA5
 
 
-@pytest.fixture(params=LEVELS)
+@pytest.fixture(params=LEVELS, scope="module")  # Hypothesis wants no narrower one
 def variant(request):
     """Select one variant for a test; skip what this CPU does not have."""
     before = lib.rkr_cpu_level()

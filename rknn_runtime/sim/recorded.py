@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from rknn_runtime.sim.executor import Graph
 from rknn_runtime.sim.values import dequantize, input_values, is_image, is_real, output_values
 from rknn_runtime.tensor import TensorAttr
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    Array = np.ndarray[Any, Any]
+else:
+    Array = np.ndarray
 
 __all__ = ["Record", "bundle_from_arrays", "record"]
 

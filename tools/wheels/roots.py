@@ -77,7 +77,8 @@ else:
     raise SystemExit("a CPU without NEON is not refused")
 END
 fi
-exec ../env/bin/python -m pytest -p no:cacheprovider -m "not ($UNTESTED)" --junitxml=../results.xml
+exec ../env/bin/python -m pytest -p no:cacheprovider -m "not ($UNTESTED)" \
+    -o junit_family=xunit2 --junitxml=../results.xml
 """
 
 
