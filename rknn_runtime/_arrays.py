@@ -210,7 +210,7 @@ class _Exporter:
 
     __slots__ = ("__array_interface__", "__weakref__", "_owner")
 
-    def __init__(self, address: int, size_bytes: int, owner: object | None) -> None:
+    def __init__(self, address: int, size_bytes: int, owner: object) -> None:
         self._owner = owner
         self.__array_interface__ = {
             "version": 3,
@@ -221,35 +221,42 @@ class _Exporter:
 
 
 class Span:
-    """Bytes in memory that NumPy does not own.
+    """Bytes in memory that NumPy does not own, and knowledge of who views them.
 
-    The arrays of `export` keep the memory's owner alive, and their existence can be asked
-    for; the one of `private` does neither, so whoever takes it sees that it dies in time.
+    Every array keeps the memory's owner alive. Not thread-safe.
     """
 
-    __slots__ = ("_address", "_exporter", "_size_bytes")
+    __slots__ = ("_address", "_exported", "_private", "_size_bytes")
 
     def __init__(self, address: int, size_bytes: int) -> None:
         self._address = address
         self._size_bytes = size_bytes
-        self._exporter: weakref.ref[_Exporter] | None = None
+        self._exported: weakref.ref[_Exporter] | None = None
+        self._private: weakref.ref[_Exporter] | None = None
 
     @property
     def is_exported(self) -> bool:
         """Whether an array of `export`, or a view of one, is alive."""
-        return self._exporter is not None and self._exporter() is not None
+        return self._exported is not None and self._exported() is not None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the array of `private` is alive, perhaps in an exception's traceback."""
+        return self._private is not None and self._private() is not None
 
     def export(self, owner: object) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """View the bytes in an array that keeps ``owner`` alive; not thread-safe."""
-        exporter = self._exporter() if self._exporter is not None else None
+        """View the bytes for a caller outside of this package."""
+        exporter = self._exported() if self._exported is not None else None
         if exporter is None:
             exporter = _Exporter(self._address, self._size_bytes, owner)
-            self._exporter = weakref.ref(exporter)
+            self._exported = weakref.ref(exporter)
         return np.asarray(exporter)
 
-    def private(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """View the bytes in an array that nobody else may get."""
-        return np.asarray(_Exporter(self._address, self._size_bytes, None))
+    def private(self, owner: object) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """View the bytes for the one user who drops the array before they are released."""
+        exporter = _Exporter(self._address, self._size_bytes, owner)
+        self._private = weakref.ref(exporter)
+        return np.asarray(exporter)
 
 
 def _describe(dtype: np.dtype[Any]) -> str:

@@ -9,6 +9,7 @@ which alone works for every rank.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +20,28 @@ from rknn_runtime._arrays import result
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.context import Context
 from rknn_runtime.enums import Layout, QuantType, TensorType
-from rknn_runtime.errors import RknnError
+from rknn_runtime.errors import RknnError, status_error
 from rknn_runtime.memory import TensorMemory
 from rknn_runtime.query import QueriedTensor
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Binding", "InputBinding", "OutputBinding", "PixelInput", "TensorInput", "bind_input"]
+__all__ = [
+    "Binding",
+    "Frame",
+    "InputBinding",
+    "OutputBinding",
+    "PixelInput",
+    "TensorInput",
+    "bind_input",
+]
 
 if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
     _Array = np.ndarray[Any, Any]
 else:
     _Array = np.ndarray
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
+#: What the kernels quantize; the runtimes quantize to nothing else.
+_QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 #: Smallest normal float32. Tensors that are not quantized have scale 0 on RV1106.
 _SMALLEST_SCALE = 2.0**-126
 _MOST_PIXEL_CHANNELS = 4
@@ -54,7 +65,10 @@ class Binding:
         self.name = name
         self.attr = attr
         self.shape = bound.shape
-        self.dtype = bound.dtype.numpy
+        try:
+            self.dtype = bound.dtype.numpy
+        except TypeError as error:
+            raise RknnError(f"{name}: {error}") from None
         self._strides = _strides(bound, self.dtype.itemsize)
         size_bytes = max(_array_bytes(self.shape, self._strides), *_buffer_sizes(attr))
         self.memory = TensorMemory(context, size_bytes)
@@ -62,7 +76,7 @@ class Binding:
             status = lib.rkr_set_io_mem(context.handle, handle, self.memory.pointer, info)
         context.check(status, f"rknn_set_io_mem({name})")
         self.memory.bind(name)
-        self._array = self._view_of(self.memory.private_array())
+        self.remember()
 
     def _view_of(self, data: _Array) -> _Array:
         return np.ndarray(self.shape, self.dtype, data, strides=self._strides)
@@ -70,6 +84,10 @@ class Binding:
     def view(self) -> _Array:
         """Return the array in NPU memory as a view for the caller."""
         return self._view_of(self.memory.array())
+
+    def remember(self) -> None:
+        """Take the private array."""
+        self._array = self._view_of(self.memory.private_array())
 
     def forget(self) -> None:
         """Drop the private array, before the memory is released."""
@@ -140,7 +158,7 @@ class TensorInput(InputBinding):
         super().__init__(context, name, attr, native, info)
         self._zero_point, self._scale = _affine(native)
         self._takes = {self.dtype}
-        if self._scale or self.dtype == _FLOAT16:
+        if (self._scale and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
             self._takes.add(_FLOAT32)
 
     def write(self, array: _Array) -> None:
@@ -196,9 +214,11 @@ class OutputBinding(Binding):
 
     def read(self, out: _Array | None) -> _Array:
         """Return the output as float32 in the logical shape; see ``Model.output_f32``."""
+        # Checked here: the traceback of a kernel's exception would hold the private array.
+        out = result(out, self.attr.shape, _FLOAT32)
         if not self._is_packed:
             return self._real(self._array, out)
-        if self._scale or self.dtype == _FLOAT16:
+        if (self._scale and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
             return quantization.dequantize_nc1hwc2(
                 self._array,
                 self._channels,
@@ -212,15 +232,61 @@ class OutputBinding(Binding):
         values = self._unpack(self._array, self._channels, height=self._height, width=self._width)
         return self._real(values, out)
 
-    def _real(self, values: _Array, out: _Array | None) -> _Array:
+    def _real(self, values: _Array, out: _Array) -> _Array:
         """Turn values in logical order into float32."""
-        if self._scale:
-            return quantization.dequantize_affine(values, self._zero_point, self._scale, out)
         if self.dtype == _FLOAT16:
             return quantization.float16_to_float32(values, out)
-        out = result(out, values.shape, _FLOAT32)
+        if self._scale and self.dtype in _QUANTIZED:
+            return quantization.dequantize_affine(values, self._zero_point, self._scale, out)
         np.copyto(out, values, casting="same_kind")
+        if self._scale:
+            out[...] = (values.astype(np.float64) - self._zero_point) * self._scale
         return out
+
+
+class Frame:
+    """All inputs and outputs of a model, synced and run in one call."""
+
+    def __init__(
+        self, context: Context, inputs: Sequence[Binding], outputs: Sequence[Binding]
+    ) -> None:
+        """Collect the pointers, once."""
+        self._inputs, self._outputs = inputs, outputs
+        self._failed = ffi.new("int *")
+        self._failed_index = ffi.new("size_t *")
+        with context as handle:
+            self._arguments = (
+                context.handle,
+                handle,
+                ffi.new("rknn_tensor_mem *[]", [binding.memory.pointer for binding in inputs]),
+                len(inputs),
+                ffi.new("rknn_tensor_mem *[]", [binding.memory.pointer for binding in outputs]),
+                len(outputs),
+                self._failed,
+                self._failed_index,
+            )
+
+    def run(self, prepared: Any) -> None:
+        """Sync to the device, run, sync from it, inside ``with context``.
+
+        Args:
+            prepared: the simulated model, which knows what its executor raised; or None.
+
+        Raises:
+            RknnStatusError: a step failed; the call in the message says which.
+        """
+        status = lib.rkr_run_synced(*self._arguments)
+        if not status:
+            return
+        step, index = self._failed[0], self._failed_index[0]
+        call = "rknn_run"
+        if step == lib.RKR_STEP_SYNC_INPUT:
+            call = f"rknn_mem_sync({self._inputs[index].name}, to device)"
+        elif step == lib.RKR_STEP_SYNC_OUTPUT:
+            call = f"rknn_mem_sync({self._outputs[index].name}, from device)"
+        cause = None if prepared is None else prepared.take_exception()
+        detail = "" if cause is None else f"the simulated NPU's executor raised {cause!r}"
+        raise status_error(status, call, detail) from cause
 
 
 def bind_input(context: Context, name: str, queried: QueriedTensor) -> InputBinding:
@@ -238,14 +304,18 @@ def _native(attr: TensorAttr) -> TensorAttr:
 
 
 def _affine(attr: TensorAttr) -> tuple[int, float]:
-    """Zero point and scale; scale 0 where nothing is quantized. DFP is affine, too."""
-    if attr.dtype.numpy.kind == "f":
+    """Zero point and scale, the latter 0 where nothing is quantized. DFP is affine, too."""
+    dtype = attr.dtype.numpy
+    if dtype.kind == "f":
         return 0, 0.0
     if attr.qnt_type is QuantType.DFP:
         return 0, 2.0**-attr.fl
-    if attr.qnt_type is QuantType.AFFINE and attr.scale >= _SMALLEST_SCALE:
-        return attr.zero_point, attr.scale
-    return 0, 0.0
+    if attr.qnt_type is not QuantType.AFFINE or attr.scale < _SMALLEST_SCALE:
+        return 0, 0.0
+    # librknnrt says this of what is not quantized, such as indices of int64.
+    if dtype not in _QUANTIZED and (attr.zero_point, attr.scale) == (0, 1.0):
+        return 0, 0.0
+    return attr.zero_point, attr.scale
 
 
 def _channels(attr: TensorAttr) -> int:

@@ -140,7 +140,7 @@ class Context:
         if status != lib.RKNN_SUCC:
             if status == lib.RKR_ERR_UNAVAILABLE:
                 detail = f"this function does not exist in {self.library.path}"
-            raise status_error(status, call, detail)
+            raise status_error(status, call, detail or self.library.last_message())
 
     def query(self, command: int, info: Any, size: int) -> int:
         """Call ``rknn_query`` and return its status."""

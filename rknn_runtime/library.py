@@ -67,6 +67,14 @@ class Library:
         if not self.has(function):
             raise UnavailableError(f"{function} does not exist in {self.path}")
 
+    def last_message(self) -> str:
+        """Why the simulated NPU's last failed call failed; empty for a real one, which logs."""
+        if not self.is_simulated:
+            return ""
+        text = ffi.new("char[]", 512)
+        ffi.cast("rknn_sim_message_fn *", self.symbol("rknn_sim_message"))(text, len(text))
+        return _decoded(text)
+
     def prepare(self, model: str | os.PathLike[str] | bytes) -> Any:
         """Have the simulation turn a model into what the simulated runtime loads.
 
@@ -168,7 +176,7 @@ def _try(candidate: str, attempts: list[tuple[str, str]]) -> Library | None:
         status = lib.rkr_library_open(os.fsencode(candidate), out, message, len(message))
         if status == lib.RKR_OK:
             return _remember(candidate, out[0])
-    reason = ffi.string(message).decode("utf-8", "backslashreplace") or f"status {status}"
+    reason = _decoded(message) or f"status {status}"
     attempts.append((candidate, _explained(candidate, reason)))
     return None
 
@@ -182,6 +190,10 @@ def _remember(candidate: str, handle: Any) -> Library:
         _logger.debug("opened %s", _opened[path])
     _opened[candidate] = _opened[path]
     return _opened[path]
+
+
+def _decoded(text: Any) -> str:
+    return str(ffi.string(text).decode("utf-8", "backslashreplace"))
 
 
 def _not_a_file(path: str) -> str | None:

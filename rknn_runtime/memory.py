@@ -71,6 +71,11 @@ class TensorMemory:
         return self._span.is_exported
 
     @property
+    def is_in_use(self) -> bool:
+        """Whether the array of `private_array` is alive."""
+        return self._span.is_private
+
+    @property
     def pointer(self) -> Any:
         """The ``rknn_tensor_mem *``, for calls to the C shim inside ``with context``.
 
@@ -98,7 +103,7 @@ class TensorMemory:
 
     def private_array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the memory as bytes for the caller alone, who drops it before closing."""
-        return self._span.private()
+        return self._span.private(self)
 
     def sync_to_device(self) -> None:
         """Make what the CPU wrote visible to the NPU; nothing to do where caches are coherent.

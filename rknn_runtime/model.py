@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
@@ -14,11 +14,11 @@ import numpy as np
 
 from rknn_runtime import compatibility, query
 from rknn_runtime._container import opened
-from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.binding import Binding, InputBinding, OutputBinding, bind_input
+from rknn_runtime._ffi import lib
+from rknn_runtime.binding import Binding, Frame, InputBinding, OutputBinding, bind_input
 from rknn_runtime.context import Context
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.errors import RknnStatusError, status_error
+from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.library import Library, open_library
 from rknn_runtime.memory import TensorMemory, close_in_exit
 from rknn_runtime.query import MemorySize, SdkVersion
@@ -87,6 +87,9 @@ class Model:
             ValueError: flags that a model with its own memory cannot honour.
         """
         self._library = open_library(library)
+        self._inputs: list[InputBinding] = []
+        self._outputs: list[OutputBinding] = []
+        self._prepared: Any = None
         _check_flags(flags, self._library)
         with self._content(model, check) as content:
             self._context = Context(self._library, content, int(flags))
@@ -121,9 +124,6 @@ class Model:
     @contextmanager
     def _content(self, model: Any, check: bool) -> Iterator[Any]:
         """Yield the bytes for ``rknn_init``."""
-        self._inputs: tuple[InputBinding, ...] = ()
-        self._outputs: tuple[OutputBinding, ...] = ()
-        self._prepared: Any = None
         if self._library.is_simulated:
             self._prepared = self._library.prepare(model)
             yield self._prepared.data
@@ -142,29 +142,15 @@ class Model:
         if core_mask is not None:
             self.set_core_mask(core_mask)
         inputs, outputs = query.inputs_and_outputs(context)
-        self._inputs = tuple(
-            bind_input(context, f"input {i} {tensor.attr.name!r}", tensor)
-            for i, tensor in enumerate(inputs)
-        )
-        self._outputs = tuple(
-            OutputBinding(context, f"output {i} {tensor.attr.name!r}", tensor)
-            for i, tensor in enumerate(outputs)
-        )
+        for i, tensor in enumerate(inputs):
+            name = f"input {i} {tensor.attr.name!r}"
+            self._inputs.append(bind_input(context, name, tensor))
+        for i, tensor in enumerate(outputs):
+            name = f"output {i} {tensor.attr.name!r}"
+            self._outputs.append(OutputBinding(context, name, tensor))
         self.inputs: tuple[TensorAttr, ...] = tuple(tensor.attr for tensor in inputs)
         self.outputs: tuple[TensorAttr, ...] = tuple(tensor.attr for tensor in outputs)
-        self._failed = ffi.new("int *")
-        self._failed_index = ffi.new("size_t *")
-        with context as handle:
-            self._run_arguments = (
-                context.handle,
-                handle,
-                ffi.new("rknn_tensor_mem *[]", [b.memory.pointer for b in self._inputs]),
-                len(inputs),
-                ffi.new("rknn_tensor_mem *[]", [b.memory.pointer for b in self._outputs]),
-                len(outputs),
-                self._failed,
-                self._failed_index,
-            )
+        self._frame = Frame(context, self._inputs, self._outputs)
 
     def __repr__(self) -> str:
         if self._context.is_closed:
@@ -273,21 +259,7 @@ class Model:
                 )
             for binding, array in zip(self._inputs, inputs):
                 binding.write(array)
-        status = lib.rkr_run_synced(*self._run_arguments)
-        if status:
-            self._raise_run_failure(status)
-
-    def _raise_run_failure(self, status: int) -> None:
-        step, index = self._failed[0], self._failed_index[0]
-        if step == lib.RKR_STEP_SYNC_INPUT:
-            call = f"rknn_mem_sync({self._inputs[index].name}, to device)"
-        elif step == lib.RKR_STEP_SYNC_OUTPUT:
-            call = f"rknn_mem_sync({self._outputs[index].name}, from device)"
-        else:
-            call = "rknn_run"
-        cause = None if self._prepared is None else self._prepared.take_exception()
-        detail = "" if cause is None else f"the simulated NPU's executor raised {cause!r}"
-        raise status_error(status, call, detail) from cause
+        self._frame.run(self._prepared)
 
     def input_view(self, index: SupportsIndex = 0) -> _Array:
         """Return the memory of an input, to write a frame in place; then ``run()``.
@@ -382,20 +354,27 @@ class Model:
             self._context.close()
             return
         with self._context:
-            viewed = [b.name for b in (*self._inputs, *self._outputs) if b.memory.has_views]
-            if viewed:
-                raise BufferError(
-                    f"arrays that view the memory of {', '.join(viewed)} are alive: drop them or "
-                    "copy them first"
-                )
+            self._refuse_while(lambda memory: memory.has_views, "arrays that view the memory of")
             self._forget()
+            try:
+                self._refuse_while(lambda memory: memory.is_in_use, "tracebacks that hold")
+            except BufferError:
+                for binding in (*self._inputs, *self._outputs):
+                    binding.remember()
+                raise
             self._context.close()
+            self._prepared = None
+
+    def _refuse_while(self, test: Callable[[TensorMemory], bool], what: str) -> None:
+        bindings = (*self._inputs, *self._outputs)
+        names = ", ".join(binding.name for binding in bindings if test(binding.memory))
+        if names:
+            raise BufferError(f"{what} {names} are alive: drop them, or copy them first")
 
     def _forget(self) -> None:
-        """Drop what refers to memory that is about to be released."""
+        """Drop the arrays in memory that is about to be released."""
         for binding in (*self._inputs, *self._outputs):
             binding.forget()
-        self._prepared = None
 
     def __enter__(self) -> Model:
         return self
@@ -409,7 +388,7 @@ class Model:
         close_in_exit(self.close, error)
 
 
-def _at(bindings: tuple[_B, ...], index: SupportsIndex, what: str) -> _B:
+def _at(bindings: list[_B], index: SupportsIndex, what: str) -> _B:
     position = operator.index(index)
     if not 0 <= position < len(bindings):
         raise IndexError(f"the model has {len(bindings)} {what}s, so no {what} {position}")

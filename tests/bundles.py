@@ -1,0 +1,100 @@
+"""Models for the simulated NPU whose outputs are recorded, and what they must give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rknn_runtime.enums import TensorType
+from rknn_runtime.inspect import Preprocessing
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.tensor import TensorAttr
+
+PROFILES = ("rk3588", "rk3566", "rv1106")
+QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
+
+
+def values(attr: TensorAttr, seed: int = 0):
+    """Random elements of an output's own dtype, in the framework's order."""
+    random = np.random.default_rng(seed)
+    dtype = attr.dtype.numpy
+    if dtype.kind == "f":
+        return random.standard_normal(attr.shape).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, attr.shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    low, high = max(limits.min, -(2**31)), min(limits.max, 2**31 - 1)
+    return random.integers(low, high, attr.shape, endpoint=True).astype(dtype)
+
+
+def real(array, attr: TensorAttr):
+    """What the elements of an output stand for, in float32."""
+    if attr.dtype in QUANTIZED and attr.scale:
+        exact = array.astype(np.int32) - np.int32(attr.zero_point)
+        return exact.astype(np.float32) * np.float32(attr.scale)
+    return array.astype(np.float32)
+
+
+@dataclass
+class Recorded:
+    """A bundle, its attributes, and its recorded outputs."""
+
+    data: bytes
+    inputs: list[TensorAttr]
+    outputs: list[TensorAttr]
+    arrays: list[np.ndarray]
+
+    @property
+    def expected(self) -> list[np.ndarray]:
+        """What the model must return."""
+        return [real(array, attr) for array, attr in zip(self.arrays, self.outputs)]
+
+
+def output(name, shape, soc="rk3588", index=0, dtype=TensorType.INT8, zero_point=7, scale=0.125):
+    """Describe an output, not quantized where the dtype is not."""
+    if dtype not in QUANTIZED:
+        zero_point = scale = None
+    return describe_output(
+        name, shape, soc=soc, index=index, dtype=dtype, zero_point=zero_point, scale=scale
+    )
+
+
+#: With it a pixel is quantized to itself minus 128 in the images below.
+WHOLE = Preprocessing((0.0,), (256.0,), False)
+
+
+def image(shape=(1, 3, 8, 20), soc="rk3588", name="image", index=0):
+    """Describe an image input, NCHW."""
+    return describe_input(name, shape, soc=soc, index=index, zero_point=-128, scale=1 / 256)
+
+
+def recorded(
+    soc="rk3588",
+    inputs=None,
+    outputs=None,
+    input_arrays=None,
+    **options,
+) -> Recorded:
+    """Make a bundle: by default one small picture to one small map, whatever the picture.
+
+    Args:
+        soc: The SoC to imitate.
+        inputs: Attributes.
+        outputs: Attributes.
+        input_arrays: The inputs that the outputs answer to: pixels NHWC, others in the
+            framework's order. None for any.
+        **options: Of ``bundle_from_arrays``.
+    """
+    if inputs is None:
+        inputs = [image(soc=soc)]
+    if outputs is None:
+        outputs = [output("map", (1, 5, 4, 6), soc)]
+    arrays = [values(attr, seed) for seed, attr in enumerate(outputs)]
+    records = [Record(arrays, input_arrays)]
+    images = [len(attr.shape) == 4 and attr.shape[3] <= 4 for attr in inputs]
+    preprocessing = [WHOLE if is_image else None for is_image in images]
+    data = bundle_from_arrays(
+        inputs, outputs, records, soc=soc, preprocessing=preprocessing, **options
+    )
+    return Recorded(data, list(inputs), list(outputs), arrays)
