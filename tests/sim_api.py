@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.inspect import Preprocessing, ShapeVariant
 from rknn_runtime.library import open_library
 from rknn_runtime.sim import Control
+from rknn_runtime.sim.bundle import Bundle
+from rknn_runtime.tensor import TensorAttr
 
 ATTR_FIELDS = (
     "index", "n_dims", "dims", "name", "n_elems", "size", "fmt", "type", "qnt_type", "fl", "zp",
@@ -102,3 +108,48 @@ class Api:
 
     def outputs_release(self, outputs: Any) -> int:
         return int(lib.rkr_outputs_release(self.handle, self.context, len(outputs), outputs))
+
+    def set_executor(self, function: Callable[[list[Any], list[Any]], int | None]) -> None:
+        """Let a Python function compute: it gets arrays and fills arrays."""
+        self.executor = _Executor(function)
+        self.executor_handle = ffi.new_handle(self.executor)
+        pointer = ffi.cast(
+            "rknn_sim_set_executor_fn *", self.library.symbol("rknn_sim_set_executor")
+        )
+        assert pointer(self.context, lib.rkr_sim_execute, self.executor_handle) == 0
+
+    def bind(self, side: str, index: int = 0, view: str = "native", **changes: Any) -> Any:
+        """Bind a new memory that is large enough; return it."""
+        attr = self.good_attr(side, view, index)
+        for field, value in changes.items():
+            setattr(attr, field, value)
+        size = 8 * max(attr.n_elems, attr.size, attr.size_with_stride)
+        mem = self.create_mem(size)
+        assert self.set_io_mem(mem, attr) == 0, self.control.last_message
+        return mem
+
+
+class _Executor:
+    def __init__(self, function: Callable[[list[Any], list[Any]], int | None]) -> None:
+        self.function = function
+
+    def execute(self, inputs: list[Any], outputs: list[Any]) -> int:
+        return self.function(inputs, outputs) or 0
+
+
+def bytes_of(mem: Any) -> np.ndarray[Any, Any]:
+    """The client's bytes of a memory, as a view."""
+    return np.frombuffer(ffi.buffer(mem.virt_addr, mem.size), np.uint8)
+
+
+def computed_bundle(
+    inputs: Sequence[TensorAttr],
+    outputs: Sequence[TensorAttr],
+    soc: str,
+    preprocessing: Sequence[Preprocessing | None] | None = None,
+    **changes: Any,
+) -> bytes:
+    """A bundle that waits for an executor."""
+    given = (None,) * len(inputs) if preprocessing is None else tuple(preprocessing)
+    variants = (ShapeVariant(tuple(inputs), tuple(outputs)),)
+    return bytes(Bundle(**{"soc": soc, "variants": variants, "preprocessing": given, **changes}))
