@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rknn_runtime._container import ENCRYPTED, ModelSource, opened
@@ -12,9 +13,12 @@ from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.inspect import ModelHeader, read_header
 from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, Soc, soc_of_this_machine
 
-__all__ = ["Runtime", "check", "problems", "runtime_in"]
+__all__ = ["Runtime", "check", "driver_version", "problems", "runtime_in"]
 
 VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
+
+#: Where the driver tells its version; which one depends on how the kernel was built.
+DRIVER_FILES = ("/proc/rknpu/version", "/sys/kernel/debug/rknpu/version")
 
 #: Runtimes up to the first version refuse containers from the second on; by their logs
 #: ("Invalid RKNN model version 6") and by asking 1.3.4 and 1.5.2.
@@ -103,7 +107,7 @@ def problems(
     return found
 
 
-def check(model: ModelSource, name: str, library: str | os.PathLike[str]) -> None:
+def check(model: ModelSource, name: str, library: str | os.PathLike[str]) -> str:
     """Refuse a model that the runtime would refuse, with the reason.
 
     Models that only the runtime can judge pass: encrypted ones.
@@ -113,23 +117,48 @@ def check(model: ModelSource, name: str, library: str | os.PathLike[str]) -> Non
         name: What the message calls it; may be empty.
         library: File of the loaded runtime.
 
+    Returns:
+        Which versions of model, runtime, driver and machine met: for the message about a
+        refusal that could not be foreseen.
+
     Raises:
         InvalidModelError: It is no model, or does not fit the machine or the runtime.
         OSError: The file cannot be opened.
     """
+    soc, runtime = soc_of_this_machine(), runtime_in(library)
     with opened(model) as data:
         if bytes(data[: len(ENCRYPTED)]) == ENCRYPTED:
-            return
+            return _met("encrypted", soc, runtime)
         try:
             header = read_header(data)
         except InvalidModelError as error:
             raise InvalidModelError(f"{name}: {error}" if name else str(error)) from None
-    found = problems(header, soc=soc_of_this_machine(), runtime=runtime_in(library))
+    found = problems(header, soc=soc, runtime=runtime)
     if found:
         reasons = "; ".join(found)
         raise InvalidModelError(
             f"{name or 'the model'} cannot run here: {reasons} (check=False skips this check)"
         )
+    return _met(f"for {header.soc}, by toolkit {header.toolkit_version}", soc, runtime)
+
+
+def driver_version() -> str | None:
+    """Version of the NPU driver in the running kernel, such as ``"0.9.8"``; None: unknown."""
+    for path in DRIVER_FILES:
+        try:
+            match = re.search(r"[0-9]+(\.[0-9]+)+", Path(path).read_text("ascii", "replace"))
+        except OSError:  # not there, or for root only
+            continue
+        if match:
+            return match[0]
+    return None
+
+
+def _met(made: str, soc: Soc | None, runtime: Runtime | None) -> str:
+    return (
+        f"the model is {made}; runtime {runtime or 'unknown'}, driver "
+        f"{driver_version() or 'unknown'}, machine {soc.name if soc else 'unknown'}"
+    )
 
 
 def _way_out(header: ModelHeader, wanted: str, found: list[str]) -> str:

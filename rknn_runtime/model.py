@@ -129,10 +129,17 @@ class Model:
             yield self._prepared.data
             return
         with opened(model) as content:
+            met = ""
             if check:
                 name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
-                compatibility.check(content, name, self._library.path)
-            yield content
+                met = compatibility.check(content, name, self._library.path)
+            try:
+                yield content
+            except RknnStatusError as error:
+                if not met:
+                    raise
+                detail = f"{error.detail or error.advice} ({met})"
+                raise status_error(error.code, error.call, detail) from None
 
     def _bind(self, core_mask: CoreMask | None) -> None:
         context = self._context

@@ -154,6 +154,35 @@ def test_a_model_explains_itself_before_rknn_init(
             Model(model, library=library, check=False)
 
 
+def test_a_refusal_that_was_not_foreseen_names_the_versions(
+    mini_board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Model, runtime, driver, machine: one of them is usually too old."""
+    driver = tmp_path / "version"
+    driver.write_text("RKNPU driver: v0.9.8\n")
+    monkeypatch.setattr(compatibility, "DRIVER_FILES", ("/nowhere/version", str(driver)))
+    library = open_library("sim")
+    monkeypatch.setattr(library, "is_simulated", False)
+    monkeypatch.setattr(library, "path", str(mini_board))
+    runtime = "runtime librknnmrt 2.3.2, driver 0.9.8, machine rv1106"
+    with pytest.raises(RknnStatusError, match="rknn_init") as caught:
+        Model(MODELS / "ic3_w37_rv1106.rknn", library=library)
+    assert f"(the model is for rv1106, by toolkit 2.3.2; {runtime})" in str(caught.value)
+    with pytest.raises(RknnStatusError, match="rknn_init") as caught:
+        Model(b"CYPTRKNN" + bytes(100), library=library)
+    assert f"(the model is encrypted; {runtime})" in str(caught.value)
+
+
+def test_the_driver_is_unknown_where_it_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No such file, a directory, no number."""
+    (tmp_path / "empty").write_text("unknown")
+    paths = (str(tmp_path / "missing"), str(tmp_path), str(tmp_path / "empty"))
+    monkeypatch.setattr(compatibility, "DRIVER_FILES", paths)
+    assert compatibility.driver_version() is None
+
+
 def test_a_runtime_survives_pickling() -> None:
     """Slots and frozen need help for that before Python 3.11."""
     assert pickle.loads(pickle.dumps(MINI)) == MINI

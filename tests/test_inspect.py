@@ -24,16 +24,18 @@ MODELS = Path(__file__).parent / "data" / "models"
 MORE_MODELS = os.environ.get("RKNN_TEST_MODELS")
 
 
-def recorded_models() -> list[Path]:
-    folders = [MODELS, *([Path(MORE_MODELS)] if MORE_MODELS else [])]
-    return [path for folder in folders for path in sorted(folder.glob("*.rknn"))]
-
-
 def answers(model: Path) -> list[dict[str, Any]]:
     facts: list[dict[str, Any]] = json.loads(
         model.with_suffix(".json").read_text(encoding="utf-8")
     )["facts"]
     return facts
+
+
+def recorded_models() -> list[Path]:
+    """The models whose attributes were asked; a runtime refused the others."""
+    folders = [MODELS, *([Path(MORE_MODELS)] if MORE_MODELS else [])]
+    models = [path for folder in folders for path in sorted(folder.glob("*.rknn"))]
+    return [path for path in models if any(fact["t"] == "in" for fact in answers(path))]
 
 
 def as_recorded(attr: TensorAttr) -> dict[str, Any]:
@@ -83,8 +85,6 @@ def asked(info: inspect.ModelInfo, facts: list[dict[str, Any]]) -> Iterator[tupl
 def test_attributes_equal_the_recorded_answers(path: Path) -> None:
     """Every field of every attribute of the six queries, for every shape of the model."""
     info, facts = inspect.read(path), answers(path)
-    if not any(fact["t"] == "in" for fact in facts):
-        pytest.skip("the vendor's runtime refused this model, or its answers were not recorded")
     compared = 0
     for fact, attr in asked(info, facts):
         compared += 1
@@ -105,8 +105,6 @@ def test_the_rest_equals_the_recorded_answers(path: Path) -> None:
     """Counts of inputs and outputs, memory sizes, custom string, dynamic shapes."""
     info, facts = inspect.read(path), answers(path)
     found = {fact["t"]: fact for fact in facts if fact.get("rc") == 0}
-    if facts[0]["rc"] != 0:
-        pytest.skip("the vendor's runtime refuses this model")
     assert len(info.inputs) == found["io"]["n_input"]
     assert len(info.outputs) == found["io"]["n_output"]
     assert info.internal_bytes == found["mem"]["internal"]

@@ -106,16 +106,16 @@ FORGED = {
     "a million nodes that are one": {"slot_2": [graph(MANY, [1], 100_000)]},
     "many nodes that are one": {"slot_2": [graph(MANY, [1], 20_000)], "padding": 1 << 21},
     "a million outputs that are one": {"slot_2": [graph(MANY, [1] * 100_000, 1)]},
-    "many outputs that are one": {"slot_2": [graph(MANY, [1] * 8000, 1)], "padding": 1 << 22},
-    "many graphs that are one": {"slot_2": [graph(MANY, [1] * 15, 1)] * 500, "padding": 1 << 22},
+    "many outputs that are one": {"slot_2": [graph(MANY, [1] * 3000, 1)], "padding": 1 << 21},
+    "many graphs that are one": {"slot_2": [graph(MANY, [1] * 5, 1)] * 500, "padding": 1 << 21},
     "metadata of empty lists": {"slot_3": "{'attrs': [" + "[]," * 100_000 + "]}"},
     "metadata of empty lists in a big file": {
-        "slot_3": "{'attrs': [" + "[]," * 100_000 + "]}", "padding": 1 << 20,
+        "slot_3": "{'attrs': [" + "[]," * 50_000 + "]}", "padding": 1 << 20,
     },
     "metadata that is deep": {"slot_3": "[" * 100_000},
     "types of empty dicts": {"slot_12": "[" + "{}," * 100_000 + "]"},
     "types of empty dicts in a big file": {
-        "slot_12": "[" + "{}," * 100_000 + "]", "padding": 1 << 22,
+        "slot_12": "[" + "{}," * 50_000 + "]", "padding": 1 << 21,
     },
     "a long batch": {"slot_14": "9" * 200_000},
     "wide dimensions": {
