@@ -21,15 +21,16 @@ __all__ = ["Detection", "Detections", "Labels"]
 Labels = Union[Sequence[str], Mapping[int, str]]
 
 #: Field, dtype, and the shape behind the first dimension; None: any length.
-_FIELDS: tuple[tuple[str, type, tuple[int | None, ...]], ...] = (
-    ("xyxy", np.float32, (4,)),
-    ("confidence", np.float32, ()),
-    ("class_id", np.int32, ()),
-    ("mask", np.bool_, (None, None)),
-    ("keypoints", np.float32, (None, 3)),
-    ("xyxyxyxy", np.float32, (4, 2)),
+_FIELDS: tuple[tuple[str, np.dtype[Any], tuple[int | None, ...]], ...] = (
+    ("xyxy", np.dtype(np.float32), (4,)),
+    ("confidence", np.dtype(np.float32), ()),
+    ("class_id", np.dtype(np.int32), ()),
+    ("mask", np.dtype(np.bool_), (None, None)),
+    ("keypoints", np.dtype(np.float32), (None, 3)),
+    ("xyxyxyxy", np.dtype(np.float32), (4, 2)),
 )
 _NAMES = tuple(name for name, _, _ in _FIELDS)
+_REQUIRED = 3
 
 
 class _Record:
@@ -148,11 +149,14 @@ class Detections(_Record):
             TypeError: Something is not an ndarray or has another dtype.
             ValueError: An array has another shape, or another number of objects than `xyxy`.
         """
-        values = (xyxy, confidence, class_id, mask, keypoints, xyxyxyxy)
-        for value, field in zip(values, _FIELDS):
-            if value is not None or field[0] in _NAMES[:3]:
-                value = _checked(value, field, None if field[0] == "xyxy" else len(xyxy))
-            object.__setattr__(self, field[0], value)
+        set_field = object.__setattr__
+        n = None
+        for i, value in enumerate((xyxy, confidence, class_id, mask, keypoints, xyxyxyxy)):
+            if value is not None or i < _REQUIRED:
+                value = _checked(value, _FIELDS[i], n)
+            if i == 0:
+                n = len(xyxy)
+            set_field(self, _NAMES[i], value)
 
     @classmethod
     def empty(cls) -> Detections:
@@ -255,21 +259,22 @@ class Detections(_Record):
 
 
 def _checked(
-    value: Any, field: tuple[str, type, tuple[int | None, ...]], n: int | None
+    value: Any, field: tuple[str, np.dtype[Any], tuple[int | None, ...]], n: int | None
 ) -> NDArray[Any]:
     """Return a read-only view of an array that has the dtype and shape of a field."""
     name, dtype, rest = field
     if not isinstance(value, np.ndarray) or value.dtype != dtype:
         came = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
-        raise TypeError(f"{name}: expected an array of {np.dtype(dtype)}, got {came}")
+        raise TypeError(f"{name}: expected an array of {dtype}, got {came}")
     expected = (n, *rest)
-    if value.ndim != len(expected) or any(
-        want is not None and want != have for want, have in zip(expected, value.shape)
+    if value.shape != expected and (
+        value.ndim != len(expected)
+        or any(want not in (None, have) for want, have in zip(expected, value.shape))
     ):
         shape = ", ".join("any" if want is None else str(want) for want in expected)
         raise ValueError(f"{name}: expected shape ({shape}), got {value.shape}")
     view = value.view(np.ndarray)
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 

@@ -77,14 +77,14 @@ class LetterboxTransform:
             ValueError: Its last dimension is less than 2.
         """
         _check_floats(points, "points", 2, None)
-        result = points.copy()
-        for axis in (1, 0):  # x, y
-            column = points[..., 1 - axis].astype(np.float64)
-            column -= self.offset[axis]
-            column *= self.image_size[axis]
-            column /= self.resized_size[axis]
-            result[..., 1 - axis] = np.clip(column, 0, self.image_size[axis]) if clip else column
-        return result
+        xy = points[..., :2].astype(np.float64)
+        xy -= self.offset[::-1]
+        xy *= self.image_size[::-1]
+        xy /= self.resized_size[::-1]
+        if clip:
+            np.maximum(xy, 0, out=xy)
+            np.minimum(xy, self.image_size[::-1], out=xy)
+        return _with_xy(points, xy)
 
     def points_from_image(self, points: NDArray[Any]) -> NDArray[Any]:
         """Map points from the picture to the letterbox; a new array.
@@ -97,13 +97,11 @@ class LetterboxTransform:
             ValueError: Its last dimension is less than 2.
         """
         _check_floats(points, "points", 2, None)
-        result = points.copy()
-        for axis in (1, 0):
-            column = points[..., 1 - axis].astype(np.float64)
-            column *= self.resized_size[axis]
-            column /= self.image_size[axis]
-            result[..., 1 - axis] = column + self.offset[axis]
-        return result
+        xy = points[..., :2].astype(np.float64)
+        xy *= self.resized_size[::-1]
+        xy /= self.image_size[::-1]
+        xy += self.offset[::-1]
+        return _with_xy(points, xy)
 
     def detections_to_image(self, detections: Detections, *, clip: bool = True) -> Detections:
         """Map detections from the letterbox to the picture.
@@ -139,6 +137,15 @@ def _check_floats(array: Any, name: str, lowest: int, highest: int | None) -> No
     if last < lowest or (highest is not None and last > highest):
         expected = f"{lowest}" if lowest == highest else f"at least {lowest}"
         raise ValueError(f"{name}: expected {expected} in the last dimension, got {array.shape}")
+
+
+def _with_xy(points: NDArray[Any], xy: NDArray[np.float64]) -> NDArray[Any]:
+    """Return a copy of the points with other x and y."""
+    if points.shape[-1] == 2:
+        return xy.astype(points.dtype, copy=False)
+    result = points.copy()
+    result[..., :2] = xy
+    return result
 
 
 def letterbox(
