@@ -34,7 +34,7 @@ def decode(
             3: YOLOv5 ``[1, 3 * (5 + classes), h, w]`` after sigmoid.
             6: one-to-one (box 4*16, scores) per level. 9: (box 4*16, scores, sum) per level, NMS.
         size: Side of the square input in pixels.
-        conf_threshold: Least confidence.
+        conf_threshold: Least confidence, that of a prediction's best class.
         iou_threshold: Of the class-aware NMS; not used with 6 outputs.
         max_detections: Best ones kept.
 
@@ -49,10 +49,10 @@ def decode(
         boxes, scores = _dfl(outputs, size)
     else:
         raise ValueError(f"1, 3, 6 or 9 outputs expected, got {len(outputs)}")
-    cell, class_id = np.nonzero(scores > conf_threshold)
-    confidence = scores[cell, class_id]
-    order = np.argsort(-confidence, kind="stable")[:1000]
-    boxes, confidence, class_id = boxes[cell[order]], confidence[order], class_id[order]
+    class_id, confidence = scores.argmax(1), scores.max(1)
+    order = np.argsort(-confidence, kind="stable")
+    order = order[confidence[order] >= conf_threshold]
+    boxes, confidence, class_id = boxes[order], confidence[order], class_id[order]
     if len(outputs) != 6:
         kept = nms(boxes, class_id, iou_threshold)
         boxes, confidence, class_id = boxes[kept], confidence[kept], class_id[kept]

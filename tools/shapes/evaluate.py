@@ -6,12 +6,12 @@
     python tools/shapes/evaluate.py examples/models/shapes_rk3588.rknn      # simulated NPU
     python tools/shapes/evaluate.py examples/models/shapes.onnx --toolkit rk3588
 
-The first runs onnxruntime, in float.
-The second runs the product's own API on its simulated NPU: float inside the graph, outputs as the
-NPU delivers them, in int8.
+The first runs onnxruntime and decode.py, in float.
+The second runs the product's own API on its simulated NPU, where inputs and outputs are int8 as
+on the chip, but the graph between them is computed in float; ``--decoder numpy`` decodes the
+dequantized outputs with decode.py instead of the product's native decoder.
 The third builds the model with the vendor's toolkit (in convert.py's environment) and runs the
-toolkit's simulator: int8 arithmetic inside the graph too, as on the chip.
-Raw outputs are decoded by decode.py in all three; ``--decoder product`` takes the product's.
+toolkit's simulator, which computes the graph in int8 too; decode.py decodes.
 """
 
 from __future__ import annotations
@@ -27,42 +27,70 @@ import metrics
 import numpy as np
 from scenes import CLASSES, HELD_OUT_SEEDS, SIZE, draw_input
 
-Runner = Callable[[np.ndarray], list[np.ndarray]]
+Detect = Callable[[np.ndarray], decode.Found]
+
+# What mAP is measured with: nearly everything counts, little is suppressed.
+LIMITS = {"conf_threshold": 0.01, "iou_threshold": 0.6, "max_detections": 100}
 
 
 @contextmanager
-def onnx_runner(path: Path) -> Iterator[Runner]:
-    """Yield a function from an image to the ONNX graph's float outputs."""
+def onnx_detector(path: Path) -> Iterator[Detect]:
+    """Yield a function from an image to detections: onnxruntime and decode.py, in float."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
-    def run(image: np.ndarray) -> list[np.ndarray]:
+    def detect(image: np.ndarray) -> decode.Found:
         tensor = image.transpose(2, 0, 1)[None].astype(np.float32) / 255
-        return session.run(None, {session.get_inputs()[0].name: tensor})
+        return decode.decode(session.run(None, {"images": tensor}), SIZE, **LIMITS)
 
-    yield run
+    yield detect
 
 
 @contextmanager
-def toolkit_runner(path: Path, platform: str) -> Iterator[Runner]:
-    """Yield a function from an image to the outputs of the vendor's int8 simulator."""
+def toolkit_detector(path: Path, platform: str) -> Iterator[Detect]:
+    """Yield a function from an image to detections: the vendor's simulator and decode.py."""
     import convert
 
     with convert.built(path, platform) as toolkit:
         if toolkit.init_runtime():
             raise RuntimeError("rknn-toolkit2: init_runtime of the simulator failed")
-        yield lambda image: toolkit.inference(inputs=[image[None]], data_format=["nhwc"])
+
+        def detect(image: np.ndarray) -> decode.Found:
+            outputs = toolkit.inference(inputs=[image[None]], data_format=["nhwc"])
+            return decode.decode(outputs, SIZE, **LIMITS)
+
+        yield detect
 
 
-def evaluate(run: Runner, count: int) -> tuple[np.ndarray, float]:
+@contextmanager
+def product_detector(path: Path, decoder: str) -> Iterator[Detect]:
+    """Yield a function from an image to detections: the simulated NPU, decoded as asked."""
+    from rknn_runtime import Model
+    from rknn_runtime.yolo import SingleOutputDecoder
+
+    with Model(path, library="sim") as model:
+        if decoder == "numpy":
+            yield lambda image: decode.decode(model(image), SIZE, **LIMITS)
+            return
+        native = SingleOutputDecoder(model.outputs[0], (SIZE, SIZE), **LIMITS)
+
+        def detect(image: np.ndarray) -> decode.Found:
+            model.run(image)
+            result = native(model.output_raw(0))
+            return result.xyxy, result.confidence, result.class_id
+
+        yield detect
+
+
+def evaluate(detect: Detect, count: int) -> tuple[np.ndarray, float]:
     """Return the AP per class and IoU threshold over ``count`` scenes, and the time in s."""
     found, truth, begin = [], [], time.perf_counter()
     for seed in HELD_OUT_SEEDS[:count]:
         image, boxes, class_ids = draw_input(seed)
-        found.append(decode.decode(run(image), SIZE))
+        found.append(detect(image))
         truth.append((boxes, class_ids))
     return metrics.average_precision(found, truth, len(CLASSES)), time.perf_counter() - begin
 
@@ -83,10 +111,18 @@ def main() -> None:
     parser.add_argument("model", type=Path, help=".onnx or .rknn")
     parser.add_argument("--count", type=int, default=500, help="held-out scenes")
     parser.add_argument("--toolkit", metavar="PLATFORM", help="run the toolkit's simulator")
+    parser.add_argument(
+        "--decoder", choices=("product", "numpy"), default="product", help="of a .rknn's outputs"
+    )
     args = parser.parse_args()
-    runner = toolkit_runner(args.model, args.toolkit) if args.toolkit else onnx_runner(args.model)
-    with runner as run:
-        ap, seconds = evaluate(run, args.count)
+    if args.toolkit:
+        detector = toolkit_detector(args.model, args.toolkit)
+    elif args.model.suffix == ".rknn":
+        detector = product_detector(args.model, args.decoder)
+    else:
+        detector = onnx_detector(args.model)
+    with detector as detect:
+        ap, seconds = evaluate(detect, args.count)
     print(report(ap, args.count, seconds))
 
 
