@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -30,10 +29,10 @@ def open_frames(source):
     try:
         import cv2
     except ImportError:
-        sys.exit("cameras and videos need OpenCV: pip install 'rknn-runtime[opencv]'")
+        raise SystemExit("videos need OpenCV: pip install 'rknn-runtime[opencv]'") from None
     capture = cv2.VideoCapture(int(source) if source.isdigit() else source)
     if not capture.isOpened():
-        sys.exit(f"OpenCV cannot open {source}: no such camera or file, or no permission")
+        raise SystemExit(f"OpenCV cannot open {source}: no such camera or file, or no permission")
     while (answer := capture.read())[0]:
         yield answer[1]
 
