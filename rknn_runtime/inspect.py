@@ -8,7 +8,8 @@ checked, and time and memory are bounded by the size of the file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,13 +178,8 @@ def read(model: ModelSource) -> ModelInfo:
         OSError: The file cannot be opened.
         TypeError: ``model`` is neither path nor bytes.
     """
-    with opened(model) as data:
-        try:
-            return _Reader(data).info()
-        except InvalidModelError:
-            raise
-        except ValueError as error:
-            raise InvalidModelError(f"damaged: {error}") from error
+    with _reading(model) as reader:
+        return reader.info()
 
 
 def read_header(model: ModelSource) -> ModelHeader:
@@ -202,9 +198,15 @@ def read_header(model: ModelSource) -> ModelHeader:
         OSError: The file cannot be opened.
         TypeError: ``model`` is neither path nor bytes.
     """
+    with _reading(model) as reader:
+        return ModelHeader(**reader.header())
+
+
+@contextmanager
+def _reading(model: ModelSource) -> Iterator[_Reader]:
     with opened(model) as data:
         try:
-            return ModelHeader(**_Reader(data).header())
+            yield _Reader(data)
         except InvalidModelError:
             raise
         except ValueError as error:
@@ -260,7 +262,7 @@ class _Reader:
     def rules(self, target: str, dynamic: bool) -> Rules:
         soc = SOCS.get(target)
         if soc is None:
-            raise ValueError(f"made for {target!r}, which is none of {', '.join(SOCS)}")
+            raise InvalidModelError(f"made for {target!r}; known here are {', '.join(SOCS)}")
         batch = "" if self.container.mini else self.model.text(MODEL_BATCH, MAX_NAME_BYTES)
         if batch and not (batch.isascii() and batch.isdigit() and len(batch) < 10):
             raise ValueError(f"batch size {batch!r}")

@@ -18,7 +18,7 @@ from rknn_runtime._ffi import lib
 from rknn_runtime.binding import Binding, Frame, InputBinding, OutputBinding, bind_input
 from rknn_runtime.context import Context
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.errors import RknnStatusError
+from rknn_runtime.errors import RknnStatusError, status_error
 from rknn_runtime.library import Library, open_library
 from rknn_runtime.memory import TensorMemory, close_in_exit
 from rknn_runtime.query import MemorySize, SdkVersion
