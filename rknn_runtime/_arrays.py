@@ -223,7 +223,7 @@ class _Exporter:
 class Span:
     """Bytes in memory that NumPy does not own, and knowledge of who views them.
 
-    Every array keeps the memory's owner alive. Not thread-safe.
+    Not thread-safe.
     """
 
     __slots__ = ("_address", "_exported", "_private", "_size_bytes")
@@ -245,16 +245,20 @@ class Span:
         return self._private is not None and self._private() is not None
 
     def export(self, owner: object) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """View the bytes for a caller outside of this package."""
+        """View the bytes in an array that keeps ``owner`` alive."""
         exporter = self._exported() if self._exported is not None else None
         if exporter is None:
             exporter = _Exporter(self._address, self._size_bytes, owner)
             self._exported = weakref.ref(exporter)
         return np.asarray(exporter)
 
-    def private(self, owner: object) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """View the bytes for the one user who drops the array before they are released."""
-        exporter = _Exporter(self._address, self._size_bytes, owner)
+    def private(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """View the bytes for the one user who drops the array before they are released.
+
+        The array does not keep anything alive: the collector does not see through arrays, so
+        that one between a model and its memory would make every cycle around them a leak.
+        """
+        exporter = _Exporter(self._address, self._size_bytes, None)
         self._private = weakref.ref(exporter)
         return np.asarray(exporter)
 

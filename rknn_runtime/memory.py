@@ -103,7 +103,7 @@ class TensorMemory:
 
     def private_array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the memory as bytes for the caller alone, who drops it before closing."""
-        return self._span.private(self)
+        return self._span.private()
 
     def sync_to_device(self) -> None:
         """Make what the CPU wrote visible to the NPU; nothing to do where caches are coherent.
