@@ -16,6 +16,7 @@ from rknn_runtime.cli import main
 from rknn_runtime.cli.advice import io_bytes, warnings_about
 from rknn_runtime.cli.heads import Head, guess_head
 
+ROOT = Path(__file__).resolve().parent.parent
 MODELS = Path(__file__).parent / "data" / "models"
 
 ATTR_KEYS = [
@@ -38,6 +39,18 @@ def test_a_page_tells_what_a_model_wants_and_gives(capsys: pytest.CaptureFixture
     assert "rknn-toolkit2 2.3.2 from ONNX" in page
     assert "images: the NPU takes (value - mean) / std, mean 0, std 255" in page
     assert "the output lies in memory as NC1HWC2, 1 with padding" in page
+
+
+def test_the_page_in_the_documentation_is_what_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Up to the dots."""
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "inspecting-models.md").read_text(encoding="utf-8")
+    command, *shown = page.partition("$ rknn-runtime ")[2].partition("\n...")[0].splitlines()
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out.splitlines()[: len(shown)] == shown
+    assert len(shown) > 5
 
 
 def test_a_page_of_a_batch_and_of_dynamic_shapes(capsys: pytest.CaptureFixture[str]) -> None:
