@@ -20,16 +20,16 @@ typedef struct {
     float scale;
 } rkr_source;
 
-/* `channels` <= TILE_CHANNELS channels of one group; `readable` as in rkr_transpose_fn. */
+/* `channels` <= TILE_CHANNELS channels of one group. */
 static void dequantize_channels(const char *src, float *dst, const rkr_tensor *t,
-                                const rkr_source *s, size_t channels, size_t readable) {
+                                const rkr_source *s, size_t channels) {
     _Alignas(64) char tile[TILE_ELEMENTS * MAX_ELEMENT_SIZE];
-    rkr_transpose_fn *transpose = rkr_transpose(s->element_size);
+    rkr_deinterleave_fn *deinterleave = rkr_deinterleaver(s->element_size, t->c2);
     rkr_dequantize_fn *dequantize = rkr_dequantizer(s->dtype);
     for (size_t start = 0; start < t->hw; start += TILE_POSITIONS) {
         const size_t run = rkr_min(TILE_POSITIONS, t->hw - start);
-        transpose(src + start * t->c2 * s->element_size, t->c2, tile, TILE_POSITIONS, run,
-                  channels, readable);
+        deinterleave(src + start * t->c2 * s->element_size, t->c2, tile, TILE_POSITIONS, run,
+                     channels);
         for (size_t channel = 0; channel < channels; channel++) {
             dequantize(tile + channel * TILE_POSITIONS * s->element_size, run,
                        dst + channel * t->hw + start, s->zero_point, s->scale);
@@ -46,7 +46,7 @@ static void dequantize_nchw(const char *src, float *dst, const rkr_tensor *t,
             for (size_t first = 0; first < channels; first += TILE_CHANNELS) {
                 dequantize_channels(group + first * s->element_size,
                                     dst + (item * t->c + done + first) * t->hw, t, s,
-                                    rkr_min(TILE_CHANNELS, channels - first), t->c2 - first);
+                                    rkr_min(TILE_CHANNELS, channels - first));
             }
             group += t->plane * t->c2 * s->element_size;
         }

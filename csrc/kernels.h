@@ -51,14 +51,18 @@ typedef struct {
 int rkr_check_tensor(const rkr_tensor *tensor, const void *packed, size_t packed_len,
                      size_t packed_size, const void *plain, size_t plain_len, size_t plain_size);
 
-/* dst[j * dst_stride + i] = src[i * src_stride + j] for i < rows, j < cols; strides in
- * elements. Of every source row `readable` >= cols elements may be read, so that a last
- * group with few channels runs at the speed of a full one. */
-typedef void rkr_transpose_fn(const void *src, size_t src_stride, void *dst, size_t dst_stride,
-                              size_t rows, size_t cols, size_t readable);
+/* The first `channels` of one group of c2 channels <-> planes `stride` elements apart.
+ * Deinterleaving writes only planes[c * stride + p], p < positions, c < channels, but with
+ * c2 <= 16 reads all c2 channels; interleaving may write all of them, and what the others
+ * then hold is undefined. */
+typedef void rkr_deinterleave_fn(const void *group, size_t c2, void *planes, size_t stride,
+                                 size_t positions, size_t channels);
+typedef void rkr_interleave_fn(const void *planes, size_t stride, void *group, size_t c2,
+                               size_t positions, size_t channels);
 
 /* The variant in use; element_size 1, 2, 4 or 8. */
-rkr_transpose_fn *rkr_transpose(size_t element_size);
+rkr_deinterleave_fn *rkr_deinterleaver(size_t element_size, size_t c2);
+rkr_interleave_fn *rkr_interleaver(size_t element_size, size_t c2);
 
 /* Copy `rows` runs of `bytes` from one stride to another, in bytes. */
 void rkr_copy_rows(const void *src, size_t src_stride, void *dst, size_t dst_stride, size_t rows,

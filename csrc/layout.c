@@ -77,12 +77,12 @@ int rkr_unpack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len,
     if (status != RKR_OK) {
         return status;
     }
-    rkr_transpose_fn *transpose = rkr_transpose(element_size);
+    rkr_deinterleave_fn *deinterleave = rkr_deinterleaver(element_size, c2);
     for (size_t item = 0; item < n; item++) {
         const char *group = (const char *)src + item * c1 * plane * c2 * element_size;
         char *channels = (char *)dst + item * c * hw * element_size;
         for (size_t done = 0; done < c; done += c2) {
-            transpose(group, c2, channels, hw, hw, rkr_min(c2, c - done), c2);
+            deinterleave(group, c2, channels, hw, hw, rkr_min(c2, c - done));
             group += plane * c2 * element_size;
             channels += c2 * hw * element_size;
         }
@@ -172,12 +172,12 @@ int rkr_pack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len, si
     if (status != RKR_OK) {
         return status;
     }
-    rkr_transpose_fn *transpose = rkr_transpose(element_size);
+    rkr_interleave_fn *interleave = rkr_interleaver(element_size, c2);
     for (size_t item = 0; item < n; item++) {
         const char *channels = (const char *)src + item * c * hw * element_size;
         char *group = (char *)dst + item * c1 * plane * c2 * element_size;
         for (size_t done = 0; done < c; done += c2) {
-            transpose(channels, hw, group, c2, rkr_min(c2, c - done), hw, hw);
+            interleave(channels, hw, group, c2, hw, rkr_min(c2, c - done));
             channels += c2 * hw * element_size;
             group += plane * c2 * element_size;
         }
