@@ -15,53 +15,119 @@
 #include <assert.h>
 #include <float.h>
 #include <string.h>
+#if RKR_HAVE_AVX2
+#include <immintrin.h>
+#endif
 
-/* Plain C. */
+#define INLINE static inline __attribute__((always_inline))
 
-#define DEQUANTIZE_LOOP(type)                                                                      \
-    const type *restrict src = source;                                                             \
-    float *restrict dst = target;                                                                  \
-    for (size_t i = 0; i < len; i++) {                                                             \
-        dst[i] = (float)(src[i] - zero_point) * scale;                                             \
-    }
-
-static void dequantize_int8_plain(const void *source, size_t len, float *target,
-                                  int32_t zero_point, float scale) {
-    DEQUANTIZE_LOOP(int8_t)
-}
-
-static void dequantize_uint8_plain(const void *source, size_t len, float *target,
-                                   int32_t zero_point, float scale) {
-    DEQUANTIZE_LOOP(uint8_t)
-}
-
-static void dequantize_int16_plain(const void *source, size_t len, float *target,
-                                   int32_t zero_point, float scale) {
-    DEQUANTIZE_LOOP(int16_t)
-}
-
-static inline uint32_t bits_of(float value) {
+INLINE uint32_t bits_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float float_of(uint32_t bits) {
+INLINE float float_of(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline float widen_float16(uint16_t half) {
+/* All ones where the condition holds: a choice by masks has no branch that would keep a
+ * compiler from vectorizing the loop. */
+INLINE uint32_t mask(bool condition) { return 0u - (uint32_t)condition; }
+
+/* The bits of floats as integers that are ordered as the floats are (-0 below +0, a NaN
+ * beyond infinity), and back: clamped as integers, the loop vectorizes without a licence
+ * to ignore NaNs. */
+INLINE int32_t order_of(uint32_t bits) {
+    return (int32_t)(bits ^ (mask(bits >> 31) & 0x7fffffff));
+}
+
+/* Adding 1.5 * 2^23 leaves the integer, rounded half to even, in the low mantissa bits;
+ * right for |value| < 2^22. */
+#define ROUNDER 12582912.0f
+
+INLINE int32_t quantize_element(float real, float scale, float offset, float lowest,
+                                float highest, uint32_t *unordered) {
+    const int32_t floor = order_of(bits_of(lowest));
+    const int32_t ceiling = order_of(bits_of(highest));
+    const uint32_t bits = bits_of(real / scale + offset);
+    int32_t order = order_of(bits);
+    *unordered |= mask((bits & 0x7fffffff) > 0x7f800000);
+    order = order < floor ? floor : order;
+    order = order > ceiling ? ceiling : order;
+    const float clamped = float_of((uint32_t)order_of((uint32_t)order));
+    return (int32_t)(bits_of(clamped + ROUNDER) - bits_of(ROUNDER));
+}
+
+INLINE float widen_element(uint16_t half) {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     const uint32_t magnitude = half & 0x7fff;
-    const uint32_t normal = (magnitude << 13) + ((127u - 15u) << 23);
+    const uint32_t is_subnormal = mask(magnitude < 0x0400);
+    const uint32_t is_special = mask(magnitude >= 0x7c00);
+    const uint32_t quiet = mask(magnitude > 0x7c00) & 0x400000;
     const uint32_t subnormal = bits_of((float)(int32_t)magnitude * 0x1p-24f);
-    const uint32_t quiet = magnitude > 0x7c00 ? 0x400000 : 0;
-    const uint32_t special = (magnitude << 13) | 0x7f800000 | quiet;
-    const uint32_t finite = magnitude < 0x0400 ? subnormal : normal;
-    return float_of(sign | (magnitude >= 0x7c00 ? special : finite));
+    const uint32_t exponent = (127u - 15u) << 23;
+    const uint32_t normal = (magnitude << 13) + exponent + (is_special & exponent);
+    return float_of(sign | quiet | (is_subnormal & subnormal) | (~is_subnormal & normal));
 }
+
+INLINE uint16_t narrow_element(float value) {
+    const uint32_t bits = bits_of(value);
+    const uint32_t sign = (bits >> 16) & 0x8000;
+    const uint32_t magnitude = bits & 0x7fffffff;
+    const uint32_t is_subnormal = mask(magnitude < ((127u - 14u) << 23));
+    const uint32_t is_special = mask(magnitude >= ((127u + 16u) << 23));
+    /* Below 2^-14 the result is a multiple of 2^-24: adding 0.5 rounds to just that. */
+    const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    const uint32_t odd = (magnitude >> 13) & 1;
+    const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfff + odd) >> 13;
+    const uint32_t payload = mask(magnitude > 0x7f800000) & (0x200 | ((magnitude >> 13) & 0x3ff));
+    const uint32_t finite = (is_subnormal & subnormal) | (~is_subnormal & normal);
+    return (uint16_t)(sign | (is_special & (0x7c00 | payload)) | (~is_special & finite));
+}
+
+typedef void quantize_fn(const float *source, size_t len, void *target, int32_t zero_point,
+                         float scale, bool *has_nan);
+typedef void narrow_fn(const float *source, size_t len, uint16_t *target);
+
+/* The plain loops, compiled once for every CPU and once for those with AVX2. */
+
+#define DEQUANTIZE(name, type, variant, target_cpu)                                                \
+    target_cpu static void dequantize_##name##_##variant(                                          \
+        const void *source, size_t len, float *target, int32_t zero_point, float scale) {          \
+        const type *restrict src = source;                                                         \
+        float *restrict dst = target;                                                              \
+        for (size_t i = 0; i < len; i++) {                                                         \
+            dst[i] = (float)(src[i] - zero_point) * scale;                                         \
+        }                                                                                          \
+    }
+
+#define QUANTIZE(name, type, lowest, highest, variant, target_cpu)                                 \
+    target_cpu static void quantize_##name##_##variant(const float *source, size_t len,            \
+                                                       void *target, int32_t zero_point,           \
+                                                       float scale, bool *has_nan) {               \
+        const float *restrict src = source;                                                        \
+        type *restrict dst = target;                                                               \
+        const float offset = (float)zero_point;                                                    \
+        uint32_t unordered = 0;                                                                    \
+        for (size_t i = 0; i < len; i++) {                                                         \
+            dst[i] =                                                                               \
+                (type)quantize_element(src[i], scale, offset, lowest, highest, &unordered);        \
+        }                                                                                          \
+        *has_nan = unordered != 0;                                                                 \
+    }
+
+#define LOOPS(variant, target_cpu)                                                                 \
+    DEQUANTIZE(int8, int8_t, variant, target_cpu)                                                  \
+    DEQUANTIZE(uint8, uint8_t, variant, target_cpu)                                                \
+    DEQUANTIZE(int16, int16_t, variant, target_cpu)                                                \
+    QUANTIZE(int8, int8_t, -128.0f, 127.0f, variant, target_cpu)                                   \
+    QUANTIZE(uint8, uint8_t, 0.0f, 255.0f, variant, target_cpu)                                    \
+    QUANTIZE(int16, int16_t, -32768.0f, 32767.0f, variant, target_cpu)
+
+LOOPS(plain, )
 
 static void widen_float16_plain(const void *source, size_t len, float *target, int32_t zero_point,
                                 float scale) {
@@ -70,81 +136,64 @@ static void widen_float16_plain(const void *source, size_t len, float *target, i
     (void)zero_point;
     (void)scale;
     for (size_t i = 0; i < len; i++) {
-        dst[i] = widen_float16(src[i]);
+        dst[i] = widen_element(src[i]);
     }
 }
-
-/* Adding 1.5 * 2^23 leaves the integer, rounded half to even, in the low mantissa bits;
- * right for |value| < 2^22. */
-#define ROUNDER 12582912.0f
-
-#define QUANTIZE_LOOP(type, lowest, highest)                                                       \
-    const float *restrict src = source;                                                            \
-    type *restrict dst = target;                                                                   \
-    const float offset = (float)zero_point;                                                        \
-    uint32_t unordered = 0;                                                                        \
-    for (size_t i = 0; i < len; i++) {                                                             \
-        float value = src[i] / scale + offset;                                                     \
-        unordered |= value != value;                                                               \
-        value = value < (float)(lowest) ? (float)(lowest) : value;                                 \
-        value = value > (float)(highest) ? (float)(highest) : value;                               \
-        dst[i] = (type)(int32_t)(bits_of(value + ROUNDER) - bits_of(ROUNDER));                     \
-    }                                                                                              \
-    *has_nan = unordered != 0;
-
-typedef void quantize_fn(const float *source, size_t len, void *target, int32_t zero_point,
-                         float scale, bool *has_nan);
-
-static void quantize_int8_plain(const float *source, size_t len, void *target, int32_t zero_point,
-                                float scale, bool *has_nan) {
-    QUANTIZE_LOOP(int8_t, INT8_MIN, INT8_MAX)
-}
-
-static void quantize_uint8_plain(const float *source, size_t len, void *target,
-                                 int32_t zero_point, float scale, bool *has_nan) {
-    QUANTIZE_LOOP(uint8_t, 0, UINT8_MAX)
-}
-
-static void quantize_int16_plain(const float *source, size_t len, void *target,
-                                 int32_t zero_point, float scale, bool *has_nan) {
-    QUANTIZE_LOOP(int16_t, INT16_MIN, INT16_MAX)
-}
-
-static inline uint16_t narrow_float16(float value) {
-    const uint32_t bits = bits_of(value);
-    const uint32_t sign = (bits >> 16) & 0x8000;
-    const uint32_t magnitude = bits & 0x7fffffff;
-    /* Below 2^-14 the result is a multiple of 2^-24: adding 0.5 rounds to just that. */
-    const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-    const uint32_t odd = (magnitude >> 13) & 1;
-    const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfff + odd) >> 13;
-    const uint32_t nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
-    const uint32_t special = magnitude > 0x7f800000 ? nan : 0x7c00;
-    const uint32_t finite = magnitude < ((127u - 14u) << 23) ? subnormal : normal;
-    return (uint16_t)(sign | (magnitude >= ((127u + 16u) << 23) ? special : finite));
-}
-
-typedef void narrow_fn(const float *source, size_t len, uint16_t *target);
 
 static void narrow_float16_plain(const float *source, size_t len, uint16_t *target) {
     const float *restrict src = source;
     uint16_t *restrict dst = target;
     for (size_t i = 0; i < len; i++) {
-        dst[i] = narrow_float16(src[i]);
+        dst[i] = narrow_element(src[i]);
     }
 }
+
+#if RKR_HAVE_AVX2
+LOOPS(avx2, RKR_TARGET_AVX2)
+
+RKR_TARGET_AVX2 static void widen_float16_avx2(const void *source, size_t len, float *target,
+                                               int32_t zero_point, float scale) {
+    const uint16_t *src = source;
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8) {
+        const __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)(src + i));
+        _mm256_storeu_ps(target + i, _mm256_cvtph_ps(halves));
+    }
+    widen_float16_plain(src + i, len - i, target + i, zero_point, scale);
+}
+
+RKR_TARGET_AVX2 static void narrow_float16_avx2(const float *source, size_t len,
+                                                uint16_t *target) {
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8) {
+        const __m128i halves =
+            _mm256_cvtps_ph(_mm256_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(void *)(target + i), halves);
+    }
+    narrow_float16_plain(source + i, len - i, target + i);
+}
+#endif
+
+#if RKR_HAVE_AVX2
+#define AVX2_ENTRY(name) [RKR_CPU_AVX2] = name##_avx2,
+#else
+#define AVX2_ENTRY(name)
+#endif
+/* Compilers vectorize the plain loops for the CPU that every build may count on. */
+#define VARIANTS(name)                                                                             \
+    {[RKR_CPU_PLAIN] = name##_plain, [RKR_CPU_VECTOR] = name##_plain, AVX2_ENTRY(name)}
 
 /* The choice, and the validating entry points. */
 
 rkr_dequantize_fn *rkr_dequantizer(rkr_dtype dtype) {
-    static rkr_dequantize_fn *const TABLE[RKR_DTYPES] = {
-        [RKR_INT8] = dequantize_int8_plain,
-        [RKR_UINT8] = dequantize_uint8_plain,
-        [RKR_INT16] = dequantize_int16_plain,
-        [RKR_FLOAT16] = widen_float16_plain,
+    static rkr_dequantize_fn *const TABLE[RKR_DTYPES][RKR_CPU_LEVELS] = {
+        [RKR_INT8] = VARIANTS(dequantize_int8),
+        [RKR_UINT8] = VARIANTS(dequantize_uint8),
+        [RKR_INT16] = VARIANTS(dequantize_int16),
+        [RKR_FLOAT16] = VARIANTS(widen_float16),
     };
     assert(dtype < RKR_DTYPES);
-    return TABLE[dtype];
+    return TABLE[dtype][rkr_cpu_level()];
 }
 
 bool rkr_affine_is_valid(rkr_dtype dtype, int32_t zero_point, float scale) {
@@ -197,10 +246,10 @@ int rkr_dequantize_int16(const int16_t *src, size_t len, float *dst, int32_t zer
 
 static int quantize(rkr_dtype dtype, const float *src, size_t len, void *dst, size_t dst_size,
                     int32_t zero_point, float scale) {
-    static quantize_fn *const TABLE[] = {
-        [RKR_INT8] = quantize_int8_plain,
-        [RKR_UINT8] = quantize_uint8_plain,
-        [RKR_INT16] = quantize_int16_plain,
+    static quantize_fn *const TABLE[][RKR_CPU_LEVELS] = {
+        [RKR_INT8] = VARIANTS(quantize_int8),
+        [RKR_UINT8] = VARIANTS(quantize_uint8),
+        [RKR_INT16] = VARIANTS(quantize_int16),
     };
     bool has_nan = false;
     if (!rkr_affine_is_valid(dtype, zero_point, scale)) {
@@ -208,7 +257,7 @@ static int quantize(rkr_dtype dtype, const float *src, size_t len, void *dst, si
     }
     const int status = check_run(src, sizeof *src, dst, dst_size, len);
     if (status == RKR_OK) {
-        TABLE[dtype](src, len, dst, zero_point, scale, &has_nan);
+        TABLE[dtype][rkr_cpu_level()](src, len, dst, zero_point, scale, &has_nan);
     }
     return has_nan ? RKR_ERR_NAN : status;
 }
@@ -236,9 +285,10 @@ int rkr_widen_float16(const uint16_t *src, size_t len, float *dst) {
 }
 
 int rkr_narrow_float16(const float *src, size_t len, uint16_t *dst) {
+    static narrow_fn *const TABLE[RKR_CPU_LEVELS] = VARIANTS(narrow_float16);
     const int status = check_run(src, sizeof *src, dst, sizeof *dst, len);
     if (status == RKR_OK) {
-        narrow_float16_plain(src, len, dst);
+        TABLE[rkr_cpu_level()](src, len, dst);
     }
     return status;
 }
