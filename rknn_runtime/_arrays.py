@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Collection
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from rknn_runtime.errors import status_error
 
 __all__ = [
     "MAX_DIMENSION",
-    "Packed",
     "Span",
     "check",
     "packed",
@@ -151,29 +150,12 @@ def pixel_rows(image: np.ndarray[Any, Any]) -> tuple[Any, int, int, int, int, in
     return pointer, (height - 1) * stride + row_bytes, height, width, stride, channels
 
 
-class Packed(NamedTuple):
-    """Dimensions of an NC1HWC2 array and of the tensor in it."""
-
-    n: int
-    channels: int
-    height: int
-    width: int
-    c1: int
-    plane: int
-    c2: int
-
-    @property
-    def dimensions(self) -> tuple[int, int, int, int, int, int]:
-        """What every layout kernel takes: n, c, hw, c1, plane, c2."""
-        return (self.n, self.channels, self.height * self.width, self.c1, self.plane, self.c2)
-
-
 def packed(
     shape: tuple[int, ...],
     channels: SupportsIndex,
     height: SupportsIndex | None,
     width: SupportsIndex | None,
-) -> Packed:
+) -> tuple[int, int, int, int, int, int, int]:
     """Read the dimensions of a tensor out of the shape of its NC1HWC2 array.
 
     Args:
@@ -182,6 +164,9 @@ def packed(
         channels: channels that carry data, 1 to ``C1 * C2``.
         height: rows; with None for both, ``H`` and ``W`` are taken from the shape.
         width: columns.
+
+    Returns:
+        N, C, height, width, C1, positions of a plane, C2.
 
     Raises:
         TypeError: a number is not an integer.
@@ -193,7 +178,7 @@ def packed(
     channels = whole(channels, "channels", 1, c1 * c2)
     plane = rows * columns
     if height is None and width is None:
-        return Packed(n, channels, rows, columns, c1, plane, c2)
+        return n, channels, rows, columns, c1, plane, c2
     if height is None or width is None:
         raise ValueError("height and width go together: give both or none")
     height = whole(height, "height", 0, MAX_DIMENSION)
@@ -202,7 +187,7 @@ def packed(
     if not fits:
         expected = f"at most {plane} positions" if rows == 1 else f"{rows} x {columns}"
         raise ValueError(f"height x width must be {expected}, got {height} x {width}")
-    return Packed(n, channels, height, width, c1, plane, c2)
+    return n, channels, height, width, c1, plane, c2
 
 
 class _Exporter:

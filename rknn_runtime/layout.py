@@ -61,10 +61,10 @@ def nc1hwc2_to_nchw(
             (``out``) writable, or ``out`` overlapping ``src``.
     """
     source(src, "src", shape="N, C1, H, W, C2")
-    dims = packed(src.shape, channels, height, width)
-    out = result(out, (dims.n, dims.channels, dims.height, dims.width), src.dtype)
+    n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
+    out = result(out, (n, c, h, w), src.dtype)
     status = lib.rkr_unpack_nchw(
-        pointer(src), src.size, pointer(out), out.size, src.itemsize, *dims.dimensions
+        pointer(src), src.size, pointer(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
     )
     check(status, "nc1hwc2_to_nchw")
     return out
@@ -96,10 +96,10 @@ def nc1hwc2_to_nhwc(
             (``out``) writable, or ``out`` overlapping ``src``.
     """
     source(src, "src", shape="N, C1, H, W, C2")
-    dims = packed(src.shape, channels, height, width)
-    out = result(out, (dims.n, dims.height, dims.width, dims.channels), src.dtype)
+    n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
+    out = result(out, (n, h, w, c), src.dtype)
     status = lib.rkr_unpack_nhwc(
-        pointer(src), src.size, pointer(out), out.size, src.itemsize, *dims.dimensions
+        pointer(src), src.size, pointer(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
     )
     check(status, "nc1hwc2_to_nhwc")
     return out
@@ -180,10 +180,10 @@ def nchw_to_nc1hwc2(
     shape = _packed_shape(n, channels, height, width, c2, c1, plane)
     pad = _bits(pad_value, src.dtype)
     out = result(out, shape, src.dtype)
-    dims = packed(shape, channels, height, width)
     status = lib.rkr_pack_nchw(
-        pointer(src), src.size, pointer(out), out.size, src.itemsize, *dims.dimensions, pad
-    )
+        pointer(src), src.size, pointer(out), out.size, src.itemsize,
+        n, channels, height * width, shape[1], shape[2] * shape[3], shape[4], pad,
+    )  # fmt: skip
     check(status, "nchw_to_nc1hwc2")
     return out
 
@@ -223,10 +223,10 @@ def nhwc_to_nc1hwc2(
     shape = _packed_shape(n, channels, height, width, c2, c1, plane)
     pad = _bits(pad_value, src.dtype)
     out = result(out, shape, src.dtype)
-    dims = packed(shape, channels, height, width)
     status = lib.rkr_pack_nhwc(
-        pointer(src), src.size, pointer(out), out.size, src.itemsize, *dims.dimensions, pad
-    )
+        pointer(src), src.size, pointer(out), out.size, src.itemsize,
+        n, channels, height * width, shape[1], shape[2] * shape[3], shape[4], pad,
+    )  # fmt: skip
     check(status, "nhwc_to_nc1hwc2")
     return out
 

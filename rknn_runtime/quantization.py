@@ -212,14 +212,12 @@ def dequantize_nc1hwc2(
             overlapping ``src``.
     """
     source(src, "src", (*_INTEGERS, _FLOAT16), "N, C1, H, W, C2")
-    dims = packed(src.shape, channels, height, width)
+    n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     order = _LAYOUTS.get(layout)
     if order is None:
         raise ValueError(f"layout must be NCHW or NHWC, got {layout!r}")
-    if order is Layout.NCHW:
-        shape = (dims.n, dims.channels, dims.height, dims.width)
-    else:
-        shape = (dims.n, dims.height, dims.width, dims.channels)
+    shape = (n, c, h, w) if order is Layout.NCHW else (n, h, w, c)
+    dims = (n, c, h * w, c1, plane, c2)
     if src.dtype == _FLOAT16:
         if zero_point != 0 or scale not in (0, 1):
             raise ValueError(
@@ -228,12 +226,12 @@ def dequantize_nc1hwc2(
             )
         out = result(out, shape, _FLOAT32)
         widen = lib.rkr_widen_nchw_float16 if order is Layout.NCHW else lib.rkr_widen_nhwc_float16
-        status = widen(pointer(src), src.size, pointer(out), out.size, *dims.dimensions)
+        status = widen(pointer(src), src.size, pointer(out), out.size, *dims)
     else:
         zero_point, scale = _affine(zero_point, scale, src.dtype)
         out = result(out, shape, _FLOAT32)
         status = _UNPACK[order, src.dtype](
-            pointer(src), src.size, pointer(out), out.size, *dims.dimensions, zero_point, scale
+            pointer(src), src.size, pointer(out), out.size, *dims, zero_point, scale
         )
     check(status, "dequantize_nc1hwc2")
     return out
