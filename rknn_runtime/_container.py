@@ -35,6 +35,8 @@ SIGNATURES = (
     (0, ENCRYPTED, "an encrypted RKNN model",
      "the vendor's runtime can load it, but nothing can look into it; "
      "use the model as it was before encryption"),
+    (0, b"RKNNSIM1", "a bundle of the simulated NPU",
+     'only the simulated NPU loads it (library="sim"); look into the model that it was made of'),
     (0, b"RKNX", "an RKNN3 model, for RK182x coprocessors",
      "it needs the vendor's RKNN3 runtime; " + EXPORT + " for a SoC of this family"),
     (24, b"VPMN", "an RKNN1 model, for RK1808, RK3399Pro, RV1109 or RV1126",

@@ -210,6 +210,19 @@ def test_the_head_is_guessed_from_shapes(
     assert guess_head(info.inputs, info.outputs) == expected
 
 
+def test_the_head_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With classes and strides, in the page and in the row."""
+    outputs = [
+        handmade.tensor(f"o{i}", shape, (1, -(-shape[1] // 16), *shape[2:], 16))
+        for i, shape in enumerate(scales(64, 1))
+    ]
+    model = tmp_path / "m.rknn"
+    model.write_bytes(handmade.standard_model([IMAGE], outputs))
+    for count in (1, 2):
+        assert main(["info", *[str(model)] * count]) == 0
+        assert f"{V8_SPLIT}, 1 class, strides 8/16/32" in capsys.readouterr().out
+
+
 def test_a_shared_scale_is_warned_of() -> None:
     """With the step between confidences, and what to do where that is coarse."""
     for scale, coarse in ((2.5, True), (0.004, False)):
