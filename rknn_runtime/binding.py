@@ -131,7 +131,7 @@ class PixelInput(InputBinding):
             or array.shape != self.shape
         ):
             array = self._checked(array)
-        np.copyto(self._array, array)
+        self._array[...] = array
 
     def _checked(self, array: _Array) -> _Array:
         shape = _checked_array(self.name, array).shape

@@ -1,0 +1,133 @@
+"""What Python costs per frame: ``model.run(frame)`` beside a C loop of the same calls and copies.
+
+Both use the simulated NPU with recorded outputs, in one process and in turns, so that what
+the simulated NPU itself takes is in both columns and falls out of the difference.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from rknn_runtime import Model, nc1hwc2_to_nchw
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+
+HERE = Path(__file__).resolve().parent
+ROUNDS, CALLS = 40, 250
+SOAK = 50_000
+#: Name, SoC, input NCHW, outputs.
+CASES = [
+    ("320x320, 1 output", "rk3588", (1, 3, 320, 320), [(1, 84, 20, 20)]),
+    ("320x320, 9 outputs", "rk3588", (1, 3, 320, 320), [(1, 64, 8, 8)] * 9),
+    ("300x300, padded rows", "rv1106", (1, 3, 300, 300), [(1, 84, 20, 20)]),
+    ("32x32, 1 output", "rk3588", (1, 3, 32, 32), [(1, 10)]),
+]
+
+
+def bundle(soc, shape, outputs):
+    """Make a model that answers any picture with the same random numbers."""
+    image = describe_input("image", shape, soc=soc, zero_point=-128, scale=1 / 256)
+    attrs = [describe_output(f"y{i}", output, soc=soc, index=i) for i, output in enumerate(outputs)]
+    random = np.random.default_rng(0)
+    arrays = [random.integers(-128, 128, output).astype(np.int8) for output in outputs]
+    return bundle_from_arrays([image], attrs, [Record(arrays)], soc=soc)
+
+
+def baseline(folder, number, library, data):
+    """Compile the C loop anew, as it holds one model, and load the model there."""
+    target = Path(folder) / f"baseline{number}.so"
+    subprocess.run(
+        ["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{HERE.parent / 'csrc'}",
+         "-o", target, HERE / "run_baseline.c", "-ldl"],
+        check=True,
+    )  # fmt: skip
+    loop = ctypes.CDLL(str(target))
+    loop.bench_output.restype = ctypes.c_void_p
+    loop.bench_frames.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    failed = loop.bench_open(library.encode(), data, len(data))
+    assert failed == 0, f"run_baseline.c, line {failed}"
+    return loop
+
+
+def check(loop, model, frame):
+    """Refuse to time what does not give the same bytes."""
+    times = np.empty(1, np.int64)
+    assert loop.bench_frames(frame.ctypes.data, 1, times.ctypes.data) == 0
+    model.run(frame)
+    for i, attr in enumerate(model.outputs):
+        size = ctypes.c_uint32()
+        address = loop.bench_output(i, ctypes.byref(size))
+        ours = model.output_raw(i)
+        theirs = np.frombuffer(ctypes.string_at(address, ours.nbytes), ours.dtype)
+        pair = [ours, theirs.reshape(ours.shape)]
+        if ours.ndim == 5:  # what is in the padding channels is anything
+            pair = [nc1hwc2_to_nchw(raw, attr.shape[1]) for raw in pair]
+        assert np.array_equal(*pair)
+
+
+def measure(loop, model, frame):
+    """Return nanoseconds per call: C and Python, each ROUNDS * CALLS."""
+    in_c, in_python = (np.empty((ROUNDS, CALLS), np.int64) for _ in range(2))
+    run, clock = model.run, time.perf_counter_ns
+    for turn in range(ROUNDS):
+        status = loop.bench_frames(frame.ctypes.data, CALLS, in_c[turn].ctypes.data)
+        assert status == 0
+        row = in_python[turn]
+        for call in range(CALLS):
+            begin = clock()
+            run(frame)
+            row[call] = clock() - begin
+    # The first turn warms up.
+    return in_c[1:].ravel(), in_python[1:].ravel()
+
+
+def resident_kilobytes():
+    """Return the memory that this process has in RAM."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+def growth(model, frame):
+    """Return kB of RSS per call over SOAK calls, without the garbage collector."""
+    for _ in range(1_000):
+        model.run(frame)
+    gc.collect()
+    gc.disable()
+    before = resident_kilobytes()
+    for _ in range(SOAK):
+        model.run(frame)
+    gc.enable()
+    return (resident_kilobytes() - before) / SOAK
+
+
+def main():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    print(f"model.run(frame), Python {sys.version.split()[0]}, simulated NPU; microseconds")
+    print(f"{'':24}{'C p50':>9}{'p90':>9}{'run p50':>9}{'p90':>9}{'more p50':>10}{'p90':>7}"
+          f"{'kB/call':>9}")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, soc, shape, outputs) in enumerate(CASES):
+            data = bundle(soc, shape, outputs)
+            frame = np.random.default_rng(1).integers(0, 256, (*shape[2:], 3)).astype(np.uint8)
+            with Model(data, library="sim") as model:
+                loop = baseline(folder, number, model.library.path, data)
+                check(loop, model, frame)
+                in_c, in_python = measure(loop, model, frame)
+                kilobytes = growth(model, frame)
+            (c50, c90), (p50, p90) = (
+                np.percentile(times, [50, 90]) / 1000 for times in (in_c, in_python)
+            )
+            print(f"{name:24}{c50:9.2f}{c90:9.2f}{p50:9.2f}{p90:9.2f}"
+                  f"{p50 - c50:10.2f}{p90 - c90:7.2f}{kilobytes:9.4f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
