@@ -82,8 +82,8 @@ def recorded(
         soc: The SoC to imitate.
         inputs: Attributes.
         outputs: Attributes.
-        input_arrays: The inputs that the outputs answer to: pixels NHWC, others in the
-            framework's order. None for any.
+        input_arrays: The inputs that the outputs answer to: as `Model.run` takes
+            them. None for any.
         **options: Of ``bundle_from_arrays``.
     """
     if inputs is None:

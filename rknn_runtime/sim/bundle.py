@@ -20,7 +20,15 @@ from rknn_runtime.inspect import Preprocessing, ShapeVariant
 from rknn_runtime.soc import MINI_RUNTIME, SOCS
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["MAGIC", "Bundle", "RawRecord", "framework_shape", "native_dtype", "read_bundle"]
+__all__ = [
+    "MAGIC",
+    "Bundle",
+    "RawRecord",
+    "framework_shape",
+    "native_dtype",
+    "normalization",
+    "read_bundle",
+]
 
 MAGIC = b"RKNNSIM1"
 HEADER = struct.Struct("<8sQ16s10I2Q1024s")
@@ -115,7 +123,7 @@ class Bundle:
         ]
         native = attr.native or attr
         pixel = is_input and native.layout is Layout.NHWC and len(native.shape) == 4
-        mean, std = self._normalization(attr, position) if is_input else ((), ())
+        mean, std = normalization(attr, self.preprocessing[position]) if is_input else ((), ())
         parts.append(
             TENSOR_TAIL.pack(
                 *statuses,
@@ -126,28 +134,6 @@ class Bundle:
             )
         )
         return b"".join(parts)
-
-    def _normalization(
-        self, attr: TensorAttr, position: int
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and std as few numbers as do: none, one, or one per channel."""
-        given = self.preprocessing[position]
-        if given is None:
-            return (), ()
-        mean, std = tuple(given.mean), tuple(given.std)
-        if set(mean) <= {0.0} and set(std) <= {1.0}:
-            return (), ()
-        if len(set(mean)) == 1 and len(set(std)) == 1:
-            return mean[:1], std[:1]
-        shape = framework_shape(attr)
-        channels = shape[1] if len(shape) == 4 else 1
-        mean, std = (values * channels if len(values) == 1 else values for values in (mean, std))
-        if len(mean) != channels or len(std) != channels or channels > MAX_CHANNELS:
-            raise ValueError(
-                f"input {attr.name!r}: {len(mean)} means and {len(std)} stds "
-                f"for {channels} channels (at most {MAX_CHANNELS} may differ)"
-            )
-        return mean, std
 
     def _record(self, record: RawRecord) -> bytes:
         if not 0 <= record.shape < len(self.variants):
@@ -165,6 +151,34 @@ def framework_shape(attr: TensorAttr) -> tuple[int, ...]:
         n, h, w, c = attr.shape
         return n, c, h, w
     return attr.shape
+
+
+def normalization(
+    attr: TensorAttr, given: Preprocessing | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and std of an input as few numbers as do: none, one, or one per channel.
+
+    Raises:
+        ValueError: A wrong number of numbers, or numbers that nothing can be divided by.
+    """
+    if given is None:
+        return (), ()
+    mean, std = tuple(given.mean), tuple(given.std)
+    if 0 in std or not all(map(math.isfinite, mean + std)):
+        raise ValueError(f"input {attr.name!r}: mean {mean} and std {std}")
+    if set(mean) <= {0.0} and set(std) <= {1.0}:
+        return (), ()
+    if len(set(mean)) == 1 and len(set(std)) == 1:
+        return mean[:1], std[:1]
+    shape = framework_shape(attr)
+    channels = shape[1] if len(shape) == 4 else 1
+    mean, std = (values * channels if len(values) == 1 else values for values in (mean, std))
+    if len(mean) != channels or len(std) != channels or channels > MAX_CHANNELS:
+        raise ValueError(
+            f"input {attr.name!r}: {len(mean)} means and {len(std)} stds "
+            f"for {channels} channels (at most {MAX_CHANNELS} may differ)"
+        )
+    return mean, std
 
 
 def native_dtype(attr: TensorAttr) -> TensorType:

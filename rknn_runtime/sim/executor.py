@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.sim.values import Array
 
 __all__ = ["Executor", "Graph", "GraphTensor"]
-
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    Array = np.ndarray[Any, Any]
-else:
-    Array = np.ndarray
 
 #: ONNX element types that a graph's inputs and outputs may have.
 DTYPES = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import Union
 
 import numpy as np
 
@@ -15,16 +16,12 @@ from rknn_runtime.inspect import Preprocessing, ShapeVariant, read
 from rknn_runtime.sim.bundle import Bundle, framework_shape
 from rknn_runtime.sim.derive import describe_input, describe_output
 from rknn_runtime.sim.executor import Graph, GraphTensor
-from rknn_runtime.sim.values import is_image, real_input
+from rknn_runtime.sim.values import Array, is_image, real_input
 from rknn_runtime.soc import SOCS
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["bundle_from_onnx", "bundle_from_rknn"]
 
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    Array = np.ndarray[Any, Any]
-else:
-    Array = np.ndarray
 Sample = Union[Array, Sequence[Array]]
 
 
@@ -59,19 +56,22 @@ def bundle_from_rknn(
         for variant in variants:
             _check_same(graph.inputs, variant.inputs, info.batch, "inputs")
             _check_same(graph.outputs, variant.outputs, info.batch, "outputs")
-    return bytes(
-        Bundle(
-            soc=info.soc,
-            variants=variants,
-            preprocessing=info.preprocessing,
-            onnx=onnx_bytes,
-            mini=info.container == "mini",
-            batch=info.batch,
-            weight_bytes=info.weight_bytes,
-            internal_bytes=info.internal_bytes,
-            custom_string=info.custom_string,
+    try:
+        return bytes(
+            Bundle(
+                soc=info.soc,
+                variants=variants,
+                preprocessing=info.preprocessing,
+                onnx=onnx_bytes,
+                mini=info.container == "mini",
+                batch=info.batch,
+                weight_bytes=info.weight_bytes,
+                internal_bytes=info.internal_bytes,
+                custom_string=info.custom_string,
+            )
         )
-    )
+    except (ValueError, struct.error) as error:  # what the file says contradicts itself
+        raise InvalidModelError(f"the .rknn file cannot be simulated: {error}") from error
 
 
 def bundle_from_onnx(
@@ -90,8 +90,8 @@ def bundle_from_onnx(
         onnx: The ONNX file: path or bytes.
         soc: The SoC that is imitated, a key of ``rknn_runtime.soc.SOCS``.
         samples: Inputs on which the ranges for quantization are measured, each what
-            `Model.run` takes: images ``(N, H, W, C) uint8``, others float32 in the ONNX
-            file's order. An array stands for a tuple of one.
+            `Model.run` takes: images ``(N, H, W, C) uint8``, others float32, with more
+            than 4 channels in NHWC as well. An array stands for a tuple of one.
         dtype: Type of the tensors that are float in the ONNX file: INT8, INT16 (both need
             samples) or FLOAT16. None: INT8 with samples, FLOAT16 without.
         mean_values: Per input, as in the toolkit's ``config``: the mean of each channel in
@@ -169,8 +169,7 @@ class _Plan:
     def _describe_plain(self, tensor: GraphTensor, sample: Array | None) -> TensorAttr:
         shape = tensor.shape
         if sample is not None and None in shape and sample.ndim == len(shape):
-            is_pixels = sample.dtype == np.uint8 and sample.ndim == 4
-            order = (0, 3, 1, 2) if is_pixels else range(sample.ndim)
+            order = (0, 3, 1, 2) if sample.ndim == 4 else range(sample.ndim)
             shape = tuple(sample.shape[axis] for axis in order)
         if None in shape:
             raise ValueError(

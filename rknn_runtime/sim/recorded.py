@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,18 +12,12 @@ from rknn_runtime.inspect import Preprocessing, ShapeVariant
 from rknn_runtime.sim.bundle import (
     Bundle,
     RawRecord,
-    framework_shape,
     native_dtype,
     read_bundle,
 )
 from rknn_runtime.sim.executor import Graph
-from rknn_runtime.sim.values import dequantize, input_values, is_image, is_real, output_values
+from rknn_runtime.sim.values import Array, dequantize, input_values, is_real, output_values
 from rknn_runtime.tensor import TensorAttr
-
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    Array = np.ndarray[Any, Any]
-else:
-    Array = np.ndarray
 
 __all__ = ["Record", "bundle_from_arrays", "record"]
 
@@ -34,10 +27,10 @@ class Record:
     """Outputs that answer one input, or any."""
 
     #: One array per output, in the framework's order: float32, or the model's own type.
-    outputs: Sequence[np.ndarray[Any, Any]]
-    #: One array per input, as `Model.run` takes them: images ``(N, H, W, C) uint8``, others
-    #: float32 or the model's own type. None: the outputs answer whatever comes.
-    inputs: Sequence[np.ndarray[Any, Any]] | None = None
+    outputs: Sequence[Array]
+    #: One array per input, as `Model.run` takes them, in the attributes' shapes: images
+    #: uint8, others float32 or the model's own type. None: the outputs answer whatever comes.
+    inputs: Sequence[Array] | None = None
 
 
 def bundle_from_arrays(
@@ -127,10 +120,7 @@ def _computed(source: Bundle, graph: Graph, row: Sequence[Array]) -> RawRecord:
 def _shape_of(variants: Sequence[ShapeVariant], row: Sequence[Array]) -> int:
     """Find the shape of a dynamic model that a sample has; a wrong one is refused later."""
     for index, variant in enumerate(variants):
-        wanted = [
-            attr.shape if is_image(attr) else framework_shape(attr) for attr in variant.inputs
-        ]
-        if wanted == [array.shape for array in row]:
+        if [attr.shape for attr in variant.inputs] == [array.shape for array in row]:
             return index
     if len(row) != len(variants[0].inputs):
         raise ValueError(f"a sample of {len(row)} arrays, the model has {len(variants[0].inputs)}")

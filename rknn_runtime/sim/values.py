@@ -12,21 +12,30 @@ import numpy as np
 
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.inspect import Preprocessing
-from rknn_runtime.sim.bundle import framework_shape, native_dtype
+from rknn_runtime.sim.bundle import native_dtype, normalization
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["dequantize", "input_values", "is_image", "is_real", "output_values", "real_input"]
+__all__ = [
+    "Array",
+    "dequantize",
+    "input_values",
+    "is_image",
+    "is_real",
+    "output_values",
+    "real_input",
+]
 
 if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
     Array = np.ndarray[Any, Any]
 else:
     Array = np.ndarray
+#: `Model` gives the NPU pixels for up to this many channels.
+MOST_PIXEL_CHANNELS = 4
 
 
 def is_image(attr: TensorAttr) -> bool:
-    """Whether an input takes uint8 pixels in NHWC, which the NPU normalizes."""
-    native = attr.native or attr
-    return native.layout is Layout.NHWC and len(native.shape) == 4
+    """Whether an input takes uint8 pixels, which the NPU normalizes."""
+    return _is_nhwc(attr) and attr.shape[3] <= MOST_PIXEL_CHANNELS
 
 
 def is_real(attr: TensorAttr) -> bool:
@@ -40,45 +49,53 @@ def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Arr
     Args:
         attr: The input.
         preprocessing: Its mean and std.
-        array: An image input: ``(N, H, W, C) uint8``. Any other, in the framework's order:
-            float32, or the model's type where that is int32, int64 or bool.
+        array: As `Model.run` takes it, in the attribute's shape: an image as uint8, others
+            as float32, or in the model's type where that is int32, int64 or bool.
 
     Returns:
-        The numbers in the framework's order (NCHW for images), not yet quantized.
+        The numbers in the framework's order (NCHW for rank 4), not yet quantized.
 
     Raises:
-        ValueError: Another shape or dtype.
+        ValueError: Another shape or dtype, or a mean and std that do not fit.
     """
-    dtype = np.dtype(np.float32) if is_real(attr) else native_dtype(attr).numpy
-    expected: tuple[Any, tuple[int, ...]] = (dtype, framework_shape(attr))
+    dtype = native_dtype(attr).numpy
     if is_image(attr):
-        expected = (np.dtype(np.uint8), attr.shape)
-    if (array.dtype, array.shape) != expected:
-        raise ValueError(
-            f"input {attr.name!r}: expected {expected[0]} {expected[1]}, "
-            f"got {array.dtype} {array.shape}"
-        )
+        dtype = np.dtype(np.uint8)
+    elif is_real(attr):
+        dtype = np.dtype(np.float32)
+    values = _framework_order(attr, array, dtype)
     if not is_image(attr):
-        return array
-    real = array.transpose(0, 3, 1, 2).astype(np.float32)
-    if preprocessing is not None:
-        mean, std = (
-            np.asarray(values, np.float32).reshape(1, -1, 1, 1)
-            for values in (preprocessing.mean, preprocessing.std)
-        )
-        real = (real - mean) / std
-    return np.ascontiguousarray(real)
+        return values
+    real = values.astype(np.float32)
+    mean, std = (
+        np.asarray(numbers, np.float32).reshape(1, -1, 1, 1)
+        for numbers in normalization(attr, preprocessing)
+    )
+    return (real - mean) / std if mean.size else real
 
 
 def input_values(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
     """Turn what a caller gives for an input into the values that reach the graph.
 
-    As `real_input`, but quantized; an array of the model's own type in the framework's
-    order is taken as it is.
+    As `real_input`, but quantized; of an input that is no image, an array of the model's
+    own type is taken as it is.
     """
-    if not is_image(attr) and array.dtype == native_dtype(attr).numpy:
-        return array
+    dtype = native_dtype(attr).numpy
+    if not is_image(attr) and array.dtype == dtype:
+        return _framework_order(attr, array, dtype)
     return _quantize(attr, real_input(attr, preprocessing, array))
+
+
+def _is_nhwc(attr: TensorAttr) -> bool:
+    return attr.layout is Layout.NHWC and len(attr.shape) == 4
+
+
+def _framework_order(attr: TensorAttr, array: Array, dtype: np.dtype[Any]) -> Array:
+    if (array.dtype, array.shape) != (dtype, attr.shape):
+        raise ValueError(
+            f"input {attr.name!r}: expected {dtype} {attr.shape}, got {array.dtype} {array.shape}"
+        )
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2) if _is_nhwc(attr) else array)
 
 
 def output_values(attr: TensorAttr, array: Array) -> Array:
