@@ -106,9 +106,8 @@ class _Describer:
         self.index = index
         self.rules = rules
         self.item = tensor.dtype.numpy.itemsize
-        #: Elements of the alignment of rows, and of that of channels.
+        #: Elements to a multiple of which librknnrt and the NPU align rows.
         self.row = max(1, rules.soc.row_bytes // self.item)
-        self.group = max(1, rules.soc.c2_bytes // self.item)
 
     def attr(
         self,
@@ -233,7 +232,7 @@ class _Describer:
             nhwc = self.attr(
                 tensor.nhwc_shape if rank4 else tensor.shape,
                 Layout.NHWC if rank4 else Layout.UNDEFINED,
-                size_with_stride=_align(tight, max(1, self.rules.soc.row_bytes // item)),
+                size_with_stride=_align(tight, self.row),
             )
         if not rank4:
             native = self.attr(tensor.shape, Layout.UNDEFINED)
