@@ -104,7 +104,7 @@ def train(
     torch.manual_seed(seed)
     net = make_net(head).to(memory_format=torch.channels_last)
     if init is not None:
-        net.features.load_state_dict(torch.load(init, weights_only=True)["features"])
+        _copy_matching(net, torch.load(init, weights_only=True))
     average = copy.deepcopy(net)
     decay = [p for p in net.parameters() if p.ndim > 1]
     plain = [p for p in net.parameters() if p.ndim <= 1]
@@ -141,6 +141,16 @@ def train(
     return average.eval()
 
 
+def _copy_matching(net: nn.Module, state: dict[str, Tensor]) -> None:
+    """Start from another net's weights wherever name and shape agree: features, like heads."""
+    own = net.state_dict()
+    fitting = {k: v for k, v in state.items() if k in own and own[k].shape == v.shape}
+    if not fitting:
+        raise ValueError("the weights to start from fit nowhere in this net")
+    net.load_state_dict(fitting, strict=False)
+    print(f"{len(fitting)} of {len(own)} tensors taken over", flush=True)
+
+
 @torch.no_grad()
 def _average(average: nn.Module, net: nn.Module, keep: float) -> None:
     for mean, value in zip(average.state_dict().values(), net.state_dict().values()):
@@ -166,7 +176,7 @@ def _progress(net: nn.Module) -> float:
 
 
 def main() -> None:
-    """Train a net and write ``OUT`` and, beside it, a ``.pt`` file with its features."""
+    """Train a net and write ``OUT`` and, beside it, its weights as a ``.pt`` file."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--head", choices=sorted(HEADS), required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -175,14 +185,14 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--init", type=Path, help="a .pt file: start from its backbone and neck")
+    parser.add_argument("--init", type=Path, help="a .pt file: start from its weights where they fit")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     net = train(
         args.head, args.minutes, batch=args.batch, lr=args.lr, seed=args.seed, init=args.init
     )
     export_onnx(net, args.out)
-    torch.save({"features": net.features.state_dict()}, args.out.with_suffix(".pt"))
+    torch.save(net.state_dict(), args.out.with_suffix(".pt"))
     print(f"{args.out}: {args.out.stat().st_size} bytes")
 
 
