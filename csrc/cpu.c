@@ -30,7 +30,9 @@ int rkr_cpu_best(void) {
     return RKR_HAVE_VECTOR ? RKR_CPU_VECTOR : RKR_CPU_PLAIN;
 }
 
-int rkr_cpu_level(void) { return atomic_load_explicit(&selected_level, memory_order_relaxed); }
+int rkr_cpu_level(void) {
+    return atomic_load_explicit(&selected_level, memory_order_relaxed);
+}
 
 int rkr_cpu_select(int level) {
     if (level < RKR_CPU_PLAIN || level > RKR_CPU_AVX2) {

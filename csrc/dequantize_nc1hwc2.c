@@ -37,8 +37,7 @@ static void dequantize_channels(const char *src, float *dst, const rkr_tensor *t
     }
 }
 
-static void dequantize_nchw(const char *src, float *dst, const rkr_tensor *t,
-                            const rkr_source *s) {
+static void dequantize_nchw(const char *src, float *dst, const rkr_tensor *t, const rkr_source *s) {
     for (size_t item = 0; item < t->n; item++) {
         const char *group = src + item * t->c1 * t->plane * t->c2 * s->element_size;
         for (size_t done = 0; done < t->c; done += t->c2) {
@@ -69,8 +68,7 @@ static void dequantize_nhwc_wide(const char *src, float *dst, const rkr_tensor *
     }
 }
 
-static void dequantize_nhwc(const char *src, float *dst, const rkr_tensor *t,
-                            const rkr_source *s) {
+static void dequantize_nhwc(const char *src, float *dst, const rkr_tensor *t, const rkr_source *s) {
     _Alignas(64) char tile[TILE_ELEMENTS * MAX_ELEMENT_SIZE];
     if (t->c == 0 || t->c > TILE_ELEMENTS) {
         dequantize_nhwc_wide(src, dst, t, s);
@@ -96,8 +94,8 @@ static void dequantize_nhwc(const char *src, float *dst, const rkr_tensor *t,
 
 typedef void walk_fn(const char *src, float *dst, const rkr_tensor *t, const rkr_source *s);
 
-static int walk_checked(walk_fn *walk, const void *src, size_t src_len, float *dst,
-                        size_t dst_len, const rkr_tensor *t, const rkr_source *s) {
+static int walk_checked(walk_fn *walk, const void *src, size_t src_len, float *dst, size_t dst_len,
+                        const rkr_tensor *t, const rkr_source *s) {
     if (s->dtype != RKR_FLOAT16 && !rkr_affine_is_valid(s->dtype, s->zero_point, s->scale)) {
         return RKR_ERR_ARGUMENT;
     }
@@ -109,13 +107,13 @@ static int walk_checked(walk_fn *walk, const void *src, size_t src_len, float *d
     return status;
 }
 
-#define AFFINE_ENTRY(layout, name, type, dtype)                                                    \
-    int rkr_dequantize_##layout##_##name(                                                          \
-        const type *src, size_t src_len, float *dst, size_t dst_len, size_t n, size_t c,           \
-        size_t hw, size_t c1, size_t plane, size_t c2, int32_t zero_point, float scale) {          \
-        const rkr_tensor tensor = {n, c, hw, c1, plane, c2};                                       \
-        const rkr_source source = {dtype, sizeof *src, zero_point, scale};                         \
-        return walk_checked(dequantize_##layout, src, src_len, dst, dst_len, &tensor, &source);    \
+#define AFFINE_ENTRY(layout, name, type, dtype)                                                 \
+    int rkr_dequantize_##layout##_##name(                                                       \
+        const type *src, size_t src_len, float *dst, size_t dst_len, size_t n, size_t c,        \
+        size_t hw, size_t c1, size_t plane, size_t c2, int32_t zero_point, float scale) {       \
+        const rkr_tensor tensor = {n, c, hw, c1, plane, c2};                                    \
+        const rkr_source source = {dtype, sizeof *src, zero_point, scale};                      \
+        return walk_checked(dequantize_##layout, src, src_len, dst, dst_len, &tensor, &source); \
     }
 
 AFFINE_ENTRY(nchw, int8, int8_t, RKR_INT8)
@@ -125,13 +123,13 @@ AFFINE_ENTRY(nhwc, int8, int8_t, RKR_INT8)
 AFFINE_ENTRY(nhwc, uint8, uint8_t, RKR_UINT8)
 AFFINE_ENTRY(nhwc, int16, int16_t, RKR_INT16)
 
-#define FLOAT16_ENTRY(layout)                                                                      \
-    int rkr_widen_##layout##_float16(const uint16_t *src, size_t src_len, float *dst,              \
-                                     size_t dst_len, size_t n, size_t c, size_t hw, size_t c1,     \
-                                     size_t plane, size_t c2) {                                    \
-        const rkr_tensor tensor = {n, c, hw, c1, plane, c2};                                       \
-        const rkr_source source = {RKR_FLOAT16, sizeof *src, 0, 1.0f};                             \
-        return walk_checked(dequantize_##layout, src, src_len, dst, dst_len, &tensor, &source);    \
+#define FLOAT16_ENTRY(layout)                                                                   \
+    int rkr_widen_##layout##_float16(const uint16_t *src, size_t src_len, float *dst,           \
+                                     size_t dst_len, size_t n, size_t c, size_t hw, size_t c1,  \
+                                     size_t plane, size_t c2) {                                 \
+        const rkr_tensor tensor = {n, c, hw, c1, plane, c2};                                    \
+        const rkr_source source = {RKR_FLOAT16, sizeof *src, 0, 1.0f};                          \
+        return walk_checked(dequantize_##layout, src, src_len, dst, dst_len, &tensor, &source); \
     }
 
 FLOAT16_ENTRY(nchw)

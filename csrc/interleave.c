@@ -25,33 +25,33 @@
  * first-level cache for the next. */
 #define PLAIN_BLOCK 128
 
-#define PLAIN(bits)                                                                                \
-    static void deinterleave_##bits##_plain(const void *group, size_t c2, void *planes,            \
-                                            size_t stride, size_t positions, size_t channels) {    \
-        const uint##bits##_t *restrict src = group;                                                \
-        uint##bits##_t *restrict dst = planes;                                                     \
-        for (size_t start = 0; start < positions; start += PLAIN_BLOCK) {                          \
-            const size_t end = rkr_min(positions, start + PLAIN_BLOCK);                            \
-            for (size_t c = 0; c < channels; c++) {                                                \
-                for (size_t p = start; p < end; p++) {                                             \
-                    dst[c * stride + p] = src[p * c2 + c];                                         \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    static void interleave_##bits##_plain(const void *planes, size_t stride, void *group,          \
-                                          size_t c2, size_t positions, size_t channels) {          \
-        const uint##bits##_t *restrict src = planes;                                               \
-        uint##bits##_t *restrict dst = group;                                                      \
-        for (size_t start = 0; start < positions; start += PLAIN_BLOCK) {                          \
-            const size_t end = rkr_min(positions, start + PLAIN_BLOCK);                            \
-            for (size_t c = 0; c < channels; c++) {                                                \
-                for (size_t p = start; p < end; p++) {                                             \
-                    dst[p * c2 + c] = src[c * stride + p];                                         \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
+#define PLAIN(bits)                                                                             \
+    static void deinterleave_##bits##_plain(const void *group, size_t c2, void *planes,         \
+                                            size_t stride, size_t positions, size_t channels) { \
+        const uint##bits##_t *restrict src = group;                                             \
+        uint##bits##_t *restrict dst = planes;                                                  \
+        for (size_t start = 0; start < positions; start += PLAIN_BLOCK) {                       \
+            const size_t end = rkr_min(positions, start + PLAIN_BLOCK);                         \
+            for (size_t c = 0; c < channels; c++) {                                             \
+                for (size_t p = start; p < end; p++) {                                          \
+                    dst[c * stride + p] = src[p * c2 + c];                                      \
+                }                                                                               \
+            }                                                                                   \
+        }                                                                                       \
+    }                                                                                           \
+                                                                                                \
+    static void interleave_##bits##_plain(const void *planes, size_t stride, void *group,       \
+                                          size_t c2, size_t positions, size_t channels) {       \
+        const uint##bits##_t *restrict src = planes;                                            \
+        uint##bits##_t *restrict dst = group;                                                   \
+        for (size_t start = 0; start < positions; start += PLAIN_BLOCK) {                       \
+            const size_t end = rkr_min(positions, start + PLAIN_BLOCK);                         \
+            for (size_t c = 0; c < channels; c++) {                                             \
+                for (size_t p = start; p < end; p++) {                                          \
+                    dst[p * c2 + c] = src[c * stride + p];                                      \
+                }                                                                               \
+            }                                                                                   \
+        }                                                                                       \
     }
 
 PLAIN(8)
@@ -66,76 +66,86 @@ PLAIN(64)
 
 /* The body of both variants, for `count` = c2 vectors that hold `block` positions each.
  * ZIP replaces the vectors v[0 .. count) by the zips of v[i] and v[count / 2 + i]. */
-#define ZIP(vector, count, low, high)                                                              \
-    do {                                                                                           \
-        vector zipped[count];                                                                      \
-        UNROLL for (size_t i = 0; i < (count) / 2; i++) {                                          \
-            zipped[2 * i] = low(v[i], v[(count) / 2 + i]);                                         \
-            zipped[2 * i + 1] = high(v[i], v[(count) / 2 + i]);                                    \
-        }                                                                                          \
-        UNROLL for (size_t i = 0; i < (count); i++) { v[i] = zipped[i]; }                          \
+#define ZIP(vector, count, low, high)                           \
+    do {                                                        \
+        vector zipped[count];                                   \
+        UNROLL for (size_t i = 0; i < (count) / 2; i++) {       \
+            zipped[2 * i] = low(v[i], v[(count) / 2 + i]);      \
+            zipped[2 * i + 1] = high(v[i], v[(count) / 2 + i]); \
+        }                                                       \
+        UNROLL for (size_t i = 0; i < (count); i++) {           \
+            v[i] = zipped[i];                                   \
+        }                                                       \
     } while (0)
 
-#define VARIANT(name, target, vector, bits, count, block, zips_out, zips_in, load_two, store_two,  \
-                load, store, low, high)                                                            \
-    target INLINE void deinterleave_##name##_block(const char *src, char *dst, size_t stride,      \
-                                                   size_t channels) {                              \
-        vector v[count];                                                                           \
-        UNROLL for (size_t i = 0; i < (count); i++) { v[i] = load_two(src, i, count); }            \
-        UNROLL for (size_t zip = 0; zip < (zips_out); zip++) { ZIP(vector, count, low, high); }    \
-        UNROLL for (size_t c = 0; c < (count); c++) {                                              \
-            if (c < channels) {                                                                    \
-                store(dst + c * stride, v[c]);                                                     \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    target static void deinterleave_##name(const void *group, size_t c2, void *planes,             \
-                                           size_t stride, size_t positions, size_t channels) {     \
-        const size_t size = (bits) / 8;                                                            \
-        if (c2 != (count) || positions < (block)) {                                                \
-            deinterleave_##bits##_plain(group, c2, planes, stride, positions, channels);           \
-            return;                                                                                \
-        }                                                                                          \
-        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                       \
-            p = rkr_min(next, positions - (block));                                                \
-            const char *src = (const char *)group + p * c2 * size;                                 \
-            char *dst = (char *)planes + p * size;                                                 \
-            if (channels == (count)) {                                                             \
-                deinterleave_##name##_block(src, dst, stride * size, count);                       \
-            } else {                                                                               \
-                deinterleave_##name##_block(src, dst, stride * size, channels);                    \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    target INLINE void interleave_##name##_block(const char *src, size_t stride, char *dst,        \
-                                                 size_t channels) {                                \
-        vector v[count];                                                                           \
-        UNROLL for (size_t c = 0; c < (count); c++) {                                              \
-            v[c] = load(src + (c < channels ? c : 0) * stride);                                    \
-        }                                                                                          \
-        UNROLL for (size_t zip = 0; zip < (zips_in); zip++) { ZIP(vector, count, low, high); }     \
-        UNROLL for (size_t i = 0; i < (count); i++) { store_two(dst, i, count, v[i]); }            \
-    }                                                                                              \
-                                                                                                   \
-    target static void interleave_##name(const void *planes, size_t stride, void *group,           \
-                                         size_t c2, size_t positions, size_t channels) {           \
-        const size_t size = (bits) / 8;                                                            \
-        if (c2 != (count) || positions < (block)) {                                                \
-            interleave_##bits##_plain(planes, stride, group, c2, positions, channels);             \
-            return;                                                                                \
-        }                                                                                          \
-        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                       \
-            p = rkr_min(next, positions - (block));                                                \
-            const char *src = (const char *)planes + p * size;                                     \
-            char *dst = (char *)group + p * c2 * size;                                             \
-            if (channels == (count)) {                                                             \
-                interleave_##name##_block(src, stride * size, dst, count);                         \
-            } else {                                                                               \
-                interleave_##name##_block(src, stride * size, dst, channels);                      \
-            }                                                                                      \
-        }                                                                                          \
+#define VARIANT(name, target, vector, bits, count, block, zips_out, zips_in, load_two, store_two, \
+                load, store, low, high)                                                           \
+    target INLINE void deinterleave_##name##_block(const char *src, char *dst, size_t stride,     \
+                                                   size_t channels) {                             \
+        vector v[count];                                                                          \
+        UNROLL for (size_t i = 0; i < (count); i++) {                                             \
+            v[i] = load_two(src, i, count);                                                       \
+        }                                                                                         \
+        UNROLL for (size_t zip = 0; zip < (zips_out); zip++) {                                    \
+            ZIP(vector, count, low, high);                                                        \
+        }                                                                                         \
+        UNROLL for (size_t c = 0; c < (count); c++) {                                             \
+            if (c < channels) {                                                                   \
+                store(dst + c * stride, v[c]);                                                    \
+            }                                                                                     \
+        }                                                                                         \
+    }                                                                                             \
+                                                                                                  \
+    target static void deinterleave_##name(const void *group, size_t c2, void *planes,            \
+                                           size_t stride, size_t positions, size_t channels) {    \
+        const size_t size = (bits) / 8;                                                           \
+        if (c2 != (count) || positions < (block)) {                                               \
+            deinterleave_##bits##_plain(group, c2, planes, stride, positions, channels);          \
+            return;                                                                               \
+        }                                                                                         \
+        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                      \
+            p = rkr_min(next, positions - (block));                                               \
+            const char *src = (const char *)group + p * c2 * size;                                \
+            char *dst = (char *)planes + p * size;                                                \
+            if (channels == (count)) {                                                            \
+                deinterleave_##name##_block(src, dst, stride *size, count);                       \
+            } else {                                                                              \
+                deinterleave_##name##_block(src, dst, stride *size, channels);                    \
+            }                                                                                     \
+        }                                                                                         \
+    }                                                                                             \
+                                                                                                  \
+    target INLINE void interleave_##name##_block(const char *src, size_t stride, char *dst,       \
+                                                 size_t channels) {                               \
+        vector v[count];                                                                          \
+        UNROLL for (size_t c = 0; c < (count); c++) {                                             \
+            v[c] = load(src + (c < channels ? c : 0) * stride);                                   \
+        }                                                                                         \
+        UNROLL for (size_t zip = 0; zip < (zips_in); zip++) {                                     \
+            ZIP(vector, count, low, high);                                                        \
+        }                                                                                         \
+        UNROLL for (size_t i = 0; i < (count); i++) {                                             \
+            store_two(dst, i, count, v[i]);                                                       \
+        }                                                                                         \
+    }                                                                                             \
+                                                                                                  \
+    target static void interleave_##name(const void *planes, size_t stride, void *group,          \
+                                         size_t c2, size_t positions, size_t channels) {          \
+        const size_t size = (bits) / 8;                                                           \
+        if (c2 != (count) || positions < (block)) {                                               \
+            interleave_##bits##_plain(planes, stride, group, c2, positions, channels);            \
+            return;                                                                               \
+        }                                                                                         \
+        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                      \
+            p = rkr_min(next, positions - (block));                                               \
+            const char *src = (const char *)planes + p * size;                                    \
+            char *dst = (char *)group + p * c2 * size;                                            \
+            if (channels == (count)) {                                                            \
+                interleave_##name##_block(src, stride *size, dst, count);                         \
+            } else {                                                                              \
+                interleave_##name##_block(src, stride *size, dst, channels);                      \
+            }                                                                                     \
+        }                                                                                         \
     }
 
 /* 16-byte vectors in the compilers' own notation: SSE2 and NEON. */
@@ -154,36 +164,38 @@ typedef uint32_t vector_32 __attribute__((vector_size(16)));
 #endif
 
 #define LOW_8(a, b) SHUFFLE(vector_8, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH_8(a, b)                                                                               \
+#define HIGH_8(a, b) \
     SHUFFLE(vector_8, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define LOW_16(a, b) SHUFFLE(vector_16, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH_16(a, b) SHUFFLE(vector_16, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define LOW_32(a, b) SHUFFLE(vector_32, a, b, 0, 4, 1, 5)
 #define HIGH_32(a, b) SHUFFLE(vector_32, a, b, 2, 6, 3, 7)
 
-#define VECTOR_ACCESS(bits)                                                                        \
-    INLINE vector_##bits load_##bits(const char *src) {                                            \
-        vector_##bits v;                                                                           \
-        memcpy(&v, src, sizeof v);                                                                 \
-        return v;                                                                                  \
-    }                                                                                              \
-    INLINE void store_##bits(char *dst, vector_##bits v) { memcpy(dst, &v, sizeof v); }            \
-    INLINE vector_##bits load_run_##bits(const char *src, size_t i, size_t count) {                \
-        (void)count;                                                                               \
-        return load_##bits(src + 16 * i);                                                          \
-    }                                                                                              \
-    INLINE void store_run_##bits(char *dst, size_t i, size_t count, vector_##bits v) {             \
-        (void)count;                                                                               \
-        store_##bits(dst + 16 * i, v);                                                             \
+#define VECTOR_ACCESS(bits)                                                            \
+    INLINE vector_##bits load_##bits(const char *src) {                                \
+        vector_##bits v;                                                               \
+        memcpy(&v, src, sizeof v);                                                     \
+        return v;                                                                      \
+    }                                                                                  \
+    INLINE void store_##bits(char *dst, vector_##bits v) {                             \
+        memcpy(dst, &v, sizeof v);                                                     \
+    }                                                                                  \
+    INLINE vector_##bits load_run_##bits(const char *src, size_t i, size_t count) {    \
+        (void)count;                                                                   \
+        return load_##bits(src + 16 * i);                                              \
+    }                                                                                  \
+    INLINE void store_run_##bits(char *dst, size_t i, size_t count, vector_##bits v) { \
+        (void)count;                                                                   \
+        store_##bits(dst + 16 * i, v);                                                 \
     }
 
 VECTOR_ACCESS(8)
 VECTOR_ACCESS(16)
 VECTOR_ACCESS(32)
 
-#define VECTOR(bits, count, zips_out, zips_in)                                                     \
-    VARIANT(bits##_##count##_vector, , vector_##bits, bits, count, 128 / (bits), zips_out,         \
-            zips_in, load_run_##bits, store_run_##bits, load_##bits, store_##bits, LOW_##bits,     \
+#define VECTOR(bits, count, zips_out, zips_in)                                                 \
+    VARIANT(bits##_##count##_vector, , vector_##bits, bits, count, 128 / (bits), zips_out,     \
+            zips_in, load_run_##bits, store_run_##bits, load_##bits, store_##bits, LOW_##bits, \
             HIGH_##bits)
 
 VECTOR(8, 16, 4, 4)
@@ -218,9 +230,9 @@ AVX2_INLINE void store_two_avx2(char *dst, size_t i, size_t count, __m256i v) {
     _mm_storeu_si128(first + count, _mm256_extracti128_si256(v, 1));
 }
 
-#define AVX2(bits, count, zips_out, zips_in)                                                       \
-    VARIANT(bits##_##count##_avx2, RKR_TARGET_AVX2, __m256i, bits, count, 256 / (bits), zips_out,  \
-            zips_in, load_two_avx2, store_two_avx2, load_avx2, store_avx2,                         \
+#define AVX2(bits, count, zips_out, zips_in)                                                      \
+    VARIANT(bits##_##count##_avx2, RKR_TARGET_AVX2, __m256i, bits, count, 256 / (bits), zips_out, \
+            zips_in, load_two_avx2, store_two_avx2, load_avx2, store_avx2,                        \
             _mm256_unpacklo_epi##bits, _mm256_unpackhi_epi##bits)
 
 AVX2(8, 16, 4, 4)
@@ -241,42 +253,42 @@ AVX2(32, 4, 2, 2)
 #define AVX2_ENTRY(verb, bits, count)
 #endif
 
-#define CHOOSE(verb, bits, count)                                                                  \
-    do {                                                                                           \
-        static rkr_##verb##_fn *const TABLE[RKR_CPU_LEVELS] = {                                    \
-            [RKR_CPU_PLAIN] = verb##_##bits##_plain,                                               \
-            VECTOR_ENTRY(verb, bits, count) AVX2_ENTRY(verb, bits, count)};                        \
-        return TABLE[rkr_cpu_level()];                                                             \
+#define CHOOSE(verb, bits, count)                                           \
+    do {                                                                    \
+        static rkr_##verb##_fn *const TABLE[RKR_CPU_LEVELS] = {             \
+            [RKR_CPU_PLAIN] = verb##_##bits##_plain,                        \
+            VECTOR_ENTRY(verb, bits, count) AVX2_ENTRY(verb, bits, count)}; \
+        return TABLE[rkr_cpu_level()];                                      \
     } while (0)
 
-#define CHOOSER(verb)                                                                              \
-    rkr_##verb##_fn *rkr_##verb##r(size_t element_size, size_t c2) {                               \
-        if (element_size == 1 && c2 == 16) {                                                       \
-            CHOOSE(verb, 8, 16);                                                                   \
-        }                                                                                          \
-        if (element_size == 1 && c2 == 8) {                                                        \
-            CHOOSE(verb, 8, 8);                                                                    \
-        }                                                                                          \
-        if (element_size == 2 && c2 == 8) {                                                        \
-            CHOOSE(verb, 16, 8);                                                                   \
-        }                                                                                          \
-        if (element_size == 2 && c2 == 4) {                                                        \
-            CHOOSE(verb, 16, 4);                                                                   \
-        }                                                                                          \
-        if (element_size == 4 && c2 == 4) {                                                        \
-            CHOOSE(verb, 32, 4);                                                                   \
-        }                                                                                          \
-        switch (element_size) {                                                                    \
-        case 1:                                                                                    \
-            return verb##_8_plain;                                                                 \
-        case 2:                                                                                    \
-            return verb##_16_plain;                                                                \
-        case 4:                                                                                    \
-            return verb##_32_plain;                                                                \
-        default:                                                                                   \
-            assert(element_size == 8);                                                             \
-            return verb##_64_plain;                                                                \
-        }                                                                                          \
+#define CHOOSER(verb)                                                \
+    rkr_##verb##_fn *rkr_##verb##r(size_t element_size, size_t c2) { \
+        if (element_size == 1 && c2 == 16) {                         \
+            CHOOSE(verb, 8, 16);                                     \
+        }                                                            \
+        if (element_size == 1 && c2 == 8) {                          \
+            CHOOSE(verb, 8, 8);                                      \
+        }                                                            \
+        if (element_size == 2 && c2 == 8) {                          \
+            CHOOSE(verb, 16, 8);                                     \
+        }                                                            \
+        if (element_size == 2 && c2 == 4) {                          \
+            CHOOSE(verb, 16, 4);                                     \
+        }                                                            \
+        if (element_size == 4 && c2 == 4) {                          \
+            CHOOSE(verb, 32, 4);                                     \
+        }                                                            \
+        switch (element_size) {                                      \
+        case 1:                                                      \
+            return verb##_8_plain;                                   \
+        case 2:                                                      \
+            return verb##_16_plain;                                  \
+        case 4:                                                      \
+            return verb##_32_plain;                                  \
+        default:                                                     \
+            assert(element_size == 8);                               \
+            return verb##_64_plain;                                  \
+        }                                                            \
     }
 
 CHOOSER(deinterleave)

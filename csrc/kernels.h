@@ -22,7 +22,9 @@
 #define RKR_HAVE_VECTOR 0
 #endif
 
-static inline size_t rkr_min(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t rkr_min(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 /* True when the product of all factors fits; `*product` is then set. */
 static inline bool rkr_multiply(size_t *product, const size_t *factors, size_t count) {

@@ -15,8 +15,8 @@
  * few enough to stay in the first-level cache. */
 #define BLOCK_BYTES 8192
 
-int rkr_check_tensor(const rkr_tensor *t, const void *packed, size_t packed_len,
-                     size_t packed_size, const void *plain, size_t plain_len, size_t plain_size) {
+int rkr_check_tensor(const rkr_tensor *t, const void *packed, size_t packed_len, size_t packed_size,
+                     const void *plain, size_t plain_len, size_t plain_size) {
     const size_t packed_factors[] = {t->n, t->c1, t->plane, t->c2, packed_size};
     const size_t plain_factors[] = {t->n, t->c, t->hw, plain_size};
     size_t packed_bytes = 0, plain_bytes = 0, channels = 0;
@@ -45,9 +45,9 @@ void rkr_copy_rows(const void *src, size_t src_stride, void *dst, size_t dst_str
                    size_t bytes) {
     const char *from = src;
     char *to = dst;
-#define FOR_EACH_ROW(copy)                                                                         \
-    for (size_t row = 0; row < rows; row++, from += src_stride, to += dst_stride) {                \
-        copy                                                                                       \
+#define FOR_EACH_ROW(copy)                                                          \
+    for (size_t row = 0; row < rows; row++, from += src_stride, to += dst_stride) { \
+        copy                                                                        \
     }
     if (bytes == 16) {
         FOR_EACH_ROW(memcpy(to, from, 16);)
@@ -84,9 +84,8 @@ static void unpack_by_tile(rkr_deinterleave_fn *deinterleave, const char *group,
     }
 }
 
-int rkr_unpack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len,
-                    size_t element_size, size_t n, size_t c, size_t hw, size_t c1, size_t plane,
-                    size_t c2) {
+int rkr_unpack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
+                    size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2) {
     const rkr_tensor tensor = {n, c, hw, c1, plane, c2};
     if (!is_element_size(element_size)) {
         return RKR_ERR_ARGUMENT;
@@ -115,9 +114,8 @@ int rkr_unpack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len,
     return RKR_OK;
 }
 
-int rkr_unpack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len,
-                    size_t element_size, size_t n, size_t c, size_t hw, size_t c1, size_t plane,
-                    size_t c2) {
+int rkr_unpack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
+                    size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2) {
     const rkr_tensor tensor = {n, c, hw, c1, plane, c2};
     if (!is_element_size(element_size)) {
         return RKR_ERR_ARGUMENT;
@@ -147,12 +145,12 @@ int rkr_unpack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len,
 /* Fill `rows` runs of `count` elements, `stride` elements apart, with `pad`. */
 static void fill_rows(void *dst, size_t stride, size_t rows, size_t count, size_t element_size,
                       uint64_t pad) {
-#define FILL(type)                                                                                 \
-    for (size_t row = 0; row < rows; row++) {                                                      \
-        type *run = (type *)dst + row * stride;                                                    \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            run[i] = (type)pad;                                                                    \
-        }                                                                                          \
+#define FILL(type)                              \
+    for (size_t row = 0; row < rows; row++) {   \
+        type *run = (type *)dst + row * stride; \
+        for (size_t i = 0; i < count; i++) {    \
+            run[i] = (type)pad;                 \
+        }                                       \
     }
     switch (element_size) {
     case 1:
@@ -186,8 +184,7 @@ static void fill_padding(void *dst, const rkr_tensor *t, size_t element_size, ui
 }
 
 int rkr_pack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
-                  size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2,
-                  uint64_t pad) {
+                  size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2, uint64_t pad) {
     const rkr_tensor tensor = {n, c, hw, c1, plane, c2};
     if (!is_element_size(element_size)) {
         return RKR_ERR_ARGUMENT;
@@ -212,8 +209,7 @@ int rkr_pack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len, si
 }
 
 int rkr_pack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
-                  size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2,
-                  uint64_t pad) {
+                  size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2, uint64_t pad) {
     const rkr_tensor tensor = {n, c, hw, c1, plane, c2};
     if (!is_element_size(element_size)) {
         return RKR_ERR_ARGUMENT;

@@ -18,6 +18,14 @@
 #if RKR_HAVE_AVX2
 #include <immintrin.h>
 #endif
+#ifdef __ARM_NEON
+#include <arm_neon.h>
+#ifdef __aarch64__
+#define RKR_NEON_64 1
+#else
+#define RKR_NEON_32 1
+#endif
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -35,7 +43,9 @@ INLINE float float_of(uint32_t bits) {
 
 /* All ones where the condition holds: a choice by masks has no branch that would keep a
  * compiler from vectorizing the loop. */
-INLINE uint32_t mask(bool condition) { return 0u - (uint32_t)condition; }
+INLINE uint32_t mask(bool condition) {
+    return 0u - (uint32_t)condition;
+}
 
 /* The bits of floats as integers that are ordered as the floats are (-0 below +0, a NaN
  * beyond infinity), and back: clamped as integers, the loop vectorizes without a licence
@@ -48,8 +58,8 @@ INLINE int32_t order_of(uint32_t bits) {
  * right for |value| < 2^22. */
 #define ROUNDER 12582912.0f
 
-INLINE int32_t quantize_element(float real, float scale, float offset, float lowest,
-                                float highest, uint32_t *unordered) {
+INLINE int32_t quantize_element(float real, float scale, float offset, float lowest, float highest,
+                                uint32_t *unordered) {
     const int32_t floor = order_of(bits_of(lowest));
     const int32_t ceiling = order_of(bits_of(highest));
     const uint32_t bits = bits_of(real / scale + offset);
@@ -94,37 +104,36 @@ typedef void narrow_fn(const float *source, size_t len, uint16_t *target);
 
 /* The plain loops, compiled once for every CPU and once for those with AVX2. */
 
-#define DEQUANTIZE(name, type, variant, target_cpu)                                                \
-    target_cpu static void dequantize_##name##_##variant(                                          \
-        const void *source, size_t len, float *target, int32_t zero_point, float scale) {          \
-        const type *restrict src = source;                                                         \
-        float *restrict dst = target;                                                              \
-        for (size_t i = 0; i < len; i++) {                                                         \
-            dst[i] = (float)(src[i] - zero_point) * scale;                                         \
-        }                                                                                          \
+#define DEQUANTIZE(name, type, variant, target_cpu)                                       \
+    target_cpu static void dequantize_##name##_##variant(                                 \
+        const void *source, size_t len, float *target, int32_t zero_point, float scale) { \
+        const type *restrict src = source;                                                \
+        float *restrict dst = target;                                                     \
+        for (size_t i = 0; i < len; i++) {                                                \
+            dst[i] = (float)(src[i] - zero_point) * scale;                                \
+        }                                                                                 \
     }
 
-#define QUANTIZE(name, type, lowest, highest, variant, target_cpu)                                 \
-    target_cpu static void quantize_##name##_##variant(const float *source, size_t len,            \
-                                                       void *target, int32_t zero_point,           \
-                                                       float scale, bool *has_nan) {               \
-        const float *restrict src = source;                                                        \
-        type *restrict dst = target;                                                               \
-        const float offset = (float)zero_point;                                                    \
-        uint32_t unordered = 0;                                                                    \
-        for (size_t i = 0; i < len; i++) {                                                         \
-            dst[i] =                                                                               \
-                (type)quantize_element(src[i], scale, offset, lowest, highest, &unordered);        \
-        }                                                                                          \
-        *has_nan = unordered != 0;                                                                 \
+#define QUANTIZE(name, type, lowest, highest, variant, target_cpu)                               \
+    target_cpu static void quantize_##name##_##variant(const float *source, size_t len,          \
+                                                       void *target, int32_t zero_point,         \
+                                                       float scale, bool *has_nan) {             \
+        const float *restrict src = source;                                                      \
+        type *restrict dst = target;                                                             \
+        const float offset = (float)zero_point;                                                  \
+        uint32_t unordered = 0;                                                                  \
+        for (size_t i = 0; i < len; i++) {                                                       \
+            dst[i] = (type)quantize_element(src[i], scale, offset, lowest, highest, &unordered); \
+        }                                                                                        \
+        *has_nan = unordered != 0;                                                               \
     }
 
-#define LOOPS(variant, target_cpu)                                                                 \
-    DEQUANTIZE(int8, int8_t, variant, target_cpu)                                                  \
-    DEQUANTIZE(uint8, uint8_t, variant, target_cpu)                                                \
-    DEQUANTIZE(int16, int16_t, variant, target_cpu)                                                \
-    QUANTIZE(int8, int8_t, -128.0f, 127.0f, variant, target_cpu)                                   \
-    QUANTIZE(uint8, uint8_t, 0.0f, 255.0f, variant, target_cpu)                                    \
+#define LOOPS(variant, target_cpu)                               \
+    DEQUANTIZE(int8, int8_t, variant, target_cpu)                \
+    DEQUANTIZE(uint8, uint8_t, variant, target_cpu)              \
+    DEQUANTIZE(int16, int16_t, variant, target_cpu)              \
+    QUANTIZE(int8, int8_t, -128.0f, 127.0f, variant, target_cpu) \
+    QUANTIZE(uint8, uint8_t, 0.0f, 255.0f, variant, target_cpu)  \
     QUANTIZE(int16, int16_t, -32768.0f, 32767.0f, variant, target_cpu)
 
 LOOPS(plain, )
@@ -162,8 +171,7 @@ RKR_TARGET_AVX2 static void widen_float16_avx2(const void *source, size_t len, f
     widen_float16_plain(src + i, len - i, target + i, zero_point, scale);
 }
 
-RKR_TARGET_AVX2 static void narrow_float16_avx2(const float *source, size_t len,
-                                                uint16_t *target) {
+RKR_TARGET_AVX2 static void narrow_float16_avx2(const float *source, size_t len, uint16_t *target) {
     size_t i = 0;
     for (; i + 8 <= len; i += 8) {
         const __m128i halves =
@@ -174,23 +182,106 @@ RKR_TARGET_AVX2 static void narrow_float16_avx2(const float *source, size_t len,
 }
 #endif
 
+#ifdef RKR_NEON_32
+/* Compilers do not vectorize floats for 32-bit NEON, because of the denormals. */
+
+INLINE void dequantize_four(int32x4_t difference, float *target, float scale) {
+    vst1q_f32(target, vmulq_n_f32(vcvtq_f32_s32(difference), scale));
+}
+
+INLINE void dequantize_eight(int16x8_t difference, float *target, float scale) {
+    dequantize_four(vmovl_s16(vget_low_s16(difference)), target, scale);
+    dequantize_four(vmovl_s16(vget_high_s16(difference)), target + 4, scale);
+}
+
+static void dequantize_int8_neon(const void *source, size_t len, float *target, int32_t zero_point,
+                                 float scale) {
+    const int8_t *src = source;
+    const int8x8_t zero = vdup_n_s8((int8_t)zero_point);
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8) {
+        dequantize_eight(vsubl_s8(vld1_s8(src + i), zero), target + i, scale);
+    }
+    dequantize_int8_plain(src + i, len - i, target + i, zero_point, scale);
+}
+
+static void dequantize_uint8_neon(const void *source, size_t len, float *target, int32_t zero_point,
+                                  float scale) {
+    const uint8_t *src = source;
+    const uint8x8_t zero = vdup_n_u8((uint8_t)zero_point);
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8) {
+        const uint16x8_t difference = vsubl_u8(vld1_u8(src + i), zero);
+        dequantize_eight(vreinterpretq_s16_u16(difference), target + i, scale);
+    }
+    dequantize_uint8_plain(src + i, len - i, target + i, zero_point, scale);
+}
+
+static void dequantize_int16_neon(const void *source, size_t len, float *target, int32_t zero_point,
+                                  float scale) {
+    const int16_t *src = source;
+    const int16x4_t zero = vdup_n_s16((int16_t)zero_point);
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8) {
+        const int16x8_t q = vld1q_s16(src + i);
+        dequantize_four(vsubl_s16(vget_low_s16(q), zero), target + i, scale);
+        dequantize_four(vsubl_s16(vget_high_s16(q), zero), target + i + 4, scale);
+    }
+    dequantize_int16_plain(src + i, len - i, target + i, zero_point, scale);
+}
+#endif
+
+#ifdef RKR_NEON_64
+static void widen_float16_neon(const void *source, size_t len, float *target, int32_t zero_point,
+                               float scale) {
+    const uint16_t *src = source;
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8) {
+        const float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(src + i));
+        vst1q_f32(target + i, vcvt_f32_f16(vget_low_f16(halves)));
+        vst1q_f32(target + i + 4, vcvt_high_f32_f16(halves));
+    }
+    widen_float16_plain(src + i, len - i, target + i, zero_point, scale);
+}
+
+static void narrow_float16_neon(const float *source, size_t len, uint16_t *target) {
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8) {
+        const float16x4_t low = vcvt_f16_f32(vld1q_f32(source + i));
+        const float16x8_t halves = vcvt_high_f16_f32(low, vld1q_f32(source + i + 4));
+        vst1q_u16(target + i, vreinterpretq_u16_f16(halves));
+    }
+    narrow_float16_plain(source + i, len - i, target + i);
+}
+#endif
+
+/* Elsewhere compilers vectorize the plain loops as well as a hand does. */
+#ifdef RKR_NEON_32
+#define NEON_32(name) name##_neon
+#else
+#define NEON_32(name) name##_plain
+#endif
+#ifdef RKR_NEON_64
+#define NEON_64(name) name##_neon
+#else
+#define NEON_64(name) name##_plain
+#endif
 #if RKR_HAVE_AVX2
 #define AVX2_ENTRY(name) [RKR_CPU_AVX2] = name##_avx2,
 #else
 #define AVX2_ENTRY(name)
 #endif
-/* Compilers vectorize the plain loops for the CPU that every build may count on. */
-#define VARIANTS(name)                                                                             \
-    {[RKR_CPU_PLAIN] = name##_plain, [RKR_CPU_VECTOR] = name##_plain, AVX2_ENTRY(name)}
+#define VARIANTS(name, vector) \
+    {[RKR_CPU_PLAIN] = name##_plain, [RKR_CPU_VECTOR] = vector, AVX2_ENTRY(name)}
 
 /* The choice, and the validating entry points. */
 
 rkr_dequantize_fn *rkr_dequantizer(rkr_dtype dtype) {
     static rkr_dequantize_fn *const TABLE[RKR_DTYPES][RKR_CPU_LEVELS] = {
-        [RKR_INT8] = VARIANTS(dequantize_int8),
-        [RKR_UINT8] = VARIANTS(dequantize_uint8),
-        [RKR_INT16] = VARIANTS(dequantize_int16),
-        [RKR_FLOAT16] = VARIANTS(widen_float16),
+        [RKR_INT8] = VARIANTS(dequantize_int8, NEON_32(dequantize_int8)),
+        [RKR_UINT8] = VARIANTS(dequantize_uint8, NEON_32(dequantize_uint8)),
+        [RKR_INT16] = VARIANTS(dequantize_int16, NEON_32(dequantize_int16)),
+        [RKR_FLOAT16] = VARIANTS(widen_float16, NEON_64(widen_float16)),
     };
     assert(dtype < RKR_DTYPES);
     return TABLE[dtype][rkr_cpu_level()];
@@ -247,9 +338,9 @@ int rkr_dequantize_int16(const int16_t *src, size_t len, float *dst, int32_t zer
 static int quantize(rkr_dtype dtype, const float *src, size_t len, void *dst, size_t dst_size,
                     int32_t zero_point, float scale) {
     static quantize_fn *const TABLE[][RKR_CPU_LEVELS] = {
-        [RKR_INT8] = VARIANTS(quantize_int8),
-        [RKR_UINT8] = VARIANTS(quantize_uint8),
-        [RKR_INT16] = VARIANTS(quantize_int16),
+        [RKR_INT8] = VARIANTS(quantize_int8, quantize_int8_plain),
+        [RKR_UINT8] = VARIANTS(quantize_uint8, quantize_uint8_plain),
+        [RKR_INT16] = VARIANTS(quantize_int16, quantize_int16_plain),
     };
     bool has_nan = false;
     if (!rkr_affine_is_valid(dtype, zero_point, scale)) {
@@ -285,7 +376,8 @@ int rkr_widen_float16(const uint16_t *src, size_t len, float *dst) {
 }
 
 int rkr_narrow_float16(const float *src, size_t len, uint16_t *dst) {
-    static narrow_fn *const TABLE[RKR_CPU_LEVELS] = VARIANTS(narrow_float16);
+    static narrow_fn *const TABLE[RKR_CPU_LEVELS] =
+        VARIANTS(narrow_float16, NEON_64(narrow_float16));
     const int status = check_run(src, sizeof *src, dst, sizeof *dst, len);
     if (status == RKR_OK) {
         TABLE[rkr_cpu_level()](src, len, dst);

@@ -17,12 +17,10 @@
  * hw > plane, c2 == 0, or a length that is not the product. RKR_ERR_OVERFLOW: a product
  * beyond size_t. RKR_ERR_OVERLAP: dst overlaps src. On an error dst is not touched. */
 
-int rkr_unpack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len,
-                    size_t element_size, size_t n, size_t c, size_t hw, size_t c1, size_t plane,
-                    size_t c2);
-int rkr_unpack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len,
-                    size_t element_size, size_t n, size_t c, size_t hw, size_t c1, size_t plane,
-                    size_t c2);
+int rkr_unpack_nchw(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
+                    size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2);
+int rkr_unpack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
+                    size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2);
 
 /* Packing writes every element of dst: those without a source, in padding channels and
  * padding positions, get the element_size low bytes of `pad`. */
