@@ -71,15 +71,17 @@ static float smaller(float a, float b) {
     return a < b ? a : b;
 }
 
-/* No exit on the first overlap: a loop without branches is one that compilers turn into
- * vector code, and it is short. */
-static bool overlaps(const rkr_kept_boxes *kept, const float box[4], float area, int32_t class_id,
-                     int32_t agnostic, float iou_threshold) {
-    const float *restrict x1 = kept->x1, *restrict y1 = kept->y1, *restrict x2 = kept->x2,
-                          *restrict y2 = kept->y2, *restrict areas = kept->area;
-    const int32_t *restrict classes = kept->class_id;
+#define BLOCK 16u
+
+/* Without branches, so that compilers make vector code of it. */
+static bool overlaps_block(const rkr_kept_boxes *kept, size_t first, size_t n, const float box[4],
+                           float area, int32_t class_id, int32_t agnostic, float iou_threshold) {
+    const float *restrict x1 = kept->x1 + first, *restrict y1 = kept->y1 + first;
+    const float *restrict x2 = kept->x2 + first, *restrict y2 = kept->y2 + first;
+    const float *restrict areas = kept->area + first;
+    const int32_t *restrict classes = kept->class_id + first;
     int32_t any = 0;
-    for (size_t i = 0; i < kept->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         float width = larger(smaller(box[2], x2[i]) - larger(box[0], x1[i]), 0.0f);
         float height = larger(smaller(box[3], y2[i]) - larger(box[1], y1[i]), 0.0f);
         float inter = width * height;
@@ -87,6 +89,22 @@ static bool overlaps(const rkr_kept_boxes *kept, const float box[4], float area,
         any |= (int32_t)(iou > iou_threshold) & (agnostic | (int32_t)(classes[i] == class_id));
     }
     return any != 0;
+}
+
+static bool overlaps(const rkr_kept_boxes *kept, const float box[4], float area, int32_t class_id,
+                     int32_t agnostic, float iou_threshold) {
+    for (size_t first = 0; first < kept->n; first += BLOCK) {
+        size_t n = kept->n - first < BLOCK ? kept->n - first : BLOCK;
+        int32_t relevant = agnostic;
+        for (size_t i = 0; i < n; i++) {
+            relevant |= kept->class_id[first + i] == class_id;
+        }
+        if (relevant &&
+            overlaps_block(kept, first, n, box, area, class_id, agnostic, iou_threshold)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool rkr_kept_add(rkr_kept_boxes *kept, const float box[4], int32_t class_id, bool agnostic,

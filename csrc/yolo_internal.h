@@ -65,6 +65,7 @@ typedef struct rkr_scan {
     bool all;                              /* every stored value is to be looked at */
     uint8_t first_mask[32], last_mask[32]; /* lanes of the outer channel groups */
     uint64_t (*kernel)(const struct rkr_scan *scan, uint32_t cell, uint32_t n_cells);
+    uint32_t (*best)(const struct rkr_scan *scan, uint32_t cell); /* NULL: rkr_view_best */
 } rkr_scan;
 
 /* `threshold` is in the domain of the dequantized tensor. The scan may report a cell
@@ -83,6 +84,10 @@ static inline uint64_t rkr_scan_cells(const rkr_scan *scan, uint32_t cell, uint3
     }
     return scan->kernel(scan, cell, n_cells);
 }
+
+/* The highest channel of a cell, the first of equals, counted from scan->first, and its
+ * dequantized value; false when none passes (true does not say that one does). */
+bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *best);
 
 /* ---- yolo_workspace.c ---- */
 

@@ -7,13 +7,15 @@
  * scanned, and classes are read only where it hits. */
 #include "yolo_internal.h"
 
-static void decode_cell(const rkr_yolo_grid *grid, uint32_t n_classes, bool sigmoid,
+static void decode_cell(const rkr_yolo_grid *grid, const rkr_scan *classes, bool sigmoid,
                         rkr_box_fn *box_of, float threshold, uint32_t cell, uint32_t source,
                         rkr_yolo_workspace *workspace) {
     uint32_t class_id;
-    float objectness;
+    float objectness, score;
+    if (!rkr_scan_best(classes, cell, &score, &class_id)) {
+        return;
+    }
     rkr_view_load(&grid->view, grid->first + 4, 1, cell, &objectness);
-    float score = rkr_view_best(&grid->view, grid->first + 5, n_classes, cell, &class_id);
     float confidence = sigmoid ? rkr_sigmoid(objectness) * rkr_sigmoid(score) : objectness * score;
     if (!(confidence >= threshold)) {
         return;
@@ -28,9 +30,9 @@ static void decode_cell(const rkr_yolo_grid *grid, uint32_t n_classes, bool sigm
     rkr_candidate_push(workspace, box, confidence, class_id, source);
 }
 
-/* What objectness must reach, in the domain of the tensor; lowered by more than the
- * rounding of the product. */
-static float objectness_threshold(const rkr_tensor_view *view, bool sigmoid, float threshold) {
+/* What each of the two factors must reach, in the domain of the tensor; lowered by more
+ * than the rounding of the product. */
+static float factor_threshold(const rkr_tensor_view *view, bool sigmoid, float threshold) {
     if (sigmoid) {
         return rkr_logit_below(threshold);
     }
@@ -80,15 +82,16 @@ int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n
     uint32_t source = 0;
     for (size_t i = 0; i < n_grids; i++) {
         const rkr_yolo_grid *grid = &grids[i];
-        rkr_scan scan;
-        rkr_scan_init(&scan, &grid->view, grid->first + 4, 1,
-                      objectness_threshold(&grid->view, sigmoid, threshold));
+        float factor = factor_threshold(&grid->view, sigmoid, threshold);
+        rkr_scan scan, classes;
+        rkr_scan_init(&scan, &grid->view, grid->first + 4, 1, factor);
+        rkr_scan_init(&classes, &grid->view, grid->first + 5, n_classes, factor);
         uint32_t cells = rkr_view_cells(&grid->view);
         for (uint32_t first = 0; first < cells; first += RKR_SCAN_CELLS) {
             uint32_t n = cells - first < RKR_SCAN_CELLS ? cells - first : RKR_SCAN_CELLS;
             for (uint64_t hits = rkr_scan_cells(&scan, first, n); hits != 0; hits &= hits - 1) {
                 uint32_t cell = first + (uint32_t)__builtin_ctzll(hits);
-                decode_cell(grid, n_classes, sigmoid, box_of, threshold, cell, source + cell,
+                decode_cell(grid, &classes, sigmoid, box_of, threshold, cell, source + cell,
                             workspace);
             }
         }

@@ -21,6 +21,11 @@
 
 #include <assert.h>
 #include <string.h>
+#if RKR_HAVE_AVX2
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 typedef uint64_t scan_kernel(const rkr_scan *scan, uint32_t cell, uint32_t n_cells);
 
@@ -74,7 +79,6 @@ static uint64_t cells_of_step(const uint64_t words[8], uint32_t cell_bytes) {
         uint8_t bytes[RKR_SCAN_BYTES];
         memcpy(bytes, words, sizeof bytes);
         for (uint32_t i = 0; i < RKR_SCAN_BYTES / cell_bytes; i++) {
-            /* A lane that hit is all ones: its first byte tells; cell_bytes / c2 lanes. */
             uint8_t any = 0;
             for (uint32_t k = 0; k < cell_bytes; k++) {
                 any |= bytes[i * cell_bytes + k];
@@ -85,55 +89,77 @@ static uint64_t cells_of_step(const uint64_t words[8], uint32_t cell_bytes) {
     return hits;
 }
 
+static inline bool any_bit_16(const void *vector) {
+#if defined(__SSE2__)
+    return _mm_movemask_epi8(_mm_loadu_si128(vector)) != 0; /* lanes are all ones or zeros */
+#elif defined(__aarch64__)
+    return vmaxvq_u32(vld1q_u32(vector)) != 0;
+#else
+    uint64_t words[2];
+    memcpy(words, vector, sizeof words);
+    return (words[0] | words[1]) != 0;
+#endif
+}
+
+#if RKR_HAVE_AVX2
+RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
+    __m256i x = _mm256_loadu_si256(vector);
+    return !_mm256_testz_si256(x, x);
+}
+#endif
+
 /* Steps over cells of 1, 2, 4, 8 or 16 bytes. */
-#define DEFINE_SCAN_GROUPS(NAME, ATTRIBUTE, TYPE, VECTOR_BYTES)                               \
-    ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {   \
-        typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                       \
-        enum { N = RKR_SCAN_BYTES / VECTOR_BYTES };                                           \
-        const rkr_tensor_view *view = scan->view;                                             \
-        uint32_t cell_bytes = view->c2 * (uint32_t)sizeof(TYPE);                              \
-        assert(RKR_SCAN_BYTES % cell_bytes == 0 && cell_bytes <= 16);                         \
-        uint32_t step = RKR_SCAN_BYTES / cell_bytes;                                          \
-        uint32_t first = scan->first / view->c2;                                              \
-        uint32_t last = (scan->first + scan->n_channels - 1) / view->c2;                      \
-        size_t group_bytes = (size_t)view->plane * cell_bytes;                                \
-        vector below = (vector){0} + (TYPE)(scan->threshold - 1);                             \
-        vector flip = (vector){0} + (TYPE)(view->type == RKNN_TENSOR_UINT8 ? -128 : 0);       \
-        vector first_mask, last_mask;                                                         \
-        memcpy(&first_mask, scan->first_mask, sizeof first_mask);                             \
-        memcpy(&last_mask, scan->last_mask, sizeof last_mask);                                \
-        uint64_t hits = 0;                                                                    \
-        uint32_t i = 0;                                                                       \
-        for (; i + step <= n_cells; i += step) {                                              \
-            const uint8_t *src = (const uint8_t *)view->data + first * group_bytes +          \
-                                 (size_t)(cell + i) * cell_bytes;                             \
-            vector any[N], x;                                                                 \
-            for (int k = 0; k < N; k++) {                                                     \
-                memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                 \
-                any[k] = (vector)((x ^ flip) > below) & first_mask;                           \
-            }                                                                                 \
-            for (uint32_t group = first + 1; group < last; group++) {                         \
-                src += group_bytes;                                                           \
-                for (int k = 0; k < N; k++) {                                                 \
-                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                             \
-                    any[k] |= (vector)((x ^ flip) > below);                                   \
-                }                                                                             \
-            }                                                                                 \
-            if (last > first) {                                                               \
-                src += group_bytes;                                                           \
-                for (int k = 0; k < N; k++) {                                                 \
-                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                             \
-                    any[k] |= (vector)((x ^ flip) > below) & last_mask;                       \
-                }                                                                             \
-            }                                                                                 \
-            uint64_t words[RKR_SCAN_BYTES / 8];                                               \
-            memcpy(words, any, sizeof words);                                                 \
-            if ((words[0] | words[1] | words[2] | words[3] | words[4] | words[5] | words[6] | \
-                 words[7]) != 0) {                                                            \
-                hits |= cells_of_step(words, cell_bytes) << i;                                \
-            }                                                                                 \
-        }                                                                                     \
-        return i < n_cells ? hits | scan_reference(scan, cell + i, n_cells - i) << i : hits;  \
+#define DEFINE_SCAN_GROUPS(NAME, ATTRIBUTE, TYPE, VECTOR_BYTES)                              \
+    ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {  \
+        typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                      \
+        enum { N = RKR_SCAN_BYTES / VECTOR_BYTES };                                          \
+        const rkr_tensor_view *view = scan->view;                                            \
+        uint32_t cell_bytes = view->c2 * (uint32_t)sizeof(TYPE);                             \
+        assert(RKR_SCAN_BYTES % cell_bytes == 0 && cell_bytes <= 16);                        \
+        uint32_t step = RKR_SCAN_BYTES / cell_bytes;                                         \
+        uint32_t first = scan->first / view->c2;                                             \
+        uint32_t last = (scan->first + scan->n_channels - 1) / view->c2;                     \
+        size_t group_bytes = (size_t)view->plane * cell_bytes;                               \
+        vector below = (vector){0} + (TYPE)(scan->threshold - 1);                            \
+        vector flip = (vector){0} + (TYPE)(view->type == RKNN_TENSOR_UINT8 ? -128 : 0);      \
+        vector first_mask, last_mask;                                                        \
+        memcpy(&first_mask, scan->first_mask, sizeof first_mask);                            \
+        memcpy(&last_mask, scan->last_mask, sizeof last_mask);                               \
+        uint64_t hits = 0;                                                                   \
+        uint32_t i = 0;                                                                      \
+        for (; i + step <= n_cells; i += step) {                                             \
+            const uint8_t *src = (const uint8_t *)view->data + first * group_bytes +         \
+                                 (size_t)(cell + i) * cell_bytes;                            \
+            vector any[N], x;                                                                \
+            for (int k = 0; k < N; k++) {                                                    \
+                memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                \
+                any[k] = (vector)((x ^ flip) > below) & first_mask;                          \
+            }                                                                                \
+            for (uint32_t group = first + 1; group < last; group++) {                        \
+                src += group_bytes;                                                          \
+                for (int k = 0; k < N; k++) {                                                \
+                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                            \
+                    any[k] |= (vector)((x ^ flip) > below);                                  \
+                }                                                                            \
+            }                                                                                \
+            if (last > first) {                                                              \
+                src += group_bytes;                                                          \
+                for (int k = 0; k < N; k++) {                                                \
+                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                            \
+                    any[k] |= (vector)((x ^ flip) > below) & last_mask;                      \
+                }                                                                            \
+            }                                                                                \
+            vector either = any[0];                                                          \
+            for (int k = 1; k < N; k++) {                                                    \
+                either |= any[k];                                                            \
+            }                                                                                \
+            if (any_bit_##VECTOR_BYTES(&either)) {                                           \
+                uint64_t words[RKR_SCAN_BYTES / 8];                                          \
+                memcpy(words, any, sizeof words);                                            \
+                hits |= cells_of_step(words, cell_bytes) << i;                               \
+            }                                                                                \
+        }                                                                                    \
+        return i < n_cells ? hits | scan_reference(scan, cell + i, n_cells - i) << i : hits; \
     }
 
 /* Cells whose channels are one run: NHWC. */
@@ -173,6 +199,90 @@ DEFINE_SCAN_ROWS(scan_rows_8_avx2, RKR_TARGET_AVX2, int8_t)
 DEFINE_SCAN_ROWS(scan_rows_16_avx2, RKR_TARGET_AVX2, int16_t)
 DEFINE_SCAN_ROWS(scan_rows_32_avx2, RKR_TARGET_AVX2, int32_t)
 #endif
+
+/* The highest lane of one cell of 16 bytes a group, among those that pass: nearly always
+ * one of many, so only lanes that the comparison marks are looked at. */
+#define DEFINE_BEST(NAME, TYPE, ORDER)                                                            \
+    static uint32_t NAME(const rkr_scan *scan, uint32_t cell) {                                   \
+        typedef TYPE vector __attribute__((vector_size(16)));                                     \
+        enum { BITS = 8 * sizeof(TYPE), HALF = 8 / sizeof(TYPE) };                                \
+        const rkr_tensor_view *view = scan->view;                                                 \
+        uint32_t c2 = view->c2;                                                                   \
+        assert(c2 * sizeof(TYPE) == 16);                                                          \
+        uint32_t first = scan->first / c2, last = (scan->first + scan->n_channels - 1) / c2;      \
+        vector below = (vector){0} + (TYPE)(scan->threshold - 1);                                 \
+        vector flip = (vector){0} + (TYPE)(view->type == RKNN_TENSOR_UINT8 ? -128 : 0);           \
+        uint32_t best = UINT32_MAX;                                                               \
+        int32_t highest = INT32_MIN;                                                              \
+        for (uint32_t group = first; group <= last; group++) {                                    \
+            vector x, mask;                                                                       \
+            memcpy(&x, (const TYPE *)view->data + ((size_t)group * view->plane + cell) * c2, 16); \
+            x ^= flip;                                                                            \
+            vector passed = (vector)(x > below);                                                  \
+            if (group == first || group == last) {                                                \
+                memcpy(&mask, group == first ? scan->first_mask : scan->last_mask, 16);           \
+                passed &= mask;                                                                   \
+            }                                                                                     \
+            uint64_t words[2];                                                                    \
+            memcpy(words, &passed, sizeof words);                                                 \
+            for (uint32_t half = 0; half < 2; half++) {                                           \
+                while (words[half] != 0) {                                                        \
+                    uint32_t bit = (uint32_t)__builtin_ctzll(words[half]) / BITS * BITS;          \
+                    words[half] &= ~((~(uint64_t)0 >> (64 - BITS)) << bit);                       \
+                    uint32_t lane = half * HALF + bit / BITS;                                     \
+                    int32_t order = ORDER(x[lane]);                                               \
+                    if (order > highest) {                                                        \
+                        highest = order;                                                          \
+                        best = group * c2 + lane - scan->first;                                   \
+                    }                                                                             \
+                }                                                                                 \
+            }                                                                                     \
+        }                                                                                         \
+        return best;                                                                              \
+    }
+
+/* Only floats above 0 pass; NaN goes below them all. */
+#define ORDER_INTEGER(x) ((int32_t)(x))
+#define ORDER_FLOAT16(x) ((x) > 0x7c00 ? INT32_MIN : (int32_t)(x))
+#define ORDER_FLOAT32(x) ((x) > 0x7f800000 ? INT32_MIN : (int32_t)(x))
+DEFINE_BEST(best_integer_8, int8_t, ORDER_INTEGER)
+DEFINE_BEST(best_integer_16, int16_t, ORDER_INTEGER)
+DEFINE_BEST(best_float_16, int16_t, ORDER_FLOAT16)
+DEFINE_BEST(best_float_32, int32_t, ORDER_FLOAT32)
+
+static uint32_t (*best_of(const rkr_scan *scan))(const rkr_scan *, uint32_t) {
+    if (rkr_cpu_level() == RKR_CPU_PLAIN || scan->all ||
+        scan->view->c2 * (uint64_t)element_bytes(scan->view) != 16) {
+        return NULL;
+    }
+    switch (scan->view->type) {
+    case RKNN_TENSOR_INT8:
+    case RKNN_TENSOR_UINT8:
+        return best_integer_8;
+    case RKNN_TENSOR_INT16:
+        return best_integer_16;
+    case RKNN_TENSOR_FLOAT16:
+        return best_float_16;
+    default:
+        return best_float_32;
+    }
+}
+
+bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *best) {
+    if (scan->none) {
+        return false;
+    }
+    if (scan->best == NULL) {
+        *value = rkr_view_best(scan->view, scan->first, scan->n_channels, cell, best);
+        return true;
+    }
+    *best = scan->best(scan, cell);
+    if (*best == UINT32_MAX) {
+        return false;
+    }
+    rkr_view_load(scan->view, scan->first + *best, 1, cell, value);
+    return true;
+}
 
 /* [level - RKR_CPU_VECTOR][groups, rows][1, 2, 4 bytes] */
 static scan_kernel *const KERNELS[][2][3] = {
@@ -293,6 +403,7 @@ void rkr_scan_init(rkr_scan *scan, const rkr_tensor_view *view, uint32_t first, 
     set_mask(scan->last_mask, element_bytes(view), view->c2, 0, end);
     set_threshold(scan, threshold);
     scan->kernel = kernel_of(scan);
+    scan->best = best_of(scan);
 }
 
 int rkr_view_scan(const rkr_tensor_view *view, uint32_t first, uint32_t n_channels, float threshold,

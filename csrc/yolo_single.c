@@ -4,12 +4,12 @@
  * cx, cy, w, h and the class scores after sigmoid; box = centre -/+ size / 2. */
 #include "yolo_internal.h"
 
-static void decode_prediction(const rkr_tensor_view *view, uint32_t n_classes, float scale_x,
-                              float scale_y, float threshold, uint32_t cell,
-                              rkr_yolo_workspace *workspace) {
+static void decode_prediction(const rkr_scan *scan, float scale_x, float scale_y, float threshold,
+                              uint32_t cell, rkr_yolo_workspace *workspace) {
+    const rkr_tensor_view *view = scan->view;
     uint32_t class_id;
-    float score = rkr_view_best(view, 4, n_classes, cell, &class_id);
-    if (!(score >= threshold)) {
+    float score;
+    if (!rkr_scan_best(scan, cell, &score, &class_id) || !(score >= threshold)) {
         return;
     }
     float size[4];
@@ -43,7 +43,7 @@ int rkr_yolo_decode_single(const rkr_tensor_view *output, uint32_t n_classes, fl
     for (uint32_t first = 0; first < cells; first += RKR_SCAN_CELLS) {
         uint32_t n = cells - first < RKR_SCAN_CELLS ? cells - first : RKR_SCAN_CELLS;
         for (uint64_t hits = rkr_scan_cells(&scan, first, n); hits != 0; hits &= hits - 1) {
-            decode_prediction(output, n_classes, scale_x, scale_y, options->conf_threshold,
+            decode_prediction(&scan, scale_x, scale_y, options->conf_threshold,
                               first + (uint32_t)__builtin_ctzll(hits), workspace);
         }
     }

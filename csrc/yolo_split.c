@@ -38,10 +38,11 @@ static float mean_of_bytes(const uint8_t *bins, uint32_t n, const float *decay) 
 }
 
 static float mean_of_floats(const float *bins, uint32_t n) {
-    float highest = bins[0], sum = 0.0f, weighted = 0.0f;
+    float highest = bins[0];
     for (uint32_t i = 1; i < n; i++) {
         highest = bins[i] > highest ? bins[i] : highest;
     }
+    float sum = 0.0f, weighted = 0.0f;
     for (uint32_t i = 0; i < n; i++) {
         float weight = expf(bins[i] - highest);
         sum += weight;
@@ -70,11 +71,13 @@ static void load_distances(const branch_decoder *decoder, uint32_t cell, float d
     }
 }
 
-static void decode_cell(const branch_decoder *decoder, uint32_t cell) {
+static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uint32_t cell) {
     const rkr_yolo_branch *branch = decoder->branch;
     uint32_t class_id;
-    float score =
-        rkr_view_best(&branch->score, branch->score_first, decoder->n_classes, cell, &class_id);
+    float score;
+    if (!rkr_scan_best(scan, cell, &score, &class_id)) {
+        return;
+    }
     score = decoder->sigmoid ? rkr_sigmoid(score) : score;
     if (!(score >= decoder->conf_threshold)) {
         return;
@@ -129,7 +132,7 @@ static void decode_branch(const branch_decoder *decoder) {
         uint64_t hits = has_sum ? rkr_scan_cells(&sum_scan, first, n) : ~(uint64_t)0;
         hits = hits != 0 ? hits & rkr_scan_cells(&scan, first, n) : 0;
         for (; hits != 0; hits &= hits - 1) {
-            decode_cell(decoder, first + (uint32_t)__builtin_ctzll(hits));
+            decode_cell(decoder, &scan, first + (uint32_t)__builtin_ctzll(hits));
         }
     }
 }

@@ -1,0 +1,334 @@
+"""Decoding of three heads, from native int8 buffers to `Detections`, beside two baselines.
+
+* numpy: what the model zoo's Python examples do (unpack, dequantize everything, softmax over
+  all distributions, filter, suppress class by class), here without torch;
+* C: a straightforward scalar decoder (decode_baseline.c), which also unpacks first.
+
+640x640, 80 classes, 30 objects that 6 cells each report, noise below the threshold.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+from native_tensors import deliver
+
+from rknn_runtime._ffi import lib
+from rknn_runtime.yolo import YOLOV5_ANCHORS, AnchorDecoder, SingleOutputDecoder, SplitDecoder
+
+SIZE, CLASSES, OBJECTS, STRIDES = 640, 80, 30, (8, 16, 32)
+CONF, IOU = 0.25, 0.45
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = (
+        ("packed", ctypes.c_void_p),
+        ("planar", ctypes.c_void_p),
+        ("zero_point", ctypes.c_int32),
+        ("scale", ctypes.c_float),
+        *((name, ctypes.c_int32) for name in ("channels", "height", "width", "c2")),
+    )
+
+
+CANDIDATE = np.dtype([("box", "f4", 4), ("score", "f4"), ("class_id", "i4"), ("index", "i4")])
+
+
+# ---- scenes ----
+
+
+def scene(rng):
+    """Yield box, class and the cells (branch, y, x, score) that report it."""
+    for k in range(OBJECTS):
+        branch = k % 3
+        stride = STRIDES[branch]
+        extent = rng.uniform(4, 8, 2) * stride
+        centre = rng.uniform(extent / 2, SIZE - extent / 2)
+        box = np.concatenate([centre - extent / 2, centre + extent / 2])
+        x, y = (centre // stride).astype(int)
+        n = SIZE // stride
+        cells = [
+            (branch, y + j, x + i, rng.uniform(0.3, 0.95))
+            for j in (-1, 0, 1)
+            for i in (0, 1)
+            if 0 <= y + j < n and 0 <= x + i < n
+        ]
+        yield box, int(rng.integers(CLASSES)), cells
+
+
+def noise(rng, shape):
+    """Scores on background, as trained nets give them: median 0.0002, some up to 0.2."""
+    return np.minimum(np.exp(rng.normal(-8.5, 1.5, shape)), 0.2).astype(np.float32)
+
+
+def split_tensors(rng):
+    grids = [SIZE // s for s in STRIDES]
+    box = [rng.uniform(-6, 0, (64, n, n)).astype(np.float32) for n in grids]
+    score = [noise(rng, (CLASSES, n, n)) for n in grids]
+    for xyxy, class_id, cells in scene(rng):
+        for branch, y, x, value in cells:
+            stride = STRIDES[branch]
+            left, top, right, bottom = xyxy / stride
+            for side, distance in enumerate(
+                (x + 0.5 - left, y + 0.5 - top, right - x - 0.5, bottom - y - 0.5)
+            ):
+                d = min(max(distance, 0), 14.9)
+                bins = box[branch][16 * side : 16 * side + 16, y, x]
+                bins[:] = -6
+                bins[int(d)], bins[int(d) + 1] = np.log(int(d) + 1.01 - d), np.log(d - int(d) + 0.01)
+            score[branch][class_id, y, x] = value
+    sums = [np.clip(s.sum(axis=0, keepdims=True), 0, 1) for s in score]
+    return [t for triple in zip(box, score, sums) for t in triple]
+
+
+def single_tensor(rng):
+    n = sum((SIZE // s) ** 2 for s in STRIDES)
+    starts = np.cumsum([0] + [(SIZE // s) ** 2 for s in STRIDES])
+    x = np.concatenate([rng.uniform(0, 1, (4, n)).astype(np.float32), noise(rng, (CLASSES, n))])
+    for xyxy, class_id, cells in scene(rng):
+        centred = [*(xyxy[:2] + xyxy[2:]) / 2, *(xyxy[2:] - xyxy[:2])]
+        for branch, row, column, value in cells:
+            p = starts[branch] + row * (SIZE // STRIDES[branch]) + column
+            x[:4, p] = np.array(centred) / SIZE + rng.normal(0, 0.002, 4)
+            x[4 + class_id, p] = value
+    return [x[:, :, None]]
+
+
+def anchor_tensors(rng):
+    tensors = []
+    for s in STRIDES:
+        n = SIZE // s
+        parts = [
+            np.concatenate([rng.uniform(0.2, 0.8, (4, n, n)), noise(rng, (1 + CLASSES, n, n))])
+            for _ in range(3)
+        ]
+        tensors.append(np.concatenate(parts).astype(np.float32))
+    for xyxy, class_id, cells in scene(rng):
+        centre, extent = (xyxy[:2] + xyxy[2:]) / 2, xyxy[2:] - xyxy[:2]
+        for branch, row, column, value in cells:
+            sizes = np.array(YOLOV5_ANCHORS[branch])
+            a = np.abs(np.log(sizes / extent)).max(axis=1).argmin()
+            cell = tensors[branch][85 * a : 85 * (a + 1), row, column]
+            cell[:2] = np.clip((centre / STRIDES[branch] - [column, row] + 0.5) / 2, 0, 1)
+            cell[2:4] = np.clip(np.sqrt(extent / sizes[a]) / 2, 0, 1)
+            cell[4], cell[5 + class_id] = value, 0.95
+    return tensors
+
+
+# ---- baseline in NumPy ----
+
+
+def real_nchw(raw, attr):
+    """Unpack NC1HWC2 and dequantize, as NumPy expressions."""
+    _, channels, height, width = attr.shape
+    nchw = raw.transpose(0, 1, 4, 2, 3).reshape(1, -1, height, width)[:, :channels]
+    native = attr.native
+    return (nchw.astype(np.float32) - native.zero_point) * np.float32(native.scale)
+
+
+def numpy_nms(boxes, scores):
+    x, y = boxes[:, 0], boxes[:, 1]
+    w, h = boxes[:, 2] - x, boxes[:, 3] - y
+    areas, order, keep = w * h, np.argsort(-scores, kind="stable"), []
+    while order.size:
+        i, rest = order[0], order[1:]
+        keep.append(i)
+        iw = np.minimum(x[i] + w[i], x[rest] + w[rest]) - np.maximum(x[i], x[rest])
+        ih = np.minimum(y[i] + h[i], y[rest] + h[rest]) - np.maximum(y[i], y[rest])
+        inter = np.maximum(0, iw) * np.maximum(0, ih)
+        order = rest[inter / (areas[i] + areas[rest] - inter) <= IOU]
+    return np.array(keep)
+
+
+def numpy_finish(boxes, objectness, scores):
+    best = scores.max(axis=-1)
+    class_id = scores.argmax(axis=-1)
+    confidence = best * objectness
+    passed = np.where(confidence >= CONF)
+    boxes, class_id, confidence = boxes[passed], class_id[passed], confidence[passed]
+    parts = []
+    for c in set(class_id.tolist()):
+        rows = np.where(class_id == c)
+        keep = numpy_nms(boxes[rows], confidence[rows])
+        parts.append((boxes[rows][keep], confidence[rows][keep], class_id[rows][keep]))
+    return [np.concatenate(column) for column in zip(*parts)]
+
+
+def flat(x):
+    return x.transpose(0, 2, 3, 1).reshape(-1, x.shape[1])
+
+
+def grid_of(x):
+    height, width = x.shape[2:]
+    column, row = np.meshgrid(np.arange(width), np.arange(height))
+    return np.stack([column, row])[None].astype(np.float32)
+
+
+def numpy_split(raw, attrs):
+    boxes, scores = [], []
+    for i in range(0, len(raw), 3):
+        box, score = real_nchw(raw[i], attrs[i]), real_nchw(raw[i + 1], attrs[i + 1])
+        _, c, h, w = box.shape
+        bins = box.reshape(1, 4, c // 4, h, w)
+        e = np.exp(bins - bins.max(axis=2, keepdims=True))
+        p = e / e.sum(axis=2, keepdims=True)
+        d = (p * np.arange(c // 4, dtype=np.float32).reshape(1, 1, -1, 1, 1)).sum(axis=2)
+        centre = grid_of(box) + 0.5
+        xyxy = np.concatenate([centre - d[:, :2], centre + d[:, 2:]], axis=1) * (SIZE // h)
+        boxes.append(flat(xyxy))
+        scores.append(flat(score))
+    scores = np.concatenate(scores)
+    return numpy_finish(np.concatenate(boxes), np.ones(len(scores), np.float32), scores)
+
+
+def numpy_single(raw, attrs):
+    x = flat(real_nchw(raw[0], attrs[0]))
+    half = x[:, 2:4] / 2
+    boxes = np.concatenate([x[:, :2] - half, x[:, :2] + half], axis=1) * SIZE
+    return numpy_finish(boxes, np.ones(len(x), np.float32), x[:, 4:])
+
+
+def numpy_anchors(raw, attrs):
+    boxes, objectness, scores = [], [], []
+    for tensor, attr, sizes in zip(raw, attrs, YOLOV5_ANCHORS):
+        x = real_nchw(tensor, attr)
+        x = x.reshape(3, 85, *x.shape[2:])
+        stride = SIZE // x.shape[2]
+        centre = (x[:, :2] * 2 - 0.5 + grid_of(x)) * stride
+        half = (x[:, 2:4] * 2) ** 2 * np.array(sizes, np.float32).reshape(3, 2, 1, 1) / 2
+        boxes.append(flat(np.concatenate([centre - half, centre + half], axis=1)))
+        objectness.append(flat(x[:, 4:5]).ravel())
+        scores.append(flat(x[:, 5:]))
+    return numpy_finish(*(np.concatenate(part) for part in (boxes, objectness, scores)))
+
+
+# ---- baseline in C ----
+
+
+def build_baseline(folder):
+    """Compile decode_baseline.c and load it."""
+    target = Path(folder) / "baseline.so"
+    flags = ["-std=c11", "-O3", "-shared", "-fPIC"]
+    cc = os.environ.get("CC", "cc")
+    subprocess.run([cc, *flags, str(HERE / "decode_baseline.c"), "-o", str(target), "-lm"], check=True)
+    return ctypes.CDLL(str(target))
+
+
+def c_baseline(library, kind, raw, attrs):
+    """Return a function that runs the C baseline on these buffers."""
+    tensors = (Tensor * len(raw))()
+    kept_alive = [raw]
+    for tensor, array, attr in zip(tensors, raw, attrs):
+        planar = np.empty(attr.shape, np.int8)
+        kept_alive.append(planar)
+        tensor.packed, tensor.planar = array.ctypes.data, planar.ctypes.data
+        tensor.zero_point, tensor.scale = attr.native.zero_point, attr.native.scale
+        tensor.channels, tensor.height, tensor.width = attr.shape[1:]
+        tensor.c2 = array.shape[-1]
+    work, out = np.empty(30000, CANDIDATE), np.empty(30000, CANDIDATE)
+    sizes = np.array(YOLOV5_ANCHORS, np.float32)
+    pointers = (work.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p))
+    rest = (ctypes.c_float(CONF), ctypes.c_float(IOU), *pointers)
+    call, arguments = {
+        "split": (library.baseline_split, (3, CLASSES, ctypes.c_float(8))),
+        "single": (library.baseline_single, (CLASSES, ctypes.c_float(SIZE))),
+        "anchors": (
+            library.baseline_anchors,
+            (3, 3, sizes.ctypes.data_as(ctypes.c_void_p), CLASSES, ctypes.c_float(8)),
+        ),
+    }[kind]
+    kept_alive += [work, sizes]
+
+    def run(_kept_alive=kept_alive):
+        n = call(tensors, *arguments, *rest)
+        return out["box"][:n], out["score"][:n], out["class_id"][:n]
+
+    return run
+
+
+# ---- comparison ----
+
+
+def check(found, other, name):
+    """Refuse to time results that are not the same boxes."""
+    boxes, confidence, class_id = other
+    assert len(found) == len(boxes) >= OBJECTS // 2, (name, len(found), len(boxes))
+    order = [np.lexsort((b[:, 0], s, c)) for b, s, c in (
+        (found.xyxy, found.confidence, found.class_id), (boxes, confidence, class_id))]
+    assert np.array_equal(found.class_id[order[0]], class_id[order[1]]), name
+    assert np.allclose(found.confidence[order[0]], confidence[order[1]], atol=1e-5), name
+    assert np.allclose(found.xyxy[order[0]], boxes[order[1]], atol=0.02), name
+
+
+def percentiles(function, seconds=1.5):
+    """Return p50 and p90 in microseconds."""
+    times, end = [], time.perf_counter() + seconds
+    for _ in range(5):
+        function()
+    while time.perf_counter() < end or len(times) < 20:
+        begin = time.perf_counter_ns()
+        function()
+        times.append(time.perf_counter_ns() - begin)
+    return np.percentile(times, [50, 90]) / 1000
+
+
+def megahertz():
+    """Return the clock that the kernel states, 0 where it does not."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("cpu MHz"):
+            return float(line.split(":")[1])
+    return 0.0
+
+
+HEADS = {
+    "v8 split, 9 outputs": ("split", split_tensors, numpy_split, SplitDecoder, 8400),
+    "v8 single output": ("single", single_tensor, numpy_single, SingleOutputDecoder, 8400),
+    "v5, 3 outputs": ("anchors", anchor_tensors, numpy_anchors, AnchorDecoder, 25200),
+}
+
+
+def main():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    level = {lib.RKR_CPU_PLAIN: "plain C", lib.RKR_CPU_VECTOR: "vector", lib.RKR_CPU_AVX2: "AVX2"}
+    print(f"decode, one core, {level[lib.rkr_cpu_level()]}; p50 (p90) in microseconds")
+    with tempfile.TemporaryDirectory() as folder:
+        library = build_baseline(folder)
+        for name, (kind, make, in_numpy, decoder_class, cells) in HEADS.items():
+            made = [
+                deliver(x[None], "int8", "c2=16", index=i, name=f"out{i}")
+                for i, x in enumerate(make(np.random.default_rng(0)))
+            ]
+            attrs, raw = [m[0] for m in made], [m[1] for m in made]
+            decoder = decoder_class(attrs if kind != "single" else attrs[0], (SIZE, SIZE))
+            baseline = c_baseline(library, kind, raw, attrs)
+            found = decoder(raw)
+            check(found, in_numpy(raw, attrs), f"{name}: numpy")
+            check(found, baseline(), f"{name}: C")
+            ours = percentiles(lambda d=decoder, r=raw: d(r))
+            native = percentiles(decoder._decode)
+            numpy_time = percentiles(lambda f=in_numpy, r=raw, a=attrs: f(r, a))
+            c_time = percentiles(baseline)
+            print(f"\n{name}: {len(found)} detections")
+            for label, (p50, p90) in (
+                ("ours", ours),
+                ("  native part", native),
+                ("numpy", numpy_time),
+                ("C", c_time),
+            ):
+                print(f"  {label:14}{p50:9.1f} ({p90:8.1f})   {p50 / ours[0]:8.1f} x ours")
+            cycles = native[0] * megahertz() / cells
+            print(f"  Python on top of the native part: {ours[0] - native[0]:.1f} us; "
+                  f"native cycles per cell: {cycles:.2f}")
+
+
+if __name__ == "__main__":
+    main()
