@@ -84,7 +84,10 @@ def split_tensors(rng):
                 d = min(max(distance, 0), 14.9)
                 bins = box[branch][16 * side : 16 * side + 16, y, x]
                 bins[:] = -6
-                bins[int(d)], bins[int(d) + 1] = np.log(int(d) + 1.01 - d), np.log(d - int(d) + 0.01)
+                bins[int(d)], bins[int(d) + 1] = (
+                    np.log(int(d) + 1.01 - d),
+                    np.log(d - int(d) + 0.01),
+                )
             score[branch][class_id, y, x] = value
     sums = [np.clip(s.sum(axis=0, keepdims=True), 0, 1) for s in score]
     return [t for triple in zip(box, score, sums) for t in triple]
@@ -219,7 +222,9 @@ def build_baseline(folder):
     target = Path(folder) / "baseline.so"
     flags = ["-std=c11", "-O3", "-shared", "-fPIC"]
     cc = os.environ.get("CC", "cc")
-    subprocess.run([cc, *flags, str(HERE / "decode_baseline.c"), "-o", str(target), "-lm"], check=True)
+    subprocess.run(
+        [cc, *flags, str(HERE / "decode_baseline.c"), "-o", str(target), "-lm"], check=True
+    )
     return ctypes.CDLL(str(target))
 
 
@@ -262,8 +267,13 @@ def check(found, other, name):
     """Refuse to time results that are not the same boxes."""
     boxes, confidence, class_id = other
     assert len(found) == len(boxes) >= OBJECTS // 2, (name, len(found), len(boxes))
-    order = [np.lexsort((b[:, 0], s, c)) for b, s, c in (
-        (found.xyxy, found.confidence, found.class_id), (boxes, confidence, class_id))]
+    order = [
+        np.lexsort((b[:, 0], s, c))
+        for b, s, c in (
+            (found.xyxy, found.confidence, found.class_id),
+            (boxes, confidence, class_id),
+        )
+    ]
     assert np.array_equal(found.class_id[order[0]], class_id[order[1]]), name
     assert np.allclose(found.confidence[order[0]], confidence[order[1]], atol=1e-5), name
     assert np.allclose(found.xyxy[order[0]], boxes[order[1]], atol=0.02), name
@@ -326,8 +336,10 @@ def main():
             ):
                 print(f"  {label:14}{p50:9.1f} ({p90:8.1f})   {p50 / ours[0]:8.1f} x ours")
             cycles = native[0] * megahertz() / cells
-            print(f"  Python on top of the native part: {ours[0] - native[0]:.1f} us; "
-                  f"native cycles per cell: {cycles:.2f}")
+            print(
+                f"  Python on top of the native part: {ours[0] - native[0]:.1f} us; "
+                f"native cycles per cell: {cycles:.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n) {
 }
 
 void rkr_kept_init(rkr_kept_boxes *kept, float *columns, size_t capacity) {
+    capacity = rkr_kept_floats(capacity) / RKR_NMS_COLUMNS;
     kept->x1 = columns;
     kept->y1 = columns + capacity;
     kept->x2 = columns + 2 * capacity;
@@ -71,17 +72,15 @@ static float smaller(float a, float b) {
     return a < b ? a : b;
 }
 
-#define BLOCK 16u
-
-/* Without branches, so that compilers make vector code of it. */
-static bool overlaps_block(const rkr_kept_boxes *kept, size_t first, size_t n, const float box[4],
-                           float area, int32_t class_id, int32_t agnostic, float iou_threshold) {
+/* Without branches, and always a whole block, so that compilers make vector code of it. */
+static bool overlaps_block(const rkr_kept_boxes *kept, size_t first, const float box[4], float area,
+                           int32_t class_id, int32_t agnostic, float iou_threshold) {
     const float *restrict x1 = kept->x1 + first, *restrict y1 = kept->y1 + first;
     const float *restrict x2 = kept->x2 + first, *restrict y2 = kept->y2 + first;
     const float *restrict areas = kept->area + first;
     const int32_t *restrict classes = kept->class_id + first;
     int32_t any = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < RKR_NMS_BLOCK; i++) {
         float width = larger(smaller(box[2], x2[i]) - larger(box[0], x1[i]), 0.0f);
         float height = larger(smaller(box[3], y2[i]) - larger(box[1], y1[i]), 0.0f);
         float inter = width * height;
@@ -93,14 +92,12 @@ static bool overlaps_block(const rkr_kept_boxes *kept, size_t first, size_t n, c
 
 static bool overlaps(const rkr_kept_boxes *kept, const float box[4], float area, int32_t class_id,
                      int32_t agnostic, float iou_threshold) {
-    for (size_t first = 0; first < kept->n; first += BLOCK) {
-        size_t n = kept->n - first < BLOCK ? kept->n - first : BLOCK;
+    for (size_t first = 0; first < kept->n; first += RKR_NMS_BLOCK) {
         int32_t relevant = agnostic;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < RKR_NMS_BLOCK; i++) {
             relevant |= kept->class_id[first + i] == class_id;
         }
-        if (relevant &&
-            overlaps_block(kept, first, n, box, area, class_id, agnostic, iou_threshold)) {
+        if (relevant && overlaps_block(kept, first, box, area, class_id, agnostic, iou_threshold)) {
             return true;
         }
     }
@@ -114,6 +111,14 @@ bool rkr_kept_add(rkr_kept_boxes *kept, const float box[4], int32_t class_id, bo
         return false;
     }
     size_t i = kept->n++;
+    if (i % RKR_NMS_BLOCK == 0) {
+        for (size_t k = i; k < i + RKR_NMS_BLOCK; k++) {
+            /* Boxes that overlap nothing: an IoU of NaN is above no threshold. */
+            kept->x1[k] = kept->y1[k] = kept->x2[k] = kept->y2[k] = 0.0f;
+            kept->area[k] = NAN;
+            kept->class_id[k] = class_id;
+        }
+    }
     kept->x1[i] = box[0];
     kept->y1[i] = box[1];
     kept->x2[i] = box[2];
@@ -147,7 +152,7 @@ int rkr_nms(const float *xyxy, const float *score, const int32_t *class_id, size
     }
     size_t capacity = n < max_detections ? n : max_detections;
     uint64_t *keys = malloc(2 * n * sizeof *keys);
-    float *columns = malloc(RKR_NMS_COLUMNS * capacity * sizeof *columns);
+    float *columns = malloc(rkr_kept_floats(capacity) * sizeof *columns);
     if (keys == NULL || columns == NULL) {
         free(keys);
         free(columns);

@@ -103,7 +103,7 @@ typedef struct {
 struct rkr_yolo_workspace {
     rkr_candidate *candidates;
     uint64_t *keys, *scratch;
-    float *kept; /* rkr_nms_sorted's columns */
+    float *kept; /* columns of rkr_kept_boxes */
     size_t n_predictions, n_candidates, capacity, max_candidates, max_detections;
     /* e^(-steps * scale) for 8-bit distributions, one table per branch. */
     float decay[RKR_MAX_BRANCHES][256], decay_scale[RKR_MAX_BRANCHES];
@@ -156,8 +156,14 @@ static inline uint32_t rkr_key_index(uint64_t key) {
 /* Sort falling; scratch as long as keys. */
 void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n);
 
-/* Floats that rkr_nms_sorted needs for each box it may keep. */
-#define RKR_NMS_COLUMNS 6
+/* Boxes are compared in blocks; columns are as long as a whole number of them. */
+#define RKR_NMS_BLOCK 16u
+#define RKR_NMS_COLUMNS 6u
+
+/* Floats of the columns for `capacity` kept boxes. */
+static inline size_t rkr_kept_floats(size_t capacity) {
+    return RKR_NMS_COLUMNS * ((capacity + RKR_NMS_BLOCK - 1) / RKR_NMS_BLOCK * RKR_NMS_BLOCK);
+}
 
 /* Boxes that are kept so far, column by column, so that one compare loop serves all. */
 typedef struct {

@@ -23,7 +23,7 @@ typedef struct {
     rkr_yolo_workspace *workspace;
 } branch_decoder;
 
-static float mean_of_bytes(const uint8_t *bins, uint32_t n, const float *decay) {
+static inline float mean_of_bytes(const uint8_t *bins, uint32_t n, const float *decay) {
     uint8_t highest = 0;
     for (uint32_t i = 0; i < n; i++) {
         highest = bins[i] > highest ? bins[i] : highest;
@@ -60,7 +60,9 @@ static void load_distances(const branch_decoder *decoder, uint32_t cell, float d
         uint8_t bins[4 * MAX_BINS];
         rkr_view_load_bytes(&branch->box, branch->box_first, 4 * n, cell, bins);
         for (uint32_t side = 0; side < 4; side++) {
-            distances[side] = mean_of_bytes(bins + side * n, n, decoder->decay);
+            /* With the number known the compiler unrolls; 16 is that of every YOLO. */
+            distances[side] = n == 16 ? mean_of_bytes(bins + side * n, 16, decoder->decay)
+                                      : mean_of_bytes(bins + side * n, n, decoder->decay);
         }
     } else {
         float bins[4 * MAX_BINS];

@@ -33,7 +33,7 @@ int rkr_yolo_workspace_new(size_t n_predictions, size_t max_candidates, size_t m
     workspace->max_detections = n_kept;
     workspace->candidates = malloc(capacity * sizeof *workspace->candidates);
     workspace->keys = malloc(2 * capacity * sizeof *workspace->keys);
-    workspace->kept = malloc(RKR_NMS_COLUMNS * n_kept * sizeof *workspace->kept);
+    workspace->kept = malloc(rkr_kept_floats(n_kept) * sizeof *workspace->kept);
     if (workspace->candidates == NULL || workspace->keys == NULL || workspace->kept == NULL) {
         rkr_yolo_workspace_free(workspace);
         return RKR_ERR_MEMORY;

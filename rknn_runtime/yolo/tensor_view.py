@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rknn_runtime._arrays import pointer
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.tensor import TensorAttr
@@ -90,7 +92,7 @@ class OutputBinding:
     ``offset``, all counted in elements.
     """
 
-    __slots__ = ("_dtype", "_offsets", "_shape", "_views", "attr")
+    __slots__ = ("_dtype", "_shape", "_views", "attr")
 
     def __init__(self, attr: TensorAttr) -> None:
         self.attr = attr
@@ -98,8 +100,7 @@ class OutputBinding:
         quantization_of(attr)
         self._dtype = native.dtype.numpy
         self._shape = tuple(native.shape)
-        self._views: list[Any] = []
-        self._offsets: list[int] = []
+        self._views: list[tuple[Any, int]] = []
 
     def add_grid(
         self,
@@ -157,8 +158,8 @@ class OutputBinding:
         view.zero_point, view.scale = quantization_of(self.attr)
         view.channels, view.height, view.width = channels, height, width
         view.plane, view.c2 = plane, c2
-        self._views.append(view)
-        self._offsets.append(offset)
+        view.n_bytes = (math.prod(self._shape) - offset) * self._dtype.itemsize
+        self._views.append((view, offset))
 
     def bind(self, raw: NDArray[Any]) -> None:
         """Point the views at a frame's data; the array must outlive the call that reads it.
@@ -167,7 +168,7 @@ class OutputBinding:
             TypeError: `raw` is not an array of the output's native dtype.
             ValueError: It has another shape, or is not contiguous.
         """
-        if getattr(raw, "dtype", None) != self._dtype:
+        if not isinstance(raw, np.ndarray) or raw.dtype != self._dtype:
             came = getattr(raw, "dtype", type(raw).__name__)
             raise TypeError(f"output {self.attr.name!r}: expected {self._dtype} values, got {came}")
         if raw.shape != self._shape:
@@ -178,6 +179,5 @@ class OutputBinding:
         if not raw.flags.c_contiguous:
             raise ValueError(f"output {self.attr.name!r}: the array must be C-contiguous")
         data = pointer(raw)
-        for view, offset in zip(self._views, self._offsets):
-            view.data = data + offset
-            view.n_bytes = raw.nbytes - offset * raw.itemsize
+        for view, offset in self._views:
+            view.data = data + offset if offset else data
