@@ -185,7 +185,9 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--init", type=Path, help="a .pt file: start from its weights where they fit")
+    parser.add_argument(
+        "--init", type=Path, help="a .pt file: start from its weights where they fit"
+    )
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     net = train(
