@@ -22,14 +22,14 @@ Box = tuple[float, float, float, float]
 #: colours that are neither dark nor pale nor grey): the first classes differ most.
 _PALETTE = bytes.fromhex(
     """
-    ff3c3c 0000ff 00ff00 006900 78c3ff d200ff ffc33c 694b87 5ab469 ff96ff
-    96ffd2 964b00 5a78ff c30087 7800e1 008796 b478a5 c38700 ff9687 ff4bb4
-    c3f04b 2d4bc3 b478ff c3002d 787800 a53cc3 4bd2c3 009600 00d22d 6996d2
-    b4b400 ff5aff 2df096 a54b69 f0c3ff 1e5a87 8769c3 d25a00 871e87 b4a5ff
-    b4d287 e196c3 e100c3 ff8700 964bff 1e78c3 00875a f06987 005aff 5af0ff
-    00b4d2 5a5a0f f00078 e1f0a5 c37869 4b0fe1 ffc396 d269d2 693cb4 d2a569
-    1ea596 96d200 d24b5a a50f5a 969600 00a5ff 964b96 962d2d d24b96 0f694b
-    8700b4 ffe100 694bf0 1eb42d 69965a 78ff69 9687e1 69d287 d25aff a500f0
+    ff3c3c 00ff00 0069ff 4b873c e100ff 87e1ff ffc30f ff96e1 965aa5 00a5c3
+    5ad287 c3873c e10096 9696ff 873cff b4ff87 ffa587 b45a5a 00b400 d269e1
+    00ffe1 96a50f 5a78c3 e17896 b4d200 b42dc3 0f96ff ff781e c3c378 008787
+    2dc3ff 69a578 ff3cd2 f0c3ff d21e5a b487c3 ffe196 00ff96 a569ff 00d2d2
+    ff4b96 d22d00 f0f000 967800 1ee14b 6978ff d296ff d2a500 b400ff 96e1b4
+    c35a96 ff78ff 96b4f0 a5ff00 b45a00 7896d2 78c300 009600 875ad2 00b469
+    e1695a ffa53c d2e178 0087b4 f069c3 00b4a5 a5ffc3 c34bf0 e100c3 f0a5c3
+    f0c387 ff0069 96e178 9678d2 d2a569 ff3cff 00f0ff ff8787 96c35a d28778
 """
 )
 
