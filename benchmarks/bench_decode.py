@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from native_tensors import deliver
 
 from rknn_runtime._ffi import lib
@@ -223,7 +222,7 @@ def build_baseline(folder):
     flags = ["-std=c11", "-O3", "-shared", "-fPIC"]
     cc = os.environ.get("CC", "cc")
     subprocess.run(
-        [cc, *flags, str(HERE / "decode_baseline.c"), "-o", str(target), "-lm"], check=True
+        [cc, *flags, str(Path(__file__).with_name("decode_baseline.c")), "-o", str(target), "-lm"], check=True
     )
     return ctypes.CDLL(str(target))
 

@@ -131,3 +131,11 @@ int rkr_yolo_decode_anchors(const rkr_yolo_grid *grids, size_t n_grids, uint32_t
 int rkr_yolo_decode_yolox(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
                           int sigmoid, const rkr_yolo_options *options,
                           rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
+
+/* YOLOv10 and YOLO26 with the selection in the graph: each cell is one detection, channels
+ * x1, y1, x2, y2, score, class number, then channels that this function does not read.
+ * Nothing is suppressed. A class that is no number from 0 to 2^24 is dropped. scale_x and
+ * scale_y multiply the boxes. */
+int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, float scale_y,
+                               const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
+                               const rkr_detections *out, size_t *count);

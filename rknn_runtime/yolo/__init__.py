@@ -1,4 +1,4 @@
-"""Decoders of YOLO heads, from native NPU memory to `Detections`, and the letterbox before them."""
+"""YOLO from picture to `Detections`: letterbox, decoders of native NPU memory, NMS."""
 
 from rknn_runtime.yolo.anchors import (
     YOLOV5_ANCHORS,
@@ -6,6 +6,7 @@ from rknn_runtime.yolo.anchors import (
     YOLOV7_ANCHORS,
     AnchorDecoder,
 )
+from rknn_runtime.yolo.end_to_end import EndToEndDecoder
 from rknn_runtime.yolo.letterbox import LetterboxTransform, letterbox
 from rknn_runtime.yolo.nms import nms
 from rknn_runtime.yolo.single import SingleOutputDecoder
@@ -17,6 +18,7 @@ __all__ = [
     "YOLOV5_P6_ANCHORS",
     "YOLOV7_ANCHORS",
     "AnchorDecoder",
+    "EndToEndDecoder",
     "LetterboxTransform",
     "SingleOutputDecoder",
     "SplitDecoder",

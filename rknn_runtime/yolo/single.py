@@ -71,7 +71,7 @@ class SingleOutputDecoder(Decoder):
             self._bindings[0].add(self._view, channels, 1, n, n, channels)
         else:
             self._bindings[0].add_grid(self._view, channels, 1, n)
-        _warn_when_coarse(output)
+        warn_when_coarse(output)
 
     def _decode(self) -> int:
         return int(
@@ -87,7 +87,8 @@ class SingleOutputDecoder(Decoder):
         )
 
 
-def _warn_when_coarse(output: TensorAttr) -> None:
+def warn_when_coarse(output: TensorAttr) -> None:
+    """Warn of scores that share the scale of boxes in pixels; called by constructors."""
     scale = quantization_of(output)[1]
     if math.isfinite(representable(output)[1]) and scale > _COARSE:
         warnings.warn(

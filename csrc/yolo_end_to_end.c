@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Graphs that end with their own selection: [1, 300, 6], each row x1, y1, x2, y2, score,
+ * class. Only the threshold and the order are left to do. */
+#include "yolo_internal.h"
+
+static void decode_row(const rkr_tensor_view *view, float scale_x, float scale_y, float threshold,
+                       uint32_t row, rkr_yolo_workspace *workspace) {
+    float values[6];
+    rkr_view_load(view, 0, 6, row, values);
+    bool is_class = values[5] >= -0.5f && values[5] <= 0x1p24f;
+    if (!(values[4] >= threshold) || !is_class) {
+        return;
+    }
+    const float box[4] = {values[0] * scale_x, values[1] * scale_y, values[2] * scale_x,
+                          values[3] * scale_y};
+    rkr_candidate_push(workspace, box, values[4], (uint32_t)(values[5] + 0.5f), row);
+}
+
+int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, float scale_y,
+                               const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
+                               const rkr_detections *out, size_t *count) {
+    int status = rkr_view_check(output);
+    if (status == RKR_OK) {
+        status = rkr_decode_begin(rkr_view_cells(output), options, workspace, out, count);
+    }
+    if (status != RKR_OK) {
+        return status;
+    }
+    if (output->channels < 6) {
+        return RKR_ERR_SHAPE;
+    }
+    if (!isfinite(scale_x) || !isfinite(scale_y)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    for (uint32_t row = 0; row < rkr_view_cells(output); row++) {
+        decode_row(output, scale_x, scale_y, options->conf_threshold, row, workspace);
+    }
+    rkr_yolo_options unsuppressed = *options;
+    unsuppressed.suppress = 0;
+    rkr_decode_end(workspace, &unsuppressed, out, count);
+    return RKR_OK;
+}
