@@ -220,10 +220,9 @@ def build_baseline(folder):
     """Compile decode_baseline.c and load it."""
     target = Path(folder) / "baseline.so"
     flags = ["-std=c11", "-O3", "-shared", "-fPIC"]
-    cc = os.environ.get("CC", "cc")
-    subprocess.run(
-        [cc, *flags, str(Path(__file__).with_name("decode_baseline.c")), "-o", str(target), "-lm"], check=True
-    )
+    source = Path(__file__).with_name("decode_baseline.c")
+    command = [os.environ.get("CC", "cc"), *flags, str(source), "-o", str(target), "-lm"]
+    subprocess.run(command, check=True)
     return ctypes.CDLL(str(target))
 
 

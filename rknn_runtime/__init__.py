@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rknn_runtime.detections import Detections
+from rknn_runtime.detector import Detector
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
 from rknn_runtime.errors import (
     AllocationError,
@@ -53,6 +54,7 @@ __all__ = [
     "ClosedError",
     "CoreMask",
     "Detections",
+    "Detector",
     "DeviceMismatchError",
     "DeviceUnavailableError",
     "ForkError",

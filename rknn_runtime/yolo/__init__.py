@@ -7,6 +7,7 @@ from rknn_runtime.yolo.anchors import (
     AnchorDecoder,
 )
 from rknn_runtime.yolo.end_to_end import EndToEndDecoder
+from rknn_runtime.yolo.heads import HEADS, find_head
 from rknn_runtime.yolo.letterbox import LetterboxTransform, letterbox
 from rknn_runtime.yolo.nms import nms
 from rknn_runtime.yolo.single import SingleOutputDecoder
@@ -14,6 +15,7 @@ from rknn_runtime.yolo.split import SplitDecoder
 from rknn_runtime.yolo.yolox import YoloxDecoder
 
 __all__ = [
+    "HEADS",
     "YOLOV5_ANCHORS",
     "YOLOV5_P6_ANCHORS",
     "YOLOV7_ANCHORS",
@@ -23,6 +25,7 @@ __all__ = [
     "SingleOutputDecoder",
     "SplitDecoder",
     "YoloxDecoder",
+    "find_head",
     "letterbox",
     "nms",
 ]

@@ -1,0 +1,139 @@
+"""From a picture to detections, on the trained example and the simulated NPU."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+Image = pytest.importorskip("PIL.Image")
+
+from rknn_runtime import Detector, Model  # noqa: E402
+from rknn_runtime.yolo import SingleOutputDecoder, letterbox  # noqa: E402
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SCENES = [EXAMPLES / "scenes" / "scene.png", EXAMPLES / "scenes" / "wide.jpg"]
+
+
+@pytest.fixture(params=["rk3588", "rv1106"])
+def model(request):
+    with Model(EXAMPLES / "models" / f"shapes_{request.param}.rknn", library="sim") as model:
+        yield model
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda path: path.name)
+def test_finds_what_its_parts_find(model, scene):
+    """The same as letterbox, run, decode and mapping back by hand."""
+    detector = Detector(model)
+    assert detector.head == "yolov8-single"
+    assert detector.labels == ["circle", "square", "triangle", "star", "cross", "ring"]
+    found = detector(scene)
+    pixels, transform = letterbox(scene, (320, 320))
+    model.run(pixels)
+    by_hand = SingleOutputDecoder(model.outputs[0], (320, 320))(model.output_raw(0))
+    assert len(found) >= 5
+    assert found == transform.detections_to_image(by_hand)
+
+
+def test_arrays_pictures_and_paths(model):
+    """Whatever kind the picture is, the result is the same."""
+    detector = Detector(model)
+    picture = Image.open(SCENES[0]).convert("RGB")
+    array = np.asarray(picture)
+    expected = detector(SCENES[0])
+    assert len(expected) > 0
+    for image, color in (
+        (str(SCENES[0]), "RGB"),
+        (picture, "RGB"),
+        (array, "RGB"),
+        (array[..., ::-1], "BGR"),
+    ):
+        assert detector(image, color=color) == expected
+
+
+def test_thresholds_and_options(model):
+    """They reach the decoder."""
+    everything = Detector(model, conf_threshold=0.05)(SCENES[0])
+    few = Detector(model, conf_threshold=0.6)(SCENES[0])
+    assert len(few) < len(everything)
+    assert few == everything[: len(few)]
+    assert Detector(model, max_detections=2)(SCENES[0]) == Detector(model)(SCENES[0])[:2]
+    overlapping = Detector(model, iou_threshold=1.0)(SCENES[0])
+    assert len(overlapping) > len(Detector(model)(SCENES[0]))
+
+
+def test_own_labels(model):
+    """Given names go before those in the file; their number must be that of the classes."""
+    names = {i: f"shape {i}" for i in range(6)}
+    detector = Detector(model, labels=names)
+    assert detector.labels is names
+    assert (
+        detector(SCENES[0]).to_dict(detector.labels)["detections"][0]["label"].startswith("shape")
+    )
+    with pytest.raises(ValueError, match="3 labels, but the outputs make yolov8-single of 6"):
+        Detector(model, labels=["a", "b", "c"])
+
+
+def test_an_empty_picture(model):
+    """Nothing found is an empty result with the right shapes."""
+    found = Detector(model)(np.full((50, 90, 3), 114, np.uint8))
+    assert found.xyxy.shape == (0, 4) and found.class_id.dtype == np.int32
+
+
+def test_boxes_stay_in_the_picture(model):
+    """They are cut off at the edges of the picture, not of the letterbox."""
+    picture = np.asarray(Image.open(SCENES[0]).convert("RGB"))[:, 40:150]
+    found = Detector(model, conf_threshold=0.1)(picture)
+    height, width = picture.shape[:2]
+    assert len(found) > 0
+    assert (found.xyxy >= 0).all() and (found.xyxy <= [width, height] * 2).all()
+
+
+def test_refusals(model):
+    """No model, an unknown head, an unknown option."""
+    with pytest.raises(TypeError, match="expected a Model, got str"):
+        Detector("model.rknn")
+    with pytest.raises(ValueError, match="head: expected 'auto'"):
+        Detector(model, head="yolo")
+    with pytest.raises(TypeError, match="anchor"):
+        Detector(model, anchor=3)
+    with pytest.raises(ValueError, match="no yolov5 head has these"):
+        Detector(model, head="yolov5")
+    with pytest.raises(TypeError):
+        Detector(model)(None)
+
+
+def test_the_model_can_be_closed_afterwards(model):
+    """No view of its memory stays behind, and then the detector says that it is closed."""
+    detector = Detector(model)
+    detector(SCENES[0])
+    model.close()
+    with pytest.raises(ValueError, match="closed"):
+        detector(SCENES[0])
+
+
+def test_threads(model):
+    """Calls from several threads wait for each other."""
+    detector = Detector(model)
+    expected = [detector(scene) for scene in SCENES]
+    wrong = []
+
+    def work(k):
+        for _ in range(5):
+            if detector(SCENES[k % 2]) != expected[k % 2]:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_repr(model):
+    """It names the head."""
+    assert repr(Detector(model)).startswith("<Detector yolov8-single, 320x320 pixels, <Model")

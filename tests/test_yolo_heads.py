@@ -1,0 +1,159 @@
+"""Which head do these outputs make?"""
+
+from __future__ import annotations
+
+import pytest
+from native_tensors import attribute
+
+from rknn_runtime.yolo.heads import HEADS, find_head
+
+GRIDS = {(640, 640): [(80, 80), (40, 40), (20, 20)], (384, 640): [(48, 80), (24, 40), (12, 20)]}
+
+
+def outputs(*shapes, dtype="float32"):
+    return [attribute(shape, dtype, index=i, name=f"o{i}") for i, shape in enumerate(shapes)]
+
+
+def per_scale(size, *channels):
+    return outputs(*((1, c, *grid) for grid in GRIDS[size] for c in channels))
+
+
+def cells(size):
+    return sum(h * w for h, w in GRIDS[size])
+
+
+@pytest.mark.parametrize("size", GRIDS)
+@pytest.mark.parametrize("classes", [1, 2, 80])
+@pytest.mark.parametrize("tell", [False, True])
+def test_every_published_form_is_found(size, classes, tell):
+    """Each form is told from the others by number and shapes of its outputs."""
+    n = cells(size)
+    forms = {
+        "yolov8-split": [per_scale(size, 64, classes), per_scale(size, 64, classes, 1)],
+        "yolov6-split": [per_scale(size, 4, classes), per_scale(size, 4, classes, 1)],
+        "ppyoloe": [per_scale(size, 68, classes), per_scale(size, 68, classes, 1)],
+        "yolov5": [
+            per_scale(size, 3 * (5 + classes)),
+            outputs(*((1, 3, *grid, 5 + classes) for grid in GRIDS[size])),
+        ],
+        "yolov8-single": [
+            outputs((1, 4 + classes, n)),
+            outputs((1, 4 + classes, n, 1)),
+            outputs((1, 4 + classes, 1, n)),
+        ],
+        "yolox-grid": [outputs((1, n, 5 + classes))],
+        "end-to-end": [outputs((1, 300, 6))],
+    }
+    if tell or classes == 80:
+        forms["yolox"] = [per_scale(size, 5 + classes)]
+        forms["yolov8-single"].append(outputs((1, n, 4 + classes)))
+    for head, cases in forms.items():
+        for attrs in cases:
+            reading = find_head(attrs, size, num_classes=classes if tell else None)
+            assert reading.head == head
+            assert reading.num_classes in (None, classes)
+            decoder = reading.make(conf_threshold=0.3)
+            assert decoder.conf_threshold == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("family", "attrs", "head"),
+    [
+        ("yolov5", per_scale((640, 640), 255), "yolov5"),
+        ("yolov7", per_scale((640, 640), 255), "yolov7"),
+        ("yolov6", per_scale((640, 640), 4, 80), "yolov6-split"),
+        ("yolov6", per_scale((640, 640), 68, 80), "ppyoloe"),
+        ("yolov8", per_scale((640, 640), 64, 80, 1), "yolov8-split"),
+        ("yolov9", per_scale((640, 640), 64, 80), "yolov8-split"),
+        ("yolo11", outputs((1, 84, 8400)), "yolov8-single"),
+        ("yolo12", outputs((1, 84, 8400)), "yolov8-single"),
+        ("yolov10", per_scale((640, 640), 64, 80), "yolov10-split"),
+        ("yolov10", outputs((1, 300, 6)), "end-to-end"),
+        ("yolo26", per_scale((640, 640), 4, 80), "yolov10-split"),
+        ("yolo26", outputs((1, 300, 6)), "end-to-end"),
+        ("yolo26", outputs((1, 84, 8400)), "yolov8-single"),
+        ("yolox", per_scale((640, 640), 85), "yolox"),
+        ("yolox", outputs((1, 8400, 85)), "yolox-grid"),
+        ("ppyoloe", per_scale((640, 640), 68, 80), "ppyoloe"),
+    ],
+)
+def test_families(family, attrs, head):
+    """A family's name takes the form that the outputs have."""
+    assert find_head(attrs, (640, 640), family).head == head
+
+
+def test_heads_without_nms_do_not_suppress():
+    """What the name says reaches the decoder."""
+    attrs = per_scale((640, 640), 64, 80)
+    assert find_head(attrs, (640, 640), "yolov10").make()._options.suppress == 0
+    assert find_head(attrs, (640, 640)).make()._options.suppress == 1
+
+
+def test_anchors_of_yolov7():
+    """The name yolov7 means its anchors, and given ones go before."""
+    attrs = per_scale((640, 640), 255)
+    assert find_head(attrs, (640, 640), "yolov7").make().anchors[0, 0].tolist() == [12, 16]
+    assert find_head(attrs, (640, 640), "yolov5").make().anchors[0, 0].tolist() == [10, 13]
+    own = [[(1, 2), (3, 4), (5, 6)]] * 3
+    assert (
+        find_head(attrs, (640, 640), "yolov7").make(anchors=own).anchors.tolist()
+        == [[[1, 2], [3, 4], [5, 6]]] * 3
+    )
+
+
+def test_labels_decide_what_shapes_leave_open():
+    """18 channels per scale: one class with three anchors, or 13 classes without."""
+    attrs = per_scale((640, 640), 18)
+    assert find_head(attrs, (640, 640), num_classes=1).head == "yolov5"
+    assert find_head(attrs, (640, 640), num_classes=13).head == "yolox"
+    assert find_head(attrs, (640, 640)).head == "yolov5"
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        outputs((1, 1000)),
+        outputs((1, 84, 8401)),
+        outputs((2, 84, 8400)),
+        outputs((1, 64, 80, 80), (1, 80, 80, 80)),
+        outputs((1, 64, 80, 80), (1, 80, 80, 80), (1, 64, 40, 40)),
+        per_scale((640, 640), 20, 80),
+        per_scale((640, 640), 64, 80, 2),
+        per_scale((640, 640), 5),
+        outputs((1, 255, 80, 80), (1, 255, 40, 40), (1, 256, 20, 20)),
+        outputs((1, 300, 5)),
+        outputs(),
+    ],
+)
+def test_unknown_outputs_are_listed(attrs):
+    """When it cannot tell, the message has every output and the known heads."""
+    with pytest.raises(ValueError, match="cannot tell how to decode") as caught:
+        find_head(attrs, (640, 640))
+    for attr in attrs:
+        assert f"{attr.name!r} {list(attr.shape)} FLOAT32" in str(caught.value)
+    assert "yolov8-split" in str(caught.value)
+
+
+def test_a_number_of_labels_that_does_not_fit():
+    """The message says what the outputs would make."""
+    with pytest.raises(ValueError, match="3 labels, but the outputs make yolov8-split of 80"):
+        find_head(per_scale((640, 640), 64, 80), (640, 640), num_classes=3)
+
+
+def test_a_family_that_does_not_fit():
+    """Asking for a family is no way to force it on other outputs."""
+    with pytest.raises(ValueError, match="no yolov5 head has these"):
+        find_head(per_scale((640, 640), 64, 80), (640, 640), "yolov5")
+
+
+def test_unknown_names():
+    """The known ones are in the message."""
+    with pytest.raises(ValueError, match=r"'auto' or one of yolov5.*got 'yolov99'"):
+        find_head(outputs((1, 84, 8400)), (640, 640), "yolov99")
+
+
+def test_forms_are_names_too():
+    """Every form of a family can be asked for by itself."""
+    for forms in HEADS.values():
+        for form in forms:
+            assert form in HEADS
