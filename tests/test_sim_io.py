@@ -374,6 +374,14 @@ def test_inputs_set_and_outputs_get_copy() -> None:
         assert api.run() == 0
         np.testing.assert_array_equal(inputs[1], inputs[0])
 
+        bound = api.bind("in", type=TensorType.UINT8)  # the last call decides
+        assert api.run() == 0
+        assert not np.array_equal(inputs[2], inputs[0])
+        assert api.inputs_set([{**given, "fmt": NHWC}]) == 0
+        assert api.destroy_mem(bound) == 0
+        assert api.run() == 0
+        np.testing.assert_array_equal(inputs[3], inputs[0])
+
         outputs = ffi.new("rknn_output[1]", [{"want_float": 1}])
         assert api.outputs_get(outputs) == 0
         assert outputs[0].size == 4 * real.size

@@ -269,6 +269,48 @@ def test_a_memory_at_a_physical_address_needs_a_virtual_one(soc: str, control: C
         assert [api.destroy_mem(mem) for mem in (out[0], target)] == [0, 0]
 
 
+def test_a_memory_without_a_context_may_vanish_while_it_is_bound(control: Control) -> None:
+    """Two contexts bind it, one destroys it: the other's run is refused, not a crash."""
+    with Api(bundle(FULL)) as first, Api(bundle(FULL)) as second:
+        out = ffi.new("rknn_tensor_mem **")
+        flag = lib.RKNN_MEM_FLAG_ALLOC_NO_CONTEXT
+        assert lib.rkr_create_mem2(first.handle, 0, 1 << 16, flag, out) == 0
+        attr = first.good_attr("in", "native")
+        attr.type = TensorType.UINT8
+        for api in (first, second):
+            api.set_executor(first_pixel)
+            assert api.set_io_mem(out[0], attr) == 0
+            assert api.run() == 0
+        assert first.destroy_mem(out[0]) == 0
+        assert second.run() == lib.RKNN_ERR_FAIL
+        assert "was destroyed" in violation(control)
+        assert second.destroy_mem(out[0]) == lib.RKNN_ERR_PARAM_INVALID
+        assert "destroyed before" in violation(control)
+
+
+def test_destroyed_memories_are_forgotten_in_the_end(api: Api, control: Control) -> None:
+    """Their addresses come back at last, also of those that were bound when they went."""
+    bound = api.bind("in", type=TensorType.UINT8)
+    assert api.destroy_mem(bound) == 0
+    for _ in range(600):
+        assert api.destroy_mem(api.create_mem(64)) == 0
+    assert api.run() == lib.RKNN_ERR_FAIL
+    assert "was destroyed" in violation(control)
+
+
+def test_a_size_that_the_client_changed_is_not_believed(api: Api, control: Control) -> None:
+    """The library knows how long its memories are."""
+    mem = api.create_mem(64)
+    mem.size = 1 << 20
+    attr = api.good_attr("in", "native")
+    attr.type = TensorType.UINT8
+    assert api.set_io_mem(mem, attr) != 0
+    assert api.sync(mem, TO_DEVICE) == 0
+    mem.fd = 0  # nor which file is theirs
+    assert api.destroy_mem(mem) == 0
+    control.reset()
+
+
 def test_a_memory_without_a_context() -> None:
     """rknn_create_mem2 with the flag for it: any context may use and destroy it."""
     with Api(bundle(FULL)) as api:

@@ -66,7 +66,7 @@ size_t sim_native_bytes(const sim_tensor *tensor) {
     return larger(native->size, native->size_with_stride);
 }
 
-static size_t output_bytes(const sim_context *ctx, uint32_t index) {
+static uint64_t output_bytes(const sim_context *ctx, uint32_t index) {
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
     rknn_tensor_type type;
@@ -93,7 +93,7 @@ bool sim_input_is_readable(const sim_context *ctx, uint32_t index) {
            (port->fmt == native->fmt && (tensor->is_pixel || port->type == native->type));
 }
 
-static size_t input_bytes(const sim_context *ctx, uint32_t index) {
+static uint64_t input_bytes(const sim_context *ctx, uint32_t index) {
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
     const sim_port *port = &ctx->ports[index];
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
@@ -104,18 +104,19 @@ static size_t input_bytes(const sim_context *ctx, uint32_t index) {
         return sim_native_bytes(tensor);
     }
     if (tensor->is_pixel && native->w_stride > 0) {
-        return tensor->n_elems / tensor->dims[3] * native->w_stride * sim_type_bytes(port->type);
+        return (uint64_t)(tensor->n_elems / tensor->dims[3]) * native->w_stride *
+               sim_type_bytes(port->type);
     }
     return tensor->n_elems * sim_type_bytes(port->type);
 }
 
-size_t sim_port_bytes(const sim_context *ctx, uint32_t index) {
+uint64_t sim_port_bytes(const sim_context *ctx, uint32_t index) {
     return is_input(ctx, index) ? input_bytes(ctx, index) : output_bytes(ctx, index);
 }
 
 /* ---- rknn_set_io_mem -------------------------------------------------------- */
 
-static int check_input_mini(const sim_context *ctx, uint32_t index, const rknn_tensor_mem *mem,
+static int check_input_mini(const sim_context *ctx, uint32_t index, const sim_mem *mem,
                             const rknn_tensor_attr *attr) {
     const sim_port *port = &ctx->ports[index];
     if (port->pass_through) {
@@ -125,7 +126,7 @@ static int check_input_mini(const sim_context *ctx, uint32_t index, const rknn_t
     return mem->size >= attr->size_with_stride ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
 }
 
-static int check_input_full(const sim_context *ctx, uint32_t index, const rknn_tensor_mem *mem) {
+static int check_input_full(const sim_context *ctx, uint32_t index, const sim_mem *mem) {
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
     const sim_port *port = &ctx->ports[index];
     if (port->pass_through) {
@@ -156,7 +157,7 @@ static int check_output_mini(const sim_context *ctx, uint32_t index) {
                                                                           : RKNN_ERR_PARAM_INVALID;
 }
 
-static int check_binding(const sim_context *ctx, uint32_t index, const rknn_tensor_mem *mem,
+static int check_binding(const sim_context *ctx, uint32_t index, const sim_mem *mem,
                          const rknn_tensor_attr *attr) {
     const bool is_mini = ctx->model->runtime == SIM_MINI;
     int status = RKNN_SUCC;
@@ -166,15 +167,16 @@ static int check_binding(const sim_context *ctx, uint32_t index, const rknn_tens
     } else if (is_mini) {
         status = check_output_mini(ctx, index);
     }
+    const char *name = sim_tensor_of(ctx, index)->attr[SIM_NATIVE].name;
     if (status != RKNN_SUCC) {
         sim_log("rknn_set_io_mem: %s: type %d, layout %d, pass_through %d, %u bytes are refused",
-                attr->name, (int)attr->type, (int)attr->fmt, attr->pass_through, mem->size);
+                name, (int)attr->type, (int)attr->fmt, attr->pass_through, mem->size);
         return status;
     }
-    const size_t need = sim_port_bytes(ctx, index);
+    const uint64_t need = sim_port_bytes(ctx, index);
     if (mem->size < need) {
-        sim_violation("rknn_set_io_mem: %s: %u bytes, the NPU would access %zu", attr->name,
-                      mem->size, need);
+        sim_violation("rknn_set_io_mem: %s: %u bytes, the NPU would access %llu", name, mem->size,
+                      (unsigned long long)need);
         return RKNN_ERR_PARAM_INVALID;
     }
     return RKNN_SUCC;
@@ -200,7 +202,7 @@ static int set_io_mem(sim_context *ctx, rknn_tensor_mem *mem, const rknn_tensor_
                       RKNN_MAX_NAME_LEN, attr->name);
         return ctx->model->runtime == SIM_FULL ? RKNN_ERR_FAIL : RKNN_ERR_PARAM_INVALID;
     }
-    sim_mem *found = sim_mem_find(ctx->id, mem, "rknn_set_io_mem");
+    sim_mem *found = sim_mem_take(ctx->id, mem, "rknn_set_io_mem");
     if (found == NULL) {
         return RKNN_ERR_PARAM_INVALID;
     }
@@ -211,14 +213,18 @@ static int set_io_mem(sim_context *ctx, rknn_tensor_mem *mem, const rknn_tensor_
     port->fmt = attr->fmt;
     port->pass_through = attr->pass_through != 0;
     if (status == RKNN_SUCC) {
-        status = check_binding(ctx, index, mem, attr);
+        status = check_binding(ctx, index, found, attr);
     }
     if (status != RKNN_SUCC) {
         *port = before;
+        sim_mem_give_back(found);
         return status;
     }
     port->source = SIM_BOUND;
     port->mem = found;
+    if (before.mem != NULL) {
+        sim_mem_give_back(before.mem);
+    }
     return RKNN_SUCC;
 }
 

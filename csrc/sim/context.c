@@ -102,6 +102,9 @@ static void context_free(sim_context *ctx) {
     pthread_cond_broadcast(&released);
     pthread_mutex_unlock(&sim_lock);
     for (uint32_t i = 0; i < ctx->model->n_input + ctx->model->n_output; i++) {
+        if (ctx->ports[i].mem != NULL) {
+            sim_mem_give_back(ctx->ports[i].mem);
+        }
         free(ctx->ports[i].value);
         free(ctx->ports[i].real);
     }
@@ -302,11 +305,17 @@ static int set_inner_mem(rknn_context context, rknn_tensor_mem *mem, const char 
     if (model->runtime == SIM_MINI && (ctx->flags & RKNN_FLAG_MEM_ALLOC_OUTSIDE) == 0) {
         sim_log("%s: the context was made without RKNN_FLAG_MEM_ALLOC_OUTSIDE", function);
         status = RKNN_ERR_FAIL;
-    } else if (sim_mem_find(context, mem, function) == NULL) {
-        status = RKNN_ERR_PARAM_INVALID;
-    } else if (mem->size < need) {
-        sim_violation("%s: %u bytes, the model needs %u", function, mem->size, need);
-        status = RKNN_ERR_PARAM_INVALID;
+    } else {
+        sim_mem *found = sim_mem_take(context, mem, function);
+        if (found == NULL || found->size < need) {
+            status = RKNN_ERR_PARAM_INVALID;
+        }
+        if (found != NULL && found->size < need) {
+            sim_violation("%s: %u bytes, the model needs %u", function, found->size, need);
+        }
+        if (found != NULL) {
+            sim_mem_give_back(found);
+        }
     }
     sim_release(ctx);
     return status;

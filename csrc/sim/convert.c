@@ -205,7 +205,7 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
     const size_t channels = is_image ? tensor->dims[1] : 1;
     const size_t height = is_image ? tensor->dims[2] : 1;
     const size_t width = is_image ? tensor->dims[3] : 1;
-    const bool is_nhwc = is_image && fmt == RKNN_TENSOR_NHWC;
+    const bool is_nhwc = is_image && fmt != RKNN_TENSOR_NCHW;
     const bool is_real = sim_type_is_real(native->type);
     const size_t planes = tensor->n_elems / (height * width);
     size_t i = 0;

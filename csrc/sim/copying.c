@@ -52,7 +52,12 @@ static int set_input(sim_context *ctx, const rknn_input *input) {
         sim_convert_input(tensor, input->buf, input->type, input->fmt,
                           tensor->n_dims == 4 ? tensor->dims[3] : 1, value);
     }
-    ctx->ports[input->index].source = SIM_SET;
+    sim_port *port = &ctx->ports[input->index];
+    port->source = SIM_SET;
+    if (port->mem != NULL) {
+        sim_mem_give_back(port->mem);
+        port->mem = NULL;
+    }
     return RKNN_SUCC;
 }
 

@@ -18,17 +18,17 @@ static uint32_t port_count(const sim_context *ctx) {
 static int check_port(const sim_context *ctx, uint32_t index) {
     const sim_port *port = &ctx->ports[index];
     const char *name = sim_tensor_of(ctx, index)->attr[SIM_NATIVE].name;
-    if (port->source == SIM_DANGLING) {
-        sim_violation("rknn_run: the memory bound to %s was destroyed", name);
-        return RKNN_ERR_FAIL;
-    }
     if (port->source != SIM_BOUND) {
         return RKNN_SUCC;
     }
-    const size_t need = sim_port_bytes(ctx, index);
-    if (port->mem->public.size < need) {
-        sim_violation("rknn_run: the memory bound to %s has %u bytes, this shape needs %zu", name,
-                      port->mem->public.size, need);
+    if (sim_mem_is_destroyed(port->mem)) {
+        sim_violation("rknn_run: the memory bound to %s was destroyed", name);
+        return RKNN_ERR_FAIL;
+    }
+    const uint64_t need = sim_port_bytes(ctx, index);
+    if (port->mem->size < need) {
+        sim_violation("rknn_run: the memory bound to %s has %u bytes, this shape needs %llu", name,
+                      port->mem->size, (unsigned long long)need);
         return RKNN_ERR_FAIL;
     }
     return sim_mem_check(port->mem, "rknn_run");
@@ -46,9 +46,8 @@ static void read_input(const sim_context *ctx, const sim_tensor *tensor, const s
     }
     const size_t width = tensor->n_dims == 4 ? tensor->dims[3] : 1;
     const size_t row = tensor->is_pixel && native->w_stride > 0 ? native->w_stride : width;
-    const bool is_nchw = port->fmt == RKNN_TENSOR_NCHW;
-    sim_convert_input(tensor, data, is_mini ? RKNN_TENSOR_UINT8 : port->type,
-                      is_nchw ? port->fmt : tensor->attr[SIM_LOGICAL].fmt, row, value);
+    sim_convert_input(tensor, data, is_mini ? RKNN_TENSOR_UINT8 : port->type, port->fmt, row,
+                      value);
 }
 
 static int read_inputs(sim_context *ctx, bool values_matter) {
@@ -97,7 +96,11 @@ static int prepare_buffer(sim_context *ctx, uint32_t index, rknn_sim_buffer *buf
 
 static int execute(sim_context *ctx) {
     const sim_model *model = ctx->model;
-    if (model->executor == NULL) {
+    pthread_mutex_lock(&sim_lock); /* a duplicate may set it meanwhile */
+    rknn_sim_executor_fn *executor = model->executor;
+    void *user_data = model->user_data;
+    pthread_mutex_unlock(&sim_lock);
+    if (executor == NULL) {
         sim_log("rknn_run: the bundle has no recorded outputs and nobody gave it an executor "
                 "(rknn_sim_set_executor)");
         return RKNN_ERR_FAIL;
@@ -111,8 +114,8 @@ static int execute(sim_context *ctx) {
         }
     }
     if (status == RKNN_SUCC) {
-        status = model->executor(model->user_data, model->n_input, buffers, model->n_output,
-                                 buffers + model->n_input);
+        status =
+            executor(user_data, model->n_input, buffers, model->n_output, buffers + model->n_input);
     }
     for (uint32_t i = model->n_input; status == RKNN_SUCC && i < port_count(ctx); i++) {
         if (ctx->ports[i].real != NULL) {

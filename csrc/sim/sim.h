@@ -4,7 +4,8 @@
  *   control.c  failures on demand, latency, counters, log
  *   bundle.c   bytes of a bundle -> sim_model
  *   convert.c  numbers and layouts
- *   memory.c   rknn_tensor_mem: creation, sync, overruns
+ *   allocation.c  creation of memories
+ *   memory.c   the list of memories, their end, overruns, sync
  *   context.c  life of contexts, and everything about a context but tensors
  *   query.c    rknn_query
  *   binding.c  rknn_set_io_mem and what it means
@@ -28,6 +29,8 @@
 #endif
 
 #define SIM_VERSION "1"
+/* What lies behind the end of a memory. */
+#define SIM_CANARY 0xA5
 #define SIM_EXPORT __attribute__((visibility("default")))
 
 /* Every function of the vendor's API: its name, and whether it returns a pointer. */
@@ -139,18 +142,23 @@ const sim_tensor *sim_model_tensor(const sim_model *model, uint32_t shape, uint3
 typedef struct sim_mem {
     rknn_tensor_mem public; /* first: its address is what the client holds */
     rknn_context context;   /* 0: of none */
+    int fd;                 /* our file, where canary_bytes > 0 */
+    uint32_t size;          /* the client may overwrite the public one */
     uint8_t *map;           /* our mapping of the memory, NULL for from_phys */
     size_t map_bytes;
     uint8_t *cpu;        /* what the CPU sees */
     uint8_t *npu;        /* what the NPU sees; equal to cpu where coherent */
     size_t canary_bytes; /* behind the end of a memory of our own */
     bool npu_wrote;      /* and no sync from the device since */
+    uint32_t users;      /* bindings and calls in progress */
+    bool is_destroyed;   /* by the client; gone when nobody uses it */
+    bool is_forgotten;   /* by the quarantine */
     struct sim_mem *next;
 } sim_mem;
 
 /* ---- contexts ------------------------------------------------------------- */
 
-typedef enum { SIM_UNBOUND, SIM_BOUND, SIM_SET, SIM_DANGLING } sim_source;
+typedef enum { SIM_UNBOUND, SIM_BOUND, SIM_SET } sim_source;
 
 typedef struct {
     sim_source source;
@@ -196,8 +204,16 @@ const sim_tensor *sim_tensor_of(const sim_context *context, uint32_t index);
 /* With sim_lock held. */
 bool sim_context_is_alive(rknn_context id);
 
-sim_mem *sim_mem_find(rknn_context context, const rknn_tensor_mem *mem, const char *function);
+/* Find a memory of the context and use it until sim_mem_give_back; NULL (and a
+ * violation) when it is none. */
+sim_mem *sim_mem_take(rknn_context context, const rknn_tensor_mem *mem, const char *function);
+void sim_mem_give_back(sim_mem *mem);
+/* Put a new memory into the list. */
+void sim_mem_register(sim_mem *mem);
+/* Free everything of a memory but the struct. */
+void sim_mem_release(sim_mem *mem);
 uint32_t sim_mem_count(rknn_context context);
+bool sim_mem_is_destroyed(const sim_mem *mem);
 int sim_mem_check(const sim_mem *mem, const char *function);
 void sim_mem_npu_wrote(sim_mem *mem);
 
@@ -238,7 +254,7 @@ bool sim_input_is_readable(const sim_context *context, uint32_t index);
 /* Bytes of a tensor as the NPU lays it out. */
 size_t sim_native_bytes(const sim_tensor *tensor);
 /* Bytes that the memory of a bound input or output must have. */
-size_t sim_port_bytes(const sim_context *context, uint32_t index);
+uint64_t sim_port_bytes(const sim_context *context, uint32_t index);
 /* Buffer for the values of a tensor in its longest shape, made when first needed;
  * NULL: no memory. */
 uint8_t *sim_port_value(sim_context *context, uint32_t index);
