@@ -6,10 +6,11 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(abspath $(VENV))/bin
 WARNINGS := -std=c11 -O3 -ffp-contract=off -Wall -Wextra -Wconversion -Werror
 C_FILES = $(shell git ls-files '*.c' '*.h')
-SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc rknn_runtime -name '*.[chp]*' -not -name '*.py[co]' -not -path '*__pycache__*')
+SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc rknn_runtime -type f \
+    -not -name '*.so' -not -path '*/__pycache__/*')
 
 .PHONY: demo test lint types warnings sanitize pytest bench abi wheels wheel-static test-arm clean
 
@@ -33,8 +34,9 @@ warnings: $(VENV)/.test
 sanitize: $(VENV)/.test
 	$(BIN)/python tools/sanitize.py
 
+# From tests/, where the package in the checkout does not hide the installed one.
 pytest: $(VENV)/.test
-	$(BIN)/pytest
+	cd tests && $(BIN)/pytest
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
@@ -64,7 +66,7 @@ test-arm:
 	.cache/wheels/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
-# A plain installation, not an editable one: the tests see what a user gets.
+# A plain installation, not an editable one: demo and tests see what a user gets.
 $(VENV)/.demo: $(SOURCES)
 	tools/system.sh demo $(PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
