@@ -1,6 +1,6 @@
 """Run the test suite on built wheels in Debian 11, 12 and 13, ARM ones under emulation.
 
-    python tools/wheels/roots.py WHEELS [ROOT ...] [--jobs N]
+    python tools/wheels/roots.py WHEELS [ROOT ...] [--jobs N] [--workers N]
 
 Each root is a minimal Debian made by debootstrap with Debian's own numpy, cffi and
 pytest; unpacked but not configured, since configuring takes minutes under emulation and
@@ -32,7 +32,10 @@ from project import CACHE, copy_tracked_files
 
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 RELEASES = ("bullseye", "bookworm", "trixie")
-PACKAGES = "python3-cffi python3-hypothesis python3-numpy python3-pil python3-pytest python3-venv"
+PACKAGES = (
+    "python3-cffi python3-hypothesis python3-numpy python3-pil python3-pytest "
+    "python3-pytest-xdist python3-venv"
+)
 UNTESTED = "soak"
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 
@@ -77,8 +80,8 @@ else:
     raise SystemExit("a CPU without NEON is not refused")
 END
 fi
-exec ../env/bin/python -m pytest -p no:cacheprovider -m "not ($UNTESTED)" \
-    -o junit_family=xunit2 --junitxml=../results.xml
+exec ../env/bin/python -m pytest -p no:cacheprovider -m "not ($UNTESTED)" -n "$WORKERS" \
+    --durations=20 -o junit_family=xunit2 --junitxml=../results.xml
 """
 
 
@@ -192,7 +195,7 @@ def make_root(name: str) -> Path:
     return partial.rename(root)
 
 
-def run_inside(root: Path, folder: str, architecture: Architecture, log: Path) -> int:
+def run_inside(root: Path, folder: str, architecture: Architecture, workers: int, log: Path) -> int:
     """Run SCRIPT in `folder` of a root, without a network; return its exit status."""
     inside = f"cd {folder} && {SCRIPT}"
     outside = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$@"'
@@ -202,6 +205,8 @@ def run_inside(root: Path, folder: str, architecture: Architecture, log: Path) -
         "LANG": "C.UTF-8",
         "UNTESTED": UNTESTED,
         "WITHOUT_NEON": architecture.cpu_without_neon,
+        "WORKERS": str(workers),
+        "RKNN_TEST_MUTATIONS": "100",  # of model files: pure Python, the same everywhere
     }
     if architecture.cpu:
         environment["QEMU_CPU"] = architecture.cpu
@@ -224,7 +229,7 @@ def read_results(folder: Path, result: Result) -> None:
         result.passed = int(suite["tests"]) - result.skipped - result.failed
 
 
-def test_root(name: str, wheels: Path) -> Result:
+def test_root(name: str, wheels: Path, workers: int) -> Result:
     """Build the root if need be, install the wheel that fits and run the suite."""
     result = Result(name)
     architecture = ARCHITECTURES[name.split("-")[1]]
@@ -240,7 +245,7 @@ def test_root(name: str, wheels: Path) -> Result:
             try:
                 copy_tracked_files(folder / "project", without="rknn_runtime")
                 shutil.copy(wheel, folder)
-                status = run_inside(root, f"/tmp/{folder.name}", architecture, log)
+                status = run_inside(root, f"/tmp/{folder.name}", architecture, workers, log)
                 read_results(folder, result)
             finally:
                 shutil.rmtree(folder)
@@ -258,6 +263,7 @@ def main() -> None:
     parser.add_argument("wheels", type=Path, help="folder with the built wheels")
     parser.add_argument("roots", nargs="*", metavar="ROOT", help=f"of {' '.join(ROOTS)}")
     parser.add_argument("--jobs", type=int, default=1, help="roots at a time")
+    parser.add_argument("--workers", type=int, default=2, help="processes for the tests of a root")
     arguments = parser.parse_args()
     unknown = set(arguments.roots) - set(ROOTS)
     if unknown:
@@ -268,7 +274,9 @@ def main() -> None:
         raise SystemExit("debootstrap is missing: apt-get install debootstrap qemu-user-static")
     with ThreadPoolExecutor(arguments.jobs) as pool:
         names = arguments.roots or ROOTS
-        results = list(pool.map(lambda name: test_root(name, arguments.wheels), names))
+        results = list(
+            pool.map(lambda name: test_root(name, arguments.wheels, arguments.workers), names)
+        )
     print("| root | Python | numpy | cffi | passed | skipped | failed | time | result |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for result in results:
