@@ -57,6 +57,7 @@ wheel-static: .cache/wheels/.ready
 # The suite on the wheels in dist/, in Debian 11 to 13 on arm64, armhf and amd64, under
 # emulation. Needs root. ROOTS="bookworm-armhf trixie-arm64" for some of them.
 test-arm:
+	tools/system.sh arm $(PYTHON)
 	$(PYTHON) tools/wheels/roots.py dist $(ROOTS)
 
 .cache/wheels/.ready: tools/wheels/requirements.txt

@@ -1,5 +1,5 @@
 #!/bin/sh
-# system.sh demo|test PYTHON: install the system packages that are missing, through apt-get.
+# system.sh demo|test|arm PYTHON: install the system packages that are missing, through apt-get.
 # Checks for what is needed itself, not for packages, so that a machine that has it
 # from elsewhere is left alone.
 set -eu
@@ -16,6 +16,12 @@ os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2> /dev/null |
 if [ "$purpose" = test ]; then
     command -v clang > /dev/null || packages="$packages clang"
     command -v git > /dev/null || packages="$packages git"
+fi
+if [ "$purpose" = arm ]; then
+    PATH=$PATH:/usr/sbin command -v debootstrap > /dev/null || packages="$packages debootstrap"
+    command -v qemu-arm-static > /dev/null || packages="$packages qemu-user-static"
+    [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
+        packages="$packages debian-archive-keyring"
 fi
 [ -z "$packages" ] && exit 0
 
