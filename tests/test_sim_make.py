@@ -20,10 +20,12 @@ from rknn_runtime.sim import (
     Control,
     bundle_from_onnx,
     bundle_from_rknn,
+    make,
     prepare,
     record,
 )
 from rknn_runtime.sim.bundle import read_bundle
+from rknn_runtime.sim.executor import GraphTensor
 
 MODELS = Path(__file__).parent / "data" / "models"
 IMAGE = MODELS / "ic3_w37.onnx"
@@ -155,7 +157,30 @@ def test_wrong_arguments_are_explained(options: Any, text: str) -> None:
         bundle_from_onnx(IMAGE, **options)
 
 
-def test_another_model_is_not_the_same(tmp_path: Path) -> None:
+class OpenGraph:
+    """A graph that leaves batch, height and width open."""
+
+    inputs = (GraphTensor("x", (None, 3, None, None), np.dtype("float32")),)
+    outputs = (GraphTensor("y", (None, 3), np.dtype("float32")),)
+
+    def __init__(self, onnx: bytes) -> None:
+        assert onnx == b"open"
+
+    def run(self, inputs: Any, outputs: Any) -> Any:
+        return [inputs["x"].mean((2, 3))]
+
+
+def test_open_shapes_come_from_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without samples nobody knows them."""
+    monkeypatch.setattr(make, "Graph", OpenGraph)
+    with pytest.raises(InvalidModelError, match=r"open shape .* give samples"):
+        bundle_from_onnx(b"open")
+    bundle = read_bundle(bundle_from_onnx(b"open", samples=[np.zeros((2, 5, 7, 3), np.uint8)]))
+    assert bundle.variants[0].inputs[0].shape == (2, 5, 7, 3)
+    assert bundle.variants[0].outputs[0].shape == (2, 3)
+
+
+def test_another_model_is_not_the_same() -> None:
     """Names and shapes of the ONNX file must be those of the .rknn; both are listed."""
     with pytest.raises(InvalidModelError) as caught:
         bundle_from_rknn(MODELS / "ic5_rk3588.rknn", IMAGE)

@@ -38,7 +38,7 @@ bool sim_type_is_real(rknn_tensor_type type) {
     return type <= RKNN_TENSOR_UINT16;
 }
 
-float sim_half_to_float(uint16_t half) {
+static float half_to_float(uint16_t half) {
     const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     const uint32_t exponent = (half >> 10) & 0x1fu;
     const uint32_t mantissa = half & 0x3ffu;
@@ -54,7 +54,7 @@ float sim_half_to_float(uint16_t half) {
 }
 
 /* Rounds to nearest, ties to even; overflow becomes infinity. */
-uint16_t sim_float_to_half(float value) {
+static uint16_t float_to_half(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     const uint16_t sign = (uint16_t)((bits >> 16) & 0x8000u);
@@ -100,7 +100,7 @@ static double load(const uint8_t *data, rknn_tensor_type type, size_t i) {
     case RKNN_TENSOR_FLOAT16: {
         uint16_t half;
         memcpy(&half, data + i * sizeof half, sizeof half);
-        return (double)sim_half_to_float(half);
+        return (double)half_to_float(half);
     }
     default:
         LOAD(float);
@@ -149,7 +149,7 @@ static void store(uint8_t *data, rknn_tensor_type type, size_t i, double number)
         break;
     }
     case RKNN_TENSOR_FLOAT16: {
-        const uint16_t half = sim_float_to_half((float)number);
+        const uint16_t half = float_to_half((float)number);
         memcpy(data + i * sizeof half, &half, sizeof half);
         break;
     }
@@ -194,7 +194,7 @@ void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values) 
     }
 }
 
-bool sim_is_native_image(const sim_tensor *tensor) {
+static bool is_native_image(const sim_tensor *tensor) {
     return tensor->attr[SIM_NATIVE].fmt == RKNN_TENSOR_NC1HWC2;
 }
 
@@ -262,7 +262,7 @@ void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *v
     const size_t b = tensor->elem_bytes;
     if (tensor->is_pixel) {
         unpack_pixels(tensor, data, values);
-    } else if (!sim_is_native_image(tensor)) {
+    } else if (!is_native_image(tensor)) {
         memcpy(values, data, tensor->n_elems * b);
     } else if (b == 1) {
         FOR_NATIVE(tensor, values[i] = data[at]);
@@ -304,7 +304,7 @@ static void fill_padding(const sim_tensor *tensor, uint8_t *data) {
 
 void sim_pack_native(const sim_tensor *tensor, const uint8_t *values, uint8_t *data) {
     const size_t b = tensor->elem_bytes;
-    if (!sim_is_native_image(tensor)) {
+    if (!is_native_image(tensor)) {
         memcpy(data, values, tensor->n_elems * b);
         return;
     }

@@ -92,15 +92,13 @@ sim_mem *sim_mem_take(rknn_context context, const rknn_tensor_mem *mem, const ch
 
 void sim_mem_give_back(sim_mem *mem) {
     pthread_mutex_lock(&sim_lock);
-    const bool is_over = --mem->users == 0 && mem->is_destroyed;
-    const bool is_forgotten = mem->is_forgotten;
-    pthread_mutex_unlock(&sim_lock);
-    if (is_over) {
+    if (--mem->users == 0 && mem->is_destroyed) {
         sim_mem_release(mem);
-        if (is_forgotten) {
+        if (mem->is_forgotten) {
             free(mem);
         }
     }
+    pthread_mutex_unlock(&sim_lock);
 }
 
 uint32_t sim_mem_count(rknn_context context) {

@@ -222,9 +222,6 @@ void sim_mem_npu_wrote(sim_mem *mem);
 size_t sim_type_bytes(rknn_tensor_type type);
 /* Whether the executor sees this type as FLOAT32. */
 bool sim_type_is_real(rknn_tensor_type type);
-bool sim_is_native_image(const sim_tensor *tensor);
-float sim_half_to_float(uint16_t half);
-uint16_t sim_float_to_half(float value);
 /* Between the native type (zero point and scale of the native attribute) and float32. */
 void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out);
 void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values);

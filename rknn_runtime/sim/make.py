@@ -103,13 +103,15 @@ def bundle_from_onnx(
         The bundle, for ``Model(bundle, library="sim")`` or a file.
 
     Raises:
-        InvalidModelError: onnxruntime cannot load the file.
+        InvalidModelError: onnxruntime cannot load the file, or an input's shape is open
+            and no sample says what it is.
         RknnError: onnxruntime is not installed.
         ValueError: An argument does not fit the model, or the SoC cannot do the type.
         OSError: The file cannot be opened.
     """
     if soc not in SOCS:
         raise ValueError(f"SoC {soc!r} is none of {', '.join(SOCS)}")
+    samples = list(samples)
     if dtype is None:
         dtype = TensorType.INT8 if samples else TensorType.FLOAT16
     if dtype not in (TensorType.INT8, TensorType.INT16, TensorType.FLOAT16):
@@ -172,7 +174,7 @@ class _Plan:
             order = (0, 3, 1, 2) if sample.ndim == 4 else range(sample.ndim)
             shape = tuple(sample.shape[axis] for axis in order)
         if None in shape:
-            raise ValueError(
+            raise InvalidModelError(
                 f"input {tensor.name!r} has the open shape {tensor.shape}: give samples, or "
                 "export the ONNX file with fixed shapes"
             )
