@@ -2,14 +2,13 @@
 
     python detect.py MODEL PICTURE [--library sim] [--save out.png]
 
-The model is a YOLO model with the single output of YOLOv8, [1, 4 + classes, N]. Its custom
-string may name the classes: {"labels": [...]}. On a board, leave --library away.
+`Detector` does all of this in one call; here each phase is timed. The model's custom string
+may name the classes: {"labels": [...]}. On a board, leave --library away.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,8 @@ from pathlib import Path
 from PIL import Image
 
 from rknn_runtime import Model
-from rknn_runtime.yolo import SingleOutputDecoder, letterbox
+from rknn_runtime.detector import Detector
+from rknn_runtime.yolo import letterbox
 
 times_ms: dict[str, float] = {}
 
@@ -42,19 +42,21 @@ def main() -> None:
     with timed("load the model"):
         model = Model(args.model, library=args.library)
     with model:
-        _, height, width, _ = model.inputs[0].shape
-        labels = json.loads(model.custom_string or "{}").get("labels")
-        decode = SingleOutputDecoder(model.outputs[0], (height, width), conf_threshold=args.conf)
+        detector = Detector(model, conf_threshold=args.conf)
+        size = detector.decoder.input_size
         with timed("open the picture"):
             picture = Image.open(args.picture).convert("RGB")
         with timed("letterbox into NPU memory"):
-            transform = letterbox(picture, (height, width), out=model.input_view())[1]
+            transform = letterbox(picture, size, out=model.input_view())[1]
         with timed("run"):
             model.run()
         with timed("decode"):
-            detections = transform.detections_to_image(decode(model.output_raw(0)))
+            outputs = [model.output_raw(i) for i in range(len(model.outputs))]
+            detections = transform.detections_to_image(detector.decoder(outputs))
+            del outputs  # a model with views of its memory cannot be closed
         simulated = model.library.is_simulated
 
+    labels = detector.labels
     for detection in detections:
         label = labels[detection.class_id] if labels else f"class {detection.class_id}"
         left, top, right, bottom = detection.xyxy
@@ -62,7 +64,7 @@ def main() -> None:
             f"{label:12s} {detection.confidence:5.2f}   "
             f"({left:6.1f}, {top:6.1f}) - ({right:6.1f}, {bottom:6.1f})"
         )
-    print(f"\n{len(detections)} objects in {args.picture}")
+    print(f"\n{len(detections)} objects in {args.picture}, head {detector.head}")
     for phase, duration in times_ms.items():
         print(f"{phase:28s} {duration:8.2f} ms")
     if simulated:
