@@ -10,7 +10,6 @@ import mmap
 import struct
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 __all__ = ["mismatch"]
 
@@ -47,7 +46,7 @@ def read(path: str) -> Elf | None:
     Raises:
         OSError: the file cannot be read.
     """
-    with Path(path).open("rb") as file:
+    with open(path, "rb") as file:
         if len(file.read(20)) < 20:
             return None
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 
 def _has_neon(auxv: bytes) -> bool:
@@ -17,13 +16,16 @@ def _has_neon(auxv: bytes) -> bool:
 
 
 # The extension is compiled for NEON: elsewhere its kernels would end the process.
-_AUXV = Path("/proc/self/auxv")
+_AUXV = "/proc/self/auxv"
 _IS_ARM_32 = sys.maxsize < 2**32 and os.uname().machine.startswith("arm")
-if _IS_ARM_32 and _AUXV.exists() and not _has_neon(_AUXV.read_bytes()):
-    raise ImportError(
-        "rknn_runtime is compiled for CPUs with NEON, as every SoC with a Rockchip NPU has; "
-        "this CPU has none"
-    )
+if _IS_ARM_32 and os.path.exists(_AUXV):
+    with open(_AUXV, "rb") as _file:
+        _vector = _file.read()
+    if not _has_neon(_vector):
+        raise ImportError(
+            "rknn_runtime is compiled for CPUs with NEON, as every SoC with a Rockchip NPU has; "
+            "this CPU has none"
+        )
 
 from rknn_runtime._rkr import ffi, lib  # noqa: E402
 

@@ -7,7 +7,6 @@ releases anything by itself; both go through the one `_Owned` record of their co
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import weakref
@@ -19,7 +18,6 @@ from rknn_runtime.library import Library
 
 __all__ = ["Context"]
 
-_logger = logging.getLogger("rknn_runtime")
 #: How often this process came out of a fork: a context works in the generation that made it.
 _generation = 0
 
@@ -30,6 +28,13 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def warn(message: str) -> None:
+    """Log what there is nobody to raise to."""
+    import logging  # not before it is needed, as it costs more than all of this package
+
+    logging.getLogger("rknn_runtime").warning(message)
 
 
 class _Owned:
@@ -64,12 +69,12 @@ class _Owned:
         # At exit a daemon thread may still be inside the runtime: then the kernel cleans up.
         if self.generation != _generation or self.lock.acquire(blocking=False):
             for status, call in self.destroy():
-                _logger.warning("%s failed with %d", call, status)
+                warn(f"{call} failed with {status}")
 
     def finalize_memory(self, key: int) -> None:
         status = self.destroy_memory(key)
         if status != lib.RKNN_SUCC:
-            _logger.warning("rknn_destroy_mem(...) failed with %d", status)
+            warn(f"rknn_destroy_mem(...) failed with {status}")
 
 
 class Context:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import stat
 import struct
-import sysconfig
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from rknn_runtime import _elf
@@ -23,10 +20,9 @@ __all__ = ["Library", "open_library"]
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
 NAMES = ("librknnrt.so", "librknnmrt.so")
 #: Only where a vendor's runtime was linked in when the package was built.
-LINKED = Path(__file__).parent / "librknn_linked.so"
-SIMULATED = Path(__file__).parent / "sim" / "librknn_sim.so"
+LINKED = os.path.join(os.path.dirname(__file__), "librknn_linked.so")
+SIMULATED = os.path.join(os.path.dirname(__file__), "sim", "librknn_sim.so")
 
-_logger = logging.getLogger("rknn_runtime")
 _lock = threading.Lock()
 #: Every library ever opened, by its file; never closed, because vendor runtimes start
 #: threads and register exit handlers.
@@ -138,20 +134,22 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
 
 def _candidates(wanted: str | None) -> Iterator[str]:
     if wanted == "sim":
-        yield str(SIMULATED)
+        yield SIMULATED
     elif wanted is not None and os.sep in wanted:
         yield wanted
     else:
-        if wanted is None and LINKED.exists():
-            yield str(LINKED)
+        if wanted is None and os.path.exists(LINKED):
+            yield LINKED
         for name in NAMES if wanted is None else (wanted,):
             yield name
             for folder in _folders():
-                yield str(Path(folder) / name)
+                yield os.path.join(folder, name)
 
 
 def _folders() -> list[str]:
     """The usual places, those for this process's word size first."""
+    import sysconfig  # only here, where nobody waits for the import
+
     multiarch = sysconfig.get_config_var("MULTIARCH")
     wide = struct.calcsize("P") == 8
     folders = [f"/usr/lib/{multiarch}", f"/lib/{multiarch}"] if multiarch else []
@@ -187,7 +185,9 @@ def _remember(candidate: str, handle: Any) -> Library:
     path = os.path.realpath(os.fsdecode(ffi.string(name))) if name != ffi.NULL else candidate
     if path not in _opened:
         _opened[path] = Library(handle, path)
-        _logger.debug("opened %s", _opened[path])
+        import logging  # not before it is needed, as it costs more than all of this package
+
+        logging.getLogger("rknn_runtime").debug("opened %s", _opened[path])
     _opened[candidate] = _opened[path]
     return _opened[path]
 
@@ -198,7 +198,7 @@ def _decoded(text: Any) -> str:
 
 def _not_a_file(path: str) -> str | None:
     try:
-        mode = Path(path).stat().st_mode
+        mode = os.stat(path).st_mode
     except FileNotFoundError:
         return "not there"
     except OSError as error:

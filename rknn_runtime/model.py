@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
-from rknn_runtime import compatibility, query
-from rknn_runtime._container import opened
+from rknn_runtime import query
 from rknn_runtime._ffi import lib
 from rknn_runtime.binding import Binding, Frame, InputBinding, OutputBinding, bind_input
-from rknn_runtime.context import Context
+from rknn_runtime.context import Context, warn
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnStatusError, status_error
 from rknn_runtime.library import Library, open_library
@@ -31,7 +29,6 @@ if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
 else:
     _Array = np.ndarray
 _B = TypeVar("_B", bound=Binding)
-_logger = logging.getLogger("rknn_runtime")
 
 #: Flags of ``rknn_init`` that leave memory, fences or timing to the caller: a model that
 #: binds its own memory and waits for each run cannot keep their promises.
@@ -100,7 +97,7 @@ class Model:
             try:
                 self._context.close()
             except RknnStatusError as error:
-                _logger.warning("while giving up a model: %s", error)
+                warn(f"while giving up a model: {error}")
             raise
 
     @classmethod
@@ -128,6 +125,10 @@ class Model:
             self._prepared = self._library.prepare(model)
             yield self._prepared.data
             return
+        # Here, as the simulated NPU does without and reading files is half of the import.
+        from rknn_runtime import compatibility
+        from rknn_runtime._container import opened
+
         with opened(model) as content:
             met = ""
             if check:

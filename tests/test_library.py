@@ -21,7 +21,7 @@ def nowhere(monkeypatch):
     """Neither variable nor names that this machine may have."""
     monkeypatch.delenv(library.VARIABLE, raising=False)
     monkeypatch.setattr(library, "NAMES", ("libno-such-runtime.so",))
-    monkeypatch.setattr(library, "LINKED", Path("/nowhere/librknn_linked.so"))
+    monkeypatch.setattr(library, "LINKED", "/nowhere/librknn_linked.so")
 
 
 def reasons(error: LibraryLoadError) -> dict[str, str]:
@@ -48,7 +48,7 @@ def test_a_library_is_opened_once(tmp_path):
     simulated = open_library("sim")
     link = tmp_path / "link.so"
     link.symlink_to(SIMULATED)
-    for way in (str(SIMULATED), SIMULATED, link, os.path.relpath(SIMULATED), "librknn_sim.so"):
+    for way in (SIMULATED, Path(SIMULATED), link, os.path.relpath(SIMULATED), "librknn_sim.so"):
         assert open_library(way) is simulated
 
 
@@ -256,7 +256,7 @@ def test_uclibc_shows_in_either_place(tmp_path, words):
 
 def test_a_file_for_this_machine_has_no_mismatch():
     """The header of a library that loads shows no reason against it."""
-    assert _elf.mismatch(str(SIMULATED)) is None
+    assert _elf.mismatch(SIMULATED) is None
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -272,7 +272,7 @@ def test_needed_libraries_are_read_in_both_word_sizes(tmp_path, wide):
 
 def test_needed_libraries_of_a_real_file(tmp_path):
     """What a compiler's output needs is read as it was linked."""
-    found = _elf.read(str(SIMULATED))
+    found = _elf.read(SIMULATED)
     assert found is not None
     assert any(name.startswith("libc") for name in found.needed)
 
