@@ -23,7 +23,8 @@ def snippets(page: Path) -> list[str]:
 def test_snippets_run(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The snippets of one page run one after the other, as a reader would type them."""
     pytest.importorskip("onnxruntime")
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for folder in ("examples", "tests"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RKNN_RUNTIME_LIBRARY", "sim")
     namespace: dict[str, object] = {"__name__": "snippet"}
