@@ -99,6 +99,7 @@ PLAIN(64)
     target static void deinterleave_##name(const void *group, size_t c2, void *planes,            \
                                            size_t stride, size_t positions, size_t channels) {    \
         const size_t size = (bits) / 8;                                                           \
+        const size_t step = stride * size;                                                        \
         if (c2 != (count) || positions < (block)) {                                               \
             deinterleave_##bits##_plain(group, c2, planes, stride, positions, channels);          \
             return;                                                                               \
@@ -108,9 +109,9 @@ PLAIN(64)
             const char *src = (const char *)group + p * c2 * size;                                \
             char *dst = (char *)planes + p * size;                                                \
             if (channels == (count)) {                                                            \
-                deinterleave_##name##_block(src, dst, stride *size, count);                       \
+                deinterleave_##name##_block(src, dst, step, count);                               \
             } else {                                                                              \
-                deinterleave_##name##_block(src, dst, stride *size, channels);                    \
+                deinterleave_##name##_block(src, dst, step, channels);                            \
             }                                                                                     \
         }                                                                                         \
     }                                                                                             \
@@ -132,6 +133,7 @@ PLAIN(64)
     target static void interleave_##name(const void *planes, size_t stride, void *group,          \
                                          size_t c2, size_t positions, size_t channels) {          \
         const size_t size = (bits) / 8;                                                           \
+        const size_t step = stride * size;                                                        \
         if (c2 != (count) || positions < (block)) {                                               \
             interleave_##bits##_plain(planes, stride, group, c2, positions, channels);            \
             return;                                                                               \
@@ -141,9 +143,9 @@ PLAIN(64)
             const char *src = (const char *)planes + p * size;                                    \
             char *dst = (char *)group + p * c2 * size;                                            \
             if (channels == (count)) {                                                            \
-                interleave_##name##_block(src, stride *size, dst, count);                         \
+                interleave_##name##_block(src, step, dst, count);                                 \
             } else {                                                                              \
-                interleave_##name##_block(src, stride *size, dst, channels);                      \
+                interleave_##name##_block(src, step, dst, channels);                              \
             }                                                                                     \
         }                                                                                         \
     }

@@ -32,14 +32,14 @@ _INTEGERS = {
 }
 _DEQUANTIZE = {dtype: getattr(lib, f"rkr_dequantize_{dtype.name}") for dtype in _INTEGERS}
 _QUANTIZE = {dtype: getattr(lib, f"rkr_quantize_{dtype.name}") for dtype in _INTEGERS}
-_UNPACK = {
-    (layout, dtype): getattr(lib, f"rkr_dequantize_{layout.name.lower()}_{dtype.name}")
-    for layout in (Layout.NCHW, Layout.NHWC)
-    for dtype in _INTEGERS
-}
-_LAYOUTS: dict[object, Layout] = {
-    key: layout for layout in (Layout.NCHW, Layout.NHWC) for key in (layout, layout.name)
-}
+#: Layout, by name and by enum -> dtype -> kernel.
+_UNPACK: dict[object, dict[np.dtype[Any], Any]] = {}
+for _layout in (Layout.NCHW, Layout.NHWC):
+    _name = _layout.name.lower()
+    _UNPACK[_layout] = _UNPACK[_layout.name] = {
+        _FLOAT16: getattr(lib, f"rkr_widen_{_name}_float16"),
+        **{dtype: getattr(lib, f"rkr_dequantize_{_name}_{dtype.name}") for dtype in _INTEGERS},
+    }
 #: Smallest normal and largest float32.
 _SCALES = (2.0**-126, float(np.finfo(np.float32).max))
 
@@ -213,26 +213,24 @@ def dequantize_nc1hwc2(
     """
     source(src, "src", (*_INTEGERS, _FLOAT16), "N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
-    order = _LAYOUTS.get(layout)
-    if order is None:
+    kernels = _UNPACK.get(layout)
+    if kernels is None:
         raise ValueError(f"layout must be NCHW or NHWC, got {layout!r}")
-    shape = (n, c, h, w) if order is Layout.NCHW else (n, h, w, c)
-    dims = (n, c, h * w, c1, plane, c2)
-    if src.dtype == _FLOAT16:
-        if zero_point != 0 or scale not in (0, 1):
-            raise ValueError(
-                "float16 is not quantized: zero_point must be 0 and scale 1 (or 0), got "
-                f"{zero_point!r} and {scale!r}"
-            )
-        out = result(out, shape, _FLOAT32)
-        widen = lib.rkr_widen_nchw_float16 if order is Layout.NCHW else lib.rkr_widen_nhwc_float16
-        status = widen(pointer(src), src.size, pointer(out), out.size, *dims)
+    parameters: tuple[int, float] | tuple[()]
+    if src.dtype != _FLOAT16:
+        parameters = _affine(zero_point, scale, src.dtype)
+    elif zero_point == 0 and scale in (0, 1):
+        parameters = ()
     else:
-        zero_point, scale = _affine(zero_point, scale, src.dtype)
-        out = result(out, shape, _FLOAT32)
-        status = _UNPACK[order, src.dtype](
-            pointer(src), src.size, pointer(out), out.size, *dims, zero_point, scale
+        raise ValueError(
+            "float16 is not quantized: zero_point must be 0 and scale 1 (or 0), got "
+            f"{zero_point!r} and {scale!r}"
         )
+    shape = (n, c, h, w) if kernels is _UNPACK["NCHW"] else (n, h, w, c)
+    out = result(out, shape, _FLOAT32)
+    status = kernels[src.dtype](
+        pointer(src), src.size, pointer(out), out.size, n, c, h * w, c1, plane, c2, *parameters
+    )
     check(status, "dequantize_nc1hwc2")
     return out
 

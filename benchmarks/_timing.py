@@ -1,0 +1,103 @@
+"""Interleaved timing of functions that do the same work, and the table of the result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+from rknn_runtime._ffi import lib
+
+LEVELS = {lib.RKR_CPU_PLAIN: "plain C", lib.RKR_CPU_VECTOR: "vector", lib.RKR_CPU_AVX2: "AVX2"}
+#: Calls in a row; the first one of a row only warms caches up for the others.
+BURST = 8
+
+
+class Case(NamedTuple):
+    """One function of a comparison."""
+
+    name: str
+    function: Callable[[], object]
+    #: Variant of the kernels to run with.
+    level: int = lib.rkr_cpu_best()
+
+
+def arguments(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=100, help="rounds of calls (default 100)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return parser.parse_args()
+
+
+def measure(cases: list[Case], rounds: int) -> list[tuple[float, float]]:
+    """Return p50 and p90 in microseconds of each case.
+
+    Every round runs all cases one after another, so that a disturbance from outside
+    strikes all of them.
+    """
+    times: list[list[int]] = [[] for _ in cases]
+    for _ in range(rounds):
+        for case, taken in zip(cases, times):
+            lib.rkr_cpu_select(case.level)
+            case.function()
+            for _ in range(BURST):
+                begin = time.perf_counter_ns()
+                case.function()
+                taken.append(time.perf_counter_ns() - begin)
+    lib.rkr_cpu_select(lib.rkr_cpu_best())
+    return [tuple(np.percentile(taken, [50, 90]) / 1000) for taken in times]
+
+
+class Report:
+    """Collect comparisons; print each as a table, or all as JSON."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.records: list[dict[str, object]] = []
+        if not options.json:
+            print(f"Python {platform.python_version()}, NumPy {np.__version__}, ", end="")
+            print(f"{platform.machine()}, best variant: {LEVELS[lib.rkr_cpu_best()]}")
+
+    def compare(self, title: str, n_bytes: int, cases: list[Case], baselines: list[str]) -> None:
+        """Time the cases; `n_bytes` are written by each, ratios are to each baseline."""
+        results = measure(cases, self.options.rounds)
+        medians = {case.name: p50 for case, (p50, _) in zip(cases, results)}
+        if not self.options.json:
+            print(f"\n{title}, {n_bytes / 1e6:.2f} MB out")
+            ratios = "".join(f"{'x ' + name:>12}" for name in baselines)
+            print(f"  {'':28}{'p50 us':>10}{'p90 us':>10}{'GB/s':>8}{ratios}")
+        for case, (p50, p90) in zip(cases, results):
+            ratio = {name: p50 / medians[name] for name in baselines}
+            self.records.append(
+                {
+                    "case": title,
+                    "function": case.name,
+                    "p50_us": p50,
+                    "p90_us": p90,
+                    "bytes_per_s": n_bytes / p50 * 1e6,
+                    "ratio_to": ratio,
+                }
+            )
+            if not self.options.json:
+                columns = "".join(f"{value:12.2f}" for value in ratio.values())
+                rate = n_bytes / p50 / 1000
+                print(f"  {case.name:28}{p50:10.1f}{p90:10.1f}{rate:8.1f}{columns}")
+
+    def finish(self) -> None:
+        if self.options.json:
+            print(json.dumps(self.records, indent=1))
+
+
+def levels() -> list[int]:
+    """Return the variants that this CPU has, the best one first."""
+    return list(range(lib.rkr_cpu_best(), lib.RKR_CPU_PLAIN - 1, -1))
+
+
+def check(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Refuse to time what is not right, bit by bit."""
+    if actual.dtype != expected.dtype or actual.tobytes() != expected.tobytes():
+        raise SystemExit("the results differ: not timed")

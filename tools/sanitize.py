@@ -1,0 +1,88 @@
+"""Run tests on an AddressSanitizer and UndefinedBehaviorSanitizer build of the C code.
+
+    python tools/sanitize.py [PYTEST ARGUMENT ...]
+
+Builds the extension and the simulated runtime with gcc (or $CC) in a temporary folder and
+runs the tests of everything that C computes on them; the arguments replace that choice.
+Python itself is not instrumented: the sanitizer's library is loaded before it, and Python's
+own leaks are not reported. Exits with pytest's status.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1"
+#: Tests of C code. Not those that measure memory or fork, which a sanitizer disturbs.
+TESTS = (
+    "test_ffi.py",
+    "test_layout.py",
+    "test_library.py",
+    "test_memory.py",
+    "test_model.py",
+    "test_nms.py",
+    "test_quantization.py",
+    "test_resize.py",
+    "test_letterbox.py",
+    "test_shim.py",
+    "test_sim_*.py",
+    "test_yolo_*.py",
+)
+
+
+def build(folder: Path) -> None:
+    """Build the package in place in a copy of the sources."""
+    for name in ("csrc", "rknn_runtime"):
+        ignored = shutil.ignore_patterns("*.so", "__pycache__")
+        shutil.copytree(PROJECT / name, folder / name, ignore=ignored)
+    for name in ("setup.py", "rknn_cffi_build.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, folder)
+    environment = {**os.environ, "CC": compiler(), "CFLAGS": FLAGS, "LDFLAGS": FLAGS}
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    subprocess.run(command, cwd=folder, env=environment, check=True)
+
+
+def compiler() -> str:
+    return os.environ.get("CC", "gcc")
+
+
+def library(name: str) -> str:
+    """Return the path of one of the compiler's own libraries."""
+    command = [*compiler().split(), f"-print-file-name={name}"]
+    path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if not os.path.isabs(path):
+        raise SystemExit(f"{compiler()} has no {name}; install it or set CC to gcc")
+    return path
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="sanitize-") as name:
+        folder = Path(name)
+        build(folder)
+        environment = {
+            **os.environ,
+            # The sanitizer looks for C++'s throw when it starts, before any module needs it.
+            "LD_PRELOAD": f"{library('libasan.so')}:{library('libstdc++.so.6')}",
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+            "PYTHONMALLOC": "malloc",
+            "PYTHONPATH": str(folder),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        chosen = sys.argv[1:] or sorted(
+            str(path) for pattern in TESTS for path in (PROJECT / "tests").glob(pattern)
+        )
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
+        # Not in the checkout: Python would find the uninstrumented package there.
+        arguments = [f"--rootdir={PROJECT}", f"--config-file={PROJECT / 'pyproject.toml'}"]
+        return subprocess.run([*command, *arguments], cwd=folder, env=environment).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
