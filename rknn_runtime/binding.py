@@ -87,7 +87,12 @@ class Binding:
 
     def remember(self) -> None:
         """Take the private array."""
-        self._array = self._view_of(self.memory.private_array())
+        self._array = self._view_of(self.memory._span.private())
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the private array is alive; after `forget`, in a traceback."""
+        return self.memory._span.is_private
 
     def forget(self) -> None:
         """Drop the private array, before the memory is released."""

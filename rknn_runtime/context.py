@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
+from rknn_runtime._arrays import Span
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
 from rknn_runtime.library import Library
 
-__all__ = ["Context"]
+__all__ = ["Context", "Memory", "warn"]
 
 #: How often this process came out of a fork: a context works in the generation that made it.
 _generation = 0
@@ -37,6 +38,14 @@ def warn(message: str) -> None:
     logging.getLogger("rknn_runtime").warning(message)
 
 
+class Memory(NamedTuple):
+    """A memory of the runtime, and who views it."""
+
+    #: The ``rknn_tensor_mem *``.
+    pointer: Any
+    span: Span
+
+
 class _Owned:
     """What must be released, apart from every object that could be part of a cycle."""
 
@@ -45,16 +54,16 @@ class _Owned:
     def __init__(self, library: Library) -> None:
         self.library = library
         self.context: int | None = None
-        #: ``rknn_tensor_mem *`` by address.
-        self.memories: dict[int, Any] = {}
+        #: By the address of the ``rknn_tensor_mem``.
+        self.memories: dict[int, Memory] = {}
         self.generation = _generation
         self.lock = threading.Lock()
 
     def destroy_memory(self, key: int) -> int:
-        mem = self.memories.pop(key, None)
-        if mem is None or self.generation != _generation:
+        memory = self.memories.pop(key, None)
+        if memory is None or self.generation != _generation:
             return 0
-        status: int = lib.rkr_destroy_mem(self.library.handle, self.context, mem)
+        status: int = lib.rkr_destroy_mem(self.library.handle, self.context, memory.pointer)
         return status
 
     def destroy(self) -> list[tuple[int, str]]:
@@ -66,9 +75,15 @@ class _Owned:
         return [call for call in calls if call[0] != lib.RKNN_SUCC]
 
     def finalize(self) -> None:
-        # At exit a daemon thread may still be inside the runtime: then the kernel cleans up.
-        if self.generation != _generation or self.lock.acquire(blocking=False):
-            for status, call in self.destroy():
+        """Release all when nobody is left, or at exit as far as nobody can be hurt."""
+        # At exit arrays may be alive, and a daemon thread inside the runtime: then the
+        # kernel cleans up behind the process.
+        if any(memory.span.is_exported for memory in self.memories.values()):
+            return
+        if self.generation == _generation and self.lock.acquire(blocking=False):
+            failed = self.destroy()
+            self.lock.release()
+            for status, call in failed:
                 warn(f"{call} failed with {status}")
 
     def finalize_memory(self, key: int) -> None:
@@ -103,7 +118,7 @@ class Context:
             status = lib.rkr_init(self.handle, out, data, len(data), flags, ffi.NULL)
             call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
         self.check(status, call)
-        owned.context = self._context = int(out[0])
+        owned.context = int(out[0])
         self._finalizer = weakref.finalize(self, owned.finalize)
 
     @property
@@ -153,11 +168,8 @@ class Context:
             status: int = lib.rkr_query(self.handle, context, command, info, size)
         return status
 
-    def create_memory(self, size_bytes: int) -> Any:
-        """Allocate memory that the NPU sees.
-
-        Returns:
-            The ``rknn_tensor_mem *``, released with the context or by `destroy_memory`.
+    def create_memory(self, size_bytes: int) -> Memory:
+        """Allocate memory that the NPU sees, released with the context or by `destroy_memory`.
 
         Raises:
             AllocationError: the runtime has none.
@@ -168,20 +180,23 @@ class Context:
         with self as context:
             self.check(lib.rkr_create_mem(self.handle, context, size_bytes, out), call)
             mem = out[0]
-            self._owned.memories[_key(mem)] = mem
+            memory = Memory(mem, Span(_address(mem.virt_addr), size_bytes))
+            self._owned.memories[_address(mem)] = memory
         if mem.virt_addr == ffi.NULL or mem.size < size_bytes:
             got = "no address" if mem.virt_addr == ffi.NULL else f"{mem.size} bytes"
-            self.destroy_memory(mem)
+            self.destroy_memory(memory)
             raise RknnError(f"{call} gave {got}")
-        return mem
+        return memory
 
-    def destroy_memory(self, mem: Any) -> None:
+    def destroy_memory(self, memory: Memory) -> None:
         """Release a memory of `create_memory`; a released one is left alone."""
-        self.check(self._owned.destroy_memory(_key(mem)), "rknn_destroy_mem(...)")
+        status = self._owned.destroy_memory(_address(memory.pointer))
+        self.check(status, "rknn_destroy_mem(...)")
 
-    def finalizer(self, owner: object, mem: Any) -> weakref.finalize[[int], object]:
-        """Release ``mem`` when ``owner`` is collected, unless the caller detaches this."""
-        finalizer = weakref.finalize(owner, self._owned.finalize_memory, _key(mem))
+    def finalizer(self, owner: object, memory: Memory) -> weakref.finalize[[int], object]:
+        """Release ``memory`` when ``owner`` is collected, unless the caller detaches this."""
+        key = _address(memory.pointer)
+        finalizer = weakref.finalize(owner, self._owned.finalize_memory, key)
         finalizer.atexit = False  # the context's own finalizer runs at exit
         return finalizer
 
@@ -198,5 +213,5 @@ class Context:
             self.check(status, call)
 
 
-def _key(mem: Any) -> int:
-    return int(ffi.cast("uintptr_t", mem))
+def _address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))

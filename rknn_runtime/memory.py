@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime._arrays import Span
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import lib
 from rknn_runtime.context import Context
 from rknn_runtime.errors import ClosedError
 
@@ -46,15 +45,14 @@ class TensorMemory:
         if not 1 <= size_bytes < 1 << 32:
             raise ValueError(f"size_bytes must be from 1 to 2**32 - 1, got {size_bytes}")
         self._context = context
-        mem = context.create_memory(size_bytes)
-        self._finalizer = context.finalizer(self, mem)
-        self._mem = mem
+        self._memory = context.create_memory(size_bytes)
+        self._finalizer = context.finalizer(self, self._memory)
+        mem, self._span = self._memory
         self._bound_to: str | None = None
         self.size_bytes = size_bytes
         self.fd = int(mem.fd)
         self.offset = int(mem.offset)
         self.physical_address = int(mem.phys_addr)
-        self._span = Span(int(ffi.cast("uintptr_t", mem.virt_addr)), size_bytes)
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{self.size_bytes} bytes"
@@ -71,11 +69,6 @@ class TensorMemory:
         return self._span.is_exported
 
     @property
-    def is_in_use(self) -> bool:
-        """Whether the array of `private_array` is alive."""
-        return self._span.is_private
-
-    @property
     def pointer(self) -> Any:
         """The ``rknn_tensor_mem *``, for calls to the C shim inside ``with context``.
 
@@ -84,7 +77,7 @@ class TensorMemory:
         """
         if not self._finalizer.alive:
             raise ClosedError("the memory is closed")
-        return self._mem
+        return self._memory.pointer
 
     def array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the memory as bytes.
@@ -100,10 +93,6 @@ class TensorMemory:
         with self._context:
             self.pointer  # noqa: B018 - raises when closed
             return self._span.export(self)
-
-    def private_array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Return the memory as bytes for the caller alone, who drops it before closing."""
-        return self._span.private()
 
     def sync_to_device(self) -> None:
         """Make what the CPU wrote visible to the NPU; nothing to do where caches are coherent.
@@ -155,7 +144,7 @@ class TensorMemory:
             if self.has_views:
                 raise BufferError("an array that views the memory is alive: drop or copy it first")
             if self._finalizer.detach() is not None:
-                self._context.destroy_memory(self._mem)
+                self._context.destroy_memory(self._memory)
 
     def __enter__(self) -> TensorMemory:
         return self

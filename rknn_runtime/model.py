@@ -362,10 +362,12 @@ class Model:
             self._context.close()
             return
         with self._context:
-            self._refuse_while(lambda memory: memory.has_views, "arrays that view the memory of")
+            self._refuse_while(
+                lambda binding: binding.memory.has_views, "arrays that view the memory of"
+            )
             self._forget()
             try:
-                self._refuse_while(lambda memory: memory.is_in_use, "tracebacks that hold")
+                self._refuse_while(lambda binding: binding.is_held, "tracebacks that hold")
             except BufferError:
                 for binding in (*self._inputs, *self._outputs):
                     binding.remember()
@@ -373,9 +375,9 @@ class Model:
             self._context.close()
             self._prepared = None
 
-    def _refuse_while(self, test: Callable[[TensorMemory], bool], what: str) -> None:
+    def _refuse_while(self, test: Callable[[Binding], bool], what: str) -> None:
         bindings = (*self._inputs, *self._outputs)
-        names = ", ".join(binding.name for binding in bindings if test(binding.memory))
+        names = ", ".join(binding.name for binding in bindings if test(binding))
         if names:
             raise BufferError(f"{what} {names} are alive: drop them, or copy them first")
 

@@ -348,10 +348,20 @@ def bundle(tmp_path) -> str:
 
 
 HEAD = """
-import gc, os, sys
+import atexit, gc, os, sys
+def late():
+    if "late" in sys.argv:
+        try:
+            model.run(frame)
+        except ClosedError:
+            return
+        os._exit(3)
+    if "view" in sys.argv:
+        view[...] = 1
+atexit.register(late)
 import numpy as np
 from rknn_runtime import Model
-from rknn_runtime.errors import ForkError
+from rknn_runtime.errors import ClosedError, ForkError
 from rknn_runtime.sim import Control, Live
 model = Model(sys.argv[1], library="sim")
 frame = np.zeros((8, 20, 3), np.uint8)
@@ -442,6 +452,13 @@ print("fine")
 def test_a_process_ends_cleanly_with_an_open_model(bundle, ending):
     """Exit without close: no crash, no message, status 0."""
     run = script(HEAD + ending, bundle)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(("use", "ending"), [("late", ""), ("view", "view = model.output_raw()")])
+def test_a_use_after_the_release_at_exit_is_harmless(bundle, use, ending):
+    """A late exit handler gets `ClosedError`, and an array that is still alive its memory."""
+    run = script(HEAD + ending, bundle, use)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
