@@ -195,6 +195,19 @@ def test_a_mutated_bundle_never_crashes(seed: int) -> None:
     assert Control().live == (0, 0, 0)
 
 
+@pytest.mark.parametrize("tensor_type", [lib.RKNN_TENSOR_INT4, lib.RKNN_TENSOR_BFLOAT16])
+def test_a_type_without_whole_bytes_is_refused(tensor_type: int) -> None:
+    """No runtime was seen to report INT4 or BFLOAT16, and NumPy has neither."""
+    data = bytearray(bytes(small()))
+    attr_bytes = ffi.sizeof("rknn_tensor_attr")
+    for view in range(3):
+        at = HEADER.size + view * attr_bytes + ffi.offsetof("rknn_tensor_attr", "type")
+        struct.pack_into("<I", data, at, tensor_type)
+    assert Api(bytes(data)).status == lib.RKNN_ERR_MODEL_INVALID
+    with pytest.raises(InvalidModelError, match="NumPy has no dtype"):
+        read_bundle(bytes(data))
+
+
 @pytest.mark.parametrize("data", [b"RKNN", b"RKNNSIM1", b"\0" * 2000, b"RKNNSIM1" + b"\xff" * 4000])
 def test_other_bytes_are_no_bundle(data: bytes) -> None:
     """Refused as an invalid model, and the log has a reason."""

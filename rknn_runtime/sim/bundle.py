@@ -267,7 +267,11 @@ class _Reader:
         return RawRecord(tuple(map(self.values, variant.outputs)), inputs, shape)
 
     def values(self, attr: TensorAttr) -> np.ndarray[Any, Any]:
-        shape, dtype = framework_shape(attr), native_dtype(attr).numpy
+        shape = framework_shape(attr)
+        try:
+            dtype = native_dtype(attr).numpy
+        except TypeError as error:  # INT4, BFLOAT16
+            raise ValueError(f"the values of {attr.name!r}: {error}") from error
         count = math.prod(shape)
         if count * dtype.itemsize > len(self.data) - self.at:
             raise ValueError(f"the values of {attr.name!r} are cut off")
