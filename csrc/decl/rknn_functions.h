@@ -22,8 +22,7 @@ typedef int rknn_outputs_release_fn(rknn_context context, uint32_t n_outputs,
 typedef rknn_tensor_mem *rknn_create_mem_from_phys_fn(rknn_context context, uint64_t phys_addr,
                                                       void *virt_addr, uint32_t size);
 typedef rknn_tensor_mem *rknn_create_mem_from_fd_fn(rknn_context context, int32_t fd,
-                                                    void *virt_addr, uint32_t size,
-                                                    int32_t offset);
+                                                    void *virt_addr, uint32_t size, int32_t offset);
 typedef rknn_tensor_mem *rknn_create_mem_from_mb_blk_fn(rknn_context context, void *mb_blk,
                                                         int32_t offset);
 typedef rknn_tensor_mem *rknn_create_mem_fn(rknn_context context, uint32_t size);
@@ -32,8 +31,7 @@ typedef rknn_tensor_mem *rknn_create_mem2_fn(rknn_context context, uint64_t size
 typedef int rknn_destroy_mem_fn(rknn_context context, rknn_tensor_mem *mem);
 typedef int rknn_set_weight_mem_fn(rknn_context context, rknn_tensor_mem *mem);
 typedef int rknn_set_internal_mem_fn(rknn_context context, rknn_tensor_mem *mem);
-typedef int rknn_set_io_mem_fn(rknn_context context, rknn_tensor_mem *mem,
-                               rknn_tensor_attr *attr);
+typedef int rknn_set_io_mem_fn(rknn_context context, rknn_tensor_mem *mem, rknn_tensor_attr *attr);
 typedef int rknn_set_input_shape_fn(rknn_context context, rknn_tensor_attr *attr);
 typedef int rknn_set_input_shapes_fn(rknn_context context, uint32_t n_inputs,
                                      rknn_tensor_attr attr[]);

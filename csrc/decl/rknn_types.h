@@ -135,22 +135,22 @@ typedef struct {
 } rknn_input_output_num;
 
 typedef struct {
-    uint32_t index;                 /* set by the caller before a query */
+    uint32_t index; /* set by the caller before a query */
     uint32_t n_dims;
     uint32_t dims[RKNN_MAX_DIMS];
     char name[RKNN_MAX_NAME_LEN];
     uint32_t n_elems;
-    uint32_t size;                  /* bytes */
+    uint32_t size; /* bytes */
     rknn_tensor_format fmt;
     rknn_tensor_type type;
     rknn_tensor_qnt_type qnt_type;
-    int8_t fl;                      /* DFP: real = q * 2^-fl */
-    int32_t zp;                     /* affine: real = (q - zp) * scale */
+    int8_t fl;  /* DFP: real = q * 2^-fl */
+    int32_t zp; /* affine: real = (q - zp) * scale */
     float scale;
-    uint32_t w_stride;              /* pixels; 0: equal to the width */
-    uint32_t size_with_stride;      /* bytes */
+    uint32_t w_stride;         /* pixels; 0: equal to the width */
+    uint32_t size_with_stride; /* bytes */
     uint8_t pass_through;
-    uint32_t h_stride;              /* pixels; unknown to runtimes with 372 bytes */
+    uint32_t h_stride; /* pixels; unknown to runtimes with 372 bytes */
 } rknn_tensor_attr;
 
 typedef struct {
@@ -168,7 +168,7 @@ typedef struct {
 } rknn_perf_detail;
 
 typedef struct {
-    int64_t run_duration;           /* microseconds */
+    int64_t run_duration; /* microseconds */
 } rknn_perf_run;
 
 typedef struct {
@@ -177,7 +177,7 @@ typedef struct {
 } rknn_sdk_version;
 
 typedef struct {
-    uint32_t total_weight_size;     /* bytes, like all below */
+    uint32_t total_weight_size; /* bytes, like all below */
     uint32_t total_internal_size;
     uint64_t total_dma_allocated_size;
     uint32_t total_sram_size;
@@ -194,7 +194,7 @@ typedef struct {
     uint64_t phys_addr;
     int32_t fd;
     int32_t offset;
-    uint32_t size;                  /* bytes */
+    uint32_t size; /* bytes */
     uint32_t flags;
     void *priv_data;
 } rknn_tensor_mem;
@@ -202,7 +202,7 @@ typedef struct {
 typedef struct {
     uint32_t index;
     void *buf;
-    uint32_t size;                  /* bytes */
+    uint32_t size; /* bytes */
     uint8_t pass_through;
     rknn_tensor_type type;
     rknn_tensor_format fmt;
@@ -213,7 +213,7 @@ typedef struct {
     uint8_t is_prealloc;
     uint32_t index;
     void *buf;
-    uint32_t size;                  /* bytes */
+    uint32_t size; /* bytes */
 } rknn_output;
 
 typedef struct {
