@@ -39,7 +39,7 @@ pytest: $(VENV)/.test
 	cd tests && $(BIN)/pytest
 
 bench: $(VENV)/.test
-	$(BIN)/python -m benchmarks
+	for each in benchmarks/bench_*.py; do $(BIN)/python $$each || exit 1; done
 
 abi: $(VENV)/.test
 	$(BIN)/python tools/abi.py $(HEADER)
