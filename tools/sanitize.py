@@ -56,7 +56,7 @@ def library(name: str) -> str:
     """Return the path of one of the compiler's own libraries."""
     command = [*compiler().split(), f"-print-file-name={name}"]
     path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    if not os.path.isabs(path):
+    if not Path(path).is_absolute():
         raise SystemExit(f"{compiler()} has no {name}; install it or set CC to gcc")
     return path
 
