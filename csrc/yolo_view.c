@@ -189,25 +189,34 @@ float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uin
     return value;
 }
 
-int rkr_view_gather(const rkr_tensor_view *view, uint32_t first, uint32_t n_channels,
-                    const uint32_t *cells, size_t n_cells, float *dst) {
-    int status = rkr_view_check(view);
-    if (status != RKR_OK) {
-        return status;
-    }
-    if (n_cells > 0 && (cells == NULL || dst == NULL)) {
+int rkr_yolo_gather(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels,
+                    const uint32_t *source, size_t n, float *dst) {
+    if (grids == NULL || n_grids == 0 || (n > 0 && (source == NULL || dst == NULL))) {
         return RKR_ERR_ARGUMENT;
     }
-    if (!rkr_view_has(view, first, n_channels)) {
-        return RKR_ERR_SHAPE;
+    uint64_t cells = 0;
+    for (size_t i = 0; i < n_grids; i++) {
+        int status = rkr_view_check(&grids[i].view);
+        if (status != RKR_OK) {
+            return status;
+        }
+        if (!rkr_view_has(&grids[i].view, grids[i].first, n_channels)) {
+            return RKR_ERR_SHAPE;
+        }
+        cells += rkr_view_cells(&grids[i].view);
     }
-    for (size_t i = 0; i < n_cells; i++) {
-        if (cells[i] >= rkr_view_cells(view)) {
+    for (size_t i = 0; i < n; i++) {
+        if (source[i] >= cells) {
             return RKR_ERR_ARGUMENT;
         }
     }
-    for (size_t i = 0; i < n_cells; i++) {
-        rkr_view_load(view, first, n_channels, cells[i], dst + i * n_channels);
+    for (size_t i = 0; i < n; i++) {
+        const rkr_yolo_grid *grid = grids;
+        uint32_t cell = source[i];
+        for (; cell >= rkr_view_cells(&grid->view); grid++) {
+            cell -= rkr_view_cells(&grid->view);
+        }
+        rkr_view_load(&grid->view, grid->first, n_channels, cell, dst + i * n_channels);
     }
     return RKR_OK;
 }

@@ -118,8 +118,8 @@ class Detector:
                 out_color=self._color,
             )
             self.model.run()
-            found = self.decoder([self.model.output_raw(i) for i in range(len(self.model.outputs))])
-        return transform.detections_to_image(found)
+            raw = [self.model.output_raw(i) for i in range(len(self.model.outputs))]
+            return self.decoder(raw, transform)
 
 
 def _image_size(model: Model) -> tuple[tuple[int, int], int]:

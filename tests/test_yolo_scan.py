@@ -132,18 +132,34 @@ def test_the_float16_threshold_is_exact(threshold):
     assert np.array_equal(hits, raw[0, :, 0].astype(np.float32) >= np.float32(threshold))
 
 
+def grids_of(*parts):
+    """Describe (view, first channel) pairs to C."""
+    grids = ffi.new("rkr_yolo_grid[]", len(parts))
+    for grid, (view, first) in zip(grids, parts):
+        grid.view, grid.first = view[0], first
+    return grids
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_gather(dtype):
-    """Channel ranges of chosen cells come dequantized, across channel groups."""
+    """Channel ranges of chosen cells come dequantized, across channel groups and grids."""
     rng = np.random.default_rng(3)
     quantization = {} if dtype.startswith("float") else {"zero_point": 3, "scale": 0.5}
-    raw = random_raw(rng, dtype, 3, 50, 8)
-    cells = np.array([0, 49, 17, 17], np.uint32)
-    out = np.empty((4, 13), np.float32)
-    view = view_of(raw, 22, 50, **quantization)
-    status = lib.rkr_view_gather(view, 5, 13, pointer(cells), 4, pointer(out))
+    raws = [random_raw(rng, dtype, 3, 50, 8), random_raw(rng, dtype, 22, 9, 1)]
+    real = np.concatenate(
+        [
+            logical(raws[0], 22, 50, **quantization)[5:18],
+            logical(raws[1], 22, 9, **quantization)[9:22],
+        ],
+        axis=1,
+    )
+    source = np.array([0, 49, 17, 17, 50, 58], np.uint32)
+    out = np.empty((6, 13), np.float32)
+    views = [view_of(raws[0], 22, 50, **quantization), view_of(raws[1], 22, 9, **quantization)]
+    grids = grids_of((views[0], 5), (views[1], 9))
+    status = lib.rkr_yolo_gather(grids, 2, 13, pointer(source), 6, pointer(out))
     assert status == lib.RKR_OK
-    assert np.array_equal(out, logical(raw, 22, 50, **quantization)[5:18, cells].T)
+    assert np.array_equal(out, real[:, source].T)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +201,8 @@ def test_channel_ranges_outside_are_refused(first, n):
     out = pointer(np.zeros(50, np.uint8))
     assert lib.rkr_view_scan(view, first, n, 0.5, out) == lib.RKR_ERR_SHAPE
     cells, dst = np.zeros(1, np.uint32), np.zeros(1, np.float32)
-    status = lib.rkr_view_gather(view, first, n, pointer(cells), 1, pointer(dst))
+    grids = grids_of((view, first))
+    status = lib.rkr_yolo_gather(grids, 1, n, pointer(cells), 1, pointer(dst))
     assert status == lib.RKR_ERR_SHAPE
 
 
@@ -193,6 +210,6 @@ def test_cells_outside_are_refused():
     """Gathering checks every cell before it writes anything."""
     view = view_of(np.zeros((3, 50, 8), np.int8), 22, 50)
     cells, dst = np.array([0, 50], np.uint32), np.full(2, 7, np.float32)
-    status = lib.rkr_view_gather(view, 0, 1, pointer(cells), 2, pointer(dst))
+    status = lib.rkr_yolo_gather(grids_of((view, 0)), 1, 1, pointer(cells), 2, pointer(dst))
     assert status == lib.RKR_ERR_ARGUMENT
     assert dst.tolist() == [7, 7]

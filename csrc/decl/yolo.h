@@ -58,11 +58,6 @@ void rkr_yolo_workspace_free(rkr_yolo_workspace *workspace);
 /* RKR_OK when every element of the view lies within n_bytes and its numbers make sense. */
 int rkr_view_check(const rkr_tensor_view *view);
 
-/* Dequantize channels [first, first + n_channels) of the given cells to
- * dst[n_cells][n_channels]. */
-int rkr_view_gather(const rkr_tensor_view *view, uint32_t first, uint32_t n_channels,
-                    const uint32_t *cells, size_t n_cells, float *dst);
-
 /* The decoders' first pass: hits[p] = 1 when any channel of [first, first + n_channels) of
  * cell p is >= threshold, else 0. In float tensors NaN may hit too, and with a threshold
  * <= 0 everything does. Uses the variant that rkr_cpu_select chose; all are bit-identical. */
@@ -117,6 +112,12 @@ typedef struct {
     float anchor_height;
 } rkr_yolo_grid;
 
+/* What belongs to detections: dequantize n_channels channels from each grid's `first`, of the
+ * cells that source[0 .. n) names (counted grid after grid), to dst[n][n_channels]. Strides
+ * and anchors are not read. */
+int rkr_yolo_gather(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels,
+                    const uint32_t *source, size_t n, float *dst);
+
 /* YOLOv5 and YOLOv7. With s = sigmoid of the stored value (sigmoid 1), or the stored value
  * where the graph ends with it: centre = (2 s - 0.5 + cell) * stride, size = (2 s)^2 * anchor,
  * confidence = objectness * class score. Float scores are at most 1. `source` counts cells,
@@ -139,3 +140,14 @@ int rkr_yolo_decode_yolox(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n
 int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, float scale_y,
                                const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
                                const rkr_detections *out, size_t *count);
+
+/* Masks of n instances: mask k is where sum_c coefficients[k][c] * prototype_c > 0, inside
+ * its box. The sum is interpolated bilinearly: pixel (x, y) of a mask lies at
+ * ((x + 0.5) * scale_x + offset_x, (y + 0.5) * scale_y + offset_y) in the prototypes, whose
+ * pixel (0, 0) has its centre at (0.5, 0.5); beyond the outer centres the edge counts.
+ * Boxes are xyxy in pixels of the masks, a pixel is inside when its centre is. masks:
+ * [n][height][width], zeros when called, ones where an instance is. scratch: one float per
+ * cell of the prototypes, and one row more. */
+int rkr_yolo_masks(const rkr_tensor_view *prototypes, const float *coefficients, const float *xyxy,
+                   size_t n, double scale_x, double offset_x, double scale_y, double offset_y,
+                   uint32_t height, uint32_t width, float *scratch, uint8_t *masks);

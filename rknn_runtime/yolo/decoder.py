@@ -18,6 +18,8 @@ from rknn_runtime.yolo.tensor_view import OutputBinding
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rknn_runtime.yolo.letterbox import LetterboxTransform
+
     RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
 
 __all__ = ["Decoder"]
@@ -41,6 +43,7 @@ class Decoder:
         outputs: Logical attributes of the outputs that the head consists of.
         input_size: Height and width of the model's input in pixels.
         n_predictions: How many predictions the head makes per frame.
+        extra: Further outputs of the model that belong to the head, such as mask prototypes.
         conf_threshold: The smallest confidence that counts. One that no output value can
             reach yields nothing.
         iou_threshold: A box is dropped when its IoU with a more confident one is above.
@@ -61,6 +64,7 @@ class Decoder:
         input_size: tuple[int, int],
         n_predictions: int,
         *,
+        extra: Sequence[TensorAttr] = (),
         conf_threshold: float = 0.25,
         iou_threshold: float = 0.45,
         class_agnostic: bool = False,
@@ -68,6 +72,8 @@ class Decoder:
         max_detections: int = 300,
     ) -> None:
         self.outputs = tuple(outputs)
+        if extra:
+            self.outputs = tuple(sorted((*outputs, *extra), key=lambda attr: attr.index))
         height, width = input_size
         self.input_size = (
             whole(height, "input height", 1, _MOST),
@@ -120,15 +126,17 @@ class Decoder:
             raise ValueError(f"iou_threshold must be in 0..1, got {value}")
         self._options.iou_threshold = value
 
-    def __call__(self, raw: RawOutputs) -> Detections:
+    def __call__(self, raw: RawOutputs, transform: LetterboxTransform | None = None) -> Detections:
         """Decode one frame.
 
         Args:
             raw: The outputs in native layout, as ``model.output_raw(i)`` gives them, in the
                 order of ``outputs``; a single array where the head has one output.
+            transform: Where a picture lies in the model's input, as `letterbox` returned it.
 
         Returns:
-            Detections whose arrays are copies, in pixels of the model's input.
+            Detections whose arrays are copies: in pixels of the model's input, or, with a
+            transform, in pixels of the picture and with boxes cut off at its edges.
 
         Raises:
             TypeError: An array has another dtype than its output.
@@ -142,7 +150,7 @@ class Decoder:
             for binding, array in zip(self._bindings, arrays):
                 binding.bind(array)
             check(self._decode(), type(self).__name__)
-            return self._results(self._count[0])
+            return self._results(self._count[0], transform)
 
     def _binding(self, attr: TensorAttr) -> OutputBinding:
         return next(binding for binding in self._bindings if binding.attr is attr)
@@ -151,10 +159,12 @@ class Decoder:
         """Call the head's native function on the bound views; return its status."""
         raise NotImplementedError
 
-    def _results(self, n: int) -> Detections:
-        return Detections(
+    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
+        """Return the first n results as new arrays."""
+        found = Detections(
             self._xyxy[:n].copy(), self._confidence[:n].copy(), self._class_id[:n].copy()
         )
+        return found if transform is None else transform.detections_to_image(found)
 
 
 def _new_workspace(n_predictions: int, max_candidates: int, max_detections: int) -> Any:

@@ -33,6 +33,7 @@ class SingleOutputDecoder(Decoder):
             output whose largest value is below 2 is, anything else is in pixels.
         transposed: Whether predictions come before channels. None: when there are more of
             the former, as in every real model.
+        n_extra: Channels behind the class scores that are something else.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
@@ -51,27 +52,34 @@ class SingleOutputDecoder(Decoder):
         num_classes: int | None = None,
         normalized: bool | None = None,
         transposed: bool | None = None,
+        n_extra: int = 0,
         **options: Any,
     ) -> None:
         channels, n, transposed = channels_and_predictions(output, transposed)
         if num_classes is None:
-            num_classes = channels - 4
-        if not 1 <= num_classes <= channels - 4:
+            num_classes = channels - 4 - n_extra
+        if not 1 <= num_classes <= channels - 4 - n_extra:
+            behind = f" and {n_extra} further channels" if n_extra else ""
             raise ValueError(
                 f"output {output.name!r} {list(output.shape)} has {channels} channels: no room "
-                f"for a box and {num_classes} classes"
+                f"for a box, {num_classes} classes{behind}"
             )
         super().__init__((output,), input_size, n, **options)
         self.num_classes = num_classes
         self.normalized = representable(output)[1] < 2 if normalized is None else bool(normalized)
         height, width = self.input_size
         self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
+        self._form = channels, n, transposed
         self._view = ffi.new("rkr_tensor_view *")
-        if transposed:
-            self._bindings[0].add(self._view, channels, 1, n, n, channels)
-        else:
-            self._bindings[0].add_grid(self._view, channels, 1, n)
+        self._add_view(output, self._view)
         warn_when_coarse(output)
+
+    def _add_view(self, output: TensorAttr, view: Any) -> None:
+        channels, n, transposed = self._form
+        if transposed:
+            self._binding(output).add(view, channels, 1, n, n, channels)
+        else:
+            self._binding(output).add_grid(view, channels, 1, n)
 
     def _decode(self) -> int:
         return int(

@@ -138,3 +138,28 @@ def yolox(tensors, strides, conf_threshold, iou_threshold, logits=False, **optio
         scores.append(flat[4:].T)
     boxes, scores = np.concatenate(boxes), np.concatenate(scores)
     return objectness(boxes, scores, logits, conf_threshold, iou_threshold, **options)
+
+
+def masks(coefficients, prototypes, xyxy, image_size, mapping):
+    """Masks of n instances over ``image_size`` (height, width).
+
+    ``mapping``: scale and offset, down and across, from pixels of the masks to those of the
+    prototypes. Interpolates the sum of all prototypes, then cuts to the box.
+    """
+    sums = np.tensordot(coefficients, prototypes, axes=1).astype(np.float64)
+    lines = []
+    for size, cells, (scale, offset) in zip(image_size, prototypes.shape[1:], mapping):
+        at = np.clip((np.arange(size) + 0.5) * scale + offset - 0.5, 0, cells - 1)
+        low = np.floor(at).astype(int)
+        lines.append((low, np.minimum(low + 1, cells - 1), at - low))
+    (up, down, fy), (left, right, fx) = lines
+    rows = sums[:, up] * (1 - fy)[:, None] + sums[:, down] * fy[:, None]
+    full = rows[:, :, left] * (1 - fx) + rows[:, :, right] * fx
+    x, y = np.arange(image_size[1]) + 0.5, np.arange(image_size[0]) + 0.5
+    inside = (
+        (x >= xyxy[:, None, None, 0])
+        & (x < xyxy[:, None, None, 2])
+        & (y[:, None] >= xyxy[:, None, None, 1])
+        & (y[:, None] < xyxy[:, None, None, 3])
+    )
+    return np.where(inside, full, -1)
