@@ -94,7 +94,8 @@ bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *
 #define RKR_MAX_BRANCHES 8
 
 typedef struct {
-    float box[4]; /* x1, y1, x2, y2 */
+    float box[4]; /* x1, y1, x2, y2; of an oriented box centre x, y, width, height */
+    float angle;  /* of an oriented box, radians */
     float score;
     int32_t class_id;
     uint32_t source;
@@ -117,9 +118,21 @@ int rkr_decode_begin(uint64_t n_predictions, const rkr_yolo_options *options,
 void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float score,
                         uint32_t class_id, uint32_t source);
 
+/* The same for an oriented box. */
+void rkr_candidate_push_oriented(rkr_yolo_workspace *workspace, const float centred[4], float angle,
+                                 float score, uint32_t class_id, uint32_t source);
+
+/* Bring the candidates to the limit and in order; candidate k is then
+ * candidates[rkr_key_index(keys[k])]. Returns their number. */
+size_t rkr_candidates_sort(rkr_yolo_workspace *workspace);
+
 /* Suppress and write the results. */
 void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
                     const rkr_detections *out, size_t *count);
+
+/* The same for oriented boxes (nms_oriented.c). */
+void rkr_decode_end_oriented(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
+                             const rkr_detections *out, size_t *count);
 
 /* 1 / (1 + e^-x) and its inverse, the latter lowered by more than their rounding: what
  * passes a scan with it is compared again after rkr_sigmoid. */

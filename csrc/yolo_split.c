@@ -19,7 +19,8 @@ typedef struct {
     uint32_t n_classes, n_bins, first_source;
     bool sigmoid;
     float conf_threshold;
-    const float *decay; /* NULL: not an 8-bit distribution */
+    const float *decay;            /* NULL: not an 8-bit distribution */
+    const rkr_tensor_view *angles; /* NULL: upright boxes */
     rkr_yolo_workspace *workspace;
 } branch_decoder;
 
@@ -73,6 +74,23 @@ static void load_distances(const branch_decoder *decoder, uint32_t cell, float d
     }
 }
 
+/* The distances are along the axes of the box, from a point that is not its centre. */
+static void push_oriented(const branch_decoder *decoder, const float distances[4], float x, float y,
+                          float score, uint32_t class_id, uint32_t source) {
+    float angle;
+    rkr_view_load(decoder->angles, 0, 1, source, &angle);
+    angle = (angle - 0.25f) * 3.14159265f;
+    float cosine = cosf(angle), sine = sinf(angle);
+    float along = (distances[2] - distances[0]) * 0.5f;
+    float across = (distances[3] - distances[1]) * 0.5f;
+    const rkr_yolo_branch *branch = decoder->branch;
+    const float centred[4] = {(x + along * cosine - across * sine) * branch->stride_x,
+                              (y + along * sine + across * cosine) * branch->stride_y,
+                              (distances[0] + distances[2]) * branch->stride_x,
+                              (distances[1] + distances[3]) * branch->stride_y};
+    rkr_candidate_push_oriented(decoder->workspace, centred, angle, score, class_id, source);
+}
+
 static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uint32_t cell) {
     const rkr_yolo_branch *branch = decoder->branch;
     uint32_t class_id;
@@ -88,10 +106,15 @@ static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uin
     load_distances(decoder, cell, distances);
     float x = (float)(cell % branch->box.width) + 0.5f;
     float y = (float)(cell / branch->box.width) + 0.5f;
+    uint32_t source = decoder->first_source + cell;
+    if (decoder->angles != NULL) {
+        push_oriented(decoder, distances, x, y, score, class_id, source);
+        return;
+    }
     const float box[4] = {
         (x - distances[0]) * branch->stride_x, (y - distances[1]) * branch->stride_y,
         (x + distances[2]) * branch->stride_x, (y + distances[3]) * branch->stride_y};
-    rkr_candidate_push(decoder->workspace, box, score, class_id, decoder->first_source + cell);
+    rkr_candidate_push(decoder->workspace, box, score, class_id, source);
 }
 
 static const float *decay_table(rkr_yolo_workspace *workspace, size_t index,
@@ -158,9 +181,10 @@ static int check_branch(const rkr_yolo_branch *branch, uint32_t n_classes, uint3
     return isfinite(branch->stride_x) && isfinite(branch->stride_y) ? RKR_OK : RKR_ERR_ARGUMENT;
 }
 
-int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
-                          uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
-                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
+static int decode(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
+                  uint32_t n_bins, bool sigmoid, const rkr_tensor_view *angles,
+                  const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
+                  const rkr_detections *out, size_t *count) {
     if (branches == NULL || n_branches == 0 || n_branches > RKR_MAX_BRANCHES || n_bins == 0 ||
         n_bins > MAX_BINS) {
         return RKR_ERR_ARGUMENT;
@@ -174,8 +198,14 @@ int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, ui
         n_predictions += rkr_view_cells(&branches[i].box);
     }
     int status = rkr_decode_begin(n_predictions, options, workspace, out, count);
+    if (status == RKR_OK && angles != NULL) {
+        status = rkr_view_check(angles);
+    }
     if (status != RKR_OK) {
         return status;
+    }
+    if (angles != NULL && rkr_view_cells(angles) != n_predictions) {
+        return RKR_ERR_SHAPE;
     }
     uint32_t first_source = 0;
     for (size_t i = 0; i < n_branches; i++) {
@@ -184,14 +214,41 @@ int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, ui
             .n_classes = n_classes,
             .n_bins = n_bins,
             .first_source = first_source,
-            .sigmoid = sigmoid != 0,
+            .sigmoid = sigmoid,
             .conf_threshold = options->conf_threshold,
             .decay = decay_table(workspace, i, &branches[i].box),
+            .angles = angles,
             .workspace = workspace,
         };
         decode_branch(&decoder);
         first_source += rkr_view_cells(&branches[i].box);
     }
-    rkr_decode_end(workspace, options, out, count);
     return RKR_OK;
+}
+
+int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
+                          uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
+                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
+    int status = decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, NULL, options,
+                        workspace, out, count);
+    if (status == RKR_OK) {
+        rkr_decode_end(workspace, options, out, count);
+    }
+    return status;
+}
+
+int rkr_yolo_decode_split_oriented(const rkr_yolo_branch *branches, size_t n_branches,
+                                   uint32_t n_classes, uint32_t n_bins, int sigmoid,
+                                   const rkr_tensor_view *angles, const rkr_yolo_options *options,
+                                   rkr_yolo_workspace *workspace, const rkr_detections *out,
+                                   size_t *count) {
+    if (angles == NULL || out == NULL || out->corners == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    int status = decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, angles, options,
+                        workspace, out, count);
+    if (status == RKR_OK) {
+        rkr_decode_end_oriented(workspace, options, out, count);
+    }
+    return status;
 }

@@ -91,28 +91,37 @@ static void halve_candidates(rkr_yolo_workspace *workspace) {
     workspace->n_candidates = n;
 }
 
-void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float score,
-                        uint32_t class_id, uint32_t source) {
-    if (!isfinite(score) || !isfinite(box[0]) || !isfinite(box[1]) || !isfinite(box[2]) ||
-        !isfinite(box[3])) {
+void rkr_candidate_push_oriented(rkr_yolo_workspace *workspace, const float centred[4], float angle,
+                                 float score, uint32_t class_id, uint32_t source) {
+    if (!isfinite(score) || !isfinite(centred[0]) || !isfinite(centred[1]) ||
+        !isfinite(centred[2]) || !isfinite(centred[3]) || !isfinite(angle)) {
         return;
     }
     if (workspace->n_candidates == workspace->capacity) {
         halve_candidates(workspace);
     }
     rkr_candidate *candidate = &workspace->candidates[workspace->n_candidates++];
-    *candidate =
-        (rkr_candidate){{box[0], box[1], box[2], box[3]}, score, (int32_t)class_id, source};
+    *candidate = (rkr_candidate){
+        {centred[0], centred[1], centred[2], centred[3]}, angle, score, (int32_t)class_id, source};
+}
+
+void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float score,
+                        uint32_t class_id, uint32_t source) {
+    rkr_candidate_push_oriented(workspace, box, 0.0f, score, class_id, source);
+}
+
+size_t rkr_candidates_sort(rkr_yolo_workspace *workspace) {
+    halve_candidates(workspace);
+    sort_candidates(workspace);
+    return workspace->n_candidates;
 }
 
 void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
                     const rkr_detections *out, size_t *count) {
-    halve_candidates(workspace);
-    sort_candidates(workspace);
     rkr_kept_boxes kept;
     rkr_kept_init(&kept, workspace->kept, workspace->max_detections);
-    size_t n = 0;
-    for (size_t i = 0; i < workspace->n_candidates && n < workspace->max_detections; i++) {
+    size_t n_candidates = rkr_candidates_sort(workspace), n = 0;
+    for (size_t i = 0; i < n_candidates && n < workspace->max_detections; i++) {
         const rkr_candidate *candidate = &workspace->candidates[rkr_key_index(workspace->keys[i])];
         if (options->suppress &&
             !rkr_kept_add(&kept, candidate->box, candidate->class_id, options->class_agnostic != 0,

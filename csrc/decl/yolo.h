@@ -38,9 +38,12 @@ typedef struct {
 } rkr_yolo_options;
 
 /* Where results go: `capacity` rows each. xyxy: 4 floats a row, in pixels of the model's
- * input. source: position of the prediction in the head (branch, anchor, cell). */
+ * input. corners: x and y of the 4 corners of an oriented box, whose upright hull xyxy then
+ * is; NULL for other heads. source: position of the prediction in the head (branch, anchor,
+ * cell). */
 typedef struct {
     float *xyxy;
+    float *corners;
     float *confidence;
     int32_t *class_id;
     uint32_t *source;
@@ -111,6 +114,19 @@ typedef struct {
     float anchor_width;
     float anchor_height;
 } rkr_yolo_grid;
+
+/* The same with oriented boxes. angles: one channel over the cells of all branches, after
+ * sigmoid: the angle is (v - 0.25) * pi. With it the distances are along the box's own axes
+ * (YOLOv8-obb). */
+int rkr_yolo_decode_split_oriented(const rkr_yolo_branch *branches, size_t n_branches,
+                                   uint32_t n_classes, uint32_t n_bins, int sigmoid,
+                                   const rkr_tensor_view *angles, const rkr_yolo_options *options,
+                                   rkr_yolo_workspace *workspace, const rkr_detections *out,
+                                   size_t *count);
+
+/* Intersection over union of two convex quadrangles, x and y of their corners in order; 0
+ * where one has no area. */
+double rkr_quadrangle_iou(const float *a, const float *b);
 
 /* What belongs to detections: dequantize n_channels channels from each grid's `first`, of the
  * cells that source[0 .. n) names (counted grid after grid), to dst[n][n_channels]. Strides

@@ -1,0 +1,156 @@
+"""Keypoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import test_yolo_split
+from native_tensors import attribute, deliver
+from planting import Scene, assert_equal, assert_finds, deliver_all
+from reference import yolo as reference
+
+from rknn_runtime.yolo.letterbox import letterbox
+from rknn_runtime.yolo.pose import SinglePoseDecoder, SplitPoseDecoder
+
+SIZE, STRIDES, K = (192, 256), (8, 16, 32), 17
+
+
+def keypoints_of(rng, n, dims=3):
+    """``(k, dims, n)``: x and y in pixels, confidence."""
+    points = rng.uniform(0, 1, (K, dims, n)).astype(np.float32)
+    points[:, 0] *= SIZE[1]
+    points[:, 1] *= SIZE[0]
+    return points
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "form"),
+    [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
+)
+def test_split(dtype, form, joined, rank):
+    """The zoo's form: logits beside the distributions, keypoints of all cells."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    tensors = test_yolo_split.planted(scene, 16, logits=True)
+    n = sum(h * w for h, w in scene.grids())
+    points = keypoints_of(scene.rng, n)
+    if joined:
+        flat = [np.concatenate(pair) for pair in tensors]
+    else:
+        flat = [x for pair in tensors for x in pair]
+    attrs, raw, real = deliver_all([*flat, points], dtype, form)
+    if rank == 3:
+        attrs[-1], raw[-1], real_points = deliver(
+            points.reshape(1, 3 * K, 1, n), dtype, "rank3", index=len(flat), name="points"
+        )
+        real[-1] = real_points[0]
+    decoder = SplitPoseDecoder(attrs, SIZE, logits=True)
+    found = decoder(raw)
+    if joined:
+        pairs = [(x[:64], x[64:]) for x in real[:-1]]
+    else:
+        pairs = list(zip(real[:-1:2], real[1:-1:2]))
+    expected = test_yolo_split.reference_of(pairs, scene, logits=True)
+    assert_equal(found, expected)
+    assert_finds(found, scene)
+    assert found.keypoints.shape == (len(found), K, 3)
+    values = real[-1].reshape(K, 3, n)[..., expected[3]]
+    assert np.array_equal(found.keypoints, values.transpose(2, 0, 1))
+
+
+def test_joined_outputs_are_logits():
+    """Where box and classes are one output the graph was cut before the sigmoid."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in test_yolo_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    decoder = SplitPoseDecoder(attrs, SIZE)
+    assert decoder.logits
+    assert_finds(decoder(raw), scene)
+
+
+@pytest.mark.parametrize("form", ["c2=16", "rank3", "transposed"])
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_single(form, dims, normalized):
+    """Ultralytics' form: keypoints behind the class score, in the unit of the boxes."""
+    rng = np.random.default_rng(4)
+    n = sum((SIZE[0] // s) * (SIZE[1] // s) for s in STRIDES)
+    x = np.zeros((1, 5 + K * dims, n, 1), np.float32)
+    for k, cell in enumerate(rng.permutation(n)[:9]):
+        x[0, :4, cell, 0] = 40 + 80 * (k % 3), 30 + 60 * (k // 3), 70, 50
+        x[0, 4, cell, 0] = 0.9 - 0.05 * k
+    x[0, 5:, :, 0] = keypoints_of(rng, n, dims).reshape(K * dims, n)
+    unit = np.array([SIZE[1], SIZE[0]] if normalized else [1, 1], np.float32)
+    x[0, :4, :, 0] /= np.tile(unit, 2)[:, None]
+    x[0, 5:, :, 0].reshape(K, dims, n)[:, :2] /= unit[:, None]
+    attr, raw, real = deliver(x, "float32", form)
+    decoder = SinglePoseDecoder(attr, SIZE, keypoint_shape=(K, dims), normalized=normalized)
+    found = decoder(raw)
+    real = real[0, :, :, 0]
+    expected = reference.single(real, 0.25, 0.45, unit, num_classes=1)
+    assert_equal(found, expected)
+    assert len(found) == 9
+    values = real[5:].reshape(K, dims, n)[..., expected[3]].transpose(2, 0, 1).copy()
+    values[..., :2] *= unit
+    np.testing.assert_allclose(found.keypoints[..., :dims], values, rtol=1e-6)
+    if dims == 2:
+        assert (found.keypoints[..., 2] == 1).all()
+
+
+def test_default_keypoint_shape():
+    """56 channels are a box, a person and 17 keypoints of 3."""
+    decoder = SinglePoseDecoder(attribute((1, 56, 1008), "float32"), SIZE)
+    assert decoder.keypoint_shape == (17, 3)
+    assert decoder.num_classes == 1
+    transposed = SinglePoseDecoder(attribute((1, 1008, 56), "float32"), SIZE)
+    assert transposed.keypoint_shape == (17, 3)
+
+
+def test_mapped_to_the_picture():
+    """With a transform keypoints are mapped like boxes, and keep their confidence."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in test_yolo_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    decoder = SplitPoseDecoder(attrs, SIZE)
+    _, transform = letterbox(np.zeros((111, 333, 3), np.uint8), SIZE)
+    assert decoder(raw, transform) == transform.detections_to_image(decoder(raw))
+
+
+def test_nothing_found():
+    """No detections, no keypoints, and the shape says of how many."""
+    attrs, raw, _ = deliver_all(
+        [np.full((65, 8, 8), -9, np.float32), np.zeros((K, 3, 64), np.float32)], "float32", "nchw"
+    )
+    found = SplitPoseDecoder(attrs, (64, 64))(raw)
+    assert found.keypoints.shape == (0, K, 3)
+    found = SinglePoseDecoder(attribute((1, 56, 84), "float32"), (64, 64))(
+        np.zeros((1, 56, 84), np.float32)
+    )
+    assert found.keypoints.shape == (0, K, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "match"),
+    [
+        ([(1, 65, 8, 8)], "one output of keypoints"),
+        ([(1, 65, 8, 8), (1, 17, 3, 63)], "keypoints of 63 cells for boxes of 64"),
+        ([(1, 65, 8, 8), (1, 50, 64)], "one output of keypoints"),
+        ([(1, 65, 8, 8), (1, 51, 64), (1, 17, 3, 64)], "one output of keypoints"),
+        ([(1, 64, 8, 8), (1, 51, 64)], "expected per scale"),
+    ],
+)
+def test_refusals(shapes, match):
+    """Outputs of another form are refused and listed."""
+    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=match):
+        SplitPoseDecoder(attrs, (64, 64))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (17, 1), (17, 4), (18, 3)])
+def test_refusals_of_keypoint_shapes(shape):
+    """What does not fit into the channels is no shape."""
+    with pytest.raises(ValueError, match=r"keypoint_shape|no room"):
+        SinglePoseDecoder(attribute((1, 56, 1008), "float32"), SIZE, keypoint_shape=shape)
