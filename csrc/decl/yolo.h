@@ -80,6 +80,13 @@ int rkr_yolo_decode_single(const rkr_tensor_view *output, uint32_t n_classes, fl
                            float scale_y, const rkr_yolo_options *options,
                            rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
 
+/* The same with oriented boxes: channel 4 + n_classes is the angle in radians, from the x
+ * axis towards the y axis, about the centre. */
+int rkr_yolo_decode_single_oriented(const rkr_tensor_view *output, uint32_t n_classes,
+                                    float scale_x, float scale_y, const rkr_yolo_options *options,
+                                    rkr_yolo_workspace *workspace, const rkr_detections *out,
+                                    size_t *count);
+
 /* One scale of a head whose boxes and class scores are apart. Cell (x, y) has its centre
  * at ((x + 0.5) * stride_x, (y + 0.5) * stride_y). box: 4 * n_bins channels from box_first,
  * the distances from the centre to left, top, right, bottom in strides: as such (n_bins 1)

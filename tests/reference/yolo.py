@@ -163,3 +163,93 @@ def masks(coefficients, prototypes, xyxy, image_size, mapping):
         & (y[:, None] < xyxy[:, None, None, 3])
     )
     return np.where(inside, full, -1)
+
+
+def corners_of(centred, angle):
+    """``(n, 4)`` centred boxes and ``(n,)`` angles -> ``(n, 4, 2)``."""
+    cosine, sine = np.cos(angle), np.sin(angle)
+    along = np.stack([cosine, sine], axis=1) * centred[:, 2:3] / 2
+    across = np.stack([-sine, cosine], axis=1) * centred[:, 3:4] / 2
+    c = centred[:, :2]
+    return np.stack(
+        [c + along + across, c + along - across, c - along - across, c - along + across], 1
+    )
+
+
+def quadrangle_iou(a, b):
+    """IoU of two convex quadrangles: the hull of inner corners and crossings of sides."""
+
+    def cross(u, v):
+        return u[0] * v[1] - u[1] * v[0]
+
+    def area(p):
+        x, y = np.array(p).T
+        return abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
+
+    def inside(p, q):
+        signs = [cross(q[(i + 1) % 4] - q[i], p - q[i]) for i in range(4)]
+        return all(s >= -1e-9 for s in signs) or all(s <= 1e-9 for s in signs)
+
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    points = [p for p in a if inside(p, b)] + [p for p in b if inside(p, a)]
+    for i in range(4):
+        for j in range(4):
+            r, s = a[(i + 1) % 4] - a[i], b[(j + 1) % 4] - b[j]
+            parallel = cross(r, s)
+            if abs(parallel) > 1e-12:
+                t = cross(b[j] - a[i], s) / parallel
+                u = cross(b[j] - a[i], r) / parallel
+                if 0 <= t <= 1 and 0 <= u <= 1:
+                    points.append(a[i] + t * r)
+    if len(points) < 3:
+        return 0.0
+    points = np.array(points)
+    middle = points.mean(axis=0)
+    order = np.argsort(np.arctan2(*(points - middle).T[::-1]))
+    common = area(points[order])
+    return common / (area(a) + area(b) - common)
+
+
+def oriented_nms(corners, confidence, class_id, iou_threshold):
+    """Greedy suppression of quadrangles."""
+    keep = []
+    for i in np.argsort(-confidence, kind="stable"):
+        if all(
+            (class_id is not None and class_id[i] != class_id[k])
+            or quadrangle_iou(corners[i], corners[k]) <= iou_threshold
+            for k in keep
+        ):
+            keep.append(i)
+    return np.array(keep, dtype=np.intp)
+
+
+def oriented(centred, angle, scores, conf_threshold, iou_threshold):
+    """Best class, threshold, oriented suppression: ``(corners, confidence, class_id)``."""
+    class_id = scores.argmax(axis=1)
+    confidence = scores.max(axis=1)
+    passed = np.flatnonzero(confidence >= np.float32(conf_threshold))
+    corners = corners_of(centred[passed], angle[passed])
+    keep = oriented_nms(corners, confidence[passed], class_id[passed], iou_threshold)
+    return corners[keep], confidence[passed][keep], class_id[passed][keep]
+
+
+def split_oriented(branches, strides, angles, conf_threshold, iou_threshold):
+    """YOLOv8-obb: ``[(box, class logits), ...]`` and angles 0..1 of all cells."""
+    centred, start = [], 0
+    for (box, _), stride in zip(branches, strides):
+        left, top, right, bottom = distances_of(box)
+        x, y = cells_of(*box.shape[1:])
+        angle = (angles[start : start + len(x)] - 0.25) * np.pi
+        start += len(x)
+        along, across = (right - left) / 2, (bottom - top) / 2
+        cx = x + 0.5 + along * np.cos(angle) - across * np.sin(angle)
+        cy = y + 0.5 + along * np.sin(angle) + across * np.cos(angle)
+        centred.append(np.stack([cx, cy, left + right, top + bottom], axis=1) * stride)
+    scores = np.concatenate([score.reshape(len(score), -1).T for _, score in branches])
+    return oriented(
+        np.concatenate(centred),
+        (angles - 0.25) * np.pi,
+        sigmoid(scores),
+        conf_threshold,
+        iou_threshold,
+    )

@@ -1,0 +1,177 @@
+"""Oriented boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import test_yolo_split
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from native_tensors import attribute, deliver
+from planting import Scene, deliver_all
+from reference import yolo as reference
+
+from rknn_runtime._arrays import pointer
+from rknn_runtime._ffi import lib
+from rknn_runtime.yolo.letterbox import letterbox
+from rknn_runtime.yolo.oriented import SingleOrientedDecoder, SplitOrientedDecoder
+
+SIZE, STRIDES = (192, 256), (8, 16, 32)
+
+
+def iou(a, b):
+    a, b = (np.ascontiguousarray(x, np.float32).ravel() for x in (a, b))
+    return lib.rkr_quadrangle_iou(pointer(a), pointer(b))
+
+
+def assert_equal(found, expected, atol=0.05):
+    corners, confidence, class_id = expected
+    assert np.array_equal(found.class_id, class_id)
+    np.testing.assert_allclose(found.confidence, confidence, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(found.xyxyxyxy, corners, rtol=0, atol=atol)
+    assert np.array_equal(found.xyxy[:, :2], found.xyxyxyxy.min(axis=1))
+    assert np.array_equal(found.xyxy[:, 2:], found.xyxyxyxy.max(axis=1))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1, 10]))
+def test_iou_of_random_rectangles(seed, spread):
+    """The overlap of two rectangles at any angle is that of another algorithm."""
+    rng = np.random.default_rng(seed)
+    centred = np.column_stack([rng.normal(0, spread, (2, 2)), rng.uniform(0.5, 10, (2, 2))])
+    a, b = reference.corners_of(centred, rng.uniform(-4, 4, 2)).astype(np.float32)
+    expected = reference.quadrangle_iou(a, b)
+    assert iou(a, b) == pytest.approx(expected, abs=1e-5)
+    assert iou(b, a) == pytest.approx(expected, abs=1e-5)
+    assert iou(a, b[::-1]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_iou_of_known_pairs():
+    """Equal, apart, touching, one in the other, a square turned by an eighth."""
+    square = np.array([[0, 0], [2, 0], [2, 2], [0, 2]], np.float32)
+    assert iou(square, square) == pytest.approx(1)
+    assert iou(square, square + 5) == 0
+    assert iou(square, square + np.array([2, 0])) == 0
+    assert iou(square, square * 2 - 1) == pytest.approx(0.25)
+    assert iou(square, square + np.array([1, 0])) == pytest.approx(1 / 3)
+    turned = reference.corners_of(np.array([[1, 1, 2, 2]]), np.array([np.pi / 4]))[0]
+    octagon = 8 * (np.sqrt(2) - 1)
+    assert iou(square, turned) == pytest.approx(octagon / (8 - octagon), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "bad", [np.zeros((4, 2)), np.full((4, 2), np.nan), np.diag([np.inf] * 4)[:, :2]]
+)
+def test_iou_of_what_is_no_rectangle(bad):
+    """No area, or no numbers: no overlap."""
+    square = np.array([[0, 0], [2, 0], [2, 2], [0, 2]], np.float32)
+    assert iou(square, bad) == iou(bad, square) == iou(bad, bad) == 0
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "form"),
+    [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
+)
+def test_split(dtype, form, joined):
+    """The zoo's form: distances along the box's own axes, angles of all cells."""
+    scene = Scene(1, SIZE, STRIDES, 3)
+    tensors = test_yolo_split.planted(scene, 16, logits=True)
+    n = sum(h * w for h, w in scene.grids())
+    angles = scene.rng.uniform(0, 1, (1, 1, n)).astype(np.float32)
+    flat = [np.concatenate(p) for p in tensors] if joined else [x for p in tensors for x in p]
+    attrs, raw, real = deliver_all([*flat, angles], dtype, form)
+    found = SplitOrientedDecoder(attrs, SIZE, logits=True)(raw)
+    if joined:
+        pairs = [(x[:64], x[64:]) for x in real[:-1]]
+    else:
+        pairs = list(zip(real[:-1:2], real[1:-1:2]))
+    expected = reference.split_oriented(pairs, STRIDES, real[-1].ravel(), 0.25, 0.45)
+    assert len(found) >= len(scene.xyxy) - 2
+    assert_equal(found, expected)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_ranks_of_the_angles(rank):
+    """``[1, 1, N]`` and ``[1, 1, 1, N]``."""
+    scene = Scene(1, SIZE, STRIDES, 3)
+    flat = [np.concatenate(p) for p in test_yolo_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    angles = scene.rng.uniform(0, 1, (1, 1, 1, n)).astype(np.float32)
+    attrs, raw, _ = deliver_all(flat, "float32", "nchw")
+    attr, raw_angles, _ = deliver(
+        angles, "int8", "c2=16" if rank == 4 else "rank3", index=3, name="angles"
+    )
+    assert len(attr.shape) == rank
+    decoder = SplitOrientedDecoder([*attrs, attr], SIZE)
+    assert len(decoder([*raw, raw_angles])) >= len(scene.xyxy) - 2
+
+
+@pytest.mark.parametrize("form", ["c2=16", "rank3", "transposed"])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_single(dtype, form, normalized):
+    """Ultralytics' form: the angle in radians behind the scores; many boxes overlap."""
+    rng = np.random.default_rng(4)
+    n = sum((SIZE[0] // s) * (SIZE[1] // s) for s in STRIDES)
+    x = np.zeros((1, 4 + 3 + 1, n, 1), np.float32)
+    unit = np.array([SIZE[1], SIZE[0]] * 2, np.float32)
+    x[0, :4, :, 0] = (rng.uniform(0.2, 0.8, (n, 4)) * [1, 1, 0.5, 0.2]).T
+    if not normalized:
+        x[0, :4, :, 0] *= unit[:, None]
+    cells = rng.permutation(n)[:60]
+    x[0, 4 + rng.integers(0, 3, 60), cells, 0] = rng.uniform(0.3, 1, 60)
+    x[0, 7] = rng.uniform(-0.7, 2.3, (n, 1))
+    attr, raw, real = deliver(x, "float32" if not normalized else dtype, form)
+    decoder = SingleOrientedDecoder(attr, SIZE, normalized=normalized, iou_threshold=0.3)
+    assert decoder.num_classes == 3
+    found = decoder(raw)
+    values = real[0, :, :, 0]
+    centred = values[:4].T * (unit if normalized else 1)
+    expected = reference.oriented(centred, values[7], values[4:7].T, 0.25, 0.3)
+    assert 10 < len(found) < 60
+    assert_equal(found, expected)
+
+
+def test_mapped_to_the_picture():
+    """With a transform corners are mapped like boxes."""
+    x = np.zeros((1, 6, 40), np.float32)
+    x[0, :, 0] = 100, 90, 60, 20, 0.9, 0.5
+    decoder = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)
+    _, transform = letterbox(np.zeros((111, 333, 3), np.uint8), SIZE)
+    assert decoder(x, transform) == transform.detections_to_image(decoder(x))
+
+
+def test_what_is_not_finite_is_dropped():
+    """Angles, sizes and corners that are no numbers."""
+    x = np.zeros((1, 6, 40), np.float32)
+    x[0, :5, :6] = np.array([100, 90, 60, 20, 0.9])[:, None]
+    x[0, 0, :6] += np.arange(6) * 200
+    x[0, 5, 0], x[0, 5, 1], x[0, 2, 2] = np.nan, np.inf, np.inf
+    x[0, 2, 3] = x[0, 0, 3] = 3e38
+    found = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)(x)
+    assert len(found) == 2
+    assert np.isfinite(found.xyxyxyxy).all()
+
+
+def test_nothing_found():
+    """No detections, no corners, and the right shape."""
+    x = np.zeros((1, 6, 40), np.float32)
+    found = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)(x)
+    assert found.xyxyxyxy.shape == (0, 4, 2) and found.xyxyxyxy.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("shapes", "match"),
+    [
+        ([(1, 66, 8, 8)], "one output of angles"),
+        ([(1, 66, 8, 8), (1, 1, 63)], "angles of 63 cells for boxes of 64"),
+        ([(1, 66, 8, 8), (1, 2, 64)], "one output of angles"),
+        ([(1, 64, 8, 8), (1, 1, 64)], "expected per scale"),
+    ],
+)
+def test_refusals(shapes, match):
+    """Outputs of another form are refused and listed."""
+    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=match):
+        SplitOrientedDecoder(attrs, (64, 64))
