@@ -75,11 +75,43 @@ def test_every_published_form_is_found(size, classes, tell):
         ("yolox", per_scale((640, 640), 85), "yolox"),
         ("yolox", outputs((1, 8400, 85)), "yolox-grid"),
         ("ppyoloe", per_scale((640, 640), 68, 80), "ppyoloe"),
+        ("yolov8-obb", outputs((1, 20, 8400)), "yolov8-obb-single"),
+        ("yolov8-pose", outputs((1, 56, 8400)), "yolov8-pose-single"),
+        ("yolo11-pose", outputs((1, 35, 8400)), "yolov8-pose-single"),
     ],
 )
 def test_families(family, attrs, head):
     """A family's name takes the form that the outputs have."""
     assert find_head(attrs, (640, 640), family).head == head
+
+
+@pytest.mark.parametrize(
+    ("attrs", "head", "classes"),
+    [
+        ([*per_scale((640, 640), 64, 80, 32), (1, 32, 160, 160)], "yolov8-seg-split", 80),
+        ([*per_scale((640, 640), 64, 80, 1, 32), (1, 32, 160, 160)], "yolov8-seg-split", 80),
+        ([*per_scale((640, 640), 255, 96), (1, 32, 160, 160)], "yolov5-seg", 80),
+        ([(1, 116, 8400), (1, 32, 160, 160)], "yolov8-seg-single", 80),
+        ([*per_scale((640, 640), 65), (1, 17, 3, 8400)], "yolov8-pose-split", 1),
+        ([*per_scale((640, 640), 65), (1, 51, 8400)], "yolov8-pose-split", 1),
+        ([*per_scale((640, 640), 79), (1, 1, 8400)], "yolov8-obb-split", 15),
+        ([(1, 56, 8400)], "yolov8-pose-single", 1),
+    ],
+)
+def test_other_tasks(attrs, head, classes):
+    """Masks, keypoints and oriented boxes are told by their further outputs."""
+    shapes = [getattr(attr, "shape", attr) for attr in attrs]
+    reading = find_head(outputs(*shapes), (640, 640))
+    assert (reading.head, reading.num_classes) == (head, classes)
+    assert reading.make().num_classes == classes
+
+
+def test_labels_tell_oriented_boxes():
+    """20 channels: 16 classes, or 15 and an angle."""
+    attrs = outputs((1, 20, 8400))
+    assert find_head(attrs, (640, 640)).head == "yolov8-single"
+    assert find_head(attrs, (640, 640), num_classes=16).head == "yolov8-single"
+    assert find_head(attrs, (640, 640), num_classes=15).head == "yolov8-obb-single"
 
 
 def test_heads_without_nms_do_not_suppress():

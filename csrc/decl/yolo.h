@@ -174,3 +174,13 @@ int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, flo
 int rkr_yolo_masks(const rkr_tensor_view *prototypes, const float *coefficients, const float *xyxy,
                    size_t n, double scale_x, double offset_x, double scale_y, double offset_y,
                    uint32_t height, uint32_t width, float *scratch, uint8_t *masks);
+
+/* The k highest channels of a tensor of one cell, falling, equal ones by rising number:
+ * class numbers and values. NaN comes last. softmax: e^v / sum(e^v) in place of v; with
+ * RKR_SOFTMAX_AUTO only where the values are no probabilities yet (all in 0..1 and, to 2 %,
+ * with the sum 1). scratch: one float and two uint64_t per channel, the latter first. */
+#define RKR_SOFTMAX_NO 0
+#define RKR_SOFTMAX_YES 1
+#define RKR_SOFTMAX_AUTO 2
+int rkr_top_k(const rkr_tensor_view *scores, int softmax, size_t k, uint64_t *scratch,
+              int32_t *class_id, float *confidence);

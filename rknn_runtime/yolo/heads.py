@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,13 @@ from rknn_runtime.yolo.anchors import YOLOV7_ANCHORS, AnchorDecoder
 from rknn_runtime.yolo.branches import by_scale, channels_and_predictions, grid_of
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.end_to_end import EndToEndDecoder
+from rknn_runtime.yolo.oriented import SingleOrientedDecoder, SplitOrientedDecoder
+from rknn_runtime.yolo.pose import SinglePoseDecoder, SplitPoseDecoder
+from rknn_runtime.yolo.segmentation import (
+    AnchorSegmentationDecoder,
+    SingleSegmentationDecoder,
+    SplitSegmentationDecoder,
+)
 from rknn_runtime.yolo.single import SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
 from rknn_runtime.yolo.tensor_view import describe
@@ -19,6 +27,9 @@ __all__ = ["HEADS", "Reading", "find_head"]
 
 _V8_FORMS = ("yolov8-split", "yolov8-single")
 _FREE_FORMS = ("yolov10-split", "end-to-end")
+_SEG_FORMS = ("yolov8-seg-split", "yolov8-seg-single")
+_POSE_FORMS = ("yolov8-pose-split", "yolov8-pose-single")
+_OBB_FORMS = ("yolov8-obb-split", "yolov8-obb-single")
 
 #: What ``head=`` can be: a form, or a family and the forms that it comes in.
 HEADS: dict[str, tuple[str, ...]] = {
@@ -33,12 +44,20 @@ HEADS: dict[str, tuple[str, ...]] = {
     "yolo26": (*_FREE_FORMS, "yolov8-single"),
     "yolox": ("yolox", "yolox-grid"),
     "ppyoloe": ("ppyoloe",),
+    "yolov5-seg": ("yolov5-seg",),
+    "yolov8-seg": _SEG_FORMS,
+    "yolo11-seg": _SEG_FORMS,
+    "yolov8-pose": _POSE_FORMS,
+    "yolo11-pose": _POSE_FORMS,
+    "yolov8-obb": _OBB_FORMS,
+    "yolo11-obb": _OBB_FORMS,
     "yolov6-split": ("yolov6-split",),
     "yolov8-split": ("yolov8-split",),
     "yolov8-single": ("yolov8-single",),
     "yolov10-split": ("yolov10-split",),
     "yolox-grid": ("yolox-grid",),
     "end-to-end": ("end-to-end",),
+    **{form: (form,) for form in (*_SEG_FORMS, *_POSE_FORMS, *_OBB_FORMS)},
 }
 #: Forms whose outputs look like another's; only taken when asked for.
 _ON_REQUEST = ("yolov7", "yolov10-split")
@@ -184,6 +203,11 @@ def _single(outputs: Outputs, size: Size) -> Iterator[Reading]:
                 lambda **options: EndToEndDecoder(outputs[0], size, **options),
             )
         return
+    pose = Reading(
+        "yolov8-pose-single",
+        1,
+        lambda **options: SinglePoseDecoder(outputs[0], size, **options),
+    )
     v8 = Reading(
         "yolov8-single",
         channels - 4,
@@ -194,10 +218,16 @@ def _single(outputs: Outputs, size: Size) -> Iterator[Reading]:
         channels - 5,
         lambda **options: YoloxDecoder(outputs, size, **{"strides": strides, **options}),
     )
-    # Each exporter's own order first.
-    for reading in (yolox, v8) if transposed else (v8, yolox):
-        if reading.num_classes and reading.num_classes > 0:
-            yield reading
+    oriented = Reading(
+        "yolov8-obb-single",
+        channels - 5,
+        lambda **options: SingleOrientedDecoder(outputs[0], size, **options),
+    )
+    # Each exporter's own order of dimensions first. 56 channels are 17 keypoints of a person.
+    order = [yolox, v8, oriented] if transposed else [v8, oriented, yolox]
+    if channels > 5 and channels % 3 == 2:
+        order.insert(0 if channels == 56 else len(order), pose)
+    yield from (reading for reading in order if reading.num_classes and reading.num_classes > 0)
 
 
 def _strides_of(n: int, size: Size) -> tuple[int, ...] | None:
@@ -209,5 +239,34 @@ def _strides_of(n: int, size: Size) -> tuple[int, ...] | None:
     return None
 
 
+def _accepted_by(head: str, decoder_class: Callable[..., Decoder]) -> Reader:
+    """Return a reader that asks the decoder's class itself."""
+
+    def read(outputs: Outputs, size: Size) -> Iterator[Reading]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they come when the decoder is made for use
+                decoder: Any = decoder_class(outputs, size)
+        except ValueError:
+            return
+        yield Reading(
+            head,
+            decoder.num_classes,
+            lambda **options: decoder_class(outputs, size, **options),
+        )
+
+    return read
+
+
 #: Where two readers find something, the first one's reading is the more usual.
-_READERS: tuple[Reader, ...] = (_split, _anchors, _yolox, _single)
+_READERS: tuple[Reader, ...] = (
+    _split,
+    _anchors,
+    _yolox,
+    _single,
+    _accepted_by("yolov8-seg-split", SplitSegmentationDecoder),
+    _accepted_by("yolov5-seg", AnchorSegmentationDecoder),
+    _accepted_by("yolov8-seg-single", SingleSegmentationDecoder),
+    _accepted_by("yolov8-pose-split", SplitPoseDecoder),
+    _accepted_by("yolov8-obb-split", SplitOrientedDecoder),
+)

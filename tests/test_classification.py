@@ -1,0 +1,103 @@
+"""Softmax and the most likely classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from native_tensors import attribute, deliver
+
+from rknn_runtime.yolo.classification import ClassificationDecoder
+
+
+def softmax(x):
+    e = np.exp(x.astype(np.float64) - x.max())
+    return e / e.sum()
+
+
+def top(p, k):
+    order = np.argsort(-p, kind="stable")[:k]
+    return order, p[order]
+
+
+@pytest.mark.parametrize("form", ["c2=16", "c2=8", "pairs", "padded", "nchw"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "float32"])
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_logits(dtype, form, classes):
+    """Logits become probabilities, the highest first, equal ones by their number."""
+    x = np.random.default_rng(classes).normal(0, 4, (1, classes, 1, 1)).astype(np.float32)
+    attr, raw, real = deliver(x, dtype, form)
+    found = ClassificationDecoder(attr)(raw)
+    order, p = top(softmax(real.ravel()), min(5, classes))
+    assert found.class_id.tolist() == order.tolist()
+    np.testing.assert_allclose(found.confidence, p, rtol=1e-5)
+    assert found.class_id.dtype == np.int32 and found.confidence.dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("shape", [(1, 1000), (1, 1000, 1, 1), (1000,)])
+def test_probabilities_are_left_alone(dtype, shape):
+    """A graph that ends with its softmax is recognised, quantized or not."""
+    rng = np.random.default_rng(0)
+    x = softmax(rng.normal(0, 3, 1000)).astype(np.float32)
+    attr, raw, real = deliver(x.reshape(1, 1000, 1, 1), dtype, "nchw", highest=1)
+    attr = attribute(shape, dtype, attr.zero_point, attr.scale)
+    found = ClassificationDecoder(attr, top_k=3)(raw.reshape(shape))
+    order, p = top(real.ravel(), 3)
+    assert found.class_id.tolist() == order.tolist()
+    assert np.array_equal(found.confidence, p)
+
+
+def test_softmax_can_be_said():
+    """What the values look like does not count when the caller knows."""
+    x = np.array([[0.5, 0.25, 0.25]], np.float32)
+    attr = attribute(x.shape, "float32")
+    assert ClassificationDecoder(attr)(x).confidence.tolist() == [0.5, 0.25, 0.25]
+    assert ClassificationDecoder(attr, softmax=False)(x * 7).confidence[0] == 3.5
+    np.testing.assert_allclose(
+        ClassificationDecoder(attr, softmax=True)(x).confidence, softmax(x[0]), rtol=1e-6
+    )
+
+
+def test_what_is_no_number():
+    """NaN comes last, and infinity takes everything."""
+    x = np.array([[1, np.nan, 2, 0]], np.float32)
+    attr = attribute(x.shape, "float32")
+    found = ClassificationDecoder(attr)(x)
+    assert found.class_id.tolist() == [2, 0, 3, 1]
+    np.testing.assert_allclose(found.confidence[:3], softmax(np.array([2.0, 1, 0])), rtol=1e-6)
+    x = np.array([[1, np.inf, 2, -np.inf]], np.float32)
+    found = ClassificationDecoder(attr)(x)
+    assert found.class_id[0] == 1 and found.confidence.tolist() == [1, 0, 0, 0]
+    assert len(ClassificationDecoder(attr)(np.full((1, 4), np.nan, np.float32)).class_id) == 4
+
+
+def test_labels():
+    """Sequences and mappings name the classes."""
+    x = np.array([[0.1, 0.7, 0.2]], np.float32)
+    found = ClassificationDecoder(attribute(x.shape, "float32"), top_k=2)(x)
+    names = [name for name, _ in found.named(["cat", "dog", "cow"])]
+    assert names == ["dog", "cow"]
+    assert next(found.named({1: "dog"})) == ("dog", pytest.approx(0.7))
+    with pytest.raises(IndexError):
+        list(found.named(["cat", "dog"]))
+
+
+@pytest.mark.parametrize("shape", [(2, 10), (1, 10, 2, 1), (1, 1), (), (1, 10, 7, 7)])
+def test_refusals_of_shapes(shape):
+    """The scores of one picture, and at least two of them."""
+    with pytest.raises(ValueError, match="expected the scores of one picture"):
+        ClassificationDecoder(attribute(shape, "float32"))
+
+
+def test_refusals():
+    """A wrong number of classes to return, a wrong array."""
+    attr = attribute((1, 10), "float32")
+    with pytest.raises(ValueError, match="top_k"):
+        ClassificationDecoder(attr, top_k=0)
+    with pytest.raises(TypeError, match="top_k"):
+        ClassificationDecoder(attr, top_k=1.5)
+    decoder = ClassificationDecoder(attr)
+    with pytest.raises(TypeError, match="expected float32"):
+        decoder(np.zeros((1, 10)))
+    with pytest.raises(ValueError, match="native shape"):
+        decoder(np.zeros((1, 11), np.float32))
