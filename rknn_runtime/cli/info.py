@@ -93,7 +93,7 @@ def as_json(model: str, info: ModelInfo) -> dict[str, Any]:
         "operators": info.operators,
         "inputs": inputs,
         "outputs": [_attr_as_json(attr) for attr in info.outputs],
-        "head": head and {"name": head.name, "classes": head.classes, "strides": head.strides},
+        "head": head and {"name": head.name, "classes": head.classes},
         "warnings": warnings_about(info, head),
     }
 
