@@ -41,6 +41,10 @@ import numpy
 os.sched_yield()
 import rknn_runtime
 os.sched_yield()
+from rknn_runtime import Model
+os.sched_yield()
+from rknn_runtime import Detector
+os.sched_yield()
 """
 RESIDENT = """
 import sys
@@ -209,7 +213,7 @@ def report_kernels(emulator: Emulator) -> None:
 
 def report_import(emulator: Emulator) -> bool:
     emulator.count("-c", IMPORT)  # leaves compiled modules behind, as an installation does
-    (after_numpy, after_import), _ = emulator.count("-c", IMPORT)
+    (after_numpy, after_import, *after_names), _ = emulator.count("-c", IMPORT)
     (start,), _ = emulator.count("-c", "import os; os.sched_yield()")
     numpy, ours = after_numpy - start, after_import - after_numpy
     resident_numpy, resident = emulator.resident_kb()
@@ -217,8 +221,10 @@ def report_import(emulator: Emulator) -> bool:
         f"\nimport numpy: {numpy / 1e6:.1f} million instructions; import rknn_runtime after it: "
         f"{ours / 1e6:.1f} million, {100 * ours / numpy:.1f} % (at most "
         f"{100 * MAX_IMPORT_INSTRUCTIONS:.0f} %), and {resident - resident_numpy} kB of resident "
-        f"memory (at most {MAX_IMPORT_KB})\n"
+        f"memory (at most {MAX_IMPORT_KB})"
     )
+    model, detector = (100 * (count - after_numpy) / numpy for count in after_names)
+    print(f"with Model, imported on use: {model:.1f} %; with Detector: {detector:.1f} %\n")
     return ours <= MAX_IMPORT_INSTRUCTIONS * numpy and resident - resident_numpy <= MAX_IMPORT_KB
 
 

@@ -48,3 +48,46 @@ def test_the_import_is_lean():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def printed_by(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_the_import_is_small() -> None:
+    """The package alone brings the extension, and a name the modules that it needs."""
+    printed = printed_by(
+        """
+import sys
+import rknn_runtime
+parts = ("_ffi", "enums", "model", "yolo")
+def loaded():
+    return [part for part in parts if "rknn_runtime." + part in sys.modules]
+print(*loaded())
+rknn_runtime.Layout
+print(*loaded())
+rknn_runtime.Model
+print(*loaded())
+rknn_runtime.Detector
+print(*loaded())
+"""
+    )
+    stages = ["_ffi", "_ffi enums", "_ffi enums model", "_ffi enums model yolo"]
+    assert printed.splitlines() == stages
+
+
+def test_a_star_imports_what_is_public() -> None:
+    """All public names and nothing else."""
+    code = "from rknn_runtime import *; print(*sorted(n for n in dir() if n[0] != '_'))"
+    assert printed_by(code).split() == sorted(rknn_runtime.__all__)
+
+
+def test_other_names_are_refused() -> None:
+    """As by any module."""
+    with pytest.raises(AttributeError, match="has no attribute 'Modle'"):
+        rknn_runtime.Modle  # noqa: B018
+    with pytest.raises(ImportError, match="Modle"):
+        from rknn_runtime import Modle  # noqa: F401
