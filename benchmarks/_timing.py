@@ -62,12 +62,19 @@ class Report:
             print(f"Python {platform.python_version()}, NumPy {np.__version__}, ", end="")
             print(f"{platform.machine()}, best variant: {LEVELS[lib.rkr_cpu_best()]}")
 
-    def compare(self, title: str, n_bytes: int, cases: list[Case], baselines: list[str]) -> None:
-        """Time the cases; `n_bytes` are written by each, ratios are to each baseline."""
+    def compare(
+        self,
+        title: str,
+        n_bytes: int,
+        cases: list[Case],
+        baselines: list[str],
+        direction: str = "out",
+    ) -> None:
+        """Time the cases; each writes (or reads) `n_bytes`, ratios are to each baseline."""
         results = measure(cases, self.options.rounds)
         medians = {case.name: p50 for case, (p50, _) in zip(cases, results)}
         if not self.options.json:
-            print(f"\n{title}, {n_bytes / 1e6:.2f} MB out")
+            print(f"\n{title}, {n_bytes / 1e6:.2f} MB {direction}")
             ratios = "".join(f"{'x ' + name:>12}" for name in baselines)
             print(f"  {'':28}{'p50 us':>10}{'p90 us':>10}{'GB/s':>8}{ratios}")
         for case, (p50, p90) in zip(cases, results):

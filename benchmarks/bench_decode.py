@@ -14,12 +14,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from _timing import Case, Report, arguments
 from native_tensors import deliver
 
 from rknn_runtime._ffi import lib
@@ -277,18 +277,6 @@ def check(found, other, name):
     assert np.allclose(found.xyxy[order[0]], boxes[order[1]], atol=0.02), name
 
 
-def percentiles(function, seconds=1.5):
-    """Return p50 and p90 in microseconds."""
-    times, end = [], time.perf_counter() + seconds
-    for _ in range(5):
-        function()
-    while time.perf_counter() < end or len(times) < 20:
-        begin = time.perf_counter_ns()
-        function()
-        times.append(time.perf_counter_ns() - begin)
-    return np.percentile(times, [50, 90]) / 1000
-
-
 def megahertz():
     """Return the clock that the kernel states, 0 where it does not."""
     for line in Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines():
@@ -305,9 +293,9 @@ HEADS = {
 
 
 def main():
+    options = arguments(__doc__.splitlines()[0])
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    level = {lib.RKR_CPU_PLAIN: "plain C", lib.RKR_CPU_VECTOR: "vector", lib.RKR_CPU_AVX2: "AVX2"}
-    print(f"decode, one core, {level[lib.rkr_cpu_level()]}; p50 (p90) in microseconds")
+    report = Report(options)
     with tempfile.TemporaryDirectory() as folder:
         library = build_baseline(folder)
         for name, (kind, make, in_numpy, decoder_class, cells) in HEADS.items():
@@ -321,23 +309,22 @@ def main():
             found = decoder(raw)
             check(found, in_numpy(raw, attrs), f"{name}: numpy")
             check(found, baseline(), f"{name}: C")
-            ours = percentiles(lambda d=decoder, r=raw: d(r))
-            native = percentiles(decoder._decode)
-            numpy_time = percentiles(lambda f=in_numpy, r=raw, a=attrs: f(r, a))
-            c_time = percentiles(baseline)
-            print(f"\n{name}: {len(found)} detections")
-            for label, (p50, p90) in (
-                ("ours", ours),
-                ("  native part", native),
-                ("numpy", numpy_time),
-                ("C", c_time),
-            ):
-                print(f"  {label:14}{p50:9.1f} ({p90:8.1f})   {p50 / ours[0]:8.1f} x ours")
-            cycles = native[0] * megahertz() / cells
-            print(
-                f"  Python on top of the native part: {ours[0] - native[0]:.1f} us; "
-                f"native cycles per cell: {cycles:.2f}"
-            )
+            plain = [Case("decoder, plain C", lambda d=decoder, r=raw: d(r), lib.RKR_CPU_PLAIN)]
+            cases = [
+                Case("decoder", lambda d=decoder, r=raw: d(r)),
+                Case("its native part", decoder._decode),
+                *(plain if lib.rkr_cpu_best() != lib.RKR_CPU_PLAIN else []),
+                Case("NumPy", lambda f=in_numpy, r=raw, a=attrs: f(r, a)),
+                Case("scalar C", baseline),
+            ]
+            n_bytes = sum(array.nbytes for array in raw)
+            title = f"{name}, {len(found)} detections"
+            report.compare(title, n_bytes, cases, ["decoder"], "in")
+            if not options.json:
+                whole, native = (report.records[k - len(cases)]["p50_us"] for k in (0, 1))
+                print(f"  Python takes {whole - native:.1f} us of it; ", end="")
+                print(f"native part: {native * megahertz() / cells:.2f} cycles per cell")
+    report.finish()
 
 
 if __name__ == "__main__":
