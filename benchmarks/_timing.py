@@ -13,8 +13,9 @@ import numpy as np
 from rknn_runtime._ffi import lib
 
 LEVELS = {lib.RKR_CPU_PLAIN: "plain C", lib.RKR_CPU_VECTOR: "vector", lib.RKR_CPU_AVX2: "AVX2"}
-#: Calls in a row; the first one of a row only warms caches up for the others.
-BURST = 8
+#: Timed calls in a row, after calls that bring the case's data back into the caches.
+BURST = 25
+WARM_UP = 5
 
 
 class Case(NamedTuple):
@@ -28,7 +29,7 @@ class Case(NamedTuple):
 
 def arguments(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--rounds", type=int, default=100, help="rounds of calls (default 100)")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of calls (default 20)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args()
 
@@ -43,7 +44,8 @@ def measure(cases: list[Case], rounds: int) -> list[tuple[float, float]]:
     for _ in range(rounds):
         for case, taken in zip(cases, times):
             lib.rkr_cpu_select(case.level)
-            case.function()
+            for _ in range(WARM_UP):
+                case.function()
             for _ in range(BURST):
                 begin = time.perf_counter_ns()
                 case.function()
