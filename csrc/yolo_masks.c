@@ -1,125 +1,302 @@
 /* SPDX-License-Identifier: MIT
  *
- * Instance masks from prototypes (YOLACT, arXiv 1904.02689; YOLOv5-seg, v8-seg, 11-seg).
+ * Masks of instance segmentation (YOLACT, arXiv 1904.02689, as YOLOv5, v8 and 11 use it).
  *
- * Only what a box covers is computed: the sum over prototypes at the prototypes' own
- * resolution, then its bilinear interpolation at every pixel of the mask, first between two
- * rows, then along the row. A mask is where the sum is above 0, the logit of one half. */
+ * With the coefficients c[k] of a detection and the prototypes P[k][v][u],
+ *   logit(u, v) = sum over k of c[k] * P[k][v][u],   mask = sigmoid(logit) > 0.5 = logit > 0.
+ * The logits, not the mask, are interpolated bilinearly to the picture, once; beyond the
+ * outermost cells the value at the edge holds.
+ *
+ * Logits are only computed for the rows and columns that a box touches, two rows at a time.
+ * Of 8-bit coefficients and prototypes the integers are multiplied: the scales are positive
+ * and do not change the sign, and the sum is exact. Between two cells whose logits (already
+ * interpolated between rows) have one sign no pixel can have the other one. */
 #include "yolo_internal.h"
 
-#define MAX_PROTOTYPES 256u
+#include <string.h>
 
-/* Pixels of one axis of a mask, and the prototypes' pixels that they need. */
+#define MAX_COEFFICIENTS 256u
+#define MAX_COLUMNS 1024u
+#define PARTIAL_SUMS 8u /* side by side, so that compilers make vector code of it */
+
 typedef struct {
-    uint32_t first, last;           /* of the mask; last is beyond */
-    uint32_t first_cell, last_cell; /* of the prototypes; last included */
+    const rkr_tensor_view *prototypes;
+    bool integers;
+    int16_t weights[MAX_COEFFICIENTS]; /* c[k] - zero point; for integers */
+    float reals[MAX_COEFFICIENTS];
+    int32_t bias; /* - zero point of the prototypes * sum of the weights */
+} detection;
+
+/* Where the pixels of a picture lie on one axis of the prototypes; see decl/yolo.h. */
+typedef struct {
     double scale, offset;
     uint32_t n_cells;
 } axis;
 
-/* The prototype pixel left of mask pixel i, and how far i is to the next one. */
-static uint32_t position(const axis *a, uint32_t i, float *fraction) {
-    double at = ((double)i + 0.5) * a->scale + a->offset - 0.5;
-    double most = (double)a->n_cells - 1.0;
-    at = at > 0.0 ? (at < most ? at : most) : 0.0;
-    uint32_t cell = (uint32_t)at;
-    *fraction = (float)(at - (double)cell);
+/* In cells: whole numbers are their centres. */
+static double position_of(const axis *axis, uint32_t pixel) {
+    double position = ((double)pixel + 0.5) * axis->scale + axis->offset - 0.5;
+    double last = (double)(axis->n_cells - 1);
+    return position < 0.0 ? 0.0 : position > last ? last : position;
+}
+
+/* Left cell of a pixel and the weight of the right one. */
+static uint32_t cell_of(const axis *axis, uint32_t pixel, float *weight) {
+    double position = position_of(axis, pixel);
+    uint32_t cell = (uint32_t)position;
+    *weight = (float)(position - cell);
     return cell;
 }
 
-/* The pixels whose centres are in [low, high), cut to the mask; false when there are none. */
-static bool cover(axis *a, float low, float high, uint32_t size) {
-    double first = ceil((double)low - 0.5), last = ceil((double)high - 0.5);
-    first = first > 0.0 ? first : 0.0;
-    last = last < (double)size ? last : (double)size;
-    if (!(first < last)) {
-        return false;
-    }
-    a->first = (uint32_t)first;
-    a->last = (uint32_t)last;
-    float fraction;
-    uint32_t from = position(a, a->first, &fraction), to = position(a, a->last - 1, &fraction);
-    a->first_cell = from < to ? from : to; /* a mirrored axis runs backwards */
-    a->last_cell = from < to ? to : from;
-    a->last_cell += a->last_cell + 1 < a->n_cells;
-    return true;
+/* First pixel of a box edge: pixels count whose centres are in [low, high). */
+static uint32_t pixel_at(float edge, uint32_t n_pixels) {
+    double first = ceil((double)edge - 0.5);
+    return first <= 0.0 ? 0 : first >= (double)n_pixels ? n_pixels : (uint32_t)first;
 }
 
-static void sum_prototypes(const rkr_tensor_view *prototypes, const float *coefficients,
-                           const axis *x, const axis *y, float *sums) {
-    float values[MAX_PROTOTYPES];
-    for (uint32_t row = y->first_cell; row <= y->last_cell; row++) {
-        for (uint32_t column = x->first_cell; column <= x->last_cell; column++) {
-            uint32_t cell = row * prototypes->width + column;
-            rkr_view_load(prototypes, 0, prototypes->channels, cell, values);
-            float sum = 0.0f;
-            for (uint32_t c = 0; c < prototypes->channels; c++) {
-                sum += coefficients[c] * values[c];
+static void load_weights(detection *detection, const rkr_yolo_grid *grid, uint32_t cell) {
+    const rkr_tensor_view *prototypes = detection->prototypes;
+    uint32_t n = prototypes->channels;
+    detection->integers = rkr_view_is_8_bit(prototypes) && rkr_view_is_8_bit(&grid->view);
+    if (!detection->integers) {
+        memset(detection->reals, 0, sizeof detection->reals);
+        rkr_view_load(&grid->view, grid->first, n, cell, detection->reals);
+        return;
+    }
+    uint8_t bytes[MAX_COEFFICIENTS];
+    rkr_view_load_bytes(&grid->view, grid->first, n, cell, bytes);
+    int32_t lowest = grid->view.type == RKNN_TENSOR_INT8 ? INT8_MIN : 0;
+    int32_t sum = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        detection->weights[k] = (int16_t)(bytes[k] + lowest - grid->view.zero_point);
+        sum += detection->weights[k];
+    }
+    detection->bias = -prototypes->zero_point * sum;
+}
+
+/* sums[i] += weights of one channel group . lanes of cell i */
+#define DEFINE_ADD_GROUP(NAME, TYPE)                                                             \
+    static void NAME(const TYPE *restrict src, uint32_t c2, uint32_t n_lanes,                    \
+                     const int16_t *restrict weights, uint32_t n, int32_t *restrict sums) {      \
+        for (uint32_t i = 0; i < n; i++) {                                                       \
+            const TYPE *lanes = src + (size_t)i * c2;                                            \
+            int32_t sum = 0;                                                                     \
+            for (uint32_t k = 0; k < n_lanes; k++) {                                             \
+                int16_t lane = lanes[k];                                                         \
+                sum += (int32_t)lane * (int32_t)weights[k];                                      \
+            }                                                                                    \
+            sums[i] += sum;                                                                      \
+        }                                                                                        \
+    }                                                                                            \
+    static void NAME##_16(const TYPE *restrict src, const int16_t *restrict weights, uint32_t n, \
+                          int32_t *restrict sums) {                                              \
+        for (uint32_t i = 0; i < n; i++) {                                                       \
+            const TYPE *lanes = src + (size_t)i * 16;                                            \
+            int32_t sum = 0;                                                                     \
+            for (uint32_t k = 0; k < 16; k++) {                                                  \
+                int16_t lane = lanes[k];                                                         \
+                sum += (int32_t)lane * (int32_t)weights[k];                                      \
+            }                                                                                    \
+            sums[i] += sum;                                                                      \
+        }                                                                                        \
+    }
+
+DEFINE_ADD_GROUP(add_int8, int8_t)
+DEFINE_ADD_GROUP(add_uint8, uint8_t)
+
+static void integer_row(const detection *detection, uint32_t cell, uint32_t n, float *logits) {
+    const rkr_tensor_view *view = detection->prototypes;
+    int32_t sums[MAX_COLUMNS];
+    for (uint32_t i = 0; i < n; i++) {
+        sums[i] = detection->bias;
+    }
+    for (uint32_t first = 0; first < view->channels; first += view->c2) {
+        uint32_t left = view->channels - first;
+        uint32_t n_lanes = left < view->c2 ? left : view->c2;
+        size_t at = ((size_t)(first / view->c2) * view->plane + cell) * view->c2;
+        const int16_t *weights = detection->weights + first;
+        bool is_whole = view->c2 == 16 && n_lanes == 16;
+        if (view->type == RKNN_TENSOR_INT8) {
+            const int8_t *src = (const int8_t *)view->data + at;
+            is_whole ? add_int8_16(src, weights, n, sums)
+                     : add_int8(src, view->c2, n_lanes, weights, n, sums);
+        } else {
+            const uint8_t *src = (const uint8_t *)view->data + at;
+            is_whole ? add_uint8_16(src, weights, n, sums)
+                     : add_uint8(src, view->c2, n_lanes, weights, n, sums);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        logits[i] = (float)sums[i];
+    }
+}
+
+static void real_row(const detection *detection, uint32_t cell, uint32_t n, float *logits) {
+    uint32_t n_channels = detection->prototypes->channels;
+    float values[MAX_COEFFICIENTS];
+    memset(values, 0, sizeof values);
+    for (uint32_t i = 0; i < n; i++) {
+        rkr_view_load(detection->prototypes, 0, n_channels, cell + i, values);
+        float partial[PARTIAL_SUMS] = {0.0f};
+        for (uint32_t k = 0; k < n_channels; k += PARTIAL_SUMS) {
+            for (uint32_t j = 0; j < PARTIAL_SUMS; j++) {
+                partial[j] += values[k + j] * detection->reals[k + j];
             }
-            sums[cell] = sum;
         }
+        float sum = 0.0f;
+        for (uint32_t j = 0; j < PARTIAL_SUMS; j++) {
+            sum += partial[j];
+        }
+        logits[i] = sum;
     }
 }
 
-static void fill_mask(const axis *x, const axis *y, uint32_t width, const float *sums, float *row,
-                      uint8_t *mask) {
-    for (uint32_t i = y->first; i < y->last; i++) {
-        float fraction;
-        uint32_t upper = position(y, i, &fraction);
-        uint32_t lower = upper + (upper < y->last_cell);
-        for (uint32_t column = x->first_cell; column <= x->last_cell; column++) {
-            float a = sums[(size_t)upper * x->n_cells + column];
-            float b = sums[(size_t)lower * x->n_cells + column];
-            row[column] = a + (b - a) * fraction;
-        }
-        for (uint32_t j = x->first; j < x->last; j++) {
-            uint32_t left = position(x, j, &fraction);
-            uint32_t right = left + (left < x->last_cell);
-            float value = row[left] + (row[right] - row[left]) * fraction;
-            mask[(size_t)i * width + j] = value > 0.0f;
-        }
+/* Logits of columns [first, first + n) of one row of prototypes, as first of logits. */
+static void logits_of_row(const detection *detection, uint32_t row, uint32_t first, uint32_t n,
+                          float *logits) {
+    uint32_t cell = row * detection->prototypes->width + first;
+    if (detection->integers) {
+        integer_row(detection, cell, n, logits);
+    } else {
+        real_row(detection, cell, n, logits);
     }
 }
 
-static bool all_finite(const float *values, size_t n) {
-    bool finite = true;
-    for (size_t i = 0; i < n; i++) {
-        finite = finite && isfinite(values[i]);
+/* One row of a mask; logits[i] is that of column first_cell + i, whose pixels begin at
+ * starts[i]. */
+static void fill_row(const axis *across, const float *logits, uint32_t first_cell, uint32_t n_cells,
+                     const uint32_t *starts, uint8_t *row) {
+    uint32_t begin = starts[0]; /* of a run of pixels that are as the last column */
+    for (uint32_t i = 0; i + 1 < n_cells; i++) {
+        float left = logits[i], right = logits[i + 1];
+        if ((left > 0.0f) == (right > 0.0f)) {
+            continue;
+        }
+        memset(row + begin, left > 0.0f, starts[i] - begin);
+        begin = starts[i + 1];
+        for (uint32_t x = starts[i]; x < begin; x++) {
+            float weight = (float)(position_of(across, x) - (first_cell + i));
+            row[x] = left + (right - left) * weight > 0.0f;
+        }
     }
-    return finite;
+    memset(row + begin, logits[n_cells - 1] > 0.0f, starts[n_cells] - begin);
 }
 
-int rkr_yolo_masks(const rkr_tensor_view *prototypes, const float *coefficients, const float *xyxy,
-                   size_t n, double scale_x, double offset_x, double scale_y, double offset_y,
-                   uint32_t height, uint32_t width, float *scratch, uint8_t *masks) {
+/* starts[i]: first pixel of [begin, end) whose left cell is first_cell + i or beyond. */
+static void find_starts(const axis *across, uint32_t begin, uint32_t end, uint32_t first_cell,
+                        uint32_t n_cells, uint32_t *starts) {
+    uint32_t filled = 0;
+    float weight;
+    for (uint32_t x = begin; x < end; x++) {
+        uint32_t i = cell_of(across, x, &weight) - first_cell;
+        for (; filled <= i; filled++) {
+            starts[filled] = x;
+        }
+    }
+    for (; filled <= n_cells; filled++) {
+        starts[filled] = end;
+    }
+}
+
+static void fill_mask(const detection *detection, const rkr_mask_geometry *geometry,
+                      const float box[4], uint8_t *mask) {
+    const rkr_tensor_view *prototypes = detection->prototypes;
+    const axis across = {geometry->scale_x, geometry->offset_x, prototypes->width};
+    const axis down = {geometry->scale_y, geometry->offset_y, prototypes->height};
+    uint32_t left = pixel_at(box[0], geometry->width), top = pixel_at(box[1], geometry->height);
+    uint32_t right = pixel_at(box[2], geometry->width);
+    uint32_t bottom = pixel_at(box[3], geometry->height);
+    if (left >= right || top >= bottom) {
+        return;
+    }
+    float weight;
+    uint32_t first = cell_of(&across, left, &weight);
+    uint32_t last = cell_of(&across, right - 1, &weight) + 1; /* a right neighbour */
+    uint32_t n_cells = (last < prototypes->width ? last + 1 : prototypes->width) - first;
+    uint32_t starts[MAX_COLUMNS + 1];
+    find_starts(&across, left, right, first, n_cells, starts);
+    float rows[2][MAX_COLUMNS], blended[MAX_COLUMNS];
+    uint32_t in_rows[2] = {UINT32_MAX, UINT32_MAX}; /* even rows in [0], odd ones in [1] */
+    for (uint32_t y = top; y < bottom; y++) {
+        uint32_t upper = cell_of(&down, y, &weight);
+        uint32_t lower = upper + 1 < prototypes->height ? upper + 1 : upper;
+        for (uint32_t row = upper; row <= lower; row++) {
+            if (in_rows[row % 2] != row) {
+                logits_of_row(detection, row, first, n_cells, rows[row % 2]);
+                in_rows[row % 2] = row;
+            }
+        }
+        const float *a = rows[upper % 2], *b = rows[lower % 2];
+        for (uint32_t i = 0; i < n_cells; i++) {
+            blended[i] = a[i] + (b[i] - a[i]) * weight;
+        }
+        fill_row(&across, blended, first, n_cells, starts, mask + (size_t)y * geometry->width);
+    }
+}
+
+static int check_grids(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels) {
+    for (size_t i = 0; i < n_grids; i++) {
+        int status = rkr_view_check(&grids[i].view);
+        if (status != RKR_OK) {
+            return status;
+        }
+        if (!rkr_view_has(&grids[i].view, grids[i].first, n_channels)) {
+            return RKR_ERR_SHAPE;
+        }
+    }
+    return RKR_OK;
+}
+
+static bool geometry_is_valid(const rkr_mask_geometry *geometry) {
+    return geometry->width > 0 && geometry->height > 0 &&
+           (uint64_t)geometry->width * geometry->height <= RKR_VIEW_MAX_CELLS &&
+           isfinite(geometry->scale_x) && geometry->scale_x > 0.0 && isfinite(geometry->scale_y) &&
+           geometry->scale_y > 0.0 && isfinite(geometry->offset_x) && isfinite(geometry->offset_y);
+}
+
+/* The grid that a prediction is in; *source then counts from its first cell. */
+static const rkr_yolo_grid *find_grid(const rkr_yolo_grid *grids, size_t n_grids,
+                                      uint32_t *source) {
+    for (size_t i = 0; i < n_grids; i++) {
+        uint32_t cells = rkr_view_cells(&grids[i].view);
+        if (*source < cells) {
+            return &grids[i];
+        }
+        *source -= cells;
+    }
+    return NULL;
+}
+
+int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coefficients,
+                   size_t n_grids, const uint32_t *source, const float *xyxy, size_t n,
+                   const rkr_mask_geometry *geometry, uint8_t *masks) {
     int status = rkr_view_check(prototypes);
     if (status != RKR_OK) {
         return status;
     }
-    if (prototypes->channels > MAX_PROTOTYPES || height == 0 || width == 0) {
+    if (prototypes->channels > MAX_COEFFICIENTS || prototypes->width > MAX_COLUMNS) {
         return RKR_ERR_SHAPE;
     }
-    size_t pixels;
-    if (__builtin_mul_overflow((size_t)height, (size_t)width, &pixels) ||
-        __builtin_mul_overflow(pixels, n, &pixels) || n > SIZE_MAX / MAX_PROTOTYPES) {
-        return RKR_ERR_OVERFLOW;
-    }
-    if (n > 0 && (coefficients == NULL || xyxy == NULL || scratch == NULL || masks == NULL)) {
+    if (coefficients == NULL || geometry == NULL || !geometry_is_valid(geometry) ||
+        (n > 0 && (source == NULL || xyxy == NULL || masks == NULL))) {
         return RKR_ERR_ARGUMENT;
     }
-    if (!isfinite(scale_x) || !isfinite(offset_x) || !isfinite(scale_y) || !isfinite(offset_y) ||
-        !all_finite(xyxy, 4 * n)) {
-        return RKR_ERR_ARGUMENT;
+    status = check_grids(coefficients, n_grids, prototypes->channels);
+    if (status != RKR_OK) {
+        return status;
     }
-    float *row = scratch + rkr_view_cells(prototypes);
-    for (size_t k = 0; k < n; k++) {
-        axis x = {.scale = scale_x, .offset = offset_x, .n_cells = prototypes->width};
-        axis y = {.scale = scale_y, .offset = offset_y, .n_cells = prototypes->height};
-        const float *box = xyxy + 4 * k;
-        if (cover(&x, box[0], box[2], width) && cover(&y, box[1], box[3], height)) {
-            sum_prototypes(prototypes, coefficients + k * prototypes->channels, &x, &y, scratch);
-            fill_mask(&x, &y, width, scratch, row, masks + k * ((size_t)height * width));
+    size_t n_pixels = (size_t)geometry->width * geometry->height;
+    detection detection = {.prototypes = prototypes};
+    for (size_t i = 0; i < n; i++) {
+        uint32_t cell = source[i];
+        const rkr_yolo_grid *grid = find_grid(coefficients, n_grids, &cell);
+        const float *box = xyxy + 4 * i;
+        if (grid == NULL || !isfinite(box[0]) || !isfinite(box[1]) || !isfinite(box[2]) ||
+            !isfinite(box[3])) {
+            return RKR_ERR_ARGUMENT;
         }
+        load_weights(&detection, grid, cell);
+        fill_mask(&detection, geometry, box, masks + i * n_pixels);
     }
     return RKR_OK;
 }

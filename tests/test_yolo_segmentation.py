@@ -1,223 +1,268 @@
-"""Instance segmentation: masks from prototypes."""
+"""Segmentation heads: masks from prototypes."""
 
 from __future__ import annotations
 
+import guarded
 import numpy as np
 import pytest
 import test_yolo_anchors
 import test_yolo_split
 from native_tensors import attribute, deliver
-from planting import Scene, assert_equal, assert_finds, deliver_all
+from planting import (
+    CASES,
+    DELIVERIES,
+    Scene,
+    assert_equal,
+    assert_finds,
+    assert_same_set,
+    deliver_all,
+)
 from reference import yolo as reference
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.yolo.letterbox import letterbox
+from rknn_runtime.yolo.letterbox import LetterboxTransform, letterbox
 from rknn_runtime.yolo.segmentation import (
     AnchorSegmentationDecoder,
     SingleSegmentationDecoder,
     SplitSegmentationDecoder,
 )
 
-SIZE, STRIDES, P = (192, 256), (8, 16, 32), 8
+P = 32
 
 
-def prototypes_of(rng):
-    """Smooth random planes at a quarter of the input's size."""
-    coarse = rng.normal(0, 1, (P, 7, 9))
-    fine = coarse.repeat(8, axis=1).repeat(8, axis=2)[:, : SIZE[0] // 4, : SIZE[1] // 4]
-    return (fine + rng.normal(0, 0.1, fine.shape)).astype(np.float32)
-
-
-def coefficients_of(scene, anchors=1):
-    return [
-        scene.rng.normal(0, 1, (anchors * P, *grid)).astype(np.float32) for grid in scene.grids()
-    ]
-
-
-def assert_masks(found, coefficients, prototypes, mapping=((0.25, 0), (0.25, 0))):
-    """Equal to the reference wherever that is not on the edge."""
-    assert found.mask.dtype == np.bool_ and len(found.mask) == len(found)
-    expected = reference.masks(coefficients, prototypes, found.xyxy, found.mask.shape[1:], mapping)
-    sure = np.abs(expected) > 1e-4
-    assert np.array_equal(found.mask[sure], expected[sure] > 0)
-    assert sure.mean() > 0.999
-    assert found.mask.any(axis=(1, 2)).sum() > len(found) // 2
-
-
-def rows_of(tensors, source, anchors=1):
-    """Coefficients of the predictions that a reference kept."""
-    flat = [part.reshape(P, -1).T for t in tensors for part in np.split(t, anchors)]
-    return np.concatenate(flat)[source]
-
-
-@pytest.mark.parametrize("sums", [False, True])
-@pytest.mark.parametrize(
-    ("dtype", "form"),
-    [("int8", "c2=16"), ("int8", "padded"), ("float16", "c2=16"), ("float32", "nchw")],
-)
-def test_split(sums, dtype, form):
-    """YOLOv8-seg, 10 and 13 outputs: the boxes of the detector, and their masks."""
-    scene = Scene(1, SIZE, STRIDES, 3)
-    tensors = test_yolo_split.planted(scene, 16)
-    coefficients, prototypes = coefficients_of(scene), prototypes_of(scene.rng)
-    flat = []
-    for (box, score), c in zip(tensors, coefficients):
-        sum_of = [np.clip(score.sum(axis=0, keepdims=True), 0, 1)] if sums else []
-        flat += [box, score, *sum_of, c]
-    attrs, raw, real = deliver_all([*flat, prototypes], dtype, form)
-    decoder = SplitSegmentationDecoder(attrs, SIZE)
-    assert [attr.name for attr in decoder.outputs] == [attr.name for attr in attrs]
-    found = decoder(raw)
-    step = 4 if sums else 3
-    pairs = [(real[i], real[i + 1]) for i in range(0, len(real) - 1, step)]
-    expected = test_yolo_split.reference_of(pairs, scene)
-    assert_equal(found, expected)
-    assert_finds(found, scene)
-    assert found.mask.shape == (len(found), *SIZE)
-    real_coefficients = real[step - 1 : -1 : step]
-    assert_masks(found, rows_of(real_coefficients, expected[3]), real[-1])
-
-
-@pytest.mark.parametrize(("dtype", "form"), [("int8", "c2=16"), ("float32", "nchw")])
-def test_anchors(dtype, form):
-    """YOLOv5-seg, 7 outputs: coefficients per anchor."""
-    scene = Scene(2, SIZE, STRIDES, 3)
-    anchors = test_yolo_anchors.sized(scene)
-    tensors = test_yolo_anchors.planted(scene, anchors)
-    coefficients, prototypes = coefficients_of(scene, 3), prototypes_of(scene.rng)
-    flat = [x for pair in zip(tensors, coefficients) for x in pair]
-    attrs, raw, real = deliver_all([*flat, prototypes], dtype, form)
-    found = AnchorSegmentationDecoder(attrs, SIZE, anchors=anchors)(raw)
-    expected = test_yolo_anchors.reference_of(real[:-1:2], scene, anchors)
-    assert_equal(found, expected)
-    assert_finds(found, scene)
-    assert_masks(found, rows_of(real[1:-1:2], expected[3], 3), real[-1])
-
-
-@pytest.mark.parametrize("form", ["c2=16", "rank3", "transposed"])
-@pytest.mark.parametrize("prototypes_first", [False, True])
-def test_single(form, prototypes_first):
-    """Ultralytics' form: coefficients behind the scores, prototypes as the second output."""
-    rng = np.random.default_rng(4)
-    n = sum((SIZE[0] // s) * (SIZE[1] // s) for s in STRIDES)
-    x = np.zeros((1, 4 + 3 + P, n, 1), np.float32)
-    for k, cell in enumerate(rng.permutation(n)[:9]):
-        x[0, :4, cell, 0] = 40 + 80 * (k % 3), 30 + 60 * (k // 3), 70, 50
-        x[0, 4 + k % 3, cell, 0] = 0.9 - 0.05 * k
-    x[0, 7:] = rng.normal(0, 1, (P, n, 1))
-    head, raw_head, real_head = deliver(
-        x, "float16", form, index=int(prototypes_first), name="head"
+def ellipse(xyxy, y, x):
+    """Above 0 within the ellipse that a box holds, at most 1, at least -1."""
+    centre, radius = (xyxy[:2] + xyxy[2:]) / 2, (xyxy[2:] - xyxy[:2]) / 2
+    return np.clip(
+        1.5 * (1 - ((x - centre[0]) / radius[0]) ** 2 - ((y - centre[1]) / radius[1]) ** 2), -1, 1
     )
-    planes, raw_planes, real_planes = deliver(
-        prototypes_of(rng)[None], "int8", "c2=16", index=int(not prototypes_first), name="planes"
-    )
-    order = slice(None, None, -1 if prototypes_first else 1)
-    attrs, raw = [head, planes][order], [raw_head, raw_planes][order]
-    decoder = SingleSegmentationDecoder(attrs, SIZE)
-    assert decoder.num_classes == 3
-    found = decoder(raw)
-    real = real_head[0, :, :, 0]
-    expected = reference.single(real, 0.25, 0.45, num_classes=3)
-    assert_equal(found, expected)
-    assert len(found) == 9
-    assert_masks(found, real[7:].T[expected[3]], real_planes[0])
 
 
-def test_masks_of_the_picture():
-    """With a transform boxes and masks are in pixels of the picture, at its own resolution."""
-    scene = Scene(1, SIZE, STRIDES, 3)
-    tensors = test_yolo_split.planted(scene, 16)
-    coefficients, prototypes = coefficients_of(scene), prototypes_of(scene.rng)
-    flat = [x for (box, score), c in zip(tensors, coefficients) for x in (box, score, c)]
-    attrs, raw, real = deliver_all([*flat, prototypes], "int8", "c2=16")
-    decoder = SplitSegmentationDecoder(attrs, SIZE)
-    _, transform = letterbox(np.zeros((111, 333, 3), np.uint8), SIZE)
-    found = decoder(raw, transform)
-    plain = decoder(raw)
-    assert np.array_equal(found.confidence, plain.confidence)
-    assert np.array_equal(found.xyxy, transform.boxes_to_image(plain.xyxy))
-    assert found.mask.shape == (len(plain), 111, 333)
-    expected = test_yolo_split.reference_of([(real[i], real[i + 1]) for i in range(0, 9, 3)], scene)
+def planted_masks(scene, copies=1):
+    """Prototypes, and coefficients per scale: object k is the ellipse in prototype k."""
+    height, width = scene.size[0] // 4, scene.size[1] // 4
+    prototypes = scene.rng.uniform(-1, 1, (P, height, width)).astype(np.float32)
+    y, x = np.mgrid[0:height, 0:width] * 4 + 2
+    for k, box in enumerate(scene.xyxy):
+        prototypes[k] = ellipse(box, y, x)
+    coefficients = [scene.rng.uniform(-1, 1, (P, *grid)) for grid in scene.grids()]
+    for k, branch, row, column, _ in scene.cells:
+        coefficients[branch][:, row, column] = scene.rng.uniform(-0.01, 0.01, P)
+        coefficients[branch][k, row, column] = 2
+    return prototypes, [np.concatenate([c] * copies).astype(np.float32) for c in coefficients]
+
+
+def flat(tensors):
+    return np.concatenate([t.reshape(len(t), -1).T for t in tensors])
+
+
+def identity(size):
+    return LetterboxTransform(size, size, size, (0, 0))
+
+
+def transforms(size):
+    """None, a picture that fills the width, and one that is larger and fills the height."""
+    wide, tall = (size[0] // 3, size[1]), (size[0] * 3 // 2, size[1])
+    return [None] + [letterbox(np.zeros((*s, 1), np.uint8), size)[1] for s in (wide, tall)]
+
+
+def logits_of(found, coefficients, prototypes, transform):
+    """NumPy's, below 0 outside of the boxes."""
+    t = transform
+    per_pixel = [cells / side for cells, side in zip(prototypes.shape[1:], t.size)]
     mapping = [
-        (
-            transform.resized_size[k] / transform.image_size[k] / 4,
-            transform.offset[k] / 4,
-        )
+        (t.resized_size[k] / t.image_size[k] * per_pixel[k], t.offset[k] * per_pixel[k])
         for k in (0, 1)
     ]
-    assert_masks(found, rows_of(real[2:-1:3], expected[3]), real[-1], mapping)
+    return reference.masks(coefficients, prototypes, found.xyxy, t.image_size, mapping)
+
+
+def overlap(a, b):
+    """IoU of masks; 1 where both are empty."""
+    union = (a | b).sum(axis=(1, 2))
+    return np.where(union > 0, (a & b).sum(axis=(1, 2)) / np.maximum(union, 1), 1)
+
+
+def assert_masks(found, coefficients, prototypes, transform, tolerance=1e-4):
+    """Those of NumPy in the same values, but for pixels whose logit is nearly 0."""
+    assert found.mask.shape == (len(found), *transform.image_size)
+    assert found.mask.dtype == np.bool_
+    logits = logits_of(found, coefficients, prototypes, transform)
+    wrong = found.mask != (logits > 0)
+    assert np.abs(logits[wrong]).max(initial=0) < tolerance
+    assert overlap(found.mask, logits > 0).min() > 0.999
+
+
+def assert_similar_masks(found, coefficients, prototypes, transform):
+    """Those of NumPy on the values before quantization, up to what that costs."""
+    logits = logits_of(found, coefficients, prototypes, transform)
+    assert overlap(found.mask, logits > 0).min() > 0.95
+
+
+def assert_ellipses(found, scene, transform, iou_at_least=0.85):
+    """The planted ellipses, in the picture."""
+    height, width = transform.image_size
+    y, x = np.mgrid[0:height, 0:width] + 0.5
+    boxes = transform.boxes_to_image(scene.xyxy, clip=False)
+    for mask, box in zip(found.mask, found.xyxy):
+        k = np.abs(boxes - box).sum(axis=1).argmin()
+        expected = ellipse(boxes[k], y, x) > 0
+        assert (mask & expected).sum() / (mask | expected).sum() > iou_at_least
+
+
+def rows_of(tensors, anchors=1):
+    """Coefficients of every prediction."""
+    parts = [part for t in tensors for part in np.split(t, anchors)]
+    return np.concatenate([part.reshape(P, -1).T for part in parts])
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+def test_split(dtype, form, size, strides, classes):
+    """YOLOv8-seg, 10 and 13 outputs: the boxes of the plain head, and their masks."""
+    sums = classes != 5
+    scene = Scene(4, size, strides, classes)
+    pairs = test_yolo_split.planted(scene, 16)
+    prototypes, coefficients = planted_masks(scene)
+    tensors = []
+    for (box, score), c in zip(pairs, coefficients):
+        total = [np.clip(score.sum(axis=0, keepdims=True), 0, 1)] if sums else []
+        tensors += [box, score, *total, c]
+    attrs, raw, real = deliver_all([*tensors, prototypes], dtype, form)
+    decoder = SplitSegmentationDecoder(attrs, size)
+    assert decoder.num_classes == classes
+    assert decoder.outputs == tuple(attrs)
+    step = 4 if sums else 3
+    expected = test_yolo_split.reference_of(list(zip(real[:-1:step], real[1:-1:step])), scene)
+    found = decoder(raw)
+    assert_equal(found, expected)
+    assert_finds(found, scene)
+    in_floats = test_yolo_split.reference_of(pairs, scene)
+    assert_same_set(found, in_floats, max(attr.native.scale for attr in attrs[1::step]) + 1e-3)
+    assert_similar_masks(found, rows_of(coefficients)[expected[3]], prototypes, identity(size))
+    assert_ellipses(found, scene, identity(size))
+    rows = rows_of(real[step - 1 : -1 : step])[expected[3]]
+    for transform in transforms(size):
+        found = decoder(raw, transform)
+        t = transform or identity(size)
+        np.testing.assert_allclose(found.xyxy, t.boxes_to_image(expected[0]), rtol=0, atol=0.05)
+        assert_masks(found, rows, real[-1], t)
+
+
+@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@pytest.mark.parametrize("classes", [1, 80])
+def test_anchors(classes, dtype, form):
+    """YOLOv5-seg, 7 outputs: each anchor has coefficients of its own."""
+    size = (192, 320)
+    scene = Scene(5, size, (8, 16, 32), classes)
+    anchors = test_yolo_anchors.sized(scene)
+    heads = test_yolo_anchors.planted(scene, anchors)
+    prototypes, coefficients = planted_masks(scene, 3)
+    for c in coefficients:  # tell the anchors apart
+        c[P - 1 :: P] += np.array([0.02, 0.05, 0.08], np.float32)[:, None, None]
+    tensors = [t for pair in zip(heads, coefficients) for t in pair]
+    attrs, raw, real = deliver_all([*tensors, prototypes], dtype, form)
+    decoder = AnchorSegmentationDecoder(attrs, size, anchors=anchors)
+    expected = test_yolo_anchors.reference_of(real[:-1:2], scene, anchors)
+    rows = rows_of(real[1:-1:2], 3)[expected[3]]
+    for transform in transforms(size):
+        found = decoder(raw, transform)
+        assert_masks(found, rows, real[-1], transform or identity(size))
+    found = decoder(raw)
+    assert_equal(found, expected)
+    assert_similar_masks(found, rows_of(coefficients, 3)[expected[3]], prototypes, identity(size))
+    assert_ellipses(found, scene, identity(size))
+
+
+@pytest.mark.parametrize("form", ["c2=16", "nchw", "rank3", "transposed"])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("classes", [1, 80])
+def test_single(classes, dtype, form):
+    """Ultralytics' form, the outputs in both orders: coefficients behind the scores."""
+    size = (192, 320)
+    scene = Scene(6, size, (8, 16, 32), classes)
+    prototypes, coefficients = planted_masks(scene)
+    starts = np.cumsum([0] + [h * w for h, w in scene.grids()])
+    n = starts[-1]
+    x = [scene.rng.uniform(0, 0.3, (4, n)), scene.noise(classes, (n,)), rows_of(coefficients).T]
+    x = np.concatenate(x).astype(np.float32)
+    for k, branch, row, column, score in scene.cells:
+        p = starts[branch] + row * scene.grids()[branch][1] + column
+        corner, far = scene.xyxy[k].reshape(2, 2) / size[::-1]
+        x[:4, p] = [*((corner + far) / 2), *(far - corner)]
+        x[4 + scene.class_id[k], p] = score
+    last = form == "nchw"
+    head = deliver(x[None, :, :, None], dtype, form, index=int(last), name="head")
+    grid = "c2=16" if form in ("rank3", "transposed") else form
+    planes = deliver(prototypes[None], dtype, grid, index=int(not last), name="planes")
+    attrs, raw, real = zip(*([planes, head] if last else [head, planes]))
+    decoder = SingleSegmentationDecoder(attrs, size, normalized=True)
+    assert decoder.num_classes == classes
+    real, real_planes = head[2][0, :, :, 0], planes[2][0]
+    expected = reference.single(real, 0.25, 0.45, (size[1], size[0]), num_classes=classes)
+    for transform in transforms(size):
+        found = decoder(raw, transform)
+        rows = real[4 + classes :].T[expected[3]]
+        assert_masks(found, rows, real_planes, transform or identity(size))
+    found = decoder(raw)
+    assert_equal(found, expected)
+    assert_ellipses(found, scene, identity(size), 0.8)
+
+
+def small(dtype="float32"):
+    """One object on a 32 x 32 input, with two prototypes over 8 x 8 cells."""
+    box = np.full((4, 4, 4), 1.25, np.float32)
+    score = np.zeros((1, 4, 4), np.float32)
+    score[0, 1, 1] = 0.9
+    c = np.ones((2, 4, 4), np.float32)
+    prototypes = np.ones((2, 8, 8), np.float32)
+    return deliver_all([box, score, c, prototypes], dtype, "nchw")
+
+
+def test_only_the_box():
+    """The mask of an object that is everywhere is its box: pixels whose centres are in it."""
+    attrs, raw, _ = small()
+    found = SplitSegmentationDecoder(attrs, (32, 32))(raw)
+    assert found.xyxy.tolist() == [[2, 2, 22, 22]]
+    expected = np.zeros((32, 32), bool)
+    expected[2:22, 2:22] = True
+    assert np.array_equal(found.mask[0], expected)
+    transform = LetterboxTransform((64, 16), (32, 32), (32, 8), (0, 12))
+    found = SplitSegmentationDecoder(attrs, (32, 32))(raw, transform)
+    assert found.xyxy.tolist() == [[0, 4, 16, 44]]
+    expected = np.zeros((64, 16), bool)
+    expected[4:44] = True
+    assert np.array_equal(found.mask[0], expected)
 
 
 def test_nothing_found():
-    """No detections, no masks, and the shape says of what."""
-    tensors = [np.zeros((c, *grid), np.float32) for grid in [(8, 8), (4, 4)] for c in (64, 2, P)]
-    attrs, raw, _ = deliver_all([*tensors, np.zeros((P, 16, 16), np.float32)], "float32", "nchw")
-    found = SplitSegmentationDecoder(attrs, (64, 64))(raw)
-    assert len(found) == 0
-    assert found.mask.shape == (0, 64, 64) and found.mask.dtype == np.bool_
+    """No object: a mask array of the picture's size with length 0."""
+    attrs, raw, _ = small()
+    found = SplitSegmentationDecoder(attrs, (32, 32), conf_threshold=0.95)(raw)
+    assert found.mask.shape == (0, 32, 32) and found.mask.dtype == np.bool_
 
 
-def masks_in_c(view, xyxy, height=20, width=30, scale=(0.5, 0.0), coefficients=None):
-    out = np.zeros((len(xyxy), height, width), np.uint8)
-    scratch = np.empty((view.height + 1) * view.width, np.float32)
-    if coefficients is None:
-        coefficients = np.ones((len(xyxy), view.channels), np.float32)
-    status = lib.rkr_yolo_masks(
-        view, pointer(coefficients), pointer(xyxy), len(xyxy), *scale, *scale, height, width,
-        pointer(scratch), pointer(out),
-    )  # fmt: skip
-    return status, out
+def test_masks_are_copies_and_equal_from_frame_to_frame():
+    """A second frame does not change the first result."""
+    attrs, raw, _ = small()
+    decoder = SplitSegmentationDecoder(attrs, (32, 32))
+    first = decoder(raw)
+    raw[3][...] = -1
+    second = decoder(raw)
+    assert first.mask.any() and not second.mask.any()
 
 
-@pytest.fixture
-def planes():
-    """Prototypes of 10 x 15 cells, all ones."""
-    raw = np.ones((3, 10, 15), np.float32)
-    view = ffi.new("rkr_tensor_view *")
-    view.data, view.n_bytes, view.type = pointer(raw), raw.nbytes, lib.RKNN_TENSOR_FLOAT32
-    view.channels, view.height, view.width, view.plane, view.c2 = 3, 10, 15, 150, 1
-    yield view
-    assert raw.size
-
-
-@pytest.mark.parametrize(
-    ("box", "pixels"),
-    [
-        ([0, 0, 30, 20], 600),
-        ([-1e30, -1e30, 1e30, 1e30], 600),
-        ([2.4, 3.4, 5.6, 4.6], 4 * 2),
-        ([2.6, 3.6, 5.4, 4.4], 2 * 0),
-        ([5, 5, 5, 9], 0),
-        ([9, 9, 3, 3], 0),
-        ([40, 0, 50, 20], 0),
-        ([-20, -20, -1, -1], 0),
-        ([29.5, 19.5, 99, 99], 1),
-    ],
-)
-def test_boxes_cut(planes, box, pixels):
-    """A pixel is inside when its centre is, wherever the box lies."""
-    status, out = masks_in_c(planes, np.array([box], np.float32))
-    assert status == lib.RKR_OK
-    assert out.sum() == pixels
-
-
-@pytest.mark.parametrize("scale", [(0.0, 3.0), (1e300, -1e300), (-0.5, 14.9), (1e-9, -7.0)])
-def test_strange_mappings_stay_inside(planes, scale):
-    """Whatever the mapping, the prototypes' edge is the limit."""
-    status, out = masks_in_c(planes, np.array([[0, 0, 30, 20]], np.float32), scale=scale)
-    assert status == lib.RKR_OK
-    assert out.all()
-
-
-def test_not_a_number(planes):
-    """Coefficients of NaN give an empty mask; boxes and mappings of NaN are refused."""
-    box = np.array([[0, 0, 30, 20]], np.float32)
-    status, out = masks_in_c(planes, box, coefficients=np.full((1, 3), np.nan, np.float32))
-    assert status == lib.RKR_OK and not out.any()
-    assert masks_in_c(planes, box * np.float32(np.nan))[0] == lib.RKR_ERR_ARGUMENT
-    assert masks_in_c(planes, box, scale=(np.nan, 0))[0] == lib.RKR_ERR_ARGUMENT
-    assert masks_in_c(planes, box, scale=(1, np.inf))[0] == lib.RKR_ERR_ARGUMENT
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite(value):
+    """Coefficients or prototypes of NaN and infinity give some mask and no crash."""
+    for k in (2, 3):
+        attrs, raw, _ = small()
+        raw[k].flat[::3] = value
+        found = SplitSegmentationDecoder(attrs, (32, 32))(raw)
+        assert found.mask.shape == (1, 32, 32)
+        raw[k][...] = np.nan
+        assert not SplitSegmentationDecoder(attrs, (32, 32))(raw).mask.any()
 
 
 @pytest.mark.parametrize(
@@ -245,3 +290,184 @@ def test_refusals(decoder, shapes, match):
     attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
     with pytest.raises(ValueError, match=match):
         decoder(attrs, (64, 64))
+
+
+def test_too_many_prototypes():
+    """What the native code has no room for is refused at construction."""
+    for n, width in ((300, 16), (2, 2048)):
+        shapes = [(1, 4, 1, 8), (1, 1, 1, 8), (1, n, 1, 8), (1, n, 2, width)]
+        attrs = [attribute(s, "float32", index=i, name=f"o{i}") for i, s in enumerate(shapes)]
+        with pytest.raises(ValueError, match="at most 256 prototypes of at most 1024 columns"):
+            SplitSegmentationDecoder(attrs, (32, 32))
+
+
+class Call:
+    """Arguments of the native function for one object, to be spoiled one at a time."""
+
+    def __init__(self, dtype="int8", channels=32, height=9, width=11, c2=16, picture=(37, 53)):
+        rng = np.random.default_rng(1)
+        self.prototypes, self.data = self.view(rng, dtype, channels, height, width, c2)
+        self.parts = ffi.new("rkr_yolo_grid[]", 2)
+        self.kept = []
+        for part in self.parts:
+            view, data = self.view(rng, dtype, channels + 3, 2, 3, c2)
+            part.view, part.first = view[0], 3
+            self.kept.append(data)
+        self.source = np.array([0, 7, 11], np.uint32)
+        self.xyxy = np.array([[0, 0, 53, 37], [3, 4, 9, 8], [-5, -9, 900, 12]], np.float32)
+        self.geometry = ffi.new("rkr_mask_geometry *")
+        self.geometry.height, self.geometry.width = picture
+        self.geometry.scale_x, self.geometry.scale_y = width / picture[1], height / picture[0]
+        self.geometry.offset_x = self.geometry.offset_y = 0.0
+        self.masks = guarded.empty((3, *picture), np.uint8)
+
+    def view(self, rng, dtype, channels, height, width, c2):
+        groups = -(-channels // c2)
+        if np.dtype(dtype).kind == "f":
+            data = rng.normal(size=(groups, height * width, c2)).astype(dtype)
+        else:
+            info = np.iinfo(dtype)
+            data = rng.integers(info.min, info.max, (groups, height * width, c2), dtype)
+        data = guarded.copy(data)
+        view = ffi.new("rkr_tensor_view *")
+        view.data, view.n_bytes = pointer(data), data.nbytes
+        view.type = {
+            "int8": lib.RKNN_TENSOR_INT8,
+            "uint8": lib.RKNN_TENSOR_UINT8,
+            "int16": lib.RKNN_TENSOR_INT16,
+            "float16": lib.RKNN_TENSOR_FLOAT16,
+            "float32": lib.RKNN_TENSOR_FLOAT32,
+        }[dtype]
+        view.zero_point, view.scale = (0 if np.dtype(dtype).kind == "f" else 3), 0.5
+        view.channels, view.height, view.width = channels, height, width
+        view.plane, view.c2 = height * width, c2
+        return view, data
+
+    def __call__(self, n=3, n_parts=2):
+        return lib.rkr_yolo_masks(
+            self.prototypes,
+            self.parts,
+            n_parts,
+            pointer(self.source),
+            pointer(self.xyxy),
+            n,
+            self.geometry,
+            pointer(self.masks),
+        )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "float32"])
+@pytest.mark.parametrize("channels", [1, 7, 16, 17, 32, 256])
+@pytest.mark.parametrize("c2", [1, 8, 16])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 9), (9, 11)])
+def test_within_the_bounds(dtype, channels, c2, height, width):
+    """Every array ends where the memory does; masks are NumPy's."""
+    call = Call(dtype, channels, height, width, c2)
+    call.masks[...] = 0
+    assert call() == lib.RKR_OK
+
+    def real(data, n):
+        zero_point = 0 if data.dtype.kind == "f" else 3
+        return (data.astype(np.float64) - zero_point).transpose(0, 2, 1).reshape(-1, n)
+
+    prototypes = real(call.data, height * width)[:channels].reshape(channels, height, width)
+    coefficients = np.concatenate([real(d, 6)[3 : channels + 3].T for d in call.kept])
+    mapping = [(cells / side, 0.0) for cells, side in zip((height, width), call.masks.shape[1:])]
+    logits = reference.masks(
+        coefficients[call.source], prototypes, call.xyxy, call.masks.shape[1:], mapping
+    )
+    expected = logits > 0
+    wrong = call.masks != expected
+    assert np.abs(logits[wrong]).max(initial=0) < 1e-5 * np.abs(logits).max()
+    assert wrong.mean() < 0.01
+
+
+def spoil(path, value):
+    def change(call):
+        target = call
+        *names, last = path.split(".")
+        for name in names:
+            target = target[int(name)] if name.isdigit() else getattr(target, name)
+        setattr(target, last, value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("prototypes.n_bytes", 10),
+        ("prototypes.data", ffi.NULL),
+        ("prototypes.channels", 257),
+        ("prototypes.width", 1025),
+        ("prototypes.scale", float("nan")),
+        ("parts.0.first", 4),
+        ("parts.1.first", 2**32 - 1),
+        ("parts.1.view.n_bytes", 3),
+        ("source", np.array([0, 7, 12], np.uint32)),
+        ("source", np.array([0, 7, 2**32 - 1], np.uint32)),
+        ("xyxy", np.full((3, 4), np.nan, np.float32)),
+        ("xyxy", np.full((3, 4), np.inf, np.float32)),
+        ("geometry.width", 0),
+        ("geometry.height", 0),
+        ("geometry.height", 2**32 - 1),
+        ("geometry.scale_x", 0.0),
+        ("geometry.scale_y", -1.0),
+        ("geometry.scale_x", float("inf")),
+        ("geometry.offset_y", float("nan")),
+        ("geometry.offset_x", float("-inf")),
+        ("geometry", ffi.NULL),
+        ("parts", ffi.NULL),
+    ],
+)
+def test_nonsense_is_refused(path, value):
+    """Native code checks all that it is given."""
+    call = Call()
+    assert call() == lib.RKR_OK
+    spoil(path, value)(call)
+    assert call() < 0
+
+
+def test_no_parts():
+    """Without coefficients no prediction has any."""
+    assert Call()(n_parts=0) < 0
+    assert Call()(n=0) == lib.RKR_OK
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+@pytest.mark.parametrize("offset", [-1e30, 0.0, 1e30])
+def test_absurd_geometry(scale, offset):
+    """A picture that lies far from the prototypes takes the value at their edge."""
+    call = Call()
+    call.geometry.scale_x = call.geometry.scale_y = scale
+    call.geometry.offset_x = call.geometry.offset_y = offset
+    call.masks[...] = 2
+    assert call() == lib.RKR_OK
+    assert set(np.unique(call.masks[0]).tolist()) <= {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("box", "pixels"),
+    [
+        ([0, 0, 30, 20], 600),
+        ([-1e30, -1e30, 1e30, 1e30], 600),
+        ([2.4, 3.4, 5.6, 4.6], 4 * 2),
+        ([2.6, 3.6, 5.4, 4.4], 2 * 0),
+        ([5, 5, 5, 9], 0),
+        ([9, 9, 3, 3], 0),
+        ([40, 0, 50, 20], 0),
+        ([-20, -20, -1, -1], 0),
+        ([29.5, 19.5, 99, 99], 1),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_boxes_cut(dtype, box, pixels):
+    """A pixel is inside when its centre is, wherever the box lies; the rest is left alone."""
+    call = Call(dtype, 3, 10, 15, 1, picture=(20, 30))
+    for array in (call.data, *call.kept):
+        array[...] = 4
+    call.xyxy[0] = box
+    call.masks[...] = 7
+    assert call(n=1) == lib.RKR_OK
+    assert (call.masks[0] == 1).sum() == pixels
+    assert (call.masks == 7).sum() == call.masks.size - pixels

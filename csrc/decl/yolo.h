@@ -164,16 +164,28 @@ int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, flo
                                const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
                                const rkr_detections *out, size_t *count);
 
-/* Masks of n instances: mask k is where sum_c coefficients[k][c] * prototype_c > 0, inside
- * its box. The sum is interpolated bilinearly: pixel (x, y) of a mask lies at
- * ((x + 0.5) * scale_x + offset_x, (y + 0.5) * scale_y + offset_y) in the prototypes, whose
- * pixel (0, 0) has its centre at (0.5, 0.5); beyond the outer centres the edge counts.
- * Boxes are xyxy in pixels of the masks, a pixel is inside when its centre is. masks:
- * [n][height][width], zeros when called, ones where an instance is. scratch: one float per
- * cell of the prototypes, and one row more. */
-int rkr_yolo_masks(const rkr_tensor_view *prototypes, const float *coefficients, const float *xyxy,
-                   size_t n, double scale_x, double offset_x, double scale_y, double offset_y,
-                   uint32_t height, uint32_t width, float *scratch, uint8_t *masks);
+/* The picture that masks are made for, and where it lies on the prototypes: the centre of
+ * pixel (x, y) is at ((x + 0.5) * scale_x + offset_x, (y + 0.5) * scale_y + offset_y), where
+ * prototype cell (0, 0) has its centre at (0.5, 0.5). Scales are above 0. */
+typedef struct {
+    double scale_x;
+    double offset_x;
+    double scale_y;
+    double offset_y;
+    uint32_t height;
+    uint32_t width;
+} rkr_mask_geometry;
+
+/* Masks of n instances: mask k is where sum_c coefficient_c * prototype_c > 0, inside its
+ * box. The sum is interpolated bilinearly; beyond the outer cells the edge counts. Where it
+ * is not finite a mask may be 0. coefficients: as in rkr_yolo_gather, one channel per
+ * prototype, of the predictions that `source` names; their strides and anchors are not read.
+ * Boxes are xyxy in pixels of the masks, a pixel is inside when its centre is (left and upper
+ * edge included). masks: [n][height][width]; 0 or 1 is written inside the boxes, the rest is
+ * left as it is. At most 256 prototypes of at most 1024 columns. */
+int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coefficients,
+                   size_t n_grids, const uint32_t *source, const float *xyxy, size_t n,
+                   const rkr_mask_geometry *geometry, uint8_t *masks);
 
 /* The k highest channels of a tensor of one cell, falling, equal ones by rising number:
  * class numbers and values. NaN comes last. softmax: e^v / sum(e^v) in place of v; with

@@ -27,6 +27,9 @@ __all__ = [
     "SplitSegmentationDecoder",
 ]
 
+#: What the native code has room for.
+_MOST_PROTOTYPES, _MOST_COLUMNS = 256, 1024
+
 
 class _Masks:
     """Makes masks for what a decoder found.
@@ -39,54 +42,46 @@ class _Masks:
 
     def __init__(self, prototypes: OutputBinding, grids: Any, input_size: tuple[int, int]) -> None:
         self.count, height, width = grid_of(prototypes.attr)
+        if self.count > _MOST_PROTOTYPES or width > _MOST_COLUMNS:
+            raise ValueError(
+                f"output {prototypes.attr.name!r} {list(prototypes.attr.shape)}: expected at "
+                f"most {_MOST_PROTOTYPES} prototypes of at most {_MOST_COLUMNS} columns"
+            )
         self._view = ffi.new("rkr_tensor_view *")
         prototypes.add_grid(self._view, self.count, height, width)
         self._grids = grids
         self._input_size = input_size
         self._per_pixel = (height / input_size[0], width / input_size[1])
-        self._scratch = np.empty((height + 1) * width, np.float32)
+        self._geometry = ffi.new("rkr_mask_geometry *")
 
     def add(self, decoder: Decoder, n: int, transform: LetterboxTransform | None) -> Detections:
-        coefficients = np.empty((n, self.count), np.float32)
-        source = decoder._source
-        status = lib.rkr_yolo_gather(
-            self._grids, len(self._grids), self.count, pointer(source), n, pointer(coefficients)
-        )
-        check(status, "mask coefficients")
         found = Decoder._results(decoder, n, transform)
-        size, (scale_y, offset_y), (scale_x, offset_x) = self._mapping(transform)
-        mask = np.zeros((n, *size), np.bool_)
-        xyxy = np.ascontiguousarray(found.xyxy)
+        self._place(transform)
+        mask = np.zeros((n, self._geometry.height, self._geometry.width), np.bool_)
         status = lib.rkr_yolo_masks(
             self._view,
-            pointer(coefficients),
-            ffi.cast("float *", pointer(xyxy)),
+            self._grids,
+            len(self._grids),
+            pointer(decoder._source),
+            pointer(found.xyxy),
             n,
-            scale_x,
-            offset_x,
-            scale_y,
-            offset_y,
-            *size,
-            pointer(self._scratch),
+            self._geometry,
             pointer(mask),
         )
         check(status, "masks")
         return Detections(found.xyxy, found.confidence, found.class_id, mask)
 
-    def _mapping(
-        self, transform: LetterboxTransform | None
-    ) -> tuple[tuple[int, int], tuple[float, float], tuple[float, float]]:
-        """Return the masks' size, and scale and offset into the prototypes, down and across."""
-        if transform is None:
-            return self._input_size, (self._per_pixel[0], 0.0), (self._per_pixel[1], 0.0)
-        down, across = (
-            (
-                transform.resized_size[axis] / transform.image_size[axis] * self._per_pixel[axis],
-                transform.offset[axis] * self._per_pixel[axis],
-            )
-            for axis in (0, 1)
-        )
-        return transform.image_size, down, across
+    def _place(self, transform: LetterboxTransform | None) -> None:
+        """Say how large the masks are and where they lie on the prototypes."""
+        picture = resized = self._input_size
+        offset = (0, 0)
+        if transform is not None:
+            picture, resized = transform.image_size, transform.resized_size
+            offset = transform.offset
+        (down, across), geometry = self._per_pixel, self._geometry
+        geometry.height, geometry.width = picture
+        geometry.scale_y, geometry.offset_y = resized[0] / picture[0] * down, offset[0] * down
+        geometry.scale_x, geometry.offset_x = resized[1] / picture[1] * across, offset[1] * across
 
 
 def _grids(bindings: Sequence[OutputBinding], count: int, anchors: int = 1) -> Any:
