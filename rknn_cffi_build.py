@@ -33,7 +33,12 @@ ffibuilder.set_source(
     '#include "rkr.h"',
     sources=SOURCES,
     include_dirs=["csrc"],
-    depends=["csrc/rkr.h", "csrc/kernels.h", *(f"csrc/{name}" for name in DECLARATIONS)],
+    depends=[
+        "csrc/rkr.h",
+        "csrc/kernels.h",
+        "csrc/yolo_internal.h",
+        *(f"csrc/{name}" for name in DECLARATIONS),
+    ],
     libraries=["dl", "m"],
     extra_compile_args=["-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", *NEON],
     py_limited_api=True,

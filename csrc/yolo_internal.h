@@ -61,6 +61,7 @@ typedef struct rkr_scan {
     uint32_t first, n_channels;
     /* Elements are compared as signed integers: x ^ flip >= threshold. */
     int32_t threshold;
+    float real_threshold;
     bool none;                             /* no stored value reaches the threshold */
     bool all;                              /* every stored value is to be looked at */
     uint8_t first_mask[32], last_mask[32]; /* lanes of the outer channel groups */
@@ -86,7 +87,7 @@ static inline uint64_t rkr_scan_cells(const rkr_scan *scan, uint32_t cell, uint3
 }
 
 /* The highest channel of a cell, the first of equals, counted from scan->first, and its
- * dequantized value; false when none passes (true does not say that one does). */
+ * dequantized value; false when none passes. */
 bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *best);
 
 /* ---- yolo_workspace.c ---- */

@@ -274,7 +274,7 @@ bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *
     }
     if (scan->best == NULL) {
         *value = rkr_view_best(scan->view, scan->first, scan->n_channels, cell, best);
-        return true;
+        return scan->all || *value >= scan->real_threshold;
     }
     *best = scan->best(scan, cell);
     if (*best == UINT32_MAX) {
@@ -398,6 +398,7 @@ void rkr_scan_init(rkr_scan *scan, const rkr_tensor_view *view, uint32_t first, 
     scan->view = view;
     scan->first = first;
     scan->n_channels = n_channels;
+    scan->real_threshold = threshold;
     set_mask(scan->first_mask, element_bytes(view), view->c2, first % view->c2,
              one_group ? end : view->c2);
     set_mask(scan->last_mask, element_bytes(view), view->c2, 0, end);

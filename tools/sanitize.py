@@ -26,6 +26,7 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FLAGS = [*SANITIZE, "-fno-omit-frame-pointer", "-g1", "-O1", "-std=c11", "-fPIC", "-shared"]
 #: Tests of C code. Not those that measure memory or fork, which a sanitizer disturbs.
 TESTS = (
+    "test_classification.py",
     "test_ffi.py",
     "test_layout.py",
     "test_library.py",

@@ -101,6 +101,9 @@ def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
         if (len(attr.shape) == 4 and attr.shape[2] in (2, 3) and attr.shape[3] > attr.shape[2])
         or (len(attr.shape) == 3 and attr.shape[1] % 3 == 0)
     ]
+    # A coarse grid can have 3 rows too, but not as many columns as there are cells.
+    most = max((attr.shape[-1] for attr in taken), default=0)
+    taken = [attr for attr in taken if attr.shape[-1] == most]
     if len(taken) != 1 or taken[0].shape[0] != 1:
         raise ValueError(
             f"expected one output of keypoints, [1, k, 3, N] or [1, 3 * k, N], got\n"
