@@ -66,21 +66,21 @@ def toolkit_detector(path: Path, platform: str) -> Iterator[Detect]:
 
 
 @contextmanager
-def product_detector(path: Path, decoder: str) -> Iterator[Detect]:
+def product_detector(path: Path, decoder: str, head: str = "auto") -> Iterator[Detect]:
     """Yield a function from an image to detections: the simulated NPU, decoded as asked."""
-    from rknn_runtime import Model
-    from rknn_runtime.yolo import SingleOutputDecoder
+    from rknn_runtime import Detector, Model
 
     with Model(path, library="sim") as model:
         if decoder == "numpy":
             yield lambda image: decode.decode(model(image), SIZE, **LIMITS)
             return
-        native = SingleOutputDecoder(model.outputs[0], (SIZE, SIZE), **LIMITS)
+        # the decoder alone: the scenes have the input's size, and decode.py does not clip either
+        native = Detector(model, head=head, **LIMITS).decoder
 
         def detect(image: np.ndarray) -> decode.Found:
             model.run(image)
-            result = native(model.output_raw(0))
-            return result.xyxy, result.confidence, result.class_id
+            found = native([model.output_raw(i) for i in range(len(model.outputs))])
+            return found.xyxy, found.confidence, found.class_id
 
         yield detect
 
@@ -114,11 +114,12 @@ def main() -> None:
     parser.add_argument(
         "--decoder", choices=("product", "numpy"), default="product", help="of a .rknn's outputs"
     )
+    parser.add_argument("--head", default="auto", help="for the product's decoder, e.g. yolov10")
     args = parser.parse_args()
     if args.toolkit:
         detector = toolkit_detector(args.model, args.toolkit)
     elif args.model.suffix == ".rknn":
-        detector = product_detector(args.model, args.decoder)
+        detector = product_detector(args.model, args.decoder, args.head)
     else:
         detector = onnx_detector(args.model)
     with detector as detect:
