@@ -1,0 +1,96 @@
+"""Every CPU gives the same detections, to the last bit.
+
+The outputs are recorded or made of integers that are the same everywhere; what they must
+give was written on x86-64, by running this file: ``python tests/test_same_everywhere.py``,
+with onnxruntime installed. The suite runs on emulated ARM CPUs, too.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_tensors import attribute
+
+from rknn_runtime import Detector, Model
+from rknn_runtime.yolo.heads import find_head
+
+PROJECT = Path(__file__).resolve().parent.parent
+DATA = Path(__file__).resolve().parent / "data" / "same_everywhere"
+EXPECTED = DATA / "detections.json"
+BUNDLE = DATA / "shapes_rk3588.bundle"
+PICTURE = PROJECT / "examples" / "scenes" / "scene.png"
+SIZE = (64, 96)
+GRIDS = [(8, 12), (4, 6), (2, 3)]
+FORMS = {
+    "yolov5": [(24, h, w) for h, w in GRIDS],
+    "yolov6-split": [(channels, h, w) for h, w in GRIDS for channels in (4, 3)],
+    "yolov8-split": [(channels, h, w) for h, w in GRIDS for channels in (64, 3)],
+    "yolov8-single": [(7, 126, 1)],
+    "yolov8-obb-single": [(8, 126, 1)],
+    "yolox": [(8, h, w) for h, w in GRIDS],
+}
+
+
+def made(form: str):
+    """Decode packed random bytes, whose stream NumPy keeps for ever."""
+    random = np.random.RandomState(sorted(FORMS).index(form))
+    attrs, raw = [], []
+    for index, (channels, height, width) in enumerate(FORMS[form]):
+        native = (1, -(-channels // 16), height, width, 16)
+        raw.append(random.randint(-128, 128, native).astype(np.int8))
+        shape = (1, channels, height, width)
+        attrs.append(attribute(shape, "int8", -128, 1 / 255, native=native, index=index))
+    options = {"conf_threshold": 0.7, "iou_threshold": 0.3, "max_detections": 20}
+    return find_head(attrs, SIZE, form, 3).make(**options)(raw)
+
+
+def recorded(form: str = "recorded"):
+    """Run the demo's detector on its scene, with the outputs that onnxruntime gave."""
+    image = pytest.importorskip("PIL.Image")
+    with Model(BUNDLE, library="sim") as model:
+        return Detector(model)(np.asarray(image.open(PICTURE).convert("RGB")))
+
+
+CASES = {"recorded": recorded, **dict.fromkeys(FORMS, made)}
+
+
+def as_text(detections) -> dict:
+    """Write the arrays in full: hexadecimal floats lose nothing."""
+    corners = detections.xyxyxyxy
+    boxes = detections.xyxy if corners is None else corners.reshape(-1, 8)
+    return {
+        "class_id": detections.class_id.tolist(),
+        "confidence": [float(value).hex() for value in detections.confidence],
+        "boxes": [[float(value).hex() for value in box] for box in boxes],
+    }
+
+
+@pytest.mark.parametrize("form", CASES)
+def test_detections_are_the_same_everywhere(form):
+    """Not a bit differs from what x86-64 found."""
+    found = as_text(CASES[form](form))
+    expected = json.loads(EXPECTED.read_text(encoding="utf-8"))[form]
+    assert len(expected["class_id"]) > 2
+    assert found == expected
+
+
+def main() -> None:
+    from PIL import Image
+
+    from rknn_runtime.sim import bundle_from_rknn, record
+    from rknn_runtime.yolo import letterbox
+
+    models = PROJECT / "examples" / "models"
+    bundle = bundle_from_rknn(models / "shapes_rk3588.rknn", models / "shapes.onnx")
+    frame, _ = letterbox(np.asarray(Image.open(PICTURE).convert("RGB")), (320, 320))
+    DATA.mkdir(parents=True, exist_ok=True)
+    BUNDLE.write_bytes(record(bundle, [frame[np.newaxis]]))
+    found = {form: as_text(detect(form)) for form, detect in CASES.items()}
+    EXPECTED.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
