@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import guarded
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
 
+from rknn_runtime._arrays import pointer
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.yolo.classification import ClassificationDecoder
 
 
@@ -101,3 +104,66 @@ def test_refusals():
         decoder(np.zeros((1, 10)))
     with pytest.raises(ValueError, match="native shape"):
         decoder(np.zeros((1, 11), np.float32))
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float16", "float32"])
+@pytest.mark.parametrize("classes", [2, 7, 16, 1000])
+def test_within_the_bounds(classes, dtype, end):
+    """An output that ends, or begins, where the memory does gives the same classes."""
+    x = np.random.default_rng(0).normal(0, 4, (1, classes, 1, 1)).astype(np.float32)
+    for form in ("c2=16", "nchw"):
+        attr, raw, _ = deliver(x, dtype, form)
+        decoder = ClassificationDecoder(attr, top_k=classes)
+        expected, found = decoder(raw), decoder(guarded.copy(raw, end))
+        assert np.array_equal(found.class_id, expected.class_id)
+        assert np.array_equal(found.confidence, expected.confidence)
+        assert sorted(found.class_id.tolist()) == list(range(classes))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+def test_the_same_class_as_before_quantization(dtype):
+    """The most likely class is that of the floats, its confidence close to theirs."""
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        x = rng.normal(0, 1, (1, 1000, 1, 1)).astype(np.float32)
+        best = int(rng.integers(1000))
+        x[0, best] = 9
+        attr, raw, _ = deliver(x, dtype, "c2=16")
+        found = ClassificationDecoder(attr)(raw)
+        assert found.class_id[0] == best
+        expected = softmax(x.ravel())[best]
+        assert abs(found.confidence[0] - expected) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("mode", "k", "change"),
+    [
+        (-1, 1, {}),
+        (3, 1, {}),
+        (0, 0, {}),
+        (0, 6, {}),
+        (0, 1, {"width": 2}),
+        (0, 1, {"channels": 6}),
+        (0, 1, {"channels": 0}),
+        (0, 1, {"n_bytes": 19}),
+        (0, 1, {"type": 99}),
+        (0, 1, {"data": ffi.NULL}),
+    ],
+)
+def test_nonsense_is_refused(mode, k, change):
+    """Native code checks all that it is given."""
+    scores = np.zeros(5, np.float32)
+    view = ffi.new("rkr_tensor_view *")
+    view.data, view.n_bytes, view.type = pointer(scores), 20, lib.RKNN_TENSOR_FLOAT32
+    view.channels, view.height, view.width, view.plane, view.c2 = 5, 1, 1, 1, 1
+    scratch, ids = np.empty(18, np.uint64), np.empty(6, np.int32)
+    confidence = np.empty(6, np.float32)
+    arguments = (pointer(scratch), pointer(ids), pointer(confidence))
+    assert lib.rkr_top_k(view, 0, 5, *arguments) == lib.RKR_OK
+    for name, value in change.items():
+        setattr(view, name, value)
+    assert lib.rkr_top_k(view, mode, k, *arguments) < 0
+    for missing in range(3):
+        some = [ffi.NULL if i == missing else a for i, a in enumerate(arguments)]
+        assert lib.rkr_top_k(view, 0, 1, *some) < 0

@@ -114,6 +114,13 @@ def test_labels_tell_oriented_boxes():
     assert find_head(attrs, (640, 640), num_classes=15).head == "yolov8-obb-single"
 
 
+def test_nobody_has_oriented_boxes_of_80_classes():
+    """85 channels: 80 classes in YOLOX's form count before 80 classes and an angle."""
+    attrs = outputs((1, 85, 8400))
+    assert find_head(attrs, (640, 640)).head == "yolox-grid"
+    assert find_head(attrs, (640, 640), "yolov8-obb").head == "yolov8-obb-single"
+
+
 def test_heads_without_nms_do_not_suppress():
     """What the name says reaches the decoder."""
     attrs = per_scale((640, 640), 64, 80)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import guarded
 import numpy as np
 import pytest
 import test_yolo_split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_tensors import attribute, deliver
-from planting import Scene, deliver_all
+from planting import CASES, Scene, deliver_all
 from reference import yolo as reference
 
 from rknn_runtime._arrays import pointer
-from rknn_runtime._ffi import lib
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.yolo.letterbox import letterbox
 from rknn_runtime.yolo.oriented import SingleOrientedDecoder, SplitOrientedDecoder
 
@@ -89,6 +90,98 @@ def test_split(dtype, form, joined):
     expected = reference.split_oriented(pairs, STRIDES, real[-1].ravel(), 0.25, 0.45)
     assert len(found) >= len(scene.xyxy) - 2
     assert_equal(found, expected)
+
+
+def planted(scene):
+    """Per scale boxes and logits, and the angles: each object has one, its cells agree."""
+    tensors = test_yolo_split.planted(scene, 16, logits=True)
+    grids = scene.grids()
+    starts = np.cumsum([0] + [h * w for h, w in grids])
+    angles = scene.rng.uniform(0, 1, starts[-1]).astype(np.float32)
+    for k, branch, y, x, _ in scene.cells:
+        stride = scene.strides[branch]
+        centre = (scene.xyxy[k, :2] + scene.xyxy[k, 2:]) / 2
+        extent = (scene.xyxy[k, 2:] - scene.xyxy[k, :2]) * [0.9, 0.5]
+        value = (k % 6) / 6 + 0.08
+        angles[starts[branch] + y * grids[branch][1] + x] = value
+        angle = (value - 0.25) * np.pi
+        # The centre as the box sees it, from the cell: turned back by its angle.
+        dx, dy = centre / stride - [x + 0.5, y + 0.5]
+        along = dx * np.cos(angle) + dy * np.sin(angle)
+        across = dy * np.cos(angle) - dx * np.sin(angle)
+        half = extent / stride / 2
+        distances = [half[0] - along, half[1] - across, half[0] + along, half[1] + across]
+        tensors[branch][0][:, y, x] = np.concatenate(
+            [test_yolo_split.distribution(max(d, 0), 16) for d in distances]
+        )
+    return tensors, angles
+
+
+def truth(scene):
+    """The planted rectangles, ``(n, 4, 2)``."""
+    centre = (scene.xyxy[:, :2] + scene.xyxy[:, 2:]) / 2
+    extent = (scene.xyxy[:, 2:] - scene.xyxy[:, :2]) * [0.9, 0.5]
+    angle = (np.arange(len(centre)) % 6 / 6 + 0.08 - 0.25) * np.pi
+    return reference.corners_of(np.concatenate([centre, extent], axis=1), angle)
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize("form", ["c2=16", "padded", "nchw"])
+def test_what_quantization_costs(form, size, strides, classes):
+    """int8: the rectangles of floats, which are those that were planted."""
+    scene = Scene(9, size, strides, classes)
+    tensors, angles = planted(scene)
+    flat = [x for pair in tensors for x in pair]
+    attrs, raw, _ = deliver_all([*flat, angles[None, None]], "int8", form)
+    found = SplitOrientedDecoder(attrs, size, logits=True)(raw)
+    corners, confidence, class_id = reference.split_oriented(tensors, strides, angles, 0.25, 0.45)
+    assert len(found) == len(corners) == len(scene.xyxy)
+    overlaps = [[iou(a, b) for b in corners] for a in found.xyxyxyxy]
+    best = np.argmax(overlaps, axis=1)
+    assert sorted(best.tolist()) == list(range(len(corners)))
+    assert np.max(overlaps, axis=1).min() >= 0.99
+    assert np.array_equal(found.class_id, class_id[best])
+    step = max(attr.native.scale for attr in attrs[1:-1:2]) / 4  # sigmoid's steepest slope
+    assert np.abs(found.confidence - confidence[best]).max() <= step
+    to_truth = np.array([[iou(a, b) for b in truth(scene)] for a in found.xyxyxyxy])
+    assert sorted(to_truth.argmax(axis=1).tolist()) == list(range(len(scene.xyxy)))
+    assert to_truth.max(axis=1).min() > 0.95
+    assert np.array_equal(found.class_id, scene.class_id[to_truth.argmax(axis=1)])
+
+
+def test_raising_the_threshold_never_adds_a_box():
+    """The boxes at a higher threshold are the first of those at a lower one."""
+    scene = Scene(9, SIZE, STRIDES, 3)
+    tensors, angles = planted(scene)
+    flat = [x for pair in tensors for x in pair]
+    attrs, raw, _ = deliver_all([*flat, angles[None, None]], "int8", "c2=16")
+    decoder = SplitOrientedDecoder(attrs, SIZE, logits=True, conf_threshold=0.05)
+    before = decoder(raw)
+    for threshold in np.linspace(0.05, 1.05, 30):
+        decoder.conf_threshold = threshold
+        found = decoder(raw)
+        assert found == before[: len(found)]
+        before = found
+    assert len(before) == 0
+
+
+def test_limits_and_classes():
+    """max_detections, class_agnostic and iou_threshold are those of upright boxes."""
+    x = np.zeros((1, 7, 40), np.float32)
+    x[0, :4, :3] = np.array([100, 90, 60, 20])[:, None]
+    x[0, 4, :2], x[0, 5, 2], x[0, 6] = [0.9, 0.8], 0.7, 0.5
+    x[0, 6, 1] = 0.8
+    attr = attribute(x.shape, "float32")
+
+    def count(**options):
+        return len(SingleOrientedDecoder(attr, SIZE, **options)(x))
+
+    turned = reference.corners_of(np.array([[100, 90, 60, 20]] * 2), np.array([0.5, 0.8]))
+    threshold = reference.quadrangle_iou(*turned)
+    assert count(iou_threshold=threshold - 1e-3) == 2
+    assert count(iou_threshold=threshold + 1e-3) == 3
+    assert count(iou_threshold=threshold - 1e-3, class_agnostic=True) == 1
+    assert count(iou_threshold=1.0, max_detections=2) == 2
 
 
 @pytest.mark.parametrize("rank", [3, 4])
@@ -175,3 +268,53 @@ def test_refusals(shapes, match):
     attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
     with pytest.raises(ValueError, match=match):
         SplitOrientedDecoder(attrs, (64, 64))
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_within_the_bounds(dtype, end):
+    """Outputs that end, or begin, where the memory does give the same boxes."""
+    scene = Scene(9, SIZE, STRIDES, 3)
+    tensors, angles = planted(scene)
+    flat = [np.concatenate(pair) for pair in tensors]
+    attrs, raw, _ = deliver_all([*flat, angles[None, None]], dtype, "nchw")
+    decoder = SplitOrientedDecoder(attrs, SIZE)
+    expected = decoder(raw)
+    assert len(expected) > 5
+    assert decoder([guarded.copy(array, end) for array in raw]) == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_bits(seed):
+    """Whatever the floats are, what comes out is finite and ordered, and at most the limit."""
+    bits = np.random.default_rng(seed).integers(0, 256, 4 * 8 * 500, dtype=np.uint8)
+    x = bits.view(np.float32).reshape(1, 8, 500)
+    attr = attribute(x.shape, "float32")
+    found = SingleOrientedDecoder(attr, SIZE, conf_threshold=0.0, max_detections=50)(x)
+    assert len(found) <= 50
+    assert np.isfinite(found.xyxyxyxy).all() and np.isfinite(found.xyxy).all()
+    assert (np.diff(found.confidence) <= 0).all()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda d: setattr(d._out, "corners", ffi.NULL),
+        lambda d: setattr(d._out, "capacity", 1),
+        lambda d: setattr(d._angles, "n_bytes", 3),
+        lambda d: setattr(d._angles, "width", 7),
+        lambda d: setattr(d._branches[0], "stride_x", float("nan")),
+        lambda d: setattr(d._branches[1].box, "width", 3),
+        lambda d: setattr(d._options, "iou_threshold", 1.5),
+    ],
+)
+def test_nonsense_is_refused(spoil):
+    """Native code checks all that it is given."""
+    scene = Scene(9, SIZE, STRIDES, 3)
+    tensors, angles = planted(scene)
+    flat = [np.concatenate(pair) for pair in tensors]
+    attrs, raw, _ = deliver_all([*flat, angles[None, None]], "float32", "nchw")
+    decoder = SplitOrientedDecoder(attrs, SIZE)
+    decoder(raw)
+    spoil(decoder)
+    assert decoder._decode() < 0

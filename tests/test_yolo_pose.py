@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import guarded
 import numpy as np
 import pytest
 import test_yolo_split
 from native_tensors import attribute, deliver
-from planting import Scene, assert_equal, assert_finds, deliver_all
+from planting import (
+    CASES,
+    Scene,
+    assert_equal,
+    assert_finds,
+    assert_same_set,
+    deliver_all,
+    iou,
+)
 from reference import yolo as reference
 
 from rknn_runtime.yolo.letterbox import letterbox
@@ -40,11 +49,15 @@ def test_split(dtype, form, joined, rank):
     else:
         flat = [x for pair in tensors for x in pair]
     attrs, raw, real = deliver_all([*flat, points], dtype, form)
-    if rank == 3:
-        attrs[-1], raw[-1], real_points = deliver(
-            points.reshape(1, 3 * K, 1, n), dtype, "rank3", index=len(flat), name="points"
-        )
-        real[-1] = real_points[0]
+    exact = "float16" if dtype == "int8" else dtype
+    attrs[-1], raw[-1], real_points = deliver(
+        points.reshape(1, 3 * K, 1, n) if rank == 3 else points[None],
+        exact,
+        "rank3" if rank == 3 else form,
+        index=len(flat),
+        name="points",
+    )
+    real[-1] = real_points[0]
     decoder = SplitPoseDecoder(attrs, SIZE, logits=True)
     found = decoder(raw)
     if joined:
@@ -57,6 +70,49 @@ def test_split(dtype, form, joined, rank):
     assert found.keypoints.shape == (len(found), K, 3)
     values = real[-1].reshape(K, 3, n)[..., expected[3]]
     assert np.array_equal(found.keypoints, values.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize("form", ["c2=16", "padded", "nchw"])
+def test_what_quantization_costs(form, size, strides, classes):
+    """int8 boxes and float16 keypoints, as the zoo converts: floats' objects, to one pixel."""
+    scene = Scene(9, size, strides, classes)
+    tensors = test_yolo_split.planted(scene, 16)
+    n = sum(h * w for h, w in scene.grids())
+    points = scene.rng.uniform(0, 1, (K, 3, n)).astype(np.float32)
+    points[:, :2] *= np.array(size[::-1], np.float32)[:, None]
+    attrs, raw, _ = deliver_all([x for pair in tensors for x in pair], "int8", form)
+    attr, raw_points, _ = deliver(points[None], "float16", form, index=len(attrs), name="points")
+    found = SplitPoseDecoder([*attrs, attr], size)([*raw, raw_points])
+    expected = test_yolo_split.reference_of(tensors, scene)
+    assert_same_set(found, expected, max(attr.native.scale for attr in attrs[1::2]) + 1e-3)
+    assert_finds(found, scene)
+    in_floats = points[..., expected[3]].transpose(2, 0, 1)
+    best = iou(found.xyxy.astype(np.float64), expected[0].astype(np.float64)).argmax(axis=1)
+    assert np.abs(found.keypoints[..., :2] - in_floats[best][..., :2]).max() < 1
+    assert np.abs(found.keypoints[..., 2] - in_floats[best][..., 2]).max() < 1e-3
+
+
+def test_coarse_keypoints_are_warned_of():
+    """One scale for pixels and confidences: the warning says what the steps are."""
+    attrs = [
+        attribute((1, 65, 8, 8), "int8", 0, 0.1),
+        attribute((1, 17, 3, 64), "int8", -128, 2.5, index=1, name="points"),
+    ]
+    with pytest.warns(UserWarning, match=r"off by up to 1\.25 pixels.*float16"):
+        SplitPoseDecoder(attrs, (64, 64))
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9, 1.0, 2.0])
+def test_raising_the_threshold_keeps_the_keypoints(threshold):
+    """What passes a higher threshold has the same keypoints as before."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in test_yolo_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    everything = SplitPoseDecoder(attrs, SIZE)(raw)
+    found = SplitPoseDecoder(attrs, SIZE, conf_threshold=threshold)(raw)
+    assert found == everything[: (everything.confidence >= np.float32(threshold)).sum()]
 
 
 def test_joined_outputs_are_logits():
@@ -154,3 +210,28 @@ def test_refusals_of_keypoint_shapes(shape):
     """What does not fit into the channels is no shape."""
     with pytest.raises(ValueError, match=r"keypoint_shape|no room"):
         SinglePoseDecoder(attribute((1, 56, 1008), "float32"), SIZE, keypoint_shape=shape)
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("dtype", ["int16", "float16", "float32"])
+def test_within_the_bounds(dtype, end):
+    """Outputs that end, or begin, where the memory does give the same keypoints."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in test_yolo_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], dtype, "nchw")
+    decoder = SplitPoseDecoder(attrs, SIZE)
+    expected = decoder(raw)
+    assert len(expected) > 5
+    assert decoder([guarded.copy(array, end) for array in raw]) == expected
+
+
+def test_random_bits():
+    """Keypoints of any bits come as they are; boxes of nonsense do not come at all."""
+    for seed in range(20):
+        bits = np.random.default_rng(seed).integers(0, 256, 4 * 56 * 300, dtype=np.uint8)
+        x = bits.view(np.float32).reshape(1, 56, 300)
+        attr = attribute(x.shape, "float32")
+        found = SinglePoseDecoder(attr, SIZE, conf_threshold=0.0)(x)
+        assert np.isfinite(found.xyxy).all() and np.isfinite(found.confidence).all()
+        assert found.keypoints.shape == (len(found), 17, 3)

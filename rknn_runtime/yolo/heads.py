@@ -117,7 +117,8 @@ def find_head(
     ]
     if not fitting:
         raise ValueError(_complaint(outputs, input_size, head, num_classes, found))
-    return next((reading for reading in fitting if reading.num_classes == 80), fitting[0])
+    of_coco = (r for r in fitting if r.num_classes == 80 and r.head not in _OBB_FORMS)
+    return next(of_coco, fitting[0])
 
 
 def _complaint(

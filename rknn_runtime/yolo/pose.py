@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.detections import Detections
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.decoder import Decoder
-from rknn_runtime.yolo.single import SingleOutputDecoder
+from rknn_runtime.yolo.single import COARSE, SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import describe
+from rknn_runtime.yolo.tensor_view import describe, quantization_of, representable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,6 +60,10 @@ class SplitPoseDecoder(SplitDecoder):
 
     Raises:
         ValueError: The outputs have not this form; or see `SplitDecoder`.
+
+    Warns:
+        UserWarning: One scale quantizes positions and confidences of the keypoints together,
+            so that confidences mean nothing.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class SplitPoseDecoder(SplitDecoder):
         self._channels = points.shape[1]
         self._points = ffi.new("rkr_yolo_grid[]", 1)
         self._binding(points).add_grid(self._points[0].view, self._channels, self._planes, n)
+        _warn_when_coarse(points)
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
         found = Decoder._results(self, n, None)
@@ -110,6 +116,19 @@ def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
             f"{describe(outputs)}"
         )
     return taken[0]
+
+
+def _warn_when_coarse(points: TensorAttr) -> None:
+    scale = quantization_of(points)[1]
+    if math.isfinite(representable(points)[1]) and scale > COARSE:
+        warnings.warn(
+            f"output {points.name!r} quantizes positions and confidences of keypoints with one "
+            f"scale, {scale:.4g}: positions are off by up to {scale / 2:.4g} pixels, confidences "
+            f"are multiples of {scale:.4g}. Convert the model with this output in float16 "
+            "(hybrid quantization), as the vendor's model zoo does",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 class SinglePoseDecoder(SingleOutputDecoder):

@@ -15,7 +15,7 @@ from rknn_runtime.yolo.tensor_view import quantization_of, representable
 __all__ = ["SingleOutputDecoder"]
 
 #: Confidences further apart than this are called coarse: fewer than 50 steps in 0..1.
-_COARSE = 0.02
+COARSE = 0.02
 
 
 class SingleOutputDecoder(Decoder):
@@ -98,7 +98,7 @@ class SingleOutputDecoder(Decoder):
 def warn_when_coarse(output: TensorAttr) -> None:
     """Warn of scores that share the scale of boxes in pixels; called by constructors."""
     scale = quantization_of(output)[1]
-    if math.isfinite(representable(output)[1]) and scale > _COARSE:
+    if math.isfinite(representable(output)[1]) and scale > COARSE:
         warnings.warn(
             f"output {output.name!r} quantizes boxes and scores with one scale, {scale:.4g}: the "
             f"smallest confidence above 0 is {scale:.4g}, and confidences differ by as much. "
