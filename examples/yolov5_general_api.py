@@ -1,10 +1,11 @@
-"""Detect objects with YOLOv5 the plain way: an array in, float32 arrays out, NumPy decodes.
+"""Detect objects with YOLOv5 by the vendor's general API; NumPy decodes.
 
     python yolov5_general_api.py MODEL PICTURE [--library sim] [--save out.png]
 
-What C programs do with rknn_inputs_set, rknn_run and rknn_outputs_get(want_float): the frame
-is copied in, every output is copied out and dequantized. It suits any model and a first look
-at a new head; yolov5_zero_copy.py finds the same without these copies, and much faster.
+What C programs do with rknn_inputs_set, rknn_run and rknn_outputs_get(want_float): the runtime
+copies the frame in, dequantizes every output and copies it out. Not for RV1103 and RV1106,
+whose runtime cannot do that; yolov5_zero_copy.py finds the same without these copies, and much
+faster.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import numpy as np
 from PIL import Image
 
-from rknn_runtime import Detections, Model
+from rknn_runtime import Detections, GeneralModel
 from rknn_runtime.yolo import YOLOV5_ANCHORS, letterbox, nms
 
 
@@ -55,11 +56,11 @@ def main() -> None:
     args = parser.parse_args()
 
     picture = Image.open(args.picture).convert("RGB")
-    with Model(args.model, library=args.library) as model:
+    with GeneralModel(args.model, library=args.library) as model:
         _, height, width, _ = model.inputs[0].shape
         labels = json.loads(model.custom_string or "{}").get("labels")
         frame, transform = letterbox(picture, (height, width))
-        outputs = model(frame)
+        outputs = model.run(frame)
     found = decode(outputs, height, width, args.conf, args.iou)
     detections = transform.detections_to_image(found)
 

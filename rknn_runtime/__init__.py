@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         TargetPlatformError,
         UnavailableError,
     )
+    from rknn_runtime.general import GeneralModel
     from rknn_runtime.layout import (
         Nc1hwc2Layout,
         nc1hwc2_to_flat,
@@ -67,6 +68,7 @@ __all__ = [
     "DeviceMismatchError",
     "DeviceUnavailableError",
     "ForkError",
+    "GeneralModel",
     "InitFlag",
     "InvalidContextError",
     "InvalidInputError",
@@ -121,6 +123,7 @@ _MODULES = (
     "memory",
     "query",
     "model",
+    "general",
     "detections",
     "detector",
 )

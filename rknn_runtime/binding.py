@@ -18,9 +18,9 @@ import numpy as np
 from rknn_runtime import layout, quantization
 from rknn_runtime._arrays import result
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.context import Context
+from rknn_runtime.context import Context, run_error
 from rknn_runtime.enums import Layout, QuantType, TensorType
-from rknn_runtime.errors import RknnError, status_error
+from rknn_runtime.errors import RknnError
 from rknn_runtime.memory import TensorMemory
 from rknn_runtime.query import QueriedTensor
 from rknn_runtime.tensor import TensorAttr
@@ -289,9 +289,7 @@ class Frame:
             call = f"rknn_mem_sync({self._inputs[index].name}, to device)"
         elif step == lib.RKR_STEP_SYNC_OUTPUT:
             call = f"rknn_mem_sync({self._outputs[index].name}, from device)"
-        cause = None if prepared is None else prepared.take_exception()
-        detail = "" if cause is None else f"the simulated NPU's executor raised {cause!r}"
-        raise status_error(status, call, detail) from cause
+        raise run_error(status, call, prepared)
 
 
 def bind_input(context: Context, name: str, queried: QueriedTensor) -> InputBinding:

@@ -17,7 +17,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
 from rknn_runtime.library import Library
 
-__all__ = ["Context", "Memory", "warn"]
+__all__ = ["Context", "Memory", "run_error", "warn"]
 
 #: How often this process came out of a fork: a context works in the generation that made it.
 _generation = 0
@@ -36,6 +36,21 @@ def warn(message: str) -> None:
     import logging  # not before it is needed, as it costs more than all of this package
 
     logging.getLogger("rknn_runtime").warning(message)
+
+
+def run_error(status: int, call: str, prepared: Any) -> Exception:
+    """Make the exception for a run that failed.
+
+    Args:
+        status: what the runtime returned.
+        call: the function.
+        prepared: the simulated model, which knows what its executor raised; or None.
+    """
+    cause = None if prepared is None else prepared.take_exception()
+    detail = "" if cause is None else f"the simulated NPU's executor raised {cause!r}"
+    error = status_error(status, call, detail)
+    error.__cause__ = cause
+    return error
 
 
 class Memory(NamedTuple):

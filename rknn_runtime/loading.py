@@ -1,0 +1,236 @@
+"""What every model has, however its data come and go: a context made of a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+
+from rknn_runtime import query
+from rknn_runtime._ffi import lib
+from rknn_runtime.context import Context, warn
+from rknn_runtime.enums import CoreMask, InitFlag
+from rknn_runtime.errors import RknnStatusError, status_error
+from rknn_runtime.library import Library
+from rknn_runtime.memory import close_in_exit
+from rknn_runtime.query import MemorySize, QueriedTensor, SdkVersion
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["SYNC_FLAGS", "LoadedModel"]
+
+_M = TypeVar("_M", bound="LoadedModel")
+
+#: Flags of ``rknn_init`` that leave memory, fences or timing to the caller: a model that
+#: cares for these itself cannot keep their promises.
+_FOREIGN_FLAGS = (
+    InitFlag.ASYNC
+    | InitFlag.MEM_ALLOC_OUTSIDE
+    | InitFlag.SHARE_WEIGHT_MEM
+    | InitFlag.FENCE_IN_OUTSIDE
+    | InitFlag.FENCE_OUT_OUTSIDE
+    | InitFlag.COLLECT_MODEL_INFO_ONLY
+    | InitFlag.INTERNAL_ALLOC_OUTSIDE
+    | InitFlag.MODEL_BUFFER_ZERO_COPY
+)
+#: With these the runtime leaves the caches to `rknn_mem_sync`.
+SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
+
+
+class LoadedModel:
+    """A model in a runtime, and how to ask about it and release it. Not for direct use.
+
+    Attributes:
+        inputs: logical attributes of the inputs.
+        outputs: logical attributes of the outputs.
+    """
+
+    inputs: tuple[TensorAttr, ...]
+    outputs: tuple[TensorAttr, ...]
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        library: Library,
+        flags: InitFlag,
+        core_mask: CoreMask | None,
+        check: bool,
+    ) -> None:
+        """Load a model; the arguments are those of `Model`, the library opened."""
+        self._library = library
+        self._prepared: Any = None
+        foreign = InitFlag(flags) & _FOREIGN_FLAGS
+        if foreign:
+            kind = type(self).__name__
+            raise ValueError(
+                f"a {kind} manages memory and runs itself, so it cannot take {foreign!r}"
+            )
+        with self._content(model, check) as content:
+            self._context = Context(library, content, int(flags))
+        try:
+            if self._prepared is not None:
+                with self._context as handle:
+                    self._prepared.attach(handle)
+            if core_mask is not None:
+                self.set_core_mask(core_mask)
+            inputs, outputs = query.inputs_and_outputs(self._context)
+            self.inputs = tuple(tensor.attr for tensor in inputs)
+            self.outputs = tuple(tensor.attr for tensor in outputs)
+            self._bind(inputs, outputs)
+        except BaseException:
+            self._forget()
+            try:
+                self._context.close()
+            except RknnStatusError as error:
+                warn(f"while giving up a model: {error}")
+            raise
+
+    def _bind(self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]) -> None:
+        """Prepare the inputs and outputs, once, at the end of loading."""
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        """Drop the arrays in memory that is about to be released."""
+
+    def _let_go(self) -> None:
+        """Make ready to be closed, inside ``with context``, or raise `BufferError`."""
+
+    @classmethod
+    def load(
+        cls: type[_M],
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        **options: Any,
+    ) -> _M:
+        """Load a model: the same as calling the class.
+
+        Args:
+            model: path or bytes.
+            **options: as in the class.
+
+        Returns:
+            The model.
+
+        Raises:
+            Exception: as in the class.
+        """
+        return cls(model, **options)
+
+    @contextmanager
+    def _content(self, model: Any, check: bool) -> Iterator[Any]:
+        """Yield the bytes for ``rknn_init``."""
+        if self._library.is_simulated:
+            self._prepared = self._library.prepare(model)
+            yield self._prepared.data
+            return
+        # Here, as the simulated NPU does without and reading files is half of the import.
+        from rknn_runtime import compatibility
+        from rknn_runtime._container import opened
+
+        with opened(model) as content:
+            met = ""
+            if check:
+                name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
+                met = compatibility.check(content, name, self._library.path)
+            try:
+                yield content
+            except RknnStatusError as error:
+                if not met:
+                    raise
+                detail = f"{error.detail or error.advice} ({met})"
+                raise status_error(error.code, error.call, detail) from None
+
+    def __repr__(self) -> str:
+        if self._context.is_closed:
+            return f"<{type(self).__name__} closed>"
+        inputs = ", ".join(f"{attr.name} {attr.shape}" for attr in self.inputs)
+        outputs = ", ".join(f"{attr.name} {attr.shape}" for attr in self.outputs)
+        return f"<{type(self).__name__} {inputs} -> {outputs}>"
+
+    @property
+    def library(self) -> Library:
+        """The runtime library; ``model.library.is_simulated`` tells the simulated NPU."""
+        return self._library
+
+    @property
+    def sdk_version(self) -> SdkVersion:
+        """Versions of the runtime and the driver, ``(api, driver)``.
+
+        Raises:
+            ClosedError: the model is closed.
+            RknnStatusError: the runtime refused.
+        """
+        return query.sdk_version(self._context)
+
+    @property
+    def memory_size(self) -> MemorySize:
+        """Bytes of NPU memory that the model takes.
+
+        Raises:
+            ClosedError: the model is closed.
+            RknnStatusError: the runtime refused.
+        """
+        return query.memory_size(self._context)
+
+    @property
+    def custom_string(self) -> str:
+        """What ``rknn.config(custom_string=...)`` was given; empty when nothing.
+
+        Raises:
+            ClosedError: the model is closed.
+            RknnStatusError: the runtime refused.
+        """
+        return query.custom_string(self._context)
+
+    def set_core_mask(self, core_mask: CoreMask) -> None:
+        """Choose the NPU cores to run on (RK3588 has 3, RK3576 2).
+
+        Raises:
+            ClosedError: the model is closed.
+            RknnStatusError: the runtime refused, as for cores that the NPU does not have.
+            UnavailableError: the runtime has no such function.
+        """
+        mask = CoreMask(core_mask)
+        with self._context as handle:
+            status = lib.rkr_set_core_mask(self._context.handle, handle, int(mask))
+            self._context.check(status, f"rknn_set_core_mask({mask!r})")
+
+    def _check_count(self, inputs: Sequence[object]) -> None:
+        if len(inputs) != len(self.inputs):
+            names = ", ".join(f"input {i} {attr.name!r}" for i, attr in enumerate(self.inputs))
+            raise TypeError(
+                f"the model takes {len(self.inputs)} inputs ({names}), got {len(inputs)}"
+            )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has run."""
+        return self._context.is_closed
+
+    def close(self) -> None:
+        """Release memory and context; idempotent. In a forked child nothing is released.
+
+        Raises:
+            BufferError: a view of a `Model`'s memory is alive; nothing was released.
+            RknnStatusError: the runtime refused; the model is closed all the same.
+        """
+        if self._context.is_closed:
+            return
+        if self._context.is_foreign:
+            self._context.close()
+            return
+        with self._context:
+            self._let_go()
+            self._context.close()
+            self._prepared = None
+
+    def __enter__(self: _M) -> _M:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        close_in_exit(self.close, error)
