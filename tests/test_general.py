@@ -1,0 +1,496 @@
+"""GeneralModel: the runtime's own copies and conversions, with nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+import stub
+from bundles import WHOLE, image, output, real, recorded, values
+
+from rknn_runtime import GeneralModel, Model
+from rknn_runtime.enums import CoreMask, InitFlag, TensorType
+from rknn_runtime.errors import (
+    ClosedError,
+    InvalidParameterError,
+    OperationFailedError,
+    RknnError,
+    RknnStatusError,
+    UnavailableError,
+)
+from rknn_runtime.sim import Live, Record, bundle_from_arrays, describe_input
+
+pytestmark = pytest.mark.usefixtures("control")
+
+NOTHING = Live(0, 0, 0)
+FRAME = np.zeros((1, 8, 20, 3), np.uint8)
+CODES = [*range(-13, 0), -42]
+
+
+def picture(attr, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, attr.shape).astype(np.uint8)
+
+
+# What comes out
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 5, 4, 6), (1, 33, 7, 7), (1, 16, 1, 1), (1, 84, 210, 1), (1, 10), (10,), (1, 3, 5, 4, 4)],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["INT8", "INT16", "FLOAT16"])
+def test_outputs_come_in_logical_order(shape, dtype):
+    """Both forms, whatever the NPU's layout: real numbers, and the model's own elements."""
+    case = recorded(outputs=[output("y", shape, dtype=TensorType[dtype])])
+    with GeneralModel(case.data, library="sim") as model:
+        (floats,) = model.run(FRAME)
+        (raw,) = model.run(FRAME, float_outputs=False)
+    assert (floats.dtype, raw.dtype) == (np.float32, TensorType[dtype].numpy)
+    np.testing.assert_array_equal(raw, case.arrays[0])
+    # The vendor's float results may differ from this in the last bit.
+    np.testing.assert_allclose(floats, case.expected[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["INT32", "INT64", "FLOAT32", "BOOL", "UINT8"])
+def test_other_element_types_come_as_they_are(dtype):
+    """What is not quantized, as the indices of ArgMax."""
+    case = recorded(outputs=[output("y", (1, 30), dtype=TensorType[dtype], zero_point=0, scale=1)])
+    with GeneralModel(case.data, library="sim") as model:
+        (raw,) = model.run(FRAME, float_outputs=False)
+    assert raw.dtype == case.arrays[0].dtype
+    np.testing.assert_array_equal(raw, case.arrays[0])
+
+
+def test_both_flows_agree():
+    """The runtime's conversions and this package's give the same numbers."""
+    case = recorded(outputs=[output("y", (1, 33, 7, 7)), output("z", (1, 10), index=1)])
+    with GeneralModel(case.data, library="sim") as general:
+        copied = general.run(FRAME)
+    with Model(case.data, library="sim") as model:
+        assert general.inputs == model.inputs
+        assert general.outputs == model.outputs
+        for ours, theirs in zip(model(FRAME), copied):
+            np.testing.assert_allclose(theirs, ours, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+def test_out_is_written_to(control, dtype):
+    """The arrays that are given are filled and returned, those that are None are made."""
+    attrs = [output(name, (1, 5, 4, 6), index=i, dtype=TensorType[dtype])
+             for i, name in enumerate("yz")]  # fmt: skip
+    case = recorded(outputs=attrs)
+    with GeneralModel(case.data, library="sim") as model:
+        for floats in (True, False):
+            kind = np.dtype("float32") if floats else TensorType[dtype].numpy
+            given = np.zeros((1, 5, 4, 6), kind)
+            first, second = model.run(FRAME, float_outputs=floats, out=[given, None])
+            assert first is given
+            expected = case.expected if floats else case.arrays
+            np.testing.assert_allclose(first, expected[0], rtol=1e-6)
+            np.testing.assert_allclose(second, expected[1], rtol=1e-6)
+        assert control.live.outputs == 0
+
+
+def test_a_frame_with_out_allocates_no_arrays():
+    """Python's own count of a hundred frames stays below the size of one output."""
+    case = recorded(outputs=[output("y", (1, 64, 40, 40))])
+    out = [np.empty((1, 64, 40, 40), np.float32)]
+    with GeneralModel(case.data, library="sim") as model:
+        model.run(FRAME, out=out)
+        tracemalloc.start()
+        try:
+            for _ in range(100):
+                model.run(FRAME, out=out)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < out[0].nbytes // 4
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        ([], ValueError, "out must have 1 arrays, got 0"),
+        ([None, None], ValueError, "out must have 1 arrays, got 2"),
+        ([np.zeros((1, 5, 4, 6), np.int8)], TypeError, "out must have dtype float32, got int8"),
+        ([np.zeros((1, 5, 4, 7), np.float32)], ValueError, "out must have shape"),
+        ([np.zeros((1, 5, 6, 4), np.float32).swapaxes(2, 3)], ValueError, "C-contiguous"),
+        ([[0.0]], TypeError, "out must be a numpy.ndarray"),
+    ],
+)
+def test_a_wrong_out_is_refused(control, out, error, message):
+    """Before anything is set or run."""
+    with GeneralModel(recorded().data, library="sim") as model:
+        with pytest.raises(error, match=message):
+            model.run(FRAME, out=out)
+        assert control.calls("rknn_inputs_set") == 0
+
+
+def test_a_read_only_out_is_refused():
+    """It is not written to."""
+    out = np.zeros((1, 5, 4, 6), np.float32)
+    out.flags.writeable = False
+    model = GeneralModel(recorded().data, library="sim")
+    with model, pytest.raises(ValueError, match="writable"):
+        model.run(FRAME, out=[out])
+    assert not out.any()
+
+
+# What goes in
+
+
+def test_pixels_arrive():
+    """uint8 NHWC, with or without the batch of 1; another picture is another input."""
+    attr = image((1, 3, 6, 37))
+    frame = picture(attr)
+    case = recorded(inputs=[attr], input_arrays=[frame])
+    with GeneralModel(case.data, library="sim") as model:
+        for same in (frame, frame[0]):
+            np.testing.assert_allclose(model.run(same)[0], case.expected[0], rtol=1e-6)
+        other = frame.copy()
+        other[0, -1, -1, -1] ^= 1
+        with pytest.raises(OperationFailedError):
+            model.run(other)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "int64"])
+def test_pixels_of_other_types_are_converted_by_the_runtime(dtype):
+    """The numbers count, not their type."""
+    attr = image()
+    frame = picture(attr)
+    case = recorded(inputs=[attr], input_arrays=[frame])
+    with GeneralModel(case.data, library="sim") as model:
+        (result,) = model.run(frame.astype(dtype))
+    np.testing.assert_allclose(result, case.expected[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["INT8", "INT16", "FLOAT16"])
+def test_several_inputs_are_quantized_by_the_runtime(kind):
+    """float32 for vectors and feature maps, in the logical shape; int16 models, too."""
+    inputs = [
+        image(name="a"),
+        describe_input("b", (1, 8), index=1, dtype=TensorType[kind], zero_point=0, scale=0.5),
+        describe_input("c", (1, 6, 5, 5), index=2, zero_point=3, scale=0.25),
+    ]
+    if kind == "FLOAT16":
+        inputs[1] = describe_input("b", (1, 8), index=1, dtype=TensorType.FLOAT16)
+    frame = picture(inputs[0])
+    vector = np.arange(-4, 4, dtype=np.float32)[None]
+    features = (np.arange(150, dtype=np.float32).reshape(1, 5, 5, 6) - 75) / 4
+    case = recorded(inputs=inputs, input_arrays=[frame, vector, features])
+    with GeneralModel(case.data, library="sim") as model:
+        (result,) = model.run(frame, vector, features)
+        np.testing.assert_allclose(result, case.expected[0], rtol=1e-6)
+        with pytest.raises(OperationFailedError):
+            model.run(frame, -vector, features)
+
+
+def test_a_batch_is_one_array():
+    """N > 1: all frames at once, a single one is not enough."""
+    attr = image((2, 3, 8, 20))
+    frames = picture(attr)
+    case = recorded(inputs=[attr], outputs=[output("y", (2, 5, 4, 6))], input_arrays=[frames])
+    with GeneralModel(case.data, library="sim") as model:
+        np.testing.assert_allclose(model.run(frames)[0], case.expected[0], rtol=1e-6)
+        with pytest.raises(ValueError, match=r"takes shape \(2, 8, 20, 3\)"):
+            model.run(frames[0])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ([], TypeError, r"takes 1 inputs \(input 0 'image'\), got 0"),
+        ([FRAME, FRAME], TypeError, "takes 1 inputs .*got 2"),
+        ([FRAME.tolist()], TypeError, "input 0 'image' must be a numpy.ndarray, got list"),
+        ([None], TypeError, "must be a numpy.ndarray, got NoneType"),
+        ([FRAME.astype(np.float64)], TypeError, "must have dtype uint8, .*got float64"),
+        ([FRAME.astype(np.int16)], TypeError, "got int16"),
+        ([FRAME.astype(">f4")], TypeError, "foreign byte order"),
+        ([FRAME[..., ::-1]], ValueError, "C-contiguous"),
+        ([FRAME.reshape(1, 20, 8, 3)], ValueError, r"takes shape \(1, 8, 20, 3\) \(NHWC\), got"),
+        ([np.zeros((1, 3, 8, 20), np.uint8)], ValueError, "takes shape"),
+        ([np.zeros((1, 8, 20, 4), np.uint8)], ValueError, "takes shape"),
+        ([np.zeros(0, np.uint8)], ValueError, "takes shape"),
+        ([np.array(1, np.uint8)], ValueError, "takes shape"),
+    ],
+)
+def test_a_wrong_input_is_refused(control, inputs, error, message):
+    """Nothing is converted on the way to the runtime, and nothing is set."""
+    with GeneralModel(recorded().data, library="sim") as model:
+        with pytest.raises(error, match=message):
+            model.run(*inputs)
+        assert control.calls("rknn_inputs_set") == 0
+        model.run(FRAME)
+
+
+# Runtimes that cannot
+
+
+def test_rv1106_names_the_flow_that_works(control):
+    """Librknnmrt has the functions and refuses them."""
+    with GeneralModel(recorded("rv1106").data, library="sim") as model:
+        with pytest.raises(InvalidParameterError, match="only the zero-copy flow") as caught:
+            model.run(FRAME)
+        assert caught.value.code == -5
+    assert control.live == NOTHING
+
+
+def test_a_runtime_without_these_functions_is_refused(tmp_path):
+    """Before the model is loaded."""
+    with pytest.raises(UnavailableError, match="rknn_inputs_set does not exist in"):
+        GeneralModel(b"anything", library=stub.build(tmp_path), check=False)
+
+
+#: The general API for the library of ``stub``; GIVEN_BYTES is what it says of its output.
+GENERAL = (
+    stub.SOURCE
+    + r"""
+static uint8_t frame[48];
+static int handed_out;
+int stub_outputs(void) { return handed_out; }
+int rknn_inputs_set(rknn_context context, uint32_t n, rknn_input inputs[]) {
+    (void)context; (void)n;
+    memcpy(frame, inputs[0].buf, sizeof frame);
+    return 0;
+}
+int rknn_outputs_get(rknn_context context, uint32_t n, rknn_output outputs[],
+                     rknn_output_extend *extend) {
+    (void)context; (void)n; (void)extend;
+    if (!outputs[0].is_prealloc) {
+        outputs[0].buf = calloc(1, 16);
+        handed_out++;
+    }
+    for (int i = 0; i < 8; i++) { ((uint8_t *)outputs[0].buf)[i] = (uint8_t)(frame[i] + 1); }
+    outputs[0].size = GIVEN_BYTES;
+    return 0;
+}
+int rknn_outputs_release(rknn_context context, uint32_t n, rknn_output outputs[]) {
+    (void)context; (void)n;
+    if (!outputs[0].is_prealloc) {
+        free(outputs[0].buf);
+        handed_out--;
+    }
+    return 0;
+}
+"""
+)
+NO_RUN = "#define OMIT_run\n" + GENERAL + "int rknn_run(rknn_context c, rknn_run_extend *e) "
+NO_RUN += "{ (void)c; (void)e; return 0; }\n"
+LOGICAL_IS_INT4 = (
+    "PATCH_COMMAND=RKNN_QUERY_OUTPUT_ATTR",
+    "PATCH=attr.type = RKNN_TENSOR_INT4; attr.size = attr.size_with_stride = -8u",
+)
+
+
+def handed_out(model):
+    from rknn_runtime._ffi import ffi
+
+    return ffi.cast("int (*)(void)", model.library.symbol("stub_outputs"))()
+
+
+@pytest.mark.parametrize("patch", [(), LOGICAL_IS_INT4], ids=["known type", "unknown type"])
+@pytest.mark.parametrize("size", [8, 7, 9, 0])
+def test_another_size_of_an_output_is_an_error(tmp_path, patch, size):
+    """Whoever allocates, the size must be the tensor's, and the buffer is released."""
+    library = stub.build(tmp_path, f"GIVEN_BYTES={size}", *patch, source=NO_RUN)
+    with GeneralModel(b"anything", library=library, check=False) as model:
+        frame = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)
+        if size == 8:
+            (raw,) = model.run(frame, float_outputs=False)
+            np.testing.assert_array_equal(raw, [np.arange(1, 9)])
+        else:
+            with pytest.raises(RknnError, match=f"output 0 'out' has {size} bytes, expected 8"):
+                model.run(frame, float_outputs=False)
+        assert handed_out(model) == 0
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ("attr.n_elems = 7", r"shape \(1, 8\) with 7 elements"),
+        ("attr.dims[1] = 1 << 30", "elements"),
+        ("attr.type = RKNN_TENSOR_INT4", "INT4"),
+    ],
+)
+def test_nonsense_about_an_output_is_refused_at_once(tmp_path, patch, message):
+    """What would let the runtime write beyond an array."""
+    command = "PATCH_COMMAND=cmd && !input && cmd"
+    library = stub.build(tmp_path, "GIVEN_BYTES=8", f"PATCH={patch}", command, source=NO_RUN)
+    with pytest.raises(RknnError, match=message):
+        GeneralModel(b"anything", library=library, check=False)
+
+
+# Failures and the end
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("function", ["rknn_init", "rknn_query", "rknn_set_core_mask"])
+def test_a_failing_load_leaves_nothing_alive(control, function, code):
+    """Each call of a load fails once with each status."""
+    data = recorded().data
+    with GeneralModel(data, library="sim", core_mask=CoreMask.CORE_0):
+        calls = control.calls(function)
+    assert calls > 0
+    refused = 0
+    for nth in range(1, calls + 1):
+        control.reset()
+        control.fail(function, nth, code)
+        try:
+            # A refused NHWC query is no failure: dynamic models have none.
+            GeneralModel(data, library="sim", core_mask=CoreMask.CORE_0).close()
+        except RknnStatusError as error:
+            refused += 1
+            assert error.code == code
+        assert control.live == NOTHING, (function, nth, code)
+    assert calls - refused == (2 if function == "rknn_query" and code == -5 else 0)
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+@pytest.mark.parametrize(
+    "function", ["rknn_inputs_set", "rknn_run", "rknn_outputs_get", "rknn_outputs_release"]
+)
+def test_a_failing_run_leaves_the_model_whole(control, function, dtype, code):
+    """Each call of a frame fails with each status: nothing of it stays, the next one works."""
+    case = recorded(outputs=[output("y", (1, 5, 4, 6), dtype=TensorType[dtype])])
+    with GeneralModel(case.data, library="sim") as model:
+        control.fail(function, 1, code)
+        with pytest.raises(RknnStatusError, match=function) as caught:
+            model.run(FRAME)
+        assert caught.value.code == code
+        assert control.live == Live(1, 0, 0)
+        np.testing.assert_allclose(model.run(FRAME)[0], case.expected[0], rtol=1e-6)
+    assert control.live == NOTHING
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_failing_close_closes(control, code):
+    """The status is raised, and the context is gone."""
+    model = GeneralModel(recorded().data, library="sim")
+    control.fail("rknn_destroy", 1, code)
+    with pytest.raises(RknnStatusError) as caught:
+        model.close()
+    assert caught.value.code == code
+    assert model.is_closed
+    assert control.live == NOTHING
+
+
+def test_a_failing_executor_is_the_cause(control, monkeypatch):
+    """What the simulated NPU's executor raised stands behind the status."""
+    with GeneralModel(recorded().data, library="sim") as model:
+        reason = RuntimeError("no such operator")
+        monkeypatch.setattr(model._prepared, "take_exception", lambda: reason)
+        control.fail("rknn_run", 1, -1)
+        with pytest.raises(OperationFailedError, match="no such operator") as caught:
+            model.run(FRAME)
+        assert caught.value.__cause__ is reason
+
+
+def test_a_closed_model_refuses_every_use():
+    """`ClosedError`, not a crash."""
+    model = GeneralModel(recorded().data, library="sim")
+    assert repr(model) == "<GeneralModel image (1, 8, 20, 3) -> map (1, 5, 4, 6)>"
+    model.close()
+    model.close()
+    for use in (lambda: model.run(FRAME), lambda: model.sdk_version, lambda: model.memory_size):
+        with pytest.raises(ClosedError):
+            use()
+    assert (model.is_closed, repr(model)) == (True, "<GeneralModel closed>")
+
+
+def test_garbage_is_collected(control):
+    """Models without a close, also in cycles, leave nothing."""
+    data = recorded().data
+    for _ in range(20):
+        model = GeneralModel(data, library="sim")
+        model.me = model
+        model.run(FRAME)
+    del model
+    gc.collect()
+    assert control.live == NOTHING
+
+
+@pytest.mark.parametrize(
+    "flags", [InitFlag.ASYNC, InitFlag.MEM_ALLOC_OUTSIDE, InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE]
+)
+def test_flags_that_leave_work_to_the_caller_are_refused(control, flags):
+    """The flow could not do it."""
+    with pytest.raises(ValueError, match=f"a GeneralModel .*{flags.name}"):
+        GeneralModel(recorded().data, library="sim", flags=flags)
+    assert control.calls("rknn_init") == 0
+
+
+def test_a_model_of_load_is_of_its_class():
+    """The other constructor, with its options."""
+    with GeneralModel.load(recorded().data, library="sim") as model:
+        assert type(model) is GeneralModel
+        assert model.library.is_simulated
+        assert "simulated" in model.sdk_version.api
+
+
+def test_calls_from_threads_do_not_mix(control):
+    """Each thread gets the answer to its own frame."""
+    pixels, attr = image(), output("y", (1, 5, 4, 6))
+    frames = [np.full((1, 8, 20, 3), i, np.uint8) for i in range(4)]
+    arrays = [values(attr, i) for i in range(4)]
+    records = [Record([array], [frame]) for frame, array in zip(frames, arrays)]
+    data = bundle_from_arrays([pixels], [attr], records, preprocessing=[WHOLE])
+    wrong = []
+
+    def work(model, i):
+        expected = real(arrays[i], attr)
+        for _ in range(100):
+            if not np.allclose(model.run(frames[i])[0], expected, rtol=1e-6):
+                wrong.append(i)
+
+    with GeneralModel(data, library="sim") as model:
+        threads = [threading.Thread(target=work, args=(model, i)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert control.calls("rknn_run") == control.calls("rknn_outputs_release") == 400
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_is_refused_and_releases_nothing(tmp_path):
+    """In a child every use raises `ForkError`; the parent works on."""
+    path = tmp_path / "model.bundle"
+    path.write_bytes(recorded().data)
+    body = """
+import os, sys
+import numpy as np
+from rknn_runtime import GeneralModel
+from rknn_runtime.errors import ForkError
+from rknn_runtime.sim import Control, Live
+model, frame = GeneralModel(sys.argv[1], library="sim"), np.zeros((8, 20, 3), np.uint8)
+pid = os.fork()
+if pid == 0:
+    try:
+        model.run(frame)
+    except ForkError:
+        model.close()
+        os._exit(0 if Control().calls("rknn_destroy") == 0 else 2)
+    os._exit(1)
+assert os.waitpid(pid, 0)[1] == 0
+model.run(frame)
+model.close()
+assert Control().live == Live(0, 0, 0)
+print("fine")
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", body, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr) == ("fine\n", "")
