@@ -24,8 +24,11 @@ EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
 LINKED = "rknn_runtime/librknn_linked.so"
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE"}
-#: Imports without a version: CPython's, and hooks that the dynamic linker may leave empty.
-UNVERSIONED = re.compile(r"_?Py[A-Z_]|__gmon_start__|_ITM_|__cxa_finalize|_Jv_")
+#: Imports without a version: CPython's, hooks that the dynamic linker may leave empty, and
+#: marks of ARM's unwind tables, which stand for no relocation.
+UNVERSIONED = re.compile(
+    r"_?Py[A-Z_]|__gmon_start__|_ITM_|__cxa_finalize|_Jv_|__aeabi_unwind_cpp_pr[012]$"
+)
 NEEDED = re.compile(
     r"(lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux-(aarch64|armhf|x86-64)\.so\.\d|libc\.musl-\w+\.so\.1)$"
 )
