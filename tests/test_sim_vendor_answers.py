@@ -171,7 +171,7 @@ def may_differ(api: Api, fact: dict[str, Any]) -> bool:
 
 
 @pytest.mark.skipif(not MORE_MODELS, reason="RKNN_TEST_MODELS names no further models")
-@pytest.mark.parametrize("model", models_with("setin", *FOLDERS[1:]), ids=lambda path: path.stem)
+@pytest.mark.parametrize("model", models_with("setin", *FOLDERS[1:]), ids=str)
 def test_bindings_are_accepted_and_refused_as_recorded(model: Path) -> None:
     """rknn_set_io_mem for every type, layout and pass_through, and rknn_inputs_set."""
     with Api(bundle_from_rknn(model, None)) as api:

@@ -206,6 +206,7 @@ def run_inside(root: Path, folder: str, architecture: Architecture, workers: int
         "UNTESTED": UNTESTED,
         "WITHOUT_NEON": architecture.cpu_without_neon,
         "WORKERS": str(workers),
+        "RKNN_TEST_EMULATED": "1" if architecture.cpu else "",
         "RKNN_TEST_MUTATIONS": "100",  # of model files: pure Python, the same everywhere
     }
     if architecture.cpu:
