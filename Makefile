@@ -27,6 +27,7 @@ lint: $(VENV)/.test
 
 types: $(VENV)/.test
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typing
 
 warnings: $(VENV)/.test
 	tools/warnings.sh $(WARNINGS)

@@ -1,0 +1,83 @@
+"""What a user's type checker knows of detections. Checked, never run; see models.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknn_runtime import Detections, Detector, Model
+from rknn_runtime.detections import Detection
+from rknn_runtime.yolo import LetterboxTransform, letterbox, nms
+
+Floats = NDArray[np.float32]
+
+
+def detecting(model: Model, picture: NDArray[np.uint8]) -> None:
+    detector = Detector(model, labels=["disc"], conf_threshold=0.5, head="yolov8")
+    Detector(model, labels={7: "disc"}, max_detections=10)
+    Detector(model, labels=[7])  # type: ignore[list-item]
+    Detector(model, labels={"disc": 7})  # type: ignore[dict-item]
+    Detector("model.rknn")  # type: ignore[arg-type]
+    found: Detections = detector(picture, color="BGR")
+    boxes: Floats = detector(picture)  # type: ignore[assignment]
+    head: str = detector.head
+    same: Model = detector.model
+    print(found, boxes, head, same)
+
+
+def reading(found: Detections) -> None:
+    xyxy: Floats = found.xyxy
+    confidence: Floats = found.confidence
+    class_id: NDArray[np.int32] = found.class_id
+    floats: Floats = found.class_id  # type: ignore[assignment]
+    mask: NDArray[np.bool_] | None = found.mask
+    found.mask.shape  # type: ignore[union-attr]
+    found.keypoints[0]  # type: ignore[index]
+    found.xyxy = xyxy  # type: ignore[misc]
+    text: str = found.to_json({0: "disc"}, indent=2)
+    everything: dict[str, list[dict[str, Any]]] = found.to_dict(["disc"])
+    number: int = len(found)
+    print(confidence, class_id, floats, mask, text, everything, number)
+
+
+def indexing(found: Detections, which: NDArray[np.intp]) -> None:
+    one: Detection = found[0]
+    last: Detection = found[-1]
+    some: Detections = found[1:3]
+    chosen: Detections = found[[2, 0]]
+    good: Detections = found[found.confidence > 0.5]
+    sorted_: Detections = found[which]
+    not_one: Detection = found[1:3]  # type: ignore[assignment]
+    not_some: Detections = found[0]  # type: ignore[assignment]
+    found["disc"]  # type: ignore[index]
+    found[0.5]  # type: ignore[call-overload]
+    for each in found:
+        score: float = each.confidence
+        kind: int = each.class_id
+        box: Floats = each.xyxy
+        points: Floats = each.keypoints  # type: ignore[assignment]
+        print(score, kind, box, points)
+    print(one, last, some, chosen, good, sorted_, not_one, not_some)
+
+
+def building(xyxy: Floats, confidence: Floats, class_id: NDArray[np.int32]) -> None:
+    found = Detections(xyxy, confidence, class_id)
+    Detections(xyxy, class_id, class_id)  # type: ignore[arg-type]
+    Detections(xyxy, confidence)  # type: ignore[call-arg]
+    nothing: Detections = Detections.empty()
+    kept: NDArray[np.intp] = nms(xyxy, confidence, class_id, iou_threshold=0.5)
+    floats: Floats = nms(xyxy, confidence)  # type: ignore[assignment]
+    print(found[kept], nothing, floats)
+
+
+def mapping(picture: NDArray[np.uint8], found: Detections) -> None:
+    frame, transform = letterbox(picture, (320, 320))
+    pixels: NDArray[np.uint8] = frame
+    where: LetterboxTransform = transform
+    mapped: Detections = where.detections_to_image(found)
+    offset: tuple[int, int] = where.offset
+    letterbox(picture, 320)  # type: ignore[arg-type]
+    number: int = frame  # type: ignore[assignment]
+    print(pixels, mapped, offset, number)
