@@ -72,8 +72,9 @@ class Binding:
         self._strides = _strides(bound, self.dtype.itemsize)
         size_bytes = max(_array_bytes(self.shape, self._strides), *_buffer_sizes(attr))
         self.memory = TensorMemory(context, size_bytes)
-        with context as handle:
-            status = lib.rkr_set_io_mem(context.handle, handle, self.memory.pointer, info)
+        with context.lock:
+            mem = self.memory.pointer
+            status = lib.rkr_set_io_mem(context.handle, context.opened(), mem, info)
         context.check(status, f"rknn_set_io_mem({name})")
         self.memory.bind(name)
         self.remember()
@@ -259,10 +260,10 @@ class Frame:
         self._inputs, self._outputs = inputs, outputs
         self._failed = ffi.new("int *")
         self._failed_index = ffi.new("size_t *")
-        with context as handle:
+        with context.lock:
             self._arguments = (
                 context.handle,
-                handle,
+                context.opened(),
                 ffi.new("rknn_tensor_mem *[]", [binding.memory.pointer for binding in inputs]),
                 len(inputs),
                 ffi.new("rknn_tensor_mem *[]", [binding.memory.pointer for binding in outputs]),
@@ -272,7 +273,7 @@ class Frame:
             )
 
     def run(self, prepared: Any) -> None:
-        """Sync to the device, run, sync from it, inside ``with context``.
+        """Sync to the device, run, sync from it, inside ``with context.lock``.
 
         Args:
             prepared: the simulated model, which knows what its executor raised; or None.

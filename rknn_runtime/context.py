@@ -8,14 +8,17 @@ releases anything by itself; both go through the one `_Owned` record of their co
 from __future__ import annotations
 
 import os
-import threading
 import weakref
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rknn_runtime._arrays import Span
+from rknn_runtime._exclusive import exclusive, new_lock
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
 from rknn_runtime.library import Library
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 __all__ = ["Context", "Memory", "run_error", "warn"]
 
@@ -72,7 +75,11 @@ class _Owned:
         #: By the address of the ``rknn_tensor_mem``.
         self.memories: dict[int, Memory] = {}
         self.generation = _generation
-        self.lock = threading.Lock()
+        self.lock = new_lock()
+
+    @property
+    def has_views(self) -> bool:
+        return any(memory.span.is_exported for memory in self.memories.values())
 
     def destroy_memory(self, key: int) -> int:
         memory = self.memories.pop(key, None)
@@ -93,7 +100,7 @@ class _Owned:
         """Release all when nobody is left, or at exit as far as nobody can be hurt."""
         # At exit arrays may be alive, and a daemon thread inside the runtime: then the
         # kernel cleans up behind the process.
-        if any(memory.span.is_exported for memory in self.memories.values()):
+        if self.has_views:
             return
         if self.generation == _generation and self.lock.acquire(blocking=False):
             failed = self.destroy()
@@ -108,7 +115,9 @@ class _Owned:
 
 
 class Context:
-    """An initialised ``rknn_context``, used by one thread at a time: ``with context as handle``.
+    """An initialised ``rknn_context``, used by one thread at a time.
+
+    Every use is ``with context.lock: handle = context.opened()``.
 
     Attributes:
         library: the library it lives in.
@@ -126,7 +135,6 @@ class Context:
         self.library = library
         self.handle = library.handle
         owned = self._owned = _Owned(library)
-        self._lock = owned.lock
         self._generation = owned.generation
         out = ffi.new("rknn_context *")
         with ffi.from_buffer(model) as data:
@@ -146,12 +154,13 @@ class Context:
         """Whether this process was forked from the one that made the context."""
         return self._generation != _generation
 
-    def __enter__(self) -> int:
-        """Take the lock and return the ``rknn_context``; every use goes through here.
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """The lock that every use holds.
 
         Raises:
-            ClosedError: it was released.
-            ForkError: it belongs to the parent process.
+            ForkError: the context belongs to the parent process.
+            RuntimeError: this thread holds it already; see `exclusive`.
         """
         # Before the lock, which a thread of the parent may have held for ever.
         if self._generation != _generation:
@@ -159,16 +168,18 @@ class Context:
                 "this process was forked after the model was loaded, and an NPU context does not "
                 "survive that: load the model in the child, or start processes with 'spawn'"
             )
-        self._lock.acquire()
+        return exclusive(self._owned.lock)
+
+    def opened(self) -> int:
+        """Return the ``rknn_context``, inside ``with context.lock``.
+
+        Raises:
+            ClosedError: it was released.
+        """
         context = self._owned.context
         if context is None:
-            self._lock.release()
             raise ClosedError("the model is closed")
         return context
-
-    def __exit__(self, *error: object) -> None:
-        """Give the lock back."""
-        self._lock.release()
 
     def check(self, status: int, call: str, detail: str = "") -> None:
         """Raise the exception for a status that is not success; see `status_error`."""
@@ -179,8 +190,8 @@ class Context:
 
     def query(self, command: int, info: Any, size: int) -> int:
         """Call ``rknn_query`` and return its status."""
-        with self as context:
-            status: int = lib.rkr_query(self.handle, context, command, info, size)
+        with self.lock:
+            status: int = lib.rkr_query(self.handle, self.opened(), command, info, size)
         return status
 
     def create_memory(self, size_bytes: int) -> Memory:
@@ -192,8 +203,8 @@ class Context:
         """
         out = ffi.new("rknn_tensor_mem **")
         call = f"rknn_create_mem({size_bytes} bytes)"
-        with self as context:
-            self.check(lib.rkr_create_mem(self.handle, context, size_bytes, out), call)
+        with self.lock:
+            self.check(lib.rkr_create_mem(self.handle, self.opened(), size_bytes, out), call)
             mem = out[0]
             memory = Memory(mem, Span(_address(mem.virt_addr), size_bytes))
             self._owned.memories[_address(mem)] = memory
@@ -215,14 +226,24 @@ class Context:
         finalizer.atexit = False  # the context's own finalizer runs at exit
         return finalizer
 
+    def refuse_views(self) -> None:
+        """Raise `BufferError` while an array that views a memory is alive."""
+        if self._owned.has_views:
+            raise BufferError(
+                "arrays that view NPU memory are alive: drop them, or copy them first"
+            )
+
     def close(self) -> None:
         """Release the memories, then the context; in a forked child, only forget them.
 
-        The caller is inside ``with context``, or alone with it.
+        The caller is inside ``with context.lock``, or alone with it.
 
         Raises:
+            BufferError: an array that views a memory is alive; nothing was released.
             RknnStatusError: the runtime refused; everything was tried all the same.
         """
+        if not self.is_foreign:
+            self.refuse_views()
         self._finalizer.detach()
         for status, call in self._owned.destroy():
             self.check(status, call)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rknn_runtime._exclusive import exclusive, new_lock
 from rknn_runtime.detections import Detections
 from rknn_runtime.enums import Layout
 from rknn_runtime.model import Model
@@ -83,7 +83,7 @@ class Detector:
         self.decoder = reading.make(
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def __repr__(self) -> str:
         height, width = self._size
@@ -108,7 +108,7 @@ class Detector:
             TypeError: `image` is nothing that can be a picture.
             ValueError: It has a wrong shape, or `color` is not known.
         """
-        with self._lock:
+        with exclusive(self._lock):
             _, transform = letterbox(
                 image,
                 self._size,

@@ -131,7 +131,8 @@ class GeneralModel(LoadedModel):
             TypeError: not an ndarray, another number of inputs, or another dtype.
             ValueError: another shape, not C-contiguous, or ``out`` is not writable.
         """
-        with self._context as handle:
+        with self._context.lock:
+            handle = self._context.opened()
             self._check_count(inputs)
             arrays = self._output_arrays(float_outputs, out)
             self._set(handle, inputs)

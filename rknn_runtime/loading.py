@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from rknn_runtime import query
 from rknn_runtime._ffi import lib
@@ -70,8 +70,8 @@ class LoadedModel:
             self._context = Context(library, content, int(flags))
         try:
             if self._prepared is not None:
-                with self._context as handle:
-                    self._prepared.attach(handle)
+                with self._context.lock:
+                    self._prepared.attach(self._context.opened())
             if core_mask is not None:
                 self.set_core_mask(core_mask)
             inputs, outputs = query.inputs_and_outputs(self._context)
@@ -94,7 +94,7 @@ class LoadedModel:
         """Drop the arrays in memory that is about to be released."""
 
     def _let_go(self) -> None:
-        """Make ready to be closed, inside ``with context``, or raise `BufferError`."""
+        """Make ready to be closed, inside ``with context.lock``, or raise `BufferError`."""
 
     @classmethod
     def load(
@@ -139,6 +139,13 @@ class LoadedModel:
                     raise
                 detail = f"{error.detail or error.advice} ({met})"
                 raise status_error(error.code, error.call, detail) from None
+
+    def __reduce__(self) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(
+            f"a {kind} can be neither copied nor pickled: it owns an NPU context. Load it where "
+            "it is needed"
+        )
 
     def __repr__(self) -> str:
         if self._context.is_closed:
@@ -191,8 +198,9 @@ class LoadedModel:
             UnavailableError: the runtime has no such function.
         """
         mask = CoreMask(core_mask)
-        with self._context as handle:
-            status = lib.rkr_set_core_mask(self._context.handle, handle, int(mask))
+        context = self._context
+        with context.lock:
+            status = lib.rkr_set_core_mask(context.handle, context.opened(), int(mask))
             self._context.check(status, f"rknn_set_core_mask({mask!r})")
 
     def _check_count(self, inputs: Sequence[object]) -> None:
@@ -219,7 +227,9 @@ class LoadedModel:
         if self._context.is_foreign:
             self._context.close()
             return
-        with self._context:
+        with self._context.lock:
+            if self._context.is_closed:  # by another thread, meanwhile
+                return
             self._let_go()
             self._context.close()
             self._prepared = None

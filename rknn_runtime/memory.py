@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from rknn_runtime._arrays import whole
 from rknn_runtime._ffi import lib
 from rknn_runtime.context import Context
 from rknn_runtime.errors import ClosedError
@@ -40,10 +41,12 @@ class TensorMemory:
             AllocationError: the runtime has no memory left.
             ClosedError: the context is closed.
             ForkError: this process was forked after the context was made.
-            ValueError: the size is not between 1 and 2**32 - 1.
+            TypeError: no context, or no integer.
+            ValueError: the size is not from 1 to 2**32 - 1.
         """
-        if not 1 <= size_bytes < 1 << 32:
-            raise ValueError(f"size_bytes must be from 1 to 2**32 - 1, got {size_bytes}")
+        if not isinstance(context, Context):
+            raise TypeError(f"context must be a Context, got {type(context).__name__}")
+        size_bytes = whole(size_bytes, "size_bytes", 1, 2**32 - 1)
         self._context = context
         self._memory = context.create_memory(size_bytes)
         self._finalizer = context.finalizer(self, self._memory)
@@ -58,6 +61,10 @@ class TensorMemory:
         state = "closed" if self.is_closed else f"{self.size_bytes} bytes"
         return f"<TensorMemory {state}>"
 
+    def __reduce__(self) -> NoReturn:
+        # A copy would not keep the memory, yet its arrays would seem to.
+        raise TypeError("a TensorMemory owns NPU memory: it can be neither copied nor pickled")
+
     @property
     def is_closed(self) -> bool:
         """Whether it was released, by itself or with its context."""
@@ -70,7 +77,7 @@ class TensorMemory:
 
     @property
     def pointer(self) -> Any:
-        """The ``rknn_tensor_mem *``, for calls to the C shim inside ``with context``.
+        """The ``rknn_tensor_mem *``, for calls to the C shim inside ``with context.lock``.
 
         Raises:
             ClosedError: the memory was released.
@@ -90,7 +97,8 @@ class TensorMemory:
             ClosedError: the memory was released.
             ForkError: this process was forked after the memory was made.
         """
-        with self._context:
+        with self._context.lock:
+            self._context.opened()
             self.pointer  # noqa: B018 - raises when closed
             return self._span.export(self)
 
@@ -115,8 +123,8 @@ class TensorMemory:
         self._sync(lib.RKNN_MEMORY_SYNC_FROM_DEVICE)
 
     def _sync(self, mode: int) -> None:
-        with self._context as context:
-            mem = self.pointer
+        with self._context.lock:
+            context, mem = self._context.opened(), self.pointer
             # Without this function the runtime keeps caches coherent by itself.
             if self._context.library.has("rknn_mem_sync"):
                 status = lib.rkr_mem_sync(self._context.handle, context, mem, mode)
@@ -140,7 +148,7 @@ class TensorMemory:
         if self._context.is_foreign:
             self._finalizer.detach()
             return
-        with self._context:
+        with self._context.lock:
             if self.has_views:
                 raise BufferError("an array that views the memory is alive: drop or copy it first")
             if self._finalizer.detach() is not None:

@@ -95,7 +95,7 @@ class Model(LoadedModel):
             TypeError: not an ndarray, another number of inputs, or another dtype.
             ValueError: another shape, or a NaN where an input is quantized.
         """
-        with self._context:
+        with self._context.lock:
             self._run(inputs)
 
     def __call__(self, *inputs: _Array, out: Sequence[_Array] | None = None) -> list[_Array]:
@@ -113,7 +113,7 @@ class Model(LoadedModel):
         """
         if out is not None and len(out) != len(self._outputs):
             raise ValueError(f"out must have {len(self._outputs)} arrays, got {len(out)}")
-        with self._context:
+        with self._context.lock:
             self._run(inputs)
             return [
                 binding.read(None if out is None else out[i])
@@ -122,6 +122,7 @@ class Model(LoadedModel):
 
     def _run(self, inputs: tuple[_Array, ...]) -> None:
         """Run while the lock is held."""
+        self._context.opened()
         if inputs:
             self._check_count(inputs)
             for binding, array in zip(self._inputs, inputs):
@@ -184,7 +185,8 @@ class Model(LoadedModel):
             ValueError: ``out`` has another shape, or is not C-contiguous or not writable.
         """
         binding = _at(self._outputs, index, "output")
-        with self._context:
+        with self._context.lock:
+            self._context.opened()
             return binding.read(out)
 
     def input_memory(self, index: SupportsIndex = 0) -> TensorMemory:
@@ -207,6 +209,7 @@ class Model(LoadedModel):
         self._refuse_while(
             lambda binding: binding.memory.has_views, "arrays that view the memory of"
         )
+        self._context.refuse_views()
         self._forget()
         try:
             self._refuse_while(lambda binding: binding.is_held, "tracebacks that hold")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import subprocess
 import sys
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bundles import WHOLE, image, output, real, recorded, values
 
-from rknn_runtime import Model, quantization
+from rknn_runtime import Model, TensorMemory, quantization
 from rknn_runtime.errors import AllocationError, ClosedError, RknnError, RknnStatusError
 from rknn_runtime.sim import Live, Record, bundle_from_arrays
 
@@ -529,3 +532,97 @@ def test_thousands_of_loads_take_no_memory(control):
     loads(1_000)
     gc.collect()
     assert resident_kilobytes() - before <= 512
+
+
+# Interruptions
+
+INTERRUPT = (
+    HEAD
+    + """
+import random, signal
+def interrupt(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+random.seed(1)
+interrupts = 0
+while interrupts < 400:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 5e-4))
+        while True:
+            model.output_f32()
+    except KeyboardInterrupt:
+        interrupts += 1
+model.run(frame)
+model.close()
+print("ended")
+"""
+)
+
+HANDLER = (
+    HEAD
+    + """
+import signal
+def handler(*_):
+    try:
+        model.close()
+    except RuntimeError as error:
+        print(error)
+signal.signal(signal.SIGALRM, handler)
+Control().set_latency(300_000)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+model.run(frame)
+model.close()
+print("ended")
+"""
+)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="older ones interrupt with statements")
+def test_an_interrupted_call_does_not_keep_the_lock(bundle):
+    """After a `KeyboardInterrupt` at any point of a call the model can be used and closed."""
+    done = script(INTERRUPT, bundle)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+
+
+def test_a_signal_handler_does_not_wait_for_the_call_that_it_interrupted(bundle):
+    """Closing from a handler in the middle of a run is an error, not a dead-lock."""
+    done = script(HANDLER, bundle)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("reentrant call: ")
+    assert done.stdout.endswith("ended\n")
+
+
+@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_owns_npu_memory_is_not_copied(control, take):
+    """A copy's arrays would outlive the memory: copying and pickling are refused."""
+    with Model(recorded().data, library="sim") as model:
+        for owner in (model, model.input_memory()):
+            with pytest.raises(TypeError, match="neither copied nor pickled"):
+                take(owner)
+
+
+def test_close_is_refused_while_further_memory_is_viewed(control):
+    """Memory that was allocated beside the model's own is released with it, but not under a view."""
+    with Model(recorded().data, library="sim") as model:
+        further = TensorMemory(model._context, 64)
+        view = further.array()
+        with pytest.raises(BufferError, match="arrays that view NPU memory"):
+            model.close()
+        view[:] = 1
+        assert model.output_f32().dtype == np.float32
+        del view
+
+
+def test_threads_may_close_at_once(control):
+    """Closing is idempotent, also for a thread that waited while another one closed."""
+    model = Model(recorded().data, library="sim")
+    control.set_latency(50_000)
+    run = threading.Thread(target=model.run, args=(FRAME,))
+    run.start()
+    while control.calls("rknn_run") == 0:
+        pass
+    with ThreadPoolExecutor(4) as pool:
+        closings = [pool.submit(model.close) for _ in range(4)]
+        outcomes = [closing.exception() for closing in closings]
+    run.join()
+    assert outcomes == [None] * 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 from native_tensors import attribute
@@ -188,3 +190,28 @@ def test_refusals(shapes, match):
     attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
     with pytest.raises(ValueError, match=match):
         SplitDecoder(attrs, (64, 64))
+
+
+class Made:
+    """A sequence that makes each array when it is asked for it, and spoils it when it is dropped."""
+
+    def __init__(self, raw):
+        self._raw = raw
+
+    def __len__(self):
+        return len(self._raw)
+
+    def __getitem__(self, index):
+        memory = self._raw[index].copy()
+        array = memory.view()
+        weakref.finalize(array, memory.fill, memory.max())
+        return array
+
+
+def test_arrays_that_a_sequence_makes_live_long_enough():
+    """Nothing but the call holds the arrays of a sequence that makes them on demand."""
+    scene = Scene(3, *CASES[0])
+    attrs, raw, _ = deliver_all([x for pair in planted(scene, 16) for x in pair], "int8", "c2=16")
+    decoder = SplitDecoder(attrs, CASES[0][0])
+    assert len(decoder(raw)) > 0
+    assert decoder(Made(raw)) == decoder(raw)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 
 from rknn_runtime._arrays import check, pointer, whole
+from rknn_runtime._exclusive import exclusive, new_lock
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.tensor_view import OutputBinding, representable
@@ -73,7 +73,7 @@ class ClassificationDecoder:
         self._view = ffi.new("rkr_tensor_view *")
         self._binding.add_grid(self._view, classes, 1, 1)
         self._scratch = np.empty(3 * classes, np.uint64)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def __call__(self, raw: NDArray[Any]) -> Classifications:
         """Decode one frame.
@@ -89,7 +89,7 @@ class ClassificationDecoder:
             ValueError: It has another shape, or is not contiguous.
         """
         found = Classifications(np.empty(self.top_k, np.int32), np.empty(self.top_k, np.float32))
-        with self._lock:
+        with exclusive(self._lock):
             self._binding.bind(raw)
             status = lib.rkr_top_k(
                 self._view,

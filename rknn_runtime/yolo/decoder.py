@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from rknn_runtime._arrays import check, pointer, whole
+from rknn_runtime._exclusive import exclusive, new_lock
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.detections import Detections
 from rknn_runtime.tensor import TensorAttr
@@ -80,7 +80,7 @@ class Decoder:
             whole(width, "input width", 1, _MOST),
         )
         self._bindings = [OutputBinding(attr) for attr in self.outputs]
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._options = ffi.new("rkr_yolo_options *")
         self._options.suppress = True
         self.conf_threshold = conf_threshold
@@ -143,10 +143,11 @@ class Decoder:
             ValueError: An array has another shape, is not contiguous, or their number is not
                 that of the outputs.
         """
-        arrays = (raw,) if isinstance(raw, np.ndarray) else raw
+        # A tuple keeps the arrays alive that a sequence makes when it is asked for them.
+        arrays = (raw,) if isinstance(raw, np.ndarray) else tuple(raw)
         if len(arrays) != len(self._bindings):
             raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")
-        with self._lock:
+        with exclusive(self._lock):
             for binding, array in zip(self._bindings, arrays):
                 binding.bind(array)
             check(self._decode(), type(self).__name__)
