@@ -25,7 +25,17 @@ size_t rkr_view_element_size(const rkr_tensor_view *view);
 void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                    float *dst);
 
-/* The stored values of 8-bit channels, counted from the lowest possible one. */
+/* 8-bit channels of one cell as they are stored: in place where they are neighbours, else
+ * copied to buffer[n]. */
+const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n,
+                              uint32_t cell, uint8_t *buffer);
+
+/* A stored byte ^ this counts from the lowest possible value. */
+static inline uint8_t rkr_view_flip(const rkr_tensor_view *view) {
+    return view->type == RKNN_TENSOR_INT8 ? 0x80 : 0;
+}
+
+/* The same, copied and counted from the lowest possible value. */
 void rkr_view_load_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                          uint8_t *dst);
 
@@ -53,7 +63,6 @@ float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uin
 /* ---- yolo_scan.c ---- */
 
 #define RKR_SCAN_CELLS 64u /* cells per call of a scan kernel: one bit each */
-#define RKR_SCAN_BYTES 64u /* bytes per step of a vector kernel */
 
 /* A test of a channel range against a threshold, prepared once per frame. */
 typedef struct rkr_scan {

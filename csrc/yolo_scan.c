@@ -11,11 +11,10 @@
  * float16 and float32.
  *
  * In NC1HWC2 the c2 lanes of a cell are neighbours, and so are the cells of a channel
- * group: a step takes RKR_SCAN_BYTES bytes (4 cells of 16 lanes), ors the comparisons of
- * all channel groups, and looks at single cells only when something hit. Lanes outside
- * of the channel range are masked in the first and the last group. NCHW is the same with
- * c2 = 1: 64 cells a step, one channel after the other. Only integers are compared:
- * every variant gives the same bits. */
+ * group: a step takes 128 bytes (8 cells of 16 lanes), joins all channel groups, and looks
+ * at single cells only when something hit. Lanes outside of the channel range are masked
+ * in the first and the last group. NCHW is the same with c2 = 1: 64 cells a step, one
+ * channel after the other. Only integers are compared: every variant gives the same bits. */
 #include "kernels.h"
 #include "yolo_internal.h"
 
@@ -23,7 +22,7 @@
 #include <string.h>
 #if RKR_HAVE_AVX2
 #include <immintrin.h>
-#elif defined(__aarch64__)
+#elif defined(__ARM_NEON)
 #include <arm_neon.h>
 #endif
 
@@ -65,20 +64,19 @@ static uint64_t scan_reference(const rkr_scan *scan, uint32_t cell, uint32_t n_c
 }
 
 /* Bit per cell of a step in which something hit. */
-static uint64_t cells_of_step(const uint64_t words[8], uint32_t cell_bytes) {
+static uint64_t cells_of_step(const uint64_t *words, uint32_t step_bytes, uint32_t cell_bytes) {
     uint64_t hits = 0;
     if (cell_bytes == 16) {
-        for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t i = 0; i < step_bytes / 16; i++) {
             hits |= (uint64_t)((words[2 * i] | words[2 * i + 1]) != 0) << i;
         }
     } else if (cell_bytes == 8) {
-        for (uint32_t i = 0; i < 8; i++) {
+        for (uint32_t i = 0; i < step_bytes / 8; i++) {
             hits |= (uint64_t)(words[i] != 0) << i;
         }
     } else {
-        uint8_t bytes[RKR_SCAN_BYTES];
-        memcpy(bytes, words, sizeof bytes);
-        for (uint32_t i = 0; i < RKR_SCAN_BYTES / cell_bytes; i++) {
+        const uint8_t *bytes = (const uint8_t *)words;
+        for (uint32_t i = 0; i < step_bytes / cell_bytes; i++) {
             uint8_t any = 0;
             for (uint32_t k = 0; k < cell_bytes; k++) {
                 any |= bytes[i * cell_bytes + k];
@@ -108,67 +106,94 @@ RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
 }
 #endif
 
-/* Steps over cells of 1, 2, 4, 8 or 16 bytes. */
-#define DEFINE_SCAN_GROUPS(NAME, ATTRIBUTE, TYPE, VECTOR_BYTES)                              \
-    ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {  \
-        typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                      \
-        enum { N = RKR_SCAN_BYTES / VECTOR_BYTES };                                          \
-        const rkr_tensor_view *view = scan->view;                                            \
-        uint32_t cell_bytes = view->c2 * (uint32_t)sizeof(TYPE);                             \
-        assert(RKR_SCAN_BYTES % cell_bytes == 0 && cell_bytes <= 16);                        \
-        uint32_t step = RKR_SCAN_BYTES / cell_bytes;                                         \
-        uint32_t first = scan->first / view->c2;                                             \
-        uint32_t last = (scan->first + scan->n_channels - 1) / view->c2;                     \
-        size_t group_bytes = (size_t)view->plane * cell_bytes;                               \
-        vector below = (vector){0} + (TYPE)(scan->threshold - 1);                            \
-        vector flip = (vector){0} + (TYPE)(view->type == RKNN_TENSOR_UINT8 ? -128 : 0);      \
-        vector first_mask, last_mask;                                                        \
-        memcpy(&first_mask, scan->first_mask, sizeof first_mask);                            \
-        memcpy(&last_mask, scan->last_mask, sizeof last_mask);                               \
-        uint64_t hits = 0;                                                                   \
-        uint32_t i = 0;                                                                      \
-        for (; i + step <= n_cells; i += step) {                                             \
-            const uint8_t *src = (const uint8_t *)view->data + first * group_bytes +         \
-                                 (size_t)(cell + i) * cell_bytes;                            \
-            vector any[N], x;                                                                \
-            for (int k = 0; k < N; k++) {                                                    \
-                memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                \
-                any[k] = (vector)((x ^ flip) > below) & first_mask;                          \
-            }                                                                                \
-            for (uint32_t group = first + 1; group < last; group++) {                        \
-                src += group_bytes;                                                          \
-                for (int k = 0; k < N; k++) {                                                \
-                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                            \
-                    any[k] |= (vector)((x ^ flip) > below);                                  \
-                }                                                                            \
-            }                                                                                \
-            if (last > first) {                                                              \
-                src += group_bytes;                                                          \
-                for (int k = 0; k < N; k++) {                                                \
-                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                            \
-                    any[k] |= (vector)((x ^ flip) > below) & last_mask;                      \
-                }                                                                            \
-            }                                                                                \
-            vector either = any[0];                                                          \
-            for (int k = 1; k < N; k++) {                                                    \
-                either |= any[k];                                                            \
-            }                                                                                \
-            if (any_bit_##VECTOR_BYTES(&either)) {                                           \
-                uint64_t words[RKR_SCAN_BYTES / 8];                                          \
-                memcpy(words, any, sizeof words);                                            \
-                hits |= cells_of_step(words, cell_bytes) << i;                               \
-            }                                                                                \
-        }                                                                                    \
-        return i < n_cells ? hits | scan_reference(scan, cell + i, n_cells - i) << i : hits; \
+/* How channel groups are joined: where there is a maximum of two vectors, the maximum of
+ * all groups is compared once, else the comparisons of all groups are ored. */
+#define START_OR (vector){0}
+#define JOIN_OR(any, x) ((any) | (vector)((x) > below))
+#define FINAL_OR(any) (any)
+#define START_MAX below
+#define FINAL_MAX(any) ((vector)((any) > below))
+#if RKR_HAVE_AVX2
+#define JOIN_MAX_8_AVX2(a, b) ((vector)_mm256_max_epi8((__m256i)(a), (__m256i)(b)))
+#define JOIN_MAX_16_AVX2(a, b) ((vector)_mm256_max_epi16((__m256i)(a), (__m256i)(b)))
+#define JOIN_MAX_32_AVX2(a, b) ((vector)_mm256_max_epi32((__m256i)(a), (__m256i)(b)))
+#endif
+#if defined(__ARM_NEON)
+#define JOIN_8(a, b) ((vector)vmaxq_s8((int8x16_t)(a), (int8x16_t)(b)))
+#define JOIN_16(a, b) ((vector)vmaxq_s16((int16x8_t)(a), (int16x8_t)(b)))
+#define JOIN_32(a, b) ((vector)vmaxq_s32((int32x4_t)(a), (int32x4_t)(b)))
+#define BASELINE_8 START_MAX, JOIN_8, FINAL_MAX
+#define BASELINE_16 START_MAX, JOIN_16, FINAL_MAX
+#define BASELINE_32 START_MAX, JOIN_32, FINAL_MAX
+#else
+#define BASELINE_8 START_OR, JOIN_OR, FINAL_OR
+#define BASELINE_16 START_OR, JOIN_OR, FINAL_OR
+#define BASELINE_32 START_OR, JOIN_OR, FINAL_OR
+#endif
+
+/* Steps over cells of 1, 2, 4, 8 or 16 bytes. FLIP: what makes the elements signed. */
+#define DEFINE_SCAN_GROUPS(...) DEFINE_SCAN_GROUPS_EXPANDED(__VA_ARGS__)
+#define DEFINE_SCAN_GROUPS_EXPANDED(NAME, ATTRIBUTE, TYPE, FLIP, STEP, VECTOR_BYTES, START, JOIN,  \
+                                    FINAL)                                                         \
+    ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {        \
+        typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                            \
+        enum { N = STEP / VECTOR_BYTES };                                                          \
+        const rkr_tensor_view *view = scan->view;                                                  \
+        uint32_t cell_bytes = view->c2 * (uint32_t)sizeof(TYPE);                                   \
+        assert(cell_bytes <= 16 && STEP % cell_bytes == 0 && STEP <= cell_bytes * RKR_SCAN_CELLS); \
+        uint32_t step = STEP / cell_bytes;                                                         \
+        uint32_t first = scan->first / view->c2;                                                   \
+        uint32_t last = (scan->first + scan->n_channels - 1) / view->c2;                           \
+        size_t group_bytes = (size_t)view->plane * cell_bytes;                                     \
+        const vector below = (vector){0} + (TYPE)(scan->threshold - 1);                            \
+        vector first_mask, last_mask;                                                              \
+        memcpy(&first_mask, scan->first_mask, sizeof first_mask);                                  \
+        memcpy(&last_mask, scan->last_mask, sizeof last_mask);                                     \
+        const uint8_t *start =                                                                     \
+            (const uint8_t *)view->data + first * group_bytes + (size_t)cell * cell_bytes;         \
+        uint64_t hits = 0;                                                                         \
+        uint32_t i = 0;                                                                            \
+        for (; i + step <= n_cells; i += step, start += STEP) {                                    \
+            const uint8_t *src = start;                                                            \
+            vector any[N], x;                                                                      \
+            for (int k = 0; k < N; k++) {                                                          \
+                any[k] = START;                                                                    \
+            }                                                                                      \
+            for (uint32_t group = first + 1; group < last; group++) {                              \
+                src += group_bytes;                                                                \
+                for (int k = 0; k < N; k++) {                                                      \
+                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                  \
+                    x ^= (TYPE)(FLIP);                                                             \
+                    any[k] = JOIN(any[k], x);                                                      \
+                }                                                                                  \
+            }                                                                                      \
+            vector either = {0};                                                                   \
+            for (int k = 0; k < N; k++) {                                                          \
+                memcpy(&x, start + k * VECTOR_BYTES, sizeof x);                                    \
+                x ^= (TYPE)(FLIP);                                                                 \
+                any[k] = FINAL(any[k]) | ((vector)(x > below) & first_mask);                       \
+                if (last > first) {                                                                \
+                    memcpy(&x, src + group_bytes + k * VECTOR_BYTES, sizeof x);                    \
+                    x ^= (TYPE)(FLIP);                                                             \
+                    any[k] |= (vector)(x > below) & last_mask;                                     \
+                }                                                                                  \
+                either |= any[k];                                                                  \
+            }                                                                                      \
+            if (any_bit_##VECTOR_BYTES(&either)) {                                                 \
+                uint64_t words[STEP / 8];                                                          \
+                memcpy(words, any, sizeof words);                                                  \
+                hits |= cells_of_step(words, STEP, cell_bytes) << i;                               \
+            }                                                                                      \
+        }                                                                                          \
+        return i < n_cells ? hits | scan_reference(scan, cell + i, n_cells - i) << i : hits;       \
     }
 
 /* Cells whose channels are one run: NHWC. */
-#define DEFINE_SCAN_ROWS(NAME, ATTRIBUTE, TYPE)                                             \
+#define DEFINE_SCAN_ROWS(NAME, ATTRIBUTE, TYPE, FLIP)                                       \
     ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) { \
         const rkr_tensor_view *view = scan->view;                                           \
         assert(scan->first + scan->n_channels <= view->c2);                                 \
         TYPE below = (TYPE)(scan->threshold - 1);                                           \
-        TYPE flip = (TYPE)(view->type == RKNN_TENSOR_UINT8 ? -128 : 0);                     \
         uint32_t n = scan->n_channels;                                                      \
         uint64_t hits = 0;                                                                  \
         for (uint32_t i = 0; i < n_cells; i++) {                                            \
@@ -176,7 +201,7 @@ RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
                 (const TYPE *)view->data + (size_t)(cell + i) * view->c2 + scan->first;     \
             TYPE any = 0;                                                                   \
             for (uint32_t k = 0; k < n; k++) {                                              \
-                any |= (TYPE)((TYPE)(src[k] ^ flip) > below);                               \
+                any |= (TYPE)((TYPE)(src[k] ^ (FLIP)) > below);                             \
             }                                                                               \
             hits |= (uint64_t)(any != 0) << i;                                              \
         }                                                                                   \
@@ -184,20 +209,31 @@ RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
     }
 
 #define BASELINE
-DEFINE_SCAN_GROUPS(scan_groups_8_vector, BASELINE, int8_t, 16)
-DEFINE_SCAN_GROUPS(scan_groups_16_vector, BASELINE, int16_t, 16)
-DEFINE_SCAN_GROUPS(scan_groups_32_vector, BASELINE, int32_t, 16)
-DEFINE_SCAN_ROWS(scan_rows_8_vector, BASELINE, int8_t)
-DEFINE_SCAN_ROWS(scan_rows_16_vector, BASELINE, int16_t)
-DEFINE_SCAN_ROWS(scan_rows_32_vector, BASELINE, int32_t)
+DEFINE_SCAN_GROUPS(scan_groups_8_vector, BASELINE, int8_t, 0, 128, 16, BASELINE_8)
+DEFINE_SCAN_GROUPS(scan_planes_8_vector, BASELINE, int8_t, 0, 64, 16, BASELINE_8)
+DEFINE_SCAN_GROUPS(scan_groups_u8_vector, BASELINE, int8_t, -128, 128, 16, BASELINE_8)
+DEFINE_SCAN_GROUPS(scan_planes_u8_vector, BASELINE, int8_t, -128, 64, 16, BASELINE_8)
+DEFINE_SCAN_GROUPS(scan_groups_16_vector, BASELINE, int16_t, 0, 128, 16, BASELINE_16)
+DEFINE_SCAN_GROUPS(scan_groups_32_vector, BASELINE, int32_t, 0, 128, 16, BASELINE_32)
+DEFINE_SCAN_ROWS(scan_rows_8_vector, BASELINE, int8_t, 0)
+DEFINE_SCAN_ROWS(scan_rows_u8_vector, BASELINE, int8_t, -128)
+DEFINE_SCAN_ROWS(scan_rows_16_vector, BASELINE, int16_t, 0)
+DEFINE_SCAN_ROWS(scan_rows_32_vector, BASELINE, int32_t, 0)
 
 #if RKR_HAVE_AVX2
-DEFINE_SCAN_GROUPS(scan_groups_8_avx2, RKR_TARGET_AVX2, int8_t, 32)
-DEFINE_SCAN_GROUPS(scan_groups_16_avx2, RKR_TARGET_AVX2, int16_t, 32)
-DEFINE_SCAN_GROUPS(scan_groups_32_avx2, RKR_TARGET_AVX2, int32_t, 32)
-DEFINE_SCAN_ROWS(scan_rows_8_avx2, RKR_TARGET_AVX2, int8_t)
-DEFINE_SCAN_ROWS(scan_rows_16_avx2, RKR_TARGET_AVX2, int16_t)
-DEFINE_SCAN_ROWS(scan_rows_32_avx2, RKR_TARGET_AVX2, int32_t)
+#define AVX2_8 START_MAX, JOIN_MAX_8_AVX2, FINAL_MAX
+#define AVX2_16 START_MAX, JOIN_MAX_16_AVX2, FINAL_MAX
+#define AVX2_32 START_MAX, JOIN_MAX_32_AVX2, FINAL_MAX
+DEFINE_SCAN_GROUPS(scan_groups_8_avx2, RKR_TARGET_AVX2, int8_t, 0, 128, 32, AVX2_8)
+DEFINE_SCAN_GROUPS(scan_planes_8_avx2, RKR_TARGET_AVX2, int8_t, 0, 64, 32, AVX2_8)
+DEFINE_SCAN_GROUPS(scan_groups_u8_avx2, RKR_TARGET_AVX2, int8_t, -128, 128, 32, AVX2_8)
+DEFINE_SCAN_GROUPS(scan_planes_u8_avx2, RKR_TARGET_AVX2, int8_t, -128, 64, 32, AVX2_8)
+DEFINE_SCAN_GROUPS(scan_groups_16_avx2, RKR_TARGET_AVX2, int16_t, 0, 128, 32, AVX2_16)
+DEFINE_SCAN_GROUPS(scan_groups_32_avx2, RKR_TARGET_AVX2, int32_t, 0, 128, 32, AVX2_32)
+DEFINE_SCAN_ROWS(scan_rows_8_avx2, RKR_TARGET_AVX2, int8_t, 0)
+DEFINE_SCAN_ROWS(scan_rows_u8_avx2, RKR_TARGET_AVX2, int8_t, -128)
+DEFINE_SCAN_ROWS(scan_rows_16_avx2, RKR_TARGET_AVX2, int16_t, 0)
+DEFINE_SCAN_ROWS(scan_rows_32_avx2, RKR_TARGET_AVX2, int32_t, 0)
 #endif
 
 /* The highest lane of one cell of 16 bytes a group, among those that pass: nearly always
@@ -222,6 +258,9 @@ DEFINE_SCAN_ROWS(scan_rows_32_avx2, RKR_TARGET_AVX2, int32_t)
             if (group == first || group == last) {                                                \
                 memcpy(&mask, group == first ? scan->first_mask : scan->last_mask, 16);           \
                 passed &= mask;                                                                   \
+            }                                                                                     \
+            if (!any_bit_16(&passed)) {                                                           \
+                continue;                                                                         \
             }                                                                                     \
             uint64_t words[2];                                                                    \
             memcpy(words, &passed, sizeof words);                                                 \
@@ -284,27 +323,34 @@ bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *
     return true;
 }
 
-/* [level - RKR_CPU_VECTOR][groups, rows][1, 2, 4 bytes] */
-static scan_kernel *const KERNELS[][2][3] = {
-    {{scan_groups_8_vector, scan_groups_16_vector, scan_groups_32_vector},
-     {scan_rows_8_vector, scan_rows_16_vector, scan_rows_32_vector}},
+/* [level - RKR_CPU_VECTOR][groups, rows, planes][int8, uint8, 2 bytes, 4 bytes] */
+static scan_kernel *const KERNELS[][3][4] = {
+    {{scan_groups_8_vector, scan_groups_u8_vector, scan_groups_16_vector, scan_groups_32_vector},
+     {scan_rows_8_vector, scan_rows_u8_vector, scan_rows_16_vector, scan_rows_32_vector},
+     {scan_planes_8_vector, scan_planes_u8_vector}},
 #if RKR_HAVE_AVX2
-    {{scan_groups_8_avx2, scan_groups_16_avx2, scan_groups_32_avx2},
-     {scan_rows_8_avx2, scan_rows_16_avx2, scan_rows_32_avx2}},
+    {{scan_groups_8_avx2, scan_groups_u8_avx2, scan_groups_16_avx2, scan_groups_32_avx2},
+     {scan_rows_8_avx2, scan_rows_u8_avx2, scan_rows_16_avx2, scan_rows_32_avx2},
+     {scan_planes_8_avx2, scan_planes_u8_avx2}},
 #endif
 };
 
 static scan_kernel *kernel_of(const rkr_scan *scan) {
+    enum { GROUPS, ROWS, PLANES };
     const rkr_tensor_view *view = scan->view;
     uint32_t bytes = element_bytes(view);
     uint64_t cell_bytes = (uint64_t)view->c2 * bytes;
-    bool groups = cell_bytes <= 16 && RKR_SCAN_BYTES % cell_bytes == 0;
-    bool rows = !groups && scan->first + scan->n_channels <= view->c2;
-    int level = rkr_cpu_level();
-    if (level == RKR_CPU_PLAIN || (!groups && !rows)) {
+    int level = rkr_cpu_level(), layout = GROUPS;
+    if (cell_bytes > 16 || 16 % cell_bytes != 0) {
+        layout = ROWS;
+    } else if (cell_bytes == 1) {
+        layout = PLANES;
+    }
+    if (level == RKR_CPU_PLAIN || (layout == ROWS && scan->first + scan->n_channels > view->c2)) {
         return scan_reference;
     }
-    return KERNELS[level - RKR_CPU_VECTOR][rows][bytes / 2];
+    uint32_t kind = view->type == RKNN_TENSOR_UINT8 ? 1 : bytes == 1 ? 0 : 1 + bytes / 2;
+    return KERNELS[level - RKR_CPU_VECTOR][layout][kind];
 }
 
 static float dequantized(const rkr_tensor_view *view, int32_t q) {

@@ -24,32 +24,31 @@ typedef struct {
     rkr_yolo_workspace *workspace;
 } branch_decoder;
 
-static inline float mean_of_bytes(const uint8_t *bins, uint32_t n, const float *decay) {
+/* sum(i * w[i]) / sum(w[i]); the upper sum is that of all sums from the end. */
+static inline float mean_of_bytes(const uint8_t *bins, uint32_t n, uint8_t flip,
+                                  const float *decay) {
     uint8_t highest = 0;
     for (uint32_t i = 0; i < n; i++) {
-        highest = bins[i] > highest ? bins[i] : highest;
+        highest = (bins[i] ^ flip) > highest ? bins[i] ^ flip : highest;
     }
     float sum = 0.0f, weighted = 0.0f;
-    for (uint32_t i = 0; i < n; i++) {
-        float weight = decay[highest - bins[i]];
-        sum += weight;
-        weighted += (float)i * weight;
+    for (uint32_t i = n - 1; i > 0; i--) {
+        sum += decay[highest - (bins[i] ^ flip)];
+        weighted += sum;
     }
-    return weighted / sum;
+    return weighted / (sum + decay[highest - (bins[0] ^ flip)]);
 }
 
 static float mean_of_floats(const float *bins, uint32_t n) {
-    float highest = bins[0];
+    float highest = bins[0], sum = 0.0f, weighted = 0.0f;
     for (uint32_t i = 1; i < n; i++) {
         highest = bins[i] > highest ? bins[i] : highest;
     }
-    float sum = 0.0f, weighted = 0.0f;
-    for (uint32_t i = 0; i < n; i++) {
-        float weight = expf(bins[i] - highest);
-        sum += weight;
-        weighted += (float)i * weight;
+    for (uint32_t i = n - 1; i > 0; i--) {
+        sum += expf(bins[i] - highest);
+        weighted += sum;
     }
-    return weighted / sum;
+    return weighted / (sum + expf(bins[0] - highest));
 }
 
 static void load_distances(const branch_decoder *decoder, uint32_t cell, float distances[4]) {
@@ -58,12 +57,13 @@ static void load_distances(const branch_decoder *decoder, uint32_t cell, float d
     if (n == 1) {
         rkr_view_load(&branch->box, branch->box_first, 4, cell, distances);
     } else if (decoder->decay != NULL) {
-        uint8_t bins[4 * MAX_BINS];
-        rkr_view_load_bytes(&branch->box, branch->box_first, 4 * n, cell, bins);
+        uint8_t flip = rkr_view_flip(&branch->box), buffer[MAX_BINS];
         for (uint32_t side = 0; side < 4; side++) {
+            const uint8_t *bins =
+                rkr_view_bytes(&branch->box, branch->box_first + side * n, n, cell, buffer);
             /* With the number known the compiler unrolls; 16 is that of every YOLO. */
-            distances[side] = n == 16 ? mean_of_bytes(bins + side * n, 16, decoder->decay)
-                                      : mean_of_bytes(bins + side * n, n, decoder->decay);
+            distances[side] = n == 16 ? mean_of_bytes(bins, 16, flip, decoder->decay)
+                                      : mean_of_bytes(bins, n, flip, decoder->decay);
         }
     } else {
         float bins[4 * MAX_BINS];

@@ -108,18 +108,26 @@ void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint
     }
 }
 
+const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n,
+                              uint32_t cell, uint8_t *buffer) {
+    const uint8_t *data = view->data;
+    uint32_t run = run_length(view, first, n);
+    if (run == n) {
+        return data + element_at(view, first, cell);
+    }
+    for (uint32_t done = 0; done < n; done += run) {
+        run = run_length(view, first + done, n - done);
+        memcpy(buffer + done, data + element_at(view, first + done, cell), run);
+    }
+    return buffer;
+}
+
 void rkr_view_load_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                          uint8_t *dst) {
-    uint8_t flip = view->type == RKNN_TENSOR_INT8 ? 0x80 : 0;
-    while (n > 0) {
-        uint32_t run = run_length(view, first, n);
-        const uint8_t *src = (const uint8_t *)view->data + element_at(view, first, cell);
-        for (uint32_t i = 0; i < run; i++) {
-            dst[i] = src[i] ^ flip;
-        }
-        first += run;
-        n -= run;
-        dst += run;
+    const uint8_t *src = rkr_view_bytes(view, first, n, cell, dst);
+    uint8_t flip = rkr_view_flip(view);
+    for (uint32_t i = 0; i < n; i++) {
+        dst[i] = src[i] ^ flip;
     }
 }
 
