@@ -116,8 +116,9 @@ struct rkr_yolo_workspace {
     uint64_t *keys, *scratch;
     float *kept; /* columns of rkr_kept_boxes */
     size_t n_predictions, n_candidates, capacity, max_candidates, max_detections;
-    /* e^(-steps * scale) for 8-bit distributions, one table per branch. */
-    float decay[RKR_MAX_BRANCHES][256], decay_scale[RKR_MAX_BRANCHES];
+    /* e^(k * scale), k from -255 to 0, for 8-bit distributions, one table per branch; what
+     * follows keeps pointers that count from a highest value below 0 inside. */
+    float powers[RKR_MAX_BRANCHES][384], powers_scale[RKR_MAX_BRANCHES];
 };
 
 /* Checks what every decoder is given, and empties the workspace. */

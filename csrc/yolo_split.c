@@ -19,24 +19,38 @@ typedef struct {
     uint32_t n_classes, n_bins, first_source;
     bool sigmoid;
     float conf_threshold;
-    const float *decay;            /* NULL: not an 8-bit distribution */
+    const float *powers;           /* NULL: not an 8-bit distribution */
     const rkr_tensor_view *angles; /* NULL: upright boxes */
     rkr_yolo_workspace *workspace;
 } branch_decoder;
 
-/* sum(i * w[i]) / sum(w[i]); the upper sum is that of all sums from the end. */
-static inline float mean_of_bytes(const uint8_t *bins, uint32_t n, uint8_t flip,
-                                  const float *decay) {
-    uint8_t highest = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        highest = (bins[i] ^ flip) > highest ? bins[i] ^ flip : highest;
+/* sum(i * w[i]) / sum(w[i]), the upper sum as that of all sums from the end; w[i] is
+ * powers[b[i] - max(b)]. */
+#define DEFINE_MEAN(NAME, TYPE)                                                   \
+    static inline float NAME(const TYPE *bins, uint32_t n, const float *powers) { \
+        TYPE highest = bins[0];                                                   \
+        for (uint32_t i = 1; i < n; i++) {                                        \
+            highest = bins[i] > highest ? bins[i] : highest;                      \
+        }                                                                         \
+        const float *weights = powers - highest;                                  \
+        float sum = 0.0f, weighted = 0.0f;                                        \
+        for (uint32_t i = n - 1; i > 0; i--) {                                    \
+            sum += weights[bins[i]];                                              \
+            weighted += sum;                                                      \
+        }                                                                         \
+        return weighted / (sum + weights[bins[0]]);                               \
     }
-    float sum = 0.0f, weighted = 0.0f;
-    for (uint32_t i = n - 1; i > 0; i--) {
-        sum += decay[highest - (bins[i] ^ flip)];
-        weighted += sum;
+
+DEFINE_MEAN(mean_of_int8, int8_t)
+DEFINE_MEAN(mean_of_uint8, uint8_t)
+
+static float mean_of_bytes(const uint8_t *bins, uint32_t n, bool is_signed, const float *powers) {
+    if (!is_signed) {
+        return mean_of_uint8(bins, n, powers);
     }
-    return weighted / (sum + decay[highest - (bins[0] ^ flip)]);
+    /* With the number known the compiler unrolls; 16 is that of every YOLO. */
+    return n == 16 ? mean_of_int8((const int8_t *)bins, 16, powers)
+                   : mean_of_int8((const int8_t *)bins, n, powers);
 }
 
 static float mean_of_floats(const float *bins, uint32_t n) {
@@ -56,14 +70,13 @@ static void load_distances(const branch_decoder *decoder, uint32_t cell, float d
     uint32_t n = decoder->n_bins;
     if (n == 1) {
         rkr_view_load(&branch->box, branch->box_first, 4, cell, distances);
-    } else if (decoder->decay != NULL) {
-        uint8_t flip = rkr_view_flip(&branch->box), buffer[MAX_BINS];
+    } else if (decoder->powers != NULL) {
+        uint8_t buffer[MAX_BINS];
+        bool is_signed = branch->box.type == RKNN_TENSOR_INT8;
         for (uint32_t side = 0; side < 4; side++) {
             const uint8_t *bins =
                 rkr_view_bytes(&branch->box, branch->box_first + side * n, n, cell, buffer);
-            /* With the number known the compiler unrolls; 16 is that of every YOLO. */
-            distances[side] = n == 16 ? mean_of_bytes(bins, 16, flip, decoder->decay)
-                                      : mean_of_bytes(bins, n, flip, decoder->decay);
+            distances[side] = mean_of_bytes(bins, n, is_signed, decoder->powers);
         }
     } else {
         float bins[4 * MAX_BINS];
@@ -117,19 +130,20 @@ static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uin
     rkr_candidate_push(decoder->workspace, box, score, class_id, source);
 }
 
-static const float *decay_table(rkr_yolo_workspace *workspace, size_t index,
+/* powers[k] = e^(k * scale) for k from -255 to 0. */
+static const float *powers_of_e(rkr_yolo_workspace *workspace, size_t index,
                                 const rkr_tensor_view *box) {
     if (!rkr_view_is_8_bit(box)) {
         return NULL;
     }
-    float *table = workspace->decay[index];
-    if (workspace->decay_scale[index] != box->scale) {
-        workspace->decay_scale[index] = box->scale;
+    float *last = workspace->powers[index] + 255;
+    if (workspace->powers_scale[index] != box->scale) {
+        workspace->powers_scale[index] = box->scale;
         for (int steps = 0; steps < 256; steps++) {
-            table[steps] = expf(-(float)steps * box->scale);
+            last[-steps] = expf(-(float)steps * box->scale);
         }
     }
-    return table;
+    return last;
 }
 
 /* The sum is as high as the highest score but for the rounding of both. */
@@ -216,7 +230,7 @@ static int decode(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n
             .first_source = first_source,
             .sigmoid = sigmoid,
             .conf_threshold = options->conf_threshold,
-            .decay = decay_table(workspace, i, &branches[i].box),
+            .powers = powers_of_e(workspace, i, &branches[i].box),
             .angles = angles,
             .workspace = workspace,
         };
