@@ -30,6 +30,8 @@ Array = np.ndarray[Any, Any]
 def inspecting(path: Path, data: bytes) -> None:
     info: ModelInfo = inspect.read(path)
     header: ModelHeader = inspect.read_header(data)
+    text: str = inspect.read(path)  # type: ignore[assignment]
+    text = inspect.read_header(path)  # type: ignore[assignment]
     soc: str = info.soc
     batch: int = info.batch
     operators: Mapping[str, int] = info.operators
@@ -41,7 +43,7 @@ def inspecting(path: Path, data: bytes) -> None:
     info.soc = "rk3588"  # type: ignore[misc]
     number: int = info.soc  # type: ignore[assignment]
     inspect.read(3)  # type: ignore[arg-type]
-    print(soc, batch, operators, inputs, preprocessing, shapes, number)
+    print(text, soc, batch, operators, inputs, preprocessing, shapes, number)
 
 
 def converting(native: Array, attr: TensorAttr) -> None:
@@ -51,6 +53,11 @@ def converting(native: Array, attr: TensorAttr) -> None:
     halves: Array = float16_to_float32(native)
     back: Array = nchw_to_nc1hwc2(quantize_affine(real, 0, 0.5, np.int8), 16)
     text: str = dequantize_affine(nchw, 0, 1.0)  # type: ignore[assignment]
+    text = nc1hwc2_to_nchw(native, 5)  # type: ignore[assignment]
+    text = nchw_to_nc1hwc2(nchw, 16)  # type: ignore[assignment]
+    text = quantize_affine(real, 0, 0.5, np.int8)  # type: ignore[assignment]
+    text = dequantize_nc1hwc2(native, 5, 0, 0.5)  # type: ignore[assignment]
+    text = float16_to_float32(native)  # type: ignore[assignment]
     nc1hwc2_to_nchw(native)  # type: ignore[call-arg]
     nc1hwc2_to_nchw(native, 5.0)  # type: ignore[arg-type]
     flat: int = nc1hwc2_to_flat(native, 1, 4, 4, 16, 5)  # type: ignore[assignment]

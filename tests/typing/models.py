@@ -80,14 +80,18 @@ def running(model: Model, frame: Array, out: list[Array]) -> None:
     model("picture.png")  # type: ignore[arg-type]
     model.output_raw("map")  # type: ignore[arg-type]
     text: str = model.output_raw()  # type: ignore[assignment]
-    print(outputs, raw, real, view, block, nothing, text)
+    text = model.output_f32()  # type: ignore[assignment]
+    text = model.input_view()  # type: ignore[assignment]
+    texts: list[str] = model(frame)  # type: ignore[assignment]
+    print(outputs, raw, real, view, block, nothing, text, texts)
 
 
 def copying(model: GeneralModel, frame: Array, out: list[Array | None]) -> None:
     outputs: list[Array] = model.run(frame, float_outputs=False, out=out)
     attr: TensorAttr = model.outputs[0]
+    texts: list[str] = model.run(frame)  # type: ignore[assignment]
     model.run(frame, out="outputs")  # type: ignore[arg-type]
     model.run(frame, want_float=True)  # type: ignore[call-arg]
     model.output_raw(0)  # type: ignore[attr-defined]
     Detector(model)  # type: ignore[arg-type]
-    print(outputs, attr)
+    print(outputs, attr, texts)
