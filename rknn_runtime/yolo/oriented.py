@@ -47,8 +47,13 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
     outputs are taken too), then ``[1, 1, N]`` (or ``[1, 1, 1, N]``, ``[1, 1, N, 1]``): for the
     cells of all scales, finest first, v after the sigmoid; the angle is ``(v - 0.25) * pi``,
     from the x axis towards the y axis. ``xyxyxyxy`` of the detections is ``(n, 4, 2)
-    float32``, the corners in order; ``xyxy`` their upright hull. A box is suppressed by the
-    overlap of the rectangles themselves.
+    float32``, the corners in order; ``xyxy`` their upright hull. (Layout: examples/yolov8_obb of
+    the zoo.)
+
+    A box is suppressed by the exact IoU of the two rectangles, as in the zoo, so that
+    `iou_threshold` means the same as for upright boxes. Ultralytics compares Gaussians
+    instead (ProbIoU, arXiv 2106.06072), which is above 0 even for rectangles that do not meet:
+    its thresholds do not carry over.
 
     Args:
         outputs: Logical attributes of the outputs, in the model's order.

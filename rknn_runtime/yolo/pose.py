@@ -51,7 +51,8 @@ class SplitPoseDecoder(SplitDecoder):
     Per scale ``[1, 4 * bins + classes, h, w]`` (see `SplitDecoder`; separate box and class
     outputs are taken too), then ``[1, k, 3, N]`` or ``[1, 3 * k, N]``: x, y in pixels of the
     input and confidence of each keypoint, for the cells of all scales, finest first.
-    ``keypoints`` of the detections is ``(n, k, 3) float32``.
+    ``keypoints`` of the detections is ``(n, k, 3) float32``. (Layout: examples/yolov8_pose of
+    the zoo.)
 
     Args:
         outputs: Logical attributes of the outputs, in the model's order.

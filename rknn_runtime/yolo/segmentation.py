@@ -126,8 +126,9 @@ class SplitSegmentationDecoder(SplitDecoder):
     Per scale a box, a class, perhaps a sum output (see `SplitDecoder`) and ``[1, p, h, w]``
     mask coefficients; then ``[1, p, H, W]`` prototypes. ``mask`` of the detections is
     ``(n, height, width) bool``, of the model's input or, with a transform, of the picture:
-    where the coefficients' sum of prototypes, interpolated bilinearly, is above 0, inside
-    the box.
+    where the coefficients' sum of prototypes, interpolated bilinearly, is above 0 (its
+    sigmoid above 0.5), inside the box. They take height * width bytes per object. (Layout:
+    examples/yolov8_seg of the zoo.)
 
     Args:
         outputs: Logical attributes of the outputs, in the model's order.
@@ -157,7 +158,7 @@ class AnchorSegmentationDecoder(AnchorDecoder):
 
     Per scale ``[1, anchors * (5 + classes), h, w]`` (see `AnchorDecoder`) and
     ``[1, anchors * p, h, w]`` mask coefficients; then ``[1, p, H, W]`` prototypes. For
-    ``mask`` see `SplitSegmentationDecoder`.
+    ``mask`` see `SplitSegmentationDecoder`. (Layout: examples/yolov5_seg of the zoo.)
 
     Args:
         outputs: Logical attributes of the outputs, in the model's order.
