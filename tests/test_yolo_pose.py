@@ -175,6 +175,16 @@ def test_mapped_to_the_picture():
     assert decoder(raw, transform) == transform.detections_to_image(decoder(raw))
 
 
+@pytest.mark.parametrize("points", [(1, 17, 3, 315), (1, 51, 315)])
+def test_a_grid_of_three_rows(points):
+    """The coarsest scale of a low picture, [1, 65, 3, 5], is not taken for the keypoints."""
+    shapes = [(1, 65, 12, 20), (1, 65, 6, 10), (1, 65, 3, 5), points]
+    attrs = [attribute(shape, "float32", index=i, name=f"o{i}") for i, shape in enumerate(shapes)]
+    decoder = SplitPoseDecoder(attrs, (96, 160))
+    found = decoder([np.full(shape, -9, np.float32) for shape in shapes])
+    assert found.keypoints.shape == (0, 17, 3)
+
+
 def test_nothing_found():
     """No detections, no keypoints, and the shape says of how many."""
     attrs, raw, _ = deliver_all(
@@ -194,7 +204,7 @@ def test_nothing_found():
         ([(1, 65, 8, 8)], "one output of keypoints"),
         ([(1, 65, 8, 8), (1, 17, 3, 63)], "keypoints of 63 cells for boxes of 64"),
         ([(1, 65, 8, 8), (1, 50, 64)], "one output of keypoints"),
-        ([(1, 65, 8, 8), (1, 51, 64), (1, 17, 3, 64)], "one output of keypoints"),
+        ([(1, 65, 8, 8), (1, 51, 64), (1, 17, 3, 64)], r"\[1, 51, 64\]: expected"),
         ([(1, 64, 8, 8), (1, 51, 64)], "expected per scale"),
     ],
 )

@@ -91,7 +91,8 @@ class SplitPoseDecoder(SplitDecoder):
         found = Decoder._results(self, n, None)
         source = self._source[:n]
         if self._planes == 1:
-            values = _gather(self._points, self._channels, source).reshape(n, -1, 3)
+            values = _gather(self._points, self._channels, source)
+            values = values.reshape(n, self._channels // 3, 3)
         else:
             steps = np.arange(self._planes, dtype=np.uint32)[:, None] * self._n_cells
             cells = (source + steps.astype(np.uint32)).ravel()
@@ -111,6 +112,10 @@ def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
     # A coarse grid can have 3 rows too, but not as many columns as there are cells.
     most = max((attr.shape[-1] for attr in taken), default=0)
     taken = [attr for attr in taken if attr.shape[-1] == most]
+    if len(taken) > 1:  # a grid of 3 rows has the shape of keypoints, but not their number
+        grids = {attr.shape[2:] for attr in outputs if len(attr.shape) == 4}
+        counts = {id(attr): sum(h * w for h, w in grids - {attr.shape[2:]}) for attr in taken}
+        taken = [attr for attr in taken if attr.shape[-1] == counts[id(attr)]]
     if len(taken) != 1 or taken[0].shape[0] != 1:
         raise ValueError(
             f"expected one output of keypoints, [1, k, 3, N] or [1, 3 * k, N], got\n"
