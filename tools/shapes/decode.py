@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+# The anchors that YOLOv5 publishes for COCO: (level, anchor, (width, height)), pixels.
 ANCHORS = np.array(
     [
         [[10, 13], [16, 30], [33, 23]],

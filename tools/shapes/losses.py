@@ -8,9 +8,11 @@ and its two nearest neighbours).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
-from nets import ANCHORS, DFL_BINS, STRIDES, AnchorNet, EndToEndNet, SingleOutputNet
+from decode import ANCHORS
+from nets import DFL_BINS, STRIDES, AnchorNet, EndToEndNet, SingleOutputNet
 from scenes import CLASSES, SIZE
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -43,7 +45,12 @@ def loss_of(net: nn.Module, images: Tensor, boxes: Tensor, class_ids: Tensor) ->
 
 
 def aligned_loss(
-    levels: Levels, boxes: Tensor, class_ids: Tensor, *, topk: int, distances=None
+    levels: Levels,
+    boxes: Tensor,
+    class_ids: Tensor,
+    *,
+    topk: int,
+    distances: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Return the loss of an anchor-free head; DFL boxes unless ``distances`` decodes them."""
     raw_box = torch.cat([b.float().flatten(2) for b, _ in levels], 2).transpose(1, 2)
@@ -151,7 +158,7 @@ def anchor_loss(levels: list[Tensor], boxes: Tensor, class_ids: Tensor) -> Tenso
     for raw, stride, anchors, balance in zip(levels, STRIDES, ANCHORS, (4.0, 1.0, 0.4)):
         b, _, h, w = raw.shape
         p = raw.view(b, 3, 5 + len(CLASSES), h, w).permute(0, 1, 3, 4, 2)
-        size = torch.tensor(anchors, dtype=torch.float32)
+        size = torch.from_numpy(anchors)
         which, n, gy, gx = _anchor_matches(gt, stride, size, h, w)
         aim = torch.zeros(b, 3, h, w)
         if len(n):

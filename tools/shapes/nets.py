@@ -16,12 +16,6 @@ from torch import Tensor, nn
 
 STRIDES = (8, 16, 32)
 DFL_BINS = 16
-# The anchors that YOLOv5 publishes for COCO, (width, height) in pixels, per stride.
-ANCHORS = (
-    ((10, 13), (16, 30), (33, 23)),
-    ((30, 61), (62, 45), (59, 119)),
-    ((116, 90), (156, 198), (373, 326)),
-)
 LTRB_RANGE = 8.0  # the single-output head's largest distance to a side, in strides
 
 
@@ -233,7 +227,7 @@ class _SplitExport(nn.Module):
 
 
 class AnchorNet(nn.Module):
-    """YOLOv5: three outputs ``[1, 3 * (5 + classes), H, W]`` after sigmoid, anchors of COCO."""
+    """YOLOv5: three outputs ``[1, 3 * (5 + classes), H, W]`` after sigmoid; decode.ANCHORS."""
 
     outputs = tuple(f"output_{s}" for s in STRIDES)
 
