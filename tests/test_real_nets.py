@@ -1,4 +1,4 @@
-"""Trained nets of several heads, converted by the vendor's toolkit, on the simulated NPU."""
+"""Trained nets of four heads, converted by the vendor's toolkit, on the simulated NPU."""
 
 from __future__ import annotations
 
@@ -49,6 +49,13 @@ def float_ap(tool):
 
 def onnx_of(path):
     return path.with_name(path.name.rsplit("_", 1)[0] + ".onnx")
+
+
+def test_every_head_is_there():
+    """Single output, YOLOv5, YOLOv8 and YOLOv10, each for both kinds of chip."""
+    names = {path.stem for path in NETS}
+    heads = ("shapes", "shapes_yolov5", "shapes_yolov8", "shapes_yolov10")
+    assert names == {f"{head}_{soc}" for head in heads for soc in ("rv1106", "rk3588")}
 
 
 @pytest.mark.parametrize("path", NETS, ids=lambda path: path.stem)
