@@ -602,7 +602,7 @@ def test_what_owns_npu_memory_is_not_copied(control, take):
 
 
 def test_close_is_refused_while_further_memory_is_viewed(control):
-    """Memory that was allocated beside the model's own is released with it, but not under a view."""
+    """Memory allocated beside the model's own is released with it, but not under a view."""
     with Model(recorded().data, library="sim") as model:
         further = TensorMemory(model._context, 64)
         view = further.array()

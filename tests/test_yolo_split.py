@@ -193,7 +193,7 @@ def test_refusals(shapes, match):
 
 
 class Made:
-    """A sequence that makes each array when it is asked for it, and spoils it when it is dropped."""
+    """A sequence that makes each array when asked for it, and spoils it when it is dropped."""
 
     def __init__(self, raw):
         self._raw = raw
