@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from _timing import LEVELS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reference.resize import bilinear
@@ -83,8 +84,7 @@ def main():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if cv2 is not None:
         cv2.setNumThreads(1)
-    level = {lib.RKR_CPU_PLAIN: "plain C", lib.RKR_CPU_VECTOR: "vector", lib.RKR_CPU_AVX2: "AVX2"}
-    print(f"resize, one core, {level[lib.rkr_cpu_level()]}; p50 (p90) in microseconds")
+    print(f"resize, one core, {LEVELS[lib.rkr_cpu_level()]}; p50 (p90) in microseconds")
     print(f"{'':34} {'':>20} {'MB/s out':>9} {'x native':>9}")
     for channels in (3, 4, 1):
         for before, after in SIZES:

@@ -19,10 +19,20 @@ static bool cpu_has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&
            (ecx & bit_F16C) != 0;
 }
+
+/* VBMI also tells the CPUs on which wide vectors do not lower the clock. */
+static bool cpu_has_avx512(void) {
+    return cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vbmi");
+}
 #endif
 
 int rkr_cpu_best(void) {
 #if RKR_HAVE_AVX2
+    if (cpu_has_avx512()) {
+        return RKR_CPU_AVX512;
+    }
     if (cpu_has_avx2()) {
         return RKR_CPU_AVX2;
     }
@@ -35,7 +45,7 @@ int rkr_cpu_level(void) {
 }
 
 int rkr_cpu_select(int level) {
-    if (level < RKR_CPU_PLAIN || level > RKR_CPU_AVX2) {
+    if (level < RKR_CPU_PLAIN || level > RKR_CPU_AVX512) {
         return RKR_ERR_ARGUMENT;
     }
     if (level > rkr_cpu_best()) {

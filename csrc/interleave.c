@@ -78,76 +78,76 @@ PLAIN(64)
         }                                                       \
     } while (0)
 
-#define VARIANT(name, target, vector, bits, count, block, zips_out, zips_in, load_two, store_two, \
-                load, store, low, high)                                                           \
-    target INLINE void deinterleave_##name##_block(const char *src, char *dst, size_t stride,     \
-                                                   size_t channels) {                             \
-        vector v[count];                                                                          \
-        UNROLL for (size_t i = 0; i < (count); i++) {                                             \
-            v[i] = load_two(src, i, count);                                                       \
-        }                                                                                         \
-        UNROLL for (size_t zip = 0; zip < (zips_out); zip++) {                                    \
-            ZIP(vector, count, low, high);                                                        \
-        }                                                                                         \
-        UNROLL for (size_t c = 0; c < (count); c++) {                                             \
-            if (c < channels) {                                                                   \
-                store(dst + c * stride, v[c]);                                                    \
-            }                                                                                     \
-        }                                                                                         \
-    }                                                                                             \
-                                                                                                  \
-    target static void deinterleave_##name(const void *group, size_t c2, void *planes,            \
-                                           size_t stride, size_t positions, size_t channels) {    \
-        const size_t size = (bits) / 8;                                                           \
-        const size_t step = stride * size;                                                        \
-        if (c2 != (count) || positions < (block)) {                                               \
-            deinterleave_##bits##_plain(group, c2, planes, stride, positions, channels);          \
-            return;                                                                               \
-        }                                                                                         \
-        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                      \
-            p = rkr_min(next, positions - (block));                                               \
-            const char *src = (const char *)group + p * c2 * size;                                \
-            char *dst = (char *)planes + p * size;                                                \
-            if (channels == (count)) {                                                            \
-                deinterleave_##name##_block(src, dst, step, count);                               \
-            } else {                                                                              \
-                deinterleave_##name##_block(src, dst, step, channels);                            \
-            }                                                                                     \
-        }                                                                                         \
-    }                                                                                             \
-                                                                                                  \
-    target INLINE void interleave_##name##_block(const char *src, size_t stride, char *dst,       \
-                                                 size_t channels) {                               \
-        vector v[count];                                                                          \
-        UNROLL for (size_t c = 0; c < (count); c++) {                                             \
-            v[c] = load(src + (c < channels ? c : 0) * stride);                                   \
-        }                                                                                         \
-        UNROLL for (size_t zip = 0; zip < (zips_in); zip++) {                                     \
-            ZIP(vector, count, low, high);                                                        \
-        }                                                                                         \
-        UNROLL for (size_t i = 0; i < (count); i++) {                                             \
-            store_two(dst, i, count, v[i]);                                                       \
-        }                                                                                         \
-    }                                                                                             \
-                                                                                                  \
-    target static void interleave_##name(const void *planes, size_t stride, void *group,          \
-                                         size_t c2, size_t positions, size_t channels) {          \
-        const size_t size = (bits) / 8;                                                           \
-        const size_t step = stride * size;                                                        \
-        if (c2 != (count) || positions < (block)) {                                               \
-            interleave_##bits##_plain(planes, stride, group, c2, positions, channels);            \
-            return;                                                                               \
-        }                                                                                         \
-        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                      \
-            p = rkr_min(next, positions - (block));                                               \
-            const char *src = (const char *)planes + p * size;                                    \
-            char *dst = (char *)group + p * c2 * size;                                            \
-            if (channels == (count)) {                                                            \
-                interleave_##name##_block(src, step, dst, count);                                 \
-            } else {                                                                              \
-                interleave_##name##_block(src, step, dst, channels);                              \
-            }                                                                                     \
-        }                                                                                         \
+#define VARIANT(name, narrower, target, vector, bits, count, block, zips_out, zips_in, load_two, \
+                store_two, load, store, low, high)                                               \
+    target INLINE void deinterleave_##name##_block(const char *src, char *dst, size_t stride,    \
+                                                   size_t channels) {                            \
+        vector v[count];                                                                         \
+        UNROLL for (size_t i = 0; i < (count); i++) {                                            \
+            v[i] = load_two(src, i, count);                                                      \
+        }                                                                                        \
+        UNROLL for (size_t zip = 0; zip < (zips_out); zip++) {                                   \
+            ZIP(vector, count, low, high);                                                       \
+        }                                                                                        \
+        UNROLL for (size_t c = 0; c < (count); c++) {                                            \
+            if (c < channels) {                                                                  \
+                store(dst + c * stride, v[c]);                                                   \
+            }                                                                                    \
+        }                                                                                        \
+    }                                                                                            \
+                                                                                                 \
+    target static void deinterleave_##name(const void *group, size_t c2, void *planes,           \
+                                           size_t stride, size_t positions, size_t channels) {   \
+        const size_t size = (bits) / 8;                                                          \
+        const size_t step = stride * size;                                                       \
+        if (c2 != (count) || positions < (block)) {                                              \
+            deinterleave_##narrower(group, c2, planes, stride, positions, channels);             \
+            return;                                                                              \
+        }                                                                                        \
+        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                     \
+            p = rkr_min(next, positions - (block));                                              \
+            const char *src = (const char *)group + p * c2 * size;                               \
+            char *dst = (char *)planes + p * size;                                               \
+            if (channels == (count)) {                                                           \
+                deinterleave_##name##_block(src, dst, step, count);                              \
+            } else {                                                                             \
+                deinterleave_##name##_block(src, dst, step, channels);                           \
+            }                                                                                    \
+        }                                                                                        \
+    }                                                                                            \
+                                                                                                 \
+    target INLINE void interleave_##name##_block(const char *src, size_t stride, char *dst,      \
+                                                 size_t channels) {                              \
+        vector v[count];                                                                         \
+        UNROLL for (size_t c = 0; c < (count); c++) {                                            \
+            v[c] = load(src + (c < channels ? c : 0) * stride);                                  \
+        }                                                                                        \
+        UNROLL for (size_t zip = 0; zip < (zips_in); zip++) {                                    \
+            ZIP(vector, count, low, high);                                                       \
+        }                                                                                        \
+        UNROLL for (size_t i = 0; i < (count); i++) {                                            \
+            store_two(dst, i, count, v[i]);                                                      \
+        }                                                                                        \
+    }                                                                                            \
+                                                                                                 \
+    target static void interleave_##name(const void *planes, size_t stride, void *group,         \
+                                         size_t c2, size_t positions, size_t channels) {         \
+        const size_t size = (bits) / 8;                                                          \
+        const size_t step = stride * size;                                                       \
+        if (c2 != (count) || positions < (block)) {                                              \
+            interleave_##narrower(planes, stride, group, c2, positions, channels);               \
+            return;                                                                              \
+        }                                                                                        \
+        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                     \
+            p = rkr_min(next, positions - (block));                                              \
+            const char *src = (const char *)planes + p * size;                                   \
+            char *dst = (char *)group + p * c2 * size;                                           \
+            if (channels == (count)) {                                                           \
+                interleave_##name##_block(src, step, dst, count);                                \
+            } else {                                                                             \
+                interleave_##name##_block(src, step, dst, channels);                             \
+            }                                                                                    \
+        }                                                                                        \
     }
 
 /* 16-byte vectors in the compilers' own notation: SSE2 and NEON. */
@@ -196,9 +196,9 @@ VECTOR_ACCESS(16)
 VECTOR_ACCESS(32)
 
 #define VECTOR(bits, count, zips_out, zips_in)                                                 \
-    VARIANT(bits##_##count##_vector, , vector_##bits, bits, count, 128 / (bits), zips_out,     \
-            zips_in, load_run_##bits, store_run_##bits, load_##bits, store_##bits, LOW_##bits, \
-            HIGH_##bits)
+    VARIANT(bits##_##count##_vector, bits##_plain, , vector_##bits, bits, count, 128 / (bits), \
+            zips_out, zips_in, load_run_##bits, store_run_##bits, load_##bits, store_##bits,   \
+            LOW_##bits, HIGH_##bits)
 
 VECTOR(8, 16, 4, 4)
 VECTOR(8, 8, 4, 3)
@@ -232,9 +232,9 @@ AVX2_INLINE void store_two_avx2(char *dst, size_t i, size_t count, __m256i v) {
     _mm_storeu_si128(first + count, _mm256_extracti128_si256(v, 1));
 }
 
-#define AVX2(bits, count, zips_out, zips_in)                                                      \
-    VARIANT(bits##_##count##_avx2, RKR_TARGET_AVX2, __m256i, bits, count, 256 / (bits), zips_out, \
-            zips_in, load_two_avx2, store_two_avx2, load_avx2, store_avx2,                        \
+#define AVX2(bits, count, zips_out, zips_in)                                                       \
+    VARIANT(bits##_##count##_avx2, bits##_##count##_vector, RKR_TARGET_AVX2, __m256i, bits, count, \
+            256 / (bits), zips_out, zips_in, load_two_avx2, store_two_avx2, load_avx2, store_avx2, \
             _mm256_unpacklo_epi##bits, _mm256_unpackhi_epi##bits)
 
 AVX2(8, 16, 4, 4)
@@ -242,6 +242,65 @@ AVX2(8, 8, 4, 3)
 AVX2(16, 8, 3, 3)
 AVX2(16, 4, 3, 2)
 AVX2(32, 4, 2, 2)
+
+/* Vectors are loaded as they lie in memory, so that after the zips quarter l of channel c
+ * holds the chunks of positions l, l + 4, l + 8 ..; one permutation more puts them in order. */
+#define AVX512_INLINE RKR_TARGET_AVX512 INLINE
+#define CHUNKS_OF_4(chunk, count) \
+    chunk, (count) + (chunk), 2 * (count) + (chunk), 3 * (count) + (chunk)
+#define CHUNKS_OF_16(chunk, count)                                                               \
+    CHUNKS_OF_4(chunk, count), CHUNKS_OF_4((chunk) + 1, count), CHUNKS_OF_4((chunk) + 2, count), \
+        CHUNKS_OF_4((chunk) + 3, count)
+#define QUARTER_4(first) first, 4 + (first), 8 + (first), 12 + (first)
+#define QUARTER_8(first) QUARTER_4(first), QUARTER_4(16 + (first))
+#define QUARTER_16(first) QUARTER_8(first), QUARTER_8(32 + (first))
+
+static const _Alignas(64) uint8_t OUT_16[] = {CHUNKS_OF_16(0, 16), CHUNKS_OF_16(4, 16),
+                                              CHUNKS_OF_16(8, 16), CHUNKS_OF_16(12, 16)};
+static const _Alignas(64) uint16_t OUT_8[] = {CHUNKS_OF_16(0, 8), CHUNKS_OF_16(4, 8)};
+static const _Alignas(64) uint32_t OUT_4[] = {CHUNKS_OF_16(0, 4)};
+static const _Alignas(64) uint8_t IN_16[] = {QUARTER_16(0), QUARTER_16(1), QUARTER_16(2),
+                                             QUARTER_16(3)};
+static const _Alignas(64) uint16_t IN_8[] = {QUARTER_8(0), QUARTER_8(1), QUARTER_8(2),
+                                             QUARTER_8(3)};
+static const _Alignas(64) uint32_t IN_4[] = {QUARTER_4(0), QUARTER_4(1), QUARTER_4(2),
+                                             QUARTER_4(3)};
+
+AVX512_INLINE __m512i load_run_avx512(const char *src, size_t i, size_t count) {
+    (void)count;
+    return _mm512_loadu_si512((const void *)(src + 64 * i));
+}
+
+AVX512_INLINE void store_run_avx512(char *dst, size_t i, size_t count, __m512i v) {
+    (void)count;
+    _mm512_storeu_si512((void *)(dst + 64 * i), v);
+}
+
+#define AVX512_ACCESS(count, bits)                                                         \
+    AVX512_INLINE __m512i load_##count##_avx512(const char *src) {                         \
+        const __m512i order = _mm512_load_si512((const void *)IN_##count);                 \
+        return _mm512_permutexvar_epi##bits(order, _mm512_loadu_si512((const void *)src)); \
+    }                                                                                      \
+    AVX512_INLINE void store_##count##_avx512(char *dst, __m512i v) {                      \
+        const __m512i order = _mm512_load_si512((const void *)OUT_##count);                \
+        _mm512_storeu_si512((void *)dst, _mm512_permutexvar_epi##bits(order, v));          \
+    }
+
+AVX512_ACCESS(16, 8)
+AVX512_ACCESS(8, 16)
+AVX512_ACCESS(4, 32)
+
+#define AVX512(bits, count, zips_out, zips_in)                                                \
+    VARIANT(bits##_##count##_avx512, bits##_##count##_avx2, RKR_TARGET_AVX512, __m512i, bits, \
+            count, 512 / (bits), zips_out, zips_in, load_run_avx512, store_run_avx512,        \
+            load_##count##_avx512, store_##count##_avx512, _mm512_unpacklo_epi##bits,         \
+            _mm512_unpackhi_epi##bits)
+
+AVX512(8, 16, 4, 4)
+AVX512(8, 8, 4, 3)
+AVX512(16, 8, 3, 3)
+AVX512(16, 4, 3, 2)
+AVX512(32, 4, 2, 2)
 #endif
 
 #if RKR_HAVE_VECTOR
@@ -250,17 +309,19 @@ AVX2(32, 4, 2, 2)
 #define VECTOR_ENTRY(verb, bits, count)
 #endif
 #if RKR_HAVE_AVX2
-#define AVX2_ENTRY(verb, bits, count) [RKR_CPU_AVX2] = verb##_##bits##_##count##_avx2,
+#define X86_ENTRIES(verb, bits, count)               \
+    [RKR_CPU_AVX2] = verb##_##bits##_##count##_avx2, \
+    [RKR_CPU_AVX512] = verb##_##bits##_##count##_avx512,
 #else
-#define AVX2_ENTRY(verb, bits, count)
+#define X86_ENTRIES(verb, bits, count)
 #endif
 
-#define CHOOSE(verb, bits, count)                                           \
-    do {                                                                    \
-        static rkr_##verb##_fn *const TABLE[RKR_CPU_LEVELS] = {             \
-            [RKR_CPU_PLAIN] = verb##_##bits##_plain,                        \
-            VECTOR_ENTRY(verb, bits, count) AVX2_ENTRY(verb, bits, count)}; \
-        return TABLE[rkr_cpu_level()];                                      \
+#define CHOOSE(verb, bits, count)                                            \
+    do {                                                                     \
+        static rkr_##verb##_fn *const TABLE[RKR_CPU_LEVELS] = {              \
+            [RKR_CPU_PLAIN] = verb##_##bits##_plain,                         \
+            VECTOR_ENTRY(verb, bits, count) X86_ENTRIES(verb, bits, count)}; \
+        return TABLE[rkr_cpu_level()];                                       \
     } while (0)
 
 #define CHOOSER(verb)                                                \

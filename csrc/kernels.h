@@ -8,11 +8,12 @@
 
 #include <stdbool.h>
 
-#define RKR_CPU_LEVELS (RKR_CPU_AVX2 + 1)
+#define RKR_CPU_LEVELS (RKR_CPU_AVX512 + 1)
 
 #if defined(__x86_64__)
 #define RKR_HAVE_AVX2 1
 #define RKR_TARGET_AVX2 __attribute__((target("avx2,f16c")))
+#define RKR_TARGET_AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vbmi")))
 #else
 #define RKR_HAVE_AVX2 0
 #endif

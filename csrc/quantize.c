@@ -180,6 +180,25 @@ RKR_TARGET_AVX2 static void narrow_float16_avx2(const float *source, size_t len,
     }
     narrow_float16_plain(source + i, len - i, target + i);
 }
+
+#define DEQUANTIZE_AVX512(name, type, vector, load, widen)                                \
+    RKR_TARGET_AVX512 static void dequantize_##name##_avx512(                             \
+        const void *source, size_t len, float *target, int32_t zero_point, float scale) { \
+        const type *src = source;                                                         \
+        const __m512i zero = _mm512_set1_epi32(zero_point);                               \
+        const __m512 factor = _mm512_set1_ps(scale);                                      \
+        size_t i = 0;                                                                     \
+        for (; i + 16 <= len; i += 16) {                                                  \
+            const __m512i q = widen(load((const vector *)(const void *)(src + i)));       \
+            const __m512 difference = _mm512_cvtepi32_ps(_mm512_sub_epi32(q, zero));      \
+            _mm512_storeu_ps(target + i, _mm512_mul_ps(difference, factor));              \
+        }                                                                                 \
+        dequantize_##name##_plain(src + i, len - i, target + i, zero_point, scale);       \
+    }
+
+DEQUANTIZE_AVX512(int8, int8_t, __m128i, _mm_loadu_si128, _mm512_cvtepi8_epi32)
+DEQUANTIZE_AVX512(uint8, uint8_t, __m128i, _mm_loadu_si128, _mm512_cvtepu8_epi32)
+DEQUANTIZE_AVX512(int16, int16_t, __m256i, _mm256_loadu_si256, _mm512_cvtepi16_epi32)
 #endif
 
 #ifdef RKR_NEON_32
@@ -267,21 +286,22 @@ static void narrow_float16_neon(const float *source, size_t len, uint16_t *targe
 #define NEON_64(name) name##_plain
 #endif
 #if RKR_HAVE_AVX2
-#define AVX2_ENTRY(name) [RKR_CPU_AVX2] = name##_avx2,
+#define X86_ENTRIES(name, wide) [RKR_CPU_AVX2] = name##_avx2, [RKR_CPU_AVX512] = name##_##wide,
 #else
-#define AVX2_ENTRY(name)
+#define X86_ENTRIES(name, wide)
 #endif
-#define VARIANTS(name, vector) \
-    {[RKR_CPU_PLAIN] = name##_plain, [RKR_CPU_VECTOR] = vector, AVX2_ENTRY(name)}
+/* `wide` is what AVX-512 runs: its own variant where that wins, else avx2. */
+#define VARIANTS(name, vector, wide) \
+    {[RKR_CPU_PLAIN] = name##_plain, [RKR_CPU_VECTOR] = vector, X86_ENTRIES(name, wide)}
 
 /* The choice, and the validating entry points. */
 
 rkr_dequantize_fn *rkr_dequantizer(rkr_dtype dtype) {
     static rkr_dequantize_fn *const TABLE[RKR_DTYPES][RKR_CPU_LEVELS] = {
-        [RKR_INT8] = VARIANTS(dequantize_int8, NEON_32(dequantize_int8)),
-        [RKR_UINT8] = VARIANTS(dequantize_uint8, NEON_32(dequantize_uint8)),
-        [RKR_INT16] = VARIANTS(dequantize_int16, NEON_32(dequantize_int16)),
-        [RKR_FLOAT16] = VARIANTS(widen_float16, NEON_64(widen_float16)),
+        [RKR_INT8] = VARIANTS(dequantize_int8, NEON_32(dequantize_int8), avx512),
+        [RKR_UINT8] = VARIANTS(dequantize_uint8, NEON_32(dequantize_uint8), avx512),
+        [RKR_INT16] = VARIANTS(dequantize_int16, NEON_32(dequantize_int16), avx512),
+        [RKR_FLOAT16] = VARIANTS(widen_float16, NEON_64(widen_float16), avx2),
     };
     assert(dtype < RKR_DTYPES);
     return TABLE[dtype][rkr_cpu_level()];
@@ -338,9 +358,9 @@ int rkr_dequantize_int16(const int16_t *src, size_t len, float *dst, int32_t zer
 static int quantize(rkr_dtype dtype, const float *src, size_t len, void *dst, size_t dst_size,
                     int32_t zero_point, float scale) {
     static quantize_fn *const TABLE[][RKR_CPU_LEVELS] = {
-        [RKR_INT8] = VARIANTS(quantize_int8, quantize_int8_plain),
-        [RKR_UINT8] = VARIANTS(quantize_uint8, quantize_uint8_plain),
-        [RKR_INT16] = VARIANTS(quantize_int16, quantize_int16_plain),
+        [RKR_INT8] = VARIANTS(quantize_int8, quantize_int8_plain, avx2),
+        [RKR_UINT8] = VARIANTS(quantize_uint8, quantize_uint8_plain, avx2),
+        [RKR_INT16] = VARIANTS(quantize_int16, quantize_int16_plain, avx2),
     };
     bool has_nan = false;
     if (!rkr_affine_is_valid(dtype, zero_point, scale)) {
@@ -377,7 +397,7 @@ int rkr_widen_float16(const uint16_t *src, size_t len, float *dst) {
 
 int rkr_narrow_float16(const float *src, size_t len, uint16_t *dst) {
     static narrow_fn *const TABLE[RKR_CPU_LEVELS] =
-        VARIANTS(narrow_float16, NEON_64(narrow_float16));
+        VARIANTS(narrow_float16, NEON_64(narrow_float16), avx2);
     const int status = check_run(src, sizeof *src, dst, sizeof *dst, len);
     if (status == RKR_OK) {
         TABLE[rkr_cpu_level()](src, len, dst);

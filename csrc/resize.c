@@ -213,7 +213,7 @@ static void blend_rows_neon(const int16_t *upper, const int16_t *lower, int16_t 
 static resample_row_fn *row_resampler(size_t channels) {
     const int level = rkr_cpu_level();
 #if RKR_HAVE_AVX2
-    return channels > 1 && level == RKR_CPU_AVX2 ? resample_row_avx2 : resample_row_plain;
+    return channels > 1 && level >= RKR_CPU_AVX2 ? resample_row_avx2 : resample_row_plain;
 #elif defined(__ARM_NEON)
     return channels > 1 && level == RKR_CPU_VECTOR ? resample_row_neon : resample_row_plain;
 #else
@@ -226,7 +226,7 @@ static resample_row_fn *row_resampler(size_t channels) {
 static blend_rows_fn *row_blender(void) {
     const int level = rkr_cpu_level();
 #if RKR_HAVE_AVX2
-    return level == RKR_CPU_AVX2 ? blend_rows_avx2 : blend_rows_plain;
+    return level >= RKR_CPU_AVX2 ? blend_rows_avx2 : blend_rows_plain;
 #elif defined(__ARM_NEON)
     return level == RKR_CPU_VECTOR ? blend_rows_neon : blend_rows_plain;
 #else

@@ -340,7 +340,8 @@ static scan_kernel *kernel_of(const rkr_scan *scan) {
     const rkr_tensor_view *view = scan->view;
     uint32_t bytes = element_bytes(view);
     uint64_t cell_bytes = (uint64_t)view->c2 * bytes;
-    int level = rkr_cpu_level(), layout = GROUPS;
+    size_t level = rkr_min((size_t)rkr_cpu_level(), RKR_CPU_AVX2);
+    int layout = GROUPS;
     if (cell_bytes > 16 || 16 % cell_bytes != 0) {
         layout = ROWS;
     } else if (cell_bytes == 1) {

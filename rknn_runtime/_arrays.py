@@ -41,13 +41,16 @@ _TYPES = {
     }.items()
 }
 
+# Looked up once: these are on the path of every frame.
+_ndarray, _index, _from_buffer = np.ndarray, operator.index, ffi.from_buffer
+
 #: Of one dimension: what the vendor's 32-bit structs hold.
 MAX_DIMENSION = 2**31 - 1
 
 
 def pointer(array: np.ndarray[Any, Any]) -> Any:
     """View a checked array as a typed C array, which keeps the array alive."""
-    return ffi.from_buffer(_TYPES[array.dtype], array)
+    return _from_buffer(_TYPES[array.dtype], array)
 
 
 def check(status: int, call: str) -> None:
@@ -64,7 +67,7 @@ def whole(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
         ValueError: outside the range.
     """
     try:
-        number = operator.index(value)
+        number = _index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if not lowest <= number <= highest:
@@ -75,7 +78,7 @@ def whole(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
 def source(
     array: np.ndarray[Any, Any],
     name: str,
-    dtypes: Collection[np.dtype[Any]] = _TYPES.keys(),
+    dtypes: Collection[np.dtype[Any]] = _TYPES,
     shape: str = "",
 ) -> None:
     """Check an array that C reads.
@@ -90,7 +93,7 @@ def source(
         TypeError: not an ndarray, or of another dtype.
         ValueError: of another rank, not C-contiguous, or not aligned.
     """
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, _ndarray):
         raise TypeError(f"{name} must be a numpy.ndarray, got {type(array).__name__}")
     if array.dtype not in dtypes:
         expected = ", ".join(dtype.name for dtype in dtypes)
@@ -114,6 +117,9 @@ def result(
     """
     if out is None:
         return np.empty(shape, dtype)
+    # What is right passes at a glance; what is not is told apart below.
+    if out.__class__ is _ndarray and out.dtype is dtype and out.shape == shape and out.flags.carray:
+        return out
     source(out, "out", (dtype,))
     if out.shape != shape:
         raise ValueError(f"out must have shape {shape}, got {out.shape}")
@@ -173,9 +179,10 @@ def packed(
         ValueError: the numbers contradict the shape.
     """
     n, c1, rows, columns, c2 = shape
-    if c1 * c2 == 0:
-        raise ValueError(f"C1 and C2 must not be 0, got shape {shape}")
-    channels = whole(channels, "channels", 1, c1 * c2)
+    if channels.__class__ is not int or not 0 < channels <= c1 * c2:
+        if c1 * c2 == 0:
+            raise ValueError(f"C1 and C2 must not be 0, got shape {shape}")
+        channels = whole(channels, "channels", 1, c1 * c2)
     plane = rows * columns
     if height is None and width is None:
         return n, channels, rows, columns, c1, plane, c2

@@ -40,6 +40,8 @@ for _layout in (Layout.NCHW, Layout.NHWC):
         _FLOAT16: getattr(lib, f"rkr_widen_{_name}_float16"),
         **{dtype: getattr(lib, f"rkr_dequantize_{_name}_{dtype.name}") for dtype in _INTEGERS},
     }
+#: What `dequantize_nc1hwc2` takes.
+_UNPACKED = (*_INTEGERS, _FLOAT16)
 #: Smallest normal and largest float32.
 _SCALES = (2.0**-126, float(np.finfo(np.float32).max))
 
@@ -211,7 +213,7 @@ def dequantize_nc1hwc2(
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``src``.
     """
-    source(src, "src", (*_INTEGERS, _FLOAT16), "N, C1, H, W, C2")
+    source(src, "src", _UNPACKED, "N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     kernels = _UNPACK.get(layout)
     if kernels is None:
@@ -242,14 +244,16 @@ def _affine(zero_point: SupportsIndex, scale: float, dtype: np.dtype[Any]) -> tu
         TypeError: not an integer, or not a number.
         ValueError: outside the range of the dtype, or no positive normal float32.
     """
-    zero_point = whole(zero_point, "zero_point", *_INTEGERS[dtype])
-    try:
-        # Not float(scale), which would also read text.
-        scale = scale.__float__()
-    except AttributeError:
-        raise TypeError(f"scale must be a number, got {scale!r}") from None
-    except OverflowError:
-        scale = math.inf
+    lowest, highest = _INTEGERS[dtype]
+    zero_point = whole(zero_point, "zero_point", lowest, highest)
+    if scale.__class__ is not float:
+        try:
+            # Not float(scale), which would also read text.
+            scale = scale.__float__()
+        except AttributeError:
+            raise TypeError(f"scale must be a number, got {scale!r}") from None
+        except OverflowError:
+            scale = math.inf
     if not _SCALES[0] <= scale <= _SCALES[1]:
         raise ValueError(f"scale must be positive, finite and normal in float32, got {scale}")
     return zero_point, scale

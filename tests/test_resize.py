@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.resize import bilinear
-from variants import CANARY, SIZES, random, variant, with_canaries
+from variants import CANARY, LEVELS, SIZES, random, variant, with_canaries
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.resize import resize_bilinear
@@ -67,7 +67,7 @@ def test_variants_agree_between_guard_pages(width, out_width):
     ):
         image = random((5, width, channels), np.uint8)
         results = []
-        for level in (lib.RKR_CPU_PLAIN, lib.RKR_CPU_VECTOR, lib.RKR_CPU_AVX2):
+        for level in LEVELS.values():
             if lib.rkr_cpu_select(level) != lib.RKR_OK:
                 continue
             for end in (True, False):
