@@ -20,6 +20,7 @@ __all__ = [
     "pointer",
     "result",
     "source",
+    "untyped",
     "whole",
 ]
 
@@ -51,6 +52,10 @@ MAX_DIMENSION = 2**31 - 1
 def pointer(array: np.ndarray[Any, Any]) -> Any:
     """View a checked array as a typed C array, which keeps the array alive."""
     return _from_buffer(_TYPES[array.dtype], array)
+
+
+#: View a checked array as C bytes, for a ``void *``; in half the time of `pointer`.
+untyped = ffi.from_buffer
 
 
 def check(status: int, call: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import MAX_DIMENSION, check, packed, pointer, result, source, whole
+from rknn_runtime._arrays import MAX_DIMENSION, check, packed, result, source, untyped, whole
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
@@ -64,9 +64,10 @@ def nc1hwc2_to_nchw(
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     out = result(out, (n, c, h, w), src.dtype)
     status = lib.rkr_unpack_nchw(
-        pointer(src), src.size, pointer(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
+        untyped(src), src.size, untyped(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
     )
-    check(status, "nc1hwc2_to_nchw")
+    if status:
+        check(status, "nc1hwc2_to_nchw")
     return out
 
 
@@ -99,9 +100,10 @@ def nc1hwc2_to_nhwc(
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     out = result(out, (n, h, w, c), src.dtype)
     status = lib.rkr_unpack_nhwc(
-        pointer(src), src.size, pointer(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
+        untyped(src), src.size, untyped(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
     )
-    check(status, "nc1hwc2_to_nhwc")
+    if status:
+        check(status, "nc1hwc2_to_nhwc")
     return out
 
 
@@ -181,10 +183,11 @@ def nchw_to_nc1hwc2(
     pad = _bits(pad_value, src.dtype)
     out = result(out, shape, src.dtype)
     status = lib.rkr_pack_nchw(
-        pointer(src), src.size, pointer(out), out.size, src.itemsize,
+        untyped(src), src.size, untyped(out), out.size, src.itemsize,
         n, channels, height * width, shape[1], shape[2] * shape[3], shape[4], pad,
     )  # fmt: skip
-    check(status, "nchw_to_nc1hwc2")
+    if status:
+        check(status, "nchw_to_nc1hwc2")
     return out
 
 
@@ -224,10 +227,11 @@ def nhwc_to_nc1hwc2(
     pad = _bits(pad_value, src.dtype)
     out = result(out, shape, src.dtype)
     status = lib.rkr_pack_nhwc(
-        pointer(src), src.size, pointer(out), out.size, src.itemsize,
+        untyped(src), src.size, untyped(out), out.size, src.itemsize,
         n, channels, height * width, shape[1], shape[2] * shape[3], shape[4], pad,
     )  # fmt: skip
-    check(status, "nhwc_to_nc1hwc2")
+    if status:
+        check(status, "nhwc_to_nc1hwc2")
     return out
 
 
