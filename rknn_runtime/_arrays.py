@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import weakref
 from collections.abc import Collection
-from typing import Any, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -18,6 +19,7 @@ __all__ = [
     "check",
     "packed",
     "pointer",
+    "real",
     "result",
     "source",
     "untyped",
@@ -78,6 +80,21 @@ def whole(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
     if not lowest <= number <= highest:
         raise ValueError(f"{name} must be from {lowest} to {highest}, got {number}")
     return number
+
+
+def real(value: SupportsFloat, name: str) -> float:
+    """Take a number; one that float cannot hold becomes infinity.
+
+    Raises:
+        TypeError: not a number.
+    """
+    try:
+        # Not float(value), which would also read text.
+        return value.__float__()
+    except (AttributeError, TypeError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
 
 def source(

@@ -55,7 +55,7 @@ class FileTensor:
                 raise ValueError(f"tensor {self.name!r}: {shape} is not a shape")
         if (self.zero_point is None) != (self.scale is None):
             raise ValueError(f"tensor {self.name!r}: zero point and scale belong together")
-        if self.scale is not None and not math.isfinite(self.scale):
+        if self.scale is not None and not abs(self.scale) < math.inf:
             raise ValueError(f"tensor {self.name!r}: the scale is {self.scale}")
         if not 0 <= self.reserved_bytes <= UINT32_MAX:
             raise ValueError(f"tensor {self.name!r}: {self.reserved_bytes} reserved bytes")

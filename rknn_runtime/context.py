@@ -41,7 +41,7 @@ def warn(message: str) -> None:
     logging.getLogger("rknn_runtime").warning(message)
 
 
-def run_error(status: int, call: str, prepared: Any) -> Exception:
+def run_error(status: int, call: str, prepared: Any) -> BaseException:
     """Make the exception for a run that failed.
 
     Args:
@@ -49,7 +49,9 @@ def run_error(status: int, call: str, prepared: Any) -> Exception:
         call: the function.
         prepared: the simulated model, which knows what its executor raised; or None.
     """
-    cause = None if prepared is None else prepared.take_exception()
+    cause: BaseException | None = None if prepared is None else prepared.take_exception()
+    if cause is not None and not isinstance(cause, Exception):
+        return cause  # a KeyboardInterrupt is no failure of the model
     detail = "" if cause is None else f"the simulated NPU's executor raised {cause!r}"
     error = status_error(status, call, detail)
     error.__cause__ = cause

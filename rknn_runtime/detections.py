@@ -296,7 +296,10 @@ def _label(labels: Labels, class_id: int) -> str:
     known = class_id in labels if isinstance(labels, Mapping) else 0 <= class_id < len(labels)
     if not known:
         raise IndexError(f"no label for class {class_id}: {len(labels)} labels were given")
-    return labels[class_id]
+    label = labels[class_id]
+    if not isinstance(label, str):
+        raise TypeError(f"the label of class {class_id} must be a str, got {type(label).__name__}")
+    return label
 
 
 def _shortest(values: Any) -> Any:

@@ -232,14 +232,20 @@ class _CaptionWriter:
         """
         if not hasattr(self._font, "path"):  # Pillow's bitmap font knows Latin-1 alone.
             caption = caption.encode("latin-1", "replace").decode("latin-1")
-        text, length = caption, len(caption)
-        while True:
+        text, shortest, longest = caption, 0, len(caption)
+        left, _, right, _ = self._extent(text)
+        if right - left + 2 * self._margin > width:
+            while shortest < longest:
+                length = (shortest + longest + 1) // 2
+                left, _, right, _ = self._extent(caption[:length] + "...")
+                if right - left + 2 * self._margin <= width:
+                    shortest = length
+                else:
+                    longest = length - 1
+            text = caption[:shortest] + "..."
             left, _, right, _ = self._extent(text)
-            if right - left + 2 * self._margin <= width or length == 0:
-                _, top, _, bottom = self._extent("Ag|")
-                return text, (left, top, right, bottom)
-            length -= 1
-            text = caption[:length] + "..."
+        _, top, _, bottom = self._extent("Ag|")
+        return text, (left, top, right, bottom)
 
     def _extent(self, text: str) -> Box:
         if not hasattr(self._font, "getbbox"):  # The bitmap font before Pillow 9.2.

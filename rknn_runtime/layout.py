@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import MAX_DIMENSION, check, packed, result, source, untyped, whole
+from rknn_runtime._arrays import (
+    MAX_DIMENSION,
+    check,
+    packed,
+    real,
+    result,
+    source,
+    untyped,
+    whole,
+)
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
@@ -259,6 +268,10 @@ def _bits(value: float, dtype: np.dtype[Any]) -> int:
     if dtype.kind != "f":
         lowest, highest = (0, 1) if dtype.kind == "b" else _limits(dtype)
         value = whole(value, "pad_value", lowest, highest)  # type: ignore[arg-type]
+    else:
+        value = real(value, "pad_value")
+        if math.isfinite(value) and abs(value) > np.finfo(dtype).max:
+            raise ValueError(f"pad_value must fit {dtype.name}, got {value}")
     return int.from_bytes(np.array(value, dtype).tobytes(), "little")
 
 
@@ -310,6 +323,8 @@ class Nc1hwc2Layout:
         Raises:
             ValueError: the native layout is not NC1HWC2, or the elements are not integers.
         """
+        if not isinstance(attr, TensorAttr):
+            raise TypeError(f"attr must be a TensorAttr, got {type(attr).__name__}")
         native = attr if attr.native is None else attr.native
         if native.layout is not Layout.NC1HWC2 or len(native.shape) != 5:
             raise ValueError(
@@ -321,10 +336,16 @@ class Nc1hwc2Layout:
             raise ValueError(f"{attr.name!r} must have integer elements, got {dtype.name}")
         _, c1, rows, columns, c2 = native.shape
         channels, positions = c1 * c2, rows * columns
+        if attr is not native and len(attr.shape) != 4:
+            raise ValueError(f"{attr.name!r} must have 4 dimensions, got {attr.shape}")
         if attr is not native and attr.layout is Layout.NCHW:
             channels, positions = attr.shape[1], attr.shape[2] * attr.shape[3]
         elif attr is not native and attr.layout is Layout.NHWC:
             channels, positions = attr.shape[3], attr.shape[1] * attr.shape[2]
+        if not (channels <= c1 * c2 and positions <= rows * columns):
+            raise ValueError(
+                f"{attr.name!r}: {native.shape} does not hold {attr.layout.name} {attr.shape}"
+            )
         lowest, highest = _limits(dtype)
         return cls(
             channels=channels,
@@ -380,6 +401,7 @@ class Nc1hwc2Layout:
         Raises:
             ValueError: the threshold is NaN, or the scale is not positive.
         """
+        threshold = real(threshold, "threshold")
         if math.isnan(threshold):
             raise ValueError("threshold must be a number, got nan")
         if not self.scale > 0:

@@ -48,11 +48,11 @@ class Library:
 
     def has(self, function: str) -> bool:
         """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``."""
-        return bool(lib.rkr_library_has(self.handle, function.encode()))
+        return bool(lib.rkr_library_has(self.handle, _symbol(function)))
 
     def symbol(self, name: str) -> Any:
         """Return the address of any exported symbol as ``void *``, NULL when there is none."""
-        return lib.rkr_library_symbol(self.handle, name.encode())
+        return lib.rkr_library_symbol(self.handle, _symbol(name))
 
     def require(self, function: str) -> None:
         """Check that the library has a function of the C API.
@@ -190,6 +190,20 @@ def _remember(candidate: str, handle: Any) -> Library:
         logging.getLogger("rknn_runtime").debug("opened %s", _opened[path])
     _opened[candidate] = _opened[path]
     return _opened[path]
+
+
+def _symbol(name: str) -> bytes:
+    """Return a function's name as C takes it.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it contains a null character, where C would end it.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a function is named by a str, got {type(name).__name__}")
+    if "\0" in name:
+        raise ValueError(f"a function's name has no null character, got {name!r}")
+    return name.encode()
 
 
 def _decoded(text: Any) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import check, packed, pointer, result, source, whole
+from rknn_runtime._arrays import check, packed, pointer, real, result, source, whole
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout
 
@@ -250,13 +249,7 @@ def _affine(zero_point: SupportsIndex, scale: float, dtype: np.dtype[Any]) -> tu
     lowest, highest = _INTEGERS[dtype]
     zero_point = whole(zero_point, "zero_point", lowest, highest)
     if scale.__class__ is not float:
-        try:
-            # Not float(scale), which would also read text.
-            scale = scale.__float__()
-        except AttributeError:
-            raise TypeError(f"scale must be a number, got {scale!r}") from None
-        except OverflowError:
-            scale = math.inf
+        scale = real(scale, "scale")
     if not _SCALES[0] <= scale <= _SCALES[1]:
         raise ValueError(f"scale must be positive, finite and normal in float32, got {scale}")
     return zero_point, scale

@@ -142,10 +142,13 @@ def _tensor_attr(
         raise RknnError(
             f"the runtime describes tensor {name!r} in unknown terms: {error}"
         ) from None
+    shape = tuple(info.dims[0 : info.n_dims])
+    if 0 in shape:
+        raise RknnError(f"the runtime reports shape {shape} for tensor {name!r}")
     return TensorAttr(
         index=info.index,
         name=name,
-        shape=tuple(info.dims[0 : info.n_dims]),
+        shape=shape,
         layout=layout,
         dtype=dtype,
         qnt_type=qnt_type,

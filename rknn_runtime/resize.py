@@ -49,8 +49,8 @@ def resize_bilinear(
         ValueError: A shape, size or channel is not as said above, `out` cannot be written in
             place, or `out` overlaps `image`.
     """
-    height = whole(size[0], "height", 1, _MAX_SIDE)
-    width = whole(size[1], "width", 1, _MAX_SIDE)
+    height, width = size
+    height, width = whole(height, "height", 1, _MAX_SIDE), whole(width, "width", 1, _MAX_SIDE)
     _check_image(image, "image")
     order = tuple(range(image.shape[2])) if channels is None else _channels(channels, image)
     shape = (height, width, len(order))

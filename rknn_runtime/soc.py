@@ -71,7 +71,12 @@ def find_soc(name: str) -> Soc | None:
 
     Returns:
         The SoC, or None when no SoC here has a name that ``name`` begins with.
+
+    Raises:
+        TypeError: ``name`` is no text.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"a SoC is named by a str, got {type(name).__name__}")
     name = name.lower()
     matches = [soc for soc in SOCS.values() if name.startswith(soc.name)]
     return max(matches, key=lambda soc: len(soc.name), default=None)

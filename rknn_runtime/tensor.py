@@ -10,6 +10,10 @@ from rknn_runtime.enums import Layout, QuantType, TensorType
 __all__ = ["TensorAttr"]
 
 
+#: What the vendor's structs hold.
+_MAX_DIMENSION = 2**32 - 1
+
+
 @dataclass(frozen=True)
 class TensorAttr:
     """Describe one input or output of a model, as the runtime describes it.
@@ -50,6 +54,39 @@ class TensorAttr:
     native: TensorAttr | None
     nhwc: TensorAttr | None
 
+    def __post_init__(self) -> None:
+        """Check what decoders and layouts compute with.
+
+        Raises:
+            TypeError: a field has another type.
+            ValueError: a dimension is not a positive number.
+        """
+        for name, kind in _KINDS.items():
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} must be {kind}, got {getattr(self, name)!r}")
+        if not all(isinstance(size, int) for size in self.shape):
+            raise TypeError(f"shape must be integers, got {self.shape}")
+        if not all(0 < size <= _MAX_DIMENSION for size in self.shape):
+            raise ValueError(
+                f"tensor {self.name!r}: dimensions must be from 1 to {_MAX_DIMENSION}, got "
+                f"{self.shape}"
+            )
+
     # Slots and frozen together defeat the default pickling before Python 3.11.
     def __reduce__(self) -> tuple[Any, ...]:
         return TensorAttr, tuple(getattr(self, field.name) for field in fields(self))
+
+
+_KINDS: dict[str, Any] = {
+    "index": int,
+    "name": str,
+    "shape": tuple,
+    "layout": Layout,
+    "dtype": TensorType,
+    "qnt_type": QuantType,
+    "zero_point": int,
+    "scale": (int, float),
+    "fl": int,
+    "native": (TensorAttr, type(None)),
+    "nhwc": (TensorAttr, type(None)),
+}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from rknn_runtime._arrays import MAX_DIMENSION, whole
 from rknn_runtime.attributes import FileTensor, Rules, input_attr, output_attr
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.soc import SOCS, Soc
@@ -112,7 +113,9 @@ def _file_tensor(
     pixel: bool,
     pairs: bool,
 ) -> FileTensor:
-    shape = tuple(int(size) for size in shape)
+    if not isinstance(dtype, TensorType):
+        raise TypeError(f"dtype must be a TensorType, got {dtype!r}")
+    shape = tuple(whole(size, "shape", 1, MAX_DIMENSION) for size in shape)
     item = dtype.numpy.itemsize
     layout, native_shape, elements = Layout.UNDEFINED, shape, math.prod(shape)
     if len(shape) == 4 and dtype not in NPU_TYPES:

@@ -138,7 +138,8 @@ class Executor:
                         f"the model's has {output.shape}"
                     )
                 output[...] = result
-        except Exception as error:  # must not cross the C frames; take_exception() has it
+        # Nothing may cross the C frames; take_exception() has it, also a KeyboardInterrupt.
+        except BaseException as error:
             self._exception = error
             return int(lib.RKNN_ERR_FAIL)
         return int(lib.RKNN_SUCC)

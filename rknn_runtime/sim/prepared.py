@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rknn_runtime._container import opened
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError, RknnError
 from rknn_runtime.inspect import read_header
@@ -71,8 +72,8 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
     if isinstance(model, (bytes, bytearray, memoryview)):
         return PreparedModel(_bundle_bytes(bytes(model)), library)
     path = Path(os.fspath(model))
-    with path.open("rb") as file:
-        start = file.read(len(MAGIC))
+    with opened(path) as content:  # not by itself: to open a pipe would wait for a writer
+        start = bytes(content[: len(MAGIC)])
     if start == MAGIC:
         return PreparedModel(path.read_bytes(), library)
     if path.suffix == ".onnx":

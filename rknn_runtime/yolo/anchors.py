@@ -10,7 +10,12 @@ import numpy as np
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.decoder import Decoder
-from rknn_runtime.yolo.tensor_view import OutputBinding, looks_like_logits
+from rknn_runtime.yolo.tensor_view import (
+    OutputBinding,
+    check_attrs,
+    checked_size,
+    looks_like_logits,
+)
 
 __all__ = ["YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"]
 
@@ -66,6 +71,8 @@ class AnchorDecoder(Decoder):
         logits: bool | None = None,
         **options: Any,
     ) -> None:
+        check_attrs(outputs)
+        input_size = checked_size(input_size)
         self.anchors = _checked_anchors(anchors, len(outputs))
         scales = sorted(
             (_scale_of(attr, input_size, self.anchors.shape[1]) for attr in outputs),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -13,18 +12,18 @@ from rknn_runtime._exclusive import exclusive, new_lock
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.detections import Detections
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.yolo.tensor_view import OutputBinding
+from rknn_runtime.yolo.letterbox import LetterboxTransform
+from rknn_runtime.yolo.tensor_view import OutputBinding, checked_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from rknn_runtime.yolo.letterbox import LetterboxTransform
 
     RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
 
 __all__ = ["Decoder"]
 
 _MOST = 2**31 - 1
+_MOST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class Decoder:
@@ -74,11 +73,7 @@ class Decoder:
         self.outputs = tuple(outputs)
         if extra:
             self.outputs = tuple(sorted((*outputs, *extra), key=lambda attr: attr.index))
-        height, width = input_size
-        self.input_size = (
-            whole(height, "input height", 1, _MOST),
-            whole(width, "input width", 1, _MOST),
-        )
+        self.input_size = checked_size(input_size)
         self._bindings = [OutputBinding(attr) for attr in self.outputs]
         self._lock = new_lock()
         self._options = ffi.new("rkr_yolo_options *")
@@ -111,7 +106,7 @@ class Decoder:
 
     @conf_threshold.setter
     def conf_threshold(self, value: float) -> None:
-        if not 0 <= value < math.inf:
+        if not 0 <= value <= _MOST_FLOAT32:
             raise ValueError(f"conf_threshold must be a finite number >= 0, got {value}")
         self._options.conf_threshold = value
 
@@ -144,6 +139,10 @@ class Decoder:
                 that of the outputs.
         """
         # A tuple keeps the arrays alive that a sequence makes when it is asked for them.
+        if not isinstance(transform, (LetterboxTransform, type(None))):
+            raise TypeError(
+                f"transform must be what letterbox returned, got {type(transform).__name__}"
+            )
         arrays = (raw,) if isinstance(raw, np.ndarray) else tuple(raw)
         if len(arrays) != len(self._bindings):
             raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")

@@ -20,7 +20,7 @@ from rknn_runtime.yolo.segmentation import (
 )
 from rknn_runtime.yolo.single import SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import describe
+from rknn_runtime.yolo.tensor_view import check_attrs, checked_size, describe
 from rknn_runtime.yolo.yolox import YoloxDecoder
 
 __all__ = ["HEADS", "Reading", "find_head"]
@@ -102,6 +102,8 @@ def find_head(
     Raises:
         ValueError: `head` is not known, or the outputs fit to no head; the message lists them.
     """
+    check_attrs(outputs)
+    input_size = checked_size(input_size)
     if head != "auto" and head not in HEADS:
         raise ValueError(f"head: expected 'auto' or one of {', '.join(HEADS)}; got {head!r}")
     found = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from rknn_runtime._arrays import MAX_DIMENSION, whole
 from rknn_runtime.detections import Detections
 from rknn_runtime.images import as_pixels, import_pillow
 from rknn_runtime.resize import resize_bilinear
@@ -39,6 +40,20 @@ class LetterboxTransform:
     resized_size: tuple[int, int]
     #: Rows above and columns to the left of it.
     offset: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            TypeError: A field is not a pair of integers.
+            ValueError: A size is not from 1 to 2**31 - 1, or the offset below 0 or above that.
+        """
+        for name in self.__slots__:
+            pair, lowest = getattr(self, name), 0 if name == "offset" else 1
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(f"{name}: expected (height, width), got {pair!r}")
+            for number in pair:
+                whole(number, name, lowest, MAX_DIMENSION)
 
     def boxes_to_image(self, boxes: NDArray[Any], *, clip: bool = True) -> NDArray[Any]:
         """Map ``(..., 4)`` boxes xyxy from the letterbox to the picture; a new array.

@@ -14,7 +14,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.single import SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import describe
+from rknn_runtime.yolo.tensor_view import check_attrs, describe
 
 if TYPE_CHECKING:
     from rknn_runtime.yolo.letterbox import LetterboxTransform
@@ -97,6 +97,7 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
 
 def _angle_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
     """Return the output that is one row of numbers."""
+    check_attrs(outputs)
     rows = [
         attr
         for attr in outputs

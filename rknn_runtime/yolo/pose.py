@@ -13,10 +13,11 @@ from rknn_runtime._arrays import check, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.detections import Detections
 from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.yolo.branches import channels_and_predictions
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.single import COARSE, SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import describe, quantization_of, representable
+from rknn_runtime.yolo.tensor_view import check_attrs, describe, quantization_of, representable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,6 +104,7 @@ class SplitPoseDecoder(SplitDecoder):
 
 def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
     """Return the output ``[1, k, 2 or 3, N]`` or ``[1, 3 * k, N]``."""
+    check_attrs(outputs)
     taken = [
         attr
         for attr in outputs
@@ -163,7 +165,7 @@ class SinglePoseDecoder(SingleOutputDecoder):
         **options: Any,
     ) -> None:
         if keypoint_shape is None:
-            channels = min(output.shape[1], math.prod(output.shape[2:]))
+            channels = channels_and_predictions(output, options.get("transposed"))[0]
             keypoint_shape = (channels - 5) // 3, 3
         count, dims = keypoint_shape
         if count < 1 or dims not in (2, 3):

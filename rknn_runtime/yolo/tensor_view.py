@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import pointer
+from rknn_runtime._arrays import MAX_DIMENSION, pointer, whole
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.tensor import TensorAttr
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OutputBinding",
+    "check_attrs",
+    "checked_size",
     "describe",
     "looks_like_logits",
     "native_of",
@@ -24,6 +27,7 @@ __all__ = [
     "representable",
 ]
 
+_MOST_BYTES = sys.maxsize
 _FLOATS = (TensorType.FLOAT16, TensorType.FLOAT32)
 _INTEGERS = {
     TensorType.INT8: (-128, 127),
@@ -37,6 +41,34 @@ def describe(attrs: Sequence[TensorAttr]) -> str:
     return "\n".join(
         f"  {a.index}: {a.name!r} {list(a.shape)} {native_of(a).dtype.name}" for a in attrs
     )
+
+
+def checked_size(input_size: tuple[int, int]) -> tuple[int, int]:
+    """Return height and width of a model's input.
+
+    Raises:
+        TypeError: They are no integers.
+        ValueError: They are not two, or not positive.
+    """
+    height, width = input_size
+    return (
+        whole(height, "input height", 1, MAX_DIMENSION),
+        whole(width, "input width", 1, MAX_DIMENSION),
+    )
+
+
+def check_attrs(attrs: Sequence[TensorAttr]) -> None:
+    """Check what a decoder is made of.
+
+    Raises:
+        TypeError: Something is not a `TensorAttr`.
+    """
+    for attr in attrs:
+        if not isinstance(attr, TensorAttr):
+            raise TypeError(
+                "a decoder is made of TensorAttr, as model.outputs has them; got "
+                f"{type(attr).__name__}"
+            )
 
 
 def native_of(attr: TensorAttr) -> TensorAttr:
@@ -58,7 +90,12 @@ def quantization_of(attr: TensorAttr) -> tuple[int, float]:
         raise ValueError(f"output {attr.name!r} is {native.dtype.name}; a decoder reads {names}")
     zero_point, scale = native.zero_point, native.scale
     if native.qnt_type == QuantType.DFP:
-        zero_point, scale = 0, 2.0**-native.fl
+        zero_point, scale = 0, 2.0**-native.fl if -127 <= native.fl <= 126 else math.nan
+    lowest, highest = _INTEGERS[native.dtype]
+    if not lowest <= zero_point <= highest:
+        raise ValueError(
+            f"output {attr.name!r}: zero point {zero_point} is no value of {native.dtype.name}"
+        )
     if native.qnt_type == QuantType.NONE or not 0 < scale < math.inf:
         raise ValueError(
             f"output {attr.name!r} is {native.dtype.name} but has no quantization "
@@ -154,11 +191,20 @@ class OutputBinding:
         offset: int = 0,
     ) -> None:
         """Describe a part of the output by its strides; see the class."""
+        n_bytes = (math.prod(self._shape) - offset) * self._dtype.itemsize
+        if (
+            max(plane, c2, channels, height, width) > MAX_DIMENSION
+            or not 0 <= n_bytes < _MOST_BYTES
+        ):
+            raise ValueError(
+                f"output {self.attr.name!r}: native shape {list(self._shape)} is too large or "
+                f"too small for the logical one, {list(self.attr.shape)}"
+            )
         view.type = int(native_of(self.attr).dtype)
         view.zero_point, view.scale = quantization_of(self.attr)
         view.channels, view.height, view.width = channels, height, width
         view.plane, view.c2 = plane, c2
-        view.n_bytes = (math.prod(self._shape) - offset) * self._dtype.itemsize
+        view.n_bytes = n_bytes
         self._views.append((view, offset))
 
     def bind(self, raw: NDArray[Any]) -> None:

@@ -1,0 +1,350 @@
+"""No public call crashes or fails in an unforeseen way, whatever it is given.
+
+Every function is called with good arguments of which some are replaced, by a seeded choice
+among values that callers should not give. A call may return, or raise what is documented:
+nothing else, and nothing that comes from inside, such as ZeroDivisionError.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from native_tensors import attribute, deliver
+
+import rknn_runtime
+from rknn_runtime import Detections, TensorAttr, soc
+from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
+from rknn_runtime.errors import RknnError
+from rknn_runtime.inspect import read, read_header
+from rknn_runtime.library import open_library
+from rknn_runtime.resize import resize_bilinear
+from rknn_runtime.sim import describe_input, describe_output
+from rknn_runtime.yolo import (
+    AnchorDecoder,
+    AnchorSegmentationDecoder,
+    ClassificationDecoder,
+    EndToEndDecoder,
+    LetterboxTransform,
+    SingleOrientedDecoder,
+    SingleOutputDecoder,
+    SinglePoseDecoder,
+    SingleSegmentationDecoder,
+    SplitDecoder,
+    SplitOrientedDecoder,
+    SplitPoseDecoder,
+    SplitSegmentationDecoder,
+    YoloxDecoder,
+    find_head,
+    letterbox,
+    nms,
+)
+
+DOCUMENTED = (TypeError, ValueError, IndexError, BufferError, MemoryError, OSError, RknnError)
+CALLS_PER_FUNCTION = 300
+
+
+class Subclass(np.ndarray):
+    """An array of another class."""
+
+
+def misaligned(array):
+    memory = np.zeros(array.nbytes + 1, np.uint8)
+    return memory[1:].view(array.dtype).reshape(array.shape)
+
+
+def read_only(array):
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+ARRAYS = (
+    misaligned,
+    read_only,
+    lambda a: a.byteswap().view(a.dtype.newbyteorder()),
+    lambda a: a.view(Subclass),
+    lambda a: a[::-1],
+    lambda a: a[..., ::-1],
+    lambda a: a.T,
+    lambda a: a[None],
+    lambda a: a[0],
+    lambda a: a[:0],
+    lambda a: a[..., :0],
+    lambda a: a[:1],
+    lambda a: np.repeat(a, 2, axis=-1),
+    lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+    lambda a: np.broadcast_to(a[:1], a.shape),
+    lambda a: np.lib.stride_tricks.as_strided(a, a.shape, (0,) * a.ndim),
+    lambda a: np.lib.stride_tricks.as_strided(a, (0, 1 << 40), (1 << 40, 1 << 41)),
+    lambda a: a.astype(object),
+    lambda a: a.astype("S4"),
+    lambda a: a.astype(np.float64),
+    lambda a: a.astype(np.float16),
+    lambda a: a.astype(bool),
+    lambda a: a.astype(complex),
+    lambda a: a.view([("x", a.dtype)]),
+    lambda a: np.ma.masked_array(a, np.ones(a.shape, bool)),
+    lambda a: np.full_like(a, np.nan) if a.dtype.kind == "f" else np.full_like(a, 255 >> 1),
+    lambda a: np.full_like(a, np.inf) if a.dtype.kind == "f" else np.zeros_like(a),
+    memoryview,
+    lambda a: a.tolist(),
+    lambda a: iter(a),
+)
+
+NUMBERS = (
+    True, 0, 1, -1, 2, 7, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1,
+    1 << 63, 1 << 64, -(1 << 63), 10**400, 0.5, 1e-45, 1e-300, 1e38, 1e300, -1.0,
+    float("nan"), float("inf"), -float("inf"), 1j, np.int8(-1), np.uint64(1 << 63),
+    np.float32("nan"), np.float16(2), np.bool_(True), np.datetime64("2020-01-01"),
+)  # fmt: skip
+
+THINGS = (
+    None, "", "x", "\0", "\ud800", "1", b"", b"RKNN", "/", "/dev/null", "RGB", "NCHW", [], (), {},
+    set(), object(), object, [1], (1, 2), (0, 0), (1, 2, 3), (-1, 5), ("a", "b"), (1.5, 2.5),
+    [[]], [None], {"a": 1}, {1: "b"}, slice(None), range(3), np.array(3), np.array([]),
+    np.array([1, 2]), np.array("x"), np.array([None]), np.zeros((2, 3, 4, 5, 6, 7)),
+    np.empty((0, 1 << 40)), Layout.NHWC, TensorType.INT4, QuantType.NONE, CoreMask.ALL,
+    InitFlag.ASYNC, attribute((1, 84, 21), "float32"), Detections.empty(),
+    LetterboxTransform((4, 5), (8, 8), (6, 8), (1, 0)),
+)  # fmt: skip
+
+ATTR_FIELDS = {
+    "index": (-1, 1 << 40, None),
+    "name": ("", None, "\0"),
+    "shape": (
+        (), (0,), (1,), (1, 0, 0, 0), (0, 1, 1, 1), (-1, 2, 3, 4), (1, -64, 8, 8),
+        (1, 1 << 40, 8, 8), (1, 64, 1 << 31, 1 << 31), (1, 64, 8), (1, 64, 8, 8, 2), (1.5, 2),
+        None, "1234", [1, 64, 8, 8], (1, 64, 7, 8), (1, 64, 8, 0), (1, 64, 64, 1), (1,) * 20,
+    ),
+    "layout": (Layout.NHWC, Layout.NC1HWC2, Layout.UNDEFINED, 99, None),
+    "dtype": (*TensorType, 99, None),
+    "qnt_type": (*QuantType, 99, None),
+    "zero_point": (-129, 128, 1 << 31, -(1 << 40), None, 0.5),
+    "scale": (0.0, -1.0, float("nan"), float("inf"), 1e-45, 1e300, None, "x"),
+    "fl": (-128, 127, 300, -5000, None),
+    "n_elems": (0, -1),
+    "size": (0, -1),
+    "w_stride": (1 << 31, -1),
+    "native": (None, "x"),
+}  # fmt: skip
+
+
+def hostile_attr(rng, attr):
+    """Replace fields of an attribute, or of its native one, by what contradicts the others."""
+    name = rng.choice(list(ATTR_FIELDS))
+    value = rng.choice(ATTR_FIELDS[name])
+    if attr.native is not None and name != "native" and rng.random() < 0.5:
+        return replace(attr, native=replace(attr.native, **{name: value}))
+    return replace(attr, **{name: value})
+
+
+def hostile(rng, value):
+    """Return something in the place of a good argument."""
+    kind = rng.random()
+    if isinstance(value, np.ndarray) and kind < 0.8:
+        return rng.choice(ARRAYS)(value)
+    if isinstance(value, TensorAttr) and kind < 0.8:
+        return hostile_attr(rng, value)
+    if isinstance(value, dict):  # options of a decoder
+        name = rng.choice(list(value))
+        return {**value, name: hostile(rng, value[name])}
+    if isinstance(value, (list, tuple)) and value and kind < 0.8:
+        changed = list(value)
+        i = rng.randrange(len(changed))
+        how = rng.random()
+        if how < 0.7:
+            changed[i] = hostile(rng, changed[i])
+        elif how < 0.8:
+            del changed[i]
+        elif how < 0.9:
+            changed.append(changed[i])
+        else:
+            rng.shuffle(changed)
+        return type(value)(changed)
+    if isinstance(value, (int, float)) and kind < 0.7:
+        return rng.choice(NUMBERS)
+    return rng.choice(NUMBERS if kind < 0.85 else THINGS)
+
+
+def outputs(shapes, dtype="int8", form="c2=16"):
+    rng = np.random.default_rng(len(shapes))
+    made = []
+    for i, shape in enumerate(shapes):
+        four = shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
+        x = rng.uniform(0, 1, four).astype(np.float32)
+        of_this = form if len(shape) == 4 else "rank3"
+        made.append(deliver(x, dtype, of_this, index=i, name=f"output{i}")[:2])
+    return [attr for attr, _ in made], [raw for _, raw in made]
+
+
+SIZE = (32, 32)
+GRIDS = ((4, 4), (2, 2))
+SPLIT = outputs([(1, c, *grid) for grid in GRIDS for c in (64, 3)])
+ANCHORED = outputs([(1, 3 * 8, s, s) for s in (4, 2, 1)])
+ONE = outputs([(1, 9, 21)], "float32")
+HEADS = {
+    "split": (SplitDecoder, *SPLIT, {"bins": 16, "logits": True, "nms": True}),
+    "split-seg": (
+        SplitSegmentationDecoder,
+        *outputs([(1, c, *grid) for grid in GRIDS for c in (64, 3, 8)] + [(1, 8, 8, 8)]),
+        {},
+    ),
+    "split-pose": (
+        SplitPoseDecoder,
+        *outputs([(1, 65, *grid) for grid in GRIDS] + [(1, 5, 3, 20)]),
+        {},
+    ),
+    "split-obb": (
+        SplitOrientedDecoder,
+        *outputs([(1, 67, *grid) for grid in GRIDS] + [(1, 1, 20)]),
+        {},
+    ),
+    "anchors": (AnchorDecoder, *ANCHORED, {"anchors": [[(1.0, 2.0)] * 3] * 3, "logits": False}),
+    "anchors-seg": (
+        AnchorSegmentationDecoder,
+        *outputs([(1, c, s, s) for s in (4, 2, 1) for c in (24, 24)] + [(1, 8, 8, 8)]),
+        {},
+    ),
+    "yolox": (YoloxDecoder, *outputs([(1, 8, s, s) for s in (4, 2, 1)]), {"logits": True}),
+    "yolox-runs": (YoloxDecoder, *ONE, {"strides": (8, 16, 32)}),
+    "single": (SingleOutputDecoder, *ONE, {"num_classes": 5, "normalized": True, "n_extra": 0}),
+    "single-pose": (SinglePoseDecoder, *ONE, {"keypoint_shape": (2, 2)}),
+    "single-obb": (SingleOrientedDecoder, *ONE, {}),
+    "single-seg": (
+        SingleSegmentationDecoder,
+        *outputs([(1, 15, 21), (1, 8, 8, 8)], "float32"),
+        {},
+    ),
+    "end-to-end": (EndToEndDecoder, *outputs([(1, 20, 6)], "float32"), {}),
+}
+OF_ONE = ("single", "single-pose", "single-obb", "end-to-end")
+LIMITS = {
+    "conf_threshold": 0.25, "iou_threshold": 0.45, "class_agnostic": False, "max_candidates": 100,
+    "max_detections": 10,
+}  # fmt: skip
+PLACE = LetterboxTransform((40, 30), SIZE, (32, 24), (0, 4))
+PIXELS = np.arange(40 * 30 * 3, dtype=np.uint8).reshape(40, 30, 3)
+BOXES = np.arange(24, dtype=np.float32).reshape(6, 4)
+SCORES = np.linspace(0, 1, 6, dtype=np.float32)
+CLASSES = np.arange(6, dtype=np.int32)
+PACKED = np.arange(2 * 3 * 5 * 16, dtype=np.int8).reshape(1, 2, 3, 5, 16)
+PLANAR = np.arange(20 * 15, dtype=np.int16).reshape(1, 20, 3, 5)
+FLOATS = np.linspace(-2, 2, 60, dtype=np.float32).reshape(3, 20)
+
+
+def decode(cls, attrs, raw, size, transform, options):
+    decoder = cls(attrs, size, **options)
+    decoder.conf_threshold = options.get("conf_threshold", 0.1)
+    return decoder(raw, transform)
+
+
+def detections_calls(*fields):
+    found = Detections(*fields)
+    return [found.to_dict(), list(found), found[::-1]]
+
+
+def use_layout(attr, channel, start, count, threshold):
+    layout = rknn_runtime.Nc1hwc2Layout.from_attr(attr)
+    layout.channel_offset(channel)
+    layout.integer_threshold(threshold)
+    return layout.channel_offsets(start, count)
+
+
+def transform_calls(image_size, size, resized_size, offset, boxes):
+    transform = LetterboxTransform(image_size, size, resized_size, offset)
+    return transform.boxes_from_image(transform.boxes_to_image(boxes))
+
+
+#: Name: function, good arguments, good keyword arguments.
+CALLS = {
+    "nc1hwc2_to_nchw": (rknn_runtime.nc1hwc2_to_nchw, (PACKED, 20),
+                        {"height": 3, "width": 5, "out": np.zeros((1, 20, 3, 5), np.int8)}),
+    "nc1hwc2_to_nhwc": (rknn_runtime.nc1hwc2_to_nhwc, (PACKED, 20),
+                        {"height": 3, "width": 5, "out": np.zeros((1, 3, 5, 20), np.int8)}),
+    "nc1hwc2_to_flat": (rknn_runtime.nc1hwc2_to_flat, (PACKED.reshape(-1), 2, 3, 5, 16, 20), {}),
+    "nchw_to_nc1hwc2": (rknn_runtime.nchw_to_nc1hwc2, (PLANAR, 8),
+                        {"c1": 3, "plane": 16, "pad_value": 1,
+                         "out": np.zeros((1, 3, 1, 16, 8), np.int16)}),
+    "nhwc_to_nc1hwc2": (rknn_runtime.nhwc_to_nc1hwc2, (FLOATS.reshape(1, 3, 4, 5), 8),
+                        {"c1": 1, "pad_value": 0.5}),
+    "Nc1hwc2Layout": (use_layout, (SPLIT[0][0], 3, 1, 5, 0.5), {}),
+    "dequantize_affine": (rknn_runtime.dequantize_affine, (PLANAR, 3, 0.5),
+                          {"out": np.zeros(PLANAR.shape, np.float32)}),
+    "dequantize_dfp": (rknn_runtime.dequantize_dfp, (PLANAR, 3), {}),
+    "quantize_affine": (rknn_runtime.quantize_affine, (FLOATS, 3, 0.5, np.int8),
+                        {"out": np.zeros(FLOATS.shape, np.int8)}),
+    "float16_to_float32": (rknn_runtime.float16_to_float32, (FLOATS.astype(np.float16),), {}),
+    "float32_to_float16": (rknn_runtime.float32_to_float16, (FLOATS,), {}),
+    "dequantize_nc1hwc2": (rknn_runtime.dequantize_nc1hwc2, (PACKED, 20, 3, 0.5),
+                           {"height": 3, "width": 5, "layout": "NHWC"}),
+    "nms": (nms, (BOXES, SCORES, CLASSES), {"iou_threshold": 0.5, "max_detections": 3}),
+    "letterbox": (letterbox, (PIXELS, SIZE),
+                  {"pad_value": 3, "color": "BGR", "out_color": "RGB", "center": True,
+                   "resize": "native", "out": np.zeros((32, 32, 3), np.uint8)}),
+    "resize_bilinear": (resize_bilinear, (PIXELS, SIZE), {"channels": (2, 1, 0)}),
+    "LetterboxTransform": (transform_calls, ((40, 30), SIZE, (32, 24), (0, 4), BOXES), {}),
+    "Detections": (detections_calls, (BOXES, SCORES, CLASSES, np.zeros((6, 4, 4), bool),
+                                      np.zeros((6, 2, 3), np.float32),
+                                      np.zeros((6, 4, 2), np.float32)), {}),
+    "draw": (Detections(BOXES, SCORES, CLASSES).draw, (PIXELS, ["a"] * 6), {"color": "BGR"}),
+    "find_head": (find_head, (SPLIT[0], SIZE, "auto", 3), {}),
+    "classification": (lambda attr, raw, **k: ClassificationDecoder(attr, **k)(raw),
+                       tuple(x[0] for x in outputs([(1, 9, 1, 1)])), {"top_k": 3, "softmax": True}),
+    "describe_input": (describe_input, ("x", (1, 3, 8, 8)),
+                       {"soc": "rk3588", "dtype": TensorType.INT8, "zero_point": 1, "scale": 0.5}),
+    "describe_output": (describe_output, ("x", (1, 30, 8, 8)),
+                        {"soc": "rk3588", "dtype": TensorType.INT8, "zero_point": 1, "scale": 0.5}),
+    "read": (read, (b"RKNN\0\0\0\0" + bytes(64),), {}),
+    "read_header": (read_header, (b"RKNN\0\0\0\0" + bytes(64),), {}),
+    "open_library": (open_library, ("/nowhere/librknnrt.so",), {}),
+    "has": (open_library("sim").has, ("rknn_init",), {}),
+    "symbol": (open_library("sim").symbol, ("rknn_init",), {}),
+    "find_soc": (soc.find_soc, ("rk3588",), {}),
+    **{
+        name: (decode, (cls, attrs[0] if name in OF_ONE else attrs, raw, SIZE, PLACE,
+                        {**LIMITS, **options}), {})
+        for name, (cls, attrs, raw, options) in HEADS.items()
+    },
+}  # fmt: skip
+
+
+def attack(rng, function, arguments, keywords):
+    """Call with one or more hostile arguments; whatever comes must be documented."""
+    arguments, keywords = list(arguments), dict(keywords)
+    places = [*range(len(arguments)), *keywords]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for place in rng.sample(places, min(len(places), rng.choice((1, 1, 1, 2, 3)))):
+                values = keywords if isinstance(place, str) else arguments
+                if not isinstance(values[place], type):
+                    values[place] = hostile(rng, values[place])
+            function(*arguments, **keywords)
+    except DOCUMENTED:
+        pass
+    except Exception as error:
+        raise AssertionError(f"{function} of {arguments!r}, {keywords!r}: {error!r}") from error
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_good_arguments_are_taken(name):
+    """What the attacks start from is right, so that they reach more than the first check."""
+    function, arguments, keywords = CALLS[name]
+    if name in ("read", "read_header", "open_library"):
+        with pytest.raises(RknnError):
+            function(*arguments, **keywords)
+    else:
+        function(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_hostile_arguments_raise_what_is_documented(name):
+    """A result, or a documented exception."""
+    rng = random.Random(name)
+    with np.errstate(all="ignore"):
+        for _ in range(CALLS_PER_FUNCTION):
+            attack(rng, *CALLS[name])
