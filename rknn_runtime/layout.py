@@ -270,7 +270,7 @@ def _bits(value: float, dtype: np.dtype[Any]) -> int:
         value = whole(value, "pad_value", lowest, highest)  # type: ignore[arg-type]
     else:
         value = real(value, "pad_value")
-        if math.isfinite(value) and abs(value) > np.finfo(dtype).max:
+        if math.isfinite(value) and abs(value) > float(np.finfo(dtype).max):
             raise ValueError(f"pad_value must fit {dtype.name}, got {value}")
     return int.from_bytes(np.array(value, dtype).tobytes(), "little")
 

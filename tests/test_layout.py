@@ -428,3 +428,18 @@ def test_the_layout_is_a_value():
     assert pickle.loads(pickle.dumps(layout)) == layout
     with pytest.raises(AttributeError):
         layout.c2 = 8
+
+
+@pytest.mark.parametrize("pad_value", [None, "1", [1.0], np.array([1.0, 2.0]), 1j])
+def test_a_pad_value_of_floats_is_a_number(pad_value):
+    """NumPy would make NaN of None and read text: neither is a number here."""
+    with pytest.raises(TypeError, match="pad_value must be a number"):
+        nchw_to_nc1hwc2(np.zeros((1, 3, 2, 2), np.float32), 8, pad_value=pad_value)
+
+
+def test_a_pad_value_beyond_the_dtype_is_refused():
+    """It would become infinity."""
+    src = np.zeros((1, 3, 2, 2), np.float16)
+    with pytest.raises(ValueError, match="pad_value must fit float16"):
+        nchw_to_nc1hwc2(src, 8, pad_value=65536)
+    assert np.isinf(nchw_to_nc1hwc2(src, 8, pad_value=np.inf)[0, 0, 0, 0, 7])

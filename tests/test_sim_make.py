@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -229,8 +230,11 @@ def test_prepare_takes_bundles_as_path_or_bytes(tmp_path: Path) -> None:
         prepare((MODELS / "ic3_w37_rk3588.rknn").read_bytes(), library)
     with pytest.raises(InvalidModelError, match="damaged"):
         prepare(bundle[:-1], library)
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(InvalidModelError, match="is a directory"):
         prepare(tmp_path, library)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidModelError, match="not a regular file"):
+        prepare(tmp_path / "pipe", library)
     with pytest.raises(FileNotFoundError):
         prepare(tmp_path / "missing.rknn", library)
     with pytest.raises(TypeError):
