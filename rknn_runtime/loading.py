@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from rknn_runtime import query
+from rknn_runtime._arrays import whole
 from rknn_runtime._ffi import lib
 from rknn_runtime.context import Context, warn
 from rknn_runtime.enums import CoreMask, InitFlag
@@ -66,8 +67,9 @@ class LoadedModel:
             raise ValueError(
                 f"a {kind} manages memory and runs itself, so it cannot take {foreign!r}"
             )
+        number = whole(int(flags), "flags", 0, 2**32 - 1)
         with self._content(model, check) as content:
-            self._context = Context(library, content, int(flags))
+            self._context = Context(library, content, number)
         try:
             if self._prepared is not None:
                 with self._context.lock:
@@ -198,6 +200,7 @@ class LoadedModel:
             UnavailableError: the runtime has no such function.
         """
         mask = CoreMask(core_mask)
+        whole(int(mask), "core_mask", 0, 2**31 - 1)
         context = self._context
         with context.lock:
             status = lib.rkr_set_core_mask(context.handle, context.opened(), int(mask))

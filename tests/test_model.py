@@ -665,3 +665,10 @@ def test_a_bundle_of_two_records_answers_each(control):
         for i in (0, 1, 0):
             model.run(frames[i])
             same(model.output_f32(), real(arrays[i], attr))
+
+
+@pytest.mark.parametrize("option", ["flags", "core_mask"])
+def test_bits_beyond_the_c_types_are_refused(control, option):
+    """Flags and cores that the C API cannot say are a `ValueError`."""
+    with pytest.raises(ValueError, match=f"{option} must be from 0 to "):
+        Model(recorded().data, library="sim", **{option: 1 << 40})
