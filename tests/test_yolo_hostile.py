@@ -243,9 +243,9 @@ def test_a_head_larger_than_its_workspace_is_refused():
         ((0, 1, 1), lib.RKR_ERR_ARGUMENT),
         ((1, 0, 1), lib.RKR_ERR_ARGUMENT),
         ((1, 1, 0), lib.RKR_ERR_ARGUMENT),
-        ((2**63, 1, 1), lib.RKR_ERR_ARGUMENT),
-        ((1, 2**63, 1), lib.RKR_ERR_ARGUMENT),
-        ((1, 1, 2**63), lib.RKR_ERR_ARGUMENT),
+        ((2**31, 1, 1), lib.RKR_ERR_ARGUMENT),
+        ((1, 2**31, 1), lib.RKR_ERR_ARGUMENT),
+        ((1, 1, 2**31), lib.RKR_ERR_ARGUMENT),
     ],
 )
 def test_impossible_workspaces_are_refused(sizes, status):
