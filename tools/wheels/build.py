@@ -159,11 +159,11 @@ def find_libgcc_armhf() -> Path:
 def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
     """Return the variables that make setuptools cross-compile for `target`."""
     compiler = f"{sys.executable} -m ziglang cc -target {target.triple} -I{headers}"
-    flags = "-O2 -g0 -DNDEBUG"
+    # Unwind tables serve C++ and debuggers; on armv7 they also call for helpers of the compiler.
+    flags = "-O2 -g0 -DNDEBUG -fno-unwind-tables -fno-asynchronous-unwind-tables"
     libraries = ""
     if target.machine == "armv7l":
         compiler += " -mcpu=generic+v7a+neon"
-        flags += " -fno-unwind-tables -fno-asynchronous-unwind-tables"
         libraries = f" {find_libgcc_armhf()} -rtlib=none"
     elif target.machine == "x86_64":  # what asks for the CPU's features, which zig lacks
         libraries = f" {run('cc', '-print-libgcc-file-name').strip()}"

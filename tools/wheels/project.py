@@ -15,14 +15,14 @@ CACHE = Path(
 )
 
 
-def copy_tracked_files(target: Path, *, without: str | None = None) -> None:
-    """Copy the files that git tracks, as they are now, except those in the folder `without`.
+def copy_tracked_files(target: Path) -> None:
+    """Copy the files that git tracks, as they are now.
 
-    What else lies around in a checkout must not get into what is built or tested.
+    What else lies around in a checkout must not get into what is built.
     """
     listed = ["git", "-C", str(ROOT), "ls-files", "-z"]
     names = subprocess.run(listed, stdout=subprocess.PIPE, text=True, check=True).stdout
     for name in names.split("\0")[:-1]:
-        if (ROOT / name).exists() and name.split("/")[0] != without:
+        if (ROOT / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, target / name)

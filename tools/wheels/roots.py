@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
@@ -28,7 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from project import CACHE, copy_tracked_files
+from project import CACHE
 
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 RELEASES = ("bullseye", "bookworm", "trixie")
@@ -195,6 +196,16 @@ def make_root(name: str) -> Path:
     return partial.rename(root)
 
 
+def unpack_tests(wheels: Path, folder: Path) -> None:
+    """Unpack the sdist that the wheels were built from, without the package: it is installed."""
+    (sdist,) = wheels.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder)
+    (source,) = folder.glob("rknn_runtime-*/")
+    shutil.rmtree(source / "rknn_runtime")
+    source.rename(folder / "project")
+
+
 def run_inside(root: Path, folder: str, architecture: Architecture, workers: int, log: Path) -> int:
     """Run SCRIPT in `folder` of a root, without a network; return its exit status."""
     inside = f"cd {folder} && {SCRIPT}"
@@ -231,7 +242,7 @@ def read_results(folder: Path, result: Result) -> None:
 
 
 def test_root(name: str, wheels: Path, workers: int) -> Result:
-    """Build the root if need be, install the wheel that fits and run the suite."""
+    """Build the root if need be, install the wheel that fits and run the sdist's tests."""
     result = Result(name)
     architecture = ARCHITECTURES[name.split("-")[1]]
     log = CACHE / "roots" / f"{name}.tests.log"
@@ -244,7 +255,7 @@ def test_root(name: str, wheels: Path, workers: int) -> Result:
             folder = Path(tempfile.mkdtemp(prefix="suite-", dir=root / "tmp"))
             start = time.monotonic()
             try:
-                copy_tracked_files(folder / "project", without="rknn_runtime")
+                unpack_tests(wheels, folder)
                 shutil.copy(wheel, folder)
                 status = run_inside(root, f"/tmp/{folder.name}", architecture, workers, log)
                 read_results(folder, result)
@@ -261,7 +272,7 @@ def test_root(name: str, wheels: Path, workers: int) -> Result:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("wheels", type=Path, help="folder with the built wheels")
+    parser.add_argument("wheels", type=Path, help="folder with the built wheels and the sdist")
     parser.add_argument("roots", nargs="*", metavar="ROOT", help=f"of {' '.join(ROOTS)}")
     parser.add_argument("--jobs", type=int, default=1, help="roots at a time")
     parser.add_argument("--workers", type=int, default=2, help="processes for the tests of a root")
