@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,8 +59,9 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
     """
     check_color(color)
     if isinstance(image, (str, os.PathLike)):
-        with import_pillow().Image.open(image) as file:
-            return _pillow_pixels(import_pillow().ImageOps.exif_transpose(file)), "RGB"
+        pillow = import_pillow()
+        with Path(image).open("rb") as file, pillow.Image.open(file) as picture:
+            return _pillow_pixels(pillow.ImageOps.exif_transpose(picture)), "RGB"
     if isinstance(image, np.ndarray):
         return _array_pixels(image), color
     if hasattr(image, "getbands") and hasattr(image, "convert"):

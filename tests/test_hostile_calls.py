@@ -8,6 +8,7 @@ nothing else, and nothing that comes from inside, such as ZeroDivisionError.
 from __future__ import annotations
 
 import random
+import sys
 import warnings
 from dataclasses import replace
 
@@ -45,6 +46,8 @@ from rknn_runtime.yolo import (
 
 DOCUMENTED = (TypeError, ValueError, IndexError, BufferError, MemoryError, OSError, RknnError)
 CALLS_PER_FUNCTION = 300
+#: A dimension that no memory holds, in an array of no element.
+HUGE = min(1 << 40, sys.maxsize // 64)
 
 
 class Subclass(np.ndarray):
@@ -79,7 +82,7 @@ ARRAYS = (
     lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
     lambda a: np.broadcast_to(a[:1], a.shape),
     lambda a: np.lib.stride_tricks.as_strided(a, a.shape, (0,) * a.ndim),
-    lambda a: np.lib.stride_tricks.as_strided(a, (0, 1 << 40), (1 << 40, 1 << 41)),
+    lambda a: np.lib.stride_tricks.as_strided(a, (0, HUGE), (HUGE, 2 * HUGE)),
     lambda a: a.astype(object),
     lambda a: a.astype("S4"),
     lambda a: a.astype(np.float64),
@@ -107,7 +110,8 @@ THINGS = (
     set(), object(), object, [1], (1, 2), (0, 0), (1, 2, 3), (-1, 5), ("a", "b"), (1.5, 2.5),
     [[]], [None], {"a": 1}, {1: "b"}, slice(None), range(3), np.array(3), np.array([]),
     np.array([1, 2]), np.array("x"), np.array([None]), np.zeros((2, 3, 4, 5, 6, 7)),
-    np.empty((0, 1 << 40)), Layout.NHWC, TensorType.INT4, QuantType.NONE, CoreMask.ALL,
+    np.lib.stride_tricks.as_strided(np.empty(1), (0, HUGE), (8, 8)),
+    Layout.NHWC, TensorType.INT4, QuantType.NONE, CoreMask.ALL,
     InitFlag.ASYNC, attribute((1, 84, 21), "float32"), Detections.empty(),
     LetterboxTransform((4, 5), (8, 8), (6, 8), (1, 0)),
 )  # fmt: skip

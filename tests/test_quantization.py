@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import guarded
 import numpy as np
 import pytest
@@ -387,10 +390,12 @@ def test_the_c_entries_validate_what_they_are_given():
 
 
 def test_levels_above_the_cpu_are_refused():
-    """A variant is selected only where it runs."""
-    assert lib.rkr_cpu_level() == lib.rkr_cpu_best()
+    """A variant is selected only where it runs, and the best one to begin with."""
+    code = "from rknn_runtime._ffi import lib; assert lib.rkr_cpu_level() == lib.rkr_cpu_best()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    before = lib.rkr_cpu_level()
     assert lib.rkr_cpu_select(-1) == lib.RKR_ERR_ARGUMENT
     assert lib.rkr_cpu_select(lib.RKR_CPU_AVX512 + 1) == lib.RKR_ERR_ARGUMENT
     for level in range(lib.rkr_cpu_best() + 1, lib.RKR_CPU_AVX512 + 1):
         assert lib.rkr_cpu_select(level) == lib.RKR_ERR_UNAVAILABLE
-    assert lib.rkr_cpu_level() == lib.rkr_cpu_best()
+    assert lib.rkr_cpu_level() == before
