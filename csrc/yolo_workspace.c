@@ -20,7 +20,7 @@ int rkr_yolo_workspace_new(size_t n_predictions, size_t max_candidates, size_t m
     *out = NULL;
     size_t capacity = 2 * max_candidates < n_predictions ? 2 * max_candidates : n_predictions;
     if (capacity > SIZE_MAX / 64 || max_detections > SIZE_MAX / 64) {
-        return RKR_ERR_OVERFLOW;
+        return RKR_ERR_MEMORY; /* more than a 32-bit machine can address */
     }
     rkr_yolo_workspace *workspace = calloc(1, sizeof *workspace);
     if (workspace == NULL) {

@@ -52,6 +52,7 @@ class Decoder:
         max_detections: The most confident boxes that are returned.
 
     Raises:
+        MemoryError: There is no room for so many candidates.
         TypeError: A limit is not an integer.
         ValueError: A threshold or a limit is outside its range, or the outputs have a dtype
             that no decoder reads, a batch of more than one picture, or contradicting shapes.
