@@ -55,7 +55,9 @@ def build(folder: Path) -> None:
         (package / "_rkr.abi3.so", [folder / "_rkr.c", *SOURCES.glob("*.c")], ["-ldl", "-lm"]),
         (package / "sim/librknn_sim.so", (SOURCES / "sim").glob("*.c"), ["-lm", "-lpthread"]),
     ):
-        command = [*compiler(), *FLAGS, *includes, *map(str, sources), "-o", str(target)]
+        # The name by which setup.py links it too: the dynamic linker finds an open library by it.
+        named = [f"-Wl,-soname,{target.name}", "-o", str(target)]
+        command = [*compiler(), *FLAGS, *includes, *map(str, sources), *named]
         subprocess.run([*command, *libraries], check=True)
 
 
