@@ -274,12 +274,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheels", type=Path, help="folder with the built wheels and the sdist")
     parser.add_argument("roots", nargs="*", metavar="ROOT", help=f"of {' '.join(ROOTS)}")
-    parser.add_argument("--jobs", type=int, default=1, help="roots at a time")
+    jobs = max(1, (os.cpu_count() or 1) // 2)
+    parser.add_argument("--jobs", type=int, default=jobs, help=f"roots at a time, here {jobs}")
     parser.add_argument("--workers", type=int, default=2, help="processes for the tests of a root")
     arguments = parser.parse_args()
     unknown = set(arguments.roots) - set(ROOTS)
     if unknown:
         parser.error(f"no such root: {' '.join(sorted(unknown))}")
+    if not list(arguments.wheels.glob("*.tar.gz")):
+        raise SystemExit(f"no sdist and wheels in {arguments.wheels}: make wheels")
     if os.geteuid() != 0:
         raise SystemExit("debootstrap and chroot need root: run this with sudo")
     if shutil.which("debootstrap") is None:
