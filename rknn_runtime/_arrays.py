@@ -102,7 +102,7 @@ def source(
     name: str,
     dtypes: Collection[np.dtype[Any]] = _TYPES,
     shape: str = "",
-) -> None:
+) -> np.ndarray[Any, Any]:
     """Check an array that C reads.
 
     Args:
@@ -111,12 +111,18 @@ def source(
         dtypes: the dtypes that are taken, in this machine's byte order.
         shape: the dimensions it must have, as ``"N, C, H, W"``; "" for any.
 
+    Returns:
+        The array, or of a subclass the same memory as a plain array: a subclass may override
+        what is asked of it, and C would read beyond what there is.
+
     Raises:
         TypeError: not an ndarray, or of another dtype.
         ValueError: of another rank, not C-contiguous, or not aligned.
     """
-    if not isinstance(array, _ndarray):
-        raise TypeError(f"{name} must be a numpy.ndarray, got {type(array).__name__}")
+    if type(array) is not _ndarray:
+        if not isinstance(array, _ndarray):
+            raise TypeError(f"{name} must be a numpy.ndarray, got {type(array).__name__}")
+        array = _ndarray.view(array, _ndarray)
     if array.dtype not in dtypes:
         expected = ", ".join(dtype.name for dtype in dtypes)
         raise TypeError(f"{name} must have dtype {expected}, got {_describe(array.dtype)}")
@@ -126,12 +132,16 @@ def source(
     if not (flags.c_contiguous and flags.aligned):
         problem = "C-contiguous" if flags.aligned else "aligned to its elements"
         raise ValueError(f"{name} must be {problem}; make it so with {name}.copy(order='C')")
+    return array
 
 
 def result(
     out: np.ndarray[Any, Any] | None, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
     """Check ``out``, or allocate it where the caller gave none.
+
+    Returns:
+        ``out``, of a subclass the same memory as a plain array; or a new array.
 
     Raises:
         TypeError: not an ndarray, or of another dtype.
@@ -140,9 +150,9 @@ def result(
     if out is None:
         return np.empty(shape, dtype)
     # What is right passes at a glance; what is not is told apart below.
-    if out.__class__ is _ndarray and out.dtype is dtype and out.shape == shape and out.flags.carray:
+    if type(out) is _ndarray and out.dtype is dtype and out.shape == shape and out.flags.carray:
         return out
-    source(out, "out", (dtype,))
+    out = source(out, "out", (dtype,))
     if out.shape != shape:
         raise ValueError(f"out must have shape {shape}, got {out.shape}")
     if not out.flags.writeable:

@@ -132,7 +132,7 @@ class PixelInput(InputBinding):
         """Copy pixels; any strides, and ``(H, W, C)`` where the batch is 1."""
         # In this order and inline: this is the path of every frame.
         if (
-            array.__class__ is not np.ndarray
+            type(array) is not np.ndarray
             or array.dtype != self.dtype
             or array.shape != self.shape
         ):
@@ -140,15 +140,15 @@ class PixelInput(InputBinding):
         self._array[...] = array
 
     def _checked(self, array: _Array) -> _Array:
-        shape = _checked_array(self.name, array).shape
+        array = _plain_array(self.name, array)
         if array.dtype != self.dtype:
             raise TypeError(
                 f"{self.name} takes pixels of dtype uint8, got {array.dtype}; the NPU normalises "
                 "them itself, with the mean and std that the model was converted with"
             )
-        if shape == self.shape or (self.shape[0] == 1 and shape == self.shape[1:]):
+        if array.shape == self.shape or (self.shape[0] == 1 and array.shape == self.shape[1:]):
             return array
-        raise ValueError(f"{self.name} takes shape {self.shape} (NHWC), got {shape}")
+        raise ValueError(f"{self.name} takes shape {self.shape} (NHWC), got {array.shape}")
 
 
 class TensorInput(InputBinding):
@@ -190,13 +190,14 @@ class TensorInput(InputBinding):
         )
 
     def _checked(self, array: _Array) -> _Array:
-        shape = _checked_array(self.name, array).shape
+        array = _plain_array(self.name, array)
         if array.dtype not in self._takes:
             names = " or ".join(sorted(dtype.name for dtype in self._takes))
             raise TypeError(f"{self.name} takes dtype {names}, got {array.dtype}")
-        if shape != self.attr.shape:
+        if array.shape != self.attr.shape:
             raise ValueError(
-                f"{self.name} takes shape {self.attr.shape} ({self.attr.layout.name}), got {shape}"
+                f"{self.name} takes shape {self.attr.shape} ({self.attr.layout.name}), "
+                f"got {array.shape}"
             )
         return array
 
@@ -372,7 +373,8 @@ def _buffer_sizes(attr: TensorAttr) -> list[int]:
     return [size for view in views for size in (view.size, view.size_with_stride)]
 
 
-def _checked_array(name: str, array: object) -> _Array:
+def _plain_array(name: str, array: object) -> _Array:
+    """Refuse what is no array; a subclass, which may lie about its shape, becomes plain."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} takes a numpy.ndarray, got {type(array).__name__}")
-    return array
+    return np.ndarray.view(array, np.ndarray)

@@ -263,17 +263,18 @@ def _checked(
 ) -> NDArray[Any]:
     """Return a read-only view of an array that has the dtype and shape of a field."""
     name, dtype, rest = field
-    if not isinstance(value, np.ndarray) or value.dtype != dtype:
-        came = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
-        raise TypeError(f"{name}: expected an array of {dtype}, got {came}")
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name}: expected an array of {dtype}, got {type(value).__name__}")
+    view = np.ndarray.view(value, np.ndarray)  # a subclass may lie about its shape
+    if view.dtype != dtype:
+        raise TypeError(f"{name}: expected an array of {dtype}, got {view.dtype}")
     expected = (n, *rest)
-    if value.shape != expected and (
-        value.ndim != len(expected)
-        or any(want not in (None, have) for want, have in zip(expected, value.shape))
+    if view.shape != expected and (
+        view.ndim != len(expected)
+        or any(want not in (None, have) for want, have in zip(expected, view.shape))
     ):
         shape = ", ".join("any" if want is None else str(want) for want in expected)
-        raise ValueError(f"{name}: expected shape ({shape}), got {value.shape}")
-    view = value.view(np.ndarray)
+        raise ValueError(f"{name}: expected shape ({shape}), got {view.shape}")
     view.setflags(write=False)
     return view
 

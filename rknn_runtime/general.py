@@ -161,7 +161,7 @@ class GeneralModel(LoadedModel):
         kept = []
         for i, (array, attr, struct) in enumerate(zip(inputs, self.inputs, self._input_structs)):
             name = f"input {i} {attr.name!r}"
-            source(array, name, _TYPES)
+            array = source(array, name, _TYPES)
             is_one_image = len(attr.shape) == 4 and attr.shape[0] == 1
             if array.shape != attr.shape and not (is_one_image and array.shape == attr.shape[1:]):
                 raise ValueError(

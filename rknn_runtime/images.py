@@ -63,7 +63,7 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
         with Path(image).open("rb") as file, pillow.Image.open(file) as picture:
             return _pillow_pixels(pillow.ImageOps.exif_transpose(picture)), "RGB"
     if isinstance(image, np.ndarray):
-        return _array_pixels(image), color
+        return _array_pixels(np.ndarray.view(image, np.ndarray)), color
     if hasattr(image, "getbands") and hasattr(image, "convert"):
         return _pillow_pixels(image), "RGB"
     raise TypeError(

@@ -69,7 +69,7 @@ def nc1hwc2_to_nchw(
         ValueError: shapes that do not fit, memory that is not C-contiguous, aligned and
             (``out``) writable, or ``out`` overlapping ``src``.
     """
-    source(src, "src", shape="N, C1, H, W, C2")
+    src = source(src, "src", shape="N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     out = result(out, (n, c, h, w), src.dtype)
     status = lib.rkr_unpack_nchw(
@@ -105,7 +105,7 @@ def nc1hwc2_to_nhwc(
         ValueError: shapes that do not fit, memory that is not C-contiguous, aligned and
             (``out``) writable, or ``out`` overlapping ``src``.
     """
-    source(src, "src", shape="N, C1, H, W, C2")
+    src = source(src, "src", shape="N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     out = result(out, (n, h, w, c), src.dtype)
     status = lib.rkr_unpack_nhwc(
@@ -141,7 +141,7 @@ def nc1hwc2_to_flat(
         TypeError: an argument of another type, or an array of another dtype.
         ValueError: ``data`` has another length, or is not C-contiguous and aligned.
     """
-    source(data, "data", shape="c1 * h * w * c2")
+    data = source(data, "data", shape="c1 * h * w * c2")
     shape = (
         1,
         whole(c1, "c1", 1, MAX_DIMENSION),
@@ -186,7 +186,7 @@ def nchw_to_nc1hwc2(
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``src``.
     """
-    source(src, "src", shape="N, C, H, W")
+    src = source(src, "src", shape="N, C, H, W")
     n, channels, height, width = src.shape
     shape = _packed_shape(n, channels, height, width, c2, c1, plane)
     pad = _bits(pad_value, src.dtype)
@@ -230,7 +230,7 @@ def nhwc_to_nc1hwc2(
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``src``.
     """
-    source(src, "src", shape="N, H, W, C")
+    src = source(src, "src", shape="N, H, W, C")
     n, height, width, channels = src.shape
     shape = _packed_shape(n, channels, height, width, c2, c1, plane)
     pad = _bits(pad_value, src.dtype)

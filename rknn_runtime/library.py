@@ -14,7 +14,7 @@ from rknn_runtime import _elf
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 
-__all__ = ["Library", "open_library"]
+__all__ = ["Library", "c_name", "open_library"]
 
 #: The variable that names the library where ``library=`` does not.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
@@ -48,11 +48,11 @@ class Library:
 
     def has(self, function: str) -> bool:
         """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``."""
-        return bool(lib.rkr_library_has(self.handle, _symbol(function)))
+        return bool(lib.rkr_library_has(self.handle, c_name(function)))
 
     def symbol(self, name: str) -> Any:
         """Return the address of any exported symbol as ``void *``, NULL when there is none."""
-        return lib.rkr_library_symbol(self.handle, _symbol(name))
+        return lib.rkr_library_symbol(self.handle, c_name(name))
 
     def require(self, function: str) -> None:
         """Check that the library has a function of the C API.
@@ -192,7 +192,7 @@ def _remember(candidate: str, handle: Any) -> Library:
     return _opened[path]
 
 
-def _symbol(name: str) -> bytes:
+def c_name(name: str) -> bytes:
     """Return a function's name as C takes it.
 
     Raises:

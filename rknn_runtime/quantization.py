@@ -66,7 +66,7 @@ def dequantize_affine(
         ValueError: a number outside its range, a shape that does not fit, memory that is
             not C-contiguous, aligned and (``out``) writable, or ``out`` overlapping ``q``.
     """
-    source(q, "q", _INTEGERS)
+    q = source(q, "q", _INTEGERS)
     zero_point, scale = _affine(zero_point, scale, q.dtype)
     out = result(out, q.shape, _FLOAT32)
     status = _DEQUANTIZE[q.dtype](pointer(q), q.size, pointer(out), zero_point, scale)
@@ -124,7 +124,7 @@ def quantize_affine(
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``x``.
     """
-    source(x, "x", (_FLOAT32,))
+    x = source(x, "x", (_FLOAT32,))
     dtype = np.dtype(dtype)
     if dtype not in _INTEGERS:
         raise TypeError(f"dtype must be int8, uint8 or int16, got {dtype}")
@@ -151,7 +151,7 @@ def float16_to_float32(x: _Array, out: _Array | None = None) -> _Array:
         ValueError: a shape that does not fit, memory that is not C-contiguous, aligned and
             (``out``) writable, or ``out`` overlapping ``x``.
     """
-    source(x, "x", (_FLOAT16,))
+    x = source(x, "x", (_FLOAT16,))
     out = result(out, x.shape, _FLOAT32)
     check(lib.rkr_widen_float16(pointer(x), x.size, pointer(out)), "float16_to_float32")
     return out
@@ -172,7 +172,7 @@ def float32_to_float16(x: _Array, out: _Array | None = None) -> _Array:
         ValueError: a shape that does not fit, memory that is not C-contiguous, aligned and
             (``out``) writable, or ``out`` overlapping ``x``.
     """
-    source(x, "x", (_FLOAT32,))
+    x = source(x, "x", (_FLOAT32,))
     out = result(out, x.shape, _FLOAT16)
     check(lib.rkr_narrow_float16(pointer(x), x.size, pointer(out)), "float32_to_float16")
     return out
@@ -214,7 +214,7 @@ def dequantize_nc1hwc2(
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``src``.
     """
-    source(src, "src", _UNPACKED, "N, C1, H, W, C2")
+    src = source(src, "src", _UNPACKED, "N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     kernels = _UNPACK.get(layout)
     if kernels is None:

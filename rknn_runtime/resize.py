@@ -51,12 +51,12 @@ def resize_bilinear(
     """
     height, width = size
     height, width = whole(height, "height", 1, _MAX_SIDE), whole(width, "width", 1, _MAX_SIDE)
-    _check_image(image, "image")
+    image = _plain_image(image, "image")
     order = tuple(range(image.shape[2])) if channels is None else _channels(channels, image)
     shape = (height, width, len(order))
     if out is None:
         out = np.empty(shape, np.uint8)
-    _check_image(out, "out")
+    out = _plain_image(out, "out")
     if out.shape != shape:
         raise ValueError(f"out: expected shape {shape}, got {out.shape}")
     if not out.flags.writeable:
@@ -81,16 +81,21 @@ def resize_bilinear(
     return out
 
 
-def _check_image(image: Any, name: str) -> None:
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
-        came = image.dtype if isinstance(image, np.ndarray) else type(image).__name__
-        raise TypeError(f"{name}: expected an array of uint8, got {came}")
+def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
+    """Check an image; a subclass, which may lie about its shape, becomes a plain array."""
+    if not isinstance(image, np.ndarray):
+        raise TypeError(f"{name}: expected an array of uint8, got {type(image).__name__}")
+    if type(image) is not np.ndarray:
+        image = np.ndarray.view(image, np.ndarray)
+    if image.dtype != np.uint8:
+        raise TypeError(f"{name}: expected an array of uint8, got {image.dtype}")
     if image.ndim != 3 or image.shape[2] not in (1, 3, 4):
         raise ValueError(
             f"{name}: expected shape (height, width, 1, 3 or 4 channels), got {image.shape}"
         )
     if not 0 < image.shape[0] <= _MAX_SIDE or not 0 < image.shape[1] <= _MAX_SIDE:
         raise ValueError(f"{name}: expected sides of 1..{_MAX_SIDE} pixels, got {image.shape}")
+    return image
 
 
 def _channels(channels: Sequence[int], image: NDArray[np.uint8]) -> tuple[int, ...]:

@@ -132,9 +132,13 @@ class Api:
 class _Executor:
     def __init__(self, function: Callable[[list[Any], list[Any]], int | None]) -> None:
         self.function = function
+        self.kept: list[BaseException] = []
 
     def execute(self, inputs: list[Any], outputs: list[Any]) -> int:
         return self.function(inputs, outputs) or 0
+
+    def keep(self, error: BaseException) -> None:
+        self.kept.append(error)
 
 
 def bytes_of(mem: Any) -> np.ndarray[Any, Any]:

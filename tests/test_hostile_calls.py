@@ -14,16 +14,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bundles import recorded
 from native_tensors import attribute, deliver
 
 import rknn_runtime
-from rknn_runtime import Detections, TensorAttr, soc
+from rknn_runtime import Detections, GeneralModel, Model, TensorAttr, soc
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.inspect import read, read_header
 from rknn_runtime.library import open_library
 from rknn_runtime.resize import resize_bilinear
-from rknn_runtime.sim import describe_input, describe_output
+from rknn_runtime.sim import Control, describe_input, describe_output
 from rknn_runtime.yolo import (
     AnchorDecoder,
     AnchorSegmentationDecoder,
@@ -54,6 +55,34 @@ class Subclass(np.ndarray):
     """An array of another class."""
 
 
+class Liar(np.ndarray):
+    """An array that claims to be another one: its shape, size, dtype, strides, flags, class."""
+
+    claimed = None
+
+    def __getattribute__(self, name):
+        claimed = object.__getattribute__(self, "claimed")
+        if claimed is not None and name in CLAIMED:
+            return getattr(claimed, name)
+        return object.__getattribute__(self, name)
+
+    def __len__(self):
+        return self.shape[0]
+
+
+CLAIMED = (
+    "shape", "size", "ndim", "nbytes", "itemsize", "dtype", "strides", "flags", "__class__",
+    "__array_interface__",
+)  # fmt: skip
+
+
+def lying(array, of):
+    """Claim to be the array; the memory is another's."""
+    liar = of(array).view(Liar)
+    liar.claimed = array
+    return liar
+
+
 def misaligned(array):
     memory = np.zeros(array.nbytes + 1, np.uint8)
     return memory[1:].view(array.dtype).reshape(array.shape)
@@ -70,6 +99,11 @@ ARRAYS = (
     read_only,
     lambda a: a.byteswap().view(a.dtype.newbyteorder()),
     lambda a: a.view(Subclass),
+    lambda a: lying(a, lambda b: b[:0].copy()),
+    lambda a: lying(a, lambda b: b.reshape(-1)[:1].copy()),
+    lambda a: lying(a, lambda b: b.astype(np.uint8)),
+    lambda a: lying(a, lambda b: b[..., ::-1]),
+    lambda a: lying(a, read_only),
     lambda a: a[::-1],
     lambda a: a[..., ::-1],
     lambda a: a.T,
@@ -263,6 +297,38 @@ def transform_calls(image_size, size, resized_size, offset, boxes):
     return transform.boxes_from_image(transform.boxes_to_image(boxes))
 
 
+def use_model(library, flags, core_mask, check, frame, index, out):
+    options = {"flags": flags, "core_mask": core_mask, "check": check}
+    with Model(BUNDLE, library=library, **options) as model:
+        model.set_core_mask(core_mask)
+        model.run(frame)
+        model.input_view(index)
+        model.input_memory(index)
+        model.output_raw(index)
+        model.output_memory(index)
+        model.output_f32(index, out)
+        model(frame, out=[out])
+
+
+def use_general_model(frame, float_outputs, out):
+    with GeneralModel(BUNDLE, library="sim") as model:
+        model.run(frame, float_outputs=float_outputs, out=[out])
+
+
+def use_control(function, nth, code, microseconds):
+    control = Control()
+    try:
+        control.fail(function, nth, code)
+        control.calls(function)
+        control.set_latency(microseconds)
+    finally:
+        control.reset()
+
+
+BUNDLE = recorded().data
+FRAME = np.zeros((1, 8, 20, 3), np.uint8)
+ANSWER = np.zeros((1, 5, 4, 6), np.float32)
+
 #: Name: function, good arguments, good keyword arguments.
 CALLS = {
     "nc1hwc2_to_nchw": (rknn_runtime.nc1hwc2_to_nchw, (PACKED, 20),
@@ -308,6 +374,10 @@ CALLS = {
     "has": (open_library("sim").has, ("rknn_init",), {}),
     "symbol": (open_library("sim").symbol, ("rknn_init",), {}),
     "find_soc": (soc.find_soc, ("rk3588",), {}),
+    "Model": (use_model, ("sim", InitFlag.PRIOR_HIGH, CoreMask.CORE_0, True, FRAME, 0, ANSWER), {}),
+    "Model of bytes": (lambda model: Model(model, library="sim").close(), (BUNDLE,), {}),
+    "GeneralModel": (use_general_model, (FRAME, True, ANSWER), {}),
+    "Control": (use_control, ("rknn_wait", 1, -1, 0), {}),
     **{
         name: (decode, (cls, attrs[0] if name in OF_ONE else attrs, raw, SIZE, PLACE,
                         {**LIMITS, **options}), {})

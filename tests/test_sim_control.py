@@ -132,6 +132,21 @@ def test_bad_requests_are_refused(control: Control) -> None:
         control.fail("rknn_run")
     with pytest.raises(ValueError, match="64 failures"):
         control.fail("rknn_run")
+    wrong: Any
+    for wrong in (5, None, b"rknn_run"):
+        with pytest.raises(TypeError, match="named by a str"):
+            control.fail(wrong)
+        with pytest.raises(TypeError, match="named by a str"):
+            control.calls(wrong)
+    for wrong, error in ((-1, ValueError), (1 << 32, ValueError), (0.5, TypeError)):
+        with pytest.raises(error, match="nth must be"):
+            control.fail("rknn_run", nth=wrong)
+        with pytest.raises(error, match="microseconds must be"):
+            control.set_latency(wrong)
+    with pytest.raises(ValueError, match="code must be from -2147483648"):
+        control.fail("rknn_run", code=1 << 31)
+    with pytest.raises(TypeError, match="library must be a Library, got str"):
+        Control("sim")  # type: ignore[arg-type]
 
 
 def test_calls_are_counted(control: Control) -> None:

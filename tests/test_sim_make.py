@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -303,6 +304,42 @@ def test_what_the_executor_raises_is_the_cause(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.undo()
         model(pixels)
     assert Control().live == (0, 0, 0)
+
+
+def interrupt(*_: Any) -> Any:
+    signal.raise_signal(signal.SIGINT)
+    raise AssertionError("the signal raised nothing")
+
+
+@pytest.mark.parametrize("where", ["Graph.run", "Executor.execute", "_form"])
+def test_an_interrupt_of_the_executor_comes_through(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Ctrl-C anywhere in the callback raises `KeyboardInterrupt`; the model works on."""
+    pixels = np.zeros((1, 21, 37, 3), np.uint8)
+    with Model(IMAGE, library="sim") as model:
+        expected = model(pixels)
+        with monkeypatch.context() as patch:
+            patch.setattr(f"rknn_runtime.sim.executor.{where}", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                model(pixels)
+        np.testing.assert_array_equal(model(pixels), expected)
+    assert Control().live == (0, 0, 0)
+
+
+def test_the_traceback_of_the_executor_holds_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A debugger may look at the arrays of a failed run after the model is gone."""
+    kept = []
+
+    def fail(self: Any, inputs: list[Any], outputs: list[Any]) -> Any:
+        kept.extend(inputs + outputs)
+        raise FloatingPointError("boom")
+
+    monkeypatch.setattr("rknn_runtime.sim.executor.Executor.execute", fail)
+    with Model(IMAGE, library="sim") as model, pytest.raises(OperationFailedError):
+        model(np.full((1, 21, 37, 3), 7, np.uint8))
+    assert [array.flags.owndata for array in kept] == [True, True]
+    assert (kept[0] == 7).all()
 
 
 def test_importing_the_package_does_not_import_the_simulation() -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from rknn_runtime._arrays import whole
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
-from rknn_runtime.library import Library, open_library
+from rknn_runtime.library import Library, c_name, open_library
 
 __all__ = ["Control", "Live"]
 
@@ -32,17 +33,19 @@ class Control:
         library: The library; None opens the one of this package.
 
     Raises:
+        TypeError: ``library`` is no `Library`.
         UnavailableError: ``library`` is not simulated.
     """
 
     def __init__(self, library: Library | None = None) -> None:
         self.library = open_library("sim") if library is None else library
+        if not isinstance(self.library, Library):
+            raise TypeError(f"library must be a Library, got {type(library).__name__}")
+        if not self.library.is_simulated:
+            raise UnavailableError(f"{self.library!r} is not simulated: nothing steers it")
 
     def _function(self, name: str) -> Any:
-        address = self.library.symbol(name)
-        if address == ffi.NULL:
-            raise UnavailableError(f"{self.library!r} has no {name}: it is not simulated")
-        return ffi.cast(f"{name}_fn *", address)
+        return ffi.cast(f"{name}_fn *", self.library.symbol(name))
 
     @property
     def version(self) -> str:
@@ -55,20 +58,30 @@ class Control:
         Args:
             function: A function of the vendor's API: ``"rknn_run"``.
             nth: Which call from now on; 1 is the next, 0 means every one.
-            code: What it returns; functions that return a pointer return NULL.
+            code: What it returns, an int of 32 bits; functions that return a pointer return
+                NULL.
 
         Raises:
-            ValueError: There is no such function, or 64 failures are waiting already.
+            TypeError: ``function`` is no text, or a number no integer.
+            ValueError: There is no such function, a number is out of range, or 64 failures
+                are waiting already.
         """
-        status = self._function("rknn_sim_fail")(function.encode(), nth, code)
+        nth = whole(nth, "nth", 0, 2**32 - 1)
+        code = whole(code, "code", -(2**31), 2**31 - 1)
+        status = self._function("rknn_sim_fail")(c_name(function), nth, code)
         if status == lib.RKNN_ERR_PARAM_INVALID:
             raise ValueError(f"{function!r} is not a function of the RKNN API")
         if status != lib.RKNN_SUCC:
             raise ValueError("64 failures are waiting already: reset()")
 
     def set_latency(self, microseconds: int) -> None:
-        """Let every ``rknn_run`` take at least this long."""
-        self._function("rknn_sim_latency")(microseconds)
+        """Let every ``rknn_run`` take at least this long.
+
+        Raises:
+            TypeError: Not an integer.
+            ValueError: Not from 0 to 2**32 - 1.
+        """
+        self._function("rknn_sim_latency")(whole(microseconds, "microseconds", 0, 2**32 - 1))
 
     @property
     def live(self) -> Live:
@@ -81,9 +94,10 @@ class Control:
         """Count the calls of a function of the vendor's API since the last `reset`.
 
         Raises:
+            TypeError: ``function`` is no text.
             ValueError: There is no such function.
         """
-        count = self._function("rknn_sim_calls")(function.encode())
+        count = self._function("rknn_sim_calls")(c_name(function))
         if count < 0:
             raise ValueError(f"{function!r} is not a function of the RKNN API")
         return int(count)

@@ -126,41 +126,47 @@ class Executor:
         exception, self._exception = self._exception, None
         return exception
 
+    def keep(self, error: BaseException) -> None:
+        """Keep what `execute` raised for `take_exception`."""
+        self._exception = error
+
     def execute(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> int:
         """Fill the outputs; return a status."""
-        self._exception = None
-        try:
-            results = self._graph.run(dict(zip(self._inputs, inputs)), self._outputs)
-            for name, result, output in zip(self._outputs, results, outputs):
-                if np.shape(result) != output.shape:
-                    raise ValueError(
-                        f"output {name!r} of the ONNX file has shape {np.shape(result)}, "
-                        f"the model's has {output.shape}"
-                    )
-                output[...] = result
-        # Nothing may cross the C frames; take_exception() has it, also a KeyboardInterrupt.
-        except BaseException as error:
-            self._exception = error
-            return int(lib.RKNN_ERR_FAIL)
+        results = self._graph.run(dict(zip(self._inputs, inputs)), self._outputs)
+        for name, result, output in zip(self._outputs, results, outputs):
+            if np.shape(result) != output.shape:
+                raise ValueError(
+                    f"output {name!r} of the ONNX file has shape {np.shape(result)}, "
+                    f"the model's has {output.shape}"
+                )
+            output[...] = result
         return int(lib.RKNN_SUCC)
 
 
-@ffi.def_extern(onerror=None, error=-1)  # type: ignore[untyped-decorator]
+def _keep(kind: Any, error: BaseException, traceback: Any) -> None:
+    """Keep what a run raised, also a KeyboardInterrupt: nothing can cross the C frames."""
+    ffi.from_handle(traceback.tb_frame.f_locals["user_data"]).keep(error)
+
+
+@ffi.def_extern(onerror=_keep, error=lib.RKNN_ERR_FAIL)  # type: ignore[untyped-decorator]
 def rkr_sim_execute(
     user_data: Any, n_inputs: int, inputs: Any, n_outputs: int, outputs: Any
 ) -> int:
     executor: Executor = ffi.from_handle(user_data)
-    return executor.execute(
-        [_array(inputs[i]) for i in range(n_inputs)],
-        [_array(outputs[i]) for i in range(n_outputs)],
-    )
+    # Arrays of their own: an exception keeps its frames, the C side's buffers end with the call.
+    arrays = [np.empty(*_form(inputs[i])) for i in range(n_inputs)]
+    for i, array in enumerate(arrays):
+        ffi.memmove(array, inputs[i].data, array.nbytes)
+    results = [np.empty(*_form(outputs[i])) for i in range(n_outputs)]
+    status = executor.execute(arrays, results)
+    for i, result in enumerate(results):
+        ffi.memmove(outputs[i].data, result, result.nbytes)
+    return status
 
 
-def _array(buffer: Any) -> Array:
-    """View a buffer of the C side; valid until the callback returns."""
-    dtype = TensorType(buffer.type).numpy
-    view = ffi.buffer(buffer.data, buffer.n_elems * dtype.itemsize)
-    return np.frombuffer(view, dtype).reshape(tuple(buffer.dims[0 : buffer.n_dims]))
+def _form(buffer: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of a buffer of the C side."""
+    return tuple(buffer.dims[0 : buffer.n_dims]), TensorType(buffer.type).numpy
 
 
 def _graph_tensor(node: Any) -> GraphTensor:

@@ -251,9 +251,11 @@ def _frame(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     """Return the array ``(height, width, C)`` to write to."""
     if out is None:
         return np.empty(shape, np.uint8)
-    if not isinstance(out, np.ndarray) or out.dtype != np.uint8:
-        came = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
-        raise TypeError(f"out: expected an array of uint8, got {came}")
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out: expected an array of uint8, got {type(out).__name__}")
+    out = np.ndarray.view(out, np.ndarray)  # a subclass may lie about its shape
+    if out.dtype != np.uint8:
+        raise TypeError(f"out: expected an array of uint8, got {out.dtype}")
     if out.shape not in (shape, (1, *shape)):
         raise ValueError(f"out: expected shape {shape} or {(1, *shape)}, got {out.shape}")
     if not out.flags.writeable:

@@ -48,10 +48,10 @@ def nms(
         ValueError: An array has another shape, is not contiguous or has values that are not
             finite; a threshold or limit is outside its range.
     """
-    source(xyxy, "xyxy", (_FLOAT32,), "n, 4")
-    source(confidence, "confidence", (_FLOAT32,), "n")
+    xyxy = source(xyxy, "xyxy", (_FLOAT32,), "n, 4")
+    confidence = source(confidence, "confidence", (_FLOAT32,), "n")
     if class_id is not None:
-        source(class_id, "class_id", (_INT32,), "n")
+        class_id = source(class_id, "class_id", (_INT32,), "n")
     n = len(xyxy)
     if xyxy.shape[1] != 4 or len(confidence) != n or (class_id is not None and len(class_id) != n):
         shapes = [array.shape for array in (xyxy, confidence, class_id) if array is not None]

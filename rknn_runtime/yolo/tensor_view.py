@@ -214,7 +214,9 @@ class OutputBinding:
             TypeError: `raw` is not an array of the output's native dtype.
             ValueError: It has another shape, or is not contiguous.
         """
-        if not isinstance(raw, np.ndarray) or raw.dtype != self._dtype:
+        if type(raw) is not np.ndarray and isinstance(raw, np.ndarray):
+            raw = np.ndarray.view(raw, np.ndarray)  # a subclass may lie about its shape
+        if type(raw) is not np.ndarray or raw.dtype != self._dtype:
             came = getattr(raw, "dtype", type(raw).__name__)
             raise TypeError(f"output {self.attr.name!r}: expected {self._dtype} values, got {came}")
         if raw.shape != self._shape:
