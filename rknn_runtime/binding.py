@@ -44,7 +44,6 @@ _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 _QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 #: Smallest normal float32. Tensors that are not quantized have scale 0 on RV1106.
 _SMALLEST_SCALE = 2.0**-126
-_MOST_PIXEL_CHANNELS = 4
 
 
 class Binding:
@@ -131,11 +130,7 @@ class PixelInput(InputBinding):
     def write(self, array: _Array) -> None:
         """Copy pixels; any strides, and ``(H, W, C)`` where the batch is 1."""
         # In this order and inline: this is the path of every frame.
-        if (
-            type(array) is not np.ndarray
-            or array.dtype != self.dtype
-            or array.shape != self.shape
-        ):
+        if type(array) is not np.ndarray or array.dtype != self.dtype or array.shape != self.shape:
             array = self._checked(array)
         self._array[...] = array
 
@@ -296,11 +291,8 @@ class Frame:
 
 def bind_input(context: Context, name: str, queried: QueriedTensor) -> InputBinding:
     """Bind an input in the way that its rank and channels ask for."""
-    attr = queried.attr
-    is_image = attr.layout is Layout.NHWC and len(attr.shape) == 4
-    if is_image and attr.shape[3] <= _MOST_PIXEL_CHANNELS:
-        return PixelInput(context, name, queried)
-    return TensorInput(context, name, queried)
+    kind = PixelInput if queried.attr.takes_pixels else TensorInput
+    return kind(context, name, queried)
 
 
 def _native(attr: TensorAttr) -> TensorAttr:

@@ -11,7 +11,7 @@ from typing import Any
 from rknn_runtime._container import ENCRYPTED, ModelSource, opened
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.inspect import ModelHeader, read_header
-from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, Soc, soc_of_this_machine
+from rknn_runtime.soc import FULL_RUNTIME, Soc, soc_of_this_machine
 
 __all__ = ["Runtime", "check", "driver_version", "problems", "runtime_in"]
 
@@ -85,7 +85,7 @@ def problems(
         )
     if runtime is None:
         return found
-    wanted = MINI_RUNTIME if header.container == "mini" else FULL_RUNTIME
+    wanted = header.runtime
     if runtime.name != wanted:
         found.append(
             f"its container is a {header.container} one, for {wanted}, and the loaded runtime "

@@ -19,7 +19,7 @@ from rknn_runtime._literal import parse_literal
 from rknn_runtime.attributes import FileTensor, Rules, input_attr, output_attr
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.soc import SOCS
+from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["ModelHeader", "ModelInfo", "Preprocessing", "ShapeVariant", "read", "read_header"]
@@ -77,9 +77,7 @@ GRAPH_TENSORS, GRAPH_NODES, GRAPH_INPUTS, GRAPH_OUTPUTS = 0, 1, 2, 3
 NODE_OPERATOR = 1
 TENSOR_TYPE, TENSOR_LAYOUT, TENSOR_NATIVE_SHAPE, TENSOR_SHAPE, TENSOR_NAME = 0, 1, 3, 4, 5
 # Of standard containers only.
-MODEL_INPUT_JSON, MODEL_OUTPUT_JSON, MODEL_BATCH, MODEL_SHAPE_KIND, MODEL_MEMORY = (
-    12, 13, 14, 16, 19,
-)  # fmt: skip
+MODEL_INPUT_JSON, MODEL_OUTPUT_JSON, MODEL_BATCH, MODEL_MEMORY = 12, 13, 14, 19
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ class ShapeVariant:
 class ModelHeader:
     """What decides whether a runtime can load the model."""
 
-    #: ``"standard"``, for librknnrt, or ``"mini"``, for librknnmrt.
+    #: ``"standard"`` or ``"mini"``.
     container: str
     container_version: int
     #: Target as the toolkit was told: ``"rk3588"``.
@@ -130,6 +128,11 @@ class ModelHeader:
     compiler_version: str
     #: Where the network came from: ``"ONNX"``, ``"TFLITE"``, ``"PYTORCH"``.
     framework: str
+
+    @property
+    def runtime(self) -> str:
+        """The vendor's library that reads the container: ``librknnrt`` or ``librknnmrt``."""
+        return MINI_RUNTIME if self.container == "mini" else FULL_RUNTIME
 
 
 @dataclass(frozen=True)

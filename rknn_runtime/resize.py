@@ -54,12 +54,10 @@ def resize_bilinear(
     image = _plain_image(image, "image")
     order = tuple(range(image.shape[2])) if channels is None else _channels(channels, image)
     shape = (height, width, len(order))
-    if out is None:
-        out = np.empty(shape, np.uint8)
-    out = _plain_image(out, "out")
-    if out.shape != shape:
-        raise ValueError(f"out: expected shape {shape}, got {out.shape}")
-    if not out.flags.writeable:
+    target = np.empty(shape, np.uint8) if out is None else _plain_image(out, "out")
+    if target.shape != shape:
+        raise ValueError(f"out: expected shape {shape}, got {target.shape}")
+    if not target.flags.writeable:
         raise ValueError("out: expected a writable array, got a read-only one")
     # Reversed channels are contiguous pixels too, read in the other order.
     if image.shape[2] > 1 and image.strides[2] == -1:
@@ -67,35 +65,34 @@ def resize_bilinear(
         order = tuple(image.shape[2] - 1 - channel for channel in order)
     if not has_pixel_rows(image):
         image = np.ascontiguousarray(image)
-    if not has_pixel_rows(out):
+    if not has_pixel_rows(target):
         raise ValueError(
             "out: expected rows of contiguous pixels (strides (any, channels, 1)), "
-            f"got strides {out.strides}"
+            f"got strides {target.strides}"
         )
-    status = lib.rkr_resize_bilinear_uint8(*pixel_rows(image), *pixel_rows(out), bytes(order))
+    status = lib.rkr_resize_bilinear_uint8(*pixel_rows(image), *pixel_rows(target), bytes(order))
     if status == lib.RKR_ERR_OVERLAP:
         raise ValueError("out overlaps image: give an array of its own memory")
     if status == lib.RKR_ERR_MEMORY:
         raise MemoryError(f"no memory for two rows of {width} pixels")
     check(status, "rkr_resize_bilinear_uint8")
-    return out
+    return target if out is None else out
 
 
 def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
     """Check an image; a subclass, which may lie about its shape, becomes a plain array."""
     if not isinstance(image, np.ndarray):
         raise TypeError(f"{name}: expected an array of uint8, got {type(image).__name__}")
-    if type(image) is not np.ndarray:
-        image = np.ndarray.view(image, np.ndarray)
-    if image.dtype != np.uint8:
-        raise TypeError(f"{name}: expected an array of uint8, got {image.dtype}")
-    if image.ndim != 3 or image.shape[2] not in (1, 3, 4):
+    pixels: NDArray[np.uint8] = np.ndarray.view(image, np.ndarray)
+    if pixels.dtype != np.uint8:
+        raise TypeError(f"{name}: expected an array of uint8, got {pixels.dtype}")
+    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
         raise ValueError(
-            f"{name}: expected shape (height, width, 1, 3 or 4 channels), got {image.shape}"
+            f"{name}: expected shape (height, width, 1, 3 or 4 channels), got {pixels.shape}"
         )
-    if not 0 < image.shape[0] <= _MAX_SIDE or not 0 < image.shape[1] <= _MAX_SIDE:
-        raise ValueError(f"{name}: expected sides of 1..{_MAX_SIDE} pixels, got {image.shape}")
-    return image
+    if not 0 < pixels.shape[0] <= _MAX_SIDE or not 0 < pixels.shape[1] <= _MAX_SIDE:
+        raise ValueError(f"{name}: expected sides of 1..{_MAX_SIDE} pixels, got {pixels.shape}")
+    return pixels
 
 
 def _channels(channels: Sequence[int], image: NDArray[np.uint8]) -> tuple[int, ...]:

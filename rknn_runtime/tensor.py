@@ -9,9 +9,10 @@ from rknn_runtime.enums import Layout, QuantType, TensorType
 
 __all__ = ["TensorAttr"]
 
-
 #: What the vendor's structs hold.
 _MAX_DIMENSION = 2**32 - 1
+#: An image of more channels is no picture to the runtimes: it comes quantized and packed.
+_MOST_PIXEL_CHANNELS = 4
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,15 @@ class TensorAttr:
                 f"tensor {self.name!r}: dimensions must be from 1 to {_MAX_DIMENSION}, got "
                 f"{self.shape}"
             )
+
+    @property
+    def takes_pixels(self) -> bool:
+        """Of a logical input: whether it is an image, which `Model.run` takes as uint8 pixels.
+
+        So are inputs in NHWC with 1 to 4 channels; the NPU normalises and quantizes them.
+        """
+        is_image = self.layout is Layout.NHWC and len(self.shape) == 4
+        return is_image and self.shape[3] <= _MOST_PIXEL_CHANNELS
 
     # Slots and frozen together defeat the default pickling before Python 3.11.
     def __reduce__(self) -> tuple[Any, ...]:

@@ -14,6 +14,12 @@ settings.register_profile("any", deadline=None, suppress_health_check=[HealthChe
 settings.load_profile("any")
 
 
+def pytest_collection_finish():
+    """Spare the collections of garbage in tests what is there before: pytest and its tests."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def control():
     """Steer the simulated NPU; afterwards nothing may be alive, and nothing was misused."""

@@ -37,8 +37,25 @@ def test_a_page_tells_what_a_model_wants_and_gives(capsys: pytest.CaptureFixture
     assert native[-3:] == ["37", "24960", "24960"]
     assert "rv1106 (RKNPU t3), runs with librknnmrt.so" in page
     assert "rknn-toolkit2 2.3.2 from ONNX" in page
-    assert "images: the NPU takes (value - mean) / std, mean 0, std 255" in page
+    taken = "images: give uint8 pixels; the NPU takes (value - mean) / std, mean 0, std 255"
+    assert taken in page
     assert "the output lies in memory as NC1HWC2, 1 with padding" in page
+
+
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [
+        ("ic5_rk3588", "images: give float32, which becomes int8, or int8 as it is"),
+        ("mi_img_vec_rv1106", "vec: give float32, which becomes int8, or int8 as it is"),
+        ("fp16_ic1_w37_rk3588", "images: give uint8 pixels; the NPU takes (value - mean) / std"),
+    ],
+)
+def test_a_page_tells_what_run_takes(
+    capsys: pytest.CaptureFixture[str], model: str, line: str
+) -> None:
+    """Pixels for images, float32 for what is quantized here."""
+    assert main(["info", str(MODELS / f"{model}.rknn")]) == 0
+    assert f"  {line}" in capsys.readouterr().out
 
 
 def test_the_page_in_the_documentation_is_what_is_printed(
@@ -235,10 +252,16 @@ def test_operators_that_the_mini_runtime_refuses_are_warned_of() -> None:
     assert "standard container for rv1106" in standard[-1]
 
 
-def test_a_dynamic_model_for_a_mini_soc_is_warned_of() -> None:
-    """The toolkit makes it, and no runtime loads it."""
+def test_a_container_of_the_other_runtime_is_warned_of() -> None:
+    """The toolkit makes both, and the SoC's own runtime loads neither."""
     info = inspect.read(MODELS / "dyn_in_rv1106.rknn")
+    assert info.runtime == "librknnrt"
     assert "dynamic_input" in warnings_about(info, None)[-1]
+    mini = inspect.read(MODELS / "ic5_rv1106.rknn")
+    info = inspect.ModelInfo(**{**vars(mini), "soc": "rk3588"})
+    assert info.runtime == "librknnmrt"
+    assert "whose librknnrt reads only the other kind" in warnings_about(info, None)[-1]
+    assert "mini_rknn" in warnings_about(info, None)[-1]
 
 
 def test_memory_counts_the_buffers_as_they_are_bound() -> None:

@@ -28,6 +28,8 @@ FLAGS = [*SANITIZE, "-fno-omit-frame-pointer", "-g1", "-O1", "-std=c11", "-fPIC"
 TESTS = (
     "test_classification.py",
     "test_ffi.py",
+    "test_general.py",
+    "test_hostile_calls.py",
     "test_layout.py",
     "test_library.py",
     "test_memory.py",

@@ -8,8 +8,9 @@ from rknn_runtime.inspect import ModelInfo
 from rknn_runtime.soc import SOCS
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["io_bytes", "warnings_about"]
+__all__ = ["INTEGERS", "io_bytes", "warnings_about"]
 
+#: What float32 is quantized to.
 INTEGERS = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
 #: Operators that librknnmrt 2.3.2 was seen to refuse, and when.
 REFUSED_BY_MINI = {
@@ -54,14 +55,15 @@ def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
     soc = SOCS[info.soc]
     if info.container == "mini":
         found += [
-            f"operator {name}: {soc.runtime} {REFUSED_BY_MINI[name]}"
+            f"operator {name}: {info.runtime} {REFUSED_BY_MINI[name]}"
             for name in info.operators
             if name in REFUSED_BY_MINI
         ]
-    elif soc.mini:
+    if info.runtime != soc.runtime:
+        option = "dynamic_input" if soc.mini else "mini_rknn"
         found.append(
-            f"a standard container for {info.soc}, whose runtime reads mini containers only: the "
-            "toolkit writes these with dynamic_input; convert the model without"
+            f"a {info.container} container for {info.soc}, whose {soc.runtime} reads only the "
+            f"other kind: the toolkit writes these with {option}; convert the model without"
         )
     return found
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime import inspect
-from rknn_runtime.cli.advice import io_bytes, warnings_about
+from rknn_runtime.cli.advice import INTEGERS, io_bytes, warnings_about
 from rknn_runtime.cli.heads import guess_head
+from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.inspect import ModelInfo, Preprocessing
-from rknn_runtime.soc import SOCS
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["add_parser", "run"]
@@ -77,7 +77,7 @@ def as_json(model: str, info: ModelInfo) -> dict[str, Any]:
         "file_bytes": info.file_bytes,
         "soc": info.soc,
         "npu": info.npu,
-        "runtime": SOCS[info.soc].runtime,
+        "runtime": info.runtime,
         "container": info.container,
         "container_version": info.container_version,
         "toolkit_version": info.toolkit_version,
@@ -128,7 +128,7 @@ def page(model: str, info: ModelInfo) -> list[str]:
     """The lines for one model."""
     head = guess_head(info.inputs, info.outputs)
     facts = [
-        ("made for", f"{info.soc} ({info.npu}), runs with {SOCS[info.soc].runtime}.so"),
+        ("made for", f"{info.soc} ({info.npu}), runs with {info.runtime}.so"),
         ("made by", f"rknn-toolkit2 {info.toolkit_version} from {info.framework or 'unknown'}"),
         ("container", f"{info.container}, version {info.container_version}, "
                       f"{_bytes(info.file_bytes)}"),
@@ -148,7 +148,7 @@ def page(model: str, info: ModelInfo) -> list[str]:
     for title, attrs in (("inputs", info.inputs), ("outputs", info.outputs)):
         lines += ["", title, *("  " + line for line in _tensors(attrs))]
         if title == "inputs":
-            lines += _preprocessing_lines(info)
+            lines += _input_lines(info)
     warnings = warnings_about(info, head)
     if warnings:
         lines += ["", "warnings", *table([[f"  - {text}"] for text in warnings])]
@@ -185,19 +185,28 @@ def _tensors(attrs: Iterable[TensorAttr]) -> list[str]:
     return table(rows)
 
 
-def _preprocessing_lines(info: ModelInfo) -> list[str]:
-    """What the NPU does to each image, where the file says so."""
+def _input_lines(info: ModelInfo) -> list[str]:
+    """What `Model.run` takes for each input, and what the NPU does to an image."""
     lines = []
     for attr, preprocessing in zip(info.inputs, info.preprocessing):
-        if preprocessing is not None and len(attr.shape) == 4:
-            lines += table([[f"  {attr.name}: {_normalization(preprocessing)}"]])
+        dtype = (attr.native or attr).dtype
+        own = dtype.name.lower()
+        if attr.takes_pixels:
+            text = "give uint8 pixels" + _normalization(preprocessing)
+        elif dtype in INTEGERS or dtype is TensorType.FLOAT16:
+            text = f"give float32, which becomes {own}, or {own} as it is"
+        else:
+            text = f"give {own}"
+        lines += table([[f"  {attr.name}: {text}"]])
     return lines
 
 
-def _normalization(preprocessing: Preprocessing) -> str:
+def _normalization(preprocessing: Preprocessing | None) -> str:
+    if preprocessing is None:
+        return ""
     mean, std = _per_channel(preprocessing.mean), _per_channel(preprocessing.std)
     swap = ", channels swapped for calibration" if preprocessing.rgb2bgr else ""
-    return f"the NPU takes (value - mean) / std, mean {mean}, std {std}{swap}"
+    return f"; the NPU takes (value - mean) / std, mean {mean}, std {std}{swap}"
 
 
 def _per_channel(values: tuple[float, ...]) -> str:

@@ -16,7 +16,7 @@ from rknn_runtime.inspect import Preprocessing, ShapeVariant, read
 from rknn_runtime.sim.bundle import Bundle, framework_shape
 from rknn_runtime.sim.derive import describe_input, describe_output
 from rknn_runtime.sim.executor import Graph, GraphTensor
-from rknn_runtime.sim.values import Array, is_image, real_input
+from rknn_runtime.sim.values import Array, real_input
 from rknn_runtime.soc import SOCS
 from rknn_runtime.tensor import TensorAttr
 
@@ -196,7 +196,7 @@ class _Plan:
         described = []
         for index, (tensor, attr) in enumerate(zip(self.graph.inputs, self.plain)):
             given = self.preprocessing[index]
-            if is_image(attr):  # every value that a pixel can have
+            if attr.takes_pixels:  # every value that a pixel can have
                 levels = np.zeros(attr.shape, np.uint8)
                 reals = [real_input(attr, given, levels), real_input(attr, given, ~levels)]
             else:

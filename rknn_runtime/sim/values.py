@@ -19,7 +19,6 @@ __all__ = [
     "Array",
     "dequantize",
     "input_values",
-    "is_image",
     "is_real",
     "output_values",
     "real_input",
@@ -29,13 +28,6 @@ if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
     Array = np.ndarray[Any, Any]
 else:
     Array = np.ndarray
-#: `Model` gives the NPU pixels for up to this many channels.
-MOST_PIXEL_CHANNELS = 4
-
-
-def is_image(attr: TensorAttr) -> bool:
-    """Whether an input takes uint8 pixels, which the NPU normalizes."""
-    return _is_nhwc(attr) and attr.shape[3] <= MOST_PIXEL_CHANNELS
 
 
 def is_real(attr: TensorAttr) -> bool:
@@ -59,12 +51,12 @@ def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Arr
         ValueError: Another shape or dtype, or a mean and std that do not fit.
     """
     dtype = native_dtype(attr).numpy
-    if is_image(attr):
+    if attr.takes_pixels:
         dtype = np.dtype(np.uint8)
     elif is_real(attr):
         dtype = np.dtype(np.float32)
     values = _framework_order(attr, array, dtype)
-    if not is_image(attr):
+    if not attr.takes_pixels:
         return values
     real = values.astype(np.float32)
     mean, std = (
@@ -81,7 +73,7 @@ def input_values(attr: TensorAttr, preprocessing: Preprocessing | None, array: A
     own type is taken as it is.
     """
     dtype = native_dtype(attr).numpy
-    if not is_image(attr) and array.dtype == dtype:
+    if not attr.takes_pixels and array.dtype == dtype:
         return _framework_order(attr, array, dtype)
     return _quantize(attr, real_input(attr, preprocessing, array))
 

@@ -253,14 +253,14 @@ def _frame(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
         return np.empty(shape, np.uint8)
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out: expected an array of uint8, got {type(out).__name__}")
-    out = np.ndarray.view(out, np.ndarray)  # a subclass may lie about its shape
-    if out.dtype != np.uint8:
-        raise TypeError(f"out: expected an array of uint8, got {out.dtype}")
-    if out.shape not in (shape, (1, *shape)):
-        raise ValueError(f"out: expected shape {shape} or {(1, *shape)}, got {out.shape}")
-    if not out.flags.writeable:
+    frame: NDArray[np.uint8] = np.ndarray.view(out, np.ndarray)  # a subclass may lie
+    if frame.dtype != np.uint8:
+        raise TypeError(f"out: expected an array of uint8, got {frame.dtype}")
+    if frame.shape not in (shape, (1, *shape)):
+        raise ValueError(f"out: expected shape {shape} or {(1, *shape)}, got {frame.shape}")
+    if not frame.flags.writeable:
         raise ValueError("out: expected a writable array, got a read-only one")
-    return out if out.ndim == 3 else out[0]
+    return frame if frame.ndim == 3 else frame[0]
 
 
 def _pad_values(pad_value: Any, n_channels: int) -> list[int]:
