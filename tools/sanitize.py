@@ -84,7 +84,8 @@ def main() -> int:
             **os.environ,
             # The sanitizer looks for C++'s throw when it starts, before any module needs it.
             "LD_PRELOAD": f"{library('libasan.so')}:{library('libstdc++.so.6')}",
-            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1",
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1:"
+            "allocator_may_return_null=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
             "PYTHONMALLOC": "malloc",
             "PYTHONPATH": str(folder),
