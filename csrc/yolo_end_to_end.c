@@ -9,7 +9,7 @@ static void decode_row(const rkr_tensor_view *view, float scale_x, float scale_y
     float values[6];
     rkr_view_load(view, 0, 6, row, values);
     bool is_class = values[5] >= -0.5f && values[5] <= 0x1p24f;
-    if (!(values[4] >= threshold) || !is_class) {
+    if (!(values[4] >= threshold) || !is_class) { /* the scan lets NaN pass */
         return;
     }
     const float box[4] = {values[0] * scale_x, values[1] * scale_y, values[2] * scale_x,
@@ -33,8 +33,15 @@ int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, flo
     if (!isfinite(scale_x) || !isfinite(scale_y)) {
         return RKR_ERR_ARGUMENT;
     }
-    for (uint32_t row = 0; row < rkr_view_cells(output); row++) {
-        decode_row(output, scale_x, scale_y, options->conf_threshold, row, workspace);
+    rkr_scan scan;
+    rkr_scan_init(&scan, output, 4, 1, options->conf_threshold);
+    uint32_t rows = rkr_view_cells(output);
+    for (uint32_t first = 0; first < rows; first += RKR_SCAN_CELLS) {
+        uint32_t n = rows - first < RKR_SCAN_CELLS ? rows - first : RKR_SCAN_CELLS;
+        for (uint64_t hits = rkr_scan_cells(&scan, first, n); hits != 0; hits &= hits - 1) {
+            decode_row(output, scale_x, scale_y, options->conf_threshold,
+                       first + (uint32_t)__builtin_ctzll(hits), workspace);
+        }
     }
     rkr_yolo_options unsuppressed = *options;
     unsuppressed.suppress = 0;

@@ -2,9 +2,9 @@
  *
  * Heads with objectness: confidence = objectness * highest class score.
  *
- * Class scores are at most 1 (at most what their type can hold), so a cell whose
- * objectness is below threshold / that maximum cannot pass: one channel of each grid is
- * scanned, and classes are read only where it hits. */
+ * Scores are at most 1, so a cell whose objectness is below the threshold cannot pass: one
+ * channel of each grid is scanned, and classes are read only where it hits. Quantization
+ * moves 1 by up to half a step, or down to what the type can hold. */
 #include "yolo_internal.h"
 
 static void decode_cell(const rkr_yolo_grid *grid, const rkr_scan *classes, bool sigmoid,
@@ -36,13 +36,13 @@ static float factor_threshold(const rkr_tensor_view *view, bool sigmoid, float t
     if (sigmoid) {
         return rkr_logit_below(threshold);
     }
-    float highest = rkr_view_highest(view);
     if (threshold <= 0.0f) {
         return -INFINITY;
     }
     if (rkr_view_is_float(view)) {
         return threshold;
     }
+    float highest = fminf(rkr_view_highest(view), 1.0f + view->scale);
     return highest > 0.0f ? threshold / highest * (1.0f - 1e-6f) : INFINITY;
 }
 

@@ -7,6 +7,7 @@ nothing else, and nothing that comes from inside, such as ZeroDivisionError.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 import warnings
@@ -250,6 +251,11 @@ HEADS = {
     "yolox": (YoloxDecoder, *outputs([(1, 8, s, s) for s in (4, 2, 1)]), {"logits": True}),
     "yolox-runs": (YoloxDecoder, *ONE, {"strides": (8, 16, 32)}),
     "single": (SingleOutputDecoder, *ONE, {"num_classes": 5, "normalized": True, "n_extra": 0}),
+    "single-objectness": (
+        SingleOutputDecoder,
+        *outputs([(1, 63, 7)], "float32"),
+        {"objectness": True, "transposed": True},
+    ),
     "single-pose": (SinglePoseDecoder, *ONE, {"keypoint_shape": (2, 2)}),
     "single-obb": (SingleOrientedDecoder, *ONE, {}),
     "single-seg": (
@@ -259,7 +265,7 @@ HEADS = {
     ),
     "end-to-end": (EndToEndDecoder, *outputs([(1, 20, 6)], "float32"), {}),
 }
-OF_ONE = ("single", "single-pose", "single-obb", "end-to-end")
+OF_ONE = ("single", "single-objectness", "single-pose", "single-obb", "end-to-end")
 LIMITS = {
     "conf_threshold": 0.25, "iou_threshold": 0.45, "class_agnostic": False, "max_candidates": 100,
     "max_detections": 10,
@@ -422,3 +428,23 @@ def test_hostile_arguments_raise_what_is_documented(name):
     with np.errstate(all="ignore"):
         for _ in range(CALLS_PER_FUNCTION):
             attack(rng, *CALLS[name])
+
+
+@pytest.mark.parametrize(
+    ("cls", "name"),
+    [
+        (Detections, "xyxy"),
+        (LetterboxTransform, "size"),
+        (SingleOutputDecoder, "conf_threshold"),
+        (ClassificationDecoder, "top_k"),
+        (rknn_runtime.Detector, "head"),
+    ],
+)
+def test_what_was_never_initialised_says_so(cls, name):
+    """An object made by ``__new__`` alone has no attributes: using it is an AttributeError."""
+    empty = cls.__new__(cls)
+    with pytest.raises(AttributeError):
+        getattr(empty, name)
+    for use in (len, repr, iter, lambda x: x(PIXELS), lambda x: x == x, lambda x: x[0]):
+        with contextlib.suppress(AttributeError, TypeError):
+            use(empty)

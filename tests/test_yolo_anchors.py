@@ -88,7 +88,9 @@ def test_equals_the_reference(logits, dtype, form, size, strides, classes):
     assert_finds(found, scene)
     if not logits:
         step = 2 * max(attr.native.scale for attr in attrs) + 2e-3
-        assert_same_set(found, reference_of(tensors, scene, anchors), step, 0.97)
+        assert_same_set(
+            found, reference_of(tensors, scene, anchors), step, 0.97 if "int8" in dtype else 0.99
+        )
 
 
 @pytest.mark.parametrize("anchors", [None, YOLOV7_ANCHORS])

@@ -19,20 +19,39 @@ def rows(n=300, classes=80, size=(480, 640), seed=0):
     return np.column_stack([corner, far, score, class_id])[None].astype(np.float32)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("classes", [1, 80])
-def test_rows_above_the_threshold(dtype, classes):
-    """Every row that passes is a detection, in the order of the scores."""
-    x = rows(classes=classes).astype(dtype)
-    decoder = EndToEndDecoder(attribute(x.shape, dtype), (480, 640))
-    found = decoder(x)
-    real = x[0].astype(np.float32)
-    passed = real[real[:, 4] >= 0.25]
+def expected(real, scale=(1, 1)):
+    """Boxes, scores and classes that NumPy reads from ``(n, 6)`` rows."""
+    passed = real[real[:, 4] >= np.float32(0.25)]
     passed = passed[np.argsort(-passed[:, 4], kind="stable")]
-    assert len(found) == len(passed) > 50
-    assert np.array_equal(found.xyxy, passed[:, :4])
-    assert np.array_equal(found.confidence, passed[:, 4])
-    assert np.array_equal(found.class_id, passed[:, 5].astype(np.int32))
+    xyxy = passed[:, :4] * np.array([*scale, *scale], np.float32)
+    return xyxy, passed[:, 4], np.rint(passed[:, 5]).astype(np.int32)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # coarse, where integers hold pixels
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "float32"])
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize("classes", [1, 80])
+def test_rows_above_the_threshold(classes, normalized, dtype):
+    """Every row that passes is a detection, in the order of the scores.
+
+    The range of integers tells 0..1 from pixels, whatever the class numbers need of it.
+    """
+    x = rows(classes=classes)
+    if normalized:
+        x[..., :4] /= np.array([640, 480, 640, 480], np.float32)
+    q, zero_point, scale = quantize(x, dtype)
+    attr = attribute(q.shape, dtype, zero_point, scale)
+    told = normalized if "float" in dtype else None
+    decoder = EndToEndDecoder(attr, (480, 640), normalized=told)
+    assert decoder.normalized == normalized
+    found = decoder(q)
+    real = dequantize(q, zero_point, scale)[0]
+    xyxy, confidence, class_id = expected(real, (640, 480) if normalized else (1, 1))
+    assert len(found) == len(xyxy) and (len(xyxy) > 50 or scale > 0.25)
+    np.testing.assert_allclose(found.xyxy, xyxy, rtol=1e-6, atol=0)
+    assert np.array_equal(found.confidence, confidence)
+    assert np.array_equal(found.class_id, class_id)
+    assert scale > 1 or np.array_equal(np.rint(real[:, 5]), x[0, :, 5])
 
 
 def test_order_is_made():
@@ -50,27 +69,10 @@ def test_nothing_is_suppressed():
     assert len(EndToEndDecoder(attribute(x.shape, "float32"), (64, 64))(x)) == 2
 
 
-def test_normalized():
-    """Boxes 0..1 become pixels of the input."""
-    x = np.array([[[0.25, 0.5, 0.5, 1, 0.9, 3]]], np.float32)
-    found = EndToEndDecoder(attribute(x.shape, "float32"), (100, 200), normalized=True)(x)
-    assert found.xyxy.tolist() == [[50, 50, 100, 100]]
-
-
-def test_int16():
-    """An integer output is read with its scale, and its class number rounded."""
-    x = rows(size=(480, 640))
-    q, zero_point, scale = quantize(x, "int16")
-    attr = attribute(q.shape, "int16", zero_point, scale)
-    with pytest.warns(UserWarning, match="smallest confidence"):
-        decoder = EndToEndDecoder(attribute(q.shape, "int16", zero_point, 0.025), (480, 640))
-    decoder = EndToEndDecoder(attr, (480, 640))
-    found = decoder(q)
-    real = dequantize(q, zero_point, scale)[0]
-    passed = real[real[:, 4] >= 0.25]
-    passed = passed[np.argsort(-passed[:, 4], kind="stable")]
-    assert np.array_equal(found.xyxy, passed[:, :4])
-    assert np.array_equal(found.class_id, np.rint(passed[:, 5]).astype(np.int32))
+def test_a_shared_scale_is_warned_of():
+    """Boxes, scores and class numbers of one scale: the warning says what is left."""
+    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 0\.025"):
+        EndToEndDecoder(attribute((1, 300, 6), "int16", 0, 0.025), (480, 640))
 
 
 def test_impossible_rows_are_dropped():

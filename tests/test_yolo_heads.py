@@ -42,6 +42,7 @@ def test_every_published_form_is_found(size, classes, tell):
             outputs((1, 4 + classes, 1, n)),
         ],
         "yolox-grid": [outputs((1, n, 5 + classes))],
+        "yolov5-single": [outputs((1, 3 * n, 5 + classes)), outputs((1, 5 + classes, 3 * n))],
         "end-to-end": [outputs((1, 300, 6))],
     }
     if tell or classes == 80:
@@ -60,9 +61,13 @@ def test_every_published_form_is_found(size, classes, tell):
     ("family", "attrs", "head"),
     [
         ("yolov5", per_scale((640, 640), 255), "yolov5"),
+        ("yolov5", outputs((1, 25200, 85)), "yolov5-single"),
+        ("yolov5-seg", outputs((1, 25200, 117), (1, 32, 160, 160)), "yolov5-seg-single"),
         ("yolov7", per_scale((640, 640), 255), "yolov7"),
+        ("yolov7", outputs((1, 25200, 85)), "yolov5-single"),
         ("yolov6", per_scale((640, 640), 4, 80), "yolov6-split"),
         ("yolov6", per_scale((640, 640), 68, 80), "ppyoloe"),
+        ("yolov6", outputs((1, 8400, 85)), "yolox-single"),
         ("yolov8", per_scale((640, 640), 64, 80, 1), "yolov8-split"),
         ("yolov9", per_scale((640, 640), 64, 80), "yolov8-split"),
         ("yolo11", outputs((1, 84, 8400)), "yolov8-single"),
@@ -74,6 +79,7 @@ def test_every_published_form_is_found(size, classes, tell):
         ("yolo26", outputs((1, 84, 8400)), "yolov8-single"),
         ("yolox", per_scale((640, 640), 85), "yolox"),
         ("yolox", outputs((1, 8400, 85)), "yolox-grid"),
+        ("yolox-single", outputs((1, 8400, 85)), "yolox-single"),
         ("ppyoloe", per_scale((640, 640), 68, 80), "ppyoloe"),
         ("yolov8-obb", outputs((1, 20, 8400)), "yolov8-obb-single"),
         ("yolov8-pose", outputs((1, 56, 8400)), "yolov8-pose-single"),
@@ -92,6 +98,8 @@ def test_families(family, attrs, head):
         ([*per_scale((640, 640), 64, 80, 1, 32), (1, 32, 160, 160)], "yolov8-seg-split", 80),
         ([*per_scale((640, 640), 255, 96), (1, 32, 160, 160)], "yolov5-seg", 80),
         ([(1, 116, 8400), (1, 32, 160, 160)], "yolov8-seg-single", 80),
+        ([(1, 25200, 117), (1, 32, 160, 160)], "yolov5-seg-single", 80),
+        ([(1, 25200, 38), (1, 32, 160, 160)], "yolov5-seg-single", 1),
         ([*per_scale((640, 640), 65), (1, 17, 3, 8400)], "yolov8-pose-split", 1),
         ([*per_scale((640, 640), 65), (1, 51, 8400)], "yolov8-pose-split", 1),
         ([*per_scale((640, 640), 79), (1, 1, 8400)], "yolov8-obb-split", 15),
@@ -119,6 +127,41 @@ def test_nobody_has_oriented_boxes_of_80_classes():
     attrs = outputs((1, 85, 8400))
     assert find_head(attrs, (640, 640)).head == "yolox-grid"
     assert find_head(attrs, (640, 640), "yolov8-obb").head == "yolov8-obb-single"
+
+
+@pytest.mark.parametrize(
+    ("shape", "head"), [((1, 8400, 7), "auto"), ((1, 8400, 7), "yolox"), ((1, 7, 8400), "yolox")]
+)
+def test_ranges_tell_yolox_with_its_boxes_worked_out(shape, head):
+    """A grid has negative logarithms and no pixels; what floats hold cannot be known."""
+
+    def form(zero_point, scale):
+        attrs = [attribute(shape, "int8", zero_point, scale)]
+        return find_head(attrs, (640, 640), head, num_classes=2).head
+
+    assert form(-60, 0.04) == "yolox-grid"
+    assert form(-120, 2.6) == "yolox-single"
+    assert form(-128, 1 / 255) == "yolox-single"
+    assert find_head(outputs(shape), (640, 640), head, num_classes=2).head == "yolox-grid"
+    decoder = find_head(outputs(shape), (640, 640), "yolox-single").make()
+    assert (decoder.objectness, decoder.num_classes) == (True, 2)
+
+
+@pytest.mark.parametrize("size", [(640, 640), (128, 160), (192, 320), (96, 160)])
+def test_300_rows_are_detections(size):
+    """Also where 300 happens to be the number of cells, or three times that."""
+    assert find_head(outputs((1, 300, 6)), size).head == "end-to-end"
+
+
+@pytest.mark.parametrize("box", [4, 64])
+def test_names_tell_heads_without_nms(box):
+    """Layers that are called one2one make outputs of YOLOv10 or YOLO26."""
+    attrs = [
+        attribute(attr.shape, "float32", index=i, name=f"/model.23/one2one_cv{2 + i % 2}.{i // 2}")
+        for i, attr in enumerate(per_scale((640, 640), box, 80))
+    ]
+    assert find_head(attrs, (640, 640)).head == "yolov10-split"
+    assert find_head(attrs, (640, 640), "yolov6" if box == 4 else "yolov8").head != "yolov10-split"
 
 
 def test_heads_without_nms_do_not_suppress():

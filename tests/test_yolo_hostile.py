@@ -39,6 +39,7 @@ def per_scale(*channels):
 HEADS = {
     "single": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 9, N)]),
     "single transposed": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, N, 9)]),
+    "single objectness": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 3 * N, 9)]),
     "single rank 4": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 84, N, 1)]),
     "split 9": (lambda a: SplitDecoder(a, SIZE), per_scale(64, 5, 1)),
     "split 6": (lambda a: SplitDecoder(a, SIZE), per_scale(4, 80)),
@@ -61,6 +62,10 @@ HEADS = {
     "single seg": (
         lambda a: SingleSegmentationDecoder(a, SIZE),
         [(1, 4 + 3 + 8, N), (1, 8, 24, 40)],
+    ),
+    "single seg objectness": (
+        lambda a: SingleSegmentationDecoder(a, SIZE),
+        [(1, 3 * N, 5 + 3 + 8), (1, 8, 24, 40)],
     ),
     "split pose": (lambda a: SplitPoseDecoder(a, SIZE), [*per_scale(65), (1, 17, 3, N)]),
     "single pose": (lambda a: SinglePoseDecoder(a[0], SIZE), [(1, 56, N)]),
@@ -103,6 +108,8 @@ def garbage(attr, rng, kind):
         values = np.full(n, 0x80, np.uint8).view(dtype)
     else:
         values = rng.normal(0.2, 0.3, n // dtype.itemsize)
+        if kind == "probabilities":
+            values = np.clip(values, 0, 1)
         if dtype.kind != "f":
             values = np.clip(values / attr.scale + attr.zero_point, *_span(dtype))
         values = values.astype(dtype)
@@ -171,6 +178,35 @@ def test_garbage_at_any_threshold(head, threshold):
     assert_sound(decoder([garbage(attr, rng, "bits") for attr in attrs]), decoder)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+@pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
+def test_raising_the_threshold_never_adds_a_box(head, dtype):
+    """The boxes at a higher threshold are the first of those at a lower one; out of reach, none."""
+    make, shapes = HEADS[head]
+    attrs = deliveries(shapes, dtype, True)
+    rng = np.random.default_rng(3)
+    raw = [garbage(attr, rng, "probabilities") for attr in attrs]
+    for attr, array in zip(attrs, raw):
+        if head in ("split 9", "split seg") and attr.shape[1] == 1:  # sums of classes
+            array[...] = 127 if dtype == "int8" else 9
+    decoder = make(attrs)
+    decoder.conf_threshold = 0
+    before = decoder(raw)
+    assert len(before) > 0
+    for threshold in np.linspace(0, 1.5, 31):
+        decoder.conf_threshold = threshold
+        found = decoder(raw)
+        assert found == before[: len(found)]
+        assert (found.confidence >= np.float32(threshold)).all()
+        before = found
+    decoder.conf_threshold = 1e30
+    found = decoder(raw)
+    assert (len(found), found.xyxy.shape) == (0, (0, 4))
+    dtypes = (found.xyxy.dtype, found.confidence.dtype, found.class_id.dtype)
+    assert dtypes == (np.float32, np.float32, np.int32)
+
+
 def test_one_decoder_in_many_threads():
     """Calls wait for each other; none sees another's frame."""
     make, shapes = HEADS["split 9"]
@@ -213,6 +249,8 @@ def test_null_pointers_are_refused(missing):
     arguments[missing] = ffi.NULL
     output, *rest = arguments.values()
     status = lib.rkr_yolo_decode_single(output, 5, 1, 1, *rest)
+    assert status == lib.RKR_ERR_ARGUMENT
+    status = lib.rkr_yolo_decode_single_objectness(output, 4, 1, 1, *rest)
     assert status == lib.RKR_ERR_ARGUMENT
     status = lib.rkr_yolo_decode_end_to_end(output, 1, 1, *rest)
     assert status == lib.RKR_ERR_ARGUMENT

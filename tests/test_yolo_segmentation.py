@@ -178,8 +178,12 @@ def test_anchors(classes, dtype, form):
 @pytest.mark.parametrize("form", ["c2=16", "nchw", "rank3", "transposed"])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
 @pytest.mark.parametrize("classes", [1, 80])
-def test_single(classes, dtype, form):
-    """Ultralytics' form, the outputs in both orders: coefficients behind the scores."""
+@pytest.mark.parametrize("objectness", [False, True])
+def test_single(objectness, classes, dtype, form):
+    """Ultralytics' form, the outputs in both orders: coefficients behind the scores.
+
+    YOLOv5-seg has an objectness, and three predictions per cell, here two of them empty.
+    """
     size = (192, 320)
     scene = Scene(6, size, (8, 16, 32), classes)
     prototypes, coefficients = planted_masks(scene)
@@ -192,6 +196,10 @@ def test_single(classes, dtype, form):
         corner, far = scene.xyxy[k].reshape(2, 2) / size[::-1]
         x[:4, p] = [*((corner + far) / 2), *(far - corner)]
         x[4 + scene.class_id[k], p] = score
+    if objectness:
+        certain = np.where(x[4 : 4 + classes].max(axis=0) > 0.2, 1, 0.5)[None]
+        x = np.concatenate([x[:4], certain, x[4:]]).astype(np.float32)
+        x = np.concatenate([x * (np.arange(len(x)) != 4)[:, None], x, x * 0], axis=1)
     last = form == "nchw"
     head = deliver(x[None, :, :, None], dtype, form, index=int(last), name="head")
     grid = "c2=16" if form in ("rank3", "transposed") else form
@@ -200,10 +208,16 @@ def test_single(classes, dtype, form):
     decoder = SingleSegmentationDecoder(attrs, size, normalized=True)
     assert decoder.num_classes == classes
     real, real_planes = head[2][0, :, :, 0], planes[2][0]
-    expected = reference.single(real, 0.25, 0.45, (size[1], size[0]), num_classes=classes)
+    assert decoder.objectness == objectness
+    first = 4 + objectness
+    if objectness:
+        boxes = real[:4].T * np.array([*size[::-1]] * 2, np.float32)
+        expected = reference.objectness(boxes, real[4 : 5 + classes].T, False, 0.25, 0.45)
+    else:
+        expected = reference.single(real, 0.25, 0.45, (size[1], size[0]), num_classes=classes)
     for transform in transforms(size):
         found = decoder(raw, transform)
-        rows = real[4 + classes :].T[expected[3]]
+        rows = real[first + classes :].T[expected[3]]
         assert_masks(found, rows, real_planes, transform or identity(size))
     found = decoder(raw)
     assert_equal(found, expected)

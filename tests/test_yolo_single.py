@@ -1,10 +1,11 @@
-"""The single output of YOLOv8, v9, 11, 12."""
+"""The single output of YOLOv8, v9, 11, 12, and that with objectness of YOLOv5 and v7."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
+from planting import assert_equal, assert_same_set
 from reference import yolo as reference
 
 from rknn_runtime.enums import TensorType
@@ -18,9 +19,9 @@ def predictions(size, strides):
     return sum((size[0] // s) * (size[1] // s) for s in strides)
 
 
-def planted(rng, size, strides, classes, objects=12):
+def planted(rng, size, strides, classes, objects=12, per_cell=1):
     """A head's tensor (1, 4 + classes, n, 1), boxes 0..1, and the objects that are in it."""
-    n = predictions(size, strides)
+    n = per_cell * predictions(size, strides)
     x = np.empty((4 + classes, n), np.float32)
     x[:2] = rng.uniform(0, 1, (2, n))
     x[2:4] = rng.uniform(0.01, 0.3, (2, n))
@@ -35,6 +36,27 @@ def planted(rng, size, strides, classes, objects=12):
             x[4 + class_id, p] = 0.9 - 0.01 * k - 0.1 * j
         truth.append((box, class_id))
     return x[None, :, :, None], truth
+
+
+def planted_with_objectness(rng, size, strides, classes):
+    """The same with three anchors per cell, (1, 5 + classes, 3 * n, 1).
+
+    Scores multiply to those of `planted`; in the background one of them may be high.
+    """
+    x, truth = planted(rng, size, strides, classes, per_cell=3)
+    boxes, scores = x[0, :4, :, 0], x[0, 4:, :, 0]
+    best = scores.max(axis=0)
+    found = best > 0.2
+    objectness = np.where(found, best / 0.95, rng.uniform(0, 0.2, best.shape))
+    noise = rng.uniform(0, 0.9, scores.shape)
+    scores = np.where(found, np.where(scores == best, 0.95, 0.01), noise)
+    whole = np.concatenate([boxes, objectness[None], scores]).astype(np.float32)
+    return whole[None, :, :, None], truth
+
+
+def reference_with_objectness(real, scale):
+    boxes = real[0, :4, :, 0].T * np.array([*scale, *scale], np.float32)
+    return reference.objectness(boxes, real[0, 4:, :, 0].T, False, 0.25, 0.45)
 
 
 def matched_iou(a, b):
@@ -62,10 +84,49 @@ def test_equals_the_reference(form, dtype, classes, size, strides):
     assert np.array_equal(found.confidence, confidence)
     np.testing.assert_allclose(found.xyxy, xyxy, rtol=0, atol=1e-3)
     assert len(found) == len(truth)
+    in_floats = reference.single(x[0, :, :, 0], 0.25, 0.45, scale)
+    step = max(attr.native.scale, 1e-3)
+    assert_same_set(found, in_floats, step, 0.94 if "int8" in dtype else 0.99)
     boxes = np.array([box for box, _ in truth]) * [*scale, *scale]
     boxes = np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1)
     assert [int(c) for c in found.class_id] == [class_id for _, class_id in truth]
     assert matched_iou(found.xyxy, boxes).min() > 0.9
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("classes", "size", "strides"),
+    [(80, (320, 320), (8, 16, 32)), (1, (96, 160), (8, 16, 32)), (5, (128, 256), (8, 16, 32, 64))],
+)
+def test_objectness(form, dtype, classes, size, strides):
+    """YOLOv5 as Ultralytics exports it: three predictions per cell tell the objectness."""
+    x, truth = planted_with_objectness(np.random.default_rng(classes), size, strides, classes)
+    attr, raw, real = deliver(x, dtype, form)
+    decoder = SingleOutputDecoder(attr, size, normalized=True)
+    assert (decoder.objectness, decoder.num_classes) == (True, classes)
+    found = decoder(raw)
+    scale = (size[1], size[0])
+    assert_equal(found, reference_with_objectness(real, scale), 1e-3)
+    assert [int(c) for c in found.class_id] == [class_id for _, class_id in truth]
+    exact = reference_with_objectness(x, scale)
+    step = 2 * max(attr.native.scale, 2e-3)
+    assert_same_set(found, exact, step, 0.94 if "int8" in dtype else 0.99)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float16", "float32"])
+def test_objectness_in_pixels(dtype):
+    """As YOLOv5's and YOLOX's own exporters give it; an int16 scale serves pixels and scores."""
+    size = (160, 192)
+    x, truth = planted_with_objectness(np.random.default_rng(6), size, (8, 16, 32), 3)
+    x[:, :4] *= np.array([192, 160, 192, 160], np.float32)[:, None, None]
+    for cut, objectness in ((x, None), (x[:, :, : x.shape[2] // 3 * 2], True)):
+        attr, raw, real = deliver(cut, dtype, "transposed")
+        decoder = SingleOutputDecoder(attr, size, objectness=objectness)
+        assert (decoder.objectness, decoder.normalized) == (True, False)
+        found = decoder(raw)
+        assert_equal(found, reference_with_objectness(real, (1, 1)), 1e-3)
+        assert len(found) > len(truth) / 3
 
 
 def test_pixels_and_normalized():
@@ -185,6 +246,9 @@ def test_coarse_scores_are_warned_of():
     attr = attribute((1, 84, 8400), "int8", -128, 2.5)
     with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 2\.5.*split form"):
         SingleOutputDecoder(attr, (640, 640))
+    attr = attribute((1, 25200, 85), "int8", -128, 0.5)
+    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 0\.25\."):
+        SingleOutputDecoder(attr, (640, 640))
 
 
 @pytest.mark.parametrize(
@@ -193,6 +257,8 @@ def test_coarse_scores_are_warned_of():
         ((84, 8400), {}, ValueError, r"expected \[1, channels, N\]"),
         ((2, 84, 8400), {}, ValueError, "one picture"),
         ((1, 4, 8400), {}, ValueError, "no room"),
+        ((1, 5, 25200), {}, ValueError, "no room"),
+        ((1, 5, 8400), {"objectness": True}, ValueError, "no room"),
         ((1, 84, 8400), {"num_classes": 81}, ValueError, "no room"),
         ((1, 84, 8400), {"num_classes": 0}, ValueError, "no room"),
         ((1, 84, 8400), {"conf_threshold": -0.1}, ValueError, "conf_threshold"),

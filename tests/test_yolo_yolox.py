@@ -54,7 +54,7 @@ def test_split_form_equals_the_reference(dtype, form, size, strides, classes):
     assert_equal(found, reference_of(real, scene))
     assert_finds(found, scene)
     step = 2 * max(attr.native.scale for attr in attrs) + 2e-3
-    assert_same_set(found, reference_of(tensors, scene), step, 0.97)
+    assert_same_set(found, reference_of(tensors, scene), step, 0.97 if "int8" in dtype else 0.99)
 
 
 @pytest.mark.parametrize(("size", "strides", "classes"), CASES)

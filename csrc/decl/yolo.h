@@ -80,7 +80,15 @@ int rkr_yolo_decode_single(const rkr_tensor_view *output, uint32_t n_classes, fl
                            float scale_y, const rkr_yolo_options *options,
                            rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
 
-/* The same with oriented boxes: channel 4 + n_classes is the angle in radians, from the x
+/* The same with objectness as channel 4, before the class scores: confidence = objectness *
+ * class score. YOLOv5 and YOLOv7 with anchors, grid and sigmoid already applied. Scores are at
+ * most 1. */
+int rkr_yolo_decode_single_objectness(const rkr_tensor_view *output, uint32_t n_classes,
+                                      float scale_x, float scale_y, const rkr_yolo_options *options,
+                                      rkr_yolo_workspace *workspace, const rkr_detections *out,
+                                      size_t *count);
+
+/* The first with oriented boxes: channel 4 + n_classes is the angle in radians, from the x
  * axis towards the y axis, about the centre. */
 int rkr_yolo_decode_single_oriented(const rkr_tensor_view *output, uint32_t n_classes,
                                     float scale_x, float scale_y, const rkr_yolo_options *options,
@@ -143,8 +151,8 @@ int rkr_yolo_gather(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_chann
 
 /* YOLOv5 and YOLOv7. With s = sigmoid of the stored value (sigmoid 1), or the stored value
  * where the graph ends with it: centre = (2 s - 0.5 + cell) * stride, size = (2 s)^2 * anchor,
- * confidence = objectness * class score. Float scores are at most 1. `source` counts cells,
- * grid after grid. */
+ * confidence = objectness * class score. Scores are at most 1. `source` counts cells, grid after
+ * grid. */
 int rkr_yolo_decode_anchors(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
                             int sigmoid, const rkr_yolo_options *options,
                             rkr_yolo_workspace *workspace, const rkr_detections *out,

@@ -11,6 +11,7 @@ from rknn_runtime.yolo.tensor_view import check_attrs, describe
 
 __all__ = [
     "by_scale",
+    "cells_of_one",
     "channels_and_predictions",
     "grid_of",
     "grids_of",
@@ -83,6 +84,23 @@ def grids_of(
             f"{input_size[0]} x {input_size[1]} pixels do not give {n} predictions; give strides="
         )
     return grids
+
+
+#: The strides that heads in one output come with.
+_STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (8, 16), (16, 32))
+
+
+def cells_of_one(n: int, input_size: tuple[int, int]) -> tuple[tuple[int, ...], int] | None:
+    """Return the strides whose cells make N predictions, and how many each cell makes.
+
+    One prediction, or three where there are anchors. None: no usual strides make so many.
+    """
+    for strides in _STRIDES:
+        if all(input_size[0] % s == 0 and input_size[1] % s == 0 for s in strides):
+            cells = sum((input_size[0] // s) * (input_size[1] // s) for s in strides)
+            if n in (cells, 3 * cells):
+                return strides, n // cells
+    return None
 
 
 def strides_of(attr: TensorAttr, input_size: tuple[int, int]) -> tuple[float, float]:

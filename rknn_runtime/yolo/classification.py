@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from rknn_runtime.yolo.tensor_view import OutputBinding, check_attrs, representa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ClassificationDecoder", "Classifications"]
+    from rknn_runtime.detections import Labels
 
-Labels = Union[Sequence[str], Mapping[int, str]]
+__all__ = ["ClassificationDecoder", "Classifications"]
 
 
 class Classifications(NamedTuple):

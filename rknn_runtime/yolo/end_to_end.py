@@ -21,8 +21,9 @@ class EndToEndDecoder(Decoder):
     Args:
         output: Logical attribute of the output.
         input_size: Height and width of the model's input in pixels.
-        normalized: Whether boxes are 0..1 of the input instead of pixels. None: an integer
-            output whose largest value is below 2 is, anything else is in pixels.
+        normalized: Whether boxes are 0..1 of the input instead of pixels. None: they are in an
+            integer output whose largest value, which may be a class number, is below a quarter
+            of the input's shorter side; anything else is in pixels.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
@@ -45,8 +46,10 @@ class EndToEndDecoder(Decoder):
         if len(shape) != 3 or shape[0] != 1 or shape[2] != 6:
             raise ValueError(f"output {output.name!r} {list(shape)}: expected [1, N, 6]")
         super().__init__((output,), input_size, shape[1], **options)
-        self.normalized = representable(output)[1] < 2 if normalized is None else bool(normalized)
         height, width = self.input_size
+        if normalized is None:
+            normalized = representable(output)[1] < min(height, width) / 4
+        self.normalized = bool(normalized)
         self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
         self._view = ffi.new("rkr_tensor_view *")
         self._bindings[0].add(self._view, 6, 1, shape[1], shape[1], 6)

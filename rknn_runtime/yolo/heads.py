@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.anchors import YOLOV7_ANCHORS, AnchorDecoder
-from rknn_runtime.yolo.branches import by_scale, channels_and_predictions, grid_of
+from rknn_runtime.yolo.branches import by_scale, cells_of_one, channels_and_predictions, grid_of
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.end_to_end import EndToEndDecoder
 from rknn_runtime.yolo.oriented import SingleOrientedDecoder, SplitOrientedDecoder
@@ -20,7 +21,7 @@ from rknn_runtime.yolo.segmentation import (
 )
 from rknn_runtime.yolo.single import SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import check_attrs, checked_size, describe
+from rknn_runtime.yolo.tensor_view import check_attrs, checked_size, describe, representable
 from rknn_runtime.yolo.yolox import YoloxDecoder
 
 __all__ = ["HEADS", "Reading", "find_head"]
@@ -33,37 +34,41 @@ _OBB_FORMS = ("yolov8-obb-split", "yolov8-obb-single")
 
 #: What ``head=`` can be: a form, or a family and the forms that it comes in.
 HEADS: dict[str, tuple[str, ...]] = {
-    "yolov5": ("yolov5",),
-    "yolov7": ("yolov7",),
-    "yolov6": ("yolov6-split", "ppyoloe", "yolov8-single"),
+    "yolov5": ("yolov5", "yolov5-single"),
+    "yolov7": ("yolov7", "yolov5-single"),
+    "yolov6": ("yolov6-split", "ppyoloe", "yolov8-single", "yolox-single"),
     "yolov8": _V8_FORMS,
     "yolov9": _V8_FORMS,
     "yolo11": _V8_FORMS,
     "yolo12": _V8_FORMS,
     "yolov10": _FREE_FORMS,
     "yolo26": (*_FREE_FORMS, "yolov8-single"),
-    "yolox": ("yolox", "yolox-grid"),
+    "yolox": ("yolox", "yolox-grid", "yolox-single"),
     "ppyoloe": ("ppyoloe",),
-    "yolov5-seg": ("yolov5-seg",),
+    "yolov5-seg": ("yolov5-seg", "yolov5-seg-single"),
     "yolov8-seg": _SEG_FORMS,
     "yolo11-seg": _SEG_FORMS,
     "yolov8-pose": _POSE_FORMS,
     "yolo11-pose": _POSE_FORMS,
     "yolov8-obb": _OBB_FORMS,
     "yolo11-obb": _OBB_FORMS,
+    "yolov5-single": ("yolov5-single",),
+    "yolov5-seg-single": ("yolov5-seg-single",),
     "yolov6-split": ("yolov6-split",),
     "yolov8-split": ("yolov8-split",),
     "yolov8-single": ("yolov8-single",),
     "yolov10-split": ("yolov10-split",),
     "yolox-grid": ("yolox-grid",),
+    "yolox-single": ("yolox-single",),
     "end-to-end": ("end-to-end",),
     **{form: (form,) for form in (*_SEG_FORMS, *_POSE_FORMS, *_OBB_FORMS)},
 }
 #: Forms whose outputs look like another's; only taken when asked for.
 _ON_REQUEST = ("yolov7", "yolov10-split")
-
-#: The strides that one-output heads come with.
-_STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (8, 16), (16, 32))
+#: The same, where a name of an output says that it comes from the layers of a head without
+#: NMS: Ultralytics calls those of YOLOv10 and YOLO26 one2one, and graphs keep their layers' names.
+_ONE_TO_ONE = "one2one"
+_ON_REQUEST_THERE = ("yolov7", "yolov6-split", "yolov8-split", "ppyoloe")
 
 
 class Reading(NamedTuple):
@@ -85,7 +90,7 @@ def find_head(
     head: str = "auto",
     num_classes: int | None = None,
 ) -> Reading:
-    """Tell which head a model's outputs make, from their number, shapes and order.
+    """Tell which head a model's outputs make, from their number, shapes, order and names.
 
     Where outputs can be read in two ways, the one that agrees with `num_classes` counts,
     then one of 80 classes, then the more usual one.
@@ -106,11 +111,13 @@ def find_head(
     input_size = checked_size(input_size)
     if head != "auto" and head not in HEADS:
         raise ValueError(f"head: expected 'auto' or one of {', '.join(HEADS)}; got {head!r}")
+    one_to_one = any(_ONE_TO_ONE in attr.name for attr in outputs)
+    skipped = _ON_REQUEST_THERE if one_to_one else _ON_REQUEST
     found = [
         reading
         for reader in _READERS
         for reading in reader(outputs, input_size)
-        if (reading.head not in _ON_REQUEST if head == "auto" else reading.head in HEADS[head])
+        if (reading.head not in skipped if head == "auto" else reading.head in HEADS[head])
     ]
     fitting = [
         reading
@@ -135,6 +142,16 @@ def _complaint(
     return f"cannot tell how to decode: {what} has these {listed}\nknown heads: {', '.join(HEADS)}"
 
 
+def _reading(
+    head: str, num_classes: int | None, decoder_class: Any, what: Any, size: Size, **fixed: Any
+) -> Reading:
+    def make(**options: Any) -> Decoder:
+        decoder: Decoder = decoder_class(what, size, **{**fixed, **options})
+        return decoder
+
+    return Reading(head, num_classes, make)
+
+
 def _split(outputs: Outputs, size: Size) -> Iterator[Reading]:
     scales = _scales(outputs)
     if len(scales) < 2 or len(scales[0]) not in (2, 3):
@@ -143,16 +160,11 @@ def _split(outputs: Outputs, size: Size) -> Iterator[Reading]:
     if len(channels) != 1:
         return
     box, score, *sums = channels.pop()
-    names = {1: ("yolov6-split",), 16: ("yolov8-split",), 17: ("ppyoloe",)}
-    if box % 4 or box // 4 not in names or sums not in ([], [1]):
+    names = {4: "yolov6-split", 64: "yolov8-split", 68: "ppyoloe"}
+    if box not in names or sums not in ([], [1]):
         return
-    for name in names[box // 4]:
-        yield Reading(name, score, lambda **options: SplitDecoder(outputs, size, **options))
-    yield Reading(
-        "yolov10-split",
-        score,
-        lambda **options: SplitDecoder(outputs, size, nms=False, **options),
-    )
+    yield _reading(names[box], score, SplitDecoder, outputs, size)
+    yield _reading("yolov10-split", score, SplitDecoder, outputs, size, nms=False)
 
 
 def _scales(outputs: Outputs) -> list[list[TensorAttr]]:
@@ -170,11 +182,7 @@ def _anchors(outputs: Outputs, size: Size) -> Iterator[Reading]:
             decoder = AnchorDecoder(outputs, size, anchors=anchors)
         except ValueError:
             continue
-
-        def make(_anchors: Any = anchors, **options: Any) -> Decoder:
-            return AnchorDecoder(outputs, size, **{"anchors": _anchors, **options})
-
-        yield Reading(name, decoder.num_classes, make)
+        yield _reading(name, decoder.num_classes, AnchorDecoder, outputs, size, anchors=anchors)
 
 
 def _yolox(outputs: Outputs, size: Size) -> Iterator[Reading]:
@@ -183,67 +191,61 @@ def _yolox(outputs: Outputs, size: Size) -> Iterator[Reading]:
     if len(scales) < 2 or len(scales[0]) != 1 or len(channels) != 1:
         return
     if min(channels) > 5:
-        yield Reading(
-            "yolox",
-            min(channels) - 5,
-            lambda **options: YoloxDecoder(outputs, size, **options),
-        )
+        yield _reading("yolox", min(channels) - 5, YoloxDecoder, outputs, size)
 
 
 def _single(outputs: Outputs, size: Size) -> Iterator[Reading]:
     if len(outputs) != 1:
         return
+    output = outputs[0]
     try:
-        channels, n, transposed = channels_and_predictions(outputs[0])
+        channels, n, transposed = channels_and_predictions(output)
     except ValueError:
         return
-    strides = _strides_of(n, size)
-    if strides is None:
-        if outputs[0].shape[1:] == (n, 6):
-            yield Reading(
-                "end-to-end",
-                None,
-                lambda **options: EndToEndDecoder(outputs[0], size, **options),
-            )
+    cells = cells_of_one(n, size)
+    if output.shape[1:] == (n, 6) and (cells is None or n == 300):
+        yield _reading("end-to-end", None, EndToEndDecoder, output, size)
+    if cells is None or channels < 5:
         return
-    pose = Reading(
-        "yolov8-pose-single",
-        1,
-        lambda **options: SinglePoseDecoder(outputs[0], size, **options),
-    )
-    v8 = Reading(
-        "yolov8-single",
-        channels - 4,
-        lambda **options: SingleOutputDecoder(outputs[0], size, **options),
-    )
-    yolox = Reading(
-        "yolox-grid",
-        channels - 5,
-        lambda **options: YoloxDecoder(outputs, size, **{"strides": strides, **options}),
-    )
-    oriented = Reading(
-        "yolov8-obb-single",
-        channels - 5,
-        lambda **options: SingleOrientedDecoder(outputs[0], size, **options),
-    )
-    # Each exporter's own order of dimensions first. 56 channels are 17 keypoints of a person.
-    order = [yolox, v8, oriented] if transposed else [v8, oriented, yolox]
-    if channels > 5 and channels % 3 == 2:
-        order.insert(0 if channels == 56 else len(order), pose)
-    yield from (reading for reading in order if reading.num_classes and reading.num_classes > 0)
+    strides, per_cell = cells
+    objectness = [
+        _reading("yolox-grid", channels - 5, YoloxDecoder, outputs, size, strides=strides),
+        _reading("yolox-single", channels - 5, SingleOutputDecoder, output, size, objectness=True),
+    ]
+    if per_cell == 3:
+        order = [objectness[1]._replace(head="yolov5-single")]
+    else:
+        v8 = _reading("yolov8-single", channels - 4, SingleOutputDecoder, output, size)
+        obb = _reading("yolov8-obb-single", channels - 5, SingleOrientedDecoder, output, size)
+        objectness.sort(key=lambda each: (each.head == "yolox-grid") == _is_decoded(output, size))
+        # Each exporter's own order of dimensions first. 56 channels are 17 keypoints of a person.
+        order = [*objectness, v8, obb] if transposed else [v8, obb, *objectness]
+        if channels > 5 and channels % 3 == 2:
+            pose = _reading("yolov8-pose-single", 1, SinglePoseDecoder, output, size)
+            order.insert(0 if channels == 56 else len(order), pose)
+    yield from (reading for reading in order if reading.num_classes)
 
 
-def _strides_of(n: int, size: Size) -> tuple[int, ...] | None:
-    for strides in _STRIDES:
-        if all(size[0] % s == 0 and size[1] % s == 0 for s in strides) and n == sum(
-            (size[0] // s) * (size[1] // s) for s in strides
-        ):
-            return strides
-    return None
+def _is_decoded(output: TensorAttr, size: Size) -> bool:
+    """Tell boxes in pixels or 0..1 from YOLOX's grid, by the range of an integer output.
+
+    The grid has logarithms of sizes in strides: below 0 for small boxes, and never as large as
+    pixels are.
+    """
+    lowest, highest = representable(output)
+    return min(size) / 4 < highest < math.inf or (lowest > -0.5 and highest < 2)
 
 
-def _accepted_by(head: str, decoder_class: Callable[..., Decoder]) -> Reader:
-    """Return a reader that asks the decoder's class itself."""
+def _accepted_by(
+    head: str, decoder_class: Callable[..., Decoder], with_objectness: str = ""
+) -> Reader:
+    """Return a reader that asks the decoder's class itself.
+
+    Args:
+        head: The form.
+        decoder_class: Its class.
+        with_objectness: What the form is called where the class finds an objectness.
+    """
 
     def read(outputs: Outputs, size: Size) -> Iterator[Reading]:
         try:
@@ -252,11 +254,8 @@ def _accepted_by(head: str, decoder_class: Callable[..., Decoder]) -> Reader:
                 decoder: Any = decoder_class(outputs, size)
         except ValueError:
             return
-        yield Reading(
-            head,
-            decoder.num_classes,
-            lambda **options: decoder_class(outputs, size, **options),
-        )
+        name = with_objectness if with_objectness and decoder.objectness else head
+        yield _reading(name, decoder.num_classes, decoder_class, outputs, size)
 
     return read
 
@@ -269,7 +268,7 @@ _READERS: tuple[Reader, ...] = (
     _single,
     _accepted_by("yolov8-seg-split", SplitSegmentationDecoder),
     _accepted_by("yolov5-seg", AnchorSegmentationDecoder),
-    _accepted_by("yolov8-seg-single", SingleSegmentationDecoder),
+    _accepted_by("yolov8-seg-single", SingleSegmentationDecoder, "yolov5-seg-single"),
     _accepted_by("yolov8-pose-split", SplitPoseDecoder),
     _accepted_by("yolov8-obb-split", SplitOrientedDecoder),
 )

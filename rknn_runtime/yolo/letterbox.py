@@ -171,6 +171,7 @@ def letterbox(
     out: NDArray[np.uint8] | None = None,
     resize: str = "native",
     center: bool = True,
+    stretch: bool = False,
     color: str = "RGB",
     out_color: str = "RGB",
 ) -> tuple[NDArray[np.uint8], LetterboxTransform]:
@@ -188,6 +189,7 @@ def letterbox(
             ``opencv``). ``"pillow"``: BILINEAR, which averages when it shrinks.
         center: Put the picture in the middle (an odd row or column goes below or to the
             right); False: to the top left.
+        stretch: Fill the whole frame instead, without regard to proportions.
         color: Order of the channels of an array, ``"RGB"`` or ``"BGR"`` (as from OpenCV).
         out_color: Channels of the frame: ``"RGB"``, ``"BGR"`` or ``"GRAY"`` (C = 1, ITU-R
             BT.601 luma).
@@ -208,7 +210,7 @@ def letterbox(
     if out_color not in ("RGB", "BGR", "GRAY"):
         raise ValueError(f'out_color: expected "RGB", "BGR" or "GRAY", got {out_color!r}')
     pixels, order = as_pixels(image, color)
-    transform = _place(pixels.shape[:2], _sides(size), center)
+    transform = _place(pixels.shape[:2], _sides(size), center, stretch)
     n_channels = 1 if out_color == "GRAY" else 3
     frame = _frame(out, (*transform.size, n_channels))
     (top, left), (height, width) = transform.offset, transform.resized_size
@@ -235,11 +237,15 @@ def _sides(size: Any) -> tuple[int, int]:
     return height, width
 
 
-def _place(image_size: tuple[int, ...], size: tuple[int, int], center: bool) -> LetterboxTransform:
+def _place(
+    image_size: tuple[int, ...], size: tuple[int, int], center: bool, stretch: bool
+) -> LetterboxTransform:
     """Find the largest size with the picture's proportions that fits, in integers."""
     image_height, image_width = image_size
     height, width = size
-    if height * image_width <= width * image_height:
+    if stretch:
+        resized = size
+    elif height * image_width <= width * image_height:
         resized = height, max(1, (2 * height * image_width + image_height) // (2 * image_height))
     else:
         resized = max(1, (2 * width * image_height + image_width) // (2 * image_width)), width

@@ -124,17 +124,5 @@ class SingleOrientedDecoder(_OrientedDecoder, SingleOutputDecoder):
     """
 
     def __init__(self, output: TensorAttr, input_size: tuple[int, int], **options: Any) -> None:
-        super().__init__(output, input_size, n_extra=1, **options)
-
-    def _decode(self) -> int:
-        return int(
-            lib.rkr_yolo_decode_single_oriented(
-                self._view,
-                self.num_classes,
-                *self._scale,
-                self._options,
-                self._workspace,
-                self._out,
-                self._count,
-            )
-        )
+        super().__init__(output, input_size, objectness=False, n_extra=1, **options)
+        self._native = lib.rkr_yolo_decode_single_oriented

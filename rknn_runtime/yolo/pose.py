@@ -177,7 +177,7 @@ class SinglePoseDecoder(SingleOutputDecoder):
         self.keypoint_shape = count, dims
         self._points = ffi.new("rkr_yolo_grid[]", 1)
         self._add_view(output, self._points[0].view)
-        self._points[0].first = 4 + self.num_classes
+        self._points[0].first = self._first_extra
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
         found = Decoder._results(self, n, None)

@@ -84,6 +84,15 @@ class _Masks:
         geometry.scale_x, geometry.offset_x = resized[1] / picture[1] * across, offset[1] * across
 
 
+class _SegmentationDecoder(Decoder):
+    """Results with masks."""
+
+    _masks: _Masks
+
+    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
+        return self._masks.add(self, n, transform)
+
+
 def _grids(bindings: Sequence[OutputBinding], count: int, anchors: int = 1) -> Any:
     """Describe ``[1, anchors * count, h, w]`` outputs, scale after scale, to C."""
     grids = ffi.new("rkr_yolo_grid[]", anchors * len(bindings))
@@ -121,7 +130,7 @@ def _coefficients(
     return [attr for attr in outputs if not any(attr is t for t in taken)], taken
 
 
-class SplitSegmentationDecoder(SplitDecoder):
+class SplitSegmentationDecoder(_SegmentationDecoder, SplitDecoder):
     """Decode YOLOv8-seg and 11-seg of the model zoo: 10 or 13 outputs.
 
     Per scale a box, a class, perhaps a sum output (see `SplitDecoder`) and ``[1, p, h, w]``
@@ -150,11 +159,8 @@ class SplitSegmentationDecoder(SplitDecoder):
         count = grid_of(prototypes)[0]
         self._masks = _Masks(self._binding(prototypes), _grids(bindings, count), self.input_size)
 
-    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        return self._masks.add(self, n, transform)
 
-
-class AnchorSegmentationDecoder(AnchorDecoder):
+class AnchorSegmentationDecoder(_SegmentationDecoder, AnchorDecoder):
     """Decode YOLOv5-seg of the model zoo: 7 outputs.
 
     Per scale ``[1, anchors * (5 + classes), h, w]`` (see `AnchorDecoder`) and
@@ -183,15 +189,13 @@ class AnchorSegmentationDecoder(AnchorDecoder):
         grids = _grids(bindings, count, anchors)
         self._masks = _Masks(self._binding(prototypes), grids, self.input_size)
 
-    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        return self._masks.add(self, n, transform)
 
-
-class SingleSegmentationDecoder(SingleOutputDecoder):
+class SingleSegmentationDecoder(_SegmentationDecoder, SingleOutputDecoder):
     """Decode Ultralytics' two outputs: ``[1, 4 + classes + p, N]`` and ``[1, p, H, W]``.
 
-    The first is that of `SingleOutputDecoder` with p mask coefficients behind the class
-    scores, the second the prototypes. For ``mask`` see `SplitSegmentationDecoder`.
+    The first is that of `SingleOutputDecoder` (for YOLOv5-seg ``[1, N, 5 + classes + p]``), with
+    p mask coefficients behind the class scores, the second the prototypes. For ``mask`` see
+    `SplitSegmentationDecoder`.
 
     Args:
         outputs: Logical attributes of the two outputs, in the model's order.
@@ -218,8 +222,5 @@ class SingleSegmentationDecoder(SingleOutputDecoder):
         super().__init__(head, input_size, n_extra=count, extra=(prototypes,), **options)
         grids = ffi.new("rkr_yolo_grid[]", 1)
         self._add_view(head, grids[0].view)
-        grids[0].first = 4 + self.num_classes
+        grids[0].first = self._first_extra
         self._masks = _Masks(self._binding(prototypes), grids, self.input_size)
-
-    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        return self._masks.add(self, n, transform)

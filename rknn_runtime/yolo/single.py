@@ -1,4 +1,4 @@
-"""The single output of Ultralytics' YOLOv8, v9, 11, 12: ``[1, 4 + classes, N]``."""
+"""Heads whose one output has the boxes worked out: Ultralytics' YOLOv5, v8, v9, 11, 12."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.yolo.branches import channels_and_predictions
+from rknn_runtime.yolo.branches import cells_of_one, channels_and_predictions
 from rknn_runtime.yolo.decoder import Decoder
-from rknn_runtime.yolo.tensor_view import quantization_of, representable
+from rknn_runtime.yolo.tensor_view import checked_size, quantization_of, representable
 
 __all__ = ["SingleOutputDecoder"]
 
@@ -23,7 +23,8 @@ class SingleOutputDecoder(Decoder):
 
     Rank 4 forms (``[1, 4 + classes, N, 1]``, ``[1, 4 + classes, 1, N]``) and the transposed
     ``[1, N, 4 + classes]`` are the same head. Scores are taken as they are, after the sigmoid
-    that the exported graph ends with.
+    that the exported graph ends with. YOLOv5 and v7 have objectness before the class scores,
+    ``[1, N, 5 + classes]``: confidence is objectness times class score.
 
     Args:
         output: Logical attribute of the output.
@@ -33,6 +34,8 @@ class SingleOutputDecoder(Decoder):
             output whose largest value is below 2 is, anything else is in pixels.
         transposed: Whether predictions come before channels. None: when there are more of
             the former, as in every real model.
+        objectness: Whether there is an objectness. None: when N is three times the number of
+            cells, one prediction per anchor.
         n_extra: Channels behind the class scores that are something else.
         **options: Thresholds and limits, see `Decoder`.
 
@@ -52,27 +55,39 @@ class SingleOutputDecoder(Decoder):
         num_classes: int | None = None,
         normalized: bool | None = None,
         transposed: bool | None = None,
+        objectness: bool | None = None,
         n_extra: int = 0,
         **options: Any,
     ) -> None:
         channels, n, transposed = channels_and_predictions(output, transposed)
-        if num_classes is None:
-            num_classes = channels - 4 - n_extra
-        if not 1 <= num_classes <= channels - 4 - n_extra:
-            behind = f" and {n_extra} further channels" if n_extra else ""
+        input_size = checked_size(input_size)
+        if objectness is None:
+            per_cell = cells_of_one(n, input_size)
+            objectness = per_cell is not None and per_cell[1] == 3
+        self.objectness = bool(objectness)
+        others = 4 + self.objectness + n_extra
+        if not 1 <= (1 if num_classes is None else num_classes) <= channels - others:
             raise ValueError(
                 f"output {output.name!r} {list(output.shape)} has {channels} channels: no room "
-                f"for a box, {num_classes} classes{behind}"
+                f"for {num_classes or 'any'} classes beside {others} channels of other use"
             )
         super().__init__((output,), input_size, n, **options)
-        self.num_classes = num_classes
+        self.num_classes = channels - others if num_classes is None else num_classes
+        self._native = (
+            lib.rkr_yolo_decode_single_objectness if objectness else lib.rkr_yolo_decode_single
+        )
         self.normalized = representable(output)[1] < 2 if normalized is None else bool(normalized)
         height, width = self.input_size
         self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
         self._form = channels, n, transposed
         self._view = ffi.new("rkr_tensor_view *")
         self._add_view(output, self._view)
-        warn_when_coarse(output)
+        warn_when_coarse(output, 2 if objectness else 1)
+
+    @property
+    def _first_extra(self) -> int:
+        """The first channel behind the class scores."""
+        return 4 + self.objectness + self.num_classes
 
     def _add_view(self, output: TensorAttr, view: Any) -> None:
         channels, n, transposed = self._form
@@ -83,7 +98,7 @@ class SingleOutputDecoder(Decoder):
 
     def _decode(self) -> int:
         return int(
-            lib.rkr_yolo_decode_single(
+            self._native(
                 self._view,
                 self.num_classes,
                 *self._scale,
@@ -95,13 +110,18 @@ class SingleOutputDecoder(Decoder):
         )
 
 
-def warn_when_coarse(output: TensorAttr) -> None:
-    """Warn of scores that share the scale of boxes in pixels; called by constructors."""
+def warn_when_coarse(output: TensorAttr, factors: int = 1) -> None:
+    """Warn of scores that share the scale of boxes in pixels; called by constructors.
+
+    Args:
+        output: The output.
+        factors: How many scores are multiplied to a confidence.
+    """
     scale = quantization_of(output)[1]
     if math.isfinite(representable(output)[1]) and scale > COARSE:
         warnings.warn(
-            f"output {output.name!r} quantizes boxes and scores with one scale, {scale:.4g}: the "
-            f"smallest confidence above 0 is {scale:.4g}, and confidences differ by as much. "
+            f"output {output.name!r} quantizes boxes and scores with one scale: all scores are "
+            f"multiples of {scale:.4g}, the smallest confidence above 0 is {scale**factors:.4g}. "
             "Export the model in the split form (boxes and class scores as separate outputs, as "
             "the vendor's model zoo does) or with boxes divided by the input size",
             UserWarning,

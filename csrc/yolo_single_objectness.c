@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * YOLOv5 and YOLOv7 (also YOLOX, YOLOv6) with the boxes worked out in the graph:
+ * cx, cy, w, h, objectness, class scores, all after sigmoid and anchors. */
+#include "yolo_internal.h"
+
+static void scaled_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
+                       float y, float box[4]) {
+    (void)sigmoid, (void)x, (void)y;
+    box[0] = values[0] * grid->stride_x;
+    box[1] = values[1] * grid->stride_y;
+    box[2] = values[2] * grid->stride_x;
+    box[3] = values[3] * grid->stride_y;
+}
+
+int rkr_yolo_decode_single_objectness(const rkr_tensor_view *output, uint32_t n_classes,
+                                      float scale_x, float scale_y, const rkr_yolo_options *options,
+                                      rkr_yolo_workspace *workspace, const rkr_detections *out,
+                                      size_t *count) {
+    if (output == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const rkr_yolo_grid grid = {.view = *output, .stride_x = scale_x, .stride_y = scale_y};
+    return rkr_decode_objectness(&grid, 1, n_classes, false, scaled_box, options, workspace, out,
+                                 count);
+}
