@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from PIL import Image
 
-from rknn_runtime import Model
-from rknn_runtime.yolo import AnchorDecoder, SingleOutputDecoder, SplitDecoder, letterbox
+from rknn_runtime import Detector, Model
+from rknn_runtime.yolo import letterbox
 
 
 def open_frames(source):
@@ -37,22 +36,17 @@ def open_frames(source):
         yield answer[1]
 
 
-def make_decoder(model, **options):
-    """Return the decoder for a head of this many outputs."""
-    size, outputs = model.inputs[0].shape[1:3], model.outputs
-    if len(outputs) == 1:
-        return SingleOutputDecoder(outputs[0], size, **options)
-    return (AnchorDecoder if len(outputs) == 3 else SplitDecoder)(outputs, size, **options)
+def detect(detector, frames):
+    """Yield each frame with its detections, one frame late: the NPU is never left to wait.
 
-
-def detect(model, decode, frames):
-    """Yield each frame with its detections, one frame late: the NPU is never left to wait."""
-    _, height, width, _ = model.inputs[0].shape
+    `detector(frame)` does the same steps one after the other.
+    """
+    model, size, colors = detector.model, detector.input_size, detector.input_color
     with ThreadPoolExecutor(max_workers=1) as npu:
         running = None
         for frame in itertools.chain(frames, [None]):
             if frame is not None:
-                pixels, transform = letterbox(frame, (height, width), color="BGR")
+                pixels, transform = letterbox(frame, size, color="BGR", out_color=colors)
             done = running
             if done is not None:
                 done[0].result()
@@ -61,7 +55,7 @@ def detect(model, decode, frames):
             if frame is not None:
                 running = npu.submit(model.run, pixels), frame, transform
             if done is not None:
-                yield done[1], done[2].detections_to_image(decode(raw))
+                yield done[1], detector.decoder(raw, done[2])
 
 
 def main() -> None:
@@ -70,17 +64,18 @@ def main() -> None:
     parser.add_argument("source", help="camera number, video, or picture (.png, .jpg)")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
+    parser.add_argument("--head", default="auto", help="as yolov10, where outputs cannot tell it")
     parser.add_argument("--frames", type=int, help="stop after this many")
     parser.add_argument("--show", action="store_true", help="show a window (needs OpenCV's GUI)")
     parser.add_argument("--save", help="write the last frame, annotated, here")
     args = parser.parse_args()
 
     with Model(args.model, library=args.library) as model:
-        labels = json.loads(model.custom_string or "{}").get("labels")
-        decode = make_decoder(model, conf_threshold=args.conf)
+        detector = Detector(model, conf_threshold=args.conf, head=args.head)
+        labels = detector.labels
         frames = itertools.islice(open_frames(args.source), args.frames)
         start, n = time.perf_counter(), 0
-        for n, (frame, detections) in enumerate(detect(model, decode, frames), 1):
+        for n, (frame, detections) in enumerate(detect(detector, frames), 1):
             names = [labels[i] if labels else f"class {i}" for i in detections.class_id]
             print(f"frame {n}: {', '.join(names) or 'nothing'}")
             if args.show:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from rknn_runtime import Model
-from rknn_runtime.detector import Detector
+from rknn_runtime import Detector, Model
 from rknn_runtime.yolo import letterbox
 
 times_ms: dict[str, float] = {}
@@ -43,16 +42,20 @@ def main() -> None:
         model = Model(args.model, library=args.library)
     with model:
         detector = Detector(model, conf_threshold=args.conf)
-        size = detector.decoder.input_size
         with timed("open the picture"):
             picture = Image.open(args.picture).convert("RGB")
         with timed("letterbox into NPU memory"):
-            transform = letterbox(picture, size, out=model.input_view())[1]
+            transform = letterbox(
+                picture,
+                detector.input_size,
+                out=model.input_view(),
+                out_color=detector.input_color,
+            )[1]
         with timed("run"):
             model.run()
         with timed("decode"):
             outputs = [model.output_raw(i) for i in range(len(model.outputs))]
-            detections = transform.detections_to_image(detector.decoder(outputs))
+            detections = detector.decoder(outputs, transform)
             del outputs  # a model with views of its memory cannot be closed
         simulated = model.library.is_simulated
 

@@ -11,6 +11,7 @@ from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is n
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
+    from rknn_runtime.classifier import Classifier
     from rknn_runtime.detections import Detections
     from rknn_runtime.detector import Detector
     from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AllocationError",
+    "Classifier",
     "ClosedError",
     "CoreMask",
     "Detections",
@@ -126,6 +128,7 @@ _MODULES = (
     "general",
     "detections",
     "detector",
+    "classifier",
 )
 
 if not TYPE_CHECKING:  # else every misspelt name would have a type

@@ -154,9 +154,9 @@ class Detections(_Record):
         for i, value in enumerate((xyxy, confidence, class_id, mask, keypoints, xyxyxyxy)):
             if value is not None or i < _REQUIRED:
                 value = _checked(value, _FIELDS[i], n)
-            if i == 0:
-                n = len(xyxy)
             set_field(self, _NAMES[i], value)
+            if i == 0:
+                n = len(self.xyxy)
 
     @classmethod
     def empty(cls) -> Detections:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime._exclusive import exclusive, new_lock
+from rknn_runtime._exclusive import exclusive
+from rknn_runtime._picture import PictureModel
 from rknn_runtime.detections import Detections
-from rknn_runtime.enums import Layout
 from rknn_runtime.model import Model
-from rknn_runtime.yolo.heads import find_head
-from rknn_runtime.yolo.letterbox import letterbox
+from rknn_runtime.yolo.heads import HEADS, find_head
 
 if TYPE_CHECKING:
     from rknn_runtime.detections import Labels
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Detector"]
 
 
-class Detector:
+class Detector(PictureModel):
     """Find objects in pictures: letterbox, run, decode, map back.
 
     The picture is scaled straight into NPU memory and the outputs are decoded where the NPU
@@ -34,9 +31,10 @@ class Detector:
         iou_threshold: A box is dropped when its IoU with a more confident one of its class
             is above.
         head: The head of the model, a key of `rknn_runtime.yolo.HEADS`: a family
-            (``"yolov8"``) or a form of it (``"yolov8-split"``); ``"auto"`` finds it from the
-            outputs. Heads without NMS (``"yolov10"``, ``"yolo26"``) and other anchors
-            (``"yolov7"``) cannot be told by their outputs.
+            (``"yolov8"``) or a form of it (``"yolov8-split"``); ``"auto"`` takes the one that
+            the model's custom string names, if that is JSON with ``"head"``, or finds it from
+            the outputs. Heads without NMS (``"yolov10"``, ``"yolo26"``) and other anchors
+            (``"yolov7"``) have to be named.
         input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
             None: ``input.color`` of a JSON custom string, else RGB.
         pad_value: 0..255 around the picture.
@@ -48,11 +46,16 @@ class Detector:
         head: The form of the head that was taken.
         decoder: Its decoder, in pixels of the model's input.
         labels: Names of the classes, or None.
+        input_size: Height and width of the model's input in pixels.
+        input_color: ``"RGB"``, ``"BGR"`` or ``"GRAY"``: the channels of the model's input, for
+            those who call `letterbox` themselves.
 
     Raises:
-        TypeError: `model` is no `Model`, or an option that the head's decoder does not take.
-        ValueError: The model has not one image input, or its outputs make no known head; the
-            message lists them. Or see the decoder.
+        TypeError: `model` is no `Model`, `labels` no sequence or mapping, or an option that the
+            head's decoder does not take.
+        ValueError: The model has not one image input, its outputs make no known head, or one of
+            another number of classes than there are labels; the message lists them. Or
+            `input_color` is not known; or see the decoder.
     """
 
     def __init__(
@@ -67,26 +70,24 @@ class Detector:
         pad_value: int = 114,
         **options: Any,
     ) -> None:
-        if not isinstance(model, Model):
-            raise TypeError(f"model: expected a Model, got {type(model).__name__}")
-        self.model = model
-        self._size, channels = _image_size(model)
-        facts = _facts(model.custom_string)
-        self.labels: Labels | None = facts.get("labels") if labels is None else labels
-        color = input_color or facts.get("input", {}).get("color", "RGB")
-        self._color = "GRAY" if channels == 1 else color
+        super().__init__(model, labels, input_color)
         self._pad_value = pad_value
-        reading = find_head(
-            model.outputs, self._size, head, None if self.labels is None else len(self.labels)
-        )
+        if head == "auto":
+            head = self._facts.get("head", "auto")
+            if head != "auto" and head not in HEADS:
+                raise ValueError(
+                    f"the model's custom string names its head {head!r}; expected one of "
+                    f"{', '.join(HEADS)}: give head="
+                )
+        n_labels = None if self.labels is None else len(self.labels)
+        reading = find_head(model.outputs, self.input_size, head, n_labels)
         self.head = reading.head
         self.decoder = reading.make(
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )
-        self._lock = new_lock()
 
     def __repr__(self) -> str:
-        height, width = self._size
+        height, width = self.input_size
         return f"<Detector {self.head}, {width}x{height} pixels, {self.model!r}>"
 
     def __call__(self, image: Any, *, color: str = "RGB") -> Detections:
@@ -109,45 +110,5 @@ class Detector:
             ValueError: It has a wrong shape, or `color` is not known.
         """
         with exclusive(self._lock):
-            _, transform = letterbox(
-                image,
-                self._size,
-                pad_value=self._pad_value,
-                out=self.model.input_view(0),
-                color=color,
-                out_color=self._color,
-            )
-            self.model.run()
-            raw = [self.model.output_raw(i) for i in range(len(self.model.outputs))]
+            raw, transform = self._run(image, color, pad_value=self._pad_value)
             return self.decoder(raw, transform)
-
-
-def _image_size(model: Model) -> tuple[tuple[int, int], int]:
-    shapes = [(attr.name, list(attr.shape)) for attr in model.inputs]
-    attr = model.inputs[0]
-    if len(shapes) != 1 or len(attr.shape) != 4 or attr.shape[0] != 1:
-        raise ValueError(f"a detector needs a model with one image input, got {shapes}")
-    if attr.layout == Layout.NHWC:
-        height, width, channels = attr.shape[1:]
-    else:
-        channels, height, width = attr.shape[1:]
-    if channels not in (1, 3):
-        raise ValueError(f"a detector's input has 1 or 3 channels, got {shapes}")
-    return (height, width), channels
-
-
-def _facts(custom_string: str) -> dict[str, Any]:
-    """Return what a custom string says, if it is JSON of the form that is written beside models."""
-    try:
-        facts = json.loads(custom_string)
-    except ValueError:
-        return {}
-    if not isinstance(facts, dict):
-        return {}
-    labels, image = facts.get("labels"), facts.get("input")
-    known: dict[str, Any] = {}
-    if isinstance(labels, (list, Mapping)) and labels and all(isinstance(v, str) for v in labels):
-        known["labels"] = labels
-    if isinstance(image, dict) and image.get("color") in ("RGB", "BGR"):
-        known["input"] = image
-    return known

@@ -40,9 +40,12 @@ ALLOWED: dict[str, set[str]] = {
     "detections": {"drawing"},
     "resize": {"_arrays"},
     "yolo": {"detections", "resize", "images", "layout", "quantization", "tensor", "_exclusive"},
-    "detector": {"model", "yolo"},
+    "_facts": set(),
+    "_picture": {"model", "yolo", "_facts"},
+    "detector": {"_picture"},
+    "classifier": {"_picture"},
     "sim": {"inspect", "library", "layout", "quantization"},
-    "cli": {"model", "inspect", "detector", "sim"},
+    "cli": {"model", "inspect", "detector", "sim", "_facts"},
 }
 
 

@@ -211,7 +211,7 @@ def test_the_head_is_guessed_from_shapes(
 ) -> None:
     """As the detector would take it, or as a classifier."""
     info = described(*shapes)
-    assert guess_head(info.inputs, info.outputs) == expected
+    assert guess_head(info) == expected
 
 
 def test_the_head_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,11 +233,11 @@ def test_a_shared_scale_is_warned_of() -> None:
     """With the step between confidences, and what to do where that is coarse."""
     for scale, coarse in ((2.5, True), (0.004, False)):
         info = described((1, 84, 8400), scale=scale)
-        (warning,) = warnings_about(info, guess_head(info.inputs, info.outputs))
+        (warning,) = warnings_about(info, guess_head(info))
         assert "one scale for boxes and scores" in warning
         assert ("as separate outputs" in warning) == coarse
     info = described(*scales(64, 80, 1))
-    (warning,) = warnings_about(info, guess_head(info.inputs, info.outputs))
+    (warning,) = warnings_about(info, guess_head(info))
     assert warning.startswith("9 of 9 outputs lie in memory as NC1HWC2, 3 with padding")
 
 

@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -165,15 +166,32 @@ def test_copies_and_pickles(clone: Any) -> None:
     assert clone(everything()[1]) == everything()[1]
 
 
+def test_the_length_that_a_subclass_claims_is_not_believed() -> None:
+    """All fields have as many objects as there are boxes in memory."""
+
+    class Long(np.ndarray):
+        def __len__(self) -> int:
+            return 9
+
+    boxes = np.zeros((1, 4), np.float32).view(Long)
+    with pytest.raises(ValueError, match=r"confidence: expected shape \(1\)"):
+        Detections(boxes, np.ones(9, np.float32), np.zeros(9, np.int32))
+
+
 def test_supervision_takes_the_fields_as_they_are() -> None:
     """roboflow/supervision builds its own detections from ours."""
-    supervision = pytest.importorskip("supervision")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of its own imports are none of ours
+        supervision = pytest.importorskip("supervision")
     d = everything()
     theirs = supervision.Detections(
         xyxy=d.xyxy, confidence=d.confidence, class_id=d.class_id, mask=d.mask
     )
-    assert len(theirs) == len(d)
+    assert len(theirs) == len(d) > 1
+    for name in ("xyxy", "confidence", "class_id", "mask"):
+        np.testing.assert_array_equal(getattr(theirs, name), getattr(d, name))
     np.testing.assert_array_equal(theirs[theirs.class_id == 1].xyxy, d[d.class_id == 1].xyxy)
+    assert len(theirs.with_nms(0.5)) <= len(theirs)
 
 
 def test_to_dict() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -12,6 +13,12 @@ pytest.importorskip("onnxruntime")
 Image = pytest.importorskip("PIL.Image")
 
 from rknn_runtime import Detector, Model  # noqa: E402
+from rknn_runtime.sim import (  # noqa: E402
+    Record,
+    bundle_from_arrays,
+    describe_input,
+    describe_output,
+)
 from rknn_runtime.yolo import SingleOutputDecoder, letterbox  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -77,6 +84,64 @@ def test_own_labels(model):
         Detector(model, labels=["a", "b", "c"])
 
 
+def answering(custom_string, channels=3):
+    """A split head of 64 x 64 pixels and two classes: per scale two boxes that overlap by half."""
+    tensors = []
+    for side in (8, 4, 2):
+        score = np.zeros((1, 2, side, side), np.float32)
+        score[0, 0, 1, :2] = 0.8
+        tensors += [np.full((1, 4, side, side), 1.5, np.float32), score]
+    scale = {"zero_point": -128, "scale": 0.01}
+    return bundle_from_arrays(
+        [describe_input("image", (1, channels, 64, 64), zero_point=-128, scale=1 / 255)],
+        [describe_output(f"o{i}", x.shape, index=i, **scale) for i, x in enumerate(tensors)],
+        [Record(tensors)],
+        custom_string=custom_string,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "head", "labels", "color"),
+    [
+        ("", "yolov6-split", None, "RGB"),
+        ("not JSON", "yolov6-split", None, "RGB"),
+        ("[" * 1000, "yolov6-split", None, "RGB"),
+        ("[1]", "yolov6-split", None, "RGB"),
+        ({"head": "yolov10"}, "yolov10-split", None, "RGB"),
+        ({"head": "yolo26", "labels": ["a", "b"]}, "yolov10-split", ["a", "b"], "RGB"),
+        ({"head": "auto", "labels": {"0": "a", "1": "b"}}, "yolov6-split", {0: "a", 1: "b"}, "RGB"),
+        ({"input": {"color": "BGR"}}, "yolov6-split", None, "BGR"),
+        ({"head": 7, "labels": [1, 2], "input": "BGR"}, "yolov6-split", None, "RGB"),
+        ({"labels": {"person": 0}, "input": {"color": "CMYK"}}, "yolov6-split", None, "RGB"),
+    ],
+)
+def test_what_the_custom_string_says_counts(said, head, labels, color):
+    """Labels, head and channel order; what is for others is left alone."""
+    text = said if isinstance(said, str) else json.dumps(said)
+    with Model(answering(text), library="sim") as model:
+        detector = Detector(model)
+        assert (detector.head, detector.labels, detector.input_color) == (head, labels, color)
+        assert Detector(model, head="yolov6", input_color="RGB").head == "yolov6-split"
+        assert len(detector(np.zeros((64, 64, 3), np.uint8))) == (6 if "10" in head else 3)
+
+
+def test_an_unknown_head_in_the_custom_string():
+    """The message says where the name comes from, and a given head goes before it."""
+    with Model(answering('{"head": "yolo10"}'), library="sim") as model:
+        with pytest.raises(ValueError, match=r"custom string names its head 'yolo10'.*yolov10"):
+            Detector(model)
+        assert Detector(model, head="yolov10").head == "yolov10-split"
+
+
+def test_gray_models():
+    """An input of one channel gets the luma of the picture."""
+    with Model(answering("", channels=1), library="sim") as model:
+        detector = Detector(model)
+        detector(np.full((64, 64, 3), (255, 0, 0), np.uint8))
+        assert detector.input_color == "GRAY"
+        assert np.unique(model.input_view()).tolist() == [76]
+
+
 def test_an_empty_picture(model):
     """Nothing found is an empty result with the right shapes."""
     found = Detector(model)(np.full((50, 90, 3), 114, np.uint8))
@@ -104,6 +169,10 @@ def test_refusals(model):
         Detector(model, head="yolov5")
     with pytest.raises(TypeError):
         Detector(model)(None)
+    with pytest.raises(TypeError, match="labels: expected a sequence of names"):
+        Detector(model, labels="circle")
+    with pytest.raises(ValueError, match="input_color: expected"):
+        Detector(model, input_color="GBR")
 
 
 def test_the_model_can_be_closed_afterwards(model):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rknn_runtime import Detections, Model
+from rknn_runtime import Detections, Detector, Model
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 pytest.importorskip("PIL")
@@ -44,8 +44,7 @@ def frames(n):
 def test_frames_come_in_order_with_their_detections(camera, bundle):
     """Every frame comes once, in order, and its detections are in its own pixels."""
     with Model(bundle, library="sim") as model:
-        decode = camera["make_decoder"](model)
-        results = list(camera["detect"](model, decode, frames(5)))
+        results = list(camera["detect"](Detector(model), frames(5)))
     assert [int(frame[0, 0, 0]) for frame, _ in results] == [0, 1, 2, 3, 4]
     for _, found in results:
         assert found.class_id.tolist() == [1]
@@ -56,25 +55,26 @@ def test_frames_come_in_order_with_their_detections(camera, bundle):
 def test_short_videos(camera, bundle, n):
     """A video of no frame or of one frame is no special case."""
     with Model(bundle, library="sim") as model:
-        decode = camera["make_decoder"](model)
-        assert len(list(camera["detect"](model, decode, frames(n)))) == n
+        assert len(list(camera["detect"](Detector(model), frames(n)))) == n
 
 
 class PatientModel:
-    """A model whose every run but the first waits until the frame before is being decoded."""
+    """A model, and detector, whose every run but the first waits for the last one's decoding."""
+
+    input_size, input_color = (64, 64), "RGB"
 
     def __init__(self, model):
-        self.inputs, self.outputs = model.inputs, model.outputs
-        self.output_raw = model.output_raw
-        self.model, self.runs, self.decoding = model, 0, threading.Semaphore(0)
+        self.outputs, self.output_raw = model.outputs, model.output_raw
+        self.npu, self.model = model, self
+        self.runs, self.decoding = 0, threading.Semaphore(0)
 
     def run(self, pixels):
         self.runs += 1
         if self.runs > 1 and not self.decoding.acquire(timeout=30):
             raise TimeoutError("decoding waited for the run")
-        self.model.run(pixels)
+        self.npu.run(pixels)
 
-    def decode(self, raw):
+    def decoder(self, raw, transform):
         self.decoding.release()
         return Detections.empty()
 
@@ -83,24 +83,22 @@ def test_decoding_overlaps_the_next_run(camera, bundle):
     """A run that waits for the decoding of the frame before does not wait for ever."""
     with Model(bundle, library="sim") as model:
         patient = PatientModel(model)
-        assert len(list(camera["detect"](patient, patient.decode, frames(4)))) == 4
+        assert len(list(camera["detect"](patient, frames(4)))) == 4
     assert patient.runs == 4
 
 
 def test_an_error_of_the_npu_comes_through(camera, bundle):
     """A failing run ends the loop with its exception."""
-    with Model(bundle, library="sim") as model:
-        decode = camera["make_decoder"](model)
-        with pytest.raises(ValueError, match="shape"):
-            broken = PatientModel(model)
-            broken.run = lambda pixels: model.run(pixels[:1])
-            list(camera["detect"](broken, decode, frames(2)))
+    with Model(bundle, library="sim") as model, pytest.raises(ValueError, match="shape"):
+        broken = PatientModel(model)
+        broken.run = lambda pixels: model.run(pixels[:1])
+        list(camera["detect"](broken, frames(2)))
 
 
 def test_stopping_early_leaves_the_model_closable(camera, bundle):
     """Whoever stops in the middle can close the model at once."""
     with Model(bundle, library="sim") as model:
-        results = camera["detect"](model, camera["make_decoder"](model), frames(100))
+        results = camera["detect"](Detector(model), frames(100))
         next(results)
         results.close()
 
@@ -143,6 +141,16 @@ def test_a_video_is_read_through_opencv(model, tmp_path, monkeypatch, capsys):
     writer.release()
     run(monkeypatch, model, path)
     assert "4 frames, " in capsys.readouterr().out
+
+
+def test_every_head_that_the_detector_knows(tmp_path, monkeypatch, capsys):
+    """The trained net with DFL boxes, on the real pictures of a panned scene."""
+    pytest.importorskip("onnxruntime")
+    scene = EXAMPLE.parent / "scenes" / "scene.png"
+    net = EXAMPLE.parent.parent / "tests" / "data" / "nets" / "shapes_yolov10_rk3588.rknn"
+    run(monkeypatch, net, scene, "--frames", "2", "--head", "yolov10")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and all("circle" in line for line in lines[:2])
 
 
 def test_missing_opencv_is_said(model, monkeypatch):

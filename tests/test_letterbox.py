@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from reference.resize import bilinear
 
 from rknn_runtime.detections import Detections
+from rknn_runtime.resize import resize_bilinear
 from rknn_runtime.yolo.letterbox import LetterboxTransform, letterbox
 
 sides = st.integers(1, 5000)
@@ -47,6 +48,16 @@ def test_places_the_picture(image_size, size, resized, offset):
     assert transform == LetterboxTransform(image_size, size, resized, offset)
     corner = transform_of(image_size, size, center=False)
     assert corner == LetterboxTransform(image_size, size, resized, (0, 0))
+
+
+def test_stretched_pictures_fill_the_frame():
+    """Without regard to proportions; coordinates are mapped back on each axis by itself."""
+    image = picture(40, 100)
+    frame, transform = letterbox(image, (64, 32), stretch=True)
+    assert np.array_equal(frame, resize_bilinear(image, (64, 32)))
+    assert transform == LetterboxTransform((40, 100), (64, 32), (64, 32), (0, 0))
+    boxes = np.array([[8.0, 16, 32, 64]])
+    assert transform.boxes_to_image(boxes).tolist() == [[25, 10, 100, 40]]
 
 
 @given(sides, sides, st.integers(1, 700), st.integers(1, 700))
@@ -320,6 +331,20 @@ def test_clipping():
     assert transform.points_to_image(points)[0, 0] < 0
     np.testing.assert_array_equal(transform.points_to_image(points, clip=True), [[0, 100, 0.5]])
     np.testing.assert_array_equal(boxes, np.float32([[-50, 0, 700, 640]]))
+
+
+def test_what_is_not_finite_stays_so():
+    """NaN is not moved anywhere; infinity is beyond the edge that clipping cuts at."""
+    transform = transform_of((100, 200), (640, 640))
+    points = np.float32([[np.nan, 320], [np.inf, 320], [-np.inf, 320]])
+    expected = np.float32([[np.nan, 50], [np.inf, 50], [-np.inf, 50]])
+    np.testing.assert_array_equal(transform.points_to_image(points), expected)
+    np.testing.assert_array_equal(transform.points_from_image(expected), points)
+    clipped = np.float32([[np.nan, 50], [200, 50], [0, 50]])
+    np.testing.assert_array_equal(transform.points_to_image(points, clip=True), clipped)
+    for number in (np.nan, np.inf, 1.5):
+        with pytest.raises(TypeError, match="offset must be an integer"):
+            LetterboxTransform((2, 2), (2, 2), (2, 2), (0, number))
 
 
 def test_detections_are_mapped():

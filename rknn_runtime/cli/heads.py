@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rknn_runtime._facts import facts_of
 from rknn_runtime.enums import Layout
-from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.inspect import ModelInfo
 from rknn_runtime.yolo.heads import find_head
 
 __all__ = ["Head", "guess_head"]
@@ -36,16 +36,13 @@ class Head:
         return any(part in self.name for part in _SHARED)
 
 
-def guess_head(inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> Head | None:
-    """Guess the head from the number and the shapes of inputs and outputs.
-
-    Args:
-        inputs: Logical attributes.
-        outputs: Logical attributes.
+def guess_head(info: ModelInfo) -> Head | None:
+    """Guess the head as `Detector` does.
 
     Returns:
         The head, or None when nothing known looks like that.
     """
+    inputs, outputs = info.inputs, info.outputs
     shapes = [attr.shape for attr in outputs]
     if len(shapes) == 1 and (len(shapes[0]) == 2 or shapes[0][2:] == (1, 1)):
         return Head("classifier", shapes[0][1]) if shapes[0][1] > 1 else None
@@ -53,8 +50,15 @@ def guess_head(inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> H
         return None
     shape = inputs[0].shape
     size = shape[1:3] if inputs[0].layout is Layout.NHWC else shape[2:4]
+    facts = facts_of(info.custom_string)
+    labels = facts.get("labels")
     try:
-        reading = find_head(outputs, (size[0], size[1]))
+        reading = find_head(
+            outputs,
+            (size[0], size[1]),
+            facts.get("head", "auto"),
+            None if labels is None else len(labels),
+        )
     except ValueError:
         return None
     return Head(reading.head, reading.num_classes)

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def as_json(model: str, info: ModelInfo) -> dict[str, Any]:
     """The whole description with stable keys: the names of the Python attributes."""
-    head = guess_head(info.inputs, info.outputs)
+    head = guess_head(info)
     inputs = [_attr_as_json(attr) for attr in info.inputs]
     for entry, preprocessing in zip(inputs, info.preprocessing):
         entry["preprocessing"] = preprocessing and {
@@ -126,7 +126,7 @@ def _view_as_json(attr: TensorAttr) -> dict[str, Any]:
 
 def page(model: str, info: ModelInfo) -> list[str]:
     """The lines for one model."""
-    head = guess_head(info.inputs, info.outputs)
+    head = guess_head(info)
     facts = [
         ("made for", f"{info.soc} ({info.npu}), runs with {info.runtime}.so"),
         ("made by", f"rknn-toolkit2 {info.toolkit_version} from {info.framework or 'unknown'}"),
@@ -221,7 +221,7 @@ ROW_TITLES = (
 
 def row(model: str, info: ModelInfo) -> Sequence[str]:
     """The cells for one of several models."""
-    head = guess_head(info.inputs, info.outputs)
+    head = guess_head(info)
     return (
         model,
         info.soc,

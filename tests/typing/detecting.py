@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknn_runtime import Detections, Detector, Model
+from rknn_runtime import Classifier, Detections, Detector, Model
 from rknn_runtime.detections import Detection
-from rknn_runtime.yolo import LetterboxTransform, letterbox, nms
+from rknn_runtime.yolo import Classifications, LetterboxTransform, letterbox, nms
 
 Floats = NDArray[np.float32]
 
@@ -25,6 +25,18 @@ def detecting(model: Model, picture: NDArray[np.uint8]) -> None:
     head: str = detector.head
     same: Model = detector.model
     print(found, boxes, head, same)
+
+
+def classifying(model: Model, picture: NDArray[np.uint8]) -> None:
+    classifier = Classifier(model, labels=["cat", "dog"], top_k=1)
+    Classifier(model, top_k="all")  # type: ignore[arg-type]
+    found: Classifications = classifier(picture, color="BGR")
+    class_id: NDArray[np.int32] = found.class_id
+    floats: Floats = found.class_id  # type: ignore[assignment]
+    for label, confidence in found.named({0: "cat"}):
+        name: str = label
+        number: float = confidence
+        print(name, number, class_id, floats)
 
 
 def reading(found: Detections) -> None:

@@ -1,0 +1,39 @@
+"""What the custom string of a model says that this package understands."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+__all__ = ["facts_of"]
+
+
+def facts_of(custom_string: str) -> dict[str, Any]:
+    """Return ``labels``, ``head`` and ``color``, as far as a custom string has them.
+
+    It is JSON, ``{"labels": [name, ...], "head": name, "input": {"color": "BGR"}}``, all
+    optional, labels also as ``{"0": name, ...}``. What has another form is not for us.
+    """
+    try:
+        said = json.loads(custom_string)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    facts = {"labels": _labels(said.get("labels")), "head": said.get("head")}
+    image = said.get("input")
+    if isinstance(image, dict) and image.get("color") in ("RGB", "BGR"):
+        facts["color"] = image["color"]
+    if not isinstance(facts["head"], str):
+        facts["head"] = None
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _labels(said: Any) -> list[str] | dict[int, str] | None:
+    if isinstance(said, dict) and all(re.fullmatch("[0-9]{1,9}", key) for key in said):
+        said = {int(key): name for key, name in said.items()}
+    elif not isinstance(said, list):
+        return None
+    names = list(said.values()) if isinstance(said, dict) else said
+    return said if names and all(isinstance(name, str) for name in names) else None
