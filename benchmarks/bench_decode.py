@@ -126,6 +126,16 @@ def anchor_tensors(rng):
     return tensors
 
 
+def in_npu_memory(raw):
+    """Copy to the start of a page, where a runtime's own buffers begin."""
+    page = 4096
+    memory = np.empty(raw.nbytes + page, np.uint8)
+    start = -memory.ctypes.data % page
+    copy = memory[start : start + raw.nbytes].view(raw.dtype).reshape(raw.shape)
+    copy[...] = raw
+    return copy
+
+
 # ---- baseline in NumPy ----
 
 
@@ -303,7 +313,7 @@ def main():
                 deliver(x[None], "int8", "c2=16", index=i, name=f"out{i}")
                 for i, x in enumerate(make(np.random.default_rng(0)))
             ]
-            attrs, raw = [m[0] for m in made], [m[1] for m in made]
+            attrs, raw = [m[0] for m in made], [in_npu_memory(m[1]) for m in made]
             decoder = decoder_class(attrs if kind != "single" else attrs[0], (SIZE, SIZE))
             baseline = c_baseline(library, kind, raw, attrs)
             found = decoder(raw)

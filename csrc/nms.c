@@ -90,14 +90,24 @@ static bool overlaps_block(const rkr_kept_boxes *kept, size_t first, const float
     return any != 0;
 }
 
+/* Most blocks of a frame with many classes need no more than this. */
+static bool has_class(const int32_t *classes, int32_t class_id) {
+    typedef int32_t vector __attribute__((vector_size(16)));
+    vector any = {0}, x;
+    for (size_t i = 0; i < RKR_NMS_BLOCK; i += 4) {
+        memcpy(&x, classes + i, sizeof x);
+        any |= (vector)(x == class_id);
+    }
+    uint64_t words[2];
+    memcpy(words, &any, sizeof words);
+    return (words[0] | words[1]) != 0;
+}
+
 static bool overlaps(const rkr_kept_boxes *kept, const float box[4], float area, int32_t class_id,
                      int32_t agnostic, float iou_threshold) {
     for (size_t first = 0; first < kept->n; first += RKR_NMS_BLOCK) {
-        int32_t relevant = agnostic;
-        for (size_t i = 0; i < RKR_NMS_BLOCK; i++) {
-            relevant |= kept->class_id[first + i] == class_id;
-        }
-        if (relevant && overlaps_block(kept, first, box, area, class_id, agnostic, iou_threshold)) {
+        if ((agnostic || has_class(kept->class_id + first, class_id)) &&
+            overlaps_block(kept, first, box, area, class_id, agnostic, iou_threshold)) {
             return true;
         }
     }

@@ -64,18 +64,26 @@ float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uin
 
 #define RKR_SCAN_CELLS 64u /* cells per call of a scan kernel: one bit each */
 
+/* Lanes of a vector: ones in those that count, and the lowest signed integer in the others. */
+typedef struct {
+    uint8_t mask[32], fill[32];
+} rkr_scan_lanes;
+
 /* A test of a channel range against a threshold, prepared once per frame. */
 typedef struct rkr_scan {
     const rkr_tensor_view *view;
     uint32_t first, n_channels;
+    uint32_t first_group, last_group;
+    size_t cell_bytes, group_bytes; /* of the c2 lanes of one cell, of all cells of a group */
     /* Elements are compared as signed integers: x ^ flip >= threshold. */
     int32_t threshold;
     float real_threshold;
-    bool none;                             /* no stored value reaches the threshold */
-    bool all;                              /* every stored value is to be looked at */
-    uint8_t first_mask[32], last_mask[32]; /* lanes of the outer channel groups */
+    bool none;                              /* no stored value reaches the threshold */
+    bool all;                               /* every stored value is to be looked at */
+    rkr_scan_lanes first_lanes, last_lanes; /* of the outer channel groups */
     uint64_t (*kernel)(const struct rkr_scan *scan, uint32_t cell, uint32_t n_cells);
-    uint32_t (*best)(const struct rkr_scan *scan, uint32_t cell); /* NULL: rkr_view_best */
+    /* The highest channel that passes, and its element; NULL: rkr_view_best. */
+    uint32_t (*best)(const struct rkr_scan *scan, uint32_t cell, int32_t *element);
 } rkr_scan;
 
 /* `threshold` is in the domain of the dequantized tensor. The scan may report a cell

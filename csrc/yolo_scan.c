@@ -110,6 +110,7 @@ RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
  * all groups is compared once, else the comparisons of all groups are ored. */
 #define START_OR (vector){0}
 #define JOIN_OR(any, x) ((any) | (vector)((x) > below))
+#define MERGE_OR(a, b) ((a) | (b))
 #define FINAL_OR(any) (any)
 #define START_MAX below
 #define FINAL_MAX(any) ((vector)((any) > below))
@@ -122,70 +123,89 @@ RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
 #define JOIN_8(a, b) ((vector)vmaxq_s8((int8x16_t)(a), (int8x16_t)(b)))
 #define JOIN_16(a, b) ((vector)vmaxq_s16((int16x8_t)(a), (int16x8_t)(b)))
 #define JOIN_32(a, b) ((vector)vmaxq_s32((int32x4_t)(a), (int32x4_t)(b)))
-#define BASELINE_8 START_MAX, JOIN_8, FINAL_MAX
-#define BASELINE_16 START_MAX, JOIN_16, FINAL_MAX
-#define BASELINE_32 START_MAX, JOIN_32, FINAL_MAX
+#define BASELINE_8 START_MAX, JOIN_8, JOIN_8, FINAL_MAX
+#define BASELINE_16 START_MAX, JOIN_16, JOIN_16, FINAL_MAX
+#define BASELINE_32 START_MAX, JOIN_32, JOIN_32, FINAL_MAX
 #else
-#define BASELINE_8 START_OR, JOIN_OR, FINAL_OR
-#define BASELINE_16 START_OR, JOIN_OR, FINAL_OR
-#define BASELINE_32 START_OR, JOIN_OR, FINAL_OR
+#define BASELINE_8 START_OR, JOIN_OR, MERGE_OR, FINAL_OR
+#define BASELINE_16 START_OR, JOIN_OR, MERGE_OR, FINAL_OR
+#define BASELINE_32 START_OR, JOIN_OR, MERGE_OR, FINAL_OR
 #endif
 
-/* Steps over cells of 1, 2, 4, 8 or 16 bytes. FLIP: what makes the elements signed. */
+/* Steps over cells of 1, 2, 4, 8 or 16 bytes. FLIP: what makes the elements signed. The 80
+ * classes of COCO are 5 groups of 16 lanes, 6 behind a box: with the number known, the loop
+ * over groups is unrolled and a step takes little more than half the time. */
 #define DEFINE_SCAN_GROUPS(...) DEFINE_SCAN_GROUPS_EXPANDED(__VA_ARGS__)
-#define DEFINE_SCAN_GROUPS_EXPANDED(NAME, ATTRIBUTE, TYPE, FLIP, STEP, VECTOR_BYTES, START, JOIN,  \
-                                    FINAL)                                                         \
-    ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {        \
-        typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                            \
-        enum { N = STEP / VECTOR_BYTES };                                                          \
-        const rkr_tensor_view *view = scan->view;                                                  \
-        uint32_t cell_bytes = view->c2 * (uint32_t)sizeof(TYPE);                                   \
-        assert(cell_bytes <= 16 && STEP % cell_bytes == 0 && STEP <= cell_bytes * RKR_SCAN_CELLS); \
-        uint32_t step = STEP / cell_bytes;                                                         \
-        uint32_t first = scan->first / view->c2;                                                   \
-        uint32_t last = (scan->first + scan->n_channels - 1) / view->c2;                           \
-        size_t group_bytes = (size_t)view->plane * cell_bytes;                                     \
-        const vector below = (vector){0} + (TYPE)(scan->threshold - 1);                            \
-        vector first_mask, last_mask;                                                              \
-        memcpy(&first_mask, scan->first_mask, sizeof first_mask);                                  \
-        memcpy(&last_mask, scan->last_mask, sizeof last_mask);                                     \
-        const uint8_t *start =                                                                     \
-            (const uint8_t *)view->data + first * group_bytes + (size_t)cell * cell_bytes;         \
-        uint64_t hits = 0;                                                                         \
-        uint32_t i = 0;                                                                            \
-        for (; i + step <= n_cells; i += step, start += STEP) {                                    \
-            const uint8_t *src = start;                                                            \
-            vector any[N], x;                                                                      \
-            for (int k = 0; k < N; k++) {                                                          \
-                any[k] = START;                                                                    \
-            }                                                                                      \
-            for (uint32_t group = first + 1; group < last; group++) {                              \
-                src += group_bytes;                                                                \
-                for (int k = 0; k < N; k++) {                                                      \
-                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                  \
-                    x ^= (TYPE)(FLIP);                                                             \
-                    any[k] = JOIN(any[k], x);                                                      \
-                }                                                                                  \
-            }                                                                                      \
-            vector either = {0};                                                                   \
-            for (int k = 0; k < N; k++) {                                                          \
-                memcpy(&x, start + k * VECTOR_BYTES, sizeof x);                                    \
-                x ^= (TYPE)(FLIP);                                                                 \
-                any[k] = FINAL(any[k]) | ((vector)(x > below) & first_mask);                       \
-                if (last > first) {                                                                \
-                    memcpy(&x, src + group_bytes + k * VECTOR_BYTES, sizeof x);                    \
-                    x ^= (TYPE)(FLIP);                                                             \
-                    any[k] |= (vector)(x > below) & last_mask;                                     \
-                }                                                                                  \
-                either |= any[k];                                                                  \
-            }                                                                                      \
-            if (any_bit_##VECTOR_BYTES(&either)) {                                                 \
-                uint64_t words[STEP / 8];                                                          \
-                memcpy(words, any, sizeof words);                                                  \
-                hits |= cells_of_step(words, STEP, cell_bytes) << i;                               \
-            }                                                                                      \
-        }                                                                                          \
-        return i < n_cells ? hits | scan_reference(scan, cell + i, n_cells - i) << i : hits;       \
+#define DEFINE_SCAN_GROUPS_EXPANDED(NAME, ATTRIBUTE, TYPE, FLIP, STEP, VECTOR_BYTES, START, JOIN, \
+                                    MERGE, FINAL)                                                 \
+    ATTRIBUTE __attribute__((always_inline)) static inline uint64_t NAME##_over(                  \
+        const rkr_scan *scan, uint32_t cell, uint32_t n_cells, const uint32_t between) {          \
+        typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                           \
+        enum { N = STEP / VECTOR_BYTES };                                                         \
+        uint32_t cell_bytes = (uint32_t)scan->cell_bytes, step = STEP / cell_bytes;               \
+        size_t group_bytes = scan->group_bytes;                                                   \
+        assert(cell_bytes <= 16 && STEP % cell_bytes == 0 && step <= RKR_SCAN_CELLS);             \
+        const vector below = (vector){0} + (TYPE)(scan->threshold - 1);                           \
+        vector first_mask, first_fill, last_mask, last_fill;                                      \
+        memcpy(&first_mask, scan->first_lanes.mask, sizeof first_mask);                           \
+        memcpy(&first_fill, scan->first_lanes.fill, sizeof first_fill);                           \
+        memcpy(&last_mask, scan->last_lanes.mask, sizeof last_mask);                              \
+        memcpy(&last_fill, scan->last_lanes.fill, sizeof last_fill);                              \
+        const uint8_t *start = (const uint8_t *)scan->view->data +                                \
+                               scan->first_group * group_bytes + (size_t)cell * cell_bytes;       \
+        uint64_t hits = 0;                                                                        \
+        uint32_t i = 0;                                                                           \
+        for (; i + step <= n_cells; i += step, start += STEP) {                                   \
+            const uint8_t *src = start;                                                           \
+            vector any[N], x;                                                                     \
+            for (int k = 0; k < N; k++) {                                                         \
+                memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                     \
+                x = ((x ^ (TYPE)(FLIP)) & first_mask) | first_fill;                               \
+                any[k] = JOIN(START, x);                                                          \
+            }                                                                                     \
+            for (uint32_t group = 1; group < between; group++) {                                  \
+                src += group_bytes;                                                               \
+                for (int k = 0; k < N; k++) {                                                     \
+                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                 \
+                    x ^= (TYPE)(FLIP);                                                            \
+                    any[k] = JOIN(any[k], x);                                                     \
+                }                                                                                 \
+            }                                                                                     \
+            if (between > 0) {                                                                    \
+                src += group_bytes;                                                               \
+                for (int k = 0; k < N; k++) {                                                     \
+                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                 \
+                    x = ((x ^ (TYPE)(FLIP)) & last_mask) | last_fill;                             \
+                    any[k] = JOIN(any[k], x);                                                     \
+                }                                                                                 \
+            }                                                                                     \
+            vector either = any[0];                                                               \
+            for (int k = 1; k < N; k++) {                                                         \
+                either = MERGE(either, any[k]);                                                   \
+            }                                                                                     \
+            either = FINAL(either);                                                               \
+            if (any_bit_##VECTOR_BYTES(&either)) {                                                \
+                vector passed[N];                                                                 \
+                for (int k = 0; k < N; k++) {                                                     \
+                    passed[k] = FINAL(any[k]);                                                    \
+                }                                                                                 \
+                uint64_t words[STEP / 8];                                                         \
+                memcpy(words, passed, sizeof words);                                              \
+                hits |= cells_of_step(words, STEP, cell_bytes) << i;                              \
+            }                                                                                     \
+        }                                                                                         \
+        return i < n_cells ? hits | scan_reference(scan, cell + i, n_cells - i) << i : hits;      \
+    }                                                                                             \
+    ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {       \
+        uint32_t between = scan->last_group - scan->first_group;                                  \
+        switch (between) {                                                                        \
+        case 4:                                                                                   \
+            return NAME##_over(scan, cell, n_cells, 4);                                           \
+        case 5:                                                                                   \
+            return NAME##_over(scan, cell, n_cells, 5);                                           \
+        default:                                                                                  \
+            return NAME##_over(scan, cell, n_cells, between);                                     \
+        }                                                                                         \
     }
 
 /* Cells whose channels are one run: NHWC. */
@@ -221,9 +241,9 @@ DEFINE_SCAN_ROWS(scan_rows_16_vector, BASELINE, int16_t, 0)
 DEFINE_SCAN_ROWS(scan_rows_32_vector, BASELINE, int32_t, 0)
 
 #if RKR_HAVE_AVX2
-#define AVX2_8 START_MAX, JOIN_MAX_8_AVX2, FINAL_MAX
-#define AVX2_16 START_MAX, JOIN_MAX_16_AVX2, FINAL_MAX
-#define AVX2_32 START_MAX, JOIN_MAX_32_AVX2, FINAL_MAX
+#define AVX2_8 START_MAX, JOIN_MAX_8_AVX2, JOIN_MAX_8_AVX2, FINAL_MAX
+#define AVX2_16 START_MAX, JOIN_MAX_16_AVX2, JOIN_MAX_16_AVX2, FINAL_MAX
+#define AVX2_32 START_MAX, JOIN_MAX_32_AVX2, JOIN_MAX_32_AVX2, FINAL_MAX
 DEFINE_SCAN_GROUPS(scan_groups_8_avx2, RKR_TARGET_AVX2, int8_t, 0, 128, 32, AVX2_8)
 DEFINE_SCAN_GROUPS(scan_planes_8_avx2, RKR_TARGET_AVX2, int8_t, 0, 64, 32, AVX2_8)
 DEFINE_SCAN_GROUPS(scan_groups_u8_avx2, RKR_TARGET_AVX2, int8_t, -128, 128, 32, AVX2_8)
@@ -236,49 +256,65 @@ DEFINE_SCAN_ROWS(scan_rows_16_avx2, RKR_TARGET_AVX2, int16_t, 0)
 DEFINE_SCAN_ROWS(scan_rows_32_avx2, RKR_TARGET_AVX2, int32_t, 0)
 #endif
 
+/* MARK_BITS per byte, from 16 bytes of ones or zeros. */
+#if defined(__ARM_NEON)
+#define MARK_BITS 4
+static inline uint64_t marks_of(const void *vector) {
+    uint8x8_t marks = vshrn_n_u16(vld1q_u16(vector), 4);
+    return vget_lane_u64(vreinterpret_u64_u8(marks), 0);
+}
+#elif defined(__SSE2__)
+#define MARK_BITS 1
+static inline uint64_t marks_of(const void *vector) {
+    return (uint64_t)_mm_movemask_epi8(_mm_loadu_si128(vector));
+}
+#else
+#define MARK_BITS 1
+static inline uint64_t marks_of(const void *vector) {
+    uint64_t marks = 0;
+    for (uint32_t i = 0; i < 16; i++) {
+        marks |= (uint64_t)(((const uint8_t *)vector)[i] & 1) << i;
+    }
+    return marks;
+}
+#endif
+
 /* The highest lane of one cell of 16 bytes a group, among those that pass: nearly always
- * one of many, so only lanes that the comparison marks are looked at. A mark is cleared by
- * a store: clang 18 to 22 compile a 64-bit `mask << (n & 32)` wrongly for 32-bit ARM. */
-#define DEFINE_BEST(NAME, TYPE, ORDER)                                                            \
-    static uint32_t NAME(const rkr_scan *scan, uint32_t cell) {                                   \
-        typedef TYPE vector __attribute__((vector_size(16)));                                     \
-        enum { BITS = 8 * sizeof(TYPE), HALF = 8 / sizeof(TYPE) };                                \
-        const rkr_tensor_view *view = scan->view;                                                 \
-        uint32_t c2 = view->c2;                                                                   \
-        assert(c2 * sizeof(TYPE) == 16);                                                          \
-        uint32_t first = scan->first / c2, last = (scan->first + scan->n_channels - 1) / c2;      \
-        vector below = (vector){0} + (TYPE)(scan->threshold - 1);                                 \
-        vector flip = (vector){0} + (TYPE)(view->type == RKNN_TENSOR_UINT8 ? -128 : 0);           \
-        uint32_t best = UINT32_MAX;                                                               \
-        int32_t highest = INT32_MIN;                                                              \
-        for (uint32_t group = first; group <= last; group++) {                                    \
-            vector x, mask;                                                                       \
-            memcpy(&x, (const TYPE *)view->data + ((size_t)group * view->plane + cell) * c2, 16); \
-            x ^= flip;                                                                            \
-            vector passed = (vector)(x > below);                                                  \
-            if (group == first || group == last) {                                                \
-                memcpy(&mask, group == first ? scan->first_mask : scan->last_mask, 16);           \
-                passed &= mask;                                                                   \
-            }                                                                                     \
-            if (!any_bit_16(&passed)) {                                                           \
-                continue;                                                                         \
-            }                                                                                     \
-            uint64_t words[2];                                                                    \
-            memcpy(words, &passed, sizeof words);                                                 \
-            for (uint32_t half = 0; half < 2; half++) {                                           \
-                while (words[half] != 0) {                                                        \
-                    uint32_t bit = (uint32_t)__builtin_ctzll(words[half]) / BITS * BITS;          \
-                    memset((uint8_t *)&words[half] + bit / 8, 0, sizeof(TYPE));                   \
-                    uint32_t lane = half * HALF + bit / BITS;                                     \
-                    int32_t order = ORDER(x[lane]);                                               \
-                    if (order > highest) {                                                        \
-                        highest = order;                                                          \
-                        best = group * c2 + lane - scan->first;                                   \
-                    }                                                                             \
-                }                                                                                 \
-            }                                                                                     \
-        }                                                                                         \
-        return best;                                                                              \
+ * one of many, so only lanes that the comparison marks are looked at. */
+#define DEFINE_BEST(NAME, TYPE, ORDER)                                                         \
+    static uint32_t NAME(const rkr_scan *scan, uint32_t cell, int32_t *element) {              \
+        typedef TYPE vector __attribute__((vector_size(16)));                                  \
+        enum { BITS = MARK_BITS * sizeof(TYPE) };                                              \
+        assert(scan->cell_bytes == 16);                                                        \
+        uint32_t first = scan->first_group, last = scan->last_group, c2 = 16 / sizeof(TYPE);   \
+        vector below = (vector){0} + (TYPE)(scan->threshold - 1);                              \
+        vector flip = (vector){0} + (TYPE)(scan->view->type == RKNN_TENSOR_UINT8 ? -128 : 0);  \
+        const uint8_t *start = (const uint8_t *)scan->view->data + (size_t)cell * 16;          \
+        uint32_t best = UINT32_MAX;                                                            \
+        int32_t highest = INT32_MIN;                                                           \
+        for (uint32_t group = first; group <= last; group++) {                                 \
+            vector x, mask;                                                                    \
+            memcpy(&x, start + group * scan->group_bytes, 16);                                 \
+            x ^= flip;                                                                         \
+            vector passed = (vector)(x > below);                                               \
+            if (group == first || group == last) {                                             \
+                memcpy(&mask, group == first ? scan->first_lanes.mask : scan->last_lanes.mask, \
+                       16);                                                                    \
+                passed &= mask;                                                                \
+            }                                                                                  \
+            /* One mark per element is left. */                                                \
+            uint64_t marks = marks_of(&passed) & (UINT64_MAX / ((UINT64_C(1) << BITS) - 1));   \
+            for (; marks != 0; marks &= marks - 1) {                                           \
+                uint32_t lane = (uint32_t)__builtin_ctzll(marks) / BITS;                       \
+                int32_t order = ORDER(x[lane]);                                                \
+                if (order > highest) {                                                         \
+                    highest = order;                                                           \
+                    best = group * c2 + lane - scan->first;                                    \
+                }                                                                              \
+            }                                                                                  \
+        }                                                                                      \
+        *element = highest;                                                                    \
+        return best;                                                                           \
     }
 
 /* Only floats above 0 pass; NaN goes below them all. */
@@ -290,9 +326,10 @@ DEFINE_BEST(best_integer_16, int16_t, ORDER_INTEGER)
 DEFINE_BEST(best_float_16, int16_t, ORDER_FLOAT16)
 DEFINE_BEST(best_float_32, int32_t, ORDER_FLOAT32)
 
-static uint32_t (*best_of(const rkr_scan *scan))(const rkr_scan *, uint32_t) {
-    if (rkr_cpu_level() == RKR_CPU_PLAIN || scan->all ||
-        scan->view->c2 * (uint64_t)element_bytes(scan->view) != 16) {
+typedef uint32_t best_kernel(const rkr_scan *scan, uint32_t cell, int32_t *element);
+
+static best_kernel *best_of(const rkr_scan *scan) {
+    if (rkr_cpu_level() == RKR_CPU_PLAIN || scan->all || scan->cell_bytes != 16) {
         return NULL;
     }
     switch (scan->view->type) {
@@ -308,6 +345,10 @@ static uint32_t (*best_of(const rkr_scan *scan))(const rkr_scan *, uint32_t) {
     }
 }
 
+static float dequantized(const rkr_tensor_view *view, int32_t q) {
+    return (float)(q - view->zero_point) * view->scale;
+}
+
 bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *best) {
     if (scan->none) {
         return false;
@@ -316,11 +357,17 @@ bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *
         *value = rkr_view_best(scan->view, scan->first, scan->n_channels, cell, best);
         return scan->all || *value >= scan->real_threshold;
     }
-    *best = scan->best(scan, cell);
+    int32_t element;
+    *best = scan->best(scan, cell, &element);
     if (*best == UINT32_MAX) {
         return false;
     }
-    rkr_view_load(scan->view, scan->first + *best, 1, cell, value);
+    if (rkr_view_is_float(scan->view)) {
+        rkr_view_load(scan->view, scan->first + *best, 1, cell, value);
+    } else {
+        *value =
+            dequantized(scan->view, element + (scan->view->type == RKNN_TENSOR_UINT8 ? 128 : 0));
+    }
     return true;
 }
 
@@ -340,12 +387,11 @@ static scan_kernel *kernel_of(const rkr_scan *scan) {
     enum { GROUPS, ROWS, PLANES };
     const rkr_tensor_view *view = scan->view;
     uint32_t bytes = element_bytes(view);
-    uint64_t cell_bytes = (uint64_t)view->c2 * bytes;
     size_t level = rkr_min((size_t)rkr_cpu_level(), RKR_CPU_AVX2);
     int layout = GROUPS;
-    if (cell_bytes > 16 || 16 % cell_bytes != 0) {
+    if (scan->cell_bytes > 16 || 16 % scan->cell_bytes != 0) {
         layout = ROWS;
-    } else if (cell_bytes == 1) {
+    } else if (scan->cell_bytes == 1) {
         layout = PLANES;
     }
     if (level == RKR_CPU_PLAIN || (layout == ROWS && scan->first + scan->n_channels > view->c2)) {
@@ -353,10 +399,6 @@ static scan_kernel *kernel_of(const rkr_scan *scan) {
     }
     uint32_t kind = view->type == RKNN_TENSOR_UINT8 ? 1 : bytes == 1 ? 0 : 1 + bytes / 2;
     return KERNELS[level - RKR_CPU_VECTOR][layout][kind];
-}
-
-static float dequantized(const rkr_tensor_view *view, int32_t q) {
-    return (float)(q - view->zero_point) * view->scale;
 }
 
 static void set_integer_threshold(rkr_scan *scan, float threshold, int32_t lowest,
@@ -429,27 +471,33 @@ static void set_threshold(rkr_scan *scan, float threshold) {
     }
 }
 
-/* Ones in the lanes [from, to) of every cell of c2 lanes. */
-static void set_mask(uint8_t mask[32], uint32_t lane_bytes, uint32_t c2, uint32_t from,
-                     uint32_t to) {
-    for (uint32_t i = 0; i < 32; i++) {
-        uint32_t lane = i / lane_bytes % c2;
-        mask[i] = lane >= from && lane < to ? 0xff : 0;
+/* The lanes [from, to) of every cell of c2 lanes. */
+static void set_lanes(rkr_scan_lanes *lanes, uint32_t lane_bytes, uint32_t c2, uint32_t from,
+                      uint32_t to) {
+    memset(lanes->fill, 0, sizeof lanes->fill);
+    for (uint32_t i = 0, lane = 0; i < sizeof lanes->mask; i += lane_bytes) {
+        bool inside = lane >= from && lane < to;
+        memset(lanes->mask + i, inside ? 0xff : 0, lane_bytes);
+        lanes->fill[i + lane_bytes - 1] = inside ? 0 : 0x80;
+        lane = lane + 1 < c2 ? lane + 1 : 0;
     }
 }
 
 void rkr_scan_init(rkr_scan *scan, const rkr_tensor_view *view, uint32_t first, uint32_t n_channels,
                    float threshold) {
-    uint32_t last = first + n_channels - 1;
-    bool one_group = first / view->c2 == last / view->c2;
-    uint32_t end = last % view->c2 + 1;
+    uint32_t last = first + n_channels - 1, bytes = element_bytes(view), c2 = view->c2;
     scan->view = view;
     scan->first = first;
     scan->n_channels = n_channels;
+    scan->first_group = first / c2;
+    scan->last_group = last / c2;
+    scan->cell_bytes = (size_t)c2 * bytes;
+    scan->group_bytes = view->plane * scan->cell_bytes;
     scan->real_threshold = threshold;
-    set_mask(scan->first_mask, element_bytes(view), view->c2, first % view->c2,
-             one_group ? end : view->c2);
-    set_mask(scan->last_mask, element_bytes(view), view->c2, 0, end);
+    uint32_t start = first - scan->first_group * c2, end = last - scan->last_group * c2 + 1;
+    bool one_group = scan->first_group == scan->last_group;
+    set_lanes(&scan->first_lanes, bytes, c2, start, one_group ? end : c2);
+    set_lanes(&scan->last_lanes, bytes, c2, 0, end);
     set_threshold(scan, threshold);
     scan->kernel = kernel_of(scan);
     scan->best = best_of(scan);

@@ -89,8 +89,23 @@ static uint32_t run_length(const rkr_tensor_view *view, uint32_t channel, uint32
     return run < n ? run : n;
 }
 
+/* One value or a box is too short for a call of a vector kernel; the same formula as there. */
+#define SHORT_RUN 4u
+
+static void load_short(const rkr_tensor_view *view, const uint8_t *src, uint32_t n, float *dst) {
+    uint8_t flip = rkr_view_flip(view);
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t q = (uint8_t)(src[i] ^ flip) - flip;
+        dst[i] = (float)(q - view->zero_point) * view->scale;
+    }
+}
+
 void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                    float *dst) {
+    if (n <= SHORT_RUN && rkr_view_is_8_bit(view) && run_length(view, first, n) == n) {
+        load_short(view, (const uint8_t *)view->data + element_at(view, first, cell), n, dst);
+        return;
+    }
     bool is_float32 = view->type == RKNN_TENSOR_FLOAT32;
     rkr_dequantize_fn *dequantize = is_float32 ? NULL : rkr_dequantizer(dtype_of(view));
     size_t size = rkr_view_element_size(view);

@@ -159,6 +159,16 @@ class Detections(_Record):
                 n = len(self.xyxy)
 
     @classmethod
+    def _of(cls, *values: NDArray[Any] | None) -> Detections:
+        """Take new arrays (or None) for all fields, known to be right: once per frame."""
+        found = cls.__new__(cls)
+        for set_field, value in zip(_SETTERS, values):
+            if value is not None:
+                value.setflags(write=False)
+            set_field(found, value)
+        return found
+
+    @classmethod
     def empty(cls) -> Detections:
         """Return no detections: arrays of length 0 with the right shapes and dtypes."""
         return cls(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
@@ -256,6 +266,10 @@ class Detections(_Record):
             keypoint_threshold=keypoint_threshold,
             font=font,
         )
+
+
+#: What fills the fields of a frozen object.
+_SETTERS = tuple(getattr(Detections, name).__set__ for name in _NAMES)
 
 
 def _checked(

@@ -140,7 +140,7 @@ class Decoder:
                 that of the outputs.
         """
         # A tuple keeps the arrays alive that a sequence makes when it is asked for them.
-        if not isinstance(transform, (LetterboxTransform, type(None))):
+        if transform is not None and not isinstance(transform, LetterboxTransform):
             raise TypeError(
                 f"transform must be what letterbox returned, got {type(transform).__name__}"
             )
@@ -162,9 +162,8 @@ class Decoder:
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
         """Return the first n results as new arrays."""
-        found = Detections(
-            self._xyxy[:n].copy(), self._confidence[:n].copy(), self._class_id[:n].copy()
-        )
+        xyxy, confidence, class_id = self._xyxy[:n], self._confidence[:n], self._class_id[:n]
+        found = Detections._of(xyxy.copy(), confidence.copy(), class_id.copy(), None, None, None)
         return found if transform is None else transform.detections_to_image(found)
 
 

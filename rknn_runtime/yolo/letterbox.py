@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -92,13 +93,14 @@ class LetterboxTransform:
             ValueError: Its last dimension is less than 2.
         """
         _check_floats(points, "points", 2, None)
+        offset, image_size, resized_size = _xy(self.offset, self.image_size, self.resized_size)
         xy = points[..., :2].astype(np.float64)
-        xy -= self.offset[::-1]
-        xy *= self.image_size[::-1]
-        xy /= self.resized_size[::-1]
+        xy -= offset
+        xy *= image_size
+        xy /= resized_size
         if clip:
-            np.maximum(xy, 0, out=xy)
-            np.minimum(xy, self.image_size[::-1], out=xy)
+            np.maximum(xy, _ORIGIN, out=xy)
+            np.minimum(xy, image_size, out=xy)
         return _with_xy(points, xy)
 
     def points_from_image(self, points: NDArray[Any]) -> NDArray[Any]:
@@ -112,10 +114,11 @@ class LetterboxTransform:
             ValueError: Its last dimension is less than 2.
         """
         _check_floats(points, "points", 2, None)
+        offset, image_size, resized_size = _xy(self.offset, self.image_size, self.resized_size)
         xy = points[..., :2].astype(np.float64)
-        xy *= self.resized_size[::-1]
-        xy /= self.image_size[::-1]
-        xy += self.offset[::-1]
+        xy *= resized_size
+        xy /= image_size
+        xy += offset
         return _with_xy(points, xy)
 
     def detections_to_image(self, detections: Detections, *, clip: bool = True) -> Detections:
@@ -131,17 +134,27 @@ class LetterboxTransform:
         if detections.mask is not None:
             raise ValueError("masks are made in the picture's own size, they are not mapped")
         keypoints, corners = detections.keypoints, detections.xyxyxyxy
-        return Detections(
+        return Detections._of(
             self.boxes_to_image(detections.xyxy, clip=clip),
             detections.confidence,
             detections.class_id,
-            keypoints=None if keypoints is None else self.points_to_image(keypoints),
-            xyxyxyxy=None if corners is None else self.points_to_image(corners),
+            None,
+            None if keypoints is None else self.points_to_image(keypoints),
+            None if corners is None else self.points_to_image(corners),
         )
 
     # Slots and frozen together defeat the default pickling before Python 3.11.
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+
+_ORIGIN = np.zeros(2)
+
+
+@lru_cache(maxsize=64)
+def _xy(*pairs: tuple[int, int]) -> tuple[NDArray[np.float64], ...]:
+    """Return pairs y, x as arrays x, y; those of a video's frames are all the same."""
+    return tuple(np.array(pair[::-1], np.float64) for pair in pairs)
 
 
 def _check_floats(array: Any, name: str, lowest: int, highest: int | None) -> None:
