@@ -97,6 +97,7 @@ def test_no_model_and_no_classifier():
     """A path is no model, and a detector has no scores of one picture."""
     with pytest.raises(TypeError, match="expected a Model, got str"):
         Classifier("mobilenet.rknn")
+    pytest.importorskip("onnxruntime")
     detector = ROOT / "examples" / "models" / "shapes_rk3588.rknn"
     refused = pytest.raises(ValueError, match="scores of one picture")
     with Model(detector, library="sim") as model, refused:

@@ -104,6 +104,31 @@ def test_masks(head, soc):
 
 
 @pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("per_cell", [3, 1])
+def test_objectness(per_cell, soc):
+    """YOLOv5's own export, and YOLOX's with its boxes worked out: [1, N, 5 + classes], int8."""
+    scene = scene_of()
+    starts = np.cumsum([0] + [h * w for h, w in scene.grids()])
+    n = per_cell * starts[-1]
+    x = np.zeros((n, 5 + CLASSES), np.float32)
+    x[:, :4] = scene.rng.uniform(0.1, 0.5, (n, 4))
+    x[:, 4] = scene.rng.uniform(0, 0.2, n)
+    x[:, 5:] = scene.rng.uniform(0, 1, (n, CLASSES))
+    for k, branch, row, column, score in scene.cells:
+        cell = starts[branch] + row * scene.grids()[branch][1] + column
+        corner, far = scene.xyxy[k].reshape(2, 2) / SIZE[::-1]
+        x[cell] = 0
+        x[cell, :5] = [*((corner + far) / 2), *(far - corner), score]
+        x[cell, 5 + scene.class_id[k]] = 0.95
+    model, _ = model_of([x], soc)
+    with model:
+        detector = Detector(model)
+        assert detector.head == ("yolov5-single" if per_cell == 3 else "yolox-single")
+        found = detector(PICTURE)
+    assert_boxes(found, scene)
+
+
+@pytest.mark.parametrize("soc", SOCS)
 def test_keypoints(soc):
     """The zoo's form of pose, keypoints in float16: to a pixel of the picture."""
     scene = scene_of(1)

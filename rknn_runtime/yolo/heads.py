@@ -32,8 +32,8 @@ _SEG_FORMS = ("yolov8-seg-split", "yolov8-seg-single")
 _POSE_FORMS = ("yolov8-pose-split", "yolov8-pose-single")
 _OBB_FORMS = ("yolov8-obb-split", "yolov8-obb-single")
 
-#: What ``head=`` can be: a form, or a family and the forms that it comes in.
-HEADS: dict[str, tuple[str, ...]] = {
+#: The forms that each family comes in. A family can have the name of a form of it.
+_FAMILIES: dict[str, tuple[str, ...]] = {
     "yolov5": ("yolov5", "yolov5-single"),
     "yolov7": ("yolov7", "yolov5-single"),
     "yolov6": ("yolov6-split", "ppyoloe", "yolov8-single", "yolox-single"),
@@ -52,22 +52,17 @@ HEADS: dict[str, tuple[str, ...]] = {
     "yolo11-pose": _POSE_FORMS,
     "yolov8-obb": _OBB_FORMS,
     "yolo11-obb": _OBB_FORMS,
-    "yolov5-single": ("yolov5-single",),
-    "yolov5-seg-single": ("yolov5-seg-single",),
-    "yolov6-split": ("yolov6-split",),
-    "yolov8-split": ("yolov8-split",),
-    "yolov8-single": ("yolov8-single",),
-    "yolov10-split": ("yolov10-split",),
-    "yolox-grid": ("yolox-grid",),
-    "yolox-single": ("yolox-single",),
-    "end-to-end": ("end-to-end",),
-    **{form: (form,) for form in (*_SEG_FORMS, *_POSE_FORMS, *_OBB_FORMS)},
+}
+#: What ``head=`` can be: a family, or a form; and the forms that it means.
+HEADS: dict[str, tuple[str, ...]] = {
+    **{form: (form,) for forms in _FAMILIES.values() for form in forms},
+    **_FAMILIES,
 }
 #: Forms whose outputs look like another's; only taken when asked for.
 _ON_REQUEST = ("yolov7", "yolov10-split")
-#: The same, where a name of an output says that it comes from the layers of a head without
-#: NMS: Ultralytics calls those of YOLOv10 and YOLO26 one2one, and graphs keep their layers' names.
-_ONE_TO_ONE = "one2one"
+#: The same, where the name of an output says that it comes from a head without NMS: in
+#: Ultralytics' graphs the layers of YOLOv10's and YOLO26's are called one2one.
+_FREE_NAME = "one2one"
 _ON_REQUEST_THERE = ("yolov7", "yolov6-split", "yolov8-split", "ppyoloe")
 
 
@@ -111,8 +106,8 @@ def find_head(
     input_size = checked_size(input_size)
     if head != "auto" and head not in HEADS:
         raise ValueError(f"head: expected 'auto' or one of {', '.join(HEADS)}; got {head!r}")
-    one_to_one = any(_ONE_TO_ONE in attr.name for attr in outputs)
-    skipped = _ON_REQUEST_THERE if one_to_one else _ON_REQUEST
+    is_free = any(_FREE_NAME in attr.name for attr in outputs)
+    skipped = _ON_REQUEST_THERE if is_free else _ON_REQUEST
     found = [
         reading
         for reader in _READERS
