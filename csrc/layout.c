@@ -176,8 +176,10 @@ static void fill_padding(void *dst, const rkr_tensor *t, size_t element_size, ui
         const size_t first = (group % t->c1) * t->c2;
         const size_t channels = first >= t->c ? 0 : rkr_min(t->c2, t->c - first);
         char *start = (char *)dst + group * t->plane * t->c2 * element_size;
-        fill_rows(start + channels * element_size, t->c2, t->hw, t->c2 - channels, element_size,
-                  pad);
+        if (channels < t->c2) { /* else hw runs of nothing would be walked */
+            fill_rows(start + channels * element_size, t->c2, t->hw, t->c2 - channels, element_size,
+                      pad);
+        }
         fill_rows(start + t->hw * t->c2 * element_size, t->c2, t->plane - t->hw, t->c2,
                   element_size, pad);
     }
