@@ -86,6 +86,8 @@ def cases():
     yield "pack int8 from NCHW", size, lambda: layout.nchw_to_nc1hwc2(plain, 16, out=blocks)
     yield "pack int8 from NHWC", size, lambda: layout.nhwc_to_nc1hwc2(rows, 16, out=blocks)
     yield "dequantize int8", size, lambda: quantization.dequantize_affine(plain, *affine, wide)
+    uint8 = plain.view(np.uint8)
+    yield "dequantize uint8", size, lambda: quantization.dequantize_affine(uint8, 5, 0.25, wide)
     yield "dequantize int16", size, lambda: quantization.dequantize_affine(int16, *affine, wide)
     yield "quantize int8", size, lambda: quantization.quantize_affine(real, *affine, "int8", narrow)
     yield "unpack + dequantize to NCHW", size, lambda: fused(packed, 84, *affine, out=wide)
@@ -116,11 +118,64 @@ def cases():
         )
 
 
+def transpositions():
+    """Yield unpacking and packing for the other element sizes and group widths, as `cases`."""
+    import numpy as np
+
+    from rknn_runtime import layout
+
+    random = np.random.default_rng(0)
+    for dtype, c2 in (("int8", 8), ("float16", 8), ("int16", 4), ("float32", 4)):
+        plain = random.integers(-128, 128, (1, 96, 1, 8400)).astype(dtype)
+        packed = layout.nchw_to_nc1hwc2(plain, c2)
+        name, size, out, blocks = f"{dtype}, {c2}", plain.size, plain.copy(), packed.copy()
+        yield (
+            f"unpack {name} in a group, to NCHW",
+            size,
+            lambda a=packed, out=out: layout.nc1hwc2_to_nchw(a, 96, out=out),
+        )
+        yield (
+            f"pack {name} in a group, from NCHW",
+            size,
+            lambda a=plain, c2=c2, out=blocks: layout.nchw_to_nc1hwc2(a, c2, out=out),
+        )
+
+
+def scans():
+    """Yield the decoders' first pass in every layout and type that has a variant, as `cases`."""
+    import numpy as np
+
+    from rknn_runtime._arrays import pointer
+    from rknn_runtime._ffi import ffi, lib
+
+    random = np.random.default_rng(0)
+    channels, cells = 80, 8400
+    for layout, itemsizes in (("groups", (1, 2, 4)), ("rows", (1, 2, 4)), ("planes", (1,))):
+        for dtype in ("int8", "uint8", "int16", "float16", "float32"):
+            size = np.dtype(dtype).itemsize
+            if size not in itemsizes:
+                continue
+            c2 = {"groups": 16 // size, "rows": channels, "planes": 1}[layout]
+            raw = random.integers(0, 60, (channels // c2, cells, c2)).astype(dtype)
+            raw[0, random.integers(0, cells, 30), 0] = 100
+            fields = {"data": pointer(raw.reshape(-1)), "n_bytes": raw.nbytes, "c2": c2}
+            fields.update(type=getattr(lib, f"RKNN_TENSOR_{dtype.upper()}"), scale=1.0)
+            fields.update(channels=channels, height=1, width=cells, plane=cells)
+            view, hits = ffi.new("rkr_tensor_view *", fields), np.zeros(cells + 16, np.uint8)
+
+            def scan(view=view, hits=hits, raw=raw):
+                if lib.rkr_view_scan(view, 0, channels, 80.0, pointer(hits)) != lib.RKR_OK:
+                    raise SystemExit("the scan refuses its arguments")
+                return hits
+
+            yield f"threshold of {dtype} in {layout}", channels * cells, scan
+
+
 def guest() -> None:
     """Run every case at every level: checked and warm first, then between two marks."""
     from rknn_runtime._ffi import lib
 
-    for name, count, call in cases():
+    for name, count, call in (*cases(), *transpositions(), *scans()):
         lib.rkr_cpu_select(lib.RKR_CPU_PLAIN)
         expected = call().tobytes()
         for level in (lib.RKR_CPU_PLAIN, lib.RKR_CPU_VECTOR):
