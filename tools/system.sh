@@ -38,6 +38,7 @@ command -v apt-get > /dev/null || {
     exit 1
 }
 echo "installing$packages"
-$sudo apt-get update -qq
+$sudo apt-get update -qq -o Acquire::Retries=3
 # shellcheck disable=SC2086 # one word a package
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y -o Acquire::Retries=3 \
+    --no-install-recommends $packages

@@ -140,19 +140,25 @@ def find_libgcc_armhf() -> Path:
         found = sorted(folder.glob("arm-linux-gnueabihf/*/libgcc.a"))
         if found:
             return found[-1]
-    names = run("apt-cache", "pkgnames", "libgcc-").split()
+    # Lists of our own: those of a fresh container are empty, and only root may fill them.
+    lists = CACHE / "apt" / "lists"
+    for folder in (lists / "partial", CACHE / "libgcc"):
+        folder.mkdir(parents=True, exist_ok=True)
+    options = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={CACHE / 'apt'}"]
+    run("apt-get", *options, "-o", "Acquire::Retries=3", "update")
+    names = run("apt-cache", *options, "pkgnames", "libgcc-").split()
     packages = [n for n in names if n.endswith("-dev-armhf-cross") and n.split("-")[1].isdigit()]
     if not packages:
         raise SystemExit(
-            "armv7l needs libgcc.a of arm-linux-gnueabihf; apt knows no libgcc-*-dev-armhf-cross: "
-            "run apt-get update or install gcc-arm-linux-gnueabihf"
+            "armv7l needs libgcc.a of arm-linux-gnueabihf, and apt knows no "
+            "libgcc-*-dev-armhf-cross: install a gcc for arm-linux-gnueabihf"
         )
     package = max(packages, key=lambda name: int(name.split("-")[1]))
-    (CACHE / "libgcc").mkdir(parents=True, exist_ok=True)
-    run("apt-get", "download", package, cwd=CACHE / "libgcc")
+    run("apt-get", *options, "-o", "Acquire::Retries=3", "download", package, cwd=CACHE / "libgcc")
     (deb,) = (CACHE / "libgcc").glob(f"{package}_*.deb")
     run("dpkg-deb", "-x", deb, CACHE / "libgcc")
     deb.unlink()
+    shutil.rmtree(CACHE / "apt")
     return find_libgcc_armhf()
 
 
