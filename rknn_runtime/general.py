@@ -128,6 +128,7 @@ class GeneralModel(LoadedModel):
             InvalidParameterError: also on librknnmrt, which has only the zero-copy flow.
             RknnError: the runtime returned another number of bytes than an output has.
             RknnStatusError: the runtime failed.
+            RuntimeError: called in the middle of another call, as by a signal handler.
             TypeError: not an ndarray, another number of inputs, or another dtype.
             ValueError: another shape, not C-contiguous, or ``out`` is not writable.
         """

@@ -188,16 +188,8 @@ def nchw_to_nc1hwc2(
     """
     src = source(src, "src", shape="N, C, H, W")
     n, channels, height, width = src.shape
-    shape = _packed_shape(n, channels, height, width, c2, c1, plane)
-    pad = _bits(pad_value, src.dtype)
-    out = result(out, shape, src.dtype)
-    status = lib.rkr_pack_nchw(
-        untyped(src), src.size, untyped(out), out.size, src.itemsize,
-        n, channels, height * width, shape[1], shape[2] * shape[3], shape[4], pad,
-    )  # fmt: skip
-    if status:
-        check(status, "nchw_to_nc1hwc2")
-    return out
+    sizes = n, channels, height, width
+    return _pack(lib.rkr_pack_nchw, src, sizes, c2, c1, plane, pad_value, out)
 
 
 def nhwc_to_nc1hwc2(
@@ -232,35 +224,39 @@ def nhwc_to_nc1hwc2(
     """
     src = source(src, "src", shape="N, H, W, C")
     n, height, width, channels = src.shape
-    shape = _packed_shape(n, channels, height, width, c2, c1, plane)
-    pad = _bits(pad_value, src.dtype)
-    out = result(out, shape, src.dtype)
-    status = lib.rkr_pack_nhwc(
-        untyped(src), src.size, untyped(out), out.size, src.itemsize,
-        n, channels, height * width, shape[1], shape[2] * shape[3], shape[4], pad,
-    )  # fmt: skip
-    if status:
-        check(status, "nhwc_to_nc1hwc2")
-    return out
+    sizes = n, channels, height, width
+    return _pack(lib.rkr_pack_nhwc, src, sizes, c2, c1, plane, pad_value, out)
 
 
-def _packed_shape(
-    n: int,
-    channels: int,
-    height: int,
-    width: int,
+def _pack(
+    kernel: Any,
+    src: _Array,
+    sizes: tuple[int, int, int, int],
     c2: SupportsIndex,
     c1: SupportsIndex | None,
     plane: SupportsIndex | None,
-) -> tuple[int, int, int, int, int]:
+    pad_value: float,
+    out: _Array | None,
+) -> _Array:
+    """Pack a checked array of these N, C, H and W."""
+    n, channels, height, width = sizes
     if channels == 0:
         raise ValueError("src must have at least one channel")
     c2 = whole(c2, "c2", 1, MAX_DIMENSION)
     needed = -(-channels // c2)
     c1 = needed if c1 is None else whole(c1, "c1", needed, MAX_DIMENSION)
-    if plane is None:
-        return (n, c1, height, width, c2)
-    return (n, c1, 1, whole(plane, "plane", height * width, MAX_DIMENSION), c2)
+    rows, columns = height, width
+    if plane is not None:
+        rows, columns = 1, whole(plane, "plane", height * width, MAX_DIMENSION)
+    pad = _bits(pad_value, src.dtype)
+    out = result(out, (n, c1, rows, columns, c2), src.dtype)
+    status = kernel(
+        untyped(src), src.size, untyped(out), out.size, src.itemsize,
+        n, channels, height * width, c1, rows * columns, c2, pad,
+    )  # fmt: skip
+    if status:
+        check(status, "packing to NC1HWC2")
+    return out
 
 
 def _bits(value: float, dtype: np.dtype[Any]) -> int:
@@ -321,6 +317,7 @@ class Nc1hwc2Layout:
                 then count.
 
         Raises:
+            TypeError: ``attr`` is no TensorAttr, or NumPy has no dtype for its elements.
             ValueError: the native layout is not NC1HWC2, or the elements are not integers.
         """
         if not isinstance(attr, TensorAttr):
@@ -399,6 +396,7 @@ class Nc1hwc2Layout:
         representable range; ``lowest``, which all reach, when it is below it.
 
         Raises:
+            TypeError: the threshold is no number.
             ValueError: the threshold is NaN, or the scale is not positive.
         """
         threshold = real(threshold, "threshold")

@@ -47,11 +47,21 @@ class Library:
         return f"<Library {self.path}{' (simulated)' if self.is_simulated else ''}>"
 
     def has(self, function: str) -> bool:
-        """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``."""
+        """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``.
+
+        Raises:
+            TypeError: not a str.
+            ValueError: a name with a null character.
+        """
         return bool(lib.rkr_library_has(self.handle, c_name(function)))
 
     def symbol(self, name: str) -> Any:
-        """Return the address of any exported symbol as ``void *``, NULL when there is none."""
+        """Return the address of any exported symbol as ``void *``, NULL when there is none.
+
+        Raises:
+            TypeError: not a str.
+            ValueError: a name with a null character.
+        """
         return lib.rkr_library_symbol(self.handle, c_name(name))
 
     def require(self, function: str) -> None:

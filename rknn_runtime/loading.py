@@ -167,7 +167,9 @@ class LoadedModel:
 
         Raises:
             ClosedError: the model is closed.
+            ForkError: this process was forked after the model was loaded.
             RknnStatusError: the runtime refused.
+            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         return query.sdk_version(self._context)
 
@@ -177,7 +179,9 @@ class LoadedModel:
 
         Raises:
             ClosedError: the model is closed.
+            ForkError: this process was forked after the model was loaded.
             RknnStatusError: the runtime refused.
+            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         return query.memory_size(self._context)
 
@@ -187,7 +191,9 @@ class LoadedModel:
 
         Raises:
             ClosedError: the model is closed.
+            ForkError: this process was forked after the model was loaded.
             RknnStatusError: the runtime refused.
+            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         return query.custom_string(self._context)
 
@@ -196,8 +202,11 @@ class LoadedModel:
 
         Raises:
             ClosedError: the model is closed.
+            ForkError: this process was forked after the model was loaded.
             RknnStatusError: the runtime refused, as for cores that the NPU does not have.
+            RuntimeError: called in the middle of another call, as by a signal handler.
             UnavailableError: the runtime has no such function.
+            ValueError: not a core mask.
         """
         mask = CoreMask(core_mask)
         whole(int(mask), "core_mask", 0, 2**31 - 1)
@@ -224,6 +233,7 @@ class LoadedModel:
         Raises:
             BufferError: a view of a `Model`'s memory is alive; nothing was released.
             RknnStatusError: the runtime refused; the model is closed all the same.
+            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         if self._context.is_closed:
             return

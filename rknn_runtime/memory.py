@@ -41,6 +41,8 @@ class TensorMemory:
             AllocationError: the runtime has no memory left.
             ClosedError: the context is closed.
             ForkError: this process was forked after the context was made.
+            RknnError: the runtime gave a memory that cannot be used.
+            RuntimeError: called in the middle of another call, as by a signal handler.
             TypeError: no context, or no integer.
             ValueError: the size is not from 1 to 2**32 - 1.
         """
@@ -96,6 +98,7 @@ class TensorMemory:
         Raises:
             ClosedError: the memory was released.
             ForkError: this process was forked after the memory was made.
+            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         with self._context.lock:
             self._context.opened()
@@ -109,6 +112,7 @@ class TensorMemory:
             ClosedError: the memory was released.
             ForkError: this process was forked after the memory was made.
             RknnStatusError: the runtime refused.
+            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         self._sync(lib.RKNN_MEMORY_SYNC_TO_DEVICE)
 
@@ -119,6 +123,7 @@ class TensorMemory:
             ClosedError: the memory was released.
             ForkError: this process was forked after the memory was made.
             RknnStatusError: the runtime refused.
+            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         self._sync(lib.RKNN_MEMORY_SYNC_FROM_DEVICE)
 
@@ -140,6 +145,7 @@ class TensorMemory:
         Raises:
             BufferError: an array that views it is alive, or a model uses it.
             RknnStatusError: the runtime refused.
+            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         if self.is_closed:
             return

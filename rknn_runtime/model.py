@@ -56,6 +56,7 @@ class Model(LoadedModel):
             InvalidModelError: the file is no model, or one that this runtime refuses.
             LibraryLoadError: no runtime library could be loaded.
             OSError: the file cannot be read.
+            RknnError: the runtime describes the model in terms that make no sense.
             RknnStatusError: the runtime refused a call.
             TypeError: an argument of another type.
             UnavailableError: the runtime has no ``rknn_set_core_mask``, or no
@@ -92,6 +93,7 @@ class Model(LoadedModel):
             ClosedError: the model is closed.
             ForkError: this process was forked after the model was loaded.
             RknnStatusError: the runtime failed.
+            RuntimeError: called in the middle of another call, as by a signal handler.
             TypeError: not an ndarray, another number of inputs, or another dtype.
             ValueError: another shape, or a NaN where an input is quantized.
         """
@@ -144,6 +146,8 @@ class Model(LoadedModel):
             ClosedError: the model is closed.
             ForkError: this process was forked after the model was loaded.
             IndexError: no such input.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: ``index`` is no integer.
         """
         return _at(self._inputs, index, "input").view()
 
@@ -162,6 +166,8 @@ class Model(LoadedModel):
             ClosedError: the model is closed.
             ForkError: this process was forked after the model was loaded.
             IndexError: no such output.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: ``index`` is no integer.
         """
         return _at(self._outputs, index, "output").view()
 
@@ -181,7 +187,8 @@ class Model(LoadedModel):
             ClosedError: the model is closed.
             ForkError: this process was forked after the model was loaded.
             IndexError: no such output.
-            TypeError: ``out`` is no ndarray of float32.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: ``out`` is no ndarray of float32, or ``index`` no integer.
             ValueError: ``out`` has another shape, or is not C-contiguous or not writable.
         """
         binding = _at(self._outputs, index, "output")
@@ -194,6 +201,7 @@ class Model(LoadedModel):
 
         Raises:
             IndexError: no such input.
+            TypeError: ``index`` is no integer.
         """
         return _at(self._inputs, index, "input").memory
 
@@ -202,6 +210,7 @@ class Model(LoadedModel):
 
         Raises:
             IndexError: no such output.
+            TypeError: ``index`` is no integer.
         """
         return _at(self._outputs, index, "output").memory
 

@@ -52,6 +52,7 @@ def describe_input(
         The logical attribute, with ``native`` and ``nhwc`` beside it.
 
     Raises:
+        TypeError: ``dtype`` is no TensorType, or a dimension no integer.
         ValueError: An unknown SoC, or an impossible shape or scale.
     """
     chip = _soc(soc)
@@ -88,6 +89,7 @@ def describe_output(
         The logical attribute, with ``native`` and ``nhwc`` beside it.
 
     Raises:
+        TypeError: ``dtype`` is no TensorType, or a dimension no integer.
         ValueError: An unknown SoC, or an impossible shape or scale.
     """
     chip = _soc(soc)
