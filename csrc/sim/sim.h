@@ -33,7 +33,7 @@
 #define SIM_CANARY 0xA5
 #define SIM_EXPORT __attribute__((visibility("default")))
 
-/* Every function of the vendor's API: its name, and whether it returns a pointer. */
+/* Every function of the vendor's API, by the name behind `rknn_`. */
 #define SIM_FUNCTIONS(X)      \
     X(init)                   \
     X(dup_context)            \
