@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from _timing import LEVELS, Case, Report, arguments, check, levels
 
+from rknn_runtime._arrays import untyped
 from rknn_runtime._ffi import lib
 from rknn_runtime.layout import (
     nc1hwc2_to_nchw,
@@ -35,8 +36,17 @@ def numpy_nhwc(src, channels, out):
     out[...] = src.transpose(0, 2, 3, 1, 4).reshape(n, height, width, c1 * c2)[..., :channels]
 
 
-def compare(report, title, src, channels, unpack, pack, by_numpy):
+def native_unpack(native, src, channels, out):
+    """Return a call of the C function alone, with all that Python finds out for it."""
+    n, c1, height, width, c2 = src.shape
+    plane = height * width
+    arrays = untyped(src), src.size, untyped(out), out.size
+    return lambda: native(*arrays, src.itemsize, n, channels, plane, c1, plane, c2)
+
+
+def compare(report, title, src, channels, functions):
     """Time one direction after the other against the same copy."""
+    unpack, pack, by_numpy, native = functions
     expected = unpack(src, channels)
     other = np.empty_like(expected)
     by_numpy(src, channels, other)
@@ -56,6 +66,7 @@ def compare(report, title, src, channels, unpack, pack, by_numpy):
                 Case(LEVELS[level], lambda: unpack(src, channels, out=out), level)
                 for level in levels()
             ),
+            Case("the native part alone", native_unpack(native, src, channels, out)),
             Case("copy", lambda: np.copyto(out, other)),
             Case("NumPy", lambda: by_numpy(src, channels, out)),
         ],
@@ -79,14 +90,21 @@ def compare(report, title, src, channels, unpack, pack, by_numpy):
     )
 
 
+#: Unpack, pack, unpack in NumPy, and the C function behind the first.
+LAYOUTS = {
+    "NCHW": (nc1hwc2_to_nchw, nchw_to_nc1hwc2, numpy_nchw, lib.rkr_unpack_nchw),
+    "NHWC": (nc1hwc2_to_nhwc, nhwc_to_nc1hwc2, numpy_nhwc, lib.rkr_unpack_nhwc),
+}
+
+
 def main():
     report = Report(arguments(__doc__))
     random = np.random.default_rng(0)
     for name, channels, shape, dtype in OUTPUTS:
         n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
         src = random.integers(0, 256, n_bytes, dtype=np.uint8).view(dtype).reshape(shape)
-        compare(report, f"{name} NCHW", src, channels, nc1hwc2_to_nchw, nchw_to_nc1hwc2, numpy_nchw)
-        compare(report, f"{name} NHWC", src, channels, nc1hwc2_to_nhwc, nhwc_to_nc1hwc2, numpy_nhwc)
+        for layout, functions in LAYOUTS.items():
+            compare(report, f"{name} {layout}", src, channels, functions)
     report.finish()
 
 
