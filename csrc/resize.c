@@ -71,6 +71,16 @@ static void resample_row_plain(const uint8_t *src, const columns *at, int16_t *d
     resample_row_from(src, at, dst, 0);
 }
 
+/* One channel: too little for a vector per pixel, but no loop over channels either. */
+static void resample_row_grey(const uint8_t *restrict src, const columns *at,
+                              int16_t *restrict dst) {
+    const uint8_t *left = src + at->order[0], *right = left + at->step;
+    for (size_t x = 0; x < at->width; x++) {
+        const uint32_t offset = at->left[x];
+        dst[x] = blend(left[offset] << 7, right[offset] << 7, at->weight[x * 4]);
+    }
+}
+
 static inline uint8_t blend_to_byte(int16_t upper, int16_t lower, int16_t weight) {
     return (uint8_t)((blend(upper, lower, weight) + 64) >> 7);
 }
@@ -209,15 +219,16 @@ static void blend_rows_neon(const int16_t *upper, const int16_t *lower, int16_t 
 
 #endif
 
-/* Pixels of one channel are resampled by the plain variant, which nothing here beats. */
 static resample_row_fn *row_resampler(size_t channels) {
     const int level = rkr_cpu_level();
+    if (channels == 1 && level != RKR_CPU_PLAIN) {
+        return resample_row_grey;
+    }
 #if RKR_HAVE_AVX2
-    return channels > 1 && level >= RKR_CPU_AVX2 ? resample_row_avx2 : resample_row_plain;
+    return level >= RKR_CPU_AVX2 ? resample_row_avx2 : resample_row_plain;
 #elif defined(__ARM_NEON)
-    return channels > 1 && level == RKR_CPU_VECTOR ? resample_row_neon : resample_row_plain;
+    return level == RKR_CPU_VECTOR ? resample_row_neon : resample_row_plain;
 #else
-    (void)channels;
     (void)level;
     return resample_row_plain;
 #endif
