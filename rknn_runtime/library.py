@@ -29,6 +29,15 @@ _lock = threading.Lock()
 _opened: dict[str, Library] = {}
 
 
+def _after_fork() -> None:
+    """Free the lock in a child: the thread that may hold it exists in the parent only."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class Library:
     """A vendor runtime library in this process.
 

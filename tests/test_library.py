@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -300,3 +301,18 @@ def test_two_libraries_are_two(tmp_path):
     assert isinstance(real, Library)
     assert real is not simulated
     assert open_library(real.path) is real
+
+
+def test_a_child_opens_libraries_while_a_thread_of_the_parent_does():
+    """The lock that another thread holds at the fork does not stop the child for ever."""
+    code = """
+import os, signal
+from rknn_runtime import library
+library._lock.acquire()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(30)
+    os._exit(not library.open_library("sim").is_simulated)
+raise SystemExit(os.waitpid(pid, 0)[1] != 0)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
