@@ -40,8 +40,8 @@ UNTESTED = "soak"
 #: What --quick runs: tests of what depends on the CPU, the size of a pointer and the system,
 #: kernels only in the variant that is used there.
 QUICK = (
-    "ffi package shim library layout quantization resize nms yolo_scan yolo_single yolo_split "
-    "yolo_anchors yolo_yolox yolo_pose yolo_oriented model same_everywhere"
+    "ffi package shim library layout quantization resize yolo_scan yolo_single yolo_split "
+    "yolo_anchors yolo_yolox model same_everywhere"
 )
 QUICK_WITHOUT = "plain or avx2 or avx512"
 
