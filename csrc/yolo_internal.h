@@ -60,6 +60,12 @@ float rkr_view_highest(const rkr_tensor_view *view);
 float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                     uint32_t *best);
 
+/* RKR_OK when every grid's view is sound and has n_channels channels from `first`. */
+int rkr_grids_check(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels);
+
+/* The grid of a cell that is counted grid after grid, or NULL; *cell then counts in it. */
+const rkr_yolo_grid *rkr_grid_of(const rkr_yolo_grid *grids, size_t n_grids, uint32_t *cell);
+
 /* ---- yolo_scan.c ---- */
 
 #define RKR_SCAN_CELLS 64u /* cells per call of a scan kernel: one bit each */

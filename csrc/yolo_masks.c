@@ -234,37 +234,11 @@ static void fill_mask(const detection *detection, const rkr_mask_geometry *geome
     }
 }
 
-static int check_grids(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels) {
-    for (size_t i = 0; i < n_grids; i++) {
-        int status = rkr_view_check(&grids[i].view);
-        if (status != RKR_OK) {
-            return status;
-        }
-        if (!rkr_view_has(&grids[i].view, grids[i].first, n_channels)) {
-            return RKR_ERR_SHAPE;
-        }
-    }
-    return RKR_OK;
-}
-
 static bool geometry_is_valid(const rkr_mask_geometry *geometry) {
     return geometry->width > 0 && geometry->height > 0 &&
            (uint64_t)geometry->width * geometry->height <= RKR_VIEW_MAX_CELLS &&
            isfinite(geometry->scale_x) && geometry->scale_x > 0.0 && isfinite(geometry->scale_y) &&
            geometry->scale_y > 0.0 && isfinite(geometry->offset_x) && isfinite(geometry->offset_y);
-}
-
-/* The grid that a prediction is in; *source then counts from its first cell. */
-static const rkr_yolo_grid *find_grid(const rkr_yolo_grid *grids, size_t n_grids,
-                                      uint32_t *source) {
-    for (size_t i = 0; i < n_grids; i++) {
-        uint32_t cells = rkr_view_cells(&grids[i].view);
-        if (*source < cells) {
-            return &grids[i];
-        }
-        *source -= cells;
-    }
-    return NULL;
 }
 
 int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coefficients,
@@ -281,7 +255,7 @@ int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coeff
         (n > 0 && (source == NULL || xyxy == NULL || masks == NULL))) {
         return RKR_ERR_ARGUMENT;
     }
-    status = check_grids(coefficients, n_grids, prototypes->channels);
+    status = rkr_grids_check(coefficients, n_grids, prototypes->channels);
     if (status != RKR_OK) {
         return status;
     }
@@ -289,7 +263,7 @@ int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coeff
     detection detection = {.prototypes = prototypes};
     for (size_t i = 0; i < n; i++) {
         uint32_t cell = source[i];
-        const rkr_yolo_grid *grid = find_grid(coefficients, n_grids, &cell);
+        const rkr_yolo_grid *grid = rkr_grid_of(coefficients, n_grids, &cell);
         const float *box = xyxy + 4 * i;
         if (grid == NULL || !isfinite(box[0]) || !isfinite(box[1]) || !isfinite(box[2]) ||
             !isfinite(box[3])) {
