@@ -131,7 +131,7 @@ def source(
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
         problem = "C-contiguous" if flags.aligned else "aligned to its elements"
-        raise ValueError(f"{name} must be {problem}; make it so with {name}.copy(order='C')")
+        raise ValueError(f"{name} must be {problem}, as its .copy(order='C') is")
     return array
 
 

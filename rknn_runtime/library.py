@@ -185,6 +185,8 @@ def _try(candidate: str, attempts: list[tuple[str, str]]) -> Library | None:
             attempts.append((candidate, reason))
             return None
         candidate = os.path.realpath(candidate)
+        if any(candidate == path for path, _ in attempts):  # /lib is often a link to /usr/lib
+            return None
     with _lock:
         if candidate in _opened:
             return _opened[candidate]

@@ -218,9 +218,8 @@ class LoadedModel:
     def _check_count(self, inputs: Sequence[object]) -> None:
         if len(inputs) != len(self.inputs):
             names = ", ".join(f"input {i} {attr.name!r}" for i, attr in enumerate(self.inputs))
-            raise TypeError(
-                f"the model takes {len(self.inputs)} inputs ({names}), got {len(inputs)}"
-            )
+            count = "1 input" if len(self.inputs) == 1 else f"{len(self.inputs)} inputs"
+            raise TypeError(f"the model takes {count} ({names}), got {len(inputs)}")
 
     @property
     def is_closed(self) -> bool:

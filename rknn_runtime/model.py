@@ -239,7 +239,10 @@ class Model(LoadedModel):
 
 
 def _at(bindings: list[_B], index: SupportsIndex, what: str) -> _B:
-    position = operator.index(index)
+    try:
+        position = operator.index(index)
+    except TypeError:
+        raise TypeError(f"the index of an {what} must be an integer, got {index!r}") from None
     if not 0 <= position < len(bindings):
-        raise IndexError(f"the model has {len(bindings)} {what}s, so no {what} {position}")
+        raise IndexError(f"there is no {what} {position}: the model has {len(bindings)}, from 0 on")
     return bindings[position]

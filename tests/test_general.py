@@ -223,8 +223,8 @@ def test_a_batch_is_one_array():
 @pytest.mark.parametrize(
     ("inputs", "error", "message"),
     [
-        ([], TypeError, r"takes 1 inputs \(input 0 'image'\), got 0"),
-        ([FRAME, FRAME], TypeError, "takes 1 inputs .*got 2"),
+        ([], TypeError, r"takes 1 input \(input 0 'image'\), got 0"),
+        ([FRAME, FRAME], TypeError, "takes 1 input .*got 2"),
         ([FRAME.tolist()], TypeError, "input 0 'image' must be a numpy.ndarray, got list"),
         ([None], TypeError, "must be a numpy.ndarray, got NoneType"),
         ([FRAME.astype(np.float64)], TypeError, "must have dtype uint8, .*got float64"),

@@ -8,10 +8,12 @@ nothing else, and nothing that comes from inside, such as ZeroDivisionError.
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import sys
 import warnings
 from dataclasses import replace
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from bundles import recorded
 from native_tensors import attribute, deliver
 
 import rknn_runtime
-from rknn_runtime import Detections, GeneralModel, Model, TensorAttr, soc
+from rknn_runtime import Detections, GeneralModel, Model, TensorAttr, sim, soc, yolo
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.inspect import read, read_header
@@ -448,3 +450,25 @@ def test_what_was_never_initialised_says_so(cls, name):
     for use in (len, repr, iter, lambda x: x(PIXELS), lambda x: x == x, lambda x: x[0]):
         with contextlib.suppress(AttributeError, TypeError):
             use(empty)
+
+
+CLASSES = {
+    value
+    for module in (rknn_runtime, sim, yolo)
+    for value in (getattr(module, name) for name in module.__all__)
+    if isinstance(value, type) and not issubclass(value, (BaseException, tuple, Enum))
+}
+
+
+@pytest.mark.parametrize("cls", sorted(CLASSES, key=lambda c: c.__name__))
+def test_an_object_that_was_not_initialised_raises(cls):
+    """What ``__new__`` alone makes has no handle and no memory that C could follow."""
+    raised = 0
+    for name in [*(n for n in dir(cls) if not n.startswith("_")), "__repr__", "__call__"]:
+        for arguments in ((), (0,), (FRAME,)):
+            try:
+                getattr(cls.__new__(cls), name)(*arguments)
+            except (AttributeError, *DOCUMENTED):
+                raised += 1
+    gc.collect()
+    assert raised > 0

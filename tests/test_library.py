@@ -15,6 +15,7 @@ from rknn_runtime import _elf, library
 from rknn_runtime._ffi import ffi
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.library import SIMULATED, Library, open_library
+from rknn_runtime.sim import Control
 
 
 @pytest.fixture
@@ -127,6 +128,19 @@ def test_the_search_takes_the_first_that_loads(nowhere, monkeypatch, tmp_path):
     (broken / path.name).write_bytes(b"no library")
     monkeypatch.setattr(library, "_folders", lambda: [str(broken), str(tmp_path)])
     assert open_library().path == str(path)
+
+
+def test_a_file_is_tried_once(monkeypatch, tmp_path):
+    """Folders that are links to each other, as /lib and /usr/lib, give one attempt."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "lib")
+    (tmp_path / "lib" / "libbroken.so").write_bytes(b"no library")
+    folders = [str(tmp_path / "lib"), str(tmp_path / "link")]
+    monkeypatch.setattr(library, "_folders", lambda: folders)
+    with pytest.raises(LibraryLoadError) as caught:
+        open_library("libbroken.so")
+    tried = [path for path, _ in caught.value.attempts]
+    assert tried == ["libbroken.so", os.path.realpath(tmp_path / "lib" / "libbroken.so")]
 
 
 def test_the_default_names_are_the_vendors():
@@ -301,6 +315,8 @@ def test_two_libraries_are_two(tmp_path):
     assert isinstance(real, Library)
     assert real is not simulated
     assert open_library(real.path) is real
+    with pytest.raises(UnavailableError, match="is not simulated"):
+        Control(real)
 
 
 def test_a_child_opens_libraries_while_a_thread_of_the_parent_does():

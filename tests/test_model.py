@@ -273,7 +273,7 @@ def test_a_wrong_number_of_inputs_is_refused(count):
     """The message names the inputs."""
     with Model(recorded().data, library="sim") as model:
         frames = [picture(model.inputs[0])] * count
-        with pytest.raises(TypeError, match=rf"takes 1 inputs \(input 0 'image'\), got {count}"):
+        with pytest.raises(TypeError, match=rf"takes 1 input \(input 0 'image'\), got {count}"):
             model.run(*frames)
 
 
@@ -392,9 +392,9 @@ def test_a_name_of_the_largest_size_is_whole():
 def test_an_index_outside_is_refused(method, index):
     """Like a list, but negative numbers do not count from the end."""
     with Model(recorded().data, library="sim") as model:
-        with pytest.raises(IndexError, match=f"the model has 1 .*{index}"):
+        with pytest.raises(IndexError, match=f"there is no .*put {index}: the model has 1,"):
             getattr(model, method)(index)
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="must be an integer, got 'image'"):
             getattr(model, method)("image")
 
 

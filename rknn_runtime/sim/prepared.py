@@ -71,9 +71,9 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
         return PreparedModel(_bundle_bytes(bytes(model)), library)
-    path = Path(os.fspath(model))
-    with opened(path) as content:  # not by itself: to open a pipe would wait for a writer
+    with opened(model) as content:  # not by itself: to open a pipe would wait for a writer
         start = bytes(content[: len(MAGIC)])
+    path = Path(model)
     if start == MAGIC:
         return PreparedModel(path.read_bytes(), library)
     if path.suffix == ".onnx":
