@@ -60,14 +60,14 @@ def test_every_head_is_there():
 
 @pytest.mark.parametrize("path", NETS, ids=lambda path: path.stem)
 def test_map_on_the_simulated_npu(path, tool, float_ap):
-    """Native decoding of int8 outputs loses at most a point of mAP@0.5 against float."""
+    """Native decoding of int8 outputs loses at most a point of mAP@0.5 and of mAP@0.5:0.95."""
     expected = float_ap(onnx_of(path))
     head = "yolov10" if "yolov10" in path.stem else "auto"  # without NMS: not told from YOLOv8
     with tool.product_detector(path, "product", head) as detect:
         ap = tool.evaluate(detect, SCENES)[0]
     assert np.nanmean(expected[:, 0]) > 0.5
     assert np.nanmean(ap[:, 0]) > np.nanmean(expected[:, 0]) - 0.01
-    assert np.nanmean(ap) > np.nanmean(expected) - 0.02
+    assert np.nanmean(ap) > np.nanmean(expected) - 0.01
 
 
 @pytest.mark.parametrize("path", NETS, ids=lambda path: path.stem)
