@@ -8,6 +8,7 @@ with onnxruntime installed. The suite runs on emulated ARM CPUs, too.
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -31,20 +32,28 @@ FORMS = {
     "yolov8-single": [(7, 126, 1)],
     "yolov8-obb-single": [(8, 126, 1)],
     "yolox": [(8, h, w) for h, w in GRIDS],
+    "end-to-end": [(300, 6)],
+    "yolov8-seg-single": [(15, 126, 1), (8, 16, 24)],
+    "yolov8-pose-single": [(20, 126, 1)],
 }
+DTYPES = {"yolov8-pose-single": "float16"}
 
 
 def made(form: str):
-    """Decode packed random bytes, whose stream NumPy keeps for ever."""
-    random = np.random.RandomState(sorted(FORMS).index(form))
-    attrs, raw = [], []
-    for index, (channels, height, width) in enumerate(FORMS[form]):
-        native = (1, -(-channels // 16), height, width, 16)
-        raw.append(random.randint(-128, 128, native).astype(np.int8))
-        shape = (1, channels, height, width)
-        attrs.append(attribute(shape, "int8", -128, 1 / 255, native=native, index=index))
-    options = {"conf_threshold": 0.7, "iou_threshold": 0.3, "max_detections": 20}
-    return find_head(attrs, SIZE, form, 3).make(**options)(raw)
+    """Decode random numbers, whose stream NumPy keeps for ever, packed where there are planes."""
+    random = np.random.RandomState(sum(form.encode()))
+    dtype, attrs, raw = DTYPES.get(form, "int8"), [], []
+    c2 = 16 // np.dtype(dtype).itemsize
+    for index, (channels, *plane) in enumerate(FORMS[form]):
+        shape = (1, channels, *plane)
+        native = (1, -(-channels // c2), *plane, c2) if len(plane) == 2 else None
+        numbers = random.randint(-128, 128, native or shape)
+        raw.append((numbers if dtype == "int8" else (numbers + 128) / 256).astype(dtype))
+        attrs.append(attribute(shape, dtype, -128, 1 / 255, native=native, index=index))
+    options = {"conf_threshold": 0.7, "max_detections": 20}
+    if form != "end-to-end":
+        options["iou_threshold"] = 0.3
+    return find_head(attrs, SIZE, form).make(**options)(raw)
 
 
 def recorded(form: str = "recorded"):
@@ -61,11 +70,16 @@ def as_text(detections) -> dict:
     """Write the arrays in full: hexadecimal floats lose nothing."""
     corners = detections.xyxyxyxy
     boxes = detections.xyxy if corners is None else corners.reshape(-1, 8)
-    return {
+    found = {
         "class_id": detections.class_id.tolist(),
         "confidence": [float(value).hex() for value in detections.confidence],
         "boxes": [[float(value).hex() for value in box] for box in boxes],
     }
+    if detections.keypoints is not None:
+        found["keypoints"] = [float(value).hex() for value in detections.keypoints.flat]
+    if detections.mask is not None:
+        found["mask"] = sha256(np.packbits(detections.mask).tobytes()).hexdigest()
+    return found
 
 
 @pytest.mark.parametrize("form", CASES)

@@ -6,7 +6,8 @@
 (manylinux_2_17) or against musl. CPython's stable ABI needs nothing of the target's
 Python: the headers of the Python that runs this serve all, with the sizes of a 32-bit
 machine put into `pyconfig.h` for armv7l. Every wheel is built from the sdist, then
-judged by auditwheel, abi3audit and check.py. Same sources, same bytes.
+judged by auditwheel, abi3audit and check.py. Same sources and the same Python (its headers
+have code), same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from check import check_wheel
-from project import CACHE, ROOT, copy_tracked_files
+from project import CACHE, ROOT, copy_tracked_files, unpack
 
 #: What differs between a 64-bit and a 32-bit CPython in pyconfig.h and matters to Python.h.
 PYCONFIG_32_BIT = {
@@ -207,8 +208,7 @@ def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | Non
     target = TARGETS[name]
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        with tarfile.open(sdist) as archive:
-            archive.extractall(work)
+        unpack(sdist, work)
         (source,) = work.iterdir()
         headers = work / "include"
         copy_python_headers(headers, bits_32=target.machine == "armv7l")

@@ -16,7 +16,6 @@ import argparse
 import os
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
@@ -34,7 +33,7 @@ from debian import (
     register_emulator,
     say,
 )
-from project import CACHE
+from project import CACHE, unpack
 
 UNTESTED = "soak"
 #: What --quick runs: tests of what depends on the CPU, the size of a pointer and the system,
@@ -108,8 +107,7 @@ class Result:
 def unpack_tests(wheels: Path, folder: Path) -> None:
     """Unpack the sdist that the wheels were built from, without the package: it is installed."""
     (sdist,) = wheels.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder)
+    unpack(sdist, folder)
     (source,) = folder.glob("rknn_runtime-*/")
     shutil.rmtree(source / "rknn_runtime")
     source.rename(folder / "project")
