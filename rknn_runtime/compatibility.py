@@ -11,7 +11,7 @@ from typing import Any
 from rknn_runtime._container import ENCRYPTED, ModelSource, opened
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.inspect import ModelHeader, read_header
-from rknn_runtime.soc import FULL_RUNTIME, Soc, soc_of_this_machine
+from rknn_runtime.soc import FULL_RUNTIME, SOCS, Soc, soc_of_this_machine
 
 __all__ = ["Runtime", "check", "driver_version", "problems", "runtime_in"]
 
@@ -165,9 +165,10 @@ def _way_out(header: ModelHeader, wanted: str, found: list[str]) -> str:
     """What to do about a container of the other kind."""
     if found:
         return "the conversion for this machine takes care of that"
-    if header.container == "standard" and header.npu == "RKNPU t3":
+    soc = SOCS.get(header.soc)
+    if soc is not None and soc.runtime != wanted:
         return (
-            "the toolkit writes a standard container for this SoC when dynamic_input is given; "
-            "convert it without"
+            f"the toolkit writes a {header.container} container for {soc.name} when "
+            f"{soc.foreign_container_option} is given; convert it without"
         )
     return f"load {wanted}.so with library=, or convert the model for the SoC of this machine"

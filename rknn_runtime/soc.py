@@ -39,6 +39,11 @@ class Soc:
         """The vendor's library for this SoC: ``librknnrt`` or ``librknnmrt``."""
         return MINI_RUNTIME if self.mini else FULL_RUNTIME
 
+    @property
+    def foreign_container_option(self) -> str:
+        """What makes the toolkit write a container that this SoC's runtime does not read."""
+        return "dynamic_input" if self.mini else "mini_rknn"
+
     # Slots and frozen together defeat the default pickling before Python 3.11.
     def __reduce__(self) -> tuple[Any, ...]:
         return Soc, (self.name, self.npu, self.mini, self.cores, self.c2_bytes, self.row_bytes)

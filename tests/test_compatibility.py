@@ -90,6 +90,13 @@ def test_a_dynamic_model_for_the_mini_runtime() -> None:
     assert "dynamic_input" in problem
 
 
+def test_a_mini_model_for_the_full_runtime() -> None:
+    """Made with mini_rknn, for a SoC whose runtime is the full one."""
+    header = dataclasses.replace(RK3588, container="mini")
+    (problem,) = problems(header, soc=SOCS["rk3588"], runtime=FULL)
+    assert "a mini container for rk3588 when mini_rknn is given" in problem
+
+
 @pytest.mark.parametrize("version", [(1, 3, 0), (1, 3, 4), (1, 4, 0), (1, 5, 0)])
 def test_a_container_newer_than_the_runtime(version: tuple[int, int, int]) -> None:
     """These refuse container version 6; the message says what to install."""

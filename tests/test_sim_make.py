@@ -227,6 +227,8 @@ def test_prepare_takes_bundles_as_path_or_bytes(tmp_path: Path) -> None:
     assert prepare(path, library).data == bundle
     with pytest.raises(InvalidModelError, match="no simulation bundle"):
         prepare(b"\x08\x07", library)
+    with pytest.raises(InvalidModelError, match="is empty: 0 bytes"):
+        prepare(b"", library)
     with pytest.raises(InvalidModelError, match="cannot execute the graph"):
         prepare((MODELS / "ic3_w37_rk3588.rknn").read_bytes(), library)
     with pytest.raises(InvalidModelError, match="damaged"):

@@ -20,6 +20,8 @@ REFUSED_BY_MINI = {
     "Transpose": "refuses large ones in rknn_init",
     "Gather": "fails in rknn_run where the indices are int64",
 }
+#: Likewise for librknnrt 1.5.2; newer ones may do better.
+REFUSED_BY_FULL = {"TopK": "1.5.2 ends the process in rknn_init"}
 
 
 def io_bytes(info: ModelInfo) -> tuple[int, int]:
@@ -44,26 +46,28 @@ def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
         found += [_shared_scale(attr, info) for attr in info.outputs if attr.dtype in INTEGERS]
     packed = [attr for attr in info.outputs if _is_packed(attr)]
     if packed:
+        padded = sum(1 for attr in packed if attr.native and attr.native.n_elems > attr.n_elems)
         count = f"{len(packed)} of {len(info.outputs)} outputs lie"
+        padding = f"{padded} with padding"
         if len(info.outputs) == 1:
             count = "the output lies"
-        padded = sum(1 for attr in packed if attr.native and attr.native.n_elems > attr.n_elems)
+            padding = "with padding" if padded else "without padding"
         found.append(
-            f"{count} in memory as NC1HWC2, {padded} with padding, and must be unpacked to be "
+            f"{count} in memory as NC1HWC2, {padding}, and must be unpacked to be "
             "read in logical order (the decoders of this package read it as it is)"
         )
     soc = SOCS[info.soc]
-    if info.container == "mini":
-        found += [
-            f"operator {name}: {info.runtime} {REFUSED_BY_MINI[name]}"
-            for name in info.operators
-            if name in REFUSED_BY_MINI
-        ]
+    refused = REFUSED_BY_MINI if info.container == "mini" else REFUSED_BY_FULL
+    found += [
+        f"operator {name}: {info.runtime} {refused[name]}"
+        for name in info.operators
+        if name in refused
+    ]
     if info.runtime != soc.runtime:
-        option = "dynamic_input" if soc.mini else "mini_rknn"
         found.append(
             f"a {info.container} container for {info.soc}, whose {soc.runtime} reads only the "
-            f"other kind: the toolkit writes these with {option}; convert the model without"
+            f"other kind: the toolkit writes these with {soc.foreign_container_option}; convert "
+            "the model without"
         )
     return found
 

@@ -85,6 +85,8 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
 def _bundle_bytes(data: bytes) -> bytes:
     if data.startswith(MAGIC):
         return data
+    if not data:
+        raise InvalidModelError("the model is empty: 0 bytes were given")
     if data.startswith(b"RKNN"):
         raise InvalidModelError(
             "the simulated NPU cannot execute the graph of a .rknn file: give the path of the "
