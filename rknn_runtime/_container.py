@@ -6,18 +6,22 @@ import mmap
 import os
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
+from typing import NamedTuple, Union
 
 from rknn_runtime._flatbuffer import Buffer
 from rknn_runtime.errors import InvalidModelError
 
-__all__ = ["ENCRYPTED", "Container", "ModelSource", "opened", "parse_container"]
+__all__ = ["ENCRYPTED", "Container", "Memory", "ModelSource", "opened", "parse_container"]
 
 ModelSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, mmap.mmap]
+
+#: What rknn_init takes, and what can be mapped.
+MAX_MODEL_BYTES = min(2**32 - 1, sys.maxsize)
 
 MAGIC = b"RKNN\0\0\0\0"
 ENCRYPTED = b"CYPTRKNN"
@@ -58,6 +62,16 @@ SIGNATURES = (
 ONNX_TAGS = b"\x12\x1a\x22\x28\x32\x3a\x42"
 
 
+class Memory(NamedTuple):
+    """Bytes of NPU memory that a model takes besides its inputs and outputs."""
+
+    weights: int
+    #: Scratch memory between the layers.
+    internal: int
+    #: Register commands, and constants of operators on the CPU.
+    commands: int
+
+
 @dataclass(frozen=True)
 class Container:
     """The outer layer of a model file."""
@@ -69,8 +83,7 @@ class Container:
     flatbuffer_start: int
     flatbuffer_end: int
     #: From the section table of a mini container; None in a standard one.
-    weight_bytes: int | None
-    internal_bytes: int | None
+    memory: Memory | None
 
 
 @contextmanager
@@ -84,7 +97,8 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
         The content. Nothing may hold on to it.
 
     Raises:
-        InvalidModelError: It is a directory, another thing that is no file, or empty.
+        InvalidModelError: It is a directory, another thing that is no file, empty, or
+            larger than any model can be.
         OSError: The file cannot be opened.
         TypeError: ``model`` is neither path nor bytes.
     """
@@ -95,6 +109,7 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
             with view.cast("B") as flat:
                 if not flat:
                     raise InvalidModelError("the model is empty: 0 bytes were given")
+                _check_size(len(flat), "the model")
                 yield flat
         return
     try:
@@ -107,10 +122,18 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
     if not stat.S_ISREG(mode):
         raise InvalidModelError(f"{path} is not a regular file; pass the path of a .rknn file")
     with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
             raise InvalidModelError(f"{path} is empty; export or download it again")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        _check_size(size, str(path))
+        # A private copy where it is written to: rknn_init takes memory that is not const.
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
             yield mapped
+
+
+def _check_size(size: int, name: str) -> None:
+    if size > MAX_MODEL_BYTES:
+        raise InvalidModelError(f"{name} has {size} bytes, and models at most {MAX_MODEL_BYTES}")
 
 
 def parse_container(data: Buffer) -> Container:
@@ -138,7 +161,7 @@ def parse_container(data: Buffer) -> Container:
         return parse_mini(data, version, header_bytes, end)
     if bytes(data[header_bytes + 4 : header_bytes + 8]) != b"RKNN":
         raise InvalidModelError("damaged: no RKNN flatbuffer behind the header")
-    return Container(False, version, header_bytes, end, None, None)
+    return Container(False, version, header_bytes, end, None)
 
 
 def parse_mini(data: Buffer, version: int, start: int, end: int) -> Container:
@@ -150,7 +173,8 @@ def parse_mini(data: Buffer, version: int, start: int, end: int) -> Container:
     )
     if 64 + tasks + commands + weights + extra + flatbuffer != end - start:
         raise InvalidModelError("damaged: the sections do not add up to the data")
-    return Container(True, version, end - flatbuffer, end, weights, internal)
+    memory = Memory(weights, internal, commands + extra)
+    return Container(True, version, end - flatbuffer, end, memory)
 
 
 def refuse_other_formats(data: Buffer) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rknn_runtime._container import Container, ModelSource, opened, parse_container
+from rknn_runtime._container import Container, Memory, ModelSource, opened, parse_container
 from rknn_runtime._flatbuffer import Buffer, Children, Table, root
 from rknn_runtime._literal import parse_literal
 from rknn_runtime.attributes import FileTensor, Rules, input_attr, output_attr
@@ -148,6 +148,9 @@ class ModelInfo(ModelHeader):
     weight_bytes: int
     #: Scratch memory that one context needs besides weights, inputs and outputs.
     internal_bytes: int
+    #: Commands for the NPU, which the runtime keeps in NPU memory as well; 0 for a
+    #: standard container, which does not say in one place.
+    command_bytes: int
     #: Count of nodes by operator type.
     operators: Mapping[str, int]
     #: Logical attributes, with ``native`` and ``nhwc`` beside each.
@@ -247,14 +250,15 @@ class _Reader:
         rules = self.rules(header["soc"], dynamic=len(graphs) > 1)
         variants = tuple(self.variants(graphs, rules))
         first = variants[0]
-        weights, internal = self.memory()
+        memory = self.memory()
         return ModelInfo(
             **header,
             file_bytes=len(self.data),
             custom_string=self.model.text(self.slots.custom_string, MAX_TEXT_BYTES),
             batch=rules.batch,
-            weight_bytes=weights,
-            internal_bytes=internal,
+            weight_bytes=memory.weights,
+            internal_bytes=memory.internal,
+            command_bytes=memory.commands,
             operators=self.operators(graphs[0]),
             inputs=first.inputs,
             outputs=first.outputs,
@@ -277,14 +281,13 @@ class _Reader:
             container_version=self.container.version,
         )
 
-    def memory(self) -> tuple[int, int]:
-        """Bytes of weights and of internal memory."""
-        if self.container.weight_bytes is not None and self.container.internal_bytes is not None:
-            return self.container.weight_bytes, self.container.internal_bytes
+    def memory(self) -> Memory:
+        if self.container.memory is not None:
+            return self.container.memory
         if not self.model.find(MODEL_MEMORY):
-            return 0, 0
+            return Memory(0, 0, 0)
         memory = self.model.child(MODEL_MEMORY)
-        return memory.scalar(0, "Q"), memory.scalar(1, "Q")
+        return Memory(memory.scalar(0, "Q"), memory.scalar(1, "Q"), 0)
 
     def operators(self, graph: Table) -> dict[str, int]:
         limit = min(MAX_NODES, len(self.data) // MIN_NODE_BYTES)

@@ -39,7 +39,8 @@ def test_a_page_tells_what_a_model_wants_and_gives(capsys: pytest.CaptureFixture
     assert "rknn-toolkit2 2.3.2 from ONNX" in page
     taken = "images: give uint8 pixels; the NPU takes (value - mean) / std, mean 0, std 255"
     assert taken in page
-    assert "the output lies in memory as NC1HWC2, 1 with padding" in page
+    assert "the output lies in memory as NC1HWC2, with padding" in page
+    assert "commands 4352 bytes, internal" in page
 
 
 @pytest.mark.parametrize(
@@ -101,8 +102,8 @@ def test_json_has_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(first) == list(second) == [
         "file", "file_bytes", "soc", "npu", "runtime", "container", "container_version",
         "toolkit_version", "compiler_version", "framework", "custom_string", "batch",
-        "dynamic_shapes", "weight_bytes", "internal_bytes", "input_bytes", "output_bytes",
-        "operators", "inputs", "outputs", "head", "warnings",
+        "dynamic_shapes", "weight_bytes", "internal_bytes", "command_bytes", "input_bytes",
+        "output_bytes", "operators", "inputs", "outputs", "head", "warnings",
     ]  # fmt: skip
     assert list(first["outputs"][0]) == [*ATTR_KEYS, "native", "nhwc"]
     assert list(first["inputs"][1]) == [*ATTR_KEYS, "native", "nhwc", "preprocessing"]
@@ -242,14 +243,16 @@ def test_a_shared_scale_is_warned_of() -> None:
 
 
 def test_operators_that_the_mini_runtime_refuses_are_warned_of() -> None:
-    """Only in mini containers: the full runtime has these operators."""
+    """Most of them only in mini containers: the full runtime has these operators."""
     info = inspect.read(MODELS / "ic5_rv1106.rknn")
     assert len(warnings_about(info, None)) == 1
     fields = {**vars(info), "operators": {"Conv": 1, "TopK": 1, "ArgMax": 1}}
     found = warnings_about(inspect.ModelInfo(**fields), None)[1:]
     assert [text.partition(":")[0] for text in found] == ["operator TopK", "operator ArgMax"]
     standard = warnings_about(inspect.ModelInfo(**{**fields, "container": "standard"}), None)
-    assert "standard container for rv1106" in standard[-1]
+    assert "operator TopK: librknnrt 1.5.2 ends the process" in standard[1]
+    assert "standard container for rv1106" in standard[2]
+    assert len(standard) == 3
 
 
 def test_a_container_of_the_other_runtime_is_warned_of() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rknn_runtime import inspect
+from rknn_runtime._container import opened
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.tensor import TensorAttr
@@ -110,6 +111,11 @@ def test_the_rest_equals_the_recorded_answers(path: Path) -> None:
     assert info.internal_bytes == found["mem"]["internal"]
     if not info.variants:  # the file counts the weights of every shape, the runtime of one
         assert info.weight_bytes == found["mem"]["weight"]
+    inner = info.weight_bytes + info.internal_bytes + info.command_bytes
+    if info.container == "mini":
+        assert inner == found["mem"]["dma"]
+    else:  # the file does not say in one place how many bytes of commands there are
+        assert inner < found["mem"]["dma"]
     custom_string = found["custom"]["string"]
     assert info.custom_string in (
         custom_string,
@@ -174,6 +180,16 @@ def test_the_caller_may_resize_the_bytes_afterwards() -> None:
         assert "damaged" in str(error)
     else:
         pytest.fail("the section table was overwritten")
+
+
+def test_a_runtime_may_write_to_a_mapped_model(tmp_path: Path) -> None:
+    """As to any model given to rknn_init: the file stays as it was."""
+    path = tmp_path / "m.rknn"
+    path.write_bytes(b"CYPTRKNN")
+    with opened(path) as content, memoryview(content) as view:
+        view[:4] = b"Rknn"
+        assert bytes(view) == b"RknnRKNN"
+    assert path.read_bytes() == b"CYPTRKNN"
 
 
 def test_a_description_survives_pickling() -> None:
@@ -289,6 +305,10 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
         inspect.read("/dev/zero")
     with pytest.raises(FileNotFoundError):
         inspect.read(tmp_path / "missing.rknn")
+    with (tmp_path / "huge.rknn").open("wb") as file:
+        file.truncate(2**32)
+    with pytest.raises(InvalidModelError, match="has 4294967296 bytes, and models at most"):
+        inspect.read(tmp_path / "huge.rknn")
     with pytest.raises(TypeError, match="not int"):
         inspect.read(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="contiguous"):

@@ -43,6 +43,7 @@ def small(soc: str = "rk3588") -> Bundle:
         mini=soc.startswith("rv"),
         weight_bytes=5,
         internal_bytes=6,
+        command_bytes=7,
         custom_string="ä",
     )
 

@@ -20,6 +20,8 @@ from rknn_runtime.sim import bundle_from_rknn
 
 MODELS = Path(__file__).parent / "data" / "models"
 MORE_MODELS = os.environ.get("RKNN_TEST_MODELS")
+#: The version of it that was asked.
+LIBRKNNMRT = "2.3.2"
 #: Where librknnrt 1.5.2 is wrong about its own int16 models.
 INT16_FIELDS = ("type", "size", "size_with_stride")
 CURRENT = {
@@ -85,9 +87,15 @@ def test_every_attribute_is_the_recorded_one(recorded: Any) -> None:
 
 
 def test_the_other_queries_answer_as_recorded(recorded: Any) -> None:
-    """Counts, custom string, internal size, dynamic range, and how queries are refused."""
+    """Counts, version, custom string, sizes, dynamic range, and how queries are refused."""
     api, facts = recorded
-    kinds = {"io": check_counts, "custom": check_custom, "mem": check_mem, "range": check_range}
+    kinds = {
+        "io": check_counts,
+        "sdk": check_version,
+        "custom": check_custom,
+        "mem": check_mem,
+        "range": check_range,
+    }
     checked = set()
     for fact in facts:
         if fact["t"] in kinds:
@@ -112,10 +120,23 @@ def check_custom(api: Api, fact: dict[str, Any]) -> None:
     assert ffi.string(text.string).decode() == utf8(fact["string"])
 
 
+def version(api: Api) -> str:
+    info = ffi.new("rknn_sdk_version *")
+    assert api.query(lib.RKNN_QUERY_SDK_VERSION, info) == 0
+    return ffi.string(info.api_version).decode().partition(" ")[0]
+
+
+def check_version(api: Api, fact: dict[str, Any]) -> None:
+    assert version(api) == fact["api"].partition(" ")[0]
+
+
 def check_mem(api: Api, fact: dict[str, Any]) -> None:
     size = ffi.new("rknn_mem_size *")
     assert api.query(lib.RKNN_QUERY_MEM_SIZE, size) == fact["rc"]
     assert size.total_internal_size == fact["internal"]
+    if version(api) == LIBRKNNMRT:  # librknnrt also counts what it makes of the file's commands
+        assert size.total_weight_size == fact["weight"]
+        assert size.total_dma_allocated_size == fact["dma"]
 
 
 def check_range(api: Api, fact: dict[str, Any]) -> None:

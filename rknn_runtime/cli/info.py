@@ -88,6 +88,7 @@ def as_json(model: str, info: ModelInfo) -> dict[str, Any]:
         "dynamic_shapes": info.dynamic_shapes,
         "weight_bytes": info.weight_bytes,
         "internal_bytes": info.internal_bytes,
+        "command_bytes": info.command_bytes,
         "input_bytes": input_bytes,
         "output_bytes": output_bytes,
         "operators": info.operators,
@@ -262,15 +263,21 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _all_bytes(info: ModelInfo) -> int:
-    return info.weight_bytes + info.internal_bytes + sum(io_bytes(info))
+    inner = info.weight_bytes + info.internal_bytes + info.command_bytes
+    return inner + sum(io_bytes(info))
 
 
 def _memory(info: ModelInfo) -> str:
     inputs, outputs = io_bytes(info)
-    return (
-        f"{_bytes(_all_bytes(info))}: weights {_bytes(info.weight_bytes)}, internal "
-        f"{_bytes(info.internal_bytes)}, inputs {_bytes(inputs)}, outputs {_bytes(outputs)}"
-    )
+    parts = {
+        "weights": info.weight_bytes,
+        "commands": info.command_bytes,
+        "internal": info.internal_bytes,
+        "inputs": inputs,
+        "outputs": outputs,
+    }
+    listed = ", ".join(f"{name} {_bytes(count)}" for name, count in parts.items() if count)
+    return f"{_bytes(_all_bytes(info))}: {listed}"
 
 
 def _bytes(count: int) -> str:

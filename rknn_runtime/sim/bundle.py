@@ -67,6 +67,7 @@ class Bundle:
     batch: int = 1
     weight_bytes: int = 0
     internal_bytes: int = 0
+    command_bytes: int = 0
     custom_string: str = ""
     _soc: Any = field(init=False, repr=False, compare=False)
 
@@ -108,7 +109,7 @@ class Bundle:
             0 if self.records else 1,
             self.weight_bytes,
             self.internal_bytes,
-            self.weight_bytes + self.internal_bytes,
+            self.weight_bytes + self.internal_bytes + self.command_bytes,
             len(self.onnx),
             self.custom_string.encode(),
         )
@@ -214,7 +215,7 @@ class _Reader:
         magic, total, soc, full, _cores, batch, n_inputs, n_outputs, n_shapes, n_records, *rest = (
             self.take(HEADER)
         )
-        _computes, weights, internal, _dma, onnx_bytes, custom_string = rest
+        _computes, weights, internal, dma, onnx_bytes, custom_string = rest
         if magic != MAGIC or total != len(self.data):
             raise ValueError(f"it should have {total} bytes, here are {len(self.data)}")
         tensor_bytes = 3 * ATTR.size + TENSOR_TAIL.size
@@ -241,6 +242,7 @@ class _Reader:
             batch=batch,
             weight_bytes=weights,
             internal_bytes=internal,
+            command_bytes=dma - weights - internal,
             custom_string=_text(custom_string),
         )
 

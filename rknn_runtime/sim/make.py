@@ -67,6 +67,7 @@ def bundle_from_rknn(
                 batch=info.batch,
                 weight_bytes=info.weight_bytes,
                 internal_bytes=info.internal_bytes,
+                command_bytes=info.command_bytes,
                 custom_string=info.custom_string,
             )
         )
