@@ -33,7 +33,10 @@ def dequantize(q, zero_point, scale):
 
 
 def attribute(shape, dtype, zero_point=0, scale=0.0, *, native=None, index=0, name="output0"):
-    """Make the logical attribute of an output whose native shape is given (None: planar)."""
+    """Make the logical attribute of an output whose native shape is given.
+
+    Five dimensions are NC1HWC2, four NHWC; None: planar.
+    """
 
     def attr(dims, layout, inner):
         n = math.prod(dims)
@@ -47,7 +50,8 @@ def attribute(shape, dtype, zero_point=0, scale=0.0, *, native=None, index=0, na
     planar = Layout.NCHW if len(shape) == 4 else Layout.UNDEFINED
     if native is None:
         return attr(shape, planar, attr(shape, planar, None))
-    return attr(shape, planar, attr(native, Layout.NC1HWC2, None))
+    packed = Layout.NC1HWC2 if len(native) == 5 else Layout.NHWC
+    return attr(shape, planar, attr(native, packed, None))
 
 
 def pack(q, c2, *, c1=None, plane=None, rng=None):
@@ -72,8 +76,8 @@ def deliver(x, dtype, form, *, index=0, name="output0", lowest=None, highest=Non
         x: ``(1, C, H, W)`` float32.
         dtype: NumPy name of the stored type.
         form: ``"c2=16"``, ``"c2=8"``, ``"pairs"`` (C1 even), ``"padded"`` (a collapsed plane
-            that is longer than H * W), ``"nchw"``, ``"rank3"`` (``[1, C, H * W]``),
-            ``"transposed"`` (``[1, H * W, C]``).
+            that is longer than H * W), ``"nchw"``, ``"nhwc"`` (the logical shape stays NCHW),
+            ``"rank3"`` (``[1, C, H * W]``), ``"transposed"`` (``[1, H * W, C]``).
         index: Position among the outputs.
         name: Name of the output.
         lowest: The lower end of the quantized range; None: measured.
@@ -94,6 +98,9 @@ def deliver(x, dtype, form, *, index=0, name="output0", lowest=None, highest=Non
         native = raw.shape
     elif form == "nchw":
         raw = q
+    elif form == "nhwc":
+        raw = np.ascontiguousarray(q.transpose(0, 2, 3, 1))
+        native = raw.shape
     else:
         flat = q.reshape(1, channels, -1)
         raw = flat if form == "rank3" else np.ascontiguousarray(flat.transpose(0, 2, 1))

@@ -17,6 +17,7 @@ DELIVERIES = [
     ("int8", "pairs"),
     ("int8", "padded"),
     ("int8", "nchw"),
+    ("int8", "nhwc"),
     ("uint8", "c2=8"),
     ("int16", "c2=16"),
     ("float16", "c2=16"),

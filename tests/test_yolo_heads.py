@@ -183,6 +183,17 @@ def test_anchors_of_yolov7():
     )
 
 
+def test_anchors_of_four_scales():
+    """YOLOv7-W6 and YOLOv5-P6 have the same anchors; given ones go before."""
+    attrs = outputs(*((1, 255, 1280 // s, 1280 // s) for s in (8, 16, 32, 64)))
+    own = [[(1, 2), (3, 4), (5, 6)]] * 4
+    for head in ("yolov5", "yolov7"):
+        reading = find_head(attrs, (1280, 1280), head)
+        assert (reading.head, reading.num_classes) == (head, 80)
+        assert reading.make().anchors[3, 2].tolist() == [925, 792]
+        assert reading.make(anchors=own).anchors[3, 2].tolist() == [5, 6]
+
+
 def test_labels_decide_what_shapes_leave_open():
     """18 channels per scale: one class with three anchors, or 13 classes without."""
     attrs = per_scale((640, 640), 18)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import guarded
 import numpy as np
@@ -11,6 +12,7 @@ from native_tensors import attribute
 from variants import LEVELS
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout
 from rknn_runtime.yolo import (
     AnchorDecoder,
     AnchorSegmentationDecoder,
@@ -205,6 +207,29 @@ def test_raising_the_threshold_never_adds_a_box(head, dtype):
     assert (len(found), found.xyxy.shape) == (0, (0, 4))
     dtypes = (found.xyxy.dtype, found.confidence.dtype, found.class_id.dtype)
     assert dtypes == (np.float32, np.float32, np.int32)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("head", HEADS)
+def test_channels_last(head):
+    """Outputs that are described in NHWC, as `TensorAttr.nhwc` is, are the same head."""
+    make, shapes = HEADS[head]
+    attrs = deliveries(shapes, "int8", False)
+    rng = np.random.default_rng(5)
+    raw = [garbage(attr, rng, "probabilities") for attr in attrs]
+    grids = [i for i, array in enumerate(raw) if array.ndim == 4]
+    others, arrays = list(attrs), list(raw)
+    for i in grids:
+        arrays[i] = np.ascontiguousarray(raw[i].transpose(0, 2, 3, 1))
+        shape = arrays[i].shape
+        others[i] = replace(attrs[i], shape=shape, layout=Layout.NHWC, native=None)
+    found, expected = (
+        make(a)(r[0] if head == "classes" else r) for a, r in ((others, arrays), (attrs, raw))
+    )
+    if head == "classes":
+        assert found.class_id.tolist() == expected.class_id.tolist()
+    else:
+        assert found == expected and len(found) > 0
 
 
 def test_one_decoder_in_many_threads():

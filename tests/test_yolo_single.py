@@ -11,7 +11,7 @@ from reference import yolo as reference
 from rknn_runtime.enums import TensorType
 from rknn_runtime.yolo.single import SingleOutputDecoder
 
-FORMS = ["c2=16", "c2=8", "pairs", "padded", "nchw", "rank3", "transposed"]
+FORMS = ["c2=16", "c2=8", "pairs", "padded", "nchw", "nhwc", "rank3", "transposed"]
 DTYPES = ["int8", "uint8", "int16", "float16", "float32"]
 
 

@@ -12,7 +12,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.tensor_view import (
     OutputBinding,
-    check_attrs,
+    channels_first,
     checked_size,
     looks_like_logits,
 )
@@ -32,7 +32,7 @@ YOLOV7_ANCHORS: Anchors = (
     ((36, 75), (76, 55), (72, 146)),
     ((142, 110), (192, 243), (459, 401)),
 )
-#: The models with a fourth scale, of stride 64.
+#: The models with a fourth scale, of stride 64: YOLOv5-P6, and YOLOv7-W6 and larger.
 YOLOV5_P6_ANCHORS: Anchors = (
     ((19, 27), (44, 40), (38, 94)),
     ((96, 68), (86, 152), (180, 137)),
@@ -52,7 +52,7 @@ class AnchorDecoder(Decoder):
         outputs: Logical attributes of the outputs, scales in any order.
         input_size: Height and width of the model's input in pixels.
         anchors: ``(scales, anchors, 2)``: width and height in pixels, finest scale first.
-            None: those of YOLOv5, for three or four scales.
+            None: those of YOLOv5, for three or four scales (YOLOv7-tiny and -W6 have the same).
         logits: Whether the sigmoid is still to be applied. None: an integer output that can
             be clearly below 0 needs it, anything else does not.
         **options: Thresholds and limits, see `Decoder`.
@@ -71,7 +71,7 @@ class AnchorDecoder(Decoder):
         logits: bool | None = None,
         **options: Any,
     ) -> None:
-        check_attrs(outputs)
+        outputs = channels_first(outputs)
         input_size = checked_size(input_size)
         self.anchors = _checked_anchors(anchors, len(outputs))
         scales = sorted(

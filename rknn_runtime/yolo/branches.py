@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.yolo.tensor_view import check_attrs, describe
+from rknn_runtime.yolo.tensor_view import describe
 
 __all__ = [
     "by_scale",
@@ -26,13 +26,10 @@ def grid_of(attr: TensorAttr) -> tuple[int, int, int]:
     Raises:
         ValueError: It is no grid of one picture.
     """
-    check_attrs((attr,))
     if len(attr.shape) != 4 or attr.shape[0] != 1:
         raise ValueError(
             f"output {attr.name!r} {list(attr.shape)}: expected [1, channels, height, width]"
         )
-    if attr.layout == Layout.NHWC:
-        return attr.shape[3], attr.shape[1], attr.shape[2]
     return attr.shape[1], attr.shape[2], attr.shape[3]
 
 
@@ -130,7 +127,6 @@ def channels_and_predictions(
     Raises:
         ValueError: It has another form.
     """
-    check_attrs((output,))
     shape = output.shape
     rank_ok = len(shape) == 3 or (len(shape) == 4 and output.layout == Layout.NCHW)
     if not rank_ok or shape[0] != 1:

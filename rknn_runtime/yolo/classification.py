@@ -12,7 +12,7 @@ from rknn_runtime._arrays import check, pointer, whole
 from rknn_runtime._exclusive import exclusive, new_lock
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.yolo.tensor_view import OutputBinding, check_attrs, representable
+from rknn_runtime.yolo.tensor_view import OutputBinding, channels_first, representable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class ClassificationDecoder:
     """
 
     def __init__(self, output: TensorAttr, *, top_k: int = 5, softmax: bool | None = None) -> None:
-        check_attrs((output,))
+        (output,) = channels_first((output,))
         classes = max(output.shape, default=0)
         if math.prod(output.shape) != classes or classes < 2:
             raise ValueError(

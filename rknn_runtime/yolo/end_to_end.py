@@ -8,7 +8,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.single import warn_when_coarse
-from rknn_runtime.yolo.tensor_view import check_attrs, representable
+from rknn_runtime.yolo.tensor_view import channels_first, representable
 
 __all__ = ["EndToEndDecoder"]
 
@@ -41,7 +41,7 @@ class EndToEndDecoder(Decoder):
         normalized: bool | None = None,
         **options: Any,
     ) -> None:
-        check_attrs((output,))
+        (output,) = channels_first((output,))
         shape = output.shape
         if len(shape) != 3 or shape[0] != 1 or shape[2] != 6:
             raise ValueError(f"output {output.name!r} {list(shape)}: expected [1, N, 6]")

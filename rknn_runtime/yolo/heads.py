@@ -21,7 +21,7 @@ from rknn_runtime.yolo.segmentation import (
 )
 from rknn_runtime.yolo.single import SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import check_attrs, checked_size, describe, representable
+from rknn_runtime.yolo.tensor_view import channels_first, checked_size, describe, representable
 from rknn_runtime.yolo.yolox import YoloxDecoder
 
 __all__ = ["HEADS", "Reading", "find_head"]
@@ -102,7 +102,7 @@ def find_head(
     Raises:
         ValueError: `head` is not known, or the outputs fit to no head; the message lists them.
     """
-    check_attrs(outputs)
+    outputs = channels_first(outputs)
     input_size = checked_size(input_size)
     if head != "auto" and head not in HEADS:
         raise ValueError(f"head: expected 'auto' or one of {', '.join(HEADS)}; got {head!r}")
@@ -172,7 +172,8 @@ def _scales(outputs: Outputs) -> list[list[TensorAttr]]:
 def _anchors(outputs: Outputs, size: Size) -> Iterator[Reading]:
     if len(outputs) not in (3, 4) or not all(len(attr.shape) in (4, 5) for attr in outputs):
         return
-    for name, anchors in (("yolov5", None), ("yolov7", YOLOV7_ANCHORS)):
+    yolov7 = YOLOV7_ANCHORS if len(outputs) == 3 else None
+    for name, anchors in (("yolov5", None), ("yolov7", yolov7)):
         try:
             decoder = AnchorDecoder(outputs, size, anchors=anchors)
         except ValueError:

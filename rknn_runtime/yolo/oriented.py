@@ -14,7 +14,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.single import SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import check_attrs, describe
+from rknn_runtime.yolo.tensor_view import channels_first, describe
 
 if TYPE_CHECKING:
     from rknn_runtime.yolo.letterbox import LetterboxTransform
@@ -67,6 +67,7 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
     def __init__(
         self, outputs: Sequence[TensorAttr], input_size: tuple[int, int], **options: Any
     ) -> None:
+        outputs = channels_first(outputs)
         angles = _angle_output(outputs)
         boxes = [attr for attr in outputs if attr is not angles]
         super().__init__(boxes, input_size, extra=(angles,), **options)
@@ -97,7 +98,6 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
 
 def _angle_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
     """Return the output that is one row of numbers."""
-    check_attrs(outputs)
     rows = [
         attr
         for attr in outputs

@@ -17,7 +17,7 @@ from rknn_runtime.yolo.branches import channels_and_predictions
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.single import COARSE, SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import check_attrs, describe, quantization_of, representable
+from rknn_runtime.yolo.tensor_view import channels_first, describe, quantization_of, representable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class SplitPoseDecoder(SplitDecoder):
     def __init__(
         self, outputs: Sequence[TensorAttr], input_size: tuple[int, int], **options: Any
     ) -> None:
+        outputs = channels_first(outputs)
         points = _keypoint_output(outputs)
         boxes = [attr for attr in outputs if attr is not points]
         super().__init__(boxes, input_size, extra=(points,), **options)
@@ -104,7 +105,6 @@ class SplitPoseDecoder(SplitDecoder):
 
 def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
     """Return the output ``[1, k, 2 or 3, N]`` or ``[1, 3 * k, N]``."""
-    check_attrs(outputs)
     taken = [
         attr
         for attr in outputs
@@ -165,6 +165,7 @@ class SinglePoseDecoder(SingleOutputDecoder):
         **options: Any,
     ) -> None:
         if keypoint_shape is None:
+            (output,) = channels_first((output,))
             channels = channels_and_predictions(output, options.get("transposed"))[0]
             keypoint_shape = (channels - 5) // 3, 3
         count, dims = keypoint_shape

@@ -16,7 +16,7 @@ from rknn_runtime.yolo.branches import by_scale, grid_of
 from rknn_runtime.yolo.decoder import Decoder
 from rknn_runtime.yolo.single import SingleOutputDecoder
 from rknn_runtime.yolo.split import SplitDecoder
-from rknn_runtime.yolo.tensor_view import OutputBinding, check_attrs, describe
+from rknn_runtime.yolo.tensor_view import OutputBinding, channels_first, describe
 
 if TYPE_CHECKING:
     from rknn_runtime.yolo.letterbox import LetterboxTransform
@@ -106,7 +106,7 @@ def _grids(bindings: Sequence[OutputBinding], count: int, anchors: int = 1) -> A
 
 def _without_prototypes(outputs: Sequence[TensorAttr]) -> tuple[list[TensorAttr], TensorAttr]:
     """Take out the one output whose grid no other has: the prototypes."""
-    check_attrs(outputs)
+    outputs = channels_first(outputs)
     grids = [attr.shape[2:] if len(attr.shape) == 4 else None for attr in outputs]
     alone = [attr for attr, grid in zip(outputs, grids) if grid and grids.count(grid) == 1]
     if len(alone) != 1:
@@ -209,7 +209,7 @@ class SingleSegmentationDecoder(_SegmentationDecoder, SingleOutputDecoder):
     def __init__(
         self, outputs: Sequence[TensorAttr], input_size: tuple[int, int], **options: Any
     ) -> None:
-        check_attrs(outputs)
+        outputs = channels_first(outputs)
         planes = [attr for attr in outputs if len(attr.shape) == 4 and min(attr.shape[2:]) > 1]
         if len(outputs) != 2 or len(planes) != 1:
             raise ValueError(

@@ -10,7 +10,12 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.branches import cells_of_one, channels_and_predictions
 from rknn_runtime.yolo.decoder import Decoder
-from rknn_runtime.yolo.tensor_view import checked_size, quantization_of, representable
+from rknn_runtime.yolo.tensor_view import (
+    channels_first,
+    checked_size,
+    quantization_of,
+    representable,
+)
 
 __all__ = ["SingleOutputDecoder"]
 
@@ -59,6 +64,7 @@ class SingleOutputDecoder(Decoder):
         n_extra: int = 0,
         **options: Any,
     ) -> None:
+        (output,) = channels_first((output,))
         channels, n, transposed = channels_and_predictions(output, transposed)
         input_size = checked_size(input_size)
         if objectness is None:

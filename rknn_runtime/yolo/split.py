@@ -9,7 +9,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.yolo.branches import by_scale, grid_of, strides_of
 from rknn_runtime.yolo.decoder import Decoder
-from rknn_runtime.yolo.tensor_view import describe, looks_like_logits
+from rknn_runtime.yolo.tensor_view import channels_first, describe, looks_like_logits
 
 __all__ = ["SplitDecoder"]
 
@@ -53,6 +53,7 @@ class SplitDecoder(Decoder):
         nms: bool = True,
         **options: Any,
     ) -> None:
+        outputs = channels_first(outputs)
         scales = by_scale(outputs)
         joined = len(scales[0]) == 1
         self.num_classes, self.bins = _classes_and_bins(scales, bins)

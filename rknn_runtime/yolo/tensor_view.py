@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OutputBinding",
-    "check_attrs",
+    "channels_first",
     "checked_size",
     "describe",
     "looks_like_logits",
@@ -57,8 +58,10 @@ def checked_size(input_size: tuple[int, int]) -> tuple[int, int]:
     )
 
 
-def check_attrs(attrs: Sequence[TensorAttr]) -> None:
-    """Check what a decoder is made of.
+def channels_first(attrs: Sequence[TensorAttr]) -> tuple[TensorAttr, ...]:
+    """Check what a decoder is made of; return it with logical shapes in NCHW.
+
+    A tensor that is described in NHWC, as by ``model.outputs[0].nhwc``, lies so in memory.
 
     Raises:
         TypeError: Something is not a `TensorAttr`.
@@ -69,6 +72,15 @@ def check_attrs(attrs: Sequence[TensorAttr]) -> None:
                 "a decoder is made of TensorAttr, as model.outputs has them; got "
                 f"{type(attr).__name__}"
             )
+    return tuple(_channels_first(attr) for attr in attrs)
+
+
+def _channels_first(attr: TensorAttr) -> TensorAttr:
+    if attr.layout is not Layout.NHWC or len(attr.shape) != 4:
+        return attr
+    n, height, width, channels = attr.shape
+    shape = n, channels, height, width
+    return replace(attr, shape=shape, layout=Layout.NCHW, native=native_of(attr))
 
 
 def native_of(attr: TensorAttr) -> TensorAttr:

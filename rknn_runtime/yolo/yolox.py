@@ -15,7 +15,7 @@ from rknn_runtime.yolo.branches import (
     strides_of,
 )
 from rknn_runtime.yolo.decoder import Decoder
-from rknn_runtime.yolo.tensor_view import check_attrs, describe
+from rknn_runtime.yolo.tensor_view import channels_first, describe
 
 __all__ = ["YoloxDecoder"]
 
@@ -48,7 +48,7 @@ class YoloxDecoder(Decoder):
         logits: bool = False,
         **options: Any,
     ) -> None:
-        check_attrs(outputs)
+        outputs = channels_first(outputs)
         if len(outputs) == 1:
             channels, n, _ = channels_and_predictions(outputs[0])
             scales = []
