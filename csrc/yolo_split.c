@@ -146,12 +146,13 @@ static const float *powers_of_e(rkr_yolo_workspace *workspace, size_t index,
     return last;
 }
 
-/* The sum is as high as the highest score but for the rounding of both. */
+/* The sum is as high as the highest score but for the rounding of both. One at the end of its
+ * range may stand for more: where calibration saw few objects, that end is low. */
 static float sum_threshold(const rkr_yolo_branch *branch, bool sigmoid, float threshold) {
     float slack = 0.01f * threshold;
     slack += rkr_view_is_float(&branch->score_sum) ? 0.0f : branch->score_sum.scale;
     slack += rkr_view_is_float(&branch->score) || sigmoid ? 0.0f : branch->score.scale;
-    return threshold - slack;
+    return fminf(threshold - slack, rkr_view_highest(&branch->score_sum));
 }
 
 static void decode_branch(const branch_decoder *decoder) {

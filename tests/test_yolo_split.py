@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
-from native_tensors import attribute
+from native_tensors import attribute, deliver
 from planting import (
     CASES,
     DELIVERIES,
@@ -120,6 +120,20 @@ def test_the_sum_is_used():
         tensors[i][...] = 0
     attrs, raw, _ = deliver_all(tensors, "int8", "c2=16")
     assert len(SplitDecoder(attrs, (256, 256))(raw)) == 0
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("highest", [1e-8, 0.1, 0.24])
+def test_a_sum_at_the_end_of_its_range_rejects_nothing(highest, dtype):
+    """Calibrated without objects, sums end below the threshold where scores do not."""
+    scene = Scene(5, (256, 256), (8, 16, 32), 3)
+    tensors = with_sums(planted(scene, 16))
+    attrs, raw, _ = deliver_all(tensors, dtype, "c2=16")
+    for i in range(2, len(tensors), 3):
+        attrs[i], raw[i], _ = deliver(
+            tensors[i][None], dtype, "c2=16", index=i, name=f"out{i}", highest=highest
+        )
+    assert_finds(SplitDecoder(attrs, (256, 256))(raw), scene)
 
 
 def test_scales_in_any_order():

@@ -100,8 +100,8 @@ int rkr_yolo_decode_single_oriented(const rkr_tensor_view *output, uint32_t n_cl
  * the distances from the centre to left, top, right, bottom in strides: as such (n_bins 1)
  * or each as a distribution over 0 .. n_bins - 1 whose mean counts (softmax; distribution
  * focal loss, arXiv 2006.04388). score: n_classes channels from score_first. score_sum:
- * one channel, never below the highest class score but for rounding, so that cells below
- * the threshold need not be read; data NULL: absent. */
+ * one channel, never below the highest class score but for rounding and the end of its
+ * range, so that cells below the threshold need not be read; data NULL: absent. */
 typedef struct {
     rkr_tensor_view box;
     rkr_tensor_view score;
