@@ -244,7 +244,7 @@ def test_class_agnostic():
 def test_coarse_scores_are_warned_of():
     """One scale for pixels and scores: the warning states the smallest confidence."""
     attr = attribute((1, 84, 8400), "int8", -128, 2.5)
-    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 2\.5.*split form"):
+    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 2\.5\..*load_onnx"):
         SingleOutputDecoder(attr, (640, 640))
     attr = attribute((1, 25200, 85), "int8", -128, 0.5)
     with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 0\.25\."):

@@ -83,5 +83,8 @@ def _shared_scale(attr: TensorAttr, info: ModelInfo) -> str:
         f"differ by {min(attr.scale, 1):.4g} or more"
     )
     if attr.scale > 0.02:
-        return text + "; export boxes and scores as separate outputs, as the vendor's zoo does"
+        return (
+            text + "; convert them as separate outputs, as the vendor's zoo has them: "
+            "rknn.load_onnx(outputs=[...]) cuts the graph before they are joined"
+        )
     return text

@@ -128,8 +128,10 @@ def warn_when_coarse(output: TensorAttr, factors: int = 1) -> None:
         warnings.warn(
             f"output {output.name!r} quantizes boxes and scores with one scale: all scores are "
             f"multiples of {scale:.4g}, the smallest confidence above 0 is {scale**factors:.4g}. "
-            "Export the model in the split form (boxes and class scores as separate outputs, as "
-            "the vendor's model zoo does) or with boxes divided by the input size",
+            "Convert the split form instead, boxes and class scores as separate outputs: export "
+            "with format='rknn' of the vendor's forks (github.com/airockchip), or name the "
+            "graph's last convolutions in rknn.load_onnx(outputs=[...]). Or divide the boxes by "
+            "the input size in the graph",
             UserWarning,
             stacklevel=3,
         )
