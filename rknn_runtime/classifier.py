@@ -89,9 +89,11 @@ class Classifier(PictureModel):
 
         Raises:
             ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
             ImportError: `image` needs Pillow.
             OSError: The file cannot be read.
             RknnStatusError: The runtime failed.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
             TypeError: `image` is nothing that can be a picture.
             ValueError: It has a wrong shape, or `color` is not known.
         """
