@@ -11,7 +11,7 @@ from typing import Any
 from rknn_runtime._container import ENCRYPTED, ModelSource, opened
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.inspect import ModelHeader, read_header
-from rknn_runtime.soc import FULL_RUNTIME, SOCS, Soc, soc_of_this_machine
+from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, soc_of_this_machine
 
 __all__ = ["Runtime", "check", "driver_version", "problems", "runtime_in"]
 
@@ -20,9 +20,10 @@ VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9
 #: Where the driver tells its version; which one depends on how the kernel was built.
 DRIVER_FILES = ("/proc/rknpu/version", "/sys/kernel/debug/rknpu/version")
 
-#: Runtimes up to the first version refuse containers from the second on; by their logs
-#: ("Invalid RKNN model version 6") and by asking 1.3.4 and 1.5.2.
-REFUSALS = (((1, 5, 0), 6),)
+#: Runtimes up to a version refuse containers from a version on. librknnrt says "Invalid RKNN
+#: model version 6"; by users' logs, and by asking 1.3.4 and 1.5.2. librknnmrt ends the process
+#: ("failed to decode config data!"); by asking 1.4.0, 1.5.0, 1.5.2, and 1.6.0, which does not.
+REFUSALS = {FULL_RUNTIME: ((1, 5, 0), 6), MINI_RUNTIME: ((1, 5, 2), 4)}
 
 
 @dataclass(frozen=True)
@@ -92,18 +93,14 @@ def problems(
             f"is {runtime}: " + _way_out(header, wanted, found)
         )
         return found
-    for last, version in REFUSALS:
-        if (
-            wanted == FULL_RUNTIME
-            and runtime.version <= last
-            and header.container_version >= version
-        ):
-            found.append(
-                f"its container version is {header.container_version}, from toolkit "
-                f"{header.toolkit_version}, and {runtime} refuses it: install {wanted} "
-                f"{header.toolkit_version} or newer, or convert the model with the toolkit "
-                "of that runtime"
-            )
+    last, version = REFUSALS[wanted]
+    if runtime.version <= last and header.container_version >= version:
+        found.append(
+            f"its container version is {header.container_version}, from toolkit "
+            f"{header.toolkit_version}, and {runtime} cannot read it: install {wanted} "
+            f"{header.toolkit_version} or newer, or convert the model with the toolkit "
+            "of that runtime"
+        )
     return found
 
 

@@ -12,7 +12,7 @@ from handmade import standard_model
 from rknn_runtime import compatibility
 from rknn_runtime.compatibility import Runtime, check, problems, runtime_in
 from rknn_runtime.errors import InvalidModelError, RknnStatusError
-from rknn_runtime.inspect import read_header
+from rknn_runtime.inspect import ModelHeader, read_header
 from rknn_runtime.library import open_library
 from rknn_runtime.model import Model
 from rknn_runtime.soc import SOCS, Soc
@@ -57,14 +57,17 @@ def test_a_library_that_cannot_be_read_is_no_known_runtime(tmp_path: Path) -> No
         (RK3588, "rk3588", FULL),
         (RV1106, "rv1106", MINI),
         (RV1106, "rv1103", MINI),
+        (RV1106, "rv1106", Runtime("librknnmrt", (1, 6, 0))),
         (RK3588, "rk3588", Runtime("librknnrt", (1, 5, 2))),
         (dataclasses.replace(RK3588, soc="rk3566", npu="RKNPU lite"), "rk3568", FULL),
         (dataclasses.replace(RK3588, container_version=2), "rk3588", OLD),
     ],
 )
-def test_what_fits_is_no_problem(header: object, soc: str | None, runtime: Runtime | None) -> None:
+def test_what_fits_is_no_problem(
+    header: ModelHeader, soc: str | None, runtime: Runtime | None
+) -> None:
     """SoCs of one NPU generation share models; what is unknown is not held against them."""
-    assert problems(header, soc=SOCS[soc] if soc else None, runtime=runtime) == []  # type: ignore[arg-type]
+    assert problems(header, soc=SOCS[soc] if soc else None, runtime=runtime) == []
 
 
 def test_a_model_for_another_soc() -> None:
@@ -97,12 +100,18 @@ def test_a_mini_model_for_the_full_runtime() -> None:
     assert "a mini container for rk3588 when mini_rknn is given" in problem
 
 
-@pytest.mark.parametrize("version", [(1, 3, 0), (1, 3, 4), (1, 4, 0), (1, 5, 0)])
-def test_a_container_newer_than_the_runtime(version: tuple[int, int, int]) -> None:
-    """These refuse container version 6; the message says what to install."""
-    (problem,) = problems(RK3588, runtime=Runtime("librknnrt", version))
-    assert "container version is 6, from toolkit 2.3.2" in problem
-    assert "install librknnrt 2.3.2 or newer" in problem
+@pytest.mark.parametrize(
+    ("header", "runtime"),
+    [
+        *((RK3588, Runtime("librknnrt", (1, *v))) for v in ((3, 0), (3, 4), (4, 0), (5, 0))),
+        *((RV1106, Runtime("librknnmrt", (1, *v))) for v in ((4, 0), (5, 0), (5, 2))),
+    ],
+)
+def test_a_container_newer_than_the_runtime(header: ModelHeader, runtime: Runtime) -> None:
+    """The one refuses it, the other ends the process; the message says what to install."""
+    (problem,) = problems(header, runtime=runtime)
+    assert f"container version is {header.container_version}, from toolkit 2.3.2" in problem
+    assert f"{runtime} cannot read it: install {runtime.name} 2.3.2 or newer" in problem
 
 
 @pytest.fixture
