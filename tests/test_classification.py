@@ -50,6 +50,21 @@ def test_probabilities_are_left_alone(dtype, shape):
     assert np.array_equal(found.confidence, p)
 
 
+@pytest.mark.parametrize(
+    ("zero_point", "scale", "is_probability"),
+    [(-128, 1 / 255, True), (-127, 1 / 255, True), (0, 1 / 128, True), (0, 0.1, False),
+     (-124, 0.0012, False), (32, 0.0033, False), (-128, 0.1, False)],
+)  # fmt: skip
+def test_ranges_tell_logits(zero_point, scale, is_probability):
+    """Nobody quantizes probabilities to what is below 0, but symmetrically."""
+    q = np.array([[-120, 60, -110, 5]], np.int8)
+    attr = attribute(q.shape, "int8", zero_point, scale)
+    found = ClassificationDecoder(attr, top_k=4)(q)
+    real = (q[0].astype(np.float32) - zero_point) * np.float32(scale)
+    expected = real if is_probability else softmax(real)
+    np.testing.assert_allclose(found.confidence, np.sort(expected)[::-1], rtol=1e-5)
+
+
 def test_softmax_can_be_said():
     """What the values look like does not count when the caller knows."""
     x = np.array([[0.5, 0.25, 0.25]], np.float32)

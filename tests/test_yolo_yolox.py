@@ -74,6 +74,13 @@ def test_raw_grid_equals_the_reference(dtype, form, size, strides, classes):
     assert_finds(found, scene)
 
 
+def test_coarse_scores_are_warned_of():
+    """A grid with far outliers leaves few steps to its scores: the warning says which."""
+    attr = attribute((1, 84, 25), "int8", 0, 0.5)
+    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 0\.25\. .*float16"):
+        YoloxDecoder([attr], (64, 64))
+
+
 def test_logits():
     """Exports that end before the sigmoid."""
     scene = Scene(3, (256, 256), (8, 16, 32), 4)

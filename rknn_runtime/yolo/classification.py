@@ -12,7 +12,12 @@ from rknn_runtime._arrays import check, pointer, whole
 from rknn_runtime._exclusive import exclusive, new_lock
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.yolo.tensor_view import OutputBinding, channels_first, representable
+from rknn_runtime.yolo.tensor_view import (
+    OutputBinding,
+    channels_first,
+    quantization_of,
+    representable,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,9 +55,9 @@ class ClassificationDecoder:
     Args:
         output: Logical attribute of the output.
         top_k: How many classes to return; fewer where the model has fewer.
-        softmax: Whether scores are logits. None: integer outputs that stay within -1..1 are
-            probabilities, others are not; float outputs are when they are all in 0..1 and
-            their sum is 1.
+        softmax: Whether scores are logits. None: integer outputs that reach from 0, or from
+            -1 in symmetric quantization, to 1 at most are probabilities, others are not; float
+            outputs are when they are all in 0..1 and their sum is 1.
 
     Raises:
         TypeError: `top_k` is not an integer.
@@ -107,7 +112,8 @@ class ClassificationDecoder:
 def _softmax_mode(output: TensorAttr, softmax: bool | None) -> int:
     lowest, highest = representable(output)
     if softmax is None and math.isfinite(highest):
-        softmax = lowest < -1.05 or highest > 1.05
+        zero_point, scale = quantization_of(output)
+        softmax = lowest < (-1.05 if zero_point == 0 else -1.5 * scale) or highest > 1.05
     if softmax is None:
         return int(lib.RKR_SOFTMAX_AUTO)
     return int(lib.RKR_SOFTMAX_YES if softmax else lib.RKR_SOFTMAX_NO)

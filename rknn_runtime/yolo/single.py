@@ -116,22 +116,28 @@ class SingleOutputDecoder(Decoder):
         )
 
 
-def warn_when_coarse(output: TensorAttr, factors: int = 1) -> None:
-    """Warn of scores that share the scale of boxes in pixels; called by constructors.
+_SPLIT_FORM = (
+    "Convert the split form instead, boxes and class scores as separate outputs: export with "
+    "format='rknn' of the vendor's forks (github.com/airockchip), or name the graph's last "
+    "convolutions in rknn.load_onnx(outputs=[...]). Or divide the boxes by the input size in the "
+    "graph"
+)
+
+
+def warn_when_coarse(output: TensorAttr, factors: int = 1, remedy: str = _SPLIT_FORM) -> None:
+    """Warn of scores that share the scale of boxes; called by constructors.
 
     Args:
         output: The output.
         factors: How many scores are multiplied to a confidence.
+        remedy: How to convert the model instead.
     """
     scale = quantization_of(output)[1]
     if math.isfinite(representable(output)[1]) and scale > COARSE:
         warnings.warn(
             f"output {output.name!r} quantizes boxes and scores with one scale: all scores are "
             f"multiples of {scale:.4g}, the smallest confidence above 0 is {scale**factors:.4g}. "
-            "Convert the split form instead, boxes and class scores as separate outputs: export "
-            "with format='rknn' of the vendor's forks (github.com/airockchip), or name the "
-            "graph's last convolutions in rknn.load_onnx(outputs=[...]). Or divide the boxes by "
-            "the input size in the graph",
+            f"{remedy}",
             UserWarning,
             stacklevel=3,
         )

@@ -15,9 +15,12 @@ from rknn_runtime.yolo.branches import (
     strides_of,
 )
 from rknn_runtime.yolo.decoder import Decoder
+from rknn_runtime.yolo.single import warn_when_coarse
 from rknn_runtime.yolo.tensor_view import channels_first, describe
 
 __all__ = ["YoloxDecoder"]
+
+_IN_FLOAT = "Convert the model with this output in float16 (hybrid quantization)"
 
 
 class YoloxDecoder(Decoder):
@@ -37,6 +40,10 @@ class YoloxDecoder(Decoder):
 
     Raises:
         ValueError: The outputs have not this form, or the strides do not fit; or see `Decoder`.
+
+    Warns:
+        UserWarning: The single output has one scale for boxes and scores, which makes these
+            coarse.
     """
 
     def __init__(
@@ -65,6 +72,7 @@ class YoloxDecoder(Decoder):
             self._add_scales(scales)
         else:
             self._add_runs(outputs[0], strides)
+            warn_when_coarse(outputs[0], 2, _IN_FLOAT)
 
     def _add_scales(self, scales: Sequence[TensorAttr]) -> None:
         self._grids = ffi.new("rkr_yolo_grid[]", len(scales))
