@@ -183,38 +183,21 @@ static uint8x8_t spread_control(const columns *at, size_t offset) {
     return vld1_u8(control);
 }
 
-static inline int16x8_t blend_neon(int16x8_t a, int16x8_t b, int16x8_t weight) {
-    return vaddq_s16(a, vqrdmulhq_s16(vsubq_s16(b, a), weight));
-}
-
 static void resample_row_neon(const uint8_t *src, const columns *at, int16_t *dst) {
     const uint8x8_t left_control = spread_control(at, 0);
     const uint8x8_t right_control = spread_control(at, at->step);
     size_t x = 0;
     for (; x + 2 <= at->vectorizable; x += 2) {
         const uint8x8x2_t bytes = {{vld1_u8(src + at->left[x]), vld1_u8(src + at->left[x + 1])}};
-        const uint16x8_t left = vshll_n_u8(vtbl2_u8(bytes, left_control), 7);
-        const uint16x8_t right = vshll_n_u8(vtbl2_u8(bytes, right_control), 7);
-        const int16x8_t lanes =
-            blend_neon(vreinterpretq_s16_u16(left), vreinterpretq_s16_u16(right),
-                       vld1q_s16(at->weight + x * 4));
+        const int16x8_t left = vreinterpretq_s16_u16(vshll_n_u8(vtbl2_u8(bytes, left_control), 7));
+        const int16x8_t right =
+            vreinterpretq_s16_u16(vshll_n_u8(vtbl2_u8(bytes, right_control), 7));
+        const int16x8_t part = vqrdmulhq_s16(vsubq_s16(right, left), vld1q_s16(at->weight + x * 4));
+        const int16x8_t lanes = vaddq_s16(left, part);
         vst1_s16(dst + x * at->channels, vget_low_s16(lanes));
         vst1_s16(dst + (x + 1) * at->channels, vget_high_s16(lanes));
     }
     resample_row_from(src, at, dst, x);
-}
-
-static void blend_rows_neon(const int16_t *upper, const int16_t *lower, int16_t weight, size_t len,
-                            uint8_t *dst) {
-    const int16x8_t weights = vdupq_n_s16(weight);
-    size_t i = 0;
-    for (; i + 16 <= len; i += 16) {
-        const int16x8_t low = blend_neon(vld1q_s16(upper + i), vld1q_s16(lower + i), weights);
-        const int16x8_t high =
-            blend_neon(vld1q_s16(upper + i + 8), vld1q_s16(lower + i + 8), weights);
-        vst1q_u8(dst + i, vcombine_u8(vqrshrun_n_s16(low, 7), vqrshrun_n_s16(high, 7)));
-    }
-    blend_rows_plain(upper + i, lower + i, weight, len - i, dst + i);
 }
 
 #endif
@@ -235,15 +218,12 @@ static resample_row_fn *row_resampler(size_t channels) {
 }
 
 static blend_rows_fn *row_blender(void) {
-    const int level = rkr_cpu_level();
 #if RKR_HAVE_AVX2
-    return level >= RKR_CPU_AVX2 ? blend_rows_avx2 : blend_rows_plain;
-#elif defined(__ARM_NEON)
-    return level == RKR_CPU_VECTOR ? blend_rows_neon : blend_rows_plain;
-#else
-    (void)level;
-    return blend_rows_plain;
+    if (rkr_cpu_level() >= RKR_CPU_AVX2) {
+        return blend_rows_avx2;
+    }
 #endif
+    return blend_rows_plain; /* which compilers vectorize, for NEON hardly worse than a hand */
 }
 
 /* Where destination position i of `dst` lies between positions `*first` and `*first` + 1
