@@ -107,6 +107,7 @@ BOX, ONE = np.zeros((1, 4), np.float32), np.ones(1, np.float32)
         ((BOX, ONE * np.float32(np.inf)), {}, ValueError, "finite"),
         ((BOX, ONE), {"iou_threshold": 1.5}, ValueError, "iou_threshold"),
         ((BOX, ONE), {"iou_threshold": float("nan")}, ValueError, "iou_threshold"),
+        ((BOX, ONE), {"iou_threshold": "x"}, TypeError, "iou_threshold must be a number"),
         ((BOX, ONE), {"max_detections": 0}, ValueError, "max_detections"),
         ((BOX, ONE), {"max_detections": 1.5}, TypeError, "max_detections"),
     ],

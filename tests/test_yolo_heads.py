@@ -239,10 +239,12 @@ def test_a_family_that_does_not_fit():
         find_head(per_scale((640, 640), 64, 80), (640, 640), "yolov5")
 
 
-def test_unknown_names():
+@pytest.mark.parametrize("head", ["yolov99", "", None, 5, ["yolov8"]])
+def test_unknown_names(head):
     """The known ones are in the message."""
-    with pytest.raises(ValueError, match=r"'auto' or one of yolov5.*got 'yolov99'"):
-        find_head(outputs((1, 84, 8400)), (640, 640), "yolov99")
+    with pytest.raises(ValueError, match=r"'auto' or one of yolov5.*got ") as caught:
+        find_head(outputs((1, 84, 8400)), (640, 640), head)
+    assert str(caught.value).endswith(f"got {head!r}")
 
 
 def test_forms_are_names_too():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import check, pointer, whole
+from rknn_runtime._arrays import check, pointer, real, whole
 from rknn_runtime._exclusive import exclusive, new_lock
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.detections import Detections
@@ -53,7 +53,7 @@ class Decoder:
 
     Raises:
         MemoryError: There is no room for so many candidates.
-        TypeError: A limit is not an integer.
+        TypeError: A threshold is not a number, or a limit not an integer.
         ValueError: A threshold or a limit is outside its range, or the outputs have a dtype
             that no decoder reads, a batch of more than one picture, or contradicting shapes.
     """
@@ -107,6 +107,7 @@ class Decoder:
 
     @conf_threshold.setter
     def conf_threshold(self, value: float) -> None:
+        value = real(value, "conf_threshold")
         if not 0 <= value <= _MOST_FLOAT32:
             raise ValueError(f"conf_threshold must be a finite number >= 0, got {value}")
         self._options.conf_threshold = value
@@ -118,6 +119,7 @@ class Decoder:
 
     @iou_threshold.setter
     def iou_threshold(self, value: float) -> None:
+        value = real(value, "iou_threshold")
         if not 0 <= value <= 1:
             raise ValueError(f"iou_threshold must be in 0..1, got {value}")
         self._options.iou_threshold = value

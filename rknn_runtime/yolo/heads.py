@@ -104,7 +104,7 @@ def find_head(
     """
     outputs = channels_first(outputs)
     input_size = checked_size(input_size)
-    if head != "auto" and head not in HEADS:
+    if not isinstance(head, str) or head not in ("auto", *HEADS):
         raise ValueError(f"head: expected 'auto' or one of {', '.join(HEADS)}; got {head!r}")
     is_free = any(_FREE_NAME in attr.name for attr in outputs)
     skipped = _ON_REQUEST_THERE if is_free else _ON_REQUEST

@@ -284,12 +284,11 @@ def _frame(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
 
 def _pad_values(pad_value: Any, n_channels: int) -> list[int]:
     given = list(pad_value) if isinstance(pad_value, (Sequence, np.ndarray)) else [pad_value]
-    values = [operator.index(value) for value in given]
-    if len(values) not in (1, n_channels) or not all(0 <= value <= 255 for value in values):
+    if len(given) not in (1, n_channels):
         raise ValueError(
             f"pad_value: expected 0..255, one or {n_channels} of them, got {pad_value!r}"
         )
-    return values
+    return [whole(value, "pad_value", 0, 255) for value in given]
 
 
 def _fill_border(

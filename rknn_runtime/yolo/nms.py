@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rknn_runtime._arrays import check, pointer, source, whole
+from rknn_runtime._arrays import check, pointer, real, source, whole
 from rknn_runtime._ffi import ffi, lib
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def nms(
         ``(k,) intp``, by falling confidence; a copy.
 
     Raises:
-        TypeError: An array has another dtype.
+        TypeError: An array has another dtype, or a threshold or limit another type.
         ValueError: An array has another shape, is not contiguous or has values that are not
             finite; a threshold or limit is outside its range.
     """
@@ -56,6 +56,7 @@ def nms(
     if xyxy.shape[1] != 4 or len(confidence) != n or (class_id is not None and len(class_id) != n):
         shapes = [array.shape for array in (xyxy, confidence, class_id) if array is not None]
         raise ValueError(f"expected shapes (n, 4), (n,) and (n,) of one n, got {shapes}")
+    iou_threshold = real(iou_threshold, "iou_threshold")
     if not 0 <= iou_threshold <= 1:
         raise ValueError(f"iou_threshold must be in 0..1, got {iou_threshold}")
     max_detections = whole(max_detections, "max_detections", 1, 2**31 - 1)
