@@ -122,6 +122,33 @@ def test_labels_tell_oriented_boxes():
     assert find_head(attrs, (640, 640), num_classes=15).head == "yolov8-obb-single"
 
 
+@pytest.mark.parametrize(
+    ("channels", "classes", "options", "shape"),
+    [
+        (4 + 1 + 12, None, {}, (4, 3)),
+        (4 + 2 + 12, 2, {}, (4, 3)),
+        (4 + 80 + 51, 80, {}, (17, 3)),
+        (4 + 1 + 8, None, {"keypoint_shape": (4, 2)}, (4, 2)),
+        (4 + 1 + 8, 1, {"keypoint_shape": (4, 2)}, (4, 2)),
+        (4 + 3 + 8, 3, {"keypoint_shape": (4, 2)}, (4, 2)),
+        (4 + 3 + 8, None, {"keypoint_shape": (4, 2), "num_classes": 3}, (4, 2)),
+    ],
+)
+def test_classes_and_keypoints_share_channels(channels, classes, options, shape):
+    """Asked for pose, labels and keypoint_shape say what is what."""
+    reading = find_head(outputs((1, channels, 8400)), (640, 640), "yolov8-pose", classes)
+    decoder = reading.make(**options)
+    assert (reading.head, decoder.keypoint_shape) == ("yolov8-pose-single", shape)
+    assert decoder.num_classes == channels - 4 - shape[0] * shape[1]
+
+
+def test_channels_that_are_no_keypoints():
+    """Nothing is left over: the message says what to give."""
+    reading = find_head(outputs((1, 13, 8400)), (640, 640), "yolov8-pose")
+    with pytest.raises(ValueError, match=r"8 channels are no keypoints of 3 .*keypoint_shape="):
+        reading.make()
+
+
 def test_nobody_has_oriented_boxes_of_80_classes():
     """85 channels: 80 classes in YOLOX's form count before 80 classes and an angle."""
     attrs = outputs((1, 85, 8400))

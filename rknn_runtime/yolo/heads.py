@@ -114,6 +114,8 @@ def find_head(
         for reading in reader(outputs, input_size)
         if (reading.head not in skipped if head == "auto" else reading.head in HEADS[head])
     ]
+    if head != "auto" and "yolov8-pose-single" in HEADS[head]:
+        found += _pose(outputs, input_size, num_classes)
     fitting = [
         reading
         for reading in found
@@ -138,7 +140,7 @@ def _complaint(
 
 
 def _reading(
-    head: str, num_classes: int | None, decoder_class: Any, what: Any, size: Size, **fixed: Any
+    head: str, num_classes: int | None, decoder_class: Any, what: Any, size: Size, /, **fixed: Any
 ) -> Reading:
     def make(**options: Any) -> Decoder:
         decoder: Decoder = decoder_class(what, size, **{**fixed, **options})
@@ -220,6 +222,17 @@ def _single(outputs: Outputs, size: Size) -> Iterator[Reading]:
             pose = _reading("yolov8-pose-single", 1, SinglePoseDecoder, output, size)
             order.insert(0 if channels == 56 else len(order), pose)
     yield from (reading for reading in order if reading.num_classes)
+
+
+def _pose(outputs: Outputs, size: Size, num_classes: int | None) -> Iterator[Reading]:
+    """Yield the single output of pose, with keypoints of any shape and any number of classes."""
+    try:
+        (output,) = outputs
+        channels_and_predictions(output)
+    except ValueError:
+        return
+    known = {} if num_classes is None else {"num_classes": num_classes}
+    yield _reading("yolov8-pose-single", num_classes, SinglePoseDecoder, output, size, **known)
 
 
 def _is_decoded(output: TensorAttr, size: Size) -> bool:

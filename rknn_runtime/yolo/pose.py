@@ -149,7 +149,8 @@ class SinglePoseDecoder(SingleOutputDecoder):
     Args:
         output: Logical attribute of the output.
         input_size: Height and width of the model's input in pixels.
-        keypoint_shape: k and d. None: one class, and all the rest keypoints with d = 3.
+        keypoint_shape: k and d. None: what is left beside `num_classes`, with d = 3.
+        num_classes: Classes. None: one, or what is left beside a `keypoint_shape`.
         **options: See `SingleOutputDecoder`.
 
     Raises:
@@ -162,19 +163,27 @@ class SinglePoseDecoder(SingleOutputDecoder):
         input_size: tuple[int, int],
         *,
         keypoint_shape: tuple[int, int] | None = None,
+        num_classes: int | None = None,
         **options: Any,
     ) -> None:
         if keypoint_shape is None:
             (output,) = channels_first((output,))
             channels = channels_and_predictions(output, options.get("transposed"))[0]
-            keypoint_shape = (channels - 5) // 3, 3
+            left = channels - 4 - (1 if num_classes is None else num_classes)
+            if left % 3:
+                raise ValueError(
+                    f"output {output.name!r} {list(output.shape)}: {left} channels are no "
+                    "keypoints of 3 numbers each; give keypoint_shape=(k, 2) or num_classes="
+                )
+            keypoint_shape = left // 3, 3
         count, dims = keypoint_shape
         if count < 1 or dims not in (2, 3):
             raise ValueError(
                 f"output {output.name!r} {list(output.shape)}: keypoint_shape must be "
                 f"(k, 2) or (k, 3), got {keypoint_shape}"
             )
-        super().__init__(output, input_size, n_extra=count * dims, **options)
+        n_extra = count * dims
+        super().__init__(output, input_size, n_extra=n_extra, num_classes=num_classes, **options)
         self.keypoint_shape = count, dims
         self._points = ffi.new("rkr_yolo_grid[]", 1)
         self._add_view(output, self._points[0].view)
