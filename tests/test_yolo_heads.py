@@ -142,6 +142,13 @@ def test_classes_and_keypoints_share_channels(channels, classes, options, shape)
     assert decoder.num_classes == channels - 4 - shape[0] * shape[1]
 
 
+@pytest.mark.parametrize("shape", [(1, 17, 8401), (1, 17, 25200), (1, 7, 8400), (1, 17, 3, 8400)])
+def test_asking_for_pose_does_not_force_it(shape):
+    """Not the cells of the scales, or no room for a keypoint beside two classes."""
+    with pytest.raises(ValueError, match="no yolov8-pose head has these"):
+        find_head(outputs(shape), (640, 640), "yolov8-pose", num_classes=2)
+
+
 def test_channels_that_are_no_keypoints():
     """Nothing is left over: the message says what to give."""
     reading = find_head(outputs((1, 13, 8400)), (640, 640), "yolov8-pose")

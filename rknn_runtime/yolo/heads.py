@@ -228,11 +228,13 @@ def _pose(outputs: Outputs, size: Size, num_classes: int | None) -> Iterator[Rea
     """Yield the single output of pose, with keypoints of any shape and any number of classes."""
     try:
         (output,) = outputs
-        channels_and_predictions(output)
+        channels, n, _ = channels_and_predictions(output)
     except ValueError:
         return
     known = {} if num_classes is None else {"num_classes": num_classes}
-    yield _reading("yolov8-pose-single", num_classes, SinglePoseDecoder, output, size, **known)
+    cells = cells_of_one(n, size)
+    if cells is not None and cells[1] == 1 and channels - 4 - (num_classes or 1) > 1:
+        yield _reading("yolov8-pose-single", num_classes, SinglePoseDecoder, output, size, **known)
 
 
 def _is_decoded(output: TensorAttr, size: Size) -> bool:
