@@ -50,7 +50,13 @@ class Binding:
     """One input or output: its memory, and the array in it that only this package sees."""
 
     def __init__(
-        self, context: Context, name: str, attr: TensorAttr, bound: TensorAttr, info: Any
+        self,
+        context: Context,
+        name: str,
+        attr: TensorAttr,
+        bound: TensorAttr,
+        info: Any,
+        least_bytes: int = 0,
     ) -> None:
         """Allocate and bind.
 
@@ -60,6 +66,7 @@ class Binding:
             attr: the logical attribute.
             bound: the attribute that the memory has.
             info: the same as ``rknn_tensor_attr *`` for the runtime.
+            least_bytes: of memory, when the attributes want less.
         """
         self.name = name
         self.attr = attr
@@ -69,8 +76,8 @@ class Binding:
         except TypeError as error:
             raise RknnError(f"{name}: {error}") from None
         self._strides = _strides(bound, self.dtype.itemsize)
-        size_bytes = max(_array_bytes(self.shape, self._strides), *_buffer_sizes(attr))
-        self.memory = TensorMemory(context, size_bytes)
+        needs = (least_bytes, _array_bytes(self.shape, self._strides), *_buffer_sizes(attr))
+        self.memory = TensorMemory(context, max(needs))
         with context.lock:
             mem = self.memory.pointer
             status = lib.rkr_set_io_mem(context.handle, context.opened(), mem, info)
@@ -192,7 +199,7 @@ class TensorInput(InputBinding):
             values = quantization.quantize_affine(values, self._zero_point, self._scale, self.dtype)
         elif values.dtype != self.dtype:
             values = quantization.float32_to_float16(values)
-        if _native(self.attr).layout is not Layout.NC1HWC2:
+        if not _is_packed(self.attr):
             np.copyto(self._array, values)
             return
         pack = layout.nchw_to_nc1hwc2 if self.attr.layout is Layout.NCHW else layout.nhwc_to_nc1hwc2
@@ -223,13 +230,22 @@ class TensorInput(InputBinding):
 class OutputBinding(Binding):
     """An output, in the NPU's own element type and layout."""
 
-    def __init__(self, context: Context, name: str, queried: QueriedTensor) -> None:
-        """Bind the native attribute."""
+    def __init__(
+        self, context: Context, name: str, queried: QueriedTensor, reserved_bytes: int = 0
+    ) -> None:
+        """Bind the native attribute.
+
+        Args:
+            context: of the model.
+            name: such as ``output 0 'boxes'``, for messages.
+            queried: the output.
+            reserved_bytes: what the model file sets aside for it; 0: unknown.
+        """
         native = _native(queried.attr)
         _check_layouts(name, queried.attr, native)
-        super().__init__(context, name, queried.attr, native, queried.native)
+        super().__init__(context, name, queried.attr, native, queried.native, reserved_bytes)
         self._zero_point, self._scale = _affine(native)
-        self._is_packed = native.layout is Layout.NC1HWC2
+        self._is_packed = _is_packed(queried.attr)
         self._unpack = (
             layout.nc1hwc2_to_nhwc if queried.attr.layout is Layout.NHWC else layout.nc1hwc2_to_nchw
         )
@@ -323,6 +339,11 @@ def _native(attr: TensorAttr) -> TensorAttr:
     return attr.native
 
 
+def _is_packed(attr: TensorAttr) -> bool:
+    """Whether memory has another order: librknnmrt 1.6.0 calls some inputs NC1HWC2 throughout."""
+    return _native(attr).layout is Layout.NC1HWC2 and attr.layout is not Layout.NC1HWC2
+
+
 def _affine(attr: TensorAttr) -> tuple[int, float]:
     """Zero point and scale, the latter 0 where nothing is quantized. DFP is affine, too."""
     dtype = attr.dtype.numpy
@@ -350,7 +371,7 @@ def _height_width(attr: TensorAttr) -> tuple[int, int]:
 def _check_layouts(name: str, attr: TensorAttr, native: TensorAttr) -> None:
     """Check that the native array can hold the logical tensor: a view of it is trusted."""
     fits = native.shape == attr.shape
-    if native.layout is Layout.NC1HWC2:
+    if _is_packed(attr):
         fits = len(native.shape) == 5 and len(attr.shape) == 4
         if fits:
             n, c1, rows, columns, c2 = native.shape

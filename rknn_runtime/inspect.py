@@ -22,7 +22,15 @@ from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["ModelHeader", "ModelInfo", "Preprocessing", "ShapeVariant", "read", "read_header"]
+__all__ = [
+    "ModelHeader",
+    "ModelInfo",
+    "Preprocessing",
+    "ShapeVariant",
+    "read",
+    "read_header",
+    "reserved_output_bytes",
+]
 
 MAX_DIMS = 16
 MAX_NAME_BYTES = 255
@@ -208,6 +216,27 @@ def read_header(model: ModelSource) -> ModelHeader:
         return ModelHeader(**reader.header())
 
 
+def reserved_output_bytes(model: ModelSource) -> tuple[int, ...]:
+    """Read how many bytes the compiler set aside for each output, in their order.
+
+    librknnmrt before 2.2.0 says less, and no runtime checks that a buffer is large enough.
+    Works for SoCs unknown to this package, too.
+
+    Args:
+        model: A path, which is mapped and not loaded, or the bytes of a model.
+
+    Returns:
+        Bytes for one image; of a dynamic model, in its biggest shape.
+
+    Raises:
+        InvalidModelError: It is not a readable RKNN model.
+        OSError: The file cannot be opened.
+        TypeError: ``model`` is neither path nor bytes.
+    """
+    with _reading(model) as reader:
+        return reader.reserved_output_bytes()
+
+
 @contextmanager
 def _reading(model: ModelSource) -> Iterator[_Reader]:
     with opened(model) as data:
@@ -265,6 +294,12 @@ class _Reader:
             preprocessing=self.preprocessing(first.inputs),
             variants=variants if rules.dynamic else (),
         )
+
+    def reserved_output_bytes(self) -> tuple[int, ...]:
+        graph = self.model.children(MODEL_GRAPHS, MAX_SHAPES)[0]
+        tensors = graph.children(GRAPH_TENSORS, MAX_TENSORS)
+        outputs = graph.integers(GRAPH_OUTPUTS, len(self.data) // MIN_ATTRIBUTE_BYTES)
+        return tuple(tensors[number].scalar(self.slots.tensor_reserved, "I") for number in outputs)
 
     def rules(self, target: str, dynamic: bool) -> Rules:
         soc = SOCS.get(target)

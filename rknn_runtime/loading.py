@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
@@ -13,7 +13,7 @@ from rknn_runtime._arrays import whole
 from rknn_runtime._ffi import lib
 from rknn_runtime.context import Context, warn
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.errors import RknnStatusError, status_error
+from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
 from rknn_runtime.library import Library
 from rknn_runtime.memory import close_in_exit
 from rknn_runtime.query import MemorySize, QueriedTensor, SdkVersion
@@ -61,6 +61,8 @@ class LoadedModel:
         """Load a model; the arguments are those of `Model`, the library opened."""
         self._library = library
         self._prepared: Any = None
+        #: Bytes that the model file sets aside for each output; none where it does not say.
+        self._reserved_bytes: tuple[int, ...] = ()
         foreign = InitFlag(flags) & _FOREIGN_FLAGS
         if foreign:
             kind = type(self).__name__
@@ -126,7 +128,7 @@ class LoadedModel:
             yield self._prepared.data
             return
         # Here, as the simulated NPU does without and reading files is half of the import.
-        from rknn_runtime import compatibility
+        from rknn_runtime import compatibility, inspect
         from rknn_runtime._container import opened
 
         with opened(model) as content:
@@ -134,6 +136,8 @@ class LoadedModel:
             if check:
                 name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
                 met = compatibility.check(content, name, self._library.path)
+            with suppress(InvalidModelError):
+                self._reserved_bytes = inspect.reserved_output_bytes(content)
             try:
                 yield content
             except RknnStatusError as error:

@@ -50,7 +50,7 @@ class Model(LoadedModel):
             flags: of ``rknn_init``: priority, SRAM and cache flags.
             core_mask: NPU cores to run on; None leaves the choice to the runtime.
             check: look at the file first and explain what is wrong with it. The runtimes
-                give one status for everything.
+                give one status for everything, and old ones end the process.
 
         Raises:
             InvalidModelError: the file is no model, or one that this runtime refuses.
@@ -74,9 +74,12 @@ class Model(LoadedModel):
         for i, tensor in enumerate(inputs):
             name = f"input {i} {tensor.attr.name!r}"
             self._inputs.append(bind_input(self._context, name, tensor))
-        for i, tensor in enumerate(outputs):
+        reserved = self._reserved_bytes
+        if len(reserved) != len(outputs):
+            reserved = (0,) * len(outputs)
+        for i, (tensor, size) in enumerate(zip(outputs, reserved)):
             name = f"output {i} {tensor.attr.name!r}"
-            self._outputs.append(OutputBinding(self._context, name, tensor))
+            self._outputs.append(OutputBinding(self._context, name, tensor, size))
         self._frame = Frame(self._context, self._inputs, self._outputs)
 
     def run(self, *inputs: _Array) -> None:

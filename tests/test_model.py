@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import stub
@@ -535,6 +537,29 @@ def test_an_old_runtime_with_372_byte_attributes_works(tmp_path):
         assert model.output_f32().tolist() == [[1.0] * 8]
         assert stub_counts(model) == [1, 2]
     assert stub_counts(model) == [0, 0]
+
+
+def test_a_buffer_is_as_large_as_the_file_says(real_library):
+    """Librknnmrt before 2.2.0 says less of some outputs, and checks nothing."""
+    path = Path(__file__).parent / "data" / "models" / "rank1_in_vec_rv1106.rknn"
+    with Model(path, library=real_library, check=False) as model:
+        assert model.outputs[0].native.size_with_stride == 8
+        assert model.output_memory().size_bytes == 64
+        model.run(np.zeros((4, 4, 3), np.uint8))
+        assert model.output_raw().tolist() == [[1] * 8]
+
+
+def test_an_input_that_has_but_the_native_layout_is_taken_in_it(tmp_path):
+    """Librknnmrt 1.6.0 describes inputs of many channels as NC1HWC2 in every view."""
+    patch = "attr.n_dims=5;attr.dims[1]=1;attr.dims[2]=2;attr.dims[3]=6;attr.dims[4]=4;attr.fmt=2"
+    library = stub.build(tmp_path, f"PATCH={patch}", "PATCH_COMMAND=cmd && input && cmd")
+    with Model(b"anything", library=library, check=False) as model:
+        assert model.inputs[0].layout is Layout.NC1HWC2
+        packed = np.arange(48, dtype=np.uint8).reshape(1, 1, 2, 6, 4)
+        model.run(packed)
+        assert model.output_raw().tolist() == [list(range(1, 9))]
+        with pytest.raises(ValueError, match=r"takes shape \(1, 1, 2, 6, 4\) \(NC1HWC2\)"):
+            model.run(packed[0])
 
 
 def test_functions_that_a_runtime_lacks_are_named_at_the_call(real_library):
