@@ -30,6 +30,7 @@ def measure(model: Model, warm_up: int, runs: int, prefix: str) -> tuple[np.ndar
     inputs = [model.input_memory(i) for i in range(len(views))]
     results = [model.output_memory(i) for i in range(len(outputs))]
     seconds = np.empty((runs, len(PHASES) + 1))
+    print(f"{prefix}warming up, {warm_up} runs", file=sys.stderr, flush=True)
     for number in range(-warm_up, runs):
         if number == 0:
             before = resident_kb()
@@ -48,9 +49,8 @@ def measure(model: Model, warm_up: int, runs: int, prefix: str) -> tuple[np.ndar
             model.output_f32(i, out)
         clock.append(time.perf_counter())
         seconds[max(number, 0)] = clock
-        if (number + 1) % 20 == 0 or number + 1 == runs:
-            done = f"run {number + 1} of {runs}" if number >= 0 else "warming up"
-            print(f"{prefix}{done}", file=sys.stderr, flush=True)
+        if number >= 0 and ((number + 1) % 20 == 0 or number + 1 == runs):
+            print(f"{prefix}run {number + 1} of {runs}", file=sys.stderr, flush=True)
     return np.diff(seconds) * 1e3, resident_kb() - before
 
 
@@ -87,7 +87,7 @@ def main() -> None:
     print(f"{prefix}{'phase':<12}" + "".join(f"{name:>10}" for name in table["frame"]))
     for name, row in table.items():
         print(f"{prefix}{name:<12}" + "".join(f"{value:10.3f}" for value in row.values()))
-    print(f"{prefix}{fps:.1f} frames a second; {resident_kb()} kB resident, {growth} of the runs")
+    print(f"{prefix}{fps:.1f} frames a second; {resident_kb()} kB resident, {growth} since warm")
     if args.json:
         about.update(ms=table, fps=fps, resident_kb=resident_kb(), growth_kb=growth)
         args.json.write_text(json.dumps(about) + "\n", encoding="utf-8")
