@@ -185,7 +185,7 @@ def test_latency_is_a_minimum(control: Control) -> None:
 
 
 def test_the_environment_steers_a_process(tmp_path: Path) -> None:
-    """RKNN_SIM_FAIL, RKNN_SIM_LATENCY_US and RKNN_SIM_LOG, read at the first call."""
+    """RKNN_SIM_FAIL, RKNN_SIM_LATENCY_US, RKNN_SIM_LOG, or the vendor's RKNN_LOG_LEVEL."""
     model = tmp_path / "model.rknnsim"
     model.write_bytes(bundle())
     log = tmp_path / "log.txt"
@@ -217,6 +217,13 @@ with Api(open({str(model)!r}, "rb").read()) as api:
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     assert "RKNN_SIM_LATENCY_US is not a number" in done.stderr
+    del environment["RKNN_SIM_LOG"]
+    for level, talks in (("0", False), ("4", True)):
+        environment["RKNN_LOG_LEVEL"] = level
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+        )
+        assert ("RKNN_SIM_LATENCY_US is not a number" in done.stderr) == talks
 
 
 def test_contexts_run_at_the_same_time(control: Control) -> None:

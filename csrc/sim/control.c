@@ -6,7 +6,8 @@
  * Environment, read at the first call of any function:
  *   RKNN_SIM_FAIL        "function:nth:code[;function:nth:code...]"
  *   RKNN_SIM_LATENCY_US  microseconds per rknn_run
- *   RKNN_SIM_LOG         "stderr", or a file that is appended to */
+ *   RKNN_SIM_LOG         "stderr", or a file that is appended to
+ *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr where that is not set */
 #define _POSIX_C_SOURCE 200809L
 #include "sim.h"
 
@@ -123,9 +124,13 @@ static void initialize(void) {
     pthread_atfork(before_fork, after_fork, after_fork);
     pthread_mutex_lock(&control.lock);
     const char *log = getenv("RKNN_SIM_LOG");
+    const char *level = getenv("RKNN_LOG_LEVEL"); /* what makes the vendor's runtimes talk */
     const char *latency = getenv("RKNN_SIM_LATENCY_US");
     const char *failures = getenv("RKNN_SIM_FAIL");
-    copy_text(control.log_path, sizeof control.log_path, log == NULL ? "" : log);
+    if (log == NULL) {
+        log = level == NULL || strcmp(level, "0") == 0 ? "" : "stderr";
+    }
+    copy_text(control.log_path, sizeof control.log_path, log);
     if (latency != NULL) {
         char *end;
         errno = 0;
