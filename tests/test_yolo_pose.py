@@ -128,8 +128,11 @@ def test_joined_outputs_are_logits():
 
 @pytest.mark.parametrize("form", ["c2=16", "rank3", "transposed"])
 @pytest.mark.parametrize("dims", [2, 3])
-@pytest.mark.parametrize("normalized", [False, True])
-def test_single(form, dims, normalized):
+@pytest.mark.parametrize(
+    ("dtype", "normalized"),
+    [("float32", False), ("float32", True), ("float16", True), ("int16", False), ("int8", True)],
+)
+def test_single(dtype, normalized, form, dims):
     """Ultralytics' form: keypoints behind the class score, in the unit of the boxes."""
     rng = np.random.default_rng(4)
     n = sum((SIZE[0] // s) * (SIZE[1] // s) for s in STRIDES)
@@ -141,7 +144,7 @@ def test_single(form, dims, normalized):
     unit = np.array([SIZE[1], SIZE[0]] if normalized else [1, 1], np.float32)
     x[0, :4, :, 0] /= np.tile(unit, 2)[:, None]
     x[0, 5:, :, 0].reshape(K, dims, n)[:, :2] /= unit[:, None]
-    attr, raw, real = deliver(x, "float32", form)
+    attr, raw, real = deliver(x, dtype, form)
     decoder = SinglePoseDecoder(attr, SIZE, keypoint_shape=(K, dims), normalized=normalized)
     found = decoder(raw)
     real = real[0, :, :, 0]

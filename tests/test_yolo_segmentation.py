@@ -150,12 +150,11 @@ def test_split(dtype, form, size, strides, classes):
         assert_masks(found, rows, real[-1], t)
 
 
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
 @pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
-@pytest.mark.parametrize("classes", [1, 80])
-def test_anchors(classes, dtype, form):
-    """YOLOv5-seg, 7 outputs: each anchor has coefficients of its own."""
-    size = (192, 320)
-    scene = Scene(5, size, (8, 16, 32), classes)
+def test_anchors(dtype, form, size, strides, classes):
+    """YOLOv5-seg, 7 or 9 outputs: each anchor has coefficients of its own."""
+    scene = Scene(5, size, strides, classes)
     anchors = test_yolo_anchors.sized(scene)
     heads = test_yolo_anchors.planted(scene, anchors)
     prototypes, coefficients = planted_masks(scene, 3)
@@ -177,15 +176,14 @@ def test_anchors(classes, dtype, form):
 
 @pytest.mark.parametrize("form", ["c2=16", "nchw", "rank3", "transposed"])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
-@pytest.mark.parametrize("classes", [1, 80])
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
 @pytest.mark.parametrize("objectness", [False, True])
-def test_single(objectness, classes, dtype, form):
+def test_single(objectness, dtype, form, size, strides, classes):
     """Ultralytics' form, the outputs in both orders: coefficients behind the scores.
 
     YOLOv5-seg has an objectness, and three predictions per cell, here two of them empty.
     """
-    size = (192, 320)
-    scene = Scene(6, size, (8, 16, 32), classes)
+    scene = Scene(6, size, strides, classes)
     prototypes, coefficients = planted_masks(scene)
     starts = np.cumsum([0] + [h * w for h, w in scene.grids()])
     n = starts[-1]
