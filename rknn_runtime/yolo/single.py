@@ -117,8 +117,8 @@ class SingleOutputDecoder(Decoder):
 
 
 _SPLIT_FORM = (
-    "Convert the split form instead, boxes and class scores as separate outputs: export with "
-    "format='rknn' of the vendor's forks (github.com/airockchip), or name the graph's last "
+    "Convert the split form instead, boxes and class scores as separate outputs: export with the "
+    "vendor's fork of the training code (github.com/airockchip), or name the graph's last "
     "convolutions in rknn.load_onnx(outputs=[...]). Or divide the boxes by the input size in the "
     "graph"
 )
