@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._container import Container, Memory, ModelSource, opened, parse_container
 from rknn_runtime._flatbuffer import Buffer, Children, Table, root
@@ -25,11 +25,12 @@ from rknn_runtime.tensor import TensorAttr
 __all__ = [
     "ModelHeader",
     "ModelInfo",
+    "Needs",
     "Preprocessing",
     "ShapeVariant",
     "read",
     "read_header",
-    "reserved_output_bytes",
+    "read_needs",
 ]
 
 MAX_DIMS = 16
@@ -216,17 +217,26 @@ def read_header(model: ModelSource) -> ModelHeader:
         return ModelHeader(**reader.header())
 
 
-def reserved_output_bytes(model: ModelSource) -> tuple[int, ...]:
-    """Read how many bytes the compiler set aside for each output, in their order.
+class Needs(NamedTuple):
+    """What a model needs of its caller that runtimes do not say, and do not check."""
 
-    librknnmrt before 2.2.0 says less, and no runtime checks that a buffer is large enough.
+    #: Bytes that the compiler set aside for each output, for one image, in the biggest
+    #: shape; librknnmrt before 2.2.0 says less.
+    output_bytes: tuple[int, ...]
+    #: It was built for several input shapes: one must be chosen before all else.
+    is_dynamic: bool
+
+
+def read_needs(model: ModelSource) -> Needs:
+    """Read only what a model needs of its caller.
+
     Works for SoCs unknown to this package, too.
 
     Args:
         model: A path, which is mapped and not loaded, or the bytes of a model.
 
     Returns:
-        Bytes for one image; of a dynamic model, in its biggest shape.
+        The needs.
 
     Raises:
         InvalidModelError: It is not a readable RKNN model.
@@ -234,7 +244,7 @@ def reserved_output_bytes(model: ModelSource) -> tuple[int, ...]:
         TypeError: ``model`` is neither path nor bytes.
     """
     with _reading(model) as reader:
-        return reader.reserved_output_bytes()
+        return reader.needs()
 
 
 @contextmanager
@@ -295,11 +305,12 @@ class _Reader:
             variants=variants if rules.dynamic else (),
         )
 
-    def reserved_output_bytes(self) -> tuple[int, ...]:
-        graph = self.model.children(MODEL_GRAPHS, MAX_SHAPES)[0]
-        tensors = graph.children(GRAPH_TENSORS, MAX_TENSORS)
-        outputs = graph.integers(GRAPH_OUTPUTS, len(self.data) // MIN_ATTRIBUTE_BYTES)
-        return tuple(tensors[number].scalar(self.slots.tensor_reserved, "I") for number in outputs)
+    def needs(self) -> Needs:
+        graphs = self.model.children(MODEL_GRAPHS, MAX_SHAPES)
+        tensors = graphs[0].children(GRAPH_TENSORS, MAX_TENSORS)
+        outputs = graphs[0].integers(GRAPH_OUTPUTS, len(self.data) // MIN_ATTRIBUTE_BYTES)
+        reserved = (tensors[number].scalar(self.slots.tensor_reserved, "I") for number in outputs)
+        return Needs(tuple(reserved), is_dynamic=len(graphs) > 1)
 
     def rules(self, target: str, dynamic: bool) -> Rules:
         soc = SOCS.get(target)

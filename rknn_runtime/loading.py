@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from rknn_runtime import query
 from rknn_runtime._arrays import whole
@@ -18,6 +18,9 @@ from rknn_runtime.library import Library
 from rknn_runtime.memory import close_in_exit
 from rknn_runtime.query import MemorySize, QueriedTensor, SdkVersion
 from rknn_runtime.tensor import TensorAttr
+
+if TYPE_CHECKING:
+    from rknn_runtime.inspect import Needs
 
 __all__ = ["SYNC_FLAGS", "LoadedModel"]
 
@@ -61,8 +64,8 @@ class LoadedModel:
         """Load a model; the arguments are those of `Model`, the library opened."""
         self._library = library
         self._prepared: Any = None
-        #: Bytes that the model file sets aside for each output; none where it does not say.
-        self._reserved_bytes: tuple[int, ...] = ()
+        #: None where no file says: it is encrypted, or the model is simulated.
+        self._needs: Needs | None = None
         foreign = InitFlag(flags) & _FOREIGN_FLAGS
         if foreign:
             kind = type(self).__name__
@@ -79,6 +82,8 @@ class LoadedModel:
             if core_mask is not None:
                 self.set_core_mask(core_mask)
             inputs, outputs = query.inputs_and_outputs(self._context)
+            if self._needs is None or self._needs.is_dynamic:
+                query.choose_biggest_shape(self._context, inputs)
             self.inputs = tuple(tensor.attr for tensor in inputs)
             self.outputs = tuple(tensor.attr for tensor in outputs)
             self._bind(inputs, outputs)
@@ -137,7 +142,7 @@ class LoadedModel:
                 name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
                 met = compatibility.check(content, name, self._library.path)
             with suppress(InvalidModelError):
-                self._reserved_bytes = inspect.reserved_output_bytes(content)
+                self._needs = inspect.read_needs(content)
             try:
                 yield content
             except RknnStatusError as error:

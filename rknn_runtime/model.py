@@ -28,6 +28,7 @@ _B = TypeVar("_B", bound=Binding)
 class Model(LoadedModel):
     """A model on the NPU, with its input and output memory bound once.
 
+    One that was built for several input shapes runs in its biggest.
     Thread-safe: one run at a time, and the GIL is released meanwhile. Close it, use it as a
     context manager, or let it be collected; memory and context are released in this order.
     """
@@ -74,7 +75,7 @@ class Model(LoadedModel):
         for i, tensor in enumerate(inputs):
             name = f"input {i} {tensor.attr.name!r}"
             self._inputs.append(bind_input(self._context, name, tensor))
-        reserved = self._reserved_bytes
+        reserved = () if self._needs is None else self._needs.output_bytes
         if len(reserved) != len(outputs):
             reserved = (0,) * len(outputs)
         for i, (tensor, size) in enumerate(zip(outputs, reserved)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["MemorySize", "QueriedTensor", "SdkVersion", "inputs_and_outputs"]
 
+#: To the query of shapes: of static models by librknnmrt, old and newer librknnrt.
+_NOT_DYNAMIC = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID, lib.RKNN_ERR_MODEL_INVALID)
 #: No network comes near; what is above is garbage.
 MAX_TENSORS = 1024
 
@@ -69,6 +72,30 @@ def inputs_and_outputs(
     inputs = tuple(_tensor(context, "INPUT", index) for index in range(count.n_input))
     outputs = tuple(_tensor(context, "OUTPUT", index) for index in range(count.n_output))
     return inputs, outputs
+
+
+def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> None:
+    """Choose the shape of a dynamic model that its attributes describe; nothing for others.
+
+    Without a choice librknnrt ends the process when memory is bound or the model is run.
+
+    Args:
+        context: of the model.
+        inputs: its inputs.
+
+    Raises:
+        RknnStatusError: the runtime refused.
+        UnavailableError: the runtime cannot choose shapes.
+    """
+    info = ffi.new("rknn_input_range *")
+    status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
+    if status in _NOT_DYNAMIC:
+        return
+    context.check(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
+    attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
+    with context.lock:
+        status = lib.rkr_set_input_shapes(context.handle, context.opened(), len(attrs), attrs)
+        context.check(status, "rknn_set_input_shapes(the biggest)")
 
 
 def sdk_version(context: Context) -> SdkVersion:

@@ -32,6 +32,9 @@ pytestmark = pytest.mark.usefixtures("control")
 NOTHING = Live(0, 0, 0)
 FRAME = np.zeros((1, 8, 20, 3), np.uint8)
 CODES = [*range(-13, 0), -42]
+#: Queries that may fail: of two NHWC views, which dynamic models lack, and of the shapes,
+#: which static ones lack.
+TOLERATED = {-5: 3, -1: 1, -6: 1}
 
 
 def picture(attr, seed=0):
@@ -361,13 +364,13 @@ def test_a_failing_load_leaves_nothing_alive(control, function, code):
         control.reset()
         control.fail(function, nth, code)
         try:
-            # A refused NHWC query is no failure: dynamic models have none.
             GeneralModel(data, library="sim", core_mask=CoreMask.CORE_0).close()
         except RknnStatusError as error:
             refused += 1
             assert error.code == code
         assert control.live == NOTHING, (function, nth, code)
-    assert calls - refused == (2 if function == "rknn_query" and code == -5 else 0)
+    tolerated = TOLERATED.get(code, 0) if function == "rknn_query" else 0
+    assert calls - refused == tolerated
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -127,15 +127,16 @@ def test_the_rest_equals_the_recorded_answers(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", recorded_models(), ids=lambda path: path.stem)
-def test_what_is_reserved_for_outputs(path: Path) -> None:
-    """In a mini container what librknnmrt says of native outputs; room for them in any."""
-    info, reserved = inspect.read(path), inspect.reserved_output_bytes(path)
+def test_the_needs_of_a_model(path: Path) -> None:
+    """In a mini container what librknnmrt 2.3.2 says of native outputs; room for them in any."""
+    info, needs = inspect.read(path), inspect.read_needs(path)
     native = [attr.native.size_with_stride for attr in info.outputs if attr.native]
     if info.container == "mini":
-        assert list(reserved) == native
+        assert list(needs.output_bytes) == native
     tight = [attr.size // info.batch for attr in info.outputs]
-    assert len(reserved) == len(tight)
-    assert all(room >= need for room, need in zip(reserved, tight))
+    assert len(needs.output_bytes) == len(tight)
+    assert all(room >= need for room, need in zip(needs.output_bytes, tight))
+    assert needs.is_dynamic == bool(info.variants)
 
 
 def test_a_standard_model() -> None:
@@ -214,7 +215,7 @@ def test_the_header_alone_needs_no_known_soc() -> None:
     """A model for a newer SoC still says what it is for."""
     data = handmade.standard_model([], [], target="rk9999")
     assert inspect.read_header(data).soc == "rk9999"
-    assert inspect.reserved_output_bytes(handmade.standard_model([], [], target="rk9999")) == ()
+    assert inspect.read_needs(data) == inspect.Needs((), is_dynamic=False)
     with pytest.raises(InvalidModelError, match="rk9999"):
         inspect.read(data)
 

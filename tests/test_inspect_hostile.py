@@ -53,7 +53,7 @@ def traced() -> Iterator[None]:
 def accepts(model: bytes) -> bool:
     """Read a model; fail when another exception than `InvalidModelError` comes of it."""
     with contextlib.suppress(InvalidModelError):
-        inspect.reserved_output_bytes(model)
+        inspect.read_needs(model)
     try:
         inspect.read(model)
     except InvalidModelError:

@@ -9,7 +9,7 @@ import pytest
 import stub
 from bundles import PROFILES, WHOLE, image, output, real, recorded, values
 
-from rknn_runtime import Model
+from rknn_runtime import GeneralModel, Model
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, TensorType
 from rknn_runtime.errors import (
     AllocationError,
@@ -19,7 +19,11 @@ from rknn_runtime.errors import (
     RknnError,
     UnavailableError,
 )
+from rknn_runtime.inspect import read
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input
+from rknn_runtime.sim.bundle import Bundle, RawRecord
+
+MODELS = Path(__file__).parent / "data" / "models"
 
 pytestmark = pytest.mark.usefixtures("control")
 
@@ -539,9 +543,31 @@ def test_an_old_runtime_with_372_byte_attributes_works(tmp_path):
     assert stub_counts(model) == [0, 0]
 
 
+def test_a_dynamic_model_runs_in_its_biggest_shape(control):
+    """It is chosen before anything is bound: librknnrt ends the process otherwise."""
+    info = read(MODELS / "dyn_in_rk3588.rknn")
+    answer = np.full(info.outputs[0].shape, 7, np.int8)
+    bundle = Bundle(
+        soc="rk3588",
+        variants=info.variants,
+        preprocessing=info.preprocessing,
+        records=(RawRecord((answer,)),),
+    )
+    for cls in (Model, GeneralModel):
+        control.reset()
+        with cls(bytes(bundle), library="sim") as model:
+            assert model.inputs[0].shape == max(info.dynamic_shapes["images"])
+            model.run(picture(model.inputs[0]))
+            assert control.calls("rknn_set_input_shapes") == 1
+    assert control.violations == 0
+    control.fail("rknn_set_input_shapes", 1, -3)
+    with pytest.raises(OSError, match=r"rknn_set_input_shapes\(the biggest\) failed"):
+        Model(bytes(bundle), library="sim")
+
+
 def test_a_buffer_is_as_large_as_the_file_says(real_library):
     """Librknnmrt before 2.2.0 says less of some outputs, and checks nothing."""
-    path = Path(__file__).parent / "data" / "models" / "rank1_in_vec_rv1106.rknn"
+    path = MODELS / "rank1_in_vec_rv1106.rknn"
     with Model(path, library=real_library, check=False) as model:
         assert model.outputs[0].native.size_with_stride == 8
         assert model.output_memory().size_bytes == 64

@@ -12,7 +12,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.attributes import FileTensor, Rules, input_attr, output_attr
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.inspect import Preprocessing, ShapeVariant
-from rknn_runtime.sim import describe_input, describe_output
+from rknn_runtime.sim import Control, describe_input, describe_output
 from rknn_runtime.soc import SOCS
 
 MINI, FULL = "rv1106", "rk3588"
@@ -440,6 +440,8 @@ def test_a_dynamic_model_runs_in_each_of_its_shapes() -> None:
             outputs[0][...] = inputs[0] - 128
 
         api.set_executor(compute)
+        attr = api.good_attr("in", "logical")
+        assert lib.rkr_set_input_shapes(api.handle, api.context, 1, attr) == 0
         source = api.bind("in", type=TensorType.UINT8)
         target = api.bind("out", view="logical", fmt=NCHW)
         for width, stride in ((40, 48), (24, 32)):
@@ -455,6 +457,22 @@ def test_a_dynamic_model_runs_in_each_of_its_shapes() -> None:
             written = bytes_of(target).view(np.int8)[: planar.size]
             np.testing.assert_array_equal(written.reshape(planar.shape), limited)
         assert api.destroy_mem(source) == api.destroy_mem(target) == 0
+
+
+def test_a_dynamic_model_wants_a_shape_first(control: Control) -> None:
+    """The vendor's ends the process when data come in or it runs; here that is a violation."""
+    control.reset()
+    with Api(dynamic_bundle()) as api:
+        attr, mem = api.good_attr("in", "native"), api.create_mem(1 << 16)
+        pixels = ffi.new("char[]", 480)
+        given = {"buf": pixels, "size": 480, "type": lib.RKNN_TENSOR_UINT8}
+        for use in (lambda: api.set_io_mem(mem, attr), api.run, lambda: api.inputs_set([given])):
+            before = control.violations
+            assert use() == lib.RKNN_ERR_CTX_INVALID
+            assert "none of the model's shapes was chosen" in control.last_violation
+            assert control.violations == before + 1
+        assert api.destroy_mem(mem) == 0
+    control.reset()
 
 
 def test_a_duplicate_shares_model_and_executor_but_not_bindings() -> None:

@@ -22,8 +22,8 @@ with atheris.instrument_imports(include=["rknn_runtime"]):
 
 
 def read_one(data: bytes) -> None:
-    """Read one input: all of it, its header, the sizes of its outputs."""
-    for read in (inspect.read, inspect.read_header, inspect.reserved_output_bytes):
+    """Read one input: all of it, its header, its needs."""
+    for read in (inspect.read, inspect.read_header, inspect.read_needs):
         with contextlib.suppress(InvalidModelError):
             read(data)
 

@@ -234,8 +234,11 @@ int rknn_set_io_mem(rknn_context context, rknn_tensor_mem *mem, rknn_tensor_attr
     if (ctx == NULL) {
         return RKNN_ERR_CTX_INVALID;
     }
-    const int status =
-        mem == NULL || attr == NULL ? RKNN_ERR_PARAM_INVALID : set_io_mem(ctx, mem, attr);
+    int status = RKNN_ERR_PARAM_INVALID;
+    if (mem != NULL && attr != NULL) {
+        status = sim_shape_is_chosen(ctx, "rknn_set_io_mem") ? set_io_mem(ctx, mem, attr)
+                                                             : RKNN_ERR_CTX_INVALID;
+    }
     sim_release(ctx);
     return status;
 }

@@ -71,6 +71,9 @@ int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]
     if (ctx->model->runtime == SIM_MINI || inputs == NULL || n_inputs > ctx->model->n_input) {
         status = RKNN_ERR_PARAM_INVALID;
     }
+    if (status == RKNN_SUCC && !sim_shape_is_chosen(ctx, "rknn_inputs_set")) {
+        status = RKNN_ERR_CTX_INVALID;
+    }
     for (uint32_t i = 0; status == RKNN_SUCC && i < n_inputs; i++) {
         status = set_input(ctx, &inputs[i]);
     }

@@ -266,7 +266,7 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
         return RKNN_ERR_CTX_INVALID;
     }
     const int64_t start_us = sim_now_us();
-    const int status = run(ctx);
+    const int status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
     wait_until(start_us + sim_latency_us());
     ctx->run_us = sim_now_us() - start_us;
     ctx->has_run = ctx->has_run || status == RKNN_SUCC;

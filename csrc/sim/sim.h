@@ -198,6 +198,8 @@ sim_context *sim_acquire(rknn_context id, const char *function);
 void sim_release(sim_context *context);
 /* Release whatever rknn_outputs_get handed out. */
 void sim_outputs_free(sim_context *context);
+/* Whether one of the shapes of a dynamic model was chosen; else a violation. */
+bool sim_shape_is_chosen(const sim_context *context, const char *function);
 /* Tensor of the current shape; outputs follow inputs. */
 const sim_tensor *sim_tensor_of(const sim_context *context, uint32_t index);
 
