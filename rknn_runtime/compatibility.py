@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rknn_runtime._container import ENCRYPTED, ModelSource, opened
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.inspect import ModelHeader, read_header
+from rknn_runtime.inspect import ModelHeader, ModelInfo, read, read_header
 from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, soc_of_this_machine
 
-__all__ = ["Runtime", "check", "driver_version", "problems", "runtime_in"]
+__all__ = ["Runtime", "check", "driver_version", "fatal", "problems", "runtime_in"]
 
 VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 
@@ -24,6 +25,12 @@ DRIVER_FILES = ("/proc/rknpu/version", "/sys/kernel/debug/rknpu/version")
 #: model version 6"; by users' logs, and by asking 1.3.4 and 1.5.2. librknnmrt ends the process
 #: ("failed to decode config data!"); by asking 1.4.0, 1.5.0, 1.5.2, and 1.6.0, which does not.
 REFUSALS = {FULL_RUNTIME: ((1, 5, 0), 6), MINI_RUNTIME: ((1, 5, 2), 4)}
+
+
+#: The last librknnrt that was seen to end the process on names of tensors beyond ASCII (which
+#: the toolkit escapes), and on an operator; by asking 1.5.2 and, about names, 1.6.0.
+NAMES_FATAL_UP_TO = (1, 6, 0)
+OPERATORS_FATAL_UP_TO = {"TopK": (1, 5, 2)}
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,34 @@ def problems(
     return found
 
 
+def fatal(info: ModelInfo, runtime: Runtime) -> list[str]:
+    """List what of a model ends the process of an old librknnrt.
+
+    Args:
+        info: Of a model that the runtime can read.
+        runtime: Of the process.
+
+    Returns:
+        Sentences as those of `problems`.
+    """
+    if runtime.name != FULL_RUNTIME:
+        return []
+    names = [attr.name for attr in (*info.inputs, *info.outputs) if not attr.name.isascii()]
+    found = []
+    if names and runtime.version <= NAMES_FATAL_UP_TO:
+        found.append(
+            f"{runtime} ends the process on the name {names[0]!r}: export the network with "
+            "names of ASCII characters, or install a newer runtime"
+        )
+    for operator, last in OPERATORS_FATAL_UP_TO.items():
+        if operator in info.operators and runtime.version <= last:
+            found.append(
+                f"{runtime} ends the process on the operator {operator}: take it out of the "
+                "network, or install a newer runtime"
+            )
+    return found
+
+
 def check(model: ModelSource, name: str, library: str | os.PathLike[str]) -> str:
     """Refuse a model that the runtime would refuse, with the reason.
 
@@ -130,7 +165,10 @@ def check(model: ModelSource, name: str, library: str | os.PathLike[str]) -> str
             header = read_header(data)
         except InvalidModelError as error:
             raise InvalidModelError(f"{name}: {error}" if name else str(error)) from None
-    found = problems(header, soc=soc, runtime=runtime)
+        found = problems(header, soc=soc, runtime=runtime)
+        if not found and runtime is not None and runtime.version <= NAMES_FATAL_UP_TO:
+            with suppress(InvalidModelError):  # what only the runtime can judge
+                found = fatal(read(data), runtime)
     if found:
         reasons = "; ".join(found)
         raise InvalidModelError(

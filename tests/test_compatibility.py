@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
-from handmade import standard_model
+from handmade import standard_model, tensor
 
 from rknn_runtime import compatibility
-from rknn_runtime.compatibility import Runtime, check, problems, runtime_in
+from rknn_runtime.compatibility import Runtime, check, fatal, problems, runtime_in
 from rknn_runtime.errors import InvalidModelError, RknnStatusError
-from rknn_runtime.inspect import ModelHeader, read_header
+from rknn_runtime.inspect import ModelHeader, ModelInfo, read, read_header
 from rknn_runtime.library import open_library
 from rknn_runtime.model import Model
 from rknn_runtime.soc import SOCS, Soc
@@ -112,6 +113,43 @@ def test_a_container_newer_than_the_runtime(header: ModelHeader, runtime: Runtim
     (problem,) = problems(header, runtime=runtime)
     assert f"container version is {header.container_version}, from toolkit 2.3.2" in problem
     assert f"{runtime} cannot read it: install {runtime.name} 2.3.2 or newer" in problem
+
+
+@pytest.mark.parametrize(
+    ("change", "version", "sentence"),
+    [
+        ({"operators": {"TopK": 1}}, (1, 5, 2), "ends the process on the operator TopK"),
+        ({"operators": {"TopK": 1}}, (1, 6, 0), None),
+        ({"inputs": "图像"}, (1, 6, 0), "ends the process on the name '图像'"),
+        ({"outputs": "é"}, (1, 5, 2), "ends the process on the name 'é'"),
+        ({"inputs": "图像"}, (2, 0, 0), None),
+        ({}, (1, 5, 2), None),
+    ],
+)
+def test_what_ends_the_process_of_an_old_runtime(
+    change: dict[str, Any], version: tuple[int, int, int], sentence: str | None
+) -> None:
+    """Told before it does; newer ones are not held to it."""
+    info = read(MODELS / "ic3_w37_rk3588.rknn")
+    fields = {**vars(info), **change}
+    for side in change.keys() & {"inputs", "outputs"}:
+        fields[side] = (dataclasses.replace(vars(info)[side][0], name=change[side]),)
+    found = fatal(ModelInfo(**fields), Runtime("librknnrt", version))
+    assert len(found) == (sentence is not None)
+    assert (sentence or "") in "".join(found)
+    assert fatal(ModelInfo(**fields), MINI) == []
+
+
+def test_the_check_looks_for_what_ends_the_process(tmp_path: Path) -> None:
+    """In a model that the runtime would read."""
+    library = tmp_path / "librknnrt.so"
+    library.write_bytes(b"librknnrt version: 1.5.2 (c6b7b351a@2023-08-23T15:29:04)")
+    model = standard_model(
+        [tensor("图像", (1, 8), (1, 8), layout=0)], [tensor("y", (1,), (1,), layout=0)]
+    )
+    with pytest.raises(InvalidModelError, match=r"librknnrt 1\.5\.2 ends the process on the name"):
+        check(model, "", library)
+    check(MODELS / "ic3_w37_rk3588.rknn", "", library)
 
 
 @pytest.fixture

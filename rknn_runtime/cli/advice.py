@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rknn_runtime.cli.heads import Head
+from rknn_runtime.compatibility import Runtime, fatal
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.inspect import ModelInfo
 from rknn_runtime.soc import SOCS
@@ -20,8 +21,8 @@ REFUSED_BY_MINI = {
     "Transpose": "refuses large ones in rknn_init",
     "Gather": "fails in rknn_run where the indices are int64",
 }
-#: Likewise for librknnrt 1.5.2; newer ones may do better.
-REFUSED_BY_FULL = {"TopK": "1.5.2 ends the process in rknn_init"}
+#: The oldest librknnrt that reads the containers of today's toolkits.
+OLDEST_FULL = Runtime("librknnrt", (1, 5, 2))
 
 
 def io_bytes(info: ModelInfo) -> tuple[int, int]:
@@ -57,12 +58,14 @@ def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
             "read in logical order (the decoders of this package read it as it is)"
         )
     soc = SOCS[info.soc]
-    refused = REFUSED_BY_MINI if info.container == "mini" else REFUSED_BY_FULL
-    found += [
-        f"operator {name}: {info.runtime} {refused[name]}"
-        for name in info.operators
-        if name in refused
-    ]
+    if info.container == "mini":
+        found += [
+            f"operator {name}: {info.runtime} {REFUSED_BY_MINI[name]}"
+            for name in info.operators
+            if name in REFUSED_BY_MINI
+        ]
+    else:
+        found += fatal(info, OLDEST_FULL)
     if info.runtime != soc.runtime:
         found.append(
             f"a {info.container} container for {info.soc}, whose {soc.runtime} reads only the "
