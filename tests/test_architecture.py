@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "detector": {"_picture"},
     "classifier": {"_picture"},
     "sim": {"inspect", "library", "_arrays"},
-    "cli": {"inspect", "yolo", "_facts"},
+    "cli": {"compatibility", "yolo", "_facts"},
 }
 
 
