@@ -36,6 +36,7 @@ ffibuilder.set_source(
     depends=[
         "csrc/rkr.h",
         "csrc/kernels.h",
+        "csrc/marks.h",
         "csrc/yolo_internal.h",
         *(f"csrc/{name}" for name in DECLARATIONS),
     ],

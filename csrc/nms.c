@@ -7,6 +7,7 @@
  * class-agnostic) is above the threshold; all in float32, in this order of operations.
  * Sides below 0 count as 0. Work: n * kept comparisons, and it ends when max_detections
  * are kept. */
+#include "marks.h"
 #include "yolo_internal.h"
 
 #include <stdlib.h>
@@ -61,6 +62,7 @@ void rkr_kept_init(rkr_kept_boxes *kept, float *columns, size_t capacity) {
     kept->y2 = columns + 3 * capacity;
     kept->area = columns + 4 * capacity;
     kept->class_id = (int32_t *)(void *)(columns + 5 * capacity);
+    kept->tag = (uint8_t *)(columns + 6 * capacity);
     kept->n = 0;
 }
 
@@ -72,42 +74,51 @@ static float smaller(float a, float b) {
     return a < b ? a : b;
 }
 
+static inline float iou_with(const rkr_kept_boxes *kept, size_t i, const float box[4], float area) {
+    float width = larger(smaller(box[2], kept->x2[i]) - larger(box[0], kept->x1[i]), 0.0f);
+    float height = larger(smaller(box[3], kept->y2[i]) - larger(box[1], kept->y1[i]), 0.0f);
+    float inter = width * height;
+    return inter / (area + kept->area[i] - inter);
+}
+
 /* Without branches, and always a whole block, so that compilers make vector code of it. */
 static bool overlaps_block(const rkr_kept_boxes *kept, size_t first, const float box[4], float area,
                            int32_t class_id, int32_t agnostic, float iou_threshold) {
-    const float *restrict x1 = kept->x1 + first, *restrict y1 = kept->y1 + first;
-    const float *restrict x2 = kept->x2 + first, *restrict y2 = kept->y2 + first;
-    const float *restrict areas = kept->area + first;
-    const int32_t *restrict classes = kept->class_id + first;
     int32_t any = 0;
-    for (size_t i = 0; i < RKR_NMS_BLOCK; i++) {
-        float width = larger(smaller(box[2], x2[i]) - larger(box[0], x1[i]), 0.0f);
-        float height = larger(smaller(box[3], y2[i]) - larger(box[1], y1[i]), 0.0f);
-        float inter = width * height;
-        float iou = inter / (area + areas[i] - inter);
-        any |= (int32_t)(iou > iou_threshold) & (agnostic | (int32_t)(classes[i] == class_id));
+    for (size_t i = first; i < first + RKR_NMS_BLOCK; i++) {
+        float iou = iou_with(kept, i, box, area);
+        any |=
+            (int32_t)(iou > iou_threshold) & (agnostic | (int32_t)(kept->class_id[i] == class_id));
     }
     return any != 0;
 }
 
-/* Most blocks of a frame with many classes need no more than this. */
-static bool has_class(const int32_t *classes, int32_t class_id) {
-    typedef int32_t vector __attribute__((vector_size(16)));
-    vector any = {0}, x;
-    for (size_t i = 0; i < RKR_NMS_BLOCK; i += 4) {
-        memcpy(&x, classes + i, sizeof x);
-        any |= (vector)(x == class_id);
+typedef uint8_t tag_vector __attribute__((vector_size(RKR_NMS_BLOCK)));
+
+/* Of a frame with many classes, most blocks have no box of the candidate's, the others one. */
+static bool overlaps_class(const rkr_kept_boxes *kept, size_t first, const float box[4], float area,
+                           int32_t class_id, tag_vector tag, float iou_threshold) {
+    tag_vector tags;
+    memcpy(&tags, kept->tag + first, sizeof tags);
+    tags = (tag_vector)(tags == tag);
+    uint64_t marks = rkr_marks(&tags);
+    if (marks == 0) {
+        return false;
     }
-    uint64_t words[2];
-    memcpy(words, &any, sizeof words);
-    return (words[0] | words[1]) != 0;
+    size_t at = (size_t)__builtin_ctzll(marks) / RKR_MARK_BITS;
+    if (marks >> (at * RKR_MARK_BITS) >> RKR_MARK_BITS != 0) {
+        return overlaps_block(kept, first, box, area, class_id, 0, iou_threshold);
+    }
+    return kept->class_id[first + at] == class_id &&
+           iou_with(kept, first + at, box, area) > iou_threshold;
 }
 
 static bool overlaps(const rkr_kept_boxes *kept, const float box[4], float area, int32_t class_id,
-                     int32_t agnostic, float iou_threshold) {
+                     bool agnostic, float iou_threshold) {
+    const tag_vector tag = (tag_vector){0} + (uint8_t)class_id;
     for (size_t first = 0; first < kept->n; first += RKR_NMS_BLOCK) {
-        if ((agnostic || has_class(kept->class_id + first, class_id)) &&
-            overlaps_block(kept, first, box, area, class_id, agnostic, iou_threshold)) {
+        if (agnostic ? overlaps_block(kept, first, box, area, class_id, 1, iou_threshold)
+                     : overlaps_class(kept, first, box, area, class_id, tag, iou_threshold)) {
             return true;
         }
     }
@@ -126,7 +137,8 @@ bool rkr_kept_add(rkr_kept_boxes *kept, const float box[4], int32_t class_id, bo
             /* Boxes that overlap nothing: an IoU of NaN is above no threshold. */
             kept->x1[k] = kept->y1[k] = kept->x2[k] = kept->y2[k] = 0.0f;
             kept->area[k] = NAN;
-            kept->class_id[k] = class_id;
+            kept->class_id[k] = -1;
+            kept->tag[k] = 0xff;
         }
     }
     kept->x1[i] = box[0];
@@ -135,6 +147,7 @@ bool rkr_kept_add(rkr_kept_boxes *kept, const float box[4], int32_t class_id, bo
     kept->y2[i] = box[3];
     kept->area[i] = area;
     kept->class_id[i] = class_id;
+    kept->tag[i] = (uint8_t)class_id;
     return true;
 }
 

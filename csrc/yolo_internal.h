@@ -196,7 +196,7 @@ void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n);
 
 /* Boxes are compared in blocks; columns are as long as a whole number of them. */
 #define RKR_NMS_BLOCK 16u
-#define RKR_NMS_COLUMNS 6u
+#define RKR_NMS_COLUMNS 7u
 
 /* Floats of the columns for `capacity` kept boxes. */
 static inline size_t rkr_kept_floats(size_t capacity) {
@@ -207,6 +207,7 @@ static inline size_t rkr_kept_floats(size_t capacity) {
 typedef struct {
     float *x1, *y1, *x2, *y2, *area;
     int32_t *class_id;
+    uint8_t *tag; /* the lowest byte of class_id: 16 of them are compared at once */
     size_t n;
 } rkr_kept_boxes;
 

@@ -16,6 +16,7 @@
  * in the first and the last group. NCHW is the same with c2 = 1: 64 cells a step, one
  * channel after the other. Only integers are compared: every variant gives the same bits. */
 #include "kernels.h"
+#include "marks.h"
 #include "yolo_internal.h"
 
 #include <assert.h>
@@ -142,7 +143,8 @@ RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
         const rkr_scan *scan, uint32_t cell, uint32_t n_cells, const uint32_t between) {          \
         typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                           \
         enum { N = STEP / VECTOR_BYTES };                                                         \
-        uint32_t cell_bytes = (uint32_t)scan->cell_bytes, step = STEP / cell_bytes;               \
+        uint32_t cell_bytes = (uint32_t)scan->cell_bytes;                                         \
+        uint32_t step = STEP >> __builtin_ctz(cell_bytes);                                        \
         size_t group_bytes = scan->group_bytes;                                                   \
         assert(cell_bytes <= 16 && STEP % cell_bytes == 0 && step <= RKR_SCAN_CELLS);             \
         const vector below = (vector){0} + (TYPE)(scan->threshold - 1);                           \
@@ -256,75 +258,63 @@ DEFINE_SCAN_ROWS(scan_rows_16_avx2, RKR_TARGET_AVX2, int16_t, 0)
 DEFINE_SCAN_ROWS(scan_rows_32_avx2, RKR_TARGET_AVX2, int32_t, 0)
 #endif
 
-/* MARK_BITS per byte, from 16 bytes of ones or zeros. */
-#if defined(__ARM_NEON)
-#define MARK_BITS 4
-static inline uint64_t marks_of(const void *vector) {
-    uint8x8_t marks = vshrn_n_u16(vld1q_u16(vector), 4);
-    return vget_lane_u64(vreinterpret_u64_u8(marks), 0);
-}
-#elif defined(__SSE2__)
-#define MARK_BITS 1
-static inline uint64_t marks_of(const void *vector) {
-    return (uint64_t)_mm_movemask_epi8(_mm_loadu_si128(vector));
-}
-#else
-#define MARK_BITS 1
-static inline uint64_t marks_of(const void *vector) {
-    uint64_t marks = 0;
-    for (uint32_t i = 0; i < 16; i++) {
-        marks |= (uint64_t)(((const uint8_t *)vector)[i] & 1) << i;
-    }
-    return marks;
-}
-#endif
-
 /* The highest lane of one cell of 16 bytes a group, among those that pass: nearly always
  * one of many, so only lanes that the comparison marks are looked at. */
-#define DEFINE_BEST(NAME, TYPE, ORDER)                                                         \
-    static uint32_t NAME(const rkr_scan *scan, uint32_t cell, int32_t *element) {              \
-        typedef TYPE vector __attribute__((vector_size(16)));                                  \
-        enum { BITS = MARK_BITS * sizeof(TYPE) };                                              \
-        assert(scan->cell_bytes == 16);                                                        \
-        uint32_t first = scan->first_group, last = scan->last_group, c2 = 16 / sizeof(TYPE);   \
-        vector below = (vector){0} + (TYPE)(scan->threshold - 1);                              \
-        vector flip = (vector){0} + (TYPE)(scan->view->type == RKNN_TENSOR_UINT8 ? -128 : 0);  \
-        const uint8_t *start = (const uint8_t *)scan->view->data + (size_t)cell * 16;          \
-        uint32_t best = UINT32_MAX;                                                            \
-        int32_t highest = INT32_MIN;                                                           \
-        for (uint32_t group = first; group <= last; group++) {                                 \
-            vector x, mask;                                                                    \
-            memcpy(&x, start + group * scan->group_bytes, 16);                                 \
-            x ^= flip;                                                                         \
-            vector passed = (vector)(x > below);                                               \
-            if (group == first || group == last) {                                             \
-                memcpy(&mask, group == first ? scan->first_lanes.mask : scan->last_lanes.mask, \
-                       16);                                                                    \
-                passed &= mask;                                                                \
-            }                                                                                  \
-            /* One mark per element is left. */                                                \
-            uint64_t marks = marks_of(&passed) & (UINT64_MAX / ((UINT64_C(1) << BITS) - 1));   \
-            for (; marks != 0; marks &= marks - 1) {                                           \
-                uint32_t lane = (uint32_t)__builtin_ctzll(marks) / BITS;                       \
-                int32_t order = ORDER(x[lane]);                                                \
-                if (order > highest) {                                                         \
-                    highest = order;                                                           \
-                    best = group * c2 + lane - scan->first;                                    \
-                }                                                                              \
-            }                                                                                  \
-        }                                                                                      \
-        *element = highest;                                                                    \
-        return best;                                                                           \
+#define DEFINE_BEST(NAME, TYPE, FLIP, ORDER)                                                    \
+    typedef TYPE NAME##_vector __attribute__((vector_size(16)));                                \
+    static inline void NAME##_in(NAME##_vector x, NAME##_vector passed, uint32_t channel,       \
+                                 uint32_t *best, int32_t *highest) {                            \
+        enum { BITS = RKR_MARK_BITS * sizeof(TYPE) };                                           \
+        /* One mark per element is left. */                                                     \
+        uint64_t marks = rkr_marks(&passed) & (UINT64_MAX / ((UINT64_C(1) << BITS) - 1));       \
+        for (; marks != 0; marks &= marks - 1) {                                                \
+            uint32_t lane = (uint32_t)__builtin_ctzll(marks) / BITS;                            \
+            int32_t order = ORDER(x[lane]);                                                     \
+            if (order > *highest) {                                                             \
+                *highest = order;                                                               \
+                *best = channel + lane;                                                         \
+            }                                                                                   \
+        }                                                                                       \
+    }                                                                                           \
+    static uint32_t NAME(const rkr_scan *scan, uint32_t cell, int32_t *element) {               \
+        typedef NAME##_vector vector;                                                           \
+        const uint32_t c2 = 16 / sizeof(TYPE);                                                  \
+        assert(scan->cell_bytes == 16);                                                         \
+        const vector below = (vector){0} + (TYPE)(scan->threshold - 1);                         \
+        uint32_t best = UINT32_MAX, group = scan->first_group, last = scan->last_group;         \
+        int32_t highest = INT32_MIN;                                                            \
+        const uint8_t *src =                                                                    \
+            (const uint8_t *)scan->view->data + (size_t)cell * 16 + group * scan->group_bytes;  \
+        vector x, mask;                                                                         \
+        memcpy(&x, src, sizeof x);                                                              \
+        memcpy(&mask, scan->first_lanes.mask, sizeof mask);                                     \
+        x ^= (TYPE)(FLIP);                                                                      \
+        NAME##_in(x, (vector)(x > below) & mask, group * c2 - scan->first, &best, &highest);    \
+        if (group < last) {                                                                     \
+            while (++group < last) {                                                            \
+                src += scan->group_bytes;                                                       \
+                memcpy(&x, src, sizeof x);                                                      \
+                x ^= (TYPE)(FLIP);                                                              \
+                NAME##_in(x, (vector)(x > below), group *c2 - scan->first, &best, &highest);    \
+            }                                                                                   \
+            memcpy(&x, src + scan->group_bytes, sizeof x);                                      \
+            memcpy(&mask, scan->last_lanes.mask, sizeof mask);                                  \
+            x ^= (TYPE)(FLIP);                                                                  \
+            NAME##_in(x, (vector)(x > below) & mask, last * c2 - scan->first, &best, &highest); \
+        }                                                                                       \
+        *element = highest;                                                                     \
+        return best;                                                                            \
     }
 
 /* Only floats above 0 pass; NaN goes below them all. */
 #define ORDER_INTEGER(x) ((int32_t)(x))
 #define ORDER_FLOAT16(x) ((x) > 0x7c00 ? INT32_MIN : (int32_t)(x))
 #define ORDER_FLOAT32(x) ((x) > 0x7f800000 ? INT32_MIN : (int32_t)(x))
-DEFINE_BEST(best_integer_8, int8_t, ORDER_INTEGER)
-DEFINE_BEST(best_integer_16, int16_t, ORDER_INTEGER)
-DEFINE_BEST(best_float_16, int16_t, ORDER_FLOAT16)
-DEFINE_BEST(best_float_32, int32_t, ORDER_FLOAT32)
+DEFINE_BEST(best_int8, int8_t, 0, ORDER_INTEGER)
+DEFINE_BEST(best_uint8, int8_t, -128, ORDER_INTEGER)
+DEFINE_BEST(best_int16, int16_t, 0, ORDER_INTEGER)
+DEFINE_BEST(best_float16, int16_t, 0, ORDER_FLOAT16)
+DEFINE_BEST(best_float32, int32_t, 0, ORDER_FLOAT32)
 
 typedef uint32_t best_kernel(const rkr_scan *scan, uint32_t cell, int32_t *element);
 
@@ -334,14 +324,15 @@ static best_kernel *best_of(const rkr_scan *scan) {
     }
     switch (scan->view->type) {
     case RKNN_TENSOR_INT8:
+        return best_int8;
     case RKNN_TENSOR_UINT8:
-        return best_integer_8;
+        return best_uint8;
     case RKNN_TENSOR_INT16:
-        return best_integer_16;
+        return best_int16;
     case RKNN_TENSOR_FLOAT16:
-        return best_float_16;
+        return best_float16;
     default:
-        return best_float_32;
+        return best_float32;
     }
 }
 

@@ -79,33 +79,46 @@ float rkr_view_highest(const rkr_tensor_view *view) {
     }
 }
 
+/* A division takes longer than the loads, and boxes come first. */
+static uint32_t group_of(const rkr_tensor_view *view, uint32_t channel) {
+    return channel < view->c2 ? 0 : channel / view->c2;
+}
+
 static size_t element_at(const rkr_tensor_view *view, uint32_t channel, uint32_t cell) {
-    return ((size_t)(channel / view->c2) * view->plane + cell) * view->c2 + channel % view->c2;
+    size_t group = group_of(view, channel), c2 = view->c2;
+    return (group * view->plane + cell) * c2 + channel - group * c2;
 }
 
 /* Length of the run of neighbours that starts at `channel`, at most n. */
 static uint32_t run_length(const rkr_tensor_view *view, uint32_t channel, uint32_t n) {
-    uint32_t run = view->c2 - channel % view->c2;
+    uint32_t run = (group_of(view, channel) + 1) * view->c2 - channel;
     return run < n ? run : n;
 }
 
 /* One value or a box is too short for a call of a vector kernel; the same formula as there. */
 #define SHORT_RUN 4u
 
-static void load_short(const rkr_tensor_view *view, const uint8_t *src, uint32_t n, float *dst) {
+static float value_of(const rkr_tensor_view *view, uint8_t byte) {
     uint8_t flip = rkr_view_flip(view);
+    return (float)((uint8_t)(byte ^ flip) - flip - view->zero_point) * view->scale;
+}
+
+static void load_short(const rkr_tensor_view *view, const uint8_t *src, uint32_t n, float *dst) {
+    if (n == 4) {
+        /* In one store: a caller's load of two coordinates would wait for two. */
+        typedef float vector __attribute__((vector_size(16)));
+        const vector box = {value_of(view, src[0]), value_of(view, src[1]), value_of(view, src[2]),
+                            value_of(view, src[3])};
+        memcpy(dst, &box, sizeof box);
+        return;
+    }
     for (uint32_t i = 0; i < n; i++) {
-        int32_t q = (uint8_t)(src[i] ^ flip) - flip;
-        dst[i] = (float)(q - view->zero_point) * view->scale;
+        dst[i] = value_of(view, src[i]);
     }
 }
 
-void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
-                   float *dst) {
-    if (n <= SHORT_RUN && rkr_view_is_8_bit(view) && run_length(view, first, n) == n) {
-        load_short(view, (const uint8_t *)view->data + element_at(view, first, cell), n, dst);
-        return;
-    }
+__attribute__((noinline)) static void load_runs(const rkr_tensor_view *view, uint32_t first,
+                                                uint32_t n, uint32_t cell, float *dst) {
     bool is_float32 = view->type == RKNN_TENSOR_FLOAT32;
     rkr_dequantize_fn *dequantize = is_float32 ? NULL : rkr_dequantizer(dtype_of(view));
     size_t size = rkr_view_element_size(view);
@@ -120,6 +133,15 @@ void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint
         first += run;
         n -= run;
         dst += run;
+    }
+}
+
+void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                   float *dst) {
+    if (n <= SHORT_RUN && rkr_view_is_8_bit(view) && run_length(view, first, n) == n) {
+        load_short(view, (const uint8_t *)view->data + element_at(view, first, cell), n, dst);
+    } else {
+        load_runs(view, first, n, cell, dst);
     }
 }
 

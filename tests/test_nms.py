@@ -47,6 +47,18 @@ def test_equals_the_reference_anywhere(seed, n, threshold, most):
     assert np.array_equal(kept, reference.nms(xyxy, confidence, class_id, threshold, most))
 
 
+def test_classes_are_told_apart_by_all_their_bits():
+    """Classes that are equal in their lowest byte, and negative ones, are different classes."""
+    rng = np.random.default_rng(5)
+    xyxy, confidence = boxes(rng, 300, size=60), rng.random(300).astype(np.float32)
+    values = np.array([0, 1, 256, 257, 65536, -1, -256, 255, 511, 2**31 - 1], np.int32)
+    class_id = rng.choice(values, 300)
+    kept = nms(xyxy, confidence, class_id)
+    assert np.array_equal(kept, reference.nms(xyxy, confidence, class_id, 0.45, 300))
+    one_byte = (class_id & 255).astype(np.int32)
+    assert not np.array_equal(kept, nms(xyxy, confidence, one_byte))
+
+
 def test_order_and_ties():
     """The order is that of the scores, and -0 is as good as 0; equal ones keep their order."""
     xyxy = np.array([[10 * i, 0, 10 * i + 5, 5] for i in range(6)], np.float32)
