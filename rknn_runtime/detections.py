@@ -164,7 +164,7 @@ class Detections(_Record):
         found = cls.__new__(cls)
         for set_field, value in zip(_SETTERS, values):
             if value is not None:
-                value.setflags(write=False)
+                value.setflags(False)  # type: ignore[call-arg]  # a keyword takes twice as long
             set_field(found, value)
         return found
 

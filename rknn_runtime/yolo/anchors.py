@@ -84,28 +84,17 @@ class AnchorDecoder(Decoder):
         super().__init__(outputs, input_size, n, **options)
         self.num_classes = scales[0].channels - 5
         self.logits = looks_like_logits(outputs[0]) if logits is None else bool(logits)
-        self._grids = ffi.new("rkr_yolo_grid[]", self.anchors.shape[0] * self.anchors.shape[1])
-        grids = iter(self._grids)
+        grids = ffi.new("rkr_yolo_grid[]", self.anchors.shape[0] * self.anchors.shape[1])
+        of_anchors = iter(grids)
         for scale, sizes in zip(scales, self.anchors):
             for k, (width, height) in enumerate(sizes):
-                grid = next(grids)
+                grid = next(of_anchors)
                 grid.anchor_width, grid.anchor_height = width, height
                 grid.stride_y = self.input_size[0] / scale.height
                 grid.stride_x = self.input_size[1] / scale.width
                 grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k)
-
-    def _decode(self) -> int:
-        return int(
-            lib.rkr_yolo_decode_anchors(
-                self._grids,
-                len(self._grids),
-                self.num_classes,
-                self.logits,
-                self._options,
-                self._workspace,
-                self._out,
-                self._count,
-            )
+        self._decode_with(
+            lib.rkr_yolo_decode_anchors, grids, len(grids), self.num_classes, self.logits
         )
 
 

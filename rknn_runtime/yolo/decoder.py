@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Decoder"]
 
 _MOST = 2**31 - 1
+_ndarray = np.ndarray  # looked up once: it is on the path of every frame
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -146,21 +147,29 @@ class Decoder:
             raise TypeError(
                 f"transform must be what letterbox returned, got {type(transform).__name__}"
             )
-        arrays = (raw,) if isinstance(raw, np.ndarray) else tuple(raw)
+        arrays = (raw,) if isinstance(raw, _ndarray) else tuple(raw)
         if len(arrays) != len(self._bindings):
             raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")
         with exclusive(self._lock):
             for binding, array in zip(self._bindings, arrays):
                 binding.bind(array)
-            check(self._decode(), type(self).__name__)
+            status = self._decode()
+            if status:
+                check(status, type(self).__name__)
             return self._results(self._count[0], transform)
 
     def _binding(self, attr: TensorAttr) -> OutputBinding:
         return next(binding for binding in self._bindings if binding.attr is attr)
 
+    def _decode_with(self, native: Any, *head: Any) -> None:
+        """Name the native function that reads the bound views, and what it needs of the head."""
+        self._native = native
+        self._arguments = (*head, self._options, self._workspace, self._out, self._count)
+
     def _decode(self) -> int:
-        """Call the head's native function on the bound views; return its status."""
-        raise NotImplementedError
+        """Call the native function on the bound views; return its status."""
+        status: int = self._native(*self._arguments)
+        return status
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
         """Return the first n results as new arrays."""

@@ -50,14 +50,8 @@ class EndToEndDecoder(Decoder):
         if normalized is None:
             normalized = representable(output)[1] < min(height, width) / 4
         self.normalized = bool(normalized)
-        self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
+        scale = (width, height) if self.normalized else (1, 1)
         self._view = ffi.new("rkr_tensor_view *")
         self._bindings[0].add(self._view, 6, 1, shape[1], shape[1], 6)
+        self._decode_with(lib.rkr_yolo_decode_end_to_end, self._view, *scale)
         warn_when_coarse(output)
-
-    def _decode(self) -> int:
-        return int(
-            lib.rkr_yolo_decode_end_to_end(
-                self._view, *self._scale, self._options, self._workspace, self._out, self._count
-            )
-        )

@@ -78,22 +78,7 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
             )
         self._angles = ffi.new("rkr_tensor_view *")
         self._binding(angles).add_grid(self._angles, 1, 1, n)
-
-    def _decode(self) -> int:
-        return int(
-            lib.rkr_yolo_decode_split_oriented(
-                self._branches,
-                len(self._branches),
-                self.num_classes,
-                self.bins,
-                self.logits,
-                self._angles,
-                self._options,
-                self._workspace,
-                self._out,
-                self._count,
-            )
-        )
+        self._decode_with(lib.rkr_yolo_decode_split_oriented, *self._head, self._angles)
 
 
 def _angle_output(outputs: Sequence[TensorAttr]) -> TensorAttr:

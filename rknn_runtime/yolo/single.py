@@ -79,15 +79,18 @@ class SingleOutputDecoder(Decoder):
             )
         super().__init__((output,), input_size, n, **options)
         self.num_classes = channels - others if num_classes is None else num_classes
-        self._native = (
-            lib.rkr_yolo_decode_single_objectness if objectness else lib.rkr_yolo_decode_single
-        )
         self.normalized = representable(output)[1] < 2 if normalized is None else bool(normalized)
         height, width = self.input_size
         self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
         self._form = channels, n, transposed
         self._view = ffi.new("rkr_tensor_view *")
         self._add_view(output, self._view)
+        self._decode_with(
+            lib.rkr_yolo_decode_single_objectness if objectness else lib.rkr_yolo_decode_single,
+            self._view,
+            self.num_classes,
+            *self._scale,
+        )
         warn_when_coarse(output, 2 if objectness else 1)
 
     @property
@@ -101,19 +104,6 @@ class SingleOutputDecoder(Decoder):
             self._binding(output).add(view, channels, 1, n, n, channels)
         else:
             self._binding(output).add_grid(view, channels, 1, n)
-
-    def _decode(self) -> int:
-        return int(
-            self._native(
-                self._view,
-                self.num_classes,
-                *self._scale,
-                self._options,
-                self._workspace,
-                self._out,
-                self._count,
-            )
-        )
 
 
 _SPLIT_FORM = (

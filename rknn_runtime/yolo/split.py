@@ -70,21 +70,8 @@ class SplitDecoder(Decoder):
                 self._binding(attr).add_grid(view, *grid_of(attr))
             branch.score_first = 4 * self.bins if joined else 0
             branch.stride_y, branch.stride_x = strides_of(scale[0], self.input_size)
-
-    def _decode(self) -> int:
-        return int(
-            lib.rkr_yolo_decode_split(
-                self._branches,
-                len(self._branches),
-                self.num_classes,
-                self.bins,
-                self.logits,
-                self._options,
-                self._workspace,
-                self._out,
-                self._count,
-            )
-        )
+        self._head = (self._branches, len(scales), self.num_classes, self.bins, self.logits)
+        self._decode_with(lib.rkr_yolo_decode_split, *self._head)
 
 
 def _classes_and_bins(scales: list[list[TensorAttr]], bins: int | None) -> tuple[int, int]:

@@ -73,6 +73,9 @@ class YoloxDecoder(Decoder):
         else:
             self._add_runs(outputs[0], strides)
             warn_when_coarse(outputs[0], 2, _IN_FLOAT)
+        self._decode_with(
+            lib.rkr_yolo_decode_yolox, self._grids, len(self._grids), self.num_classes, self.logits
+        )
 
     def _add_scales(self, scales: Sequence[TensorAttr]) -> None:
         self._grids = ffi.new("rkr_yolo_grid[]", len(scales))
@@ -92,17 +95,3 @@ class YoloxDecoder(Decoder):
             else:
                 binding.add_grid(grid.view, channels, height, width, first_cell=first, n_cells=n)
             first += height * width
-
-    def _decode(self) -> int:
-        return int(
-            lib.rkr_yolo_decode_yolox(
-                self._grids,
-                len(self._grids),
-                self.num_classes,
-                self.logits,
-                self._options,
-                self._workspace,
-                self._out,
-                self._count,
-            )
-        )
