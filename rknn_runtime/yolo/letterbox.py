@@ -344,7 +344,8 @@ def _resize_pillow(
     # Without alpha, by which Pillow would weight the colours.
     plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels[..., :3]
     picture = images.fromarray(np.ascontiguousarray(plain))
-    resized = np.asarray(picture.resize((width, height), images.BILINEAR))
+    bilinear = getattr(images, "Resampling", images).BILINEAR  # Pillow 9.1 moved it there
+    resized = np.asarray(picture.resize((width, height), bilinear))
     region[...] = resized.reshape(height, width, -1)[..., channels]
 
 
