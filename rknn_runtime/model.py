@@ -28,7 +28,7 @@ _B = TypeVar("_B", bound=Binding)
 class Model(LoadedModel):
     """A model on the NPU, with its input and output memory bound once.
 
-    One that was built for several input shapes runs in its biggest.
+    One that was built for several input shapes runs in its biggest, and its outputs are NCHW.
     Thread-safe: one run at a time, and the GIL is released meanwhile. Close it, use it as a
     context manager, or let it be collected; memory and context are released in this order.
     """

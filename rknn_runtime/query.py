@@ -74,7 +74,7 @@ def inputs_and_outputs(
     return inputs, outputs
 
 
-def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> None:
+def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> bool:
     """Choose the shape of a dynamic model that its attributes describe; nothing for others.
 
     Without a choice librknnrt ends the process when memory is bound or the model is run.
@@ -83,6 +83,9 @@ def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> N
         context: of the model.
         inputs: its inputs.
 
+    Returns:
+        Whether the model is dynamic.
+
     Raises:
         RknnStatusError: the runtime refused.
         UnavailableError: the runtime cannot choose shapes.
@@ -90,12 +93,27 @@ def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> N
     info = ffi.new("rknn_input_range *")
     status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
     if status in _NOT_DYNAMIC:
-        return
+        return False
     context.check(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
     attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
     with context.lock:
         status = lib.rkr_set_input_shapes(context.handle, context.opened(), len(attrs), attrs)
         context.check(status, "rknn_set_input_shapes(the biggest)")
+    return True
+
+
+def without_groups(tensor: QueriedTensor) -> QueriedTensor:
+    """Describe an output as NCHW in memory, too: librknnrt unpacks what it is to write so.
+
+    Of dynamic models 1.5.2 writes the channel groups that it reports, 1.6.0 fails to.
+    """
+    attr, native = tensor.attr, tensor.attr.native
+    if native is None or native.layout is not Layout.NC1HWC2:
+        return tensor
+    info = ffi.new("rknn_tensor_attr *", tensor.logical[0])
+    info.type = tensor.native.type
+    plain = replace(attr, dtype=native.dtype, native=None, nhwc=None)
+    return QueriedTensor(replace(attr, native=plain), tensor.logical, info)
 
 
 def sdk_version(context: Context) -> SdkVersion:
