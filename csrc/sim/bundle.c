@@ -186,16 +186,16 @@ static bool parse_records(sim_model *model, const uint8_t *bytes, size_t size) {
         if (record->shape >= model->n_shapes) {
             return false;
         }
-        record->inputs_bytes =
+        const size_t inputs_bytes =
             record->any_input ? 0 : value_bytes(model, record->shape, 0, model->n_input);
         const size_t outputs_bytes =
             value_bytes(model, record->shape, model->n_input, model->n_output);
-        if (record->inputs_bytes > size - at || outputs_bytes > size - at - record->inputs_bytes) {
+        if (inputs_bytes > size - at || outputs_bytes > size - at - inputs_bytes) {
             return false;
         }
         record->inputs = bytes + at;
-        record->outputs = bytes + at + record->inputs_bytes;
-        at += record->inputs_bytes + outputs_bytes;
+        record->outputs = bytes + at + inputs_bytes;
+        at += inputs_bytes + outputs_bytes;
     }
     return at == size;
 }

@@ -105,7 +105,6 @@ typedef struct {
     uint32_t shape;
     bool any_input;
     const uint8_t *inputs; /* one after the other, native type, framework's order */
-    size_t inputs_bytes;
     const uint8_t *outputs;
 } sim_record;
 
