@@ -82,10 +82,7 @@ static void dequantize_nhwc(const char *src, float *dst, const rkr_tensor *t, co
         for (size_t start = 0; start < t->hw; start += block) {
             const size_t rows = rkr_min(block, t->hw - start);
             const char *group = src + (item * t->c1 * t->plane + start) * run;
-            for (size_t done = 0; done < pixel; done += run) {
-                rkr_copy_rows(group, run, tile + done, pixel, rows, rkr_min(run, pixel - done));
-                group += t->plane * run;
-            }
+            rkr_gather_pixels(group, run, t->plane * run, tile, pixel, rows);
             dequantize(tile, rows * t->c, dst + (item * t->hw + start) * t->c, s->zero_point,
                        s->scale);
         }

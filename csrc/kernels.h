@@ -67,6 +67,11 @@ typedef void rkr_interleave_fn(const void *planes, size_t stride, void *group, s
 rkr_deinterleave_fn *rkr_deinterleaver(size_t element_size, size_t c2);
 rkr_interleave_fn *rkr_interleaver(size_t element_size, size_t c2);
 
+/* NC1HWC2 -> NHWC for `rows` positions: runs of `run` bytes, those of one position
+ * group_bytes apart, side by side into pixels of `pixel` bytes; all in bytes. */
+void rkr_gather_pixels(const void *src, size_t run, size_t group_bytes, void *dst, size_t pixel,
+                       size_t rows);
+
 /* Copy `rows` runs of `bytes` from one stride to another, in bytes. */
 void rkr_copy_rows(const void *src, size_t src_stride, void *dst, size_t dst_stride, size_t rows,
                    size_t bytes);

@@ -65,6 +65,76 @@ void rkr_copy_rows(const void *src, size_t src_stride, void *dst, size_t dst_str
 #undef FOR_EACH_ROW
 }
 
+/* Up to this many runs of a pixel are read before they are written, one after another. */
+#define MOST_RUNS 6
+
+/* `count` runs, group_bytes apart, side by side into each of `rows` pixels. */
+__attribute__((always_inline)) static inline void gather_runs(const char *src, size_t group_bytes,
+                                                              char *dst, size_t pixel, size_t rows,
+                                                              const size_t run,
+                                                              const size_t count) {
+    for (size_t row = 0; row < rows; row++, src += run, dst += pixel) {
+        char runs[MOST_RUNS * 16];
+        for (size_t k = 0; k < count; k++) {
+            memcpy(runs + k * run, src + k * group_bytes, run);
+        }
+        for (size_t k = 0; k < count; k++) {
+            memcpy(dst + k * run, runs + k * run, run);
+        }
+    }
+}
+
+#define DEFINE_GATHER(NAME, RUN)                                                                \
+    static void NAME(const char *src, size_t group_bytes, char *dst, size_t pixel, size_t rows, \
+                     size_t count) {                                                            \
+        switch (count) {                                                                        \
+        case 1:                                                                                 \
+            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 1);                            \
+            break;                                                                              \
+        case 2:                                                                                 \
+            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 2);                            \
+            break;                                                                              \
+        case 3:                                                                                 \
+            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 3);                            \
+            break;                                                                              \
+        case 4:                                                                                 \
+            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 4);                            \
+            break;                                                                              \
+        case 5:                                                                                 \
+            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 5);                            \
+            break;                                                                              \
+        default:                                                                                \
+            gather_runs(src, group_bytes, dst, pixel, rows, RUN, MOST_RUNS);                    \
+        }                                                                                       \
+    }
+DEFINE_GATHER(gather_8, 8)
+DEFINE_GATHER(gather_16, 16)
+
+void rkr_gather_pixels(const void *src, size_t run, size_t group_bytes, void *dst, size_t pixel,
+                       size_t rows) {
+    const char *groups = src;
+    char *pixels = dst;
+    if (run == 8 || run == 16) {
+        /* Whole runs: the last one of a pixel spills over into those behind it, which are
+         * written later, the first runs of all pixels last. The last pixels take no spill. */
+        const size_t n_groups = (pixel + run - 1) / run;
+        const size_t spilt = (n_groups * run - 1) / pixel;
+        const size_t whole = rows - rkr_min(rows, spilt);
+        for (size_t left = n_groups; left > 0;) {
+            const size_t count = left % MOST_RUNS ? left % MOST_RUNS : MOST_RUNS;
+            left -= count;
+            (run == 8 ? gather_8 : gather_16)(groups + left * group_bytes, group_bytes,
+                                              pixels + left * run, pixel, whole, count);
+        }
+        groups += whole * run;
+        pixels += whole * pixel;
+        rows -= whole;
+    }
+    for (size_t done = 0; done < pixel; done += run, groups += group_bytes) {
+        rkr_copy_rows(groups, run, pixels + done, pixel, rows, rkr_min(run, pixel - done));
+    }
+}
+
 /* Planes whose distance is a multiple of this fall on the same few sets of a first-level
  * cache (32 KB in 4 ways on the boards' Cortex-A cores): written side by side, 16 of them
  * evict each other's half-written lines. */
@@ -133,10 +203,7 @@ int rkr_unpack_nhwc(const void *src, size_t src_len, void *dst, size_t dst_len, 
             const size_t rows = rkr_min(block, hw - start);
             const char *group = (const char *)src + (item * c1 * plane + start) * run;
             char *pixels = (char *)dst + (item * hw + start) * pixel;
-            for (size_t done = 0; done < pixel; done += run) {
-                rkr_copy_rows(group, run, pixels + done, pixel, rows, rkr_min(run, pixel - done));
-                group += plane * run;
-            }
+            rkr_gather_pixels(group, run, plane * run, pixels, pixel, rows);
         }
     }
     return RKR_OK;
