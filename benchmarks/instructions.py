@@ -232,7 +232,8 @@ class Emulator:
 
     def __init__(self, root: Path, wheels: Path, work: Path) -> None:
         self.program, self.cpu, machine, self.mark = ARCHITECTURES[root.name.split("-")[1]]
-        (self.python,) = (root / "usr/bin").glob("python3.[0-9]*[0-9]")
+        programs = (root / "usr/bin").glob("python3.*")
+        (self.python,) = (path for path in programs if path.suffix[1:].isdecimal())
         (wheel,) = wheels.glob(f"*manylinux*_{machine}.whl")
         self.root, self.work, self.site = root, work, work / machine
         with zipfile.ZipFile(wheel) as archive:
