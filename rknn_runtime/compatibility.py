@@ -31,6 +31,8 @@ REFUSALS = {FULL_RUNTIME: ((1, 5, 0), 6), MINI_RUNTIME: ((1, 5, 2), 4)}
 #: the toolkit escapes), and on an operator; by asking 1.5.2 and, about names, 1.6.0.
 NAMES_FATAL_UP_TO = (1, 6, 0)
 OPERATORS_FATAL_UP_TO = {"TopK": (1, 5, 2)}
+#: No newer one is held to any of these.
+FATAL_UP_TO = max(NAMES_FATAL_UP_TO, *OPERATORS_FATAL_UP_TO.values())
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ def check(model: ModelSource, name: str, library: str | os.PathLike[str]) -> str
         except InvalidModelError as error:
             raise InvalidModelError(f"{name}: {error}" if name else str(error)) from None
         found = problems(header, soc=soc, runtime=runtime)
-        if not found and runtime is not None and runtime.version <= NAMES_FATAL_UP_TO:
+        if not found and runtime is not None and runtime.version <= FATAL_UP_TO:
             with suppress(InvalidModelError):  # what only the runtime can judge
                 found = fatal(read(data), runtime)
     if found:

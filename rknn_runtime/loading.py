@@ -82,8 +82,9 @@ class LoadedModel:
             if core_mask is not None:
                 self.set_core_mask(core_mask)
             inputs, outputs = query.inputs_and_outputs(self._context)
-            may_be_dynamic = self._needs is None or self._needs.is_dynamic
-            if may_be_dynamic and query.choose_biggest_shape(self._context, inputs):
+            needs = self._needs
+            if query.is_dynamic(self._context) if needs is None else needs.is_dynamic:
+                query.choose_biggest_shape(self._context, inputs)
                 outputs = tuple(map(query.without_groups, outputs))
             self.inputs = tuple(tensor.attr for tensor in inputs)
             self.outputs = tuple(tensor.attr for tensor in outputs)

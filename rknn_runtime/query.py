@@ -74,8 +74,21 @@ def inputs_and_outputs(
     return inputs, outputs
 
 
-def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> bool:
-    """Choose the shape of a dynamic model that its attributes describe; nothing for others.
+def is_dynamic(context: Context) -> bool:
+    """Ask whether the model was built for several input shapes.
+
+    Raises:
+        RknnStatusError: the runtime refused, and not as it does for static models.
+    """
+    info = ffi.new("rknn_input_range *")
+    status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
+    if status not in _NOT_DYNAMIC:
+        context.check(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
+    return status not in _NOT_DYNAMIC
+
+
+def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> None:
+    """Choose the shape of a dynamic model that its attributes describe.
 
     Without a choice librknnrt ends the process when memory is bound or the model is run.
 
@@ -83,23 +96,14 @@ def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> b
         context: of the model.
         inputs: its inputs.
 
-    Returns:
-        Whether the model is dynamic.
-
     Raises:
         RknnStatusError: the runtime refused.
         UnavailableError: the runtime cannot choose shapes.
     """
-    info = ffi.new("rknn_input_range *")
-    status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
-    if status in _NOT_DYNAMIC:
-        return False
-    context.check(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
     attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
     with context.lock:
         status = lib.rkr_set_input_shapes(context.handle, context.opened(), len(attrs), attrs)
         context.check(status, "rknn_set_input_shapes(the biggest)")
-    return True
 
 
 def without_groups(tensor: QueriedTensor) -> QueriedTensor:

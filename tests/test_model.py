@@ -576,6 +576,12 @@ def test_a_dynamic_model_runs_in_its_biggest_shape(control):
         Model(bytes(bundle), library="sim")
 
 
+def test_a_dynamic_model_needs_a_runtime_that_chooses_shapes(real_library):
+    """The file says that it is dynamic, so the runtime is not asked."""
+    with pytest.raises(UnavailableError, match="rknn_set_input_shapes"):
+        Model(MODELS / "dyn_in_rk3588.rknn", library=real_library)
+
+
 def test_a_buffer_is_as_large_as_the_file_says(real_library):
     """Librknnmrt before 2.2.0 says less of some outputs, and checks nothing."""
     path = MODELS / "rank1_in_vec_rv1106.rknn"
