@@ -22,8 +22,8 @@ VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9
 DRIVER_FILES = ("/proc/rknpu/version", "/sys/kernel/debug/rknpu/version")
 
 #: Runtimes up to a version refuse containers from a version on. librknnrt says "Invalid RKNN
-#: model version 6"; by users' logs, and by asking 1.3.4 and 1.5.2. librknnmrt ends the process
-#: ("failed to decode config data!"); by asking 1.4.0, 1.5.0, 1.5.2, and 1.6.0, which does not.
+#: model version 6": asked were 1.3.4, 1.4.0, 1.5.0, and 1.5.2, which reads it. librknnmrt ends
+#: the process after "failed to decode config data!": 1.4.0, 1.5.0, 1.5.2; 1.6.0 reads it.
 REFUSALS = {FULL_RUNTIME: ((1, 5, 0), 6), MINI_RUNTIME: ((1, 5, 2), 4)}
 
 
