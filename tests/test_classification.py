@@ -98,6 +98,8 @@ def test_labels():
     assert next(found.named({1: "dog"})) == ("dog", pytest.approx(0.7))
     with pytest.raises(IndexError):
         list(found.named(["cat", "dog"]))
+    with pytest.raises(TypeError, match="got None"):
+        list(found.named(None))
 
 
 @pytest.mark.parametrize("shape", [(2, 10), (1, 10, 2, 1), (1, 1), (), (1, 10, 7, 7)])

@@ -44,7 +44,10 @@ class Classifications(NamedTuple):
         Raises:
             IndexError: `labels` is a sequence too short.
             KeyError: `labels` is a mapping without the class.
+            TypeError: `labels` is None, as `Classifier.labels` may be.
         """
+        if labels is None:
+            raise TypeError("labels must name the classes, got None: the model names none")
         for class_id, confidence in zip(self.class_id.tolist(), self.confidence.tolist()):
             yield labels[class_id], confidence
 
