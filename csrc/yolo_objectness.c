@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heads with objectness: confidence = objectness * highest class score.
+ * Heads with objectness: confidence = objectness * highest class score, or objectness alone.
  *
  * Scores are at most 1, so a cell whose objectness is below the threshold cannot pass: one
  * channel of each grid is scanned, and classes are read only where it hits. Quantization
  * moves 1 by up to half a step, or down to what the type can hold. */
 #include "yolo_internal.h"
 
+/* `classes` is NULL where objectness alone counts. */
 static void decode_cell(const rkr_yolo_grid *grid, const rkr_scan *classes, bool sigmoid,
                         rkr_box_fn *box_of, float threshold, uint32_t cell, uint32_t source,
                         rkr_yolo_workspace *workspace) {
-    uint32_t class_id;
-    float objectness, score;
-    if (!rkr_scan_best(classes, cell, &score, &class_id)) {
+    uint32_t class_id = 0;
+    float confidence, score;
+    if (classes != NULL && !rkr_scan_best(classes, cell, &score, &class_id)) {
         return;
     }
-    rkr_view_load(&grid->view, grid->first + 4, 1, cell, &objectness);
-    float confidence = sigmoid ? rkr_sigmoid(objectness) * rkr_sigmoid(score) : objectness * score;
+    rkr_view_load(&grid->view, grid->first + 4, 1, cell, &confidence);
+    if (sigmoid) {
+        confidence = rkr_sigmoid(confidence);
+    }
+    if (classes != NULL) {
+        confidence *= sigmoid ? rkr_sigmoid(score) : score;
+    }
     if (!(confidence >= threshold)) {
         return;
     }
@@ -51,8 +57,7 @@ static int check_grid(const rkr_yolo_grid *grid, uint32_t n_classes) {
     if (status != RKR_OK) {
         return status;
     }
-    if (n_classes == 0 || n_classes > UINT32_MAX - 5 ||
-        !rkr_view_has(&grid->view, grid->first, 5 + n_classes)) {
+    if (n_classes > UINT32_MAX - 5 || !rkr_view_has(&grid->view, grid->first, 5 + n_classes)) {
         return RKR_ERR_SHAPE;
     }
     bool finite = isfinite(grid->stride_x) && isfinite(grid->stride_y) &&
@@ -85,14 +90,16 @@ int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n
         float factor = factor_threshold(&grid->view, sigmoid, threshold);
         rkr_scan scan, classes;
         rkr_scan_init(&scan, &grid->view, grid->first + 4, 1, factor);
-        rkr_scan_init(&classes, &grid->view, grid->first + 5, n_classes, factor);
+        if (n_classes > 0) {
+            rkr_scan_init(&classes, &grid->view, grid->first + 5, n_classes, factor);
+        }
         uint32_t cells = rkr_view_cells(&grid->view);
         for (uint32_t first = 0; first < cells; first += RKR_SCAN_CELLS) {
             uint32_t n = cells - first < RKR_SCAN_CELLS ? cells - first : RKR_SCAN_CELLS;
             for (uint64_t hits = rkr_scan_cells(&scan, first, n); hits != 0; hits &= hits - 1) {
                 uint32_t cell = first + (uint32_t)__builtin_ctzll(hits);
-                decode_cell(grid, &classes, sigmoid, box_of, threshold, cell, source + cell,
-                            workspace);
+                decode_cell(grid, n_classes > 0 ? &classes : NULL, sigmoid, box_of, threshold, cell,
+                            source + cell, workspace);
             }
         }
         source += cells;

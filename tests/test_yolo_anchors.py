@@ -132,6 +132,24 @@ def test_rank_5(channels_last):
     assert_finds(found, scene)
 
 
+@pytest.mark.parametrize("logits", [False, True])
+def test_objectness_alone(logits):
+    """YOLOv7 does not train the class score of one class: it halves no confidence."""
+    scene = Scene(3, (256, 320), (8, 16, 32), 1)
+    anchors = sized(scene)
+    tensors = planted(scene, anchors, logits)
+    for tensor in tensors:
+        tensor[5::6] = logit(0.5) if logits else 0.5
+    attrs, raw, real = deliver_all(tensors, "int8", "c2=16")
+    options = {"anchors": anchors, "logits": logits}
+    found = AnchorDecoder(attrs, (256, 320), class_scores=False, **options)(raw)
+    assert_equal(found, reference_of(real, scene, anchors, logits=logits, class_scores=False))
+    assert_finds(found, scene)
+    assert set(found.class_id) == {0}
+    halved = AnchorDecoder(attrs, (256, 320), **options)(raw)
+    assert halved.confidence.max() < 0.51 < found.confidence.max()
+
+
 def test_low_class_scores_raise_what_objectness_needs():
     """Where the type cannot hold 1, the objectness scan still misses no product."""
     rng = np.random.default_rng(1)

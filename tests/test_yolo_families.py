@@ -82,13 +82,16 @@ def split(bins, sums=False, free=False, logits=False):
     return plant
 
 
-def anchors(logits=False):
+def anchors(logits=False, yolov7=False):
     def plant(scene):
+        scored = not yolov7 or scene.classes > 1
         sizes = test_yolo_anchors.sized(scene)
         tensors = test_yolo_anchors.planted(scene, sizes, logits)
 
         def decode(real):
-            return test_yolo_anchors.reference_of(real, scene, sizes, logits=logits)
+            return test_yolo_anchors.reference_of(
+                real, scene, sizes, logits=logits, class_scores=scored
+            )
 
         options = {"anchors": sizes, "logits": logits}
         least = (0.92, 0.25) if logits else (0.98, 1)
@@ -280,8 +283,8 @@ def single_oriented(flat):
 FAMILIES = {
     "yolov5": ("yolov5", "auto", anchors()),
     "yolov5 logits": ("yolov5", "auto", anchors(logits=True)),
-    "yolov7": ("yolov7", "yolov7", anchors()),
-    "yolov7 logits": ("yolov7", "yolov7", anchors(logits=True)),
+    "yolov7": ("yolov7", "yolov7", anchors(yolov7=True)),
+    "yolov7 logits": ("yolov7", "yolov7", anchors(logits=True, yolov7=True)),
     "yolov5 single": ("yolov5-single", "auto", single("transposed", 3, objectness=True)),
     "yolov6": ("yolov6-split", "auto", split(1)),
     "yolov6 sums": ("yolov6-split", "auto", split(1, sums=True)),

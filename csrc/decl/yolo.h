@@ -151,8 +151,8 @@ int rkr_yolo_gather(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_chann
 
 /* YOLOv5 and YOLOv7. With s = sigmoid of the stored value (sigmoid 1), or the stored value
  * where the graph ends with it: centre = (2 s - 0.5 + cell) * stride, size = (2 s)^2 * anchor,
- * confidence = objectness * class score. Scores are at most 1. `source` counts cells, grid after
- * grid. */
+ * confidence = objectness * class score, with n_classes 0 objectness, of class 0. Scores are at
+ * most 1. `source` counts cells, grid after grid. */
 int rkr_yolo_decode_anchors(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
                             int sigmoid, const rkr_yolo_options *options,
                             rkr_yolo_workspace *workspace, const rkr_detections *out,

@@ -55,6 +55,8 @@ class AnchorDecoder(Decoder):
             None: those of YOLOv5, for three or four scales (YOLOv7-tiny and -W6 have the same).
         logits: Whether the sigmoid is still to be applied. None: an integer output that can
             be clearly below 0 needs it, anything else does not.
+        class_scores: False: confidence is objectness alone, and all is class 0. YOLOv7 does not
+            train the class score of a model with one class; it stays near 0.5.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
@@ -69,6 +71,7 @@ class AnchorDecoder(Decoder):
         *,
         anchors: Anchors | None = None,
         logits: bool | None = None,
+        class_scores: bool = True,
         **options: Any,
     ) -> None:
         outputs = channels_first(outputs)
@@ -93,9 +96,8 @@ class AnchorDecoder(Decoder):
                 grid.stride_y = self.input_size[0] / scale.height
                 grid.stride_x = self.input_size[1] / scale.width
                 grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k)
-        self._decode_with(
-            lib.rkr_yolo_decode_anchors, grids, len(grids), self.num_classes, self.logits
-        )
+        n_scores = self.num_classes if class_scores else 0
+        self._decode_with(lib.rkr_yolo_decode_anchors, grids, len(grids), n_scores, self.logits)
 
 
 class _Scale(NamedTuple):

@@ -177,10 +177,12 @@ def _anchors(outputs: Outputs, size: Size) -> Iterator[Reading]:
     yolov7 = YOLOV7_ANCHORS if len(outputs) == 3 else None
     for name, anchors in (("yolov5", None), ("yolov7", yolov7)):
         try:
-            decoder = AnchorDecoder(outputs, size, anchors=anchors)
+            classes = AnchorDecoder(outputs, size, anchors=anchors).num_classes
         except ValueError:
             continue
-        yield _reading(name, decoder.num_classes, AnchorDecoder, outputs, size, anchors=anchors)
+        scores = name == "yolov5" or classes > 1
+        options = {"anchors": anchors, "class_scores": scores}
+        yield _reading(name, classes, AnchorDecoder, outputs, size, **options)
 
 
 def _yolox(outputs: Outputs, size: Size) -> Iterator[Reading]:

@@ -101,9 +101,11 @@ def split(branches, strides, conf_threshold, iou_threshold, logits=False, **opti
     )
 
 
-def objectness(boxes, scores, logits, conf_threshold, iou_threshold, **options):
+def objectness(boxes, scores, logits, conf_threshold, iou_threshold, class_scores=True, **options):
     """Confidence = objectness * class score; ``boxes (n, 4)`` centred, ``scores (n, 1 + c)``."""
     scores = sigmoid(scores) if logits else scores
+    if not class_scores:
+        scores = np.stack([scores[:, 0], np.ones(len(scores), np.float32)], axis=1)
     half = boxes[:, 2:] / 2
     xyxy = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
     return finish(xyxy, scores[:, 1:] * scores[:, :1], conf_threshold, iou_threshold, **options)
