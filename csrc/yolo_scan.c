@@ -134,80 +134,80 @@ RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
 #endif
 
 /* Steps over cells of 1, 2, 4, 8 or 16 bytes. FLIP: what makes the elements signed. The 80
- * classes of COCO are 5 groups of 16 lanes, 6 behind a box: with the number known, the loop
- * over groups is unrolled and a step takes little more than half the time. */
+ * classes of COCO are 5 groups of 16 lanes, 6 behind a box: with the number known (OF_COCO), the
+ * loop over groups is unrolled and a step takes little more than half the time. */
 #define DEFINE_SCAN_GROUPS(...) DEFINE_SCAN_GROUPS_EXPANDED(__VA_ARGS__)
-#define DEFINE_SCAN_GROUPS_EXPANDED(NAME, ATTRIBUTE, TYPE, FLIP, STEP, VECTOR_BYTES, START, JOIN, \
-                                    MERGE, FINAL)                                                 \
-    ATTRIBUTE __attribute__((always_inline)) static inline uint64_t NAME##_over(                  \
-        const rkr_scan *scan, uint32_t cell, uint32_t n_cells, const uint32_t between) {          \
-        typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                           \
-        enum { N = STEP / VECTOR_BYTES };                                                         \
-        uint32_t cell_bytes = (uint32_t)scan->cell_bytes;                                         \
-        uint32_t step = STEP >> __builtin_ctz(cell_bytes);                                        \
-        size_t group_bytes = scan->group_bytes;                                                   \
-        assert(cell_bytes <= 16 && STEP % cell_bytes == 0 && step <= RKR_SCAN_CELLS);             \
-        const vector below = (vector){0} + (TYPE)(scan->threshold - 1);                           \
-        vector first_mask, first_fill, last_mask, last_fill;                                      \
-        memcpy(&first_mask, scan->first_lanes.mask, sizeof first_mask);                           \
-        memcpy(&first_fill, scan->first_lanes.fill, sizeof first_fill);                           \
-        memcpy(&last_mask, scan->last_lanes.mask, sizeof last_mask);                              \
-        memcpy(&last_fill, scan->last_lanes.fill, sizeof last_fill);                              \
-        const uint8_t *start = (const uint8_t *)scan->view->data +                                \
-                               scan->first_group * group_bytes + (size_t)cell * cell_bytes;       \
-        uint64_t hits = 0;                                                                        \
-        uint32_t i = 0;                                                                           \
-        for (; i + step <= n_cells; i += step, start += STEP) {                                   \
-            const uint8_t *src = start;                                                           \
-            vector any[N], x;                                                                     \
-            for (int k = 0; k < N; k++) {                                                         \
-                memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                     \
-                x = ((x ^ (TYPE)(FLIP)) & first_mask) | first_fill;                               \
-                any[k] = JOIN(START, x);                                                          \
-            }                                                                                     \
-            for (uint32_t group = 1; group < between; group++) {                                  \
-                src += group_bytes;                                                               \
-                for (int k = 0; k < N; k++) {                                                     \
-                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                 \
-                    x ^= (TYPE)(FLIP);                                                            \
-                    any[k] = JOIN(any[k], x);                                                     \
-                }                                                                                 \
-            }                                                                                     \
-            if (between > 0) {                                                                    \
-                src += group_bytes;                                                               \
-                for (int k = 0; k < N; k++) {                                                     \
-                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                 \
-                    x = ((x ^ (TYPE)(FLIP)) & last_mask) | last_fill;                             \
-                    any[k] = JOIN(any[k], x);                                                     \
-                }                                                                                 \
-            }                                                                                     \
-            vector either = any[0];                                                               \
-            for (int k = 1; k < N; k++) {                                                         \
-                either = MERGE(either, any[k]);                                                   \
-            }                                                                                     \
-            either = FINAL(either);                                                               \
-            if (any_bit_##VECTOR_BYTES(&either)) {                                                \
-                vector passed[N];                                                                 \
-                for (int k = 0; k < N; k++) {                                                     \
-                    passed[k] = FINAL(any[k]);                                                    \
-                }                                                                                 \
-                uint64_t words[STEP / 8];                                                         \
-                memcpy(words, passed, sizeof words);                                              \
-                hits |= cells_of_step(words, STEP, cell_bytes) << i;                              \
-            }                                                                                     \
-        }                                                                                         \
-        return i < n_cells ? hits | scan_reference(scan, cell + i, n_cells - i) << i : hits;      \
-    }                                                                                             \
-    ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {       \
-        uint32_t between = scan->last_group - scan->first_group;                                  \
-        switch (between) {                                                                        \
-        case 4:                                                                                   \
-            return NAME##_over(scan, cell, n_cells, 4);                                           \
-        case 5:                                                                                   \
-            return NAME##_over(scan, cell, n_cells, 5);                                           \
-        default:                                                                                  \
-            return NAME##_over(scan, cell, n_cells, between);                                     \
-        }                                                                                         \
+#define DEFINE_SCAN_GROUPS_EXPANDED(NAME, ATTRIBUTE, OF_COCO, TYPE, FLIP, STEP, VECTOR_BYTES, \
+                                    START, JOIN, MERGE, FINAL)                                \
+    ATTRIBUTE __attribute__((always_inline)) static inline uint64_t NAME##_over(              \
+        const rkr_scan *scan, uint32_t cell, uint32_t n_cells, const uint32_t between) {      \
+        typedef TYPE vector __attribute__((vector_size(VECTOR_BYTES)));                       \
+        enum { N = STEP / VECTOR_BYTES };                                                     \
+        uint32_t cell_bytes = (uint32_t)scan->cell_bytes;                                     \
+        uint32_t step = STEP >> __builtin_ctz(cell_bytes);                                    \
+        size_t group_bytes = scan->group_bytes;                                               \
+        assert(cell_bytes <= 16 && STEP % cell_bytes == 0 && step <= RKR_SCAN_CELLS);         \
+        const vector below = (vector){0} + (TYPE)(scan->threshold - 1);                       \
+        vector first_mask, first_fill, last_mask, last_fill;                                  \
+        memcpy(&first_mask, scan->first_lanes.mask, sizeof first_mask);                       \
+        memcpy(&first_fill, scan->first_lanes.fill, sizeof first_fill);                       \
+        memcpy(&last_mask, scan->last_lanes.mask, sizeof last_mask);                          \
+        memcpy(&last_fill, scan->last_lanes.fill, sizeof last_fill);                          \
+        const uint8_t *start = (const uint8_t *)scan->view->data +                            \
+                               scan->first_group * group_bytes + (size_t)cell * cell_bytes;   \
+        uint64_t hits = 0;                                                                    \
+        uint32_t i = 0;                                                                       \
+        for (; i + step <= n_cells; i += step, start += STEP) {                               \
+            const uint8_t *src = start;                                                       \
+            vector any[N], x;                                                                 \
+            for (int k = 0; k < N; k++) {                                                     \
+                memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                                 \
+                x = ((x ^ (TYPE)(FLIP)) & first_mask) | first_fill;                           \
+                any[k] = JOIN(START, x);                                                      \
+            }                                                                                 \
+            for (uint32_t group = 1; group < between; group++) {                              \
+                src += group_bytes;                                                           \
+                for (int k = 0; k < N; k++) {                                                 \
+                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                             \
+                    x ^= (TYPE)(FLIP);                                                        \
+                    any[k] = JOIN(any[k], x);                                                 \
+                }                                                                             \
+            }                                                                                 \
+            if (between > 0) {                                                                \
+                src += group_bytes;                                                           \
+                for (int k = 0; k < N; k++) {                                                 \
+                    memcpy(&x, src + k * VECTOR_BYTES, sizeof x);                             \
+                    x = ((x ^ (TYPE)(FLIP)) & last_mask) | last_fill;                         \
+                    any[k] = JOIN(any[k], x);                                                 \
+                }                                                                             \
+            }                                                                                 \
+            vector either = any[0];                                                           \
+            for (int k = 1; k < N; k++) {                                                     \
+                either = MERGE(either, any[k]);                                               \
+            }                                                                                 \
+            either = FINAL(either);                                                           \
+            if (any_bit_##VECTOR_BYTES(&either)) {                                            \
+                vector passed[N];                                                             \
+                for (int k = 0; k < N; k++) {                                                 \
+                    passed[k] = FINAL(any[k]);                                                \
+                }                                                                             \
+                uint64_t words[STEP / 8];                                                     \
+                memcpy(words, passed, sizeof words);                                          \
+                hits |= cells_of_step(words, STEP, cell_bytes) << i;                          \
+            }                                                                                 \
+        }                                                                                     \
+        return i < n_cells ? hits | scan_reference(scan, cell + i, n_cells - i) << i : hits;  \
+    }                                                                                         \
+    ATTRIBUTE static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {   \
+        uint32_t between = scan->last_group - scan->first_group;                              \
+        switch (OF_COCO ? between : 0) {                                                      \
+        case 4:                                                                               \
+            return NAME##_over(scan, cell, n_cells, 4);                                       \
+        case 5:                                                                               \
+            return NAME##_over(scan, cell, n_cells, 5);                                       \
+        default:                                                                              \
+            return NAME##_over(scan, cell, n_cells, between);                                 \
+        }                                                                                     \
     }
 
 /* Cells whose channels are one run: NHWC. */
@@ -231,12 +231,12 @@ RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
     }
 
 #define BASELINE
-DEFINE_SCAN_GROUPS(scan_groups_8_vector, BASELINE, int8_t, 0, 128, 16, BASELINE_8)
-DEFINE_SCAN_GROUPS(scan_planes_8_vector, BASELINE, int8_t, 0, 64, 16, BASELINE_8)
-DEFINE_SCAN_GROUPS(scan_groups_u8_vector, BASELINE, int8_t, -128, 128, 16, BASELINE_8)
-DEFINE_SCAN_GROUPS(scan_planes_u8_vector, BASELINE, int8_t, -128, 64, 16, BASELINE_8)
-DEFINE_SCAN_GROUPS(scan_groups_16_vector, BASELINE, int16_t, 0, 128, 16, BASELINE_16)
-DEFINE_SCAN_GROUPS(scan_groups_32_vector, BASELINE, int32_t, 0, 128, 16, BASELINE_32)
+DEFINE_SCAN_GROUPS(scan_groups_8_vector, BASELINE, true, int8_t, 0, 128, 16, BASELINE_8)
+DEFINE_SCAN_GROUPS(scan_planes_8_vector, BASELINE, false, int8_t, 0, 64, 16, BASELINE_8)
+DEFINE_SCAN_GROUPS(scan_groups_u8_vector, BASELINE, false, int8_t, -128, 128, 16, BASELINE_8)
+DEFINE_SCAN_GROUPS(scan_planes_u8_vector, BASELINE, false, int8_t, -128, 64, 16, BASELINE_8)
+DEFINE_SCAN_GROUPS(scan_groups_16_vector, BASELINE, false, int16_t, 0, 128, 16, BASELINE_16)
+DEFINE_SCAN_GROUPS(scan_groups_32_vector, BASELINE, false, int32_t, 0, 128, 16, BASELINE_32)
 DEFINE_SCAN_ROWS(scan_rows_8_vector, BASELINE, int8_t, 0)
 DEFINE_SCAN_ROWS(scan_rows_u8_vector, BASELINE, int8_t, -128)
 DEFINE_SCAN_ROWS(scan_rows_16_vector, BASELINE, int16_t, 0)
@@ -246,12 +246,12 @@ DEFINE_SCAN_ROWS(scan_rows_32_vector, BASELINE, int32_t, 0)
 #define AVX2_8 START_MAX, JOIN_MAX_8_AVX2, JOIN_MAX_8_AVX2, FINAL_MAX
 #define AVX2_16 START_MAX, JOIN_MAX_16_AVX2, JOIN_MAX_16_AVX2, FINAL_MAX
 #define AVX2_32 START_MAX, JOIN_MAX_32_AVX2, JOIN_MAX_32_AVX2, FINAL_MAX
-DEFINE_SCAN_GROUPS(scan_groups_8_avx2, RKR_TARGET_AVX2, int8_t, 0, 128, 32, AVX2_8)
-DEFINE_SCAN_GROUPS(scan_planes_8_avx2, RKR_TARGET_AVX2, int8_t, 0, 64, 32, AVX2_8)
-DEFINE_SCAN_GROUPS(scan_groups_u8_avx2, RKR_TARGET_AVX2, int8_t, -128, 128, 32, AVX2_8)
-DEFINE_SCAN_GROUPS(scan_planes_u8_avx2, RKR_TARGET_AVX2, int8_t, -128, 64, 32, AVX2_8)
-DEFINE_SCAN_GROUPS(scan_groups_16_avx2, RKR_TARGET_AVX2, int16_t, 0, 128, 32, AVX2_16)
-DEFINE_SCAN_GROUPS(scan_groups_32_avx2, RKR_TARGET_AVX2, int32_t, 0, 128, 32, AVX2_32)
+DEFINE_SCAN_GROUPS(scan_groups_8_avx2, RKR_TARGET_AVX2, true, int8_t, 0, 128, 32, AVX2_8)
+DEFINE_SCAN_GROUPS(scan_planes_8_avx2, RKR_TARGET_AVX2, false, int8_t, 0, 64, 32, AVX2_8)
+DEFINE_SCAN_GROUPS(scan_groups_u8_avx2, RKR_TARGET_AVX2, false, int8_t, -128, 128, 32, AVX2_8)
+DEFINE_SCAN_GROUPS(scan_planes_u8_avx2, RKR_TARGET_AVX2, false, int8_t, -128, 64, 32, AVX2_8)
+DEFINE_SCAN_GROUPS(scan_groups_16_avx2, RKR_TARGET_AVX2, false, int16_t, 0, 128, 32, AVX2_16)
+DEFINE_SCAN_GROUPS(scan_groups_32_avx2, RKR_TARGET_AVX2, false, int32_t, 0, 128, 32, AVX2_32)
 DEFINE_SCAN_ROWS(scan_rows_8_avx2, RKR_TARGET_AVX2, int8_t, 0)
 DEFINE_SCAN_ROWS(scan_rows_u8_avx2, RKR_TARGET_AVX2, int8_t, -128)
 DEFINE_SCAN_ROWS(scan_rows_16_avx2, RKR_TARGET_AVX2, int16_t, 0)
