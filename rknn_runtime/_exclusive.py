@@ -21,7 +21,8 @@ def exclusive(lock: Any) -> AbstractContextManager[object]:
 
     A signal handler, or the finalizer of an object that is collected meanwhile, runs in the
     middle of another call: waiting for that one, it would wait for ever. The lock's own
-    ``with`` is C: a `KeyboardInterrupt` cannot come between taking it and the block.
+    ``with`` is C: a `KeyboardInterrupt` cannot come between taking it and the block, except in
+    Python 3.9 and 3.14, where a with statement of any lock has that gap, of nanoseconds.
 
     Raises:
         RuntimeError: this thread is in such a block, further down its stack.
