@@ -12,7 +12,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc rknn_runtime -type f \
     -not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint types warnings sanitize pytest bench abi wheels wheel-static test-arm clean
+.PHONY: demo test lint types warnings sanitize pytest bench abi wheels wheel-static test-arm test-vendor clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -61,6 +61,14 @@ wheel-static: .cache/wheels/.ready
 test-arm:
 	tools/system.sh arm $(PYTHON)
 	$(PYTHON) tools/wheels/roots.py dist $(ROOTS) $(OPTIONS)
+
+# The package on a vendor's own runtime, emulated, with a stand-in for the NPU: models are read
+# and bound, nothing is computed. Needs root. MODELS="a.rknn b.rknn", and
+# LIBRARY=/path/librknnrt.so (ARM), or WHEELS=dist/static with the archive inside.
+test-vendor: .cache/wheels/.ready
+	tools/system.sh arm $(PYTHON)
+	.cache/wheels/bin/python tools/wheels/vendor.py $(or $(WHEELS),dist) $(MODELS) \
+	    $(if $(LIBRARY),--library $(LIBRARY))
 
 .cache/wheels/.ready: tools/wheels/requirements.txt
 	tools/system.sh demo $(PYTHON)
