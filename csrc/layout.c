@@ -68,43 +68,49 @@ void rkr_copy_rows(const void *src, size_t src_stride, void *dst, size_t dst_str
 /* Up to this many runs of a pixel are read before they are written, one after another. */
 #define MOST_RUNS 6
 
-/* `count` runs, group_bytes apart, side by side into each of `rows` pixels. */
-__attribute__((always_inline)) static inline void gather_runs(const char *src, size_t group_bytes,
-                                                              char *dst, size_t pixel, size_t rows,
-                                                              const size_t run,
-                                                              const size_t count) {
-    for (size_t row = 0; row < rows; row++, src += run, dst += pixel) {
-        char runs[MOST_RUNS * 16];
-        for (size_t k = 0; k < count; k++) {
-            memcpy(runs + k * run, src + k * group_bytes, run);
-        }
-        for (size_t k = 0; k < count; k++) {
-            memcpy(dst + k * run, runs + k * run, run);
-        }
+/* `count` runs, group_bytes apart, side by side into each of `rows` pixels. Each has its own
+ * vector: of an array, compilers copy the bytes through memory. */
+#define LOAD_RUN(K)                                     \
+    if (K < count) {                                    \
+        memcpy(&run_##K, src + K * group_bytes, bytes); \
     }
-}
-
+#define STORE_RUN(K)                              \
+    if (K < count) {                              \
+        memcpy(dst + K * bytes, &run_##K, bytes); \
+    }
+#define FOR_EACH_RUN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
 #define DEFINE_GATHER(NAME, RUN)                                                                \
+    __attribute__((always_inline)) static inline void NAME##_of(                                \
+        const char *src, size_t group_bytes, char *dst, size_t pixel, size_t rows,              \
+        const size_t count) {                                                                   \
+        typedef uint8_t run __attribute__((vector_size(RUN)));                                  \
+        enum { bytes = RUN };                                                                   \
+        run run_0 = {0}, run_1 = {0}, run_2 = {0}, run_3 = {0}, run_4 = {0}, run_5 = {0};       \
+        for (size_t row = 0; row < rows; row++, src += RUN, dst += pixel) {                     \
+            FOR_EACH_RUN(LOAD_RUN)                                                              \
+            FOR_EACH_RUN(STORE_RUN)                                                             \
+        }                                                                                       \
+    }                                                                                           \
     static void NAME(const char *src, size_t group_bytes, char *dst, size_t pixel, size_t rows, \
                      size_t count) {                                                            \
         switch (count) {                                                                        \
         case 1:                                                                                 \
-            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 1);                            \
+            NAME##_of(src, group_bytes, dst, pixel, rows, 1);                                   \
             break;                                                                              \
         case 2:                                                                                 \
-            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 2);                            \
+            NAME##_of(src, group_bytes, dst, pixel, rows, 2);                                   \
             break;                                                                              \
         case 3:                                                                                 \
-            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 3);                            \
+            NAME##_of(src, group_bytes, dst, pixel, rows, 3);                                   \
             break;                                                                              \
         case 4:                                                                                 \
-            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 4);                            \
+            NAME##_of(src, group_bytes, dst, pixel, rows, 4);                                   \
             break;                                                                              \
         case 5:                                                                                 \
-            gather_runs(src, group_bytes, dst, pixel, rows, RUN, 5);                            \
+            NAME##_of(src, group_bytes, dst, pixel, rows, 5);                                   \
             break;                                                                              \
         default:                                                                                \
-            gather_runs(src, group_bytes, dst, pixel, rows, RUN, MOST_RUNS);                    \
+            NAME##_of(src, group_bytes, dst, pixel, rows, MOST_RUNS);                           \
         }                                                                                       \
     }
 DEFINE_GATHER(gather_8, 8)
