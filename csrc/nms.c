@@ -35,7 +35,7 @@ static void merge(const uint64_t *src, size_t middle, size_t n, uint64_t *dst) {
     }
 }
 
-void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n) {
+static void merge_sort(uint64_t *keys, uint64_t *scratch, size_t n) {
     for (size_t at = 0; at < n; at += SORT_RUN) {
         sort_run(keys + at, n - at < SORT_RUN ? n - at : SORT_RUN);
     }
@@ -51,6 +51,44 @@ void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n) {
     }
     if (src != keys) {
         memcpy(keys, src, n * sizeof *keys);
+    }
+}
+
+/* One pass puts most keys of a frame into a bucket of their own; those that share one are merged.
+ */
+#define BUCKETS 256u
+#define LEAST_FOR_BUCKETS 48u
+
+void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n) {
+    if (n < LEAST_FOR_BUCKETS) {
+        merge_sort(keys, scratch, n);
+        return;
+    }
+    uint64_t lowest = UINT64_MAX, highest = 0;
+    for (size_t i = 0; i < n; i++) {
+        lowest = keys[i] < lowest ? keys[i] : lowest;
+        highest = keys[i] > highest ? keys[i] : highest;
+    }
+    /* No two keys are equal; 8 bits of their distance to the highest are left. */
+    int bits = 64 - __builtin_clzll(highest - lowest), shift = bits > 8 ? bits - 8 : 0;
+    uint32_t ends[BUCKETS] = {0};
+    for (size_t i = 0; i < n; i++) {
+        ends[(highest - keys[i]) >> shift]++;
+    }
+    uint32_t end = 0;
+    for (size_t k = 0; k < BUCKETS; k++) {
+        end += ends[k];
+        ends[k] = end;
+    }
+    for (size_t i = n; i-- > 0;) {
+        scratch[--ends[(highest - keys[i]) >> shift]] = keys[i];
+    }
+    memcpy(keys, scratch, n * sizeof *keys);
+    for (size_t k = 0; k < BUCKETS; k++) { /* ends[k]: where bucket k begins */
+        size_t count = (k + 1 < BUCKETS ? ends[k + 1] : n) - ends[k];
+        if (count > 1) {
+            merge_sort(keys + ends[k], scratch, count);
+        }
     }
 }
 
