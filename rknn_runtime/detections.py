@@ -159,13 +159,29 @@ class Detections(_Record):
                 n = len(self.xyxy)
 
     @classmethod
-    def _of(cls, *values: NDArray[Any] | None) -> Detections:
-        """Take new arrays (or None) for all fields, known to be right: once per frame."""
+    def _of(
+        cls,
+        xyxy: NDArray[np.float32],
+        confidence: NDArray[np.float32],
+        class_id: NDArray[np.int32],
+        keypoints: NDArray[np.float32] | None = None,
+        xyxyxyxy: NDArray[np.float32] | None = None,
+    ) -> Detections:
+        """Take new arrays known to be right: once per frame, so without a loop over fields."""
         found = cls.__new__(cls)
-        for set_field, value in zip(_SETTERS, values):
-            if value is not None:
-                value.setflags(False)  # type: ignore[call-arg]  # a keyword takes twice as long
-            set_field(found, value)
+        _set_xyxy(found, xyxy)
+        _set_confidence(found, confidence)
+        _set_class_id(found, class_id)
+        _set_mask(found, None)
+        _set_keypoints(found, keypoints)
+        _set_xyxyxyxy(found, xyxyxyxy)
+        _freeze(xyxy, False)
+        _freeze(confidence, False)
+        _freeze(class_id, False)
+        if keypoints is not None:
+            _freeze(keypoints, False)
+        if xyxyxyxy is not None:
+            _freeze(xyxyxyxy, False)
         return found
 
     @classmethod
@@ -268,8 +284,11 @@ class Detections(_Record):
         )
 
 
-#: What fills the fields of a frozen object.
-_SETTERS = tuple(getattr(Detections, name).__set__ for name in _NAMES)
+#: What fills the fields of a frozen object, and makes an array read-only.
+_set_xyxy, _set_confidence, _set_class_id, _set_mask, _set_keypoints, _set_xyxyxyxy = (
+    getattr(Detections, name).__set__ for name in _NAMES
+)
+_freeze: Any = np.ndarray.setflags
 
 
 def _checked(

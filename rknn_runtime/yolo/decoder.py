@@ -174,7 +174,7 @@ class Decoder:
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
         """Return the first n results as new arrays."""
         xyxy, confidence, class_id = self._xyxy[:n], self._confidence[:n], self._class_id[:n]
-        found = Detections._of(xyxy.copy(), confidence.copy(), class_id.copy(), None, None, None)
+        found = Detections._of(xyxy.copy(), confidence.copy(), class_id.copy())
         return found if transform is None else transform.detections_to_image(found)
 
 

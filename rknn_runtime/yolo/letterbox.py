@@ -138,7 +138,6 @@ class LetterboxTransform:
             self.boxes_to_image(detections.xyxy, clip=clip),
             detections.confidence,
             detections.class_id,
-            None,
             None if keypoints is None else self.points_to_image(keypoints),
             None if corners is None else self.points_to_image(corners),
         )
