@@ -54,8 +54,7 @@ static void merge_sort(uint64_t *keys, uint64_t *scratch, size_t n) {
     }
 }
 
-/* One pass puts most keys of a frame into a bucket of their own; those that share one are merged.
- */
+/* One pass puts most keys of a frame into a bucket of their own; the others are sorted there. */
 #define BUCKETS 256u
 #define LEAST_FOR_BUCKETS 48u
 
