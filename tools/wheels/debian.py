@@ -112,6 +112,13 @@ def register_emulator(architecture: Architecture) -> None:
     (BINFMT / "register").write_text(entry, "ascii")
 
 
+def command_inside(root: Path, script: str) -> list[str]:
+    """Return the command that runs a shell script inside a root, without a network."""
+    outside = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$@"'
+    command = ["unshare", "--mount", "--net", "sh", "-c", outside]
+    return [*command, str(root), str(root), "/bin/sh", "-c", script]
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file `path`, waiting for another program that has it."""

@@ -27,6 +27,7 @@ from debian import (
     ROOTS,
     Architecture,
     architecture_of,
+    command_inside,
     locked,
     make_root,
     obstacle,
@@ -117,8 +118,6 @@ def run_inside(
     root: Path, folder: str, architecture: Architecture, options: Options, log: Path
 ) -> int:
     """Run SCRIPT in `folder` of a root, without a network; return its exit status."""
-    inside = f"cd {folder} && {SCRIPT}"
-    outside = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$@"'
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": folder,
@@ -134,8 +133,7 @@ def run_inside(
     }
     if architecture.cpu:
         environment["QEMU_CPU"] = architecture.cpu
-    command = ["unshare", "--mount", "--net", "sh", "-c", outside]
-    command += [str(root), str(root), "/bin/sh", "-c", inside]
+    command = command_inside(root, f"cd {folder} && {SCRIPT}")
     with log.open("w") as output:
         return subprocess.run(
             command, stdout=output, stderr=output, env=environment, check=False

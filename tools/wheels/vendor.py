@@ -19,10 +19,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from debian import architecture_of, locked, make_root, obstacle, register_emulator, say
-from project import CACHE
-
 from build import TARGETS, run
+from debian import (
+    architecture_of,
+    command_inside,
+    locked,
+    make_root,
+    obstacle,
+    register_emulator,
+    say,
+)
+from project import CACHE
 
 HERE = Path(__file__).resolve().parent
 #: By the machine in a library's ELF header.
@@ -81,22 +88,19 @@ def verdict(model: Path) -> tuple[str, str]:
 
 def run_models(arguments: argparse.Namespace, name: str) -> list[tuple[str, str]]:
     """Run all models in a root and return their verdicts."""
-    outside = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$@"'
     with locked(CACHE / "roots" / f"{name}.lock"):
         root = make_root(name)
         folder = Path(tempfile.mkdtemp(prefix="vendor-", dir=root / "tmp"))
         try:
             fill(folder, arguments, architecture_of(name).machine)
             say(f"{name}: running {len(arguments.models)} models")
-            inside = f"cd /tmp/{folder.name} && {SCRIPT}"
             environment = {
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "HOME": f"/tmp/{folder.name}",
                 "LANG": "C.UTF-8",
                 "LIBRARY": "./librknnrt.so" if arguments.library else "",
             }
-            command = ["unshare", "--mount", "--net", "sh", "-c", outside]
-            command += [str(root), str(root), "/bin/sh", "-c", inside]
+            command = command_inside(root, f"cd /tmp/{folder.name} && {SCRIPT}")
             subprocess.run(command, env=environment, check=True)
             return [verdict(folder / "models" / f"{i:04}") for i in range(len(arguments.models))]
         finally:
