@@ -18,7 +18,7 @@ import numpy as np
 from rknn_runtime import layout, quantization
 from rknn_runtime._arrays import result
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.context import Context, run_error
+from rknn_runtime.context import Context
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.memory import TensorMemory
@@ -292,7 +292,7 @@ class Frame:
         self, context: Context, inputs: Sequence[Binding], outputs: Sequence[Binding]
     ) -> None:
         """Collect the pointers, once."""
-        self._inputs, self._outputs = inputs, outputs
+        self._context, self._inputs, self._outputs = context, inputs, outputs
         self._failed = ffi.new("int *")
         self._failed_index = ffi.new("size_t *")
         with context.lock:
@@ -307,11 +307,8 @@ class Frame:
                 self._failed_index,
             )
 
-    def run(self, prepared: Any) -> None:
+    def run(self) -> None:
         """Sync to the device, run, sync from it, inside ``with context.lock``.
-
-        Args:
-            prepared: the simulated model, which knows what its executor raised; or None.
 
         Raises:
             RknnStatusError: a step failed; the call in the message says which.
@@ -325,7 +322,7 @@ class Frame:
             call = f"rknn_mem_sync({self._inputs[index].name}, to device)"
         elif step == lib.RKR_STEP_SYNC_OUTPUT:
             call = f"rknn_mem_sync({self._outputs[index].name}, from device)"
-        raise run_error(status, call, prepared)
+        self._context.check_run(status, call)
 
 
 def bind_input(context: Context, name: str, queried: QueriedTensor) -> InputBinding:

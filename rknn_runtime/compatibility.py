@@ -9,12 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime._container import ENCRYPTED, ModelSource, opened
+from rknn_runtime._container import opened
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.inspect import ModelHeader, ModelInfo, read, read_header
+from rknn_runtime.inspect import ModelFile, ModelHeader, ModelInfo
 from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, soc_of_this_machine
 
-__all__ = ["Runtime", "check", "driver_version", "fatal", "problems", "runtime_in"]
+__all__ = [
+    "Runtime",
+    "check",
+    "driver_version",
+    "fatal",
+    "problems",
+    "runtime_in",
+    "versions",
+]
 
 VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 
@@ -141,42 +149,47 @@ def fatal(info: ModelInfo, runtime: Runtime) -> list[str]:
     return found
 
 
-def check(model: ModelSource, name: str, library: str | os.PathLike[str]) -> str:
+def check(file: ModelFile, name: str, library: str | os.PathLike[str]) -> None:
     """Refuse a model that the runtime would refuse, with the reason.
 
-    Models that only the runtime can judge pass: encrypted ones.
-
     Args:
-        model: Path or bytes.
+        file: The model.
         name: What the message calls it; may be empty.
         library: File of the loaded runtime.
 
-    Returns:
-        Which versions of model, runtime, driver and machine met: for the message about a
-        refusal that could not be foreseen.
-
     Raises:
-        InvalidModelError: It is no model, or does not fit the machine or the runtime.
-        OSError: The file cannot be opened.
+        InvalidModelError: The model does not fit the machine or the runtime.
     """
-    soc, runtime = soc_of_this_machine(), runtime_in(library)
-    with opened(model) as data:
-        if bytes(data[: len(ENCRYPTED)]) == ENCRYPTED:
-            return _met("encrypted", soc, runtime)
-        try:
-            header = read_header(data)
-        except InvalidModelError as error:
-            raise InvalidModelError(f"{name}: {error}" if name else str(error)) from None
-        found = problems(header, soc=soc, runtime=runtime)
-        if not found and runtime is not None and runtime.version <= FATAL_UP_TO:
-            with suppress(InvalidModelError):  # what only the runtime can judge
-                found = fatal(read(data), runtime)
+    runtime = runtime_in(library)
+    found = problems(file.header, soc=soc_of_this_machine(), runtime=runtime)
+    if not found and runtime is not None and runtime.version <= FATAL_UP_TO:
+        with suppress(InvalidModelError):  # what only the runtime can judge
+            found = fatal(file.info(), runtime)
     if found:
         reasons = "; ".join(found)
         raise InvalidModelError(
             f"{name or 'the model'} cannot run here: {reasons} (check=False skips this check)"
         )
-    return _met(f"for {header.soc}, by toolkit {header.toolkit_version}", soc, runtime)
+
+
+def versions(header: ModelHeader | None, library: str | os.PathLike[str]) -> str:
+    """Say which versions meet: for the message about a refusal that could not be foreseen.
+
+    Args:
+        header: Of the model; None: it is encrypted.
+        library: File of the loaded runtime.
+
+    Returns:
+        A sentence about model, runtime, driver and machine.
+    """
+    made = (
+        "encrypted" if header is None else f"for {header.soc}, by toolkit {header.toolkit_version}"
+    )
+    soc = soc_of_this_machine()
+    return (
+        f"the model is {made}; runtime {runtime_in(library) or 'unknown'}, driver "
+        f"{driver_version() or 'unknown'}, machine {soc.name if soc else 'unknown'}"
+    )
 
 
 def driver_version() -> str | None:
@@ -189,13 +202,6 @@ def driver_version() -> str | None:
         if match:
             return match[0]
     return None
-
-
-def _met(made: str, soc: Soc | None, runtime: Runtime | None) -> str:
-    return (
-        f"the model is {made}; runtime {runtime or 'unknown'}, driver "
-        f"{driver_version() or 'unknown'}, machine {soc.name if soc else 'unknown'}"
-    )
 
 
 def _way_out(header: ModelHeader, wanted: str, found: list[str]) -> str:

@@ -20,7 +20,7 @@ from rknn_runtime.library import Library
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["Context", "Memory", "run_error", "warn"]
+__all__ = ["Context", "Memory", "warn"]
 
 #: How often this process came out of a fork: a context works in the generation that made it.
 _generation = 0
@@ -41,23 +41,6 @@ def warn(message: str) -> None:
     logging.getLogger("rknn_runtime").warning(message)
 
 
-def run_error(status: int, call: str, prepared: Any) -> BaseException:
-    """Make the exception for a run that failed.
-
-    Args:
-        status: what the runtime returned.
-        call: the function.
-        prepared: the simulated model, which knows what its executor raised; or None.
-    """
-    cause: BaseException | None = None if prepared is None else prepared.take_exception()
-    if cause is not None and not isinstance(cause, Exception):
-        return cause  # a KeyboardInterrupt is no failure of the model
-    detail = "" if cause is None else f"the simulated NPU's executor raised {cause!r}"
-    error = status_error(status, call, detail)
-    error.__cause__ = cause
-    return error
-
-
 class Memory(NamedTuple):
     """A memory of the runtime, and who views it."""
 
@@ -69,10 +52,12 @@ class Memory(NamedTuple):
 class _Owned:
     """What must be released, apart from every object that could be part of a cycle."""
 
-    __slots__ = ("context", "generation", "library", "lock", "memories")
+    __slots__ = ("context", "generation", "library", "lock", "memories", "simulation")
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, simulation: Any) -> None:
         self.library = library
+        #: What computes for a simulated context; must outlive it. None on an NPU.
+        self.simulation = simulation
         self.context: int | None = None
         #: By the address of the ``rknn_tensor_mem``.
         self.memories: dict[int, Memory] = {}
@@ -96,6 +81,7 @@ class _Owned:
         context, self.context = self.context, None
         if context is not None and self.generation == _generation:
             calls.append((lib.rkr_destroy(self.library.handle, context), "rknn_destroy(...)"))
+        self.simulation = None
         return [call for call in calls if call[0] != lib.RKNN_SUCC]
 
     def finalize(self) -> None:
@@ -126,17 +112,19 @@ class Context:
         handle: the ``rkr_library *``, for calls to the C shim.
     """
 
-    def __init__(self, library: Library, model: Any, flags: int) -> None:
+    def __init__(self, library: Library, model: Any, flags: int, simulation: Any = None) -> None:
         """Initialise a context.
 
         Args:
             library: the runtime.
             model: the model's bytes, any contiguous buffer.
             flags: of ``rknn_init``.
+            simulation: a ``rknn_runtime.sim.PreparedModel``, which computes the runs of a
+                simulated context; None on an NPU.
         """
         self.library = library
         self.handle = library.handle
-        owned = self._owned = _Owned(library)
+        owned = self._owned = _Owned(library, simulation)
         self._generation = owned.generation
         out = ffi.new("rknn_context *")
         with ffi.from_buffer(model) as data:
@@ -145,6 +133,8 @@ class Context:
         self.check(status, call)
         owned.context = int(out[0])
         self._finalizer = weakref.finalize(self, owned.finalize)
+        if simulation is not None:
+            simulation.attach(owned.context)
 
     @property
     def is_closed(self) -> bool:
@@ -189,6 +179,20 @@ class Context:
             if status == lib.RKR_ERR_UNAVAILABLE:
                 detail = f"this function does not exist in {self.library.path}"
             raise status_error(status, call, detail or self.library.last_message())
+
+    def check_run(self, status: int, call: str) -> None:
+        """Raise the exception for a run that failed, with what the simulated NPU raised in it."""
+        if status == lib.RKNN_SUCC:
+            return
+        simulation = self._owned.simulation
+        cause: BaseException | None = None if simulation is None else simulation.take_exception()
+        if cause is None:
+            self.check(status, call)
+        elif not isinstance(cause, Exception):
+            raise cause  # a KeyboardInterrupt is no failure of the model
+        else:
+            detail = f"the simulated NPU's executor raised {cause!r}"
+            raise status_error(status, call, detail) from cause
 
     def query(self, command: int, info: Any, size: int) -> int:
         """Call ``rknn_query`` and return its status."""

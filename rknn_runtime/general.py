@@ -11,7 +11,6 @@ import numpy as np
 
 from rknn_runtime._arrays import pointer, result, source
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.context import run_error
 from rknn_runtime.enums import CoreMask, InitFlag, TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.library import Library, open_library
@@ -138,8 +137,7 @@ class GeneralModel(LoadedModel):
             arrays = self._output_arrays(float_outputs, out)
             self._set(handle, inputs)
             status = lib.rkr_run(self._context.handle, handle, ffi.NULL)
-            if status != lib.RKNN_SUCC:
-                raise run_error(status, "rknn_run", self._prepared)
+            self._context.check_run(status, "rknn_run")
             self._get(handle, float_outputs, arrays)
         return arrays
 

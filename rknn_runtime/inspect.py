@@ -23,6 +23,7 @@ from rknn_runtime.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = [
+    "ModelFile",
     "ModelHeader",
     "ModelInfo",
     "Needs",
@@ -30,7 +31,6 @@ __all__ = [
     "ShapeVariant",
     "read",
     "read_header",
-    "read_needs",
 ]
 
 MAX_DIMS = 16
@@ -193,8 +193,8 @@ def read(model: ModelSource) -> ModelInfo:
         OSError: The file cannot be opened.
         TypeError: ``model`` is neither path nor bytes.
     """
-    with _reading(model) as reader:
-        return reader.info()
+    with opened(model) as data:
+        return ModelFile(data).info()
 
 
 def read_header(model: ModelSource) -> ModelHeader:
@@ -213,8 +213,8 @@ def read_header(model: ModelSource) -> ModelHeader:
         OSError: The file cannot be opened.
         TypeError: ``model`` is neither path nor bytes.
     """
-    with _reading(model) as reader:
-        return ModelHeader(**reader.header())
+    with opened(model) as data:
+        return ModelFile(data).header
 
 
 class Needs(NamedTuple):
@@ -227,35 +227,53 @@ class Needs(NamedTuple):
     is_dynamic: bool
 
 
-def read_needs(model: ModelSource) -> Needs:
-    """Read only what a model needs of its caller.
+@contextmanager
+def _named_as_damage() -> Iterator[None]:
+    """Turn what the reader finds wrong into `InvalidModelError`."""
+    try:
+        yield
+    except InvalidModelError:
+        raise
+    except ValueError as error:
+        raise InvalidModelError(f"damaged: {error}") from error
 
-    Works for SoCs unknown to this package, too.
+
+class ModelFile:
+    """An opened model file, parsed once: for those who ask it several things.
 
     Args:
-        model: A path, which is mapped and not loaded, or the bytes of a model.
+        data: Its content, as `opened` yields it; this object must not outlive that.
 
-    Returns:
-        The needs.
+    Attributes:
+        header: What decides whether a runtime can load the model, also for SoCs unknown to
+            this package.
 
     Raises:
-        InvalidModelError: It is not a readable RKNN model.
-        OSError: The file cannot be opened.
-        TypeError: ``model`` is neither path nor bytes.
+        InvalidModelError: It is not an RKNN model; the message says what it is.
     """
-    with _reading(model) as reader:
-        return reader.needs()
 
+    def __init__(self, data: Buffer) -> None:
+        with _named_as_damage():
+            self._reader = _Reader(data)
+            self.header = ModelHeader(**self._reader.header())
 
-@contextmanager
-def _reading(model: ModelSource) -> Iterator[_Reader]:
-    with opened(model) as data:
-        try:
-            yield _Reader(data)
-        except InvalidModelError:
-            raise
-        except ValueError as error:
-            raise InvalidModelError(f"damaged: {error}") from error
+    def info(self) -> ModelInfo:
+        """Read all that the file says.
+
+        Raises:
+            InvalidModelError: It is damaged, or made for a SoC unknown to this package.
+        """
+        with _named_as_damage():
+            return self._reader.info(self.header)
+
+    def needs(self) -> Needs:
+        """Read only what the model needs of its caller, also for SoCs unknown to this package.
+
+        Raises:
+            InvalidModelError: It is damaged.
+        """
+        with _named_as_damage():
+            return self._reader.needs()
 
 
 class _Reader:
@@ -281,17 +299,16 @@ class _Reader:
             "framework": self.model.text(self.slots.framework, MAX_NAME_BYTES),
         }
 
-    def info(self) -> ModelInfo:
-        header = self.header()
+    def info(self, header: ModelHeader) -> ModelInfo:
         graphs = self.model.children(MODEL_GRAPHS, MAX_SHAPES)
         if not len(graphs):
             raise ValueError("the model has no graph")
-        rules = self.rules(header["soc"], dynamic=len(graphs) > 1)
+        rules = self.rules(header.soc, dynamic=len(graphs) > 1)
         variants = tuple(self.variants(graphs, rules))
         first = variants[0]
         memory = self.memory()
         return ModelInfo(
-            **header,
+            **vars(header),
             file_bytes=len(self.data),
             custom_string=self.model.text(self.slots.custom_string, MAX_TEXT_BYTES),
             batch=rules.batch,

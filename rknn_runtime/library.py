@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import stat
 import struct
@@ -89,18 +88,6 @@ class Library:
         text = ffi.new("char[]", 512)
         ffi.cast("rknn_sim_message_fn *", self.symbol("rknn_sim_message"))(text, len(text))
         return _decoded(text)
-
-    def prepare(self, model: str | os.PathLike[str] | bytes) -> Any:
-        """Have the simulation turn a model into what the simulated runtime loads.
-
-        Args:
-            model: path or bytes of a ``.rknn``, ``.onnx`` or bundle.
-
-        Returns:
-            ``rknn_runtime.sim.PreparedModel``.
-        """
-        # By name: the simulation stands above this module and is loaded only when asked for.
-        return importlib.import_module("rknn_runtime.sim").prepare(model, self)
 
 
 def open_library(library: str | os.PathLike[str] | Library | None = None) -> Library:

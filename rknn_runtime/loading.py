@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from rknn_runtime import query
 from rknn_runtime._arrays import whole
 from rknn_runtime._ffi import lib
 from rknn_runtime.context import Context, warn
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
+from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.library import Library
 from rknn_runtime.memory import close_in_exit
 from rknn_runtime.query import MemorySize, QueriedTensor, SdkVersion
+from rknn_runtime.source import opened_source
 from rknn_runtime.tensor import TensorAttr
-
-if TYPE_CHECKING:
-    from rknn_runtime.inspect import Needs
 
 __all__ = ["SYNC_FLAGS", "LoadedModel"]
 
@@ -63,9 +60,6 @@ class LoadedModel:
     ) -> None:
         """Load a model; the arguments are those of `Model`, the library opened."""
         self._library = library
-        self._prepared: Any = None
-        #: None where no file says: it is encrypted, or the model is simulated.
-        self._needs: Needs | None = None
         foreign = InitFlag(flags) & _FOREIGN_FLAGS
         if foreign:
             kind = type(self).__name__
@@ -73,12 +67,10 @@ class LoadedModel:
                 f"a {kind} manages memory and runs itself, so it cannot take {foreign!r}"
             )
         number = whole(int(flags), "flags", 0, 2**32 - 1)
-        with self._content(model, check) as content:
-            self._context = Context(library, content, number)
+        with opened_source(model, library, check) as source:
+            self._needs = source.needs
+            self._context = Context(library, source.data, number, source.simulation)
         try:
-            if self._prepared is not None:
-                with self._context.lock:
-                    self._prepared.attach(self._context.opened())
             if core_mask is not None:
                 self.set_core_mask(core_mask)
             inputs, outputs = query.inputs_and_outputs(self._context)
@@ -126,32 +118,6 @@ class LoadedModel:
             Exception: as in the class.
         """
         return cls(model, **options)
-
-    @contextmanager
-    def _content(self, model: Any, check: bool) -> Iterator[Any]:
-        """Yield the bytes for ``rknn_init``."""
-        if self._library.is_simulated:
-            self._prepared = self._library.prepare(model)
-            yield self._prepared.data
-            return
-        # Here, as the simulated NPU does without and reading files is half of the import.
-        from rknn_runtime import compatibility, inspect
-        from rknn_runtime._container import opened
-
-        with opened(model) as content:
-            met = ""
-            if check:
-                name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
-                met = compatibility.check(content, name, self._library.path)
-            with suppress(InvalidModelError):
-                self._needs = inspect.read_needs(content)
-            try:
-                yield content
-            except RknnStatusError as error:
-                if not met:
-                    raise
-                detail = f"{error.detail or error.advice} ({met})"
-                raise status_error(error.code, error.call, detail) from None
 
     def __reduce__(self) -> NoReturn:
         kind = type(self).__name__
@@ -255,7 +221,6 @@ class LoadedModel:
                 return
             self._let_go()
             self._context.close()
-            self._prepared = None
 
     def __enter__(self: _M) -> _M:
         return self

@@ -133,7 +133,7 @@ class Model(LoadedModel):
             self._check_count(inputs)
             for binding, array in zip(self._inputs, inputs):
                 binding.write(array)
-        self._frame.run(self._prepared)
+        self._frame.run()
 
     def input_view(self, index: SupportsIndex = 0) -> _Array:
         """Return the memory of an input, to write a frame in place; then ``run()``.

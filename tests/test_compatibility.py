@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from handmade import standard_model, tensor
 
-from rknn_runtime import compatibility
-from rknn_runtime.compatibility import Runtime, check, fatal, problems, runtime_in
+from rknn_runtime import compatibility, inspect
+from rknn_runtime._container import Container, opened, parse_container
+from rknn_runtime.compatibility import Runtime, fatal, problems, runtime_in
 from rknn_runtime.errors import InvalidModelError, RknnStatusError
-from rknn_runtime.inspect import ModelHeader, ModelInfo, read, read_header
-from rknn_runtime.library import open_library
+from rknn_runtime.inspect import ModelFile, ModelHeader, ModelInfo, read, read_header
+from rknn_runtime.library import Library, open_library
 from rknn_runtime.model import Model
 from rknn_runtime.soc import SOCS, Soc
 
@@ -152,6 +153,20 @@ def test_the_check_looks_for_what_ends_the_process(tmp_path: Path) -> None:
     check(MODELS / "ic3_w37_rk3588.rknn", "", library)
 
 
+def check(model: Path | bytes, name: str, library: Path) -> None:
+    """Check a model, opened and parsed."""
+    with opened(model) as data:
+        compatibility.check(ModelFile(data), name, library)
+
+
+def real_library(file: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """The simulated library as if it were the vendor's in a file."""
+    library = open_library("sim")
+    monkeypatch.setattr(library, "is_simulated", False)
+    monkeypatch.setattr(library, "path", str(file))
+    return library
+
+
 @pytest.fixture
 def mini_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A library file of librknnmrt, on an RV1106."""
@@ -179,28 +194,45 @@ def test_the_check_names_the_file_and_every_problem(mini_board: Path) -> None:
 
 
 def test_the_check_leaves_to_the_runtime_what_only_it_can_judge(mini_board: Path) -> None:
-    """Encrypted models, and SoCs that this package does not know."""
-    check(b"CYPTRKNN" + bytes(100), "", mini_board)
+    """SoCs that this package does not know."""
     unknown = standard_model([], [], target="rk9999", slot_1="RKNPU v9")
     with pytest.raises(InvalidModelError, match="made for rk9999"):
         check(unknown, "", mini_board)
 
 
-def test_the_check_names_what_is_no_model(mini_board: Path, tmp_path: Path) -> None:
+def test_what_is_no_model_is_named(mini_board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the path, where there is one."""
-    with pytest.raises(InvalidModelError, match=r"^m\.rknn: this is an ONNX model"):
-        check(MODELS / "ic5.onnx", "m.rknn", mini_board)
+    library = real_library(mini_board, monkeypatch)
+    path = MODELS / "ic5.onnx"
+    with pytest.raises(InvalidModelError, match=f"^{path}: this is an ONNX model"):
+        Model(path, library=library)
     with pytest.raises(InvalidModelError, match=r"^this is an ONNX model"):
-        check((MODELS / "ic5.onnx").read_bytes(), "", mini_board)
+        Model(path.read_bytes(), library=library)
+
+
+def test_a_file_is_parsed_once(mini_board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is asked about it, also where the runtime is old and more is asked."""
+    old = mini_board.with_name("librknnrt.so")
+    old.write_bytes(b"librknnrt version: 1.5.2 (c6b7b351a@2023-08-23T15:29:04)")
+    monkeypatch.setattr(compatibility, "soc_of_this_machine", lambda: None)
+    library = real_library(old, monkeypatch)
+    parsed = []
+
+    def counted(data: object) -> Container:
+        parsed.append(data)
+        return parse_container(data)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(inspect, "parse_container", counted)
+    with pytest.raises(RknnStatusError, match="rknn_init"):
+        Model(MODELS / "ic3_w37_rk3588.rknn", library=library)
+    assert len(parsed) == 1
 
 
 def test_a_model_explains_itself_before_rknn_init(
     mini_board: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``Model`` asks, unless it is told not to: then the runtime gives its status."""
-    library = open_library("sim")
-    monkeypatch.setattr(library, "is_simulated", False)
-    monkeypatch.setattr(library, "path", str(mini_board))
+    library = real_library(mini_board, monkeypatch)
     for model in (MODELS / "ic3_w37_rk3588.rknn", (MODELS / "ic3_w37_rk3588.rknn").read_bytes()):
         with pytest.raises(InvalidModelError, match="cannot run here"):
             Model(model, library=library)
@@ -215,9 +247,7 @@ def test_a_refusal_that_was_not_foreseen_names_the_versions(
     driver = tmp_path / "version"
     driver.write_text("RKNPU driver: v0.9.8\n")
     monkeypatch.setattr(compatibility, "DRIVER_FILES", ("/nowhere/version", str(driver)))
-    library = open_library("sim")
-    monkeypatch.setattr(library, "is_simulated", False)
-    monkeypatch.setattr(library, "path", str(mini_board))
+    library = real_library(mini_board, monkeypatch)
     runtime = "runtime librknnmrt 2.3.2, driver 0.9.8, machine rv1106"
     with pytest.raises(RknnStatusError, match="rknn_init") as caught:
         Model(MODELS / "ic3_w37_rv1106.rknn", library=library)

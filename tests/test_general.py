@@ -25,7 +25,7 @@ from rknn_runtime.errors import (
     RknnStatusError,
     UnavailableError,
 )
-from rknn_runtime.sim import Live, Record, bundle_from_arrays, describe_input
+from rknn_runtime.sim import Live, PreparedModel, Record, bundle_from_arrays, describe_input
 
 pytestmark = pytest.mark.usefixtures("control")
 
@@ -407,7 +407,7 @@ def test_a_failing_executor_is_the_cause(control, monkeypatch):
     """What the simulated NPU's executor raised stands behind the status."""
     with GeneralModel(recorded().data, library="sim") as model:
         reason = RuntimeError("no such operator")
-        monkeypatch.setattr(model._prepared, "take_exception", lambda: reason)
+        monkeypatch.setattr(PreparedModel, "take_exception", lambda prepared: reason)
         control.fail("rknn_run", 1, -1)
         with pytest.raises(OperationFailedError, match="no such operator") as caught:
             model.run(FRAME)

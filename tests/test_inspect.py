@@ -129,7 +129,7 @@ def test_the_rest_equals_the_recorded_answers(path: Path) -> None:
 @pytest.mark.parametrize("path", recorded_models(), ids=lambda path: path.stem)
 def test_the_needs_of_a_model(path: Path) -> None:
     """In a mini container what librknnmrt 2.3.2 says of native outputs; room for them in any."""
-    info, needs = inspect.read(path), inspect.read_needs(path)
+    info, needs = inspect.read(path), inspect.ModelFile(path.read_bytes()).needs()
     native = [attr.native.size_with_stride for attr in info.outputs if attr.native]
     if info.container == "mini":
         assert list(needs.output_bytes) == native
@@ -215,7 +215,7 @@ def test_the_header_alone_needs_no_known_soc() -> None:
     """A model for a newer SoC still says what it is for."""
     data = handmade.standard_model([], [], target="rk9999")
     assert inspect.read_header(data).soc == "rk9999"
-    assert inspect.read_needs(data) == inspect.Needs((), is_dynamic=False)
+    assert inspect.ModelFile(data).needs() == inspect.Needs((), is_dynamic=False)
     with pytest.raises(InvalidModelError, match="rk9999"):
         inspect.read(data)
 

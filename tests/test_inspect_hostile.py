@@ -53,7 +53,7 @@ def traced() -> Iterator[None]:
 def accepts(model: bytes) -> bool:
     """Read a model; fail when another exception than `InvalidModelError` comes of it."""
     with contextlib.suppress(InvalidModelError):
-        inspect.read_needs(model)
+        inspect.ModelFile(model).needs()
     try:
         inspect.read(model)
     except InvalidModelError:

@@ -20,7 +20,7 @@ from rknn_runtime.errors import (
     UnavailableError,
 )
 from rknn_runtime.inspect import read
-from rknn_runtime.sim import Record, bundle_from_arrays, describe_input
+from rknn_runtime.sim import PreparedModel, Record, bundle_from_arrays, describe_input
 from rknn_runtime.sim.bundle import Bundle, RawRecord
 
 MODELS = Path(__file__).parent / "data" / "models"
@@ -667,7 +667,7 @@ def test_a_failing_executor_is_the_cause(control, monkeypatch):
     """What the simulated NPU's executor raised stands behind the status."""
     with Model(recorded().data, library="sim") as model:
         reason = RuntimeError("no such operator")
-        monkeypatch.setattr(model._prepared, "take_exception", lambda: reason)
+        monkeypatch.setattr(PreparedModel, "take_exception", lambda prepared: reason)
         control.fail("rknn_run", 1, -1)
         with pytest.raises(OperationFailedError, match="no such operator") as caught:
             model.run()

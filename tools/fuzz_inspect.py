@@ -22,10 +22,10 @@ with atheris.instrument_imports(include=["rknn_runtime"]):
 
 
 def read_one(data: bytes) -> None:
-    """Read one input: all of it, its header, its needs."""
-    for read in (inspect.read, inspect.read_header, inspect.read_needs):
+    """Read one input: its header, its needs, all of it."""
+    for ask in (inspect.ModelFile.needs, inspect.ModelFile.info):
         with contextlib.suppress(InvalidModelError):
-            read(data)
+            ask(inspect.ModelFile(data))
 
 
 def main() -> None:

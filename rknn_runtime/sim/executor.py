@@ -12,6 +12,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError
 from rknn_runtime.sim.values import Array
+from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["Executor", "Graph", "GraphTensor"]
 
@@ -52,6 +53,11 @@ class Graph:
     Args:
         onnx: The bytes of the file.
 
+    Attributes:
+        onnx: The same.
+        inputs: Its inputs.
+        outputs: Its outputs.
+
     Raises:
         InvalidModelError: onnxruntime cannot load it.
         RknnError: onnxruntime is not installed.
@@ -65,6 +71,7 @@ class Graph:
                 "the simulated NPU computes with onnxruntime, which is not installed: "
                 "pip install 'rknn-runtime[sim]'"
             ) from error
+        self.onnx = onnx
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -101,22 +108,23 @@ class Graph:
 
 
 class Executor:
-    """The executor of a context: the graph of a bundle, tied to the C side.
+    """The executor of a context: a graph, tied to the C side.
 
     Args:
-        onnx: The bytes of the ONNX file.
-        inputs: Names of the inputs, in the bundle's order.
-        outputs: Names of the outputs, likewise.
-
-    Raises:
-        InvalidModelError: onnxruntime cannot load the graph.
-        RknnError: onnxruntime is not installed.
+        graph: The graph.
+        inputs: The model's inputs, named as the graph's.
+        outputs: Its outputs, likewise.
     """
 
-    def __init__(self, onnx: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._graph = Graph(onnx)
-        self._inputs = tuple(inputs)
-        self._outputs = tuple(outputs)
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Sequence[TensorAttr | GraphTensor],
+        outputs: Sequence[TensorAttr | GraphTensor],
+    ) -> None:
+        self._graph = graph
+        self._inputs = tuple(attr.name for attr in inputs)
+        self._outputs = tuple(attr.name for attr in outputs)
         self._exception: BaseException | None = None
         #: ``user_data`` of the C callback; this object must outlive the context.
         self.handle = ffi.new_handle(self)

@@ -12,7 +12,7 @@ import numpy as np
 
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.inspect import Preprocessing, ShapeVariant, read
+from rknn_runtime.inspect import ModelInfo, Preprocessing, ShapeVariant, read
 from rknn_runtime.sim.bundle import Bundle, framework_shape
 from rknn_runtime.sim.derive import describe_input, describe_output
 from rknn_runtime.sim.executor import Graph, GraphTensor
@@ -20,7 +20,7 @@ from rknn_runtime.sim.values import Array, real_input
 from rknn_runtime.soc import SOCS
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["bundle_from_onnx", "bundle_from_rknn"]
+__all__ = ["bundle_from_onnx", "bundle_from_rknn", "bundle_of"]
 
 Sample = Union[Array, Sequence[Array]]
 
@@ -47,12 +47,19 @@ def bundle_from_rknn(
         RknnError: onnxruntime is not installed.
         OSError: A file cannot be opened.
     """
-    info = read(model)
+    graph = None if onnx is None else Graph(_bytes_of(onnx))
+    return bundle_of(read(model), graph)
+
+
+def bundle_of(info: ModelInfo, graph: Graph | None) -> bytes:
+    """Make the bundle of a ``.rknn`` file that was read; see `bundle_from_rknn`.
+
+    Raises:
+        InvalidModelError: The two are not the same model, or what the file says of itself
+            contradicts itself.
+    """
     variants = info.variants or (ShapeVariant(info.inputs, info.outputs),)
-    onnx_bytes = b""
-    if onnx is not None:
-        onnx_bytes = _bytes_of(onnx)
-        graph = Graph(onnx_bytes)
+    if graph is not None:
         for variant in variants:
             _check_same(graph.inputs, variant.inputs, info.batch, "inputs")
             _check_same(graph.outputs, variant.outputs, info.batch, "outputs")
@@ -62,7 +69,7 @@ def bundle_from_rknn(
                 soc=info.soc,
                 variants=variants,
                 preprocessing=info.preprocessing,
-                onnx=onnx_bytes,
+                onnx=b"" if graph is None else graph.onnx,
                 mini=info.container == "mini",
                 batch=info.batch,
                 weight_bytes=info.weight_bytes,
@@ -71,12 +78,12 @@ def bundle_from_rknn(
                 custom_string=info.custom_string,
             )
         )
-    except (ValueError, struct.error) as error:  # what the file says contradicts itself
+    except (ValueError, struct.error) as error:
         raise InvalidModelError(f"the .rknn file cannot be simulated: {error}") from error
 
 
 def bundle_from_onnx(
-    onnx: str | os.PathLike[str] | bytes,
+    onnx: str | os.PathLike[str] | bytes | Graph,
     *,
     soc: str = "rk3588",
     samples: Sequence[Sample] = (),
@@ -88,7 +95,7 @@ def bundle_from_onnx(
     """Make a bundle from an ONNX file alone, as if the toolkit had converted it.
 
     Args:
-        onnx: The ONNX file: path or bytes.
+        onnx: The ONNX file: path, bytes, or loaded.
         soc: The SoC that is imitated, a key of ``rknn_runtime.soc.SOCS``.
         samples: Inputs on which the ranges for quantization are measured, each what
             `Model.run` takes: images ``(N, H, W, C) uint8``, others float32, with more
@@ -121,8 +128,7 @@ def bundle_from_onnx(
         raise ValueError(f"{dtype.name} needs samples, to measure ranges on")
     if dtype is TensorType.FLOAT16 and SOCS[soc].mini:
         raise ValueError(f"{soc} runs only quantized models: give samples")
-    onnx_bytes = _bytes_of(onnx)
-    graph = Graph(onnx_bytes)
+    graph = onnx if isinstance(onnx, Graph) else Graph(_bytes_of(onnx))
     rows = [(s,) if isinstance(s, np.ndarray) else tuple(s) for s in samples]
     for row in rows:
         if len(row) != len(graph.inputs):
@@ -134,7 +140,7 @@ def bundle_from_onnx(
             soc=soc,
             variants=(ShapeVariant(plan.inputs(), plan.outputs()),),
             preprocessing=preprocessing,
-            onnx=onnx_bytes,
+            onnx=graph.onnx,
             custom_string=custom_string,
         )
     )

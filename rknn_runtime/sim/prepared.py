@@ -8,27 +8,26 @@ from pathlib import Path
 from rknn_runtime._container import opened
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError, RknnError
-from rknn_runtime.inspect import read_header
+from rknn_runtime.inspect import ModelFile
 from rknn_runtime.library import Library
 from rknn_runtime.sim.bundle import MAGIC, read_bundle
-from rknn_runtime.sim.executor import Executor
-from rknn_runtime.sim.make import bundle_from_onnx, bundle_from_rknn
+from rknn_runtime.sim.executor import Executor, Graph
+from rknn_runtime.sim.make import bundle_from_onnx, bundle_of
 
 __all__ = ["PreparedModel", "prepare"]
 
 
 class PreparedModel:
-    """A bundle and its executor; must live as long as the context that loads it."""
+    """A bundle and its executor; must live as long as the context that loads it.
 
-    def __init__(self, data: bytes, library: Library) -> None:
-        bundle = read_bundle(data)
+    Attributes:
+        data: The bundle.
+    """
+
+    def __init__(self, data: bytes, library: Library, executor: Executor | None) -> None:
         self.data = data
         self._library = library
-        self._executor: Executor | None = None
-        if bundle.onnx:
-            first = bundle.variants[0]
-            names = ([attr.name for attr in attrs] for attrs in (first.inputs, first.outputs))
-            self._executor = Executor(bundle.onnx, *names)
+        self._executor = executor
 
     def attach(self, context: int) -> None:
         """Register the executor with a context; nothing for a recorded bundle.
@@ -70,21 +69,37 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
         TypeError: ``model`` is neither path nor bytes.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return PreparedModel(_bundle_bytes(bytes(model)), library)
-    with opened(model) as content:  # not by itself: to open a pipe would wait for a writer
-        start = bytes(content[: len(MAGIC)])
-    path = Path(model)
-    if start == MAGIC:
-        return PreparedModel(path.read_bytes(), library)
-    if path.suffix == ".onnx":
-        return PreparedModel(bundle_from_onnx(path), library)
-    read_header(path)  # says what it is, when it is no .rknn file
-    return PreparedModel(bundle_from_rknn(path, _onnx_beside(path)), library)
+        data = bytes(model)
+        _refuse_no_bundle(data)
+        return _of_bundle(data, library)
+    with opened(model) as content:
+        path = Path(model)
+        if bytes(content[: len(MAGIC)]) == MAGIC:
+            return _of_bundle(bytes(content), library)
+        if path.suffix == ".onnx":
+            graph = Graph(bytes(content))
+            executor = Executor(graph, graph.inputs, graph.outputs)
+            return PreparedModel(bundle_from_onnx(graph), library, executor)
+        file = ModelFile(content)  # says what it is, when it is no .rknn file
+        graph = Graph(_onnx_beside(path).read_bytes())
+        info = file.info()
+        executor = Executor(graph, info.inputs, info.outputs)
+        return PreparedModel(bundle_of(info, graph), library, executor)
 
 
-def _bundle_bytes(data: bytes) -> bytes:
+def _of_bundle(data: bytes, library: Library) -> PreparedModel:
+    bundle = read_bundle(data)
+    executor = None
+    if bundle.onnx:
+        first = bundle.variants[0]
+        executor = Executor(Graph(bundle.onnx), first.inputs, first.outputs)
+    return PreparedModel(data, library, executor)
+
+
+def _refuse_no_bundle(data: bytes) -> None:
+    """Say what bytes are that are no bundle."""
     if data.startswith(MAGIC):
-        return data
+        return
     if not data:
         raise InvalidModelError("the model is empty: 0 bytes were given")
     if data.startswith(b"RKNN"):
