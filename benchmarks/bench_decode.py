@@ -23,7 +23,12 @@ from _timing import Case, Report, arguments
 from native_tensors import deliver
 
 from rknn_runtime._ffi import lib
-from rknn_runtime.yolo import YOLOV5_ANCHORS, AnchorDecoder, SingleOutputDecoder, SplitDecoder
+from rknn_runtime.vision.heads import (
+    YOLOV5_ANCHORS,
+    AnchorDecoder,
+    SingleOutputDecoder,
+    SplitDecoder,
+)
 
 SIZE, CLASSES, OBJECTS, STRIDES = 640, 80, 30, (8, 16, 32)
 CONF, IOU = 0.25, 0.45

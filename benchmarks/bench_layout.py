@@ -7,7 +7,7 @@ from _timing import LEVELS, Case, Report, arguments, check, levels
 
 from rknn_runtime._arrays import untyped
 from rknn_runtime._ffi import lib
-from rknn_runtime.layout import (
+from rknn_runtime.kernels.layout import (
     nc1hwc2_to_nchw,
     nc1hwc2_to_nhwc,
     nchw_to_nc1hwc2,

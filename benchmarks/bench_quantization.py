@@ -6,7 +6,7 @@ import numpy as np
 from _timing import LEVELS, Case, Report, arguments, check, levels
 
 from rknn_runtime._ffi import lib
-from rknn_runtime.quantization import (
+from rknn_runtime.kernels.quantization import (
     dequantize_affine,
     dequantize_nc1hwc2,
     float16_to_float32,

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reference.resize import bilinear
 
 from rknn_runtime._ffi import lib
-from rknn_runtime.resize import resize_bilinear
-from rknn_runtime.yolo.letterbox import letterbox
+from rknn_runtime.kernels.resize import resize_bilinear
+from rknn_runtime.vision.letterbox import letterbox
 
 try:
     from PIL import Image

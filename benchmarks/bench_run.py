@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rknn_runtime import Model, nc1hwc2_to_nchw
+from rknn_runtime import Model
+from rknn_runtime.kernels import nc1hwc2_to_nchw
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 HERE = Path(__file__).resolve().parent

@@ -36,7 +36,11 @@ from bench_decode import (
 from native_tensors import deliver
 from reference.yolo import corners_of, quadrangle_iou
 
-from rknn_runtime.yolo import SplitOrientedDecoder, SplitPoseDecoder, SplitSegmentationDecoder
+from rknn_runtime.vision.heads import (
+    SplitOrientedDecoder,
+    SplitPoseDecoder,
+    SplitSegmentationDecoder,
+)
 
 PROTOTYPES, KEYPOINTS = 32, 17
 

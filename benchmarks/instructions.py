@@ -65,10 +65,10 @@ def cases():
     import numpy as np
     from native_tensors import deliver
 
-    from rknn_runtime import layout, quantization
-    from rknn_runtime.resize import resize_bilinear
-    from rknn_runtime.yolo.letterbox import letterbox
-    from rknn_runtime.yolo.single import SingleOutputDecoder
+    from rknn_runtime.kernels import layout, quantization
+    from rknn_runtime.kernels.resize import resize_bilinear
+    from rknn_runtime.vision.heads.single import SingleOutputDecoder
+    from rknn_runtime.vision.letterbox import letterbox
 
     random = np.random.default_rng(0)
     packed = random.integers(-128, 128, (1, 6, 1, 8400, 16), dtype=np.int8)
@@ -129,7 +129,7 @@ def transpositions():
     """Yield unpacking and packing for the other element sizes and group widths, as `cases`."""
     import numpy as np
 
-    from rknn_runtime import layout
+    from rknn_runtime.kernels import layout
 
     random = np.random.default_rng(0)
     for dtype, c2 in (("int8", 8), ("float16", 8), ("int16", 4), ("float32", 4)):
@@ -187,7 +187,7 @@ def crowds():
     import numpy as np
     from native_tensors import deliver
 
-    from rknn_runtime.yolo.split import SplitDecoder
+    from rknn_runtime.vision.heads.split import SplitDecoder
 
     random = np.random.default_rng(0)
     for dtype in ("int8", "int16", "float16"):

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from rknn_runtime import Detector, Model
-from rknn_runtime.yolo import letterbox
+from rknn_runtime.vision import letterbox
 
 
 def open_frames(source):

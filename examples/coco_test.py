@@ -14,7 +14,8 @@ import json
 import time
 
 from rknn_runtime import Model
-from rknn_runtime.yolo import SingleOutputDecoder, letterbox
+from rknn_runtime.vision import letterbox
+from rknn_runtime.vision.heads import SingleOutputDecoder
 
 COCO = (  # noqa: SIM905
     "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,"

@@ -17,7 +17,7 @@ from pathlib import Path
 from PIL import Image
 
 from rknn_runtime import Detector, Model
-from rknn_runtime.yolo import letterbox
+from rknn_runtime.vision import letterbox
 
 times_ms: dict[str, float] = {}
 

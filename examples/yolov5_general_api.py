@@ -17,7 +17,8 @@ import numpy as np
 from PIL import Image
 
 from rknn_runtime import Detections, GeneralModel
-from rknn_runtime.yolo import YOLOV5_ANCHORS, letterbox, nms
+from rknn_runtime.vision import letterbox, nms
+from rknn_runtime.vision.heads import YOLOV5_ANCHORS
 
 
 def decode(outputs, height, width, conf_threshold, iou_threshold):

@@ -15,7 +15,8 @@ import json
 from PIL import Image
 
 from rknn_runtime import Model
-from rknn_runtime.yolo import AnchorDecoder, letterbox
+from rknn_runtime.vision import letterbox
+from rknn_runtime.vision.heads import AnchorDecoder
 
 
 def main() -> None:

@@ -1,5 +1,10 @@
 """Run ``.rknn`` models on Rockchip NPUs, or on a simulated one.
 
+`Detector` and `Classifier` turn images into results; `Model` and `GeneralModel` run any model.
+The rest has its room: `rknn_runtime.errors`, `rknn_runtime.kernels` (layouts, quantization,
+resizing), `rknn_runtime.modelfile` (what a file says of itself), `rknn_runtime.vision` (heads,
+letterbox, drawing), `rknn_runtime.sim` (the simulated NPU).
+
 Names are imported when they are first used: on a board every module costs start-up time.
 """
 
@@ -11,136 +16,80 @@ from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is n
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
-    from rknn_runtime.classifier import Classifier
-    from rknn_runtime.detections import Detections
-    from rknn_runtime.detector import Detector
+    from rknn_runtime import errors, kernels, modelfile, sim, vision
     from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
-    from rknn_runtime.errors import (
-        AllocationError,
-        ClosedError,
-        DeviceMismatchError,
-        DeviceUnavailableError,
-        ForkError,
-        InvalidContextError,
-        InvalidInputError,
-        InvalidModelError,
-        InvalidOutputError,
-        InvalidParameterError,
-        LibraryLoadError,
-        ModelRefusedError,
-        OperationFailedError,
-        OptimizationLevelError,
-        PrecompiledModelError,
-        RknnError,
-        RknnStatusError,
-        RknnTimeoutError,
-        TargetPlatformError,
-        UnavailableError,
-    )
-    from rknn_runtime.general import GeneralModel
-    from rknn_runtime.layout import (
-        Nc1hwc2Layout,
-        nc1hwc2_to_flat,
-        nc1hwc2_to_nchw,
-        nc1hwc2_to_nhwc,
-        nchw_to_nc1hwc2,
-        nhwc_to_nc1hwc2,
-    )
-    from rknn_runtime.library import Library, open_library
-    from rknn_runtime.memory import TensorMemory
-    from rknn_runtime.model import Model
-    from rknn_runtime.quantization import (
-        dequantize_affine,
-        dequantize_dfp,
-        dequantize_nc1hwc2,
-        float16_to_float32,
-        float32_to_float16,
-        quantize_affine,
-    )
-    from rknn_runtime.query import MemorySize, SdkVersion
+    from rknn_runtime.errors import RknnError
+    from rknn_runtime.npu.general import GeneralModel
+    from rknn_runtime.npu.library import Library, open_library
+    from rknn_runtime.npu.memory import TensorMemory
+    from rknn_runtime.npu.model import Model
+    from rknn_runtime.npu.query import MemorySize, SdkVersion
     from rknn_runtime.tensor import TensorAttr
+    from rknn_runtime.vision.classifier import Classifier
+    from rknn_runtime.vision.detections import Detection, Detections
+    from rknn_runtime.vision.detector import Detector
+    from rknn_runtime.vision.heads.classification import Classifications
+    from rknn_runtime.vision.letterbox import letterbox
 
 __all__ = [
-    "AllocationError",
+    "Classifications",
     "Classifier",
-    "ClosedError",
     "CoreMask",
+    "Detection",
     "Detections",
     "Detector",
-    "DeviceMismatchError",
-    "DeviceUnavailableError",
-    "ForkError",
     "GeneralModel",
     "InitFlag",
-    "InvalidContextError",
-    "InvalidInputError",
-    "InvalidModelError",
-    "InvalidOutputError",
-    "InvalidParameterError",
     "Layout",
     "Library",
-    "LibraryLoadError",
     "MemorySize",
     "Model",
-    "ModelRefusedError",
-    "Nc1hwc2Layout",
-    "OperationFailedError",
-    "OptimizationLevelError",
-    "PrecompiledModelError",
     "QuantType",
     "RknnError",
-    "RknnStatusError",
-    "RknnTimeoutError",
     "SdkVersion",
-    "TargetPlatformError",
     "TensorAttr",
     "TensorMemory",
     "TensorType",
-    "UnavailableError",
-    "dequantize_affine",
-    "dequantize_dfp",
-    "dequantize_nc1hwc2",
-    "float16_to_float32",
-    "float32_to_float16",
-    "nc1hwc2_to_flat",
-    "nc1hwc2_to_nchw",
-    "nc1hwc2_to_nhwc",
-    "nchw_to_nc1hwc2",
-    "nhwc_to_nc1hwc2",
+    "errors",
+    "kernels",
+    "letterbox",
+    "modelfile",
     "open_library",
-    "quantize_affine",
+    "sim",
+    "vision",
 ]
 
 #: As in pyproject.toml; reading the installed metadata would cost more than all the rest.
 __version__ = "0.1.0"
 
-#: Where the names are, lowest first: each imports those before it anyway.
-_MODULES = (
-    "enums",
-    "errors",
-    "tensor",
-    "layout",
-    "quantization",
-    "library",
-    "memory",
-    "query",
-    "model",
-    "general",
-    "detections",
-    "detector",
-    "classifier",
-)
-
 if not TYPE_CHECKING:  # else every misspelt name would have a type
+    #: Module -> the names that come from it.
+    _HOMES = {
+        "enums": ("CoreMask", "InitFlag", "Layout", "QuantType", "TensorType"),
+        "errors": ("RknnError",),
+        "npu.general": ("GeneralModel",),
+        "npu.library": ("Library", "open_library"),
+        "npu.memory": ("TensorMemory",),
+        "npu.model": ("Model",),
+        "npu.query": ("MemorySize", "SdkVersion"),
+        "tensor": ("TensorAttr",),
+        "vision.classifier": ("Classifier",),
+        "vision.detections": ("Detection", "Detections"),
+        "vision.detector": ("Detector",),
+        "vision.heads.classification": ("Classifications",),
+        "vision.letterbox": ("letterbox",),
+    }
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
     def __getattr__(name: str) -> object:
-        if name in __all__:
-            for part in _MODULES:
-                module = import_module(f"{__name__}.{part}")
-                if name in module.__all__:
-                    globals()[name] = getattr(module, name)
-                    return globals()[name]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name in _HOME_OF:
+            found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        elif name in __all__:
+            found = import_module(f"{__name__}.{name}")
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 
-from rknn_runtime._container import parse_container
+from rknn_runtime.modelfile.container import parse_container
 
 INTERESTING = (0, 1, 2, 3, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 

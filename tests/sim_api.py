@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.inspect import Preprocessing, ShapeVariant
-from rknn_runtime.library import open_library
+from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
+from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Control
 from rknn_runtime.sim.bundle import Bundle
 from rknn_runtime.tensor import TensorAttr

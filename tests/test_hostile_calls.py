@@ -21,19 +21,20 @@ from bundles import recorded
 from native_tensors import attribute, deliver
 
 import rknn_runtime
-from rknn_runtime import Detections, GeneralModel, Model, TensorAttr, sim, soc, yolo
+from rknn_runtime import Detections, GeneralModel, Model, TensorAttr, kernels, sim, vision
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
 from rknn_runtime.errors import RknnError
-from rknn_runtime.inspect import read, read_header
-from rknn_runtime.library import open_library
-from rknn_runtime.resize import resize_bilinear
+from rknn_runtime.kernels.resize import resize_bilinear
+from rknn_runtime.modelfile import soc
+from rknn_runtime.modelfile.reader import read, read_header
+from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Control, describe_input, describe_output
-from rknn_runtime.yolo import (
+from rknn_runtime.vision import LetterboxTransform, heads, letterbox, nms
+from rknn_runtime.vision.heads import (
     AnchorDecoder,
     AnchorSegmentationDecoder,
     ClassificationDecoder,
     EndToEndDecoder,
-    LetterboxTransform,
     SingleOrientedDecoder,
     SingleOutputDecoder,
     SinglePoseDecoder,
@@ -44,8 +45,6 @@ from rknn_runtime.yolo import (
     SplitSegmentationDecoder,
     YoloxDecoder,
     find_head,
-    letterbox,
-    nms,
 )
 
 DOCUMENTED = (TypeError, ValueError, IndexError, BufferError, MemoryError, OSError, RknnError)
@@ -294,7 +293,7 @@ def detections_calls(*fields):
 
 
 def use_layout(attr, channel, start, count, threshold):
-    layout = rknn_runtime.Nc1hwc2Layout.from_attr(attr)
+    layout = kernels.Nc1hwc2Layout.from_attr(attr)
     layout.channel_offset(channel)
     layout.integer_threshold(threshold)
     return layout.channel_offsets(start, count)
@@ -339,25 +338,25 @@ ANSWER = np.zeros((1, 5, 4, 6), np.float32)
 
 #: Name: function, good arguments, good keyword arguments.
 CALLS = {
-    "nc1hwc2_to_nchw": (rknn_runtime.nc1hwc2_to_nchw, (PACKED, 20),
+    "nc1hwc2_to_nchw": (kernels.nc1hwc2_to_nchw, (PACKED, 20),
                         {"height": 3, "width": 5, "out": np.zeros((1, 20, 3, 5), np.int8)}),
-    "nc1hwc2_to_nhwc": (rknn_runtime.nc1hwc2_to_nhwc, (PACKED, 20),
+    "nc1hwc2_to_nhwc": (kernels.nc1hwc2_to_nhwc, (PACKED, 20),
                         {"height": 3, "width": 5, "out": np.zeros((1, 3, 5, 20), np.int8)}),
-    "nc1hwc2_to_flat": (rknn_runtime.nc1hwc2_to_flat, (PACKED.reshape(-1), 2, 3, 5, 16, 20), {}),
-    "nchw_to_nc1hwc2": (rknn_runtime.nchw_to_nc1hwc2, (PLANAR, 8),
+    "nc1hwc2_to_flat": (kernels.nc1hwc2_to_flat, (PACKED.reshape(-1), 2, 3, 5, 16, 20), {}),
+    "nchw_to_nc1hwc2": (kernels.nchw_to_nc1hwc2, (PLANAR, 8),
                         {"c1": 3, "plane": 16, "pad_value": 1,
                          "out": np.zeros((1, 3, 1, 16, 8), np.int16)}),
-    "nhwc_to_nc1hwc2": (rknn_runtime.nhwc_to_nc1hwc2, (FLOATS.reshape(1, 3, 4, 5), 8),
+    "nhwc_to_nc1hwc2": (kernels.nhwc_to_nc1hwc2, (FLOATS.reshape(1, 3, 4, 5), 8),
                         {"c1": 1, "pad_value": 0.5}),
     "Nc1hwc2Layout": (use_layout, (SPLIT[0][0], 3, 1, 5, 0.5), {}),
-    "dequantize_affine": (rknn_runtime.dequantize_affine, (PLANAR, 3, 0.5),
+    "dequantize_affine": (kernels.dequantize_affine, (PLANAR, 3, 0.5),
                           {"out": np.zeros(PLANAR.shape, np.float32)}),
-    "dequantize_dfp": (rknn_runtime.dequantize_dfp, (PLANAR, 3), {}),
-    "quantize_affine": (rknn_runtime.quantize_affine, (FLOATS, 3, 0.5, np.int8),
+    "dequantize_dfp": (kernels.dequantize_dfp, (PLANAR, 3), {}),
+    "quantize_affine": (kernels.quantize_affine, (FLOATS, 3, 0.5, np.int8),
                         {"out": np.zeros(FLOATS.shape, np.int8)}),
-    "float16_to_float32": (rknn_runtime.float16_to_float32, (FLOATS.astype(np.float16),), {}),
-    "float32_to_float16": (rknn_runtime.float32_to_float16, (FLOATS,), {}),
-    "dequantize_nc1hwc2": (rknn_runtime.dequantize_nc1hwc2, (PACKED, 20, 3, 0.5),
+    "float16_to_float32": (kernels.float16_to_float32, (FLOATS.astype(np.float16),), {}),
+    "float32_to_float16": (kernels.float32_to_float16, (FLOATS,), {}),
+    "dequantize_nc1hwc2": (kernels.dequantize_nc1hwc2, (PACKED, 20, 3, 0.5),
                            {"height": 3, "width": 5, "layout": "NHWC"}),
     "nms": (nms, (BOXES, SCORES, CLASSES), {"iou_threshold": 0.5, "max_detections": 3}),
     "letterbox": (letterbox, (PIXELS, SIZE),
@@ -459,7 +458,7 @@ def test_what_was_never_initialised_says_so(cls, name):
 
 CLASSES = {
     value
-    for module in (rknn_runtime, sim, yolo)
+    for module in (rknn_runtime, sim, vision, heads)
     for value in (getattr(module, name) for name in module.__all__)
     if isinstance(value, type) and not issubclass(value, (BaseException, tuple, Enum))
 }

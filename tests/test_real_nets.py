@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rknn_runtime import Model
-from rknn_runtime.inspect import read
+from rknn_runtime.modelfile.reader import read
 
 pytest.importorskip("PIL")
 pytest.importorskip("onnxruntime")

@@ -16,7 +16,7 @@ import pytest
 from native_tensors import attribute
 
 from rknn_runtime import Detector, Model
-from rknn_runtime.yolo.heads import find_head
+from rknn_runtime.vision.heads.find import find_head
 
 PROJECT = Path(__file__).resolve().parent.parent
 DATA = Path(__file__).resolve().parent / "data" / "same_everywhere"
@@ -95,7 +95,7 @@ def main() -> None:
     from PIL import Image
 
     from rknn_runtime.sim import bundle_from_rknn, record
-    from rknn_runtime.yolo import letterbox
+    from rknn_runtime.vision import letterbox
 
     models = PROJECT / "examples" / "models"
     bundle = bundle_from_rknn(models / "shapes_rk3588.rknn", models / "shapes.onnx")

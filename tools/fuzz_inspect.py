@@ -17,15 +17,15 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["rknn_runtime"]):
-    from rknn_runtime import inspect
     from rknn_runtime.errors import InvalidModelError
+    from rknn_runtime.modelfile import reader
 
 
 def read_one(data: bytes) -> None:
     """Read one input: its header, its needs, all of it."""
-    for ask in (inspect.ModelFile.needs, inspect.ModelFile.info):
+    for ask in (reader.ModelFile.needs, reader.ModelFile.info):
         with contextlib.suppress(InvalidModelError):
-            ask(inspect.ModelFile(data))
+            ask(reader.ModelFile(data))
 
 
 def main() -> None:

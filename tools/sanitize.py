@@ -26,21 +26,15 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FLAGS = [*SANITIZE, "-fno-omit-frame-pointer", "-g1", "-O1", "-std=c11", "-fPIC", "-shared"]
 #: Tests of C code. Not those that measure memory or fork, which a sanitizer disturbs.
 TESTS = (
-    "test_classification.py",
     "test_ffi.py",
-    "test_general.py",
     "test_hostile_calls.py",
-    "test_layout.py",
-    "test_library.py",
-    "test_memory.py",
-    "test_model.py",
-    "test_nms.py",
-    "test_quantization.py",
-    "test_resize.py",
-    "test_letterbox.py",
-    "test_shim.py",
-    "test_sim_*.py",
-    "test_yolo_*.py",
+    "kernels/test_*.py",
+    "npu/test_[!l]*.py",
+    "npu/test_library.py",
+    "sim/test_*.py",
+    "vision/test_letterbox.py",
+    "vision/test_nms.py",
+    "vision/heads/test_*.py",
 )
 
 

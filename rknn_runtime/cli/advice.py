@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rknn_runtime.cli.heads import Head
-from rknn_runtime.compatibility import Runtime, fatal
 from rknn_runtime.enums import Layout, TensorType
-from rknn_runtime.inspect import ModelInfo
-from rknn_runtime.soc import SOCS
+from rknn_runtime.modelfile.compatibility import Runtime, fatal
+from rknn_runtime.modelfile.reader import ModelInfo
+from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["INTEGERS", "io_bytes", "warnings_about"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rknn_runtime._facts import facts_of
 from rknn_runtime.enums import Layout
-from rknn_runtime.inspect import ModelInfo
-from rknn_runtime.yolo.heads import find_head
+from rknn_runtime.modelfile.custom_string import facts_of
+from rknn_runtime.modelfile.reader import ModelInfo
+from rknn_runtime.vision.heads.find import find_head
 
 __all__ = ["Head", "guess_head"]
 

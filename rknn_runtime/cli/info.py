@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime import inspect
 from rknn_runtime.cli.advice import INTEGERS, io_bytes, warnings_about
 from rknn_runtime.cli.heads import guess_head
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.inspect import ModelInfo, Preprocessing
+from rknn_runtime.modelfile import reader
+from rknn_runtime.modelfile.reader import ModelInfo, Preprocessing
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["add_parser", "run"]
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     failed = False
     for model in arguments.models:
         try:
-            read.append((model, inspect.read(Path(model))))
+            read.append((model, reader.read(Path(model))))
         except (InvalidModelError, OSError) as error:
             failed = True
             reason = error.strerror if isinstance(error, OSError) else None

@@ -16,8 +16,8 @@ import numpy as np
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.inspect import Preprocessing, ShapeVariant
-from rknn_runtime.soc import MINI_RUNTIME, SOCS
+from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.soc import MINI_RUNTIME, SOCS
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rknn_runtime._arrays import whole
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
-from rknn_runtime.library import Library, c_name, open_library
+from rknn_runtime.npu.library import Library, c_name, open_library
 
 __all__ = ["Control", "Live"]
 

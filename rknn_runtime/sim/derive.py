@@ -1,7 +1,7 @@
 """Attributes of tensors that no ``.rknn`` file describes: what the toolkit would most likely do.
 
-The runtimes' rules are ``rknn_runtime.attributes``; here is what the toolkit decides before
-them: which inputs are pixels, how many channel groups an output has, how much is reserved.
+The runtimes' rules are ``rknn_runtime.modelfile.attributes``; here is what the toolkit decides
+before them: which inputs are pixels, how many channel groups an output has, how much is reserved.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from rknn_runtime._arrays import MAX_DIMENSION, whole
-from rknn_runtime.attributes import FileTensor, Rules, input_attr, output_attr
 from rknn_runtime.enums import Layout, TensorType
-from rknn_runtime.soc import SOCS, Soc
+from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
+from rknn_runtime.modelfile.soc import SOCS, Soc
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["describe_input", "describe_output"]
@@ -42,7 +42,7 @@ def describe_input(
     Args:
         name: Its name.
         shape: Elements per dimension as in the ONNX file: NCHW for images.
-        soc: A key of ``rknn_runtime.soc.SOCS``.
+        soc: A key of ``rknn_runtime.modelfile.soc.SOCS``.
         index: Position among the inputs.
         dtype: Type in NPU memory.
         zero_point: None, together with ``scale``, for a tensor that is not quantized.
@@ -79,7 +79,7 @@ def describe_output(
     Args:
         name: Its name.
         shape: Elements per dimension as in the ONNX file: NCHW for images.
-        soc: A key of ``rknn_runtime.soc.SOCS``.
+        soc: A key of ``rknn_runtime.modelfile.soc.SOCS``.
         index: Position among the outputs.
         dtype: Type in NPU memory.
         zero_point: None, together with ``scale``, for a tensor that is not quantized.

@@ -12,12 +12,12 @@ import numpy as np
 
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.inspect import ModelInfo, Preprocessing, ShapeVariant, read
+from rknn_runtime.modelfile.reader import ModelInfo, Preprocessing, ShapeVariant, read
+from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.sim.bundle import Bundle, framework_shape
 from rknn_runtime.sim.derive import describe_input, describe_output
 from rknn_runtime.sim.executor import Graph, GraphTensor
 from rknn_runtime.sim.values import Array, real_input
-from rknn_runtime.soc import SOCS
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["bundle_from_onnx", "bundle_from_rknn", "bundle_of"]
@@ -96,7 +96,7 @@ def bundle_from_onnx(
 
     Args:
         onnx: The ONNX file: path, bytes, or loaded.
-        soc: The SoC that is imitated, a key of ``rknn_runtime.soc.SOCS``.
+        soc: The SoC that is imitated, a key of ``rknn_runtime.modelfile.soc.SOCS``.
         samples: Inputs on which the ranges for quantization are measured, each what
             `Model.run` takes: images ``(N, H, W, C) uint8``, others float32, with more
             than 4 channels in NHWC as well. An array stands for a tuple of one.

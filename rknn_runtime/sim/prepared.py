@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rknn_runtime._container import opened
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError, RknnError
-from rknn_runtime.inspect import ModelFile
-from rknn_runtime.library import Library
+from rknn_runtime.modelfile.container import opened
+from rknn_runtime.modelfile.reader import ModelFile
+from rknn_runtime.npu.library import Library
 from rknn_runtime.sim.bundle import MAGIC, read_bundle
 from rknn_runtime.sim.executor import Executor, Graph
 from rknn_runtime.sim.make import bundle_from_onnx, bundle_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.inspect import Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
 from rknn_runtime.sim.bundle import (
     Bundle,
     RawRecord,
@@ -45,11 +45,11 @@ def bundle_from_arrays(
     """Make a bundle from attributes and recorded arrays.
 
     Args:
-        inputs: The inputs, as `describe_input` or ``rknn_runtime.inspect.read`` gives them.
+        inputs: The inputs, as `describe_input` or ``rknn_runtime.modelfile.read`` gives them.
         outputs: The outputs, likewise.
         records: What answers what; the first that matches does. A run with inputs that
             none has fails.
-        soc: The SoC that is imitated, a key of ``rknn_runtime.soc.SOCS``.
+        soc: The SoC that is imitated, a key of ``rknn_runtime.modelfile.soc.SOCS``.
         preprocessing: Per input, the mean and std with which the NPU normalizes pixels.
         custom_string: What the model's custom string is.
 

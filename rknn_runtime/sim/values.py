@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rknn_runtime.enums import Layout, TensorType
-from rknn_runtime.inspect import Preprocessing
+from rknn_runtime.modelfile.reader import Preprocessing
 from rknn_runtime.sim.bundle import native_dtype, normalization
 from rknn_runtime.tensor import TensorAttr
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknn_runtime import Classifier, Detections, Detector, Model
-from rknn_runtime.detections import Detection
-from rknn_runtime.yolo import Classifications, LetterboxTransform, letterbox, nms
+from rknn_runtime.vision import LetterboxTransform, letterbox, nms
+from rknn_runtime.vision.detections import Detection
+from rknn_runtime.vision.heads import Classifications
 
 Floats = NDArray[np.float32]
 

@@ -8,30 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from rknn_runtime import (
-    RknnError,
-    RknnStatusError,
-    RknnTimeoutError,
-    TensorAttr,
+from rknn_runtime import RknnError, TensorAttr
+from rknn_runtime.errors import RknnStatusError, RknnTimeoutError
+from rknn_runtime.kernels import (
     dequantize_affine,
     dequantize_nc1hwc2,
     float16_to_float32,
-    inspect,
     nc1hwc2_to_flat,
     nc1hwc2_to_nchw,
     nchw_to_nc1hwc2,
     quantize_affine,
 )
-from rknn_runtime.inspect import ModelHeader, ModelInfo, Preprocessing
+from rknn_runtime.modelfile import reader
+from rknn_runtime.modelfile.reader import ModelHeader, ModelInfo, Preprocessing
 
 Array = np.ndarray[Any, Any]
 
 
 def inspecting(path: Path, data: bytes) -> None:
-    info: ModelInfo = inspect.read(path)
-    header: ModelHeader = inspect.read_header(data)
-    text: str = inspect.read(path)  # type: ignore[assignment]
-    text = inspect.read_header(path)  # type: ignore[assignment]
+    info: ModelInfo = reader.read(path)
+    header: ModelHeader = reader.read_header(data)
+    text: str = reader.read(path)  # type: ignore[assignment]
+    text = reader.read_header(path)  # type: ignore[assignment]
     soc: str = info.soc
     batch: int = info.batch
     operators: Mapping[str, int] = info.operators
@@ -42,7 +40,7 @@ def inspecting(path: Path, data: bytes) -> None:
     header.operators  # type: ignore[attr-defined]
     info.soc = "rk3588"  # type: ignore[misc]
     number: int = info.soc  # type: ignore[assignment]
-    inspect.read(3)  # type: ignore[arg-type]
+    reader.read(3)  # type: ignore[arg-type]
     print(text, soc, batch, operators, inputs, preprocessing, shapes, number)
 
 

@@ -40,8 +40,9 @@ UNTESTED = "soak"
 #: What --quick runs: tests of what depends on the CPU, the size of a pointer and the system,
 #: kernels only in the variant that is used there.
 QUICK = (
-    "ffi package shim library layout quantization resize yolo_scan yolo_single yolo_split "
-    "yolo_anchors yolo_yolox model same_everywhere"
+    "test_ffi.py test_package.py test_same_everywhere.py kernels npu/test_shim.py "
+    "npu/test_library.py npu/test_model.py vision/heads/test_scan.py vision/heads/test_single.py "
+    "vision/heads/test_split.py vision/heads/test_anchors.py vision/heads/test_yolox.py"
 )
 QUICK_WITHOUT = "plain or avx2 or avx512"
 
@@ -212,7 +213,7 @@ def main() -> None:
         register_emulator(architecture_of(name))
     options = Options("", "", arguments.workers)
     if arguments.quick:
-        files = " ".join(f"tests/test_{name}.py" for name in QUICK.split())
+        files = " ".join(f"tests/{name}" for name in QUICK.split())
         options = Options(files, f"not ({QUICK_WITHOUT})", arguments.workers)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         results = list(pool.map(lambda name: test_root(name, arguments.wheels, options), names))

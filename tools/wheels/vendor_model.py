@@ -13,9 +13,10 @@ from dataclasses import fields
 
 import numpy as np
 
-from rknn_runtime import GeneralModel, Model, TensorAttr, inspect
+from rknn_runtime import GeneralModel, Model, TensorAttr
 from rknn_runtime.enums import Layout
 from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.modelfile import reader
 
 
 def zeros(attr: TensorAttr, view: np.ndarray) -> np.ndarray:
@@ -25,7 +26,7 @@ def zeros(attr: TensorAttr, view: np.ndarray) -> np.ndarray:
     return np.zeros(attr.shape, np.uint8 if attr.takes_pixels else np.float32)
 
 
-def differences(model: Model, info: inspect.ModelInfo) -> list[str]:
+def differences(model: Model, info: reader.ModelInfo) -> list[str]:
     """Name the fields in which the runtime's attributes differ from the file's."""
     found = []
     for asked, read in zip((*model.inputs, *model.outputs), (*info.inputs, *info.outputs)):
@@ -36,7 +37,7 @@ def differences(model: Model, info: inspect.ModelInfo) -> list[str]:
 
 
 def run(library: str | None, path: str) -> str:
-    info = inspect.read(path)
+    info = reader.read(path)
     with Model(path, library=library) as model:
         version = model.sdk_version.api
         differ = differences(model, info)

@@ -1,0 +1,35 @@
+"""Native loops over arrays: layouts, quantization, resizing. They know nothing about models."""
+
+from rknn_runtime.kernels.layout import (
+    Nc1hwc2Layout,
+    nc1hwc2_to_flat,
+    nc1hwc2_to_nchw,
+    nc1hwc2_to_nhwc,
+    nchw_to_nc1hwc2,
+    nhwc_to_nc1hwc2,
+)
+from rknn_runtime.kernels.quantization import (
+    dequantize_affine,
+    dequantize_dfp,
+    dequantize_nc1hwc2,
+    float16_to_float32,
+    float32_to_float16,
+    quantize_affine,
+)
+from rknn_runtime.kernels.resize import resize_bilinear
+
+__all__ = [
+    "Nc1hwc2Layout",
+    "dequantize_affine",
+    "dequantize_dfp",
+    "dequantize_nc1hwc2",
+    "float16_to_float32",
+    "float32_to_float16",
+    "nc1hwc2_to_flat",
+    "nc1hwc2_to_nchw",
+    "nc1hwc2_to_nhwc",
+    "nchw_to_nc1hwc2",
+    "nhwc_to_nc1hwc2",
+    "quantize_affine",
+    "resize_bilinear",
+]

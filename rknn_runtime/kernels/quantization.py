@@ -1,0 +1,255 @@
+"""Quantize and dequantize arrays, the latter also straight from NC1HWC2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from rknn_runtime._arrays import check, packed, pointer, real, result, source, whole
+from rknn_runtime._ffi import lib
+from rknn_runtime.enums import Layout
+
+__all__ = [
+    "dequantize_affine",
+    "dequantize_dfp",
+    "dequantize_nc1hwc2",
+    "float16_to_float32",
+    "float32_to_float16",
+    "quantize_affine",
+]
+
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    _Array = np.ndarray[Any, Any]
+else:
+    _Array = np.ndarray
+_FLOAT16 = np.dtype("float16")
+_FLOAT32 = np.dtype("float32")
+_INTEGERS = {
+    dtype: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    for dtype in map(np.dtype, ("int8", "uint8", "int16"))
+}
+_DEQUANTIZE = {dtype: getattr(lib, f"rkr_dequantize_{dtype.name}") for dtype in _INTEGERS}
+_QUANTIZE = {dtype: getattr(lib, f"rkr_quantize_{dtype.name}") for dtype in _INTEGERS}
+#: Layout, by name and by enum -> dtype -> kernel.
+_UNPACK: dict[object, dict[np.dtype[Any], Any]] = {}
+for _layout in (Layout.NCHW, Layout.NHWC):
+    _name = _layout.name.lower()
+    _UNPACK[_layout] = _UNPACK[_layout.name] = {
+        _FLOAT16: getattr(lib, f"rkr_widen_{_name}_float16"),
+        **{dtype: getattr(lib, f"rkr_dequantize_{_name}_{dtype.name}") for dtype in _INTEGERS},
+    }
+#: What `dequantize_nc1hwc2` takes.
+_UNPACKED = (*_INTEGERS, _FLOAT16)
+#: Smallest normal and largest float32.
+_SCALES = (2.0**-126, float(np.finfo(np.float32).max))
+
+
+def dequantize_affine(
+    q: _Array, zero_point: SupportsIndex, scale: float, out: _Array | None = None
+) -> _Array:
+    """Turn quantized integers into real numbers: ``(q - zero_point) * scale``.
+
+    The subtraction is done in integers, the product in float32.
+
+    Args:
+        q: any shape, int8, uint8 or int16, C-contiguous.
+        zero_point: the integer that stands for 0.0, of the range of ``q``'s dtype.
+        scale: positive; what float32 holds as a normal number.
+        out: float32 of the same shape to write to.
+
+    Returns:
+        ``out``, or a new array.
+
+    Raises:
+        TypeError: an argument of another type, or an array of another dtype.
+        ValueError: a number outside its range, a shape that does not fit, memory that is
+            not C-contiguous, aligned and (``out``) writable, or ``out`` overlapping ``q``.
+    """
+    q = source(q, "q", _INTEGERS)
+    zero_point, scale = _affine(zero_point, scale, q.dtype)
+    out = result(out, q.shape, _FLOAT32)
+    status = _DEQUANTIZE[q.dtype](pointer(q), q.size, pointer(out), zero_point, scale)
+    if status:
+        check(status, "dequantize_affine")
+    return out
+
+
+def dequantize_dfp(q: _Array, fl: SupportsIndex, out: _Array | None = None) -> _Array:
+    """Turn dynamic fixed point into real numbers: ``q * 2**-fl``, exactly.
+
+    Args:
+        q: any shape, int8, uint8 or int16, C-contiguous.
+        fl: fractional length, -127 to 126.
+        out: float32 of the same shape to write to.
+
+    Returns:
+        ``out``, or a new array; beyond float32's range it holds infinity.
+
+    Raises:
+        TypeError: an argument of another type, or an array of another dtype.
+        ValueError: a number outside its range, a shape that does not fit, memory that is
+            not C-contiguous, aligned and (``out``) writable, or ``out`` overlapping ``q``.
+    """
+    return dequantize_affine(q, 0, 2.0 ** -whole(fl, "fl", -127, 126), out)
+
+
+def quantize_affine(
+    x: _Array,
+    zero_point: SupportsIndex,
+    scale: float,
+    dtype: Any,
+    out: _Array | None = None,
+) -> _Array:
+    """Turn real numbers into integers: ``round(clamp(x / scale + zero_point))``.
+
+    The formula of the vendor's guide (RKNN API for RK356x, "Quantification and
+    dequantization"), evaluated in float32. The guide does not say where a half goes: it
+    goes to the even integer, as in ONNX QuantizeLinear. The clamp is to the range of
+    ``dtype`` and takes infinity along.
+
+    Args:
+        x: any shape, float32, C-contiguous.
+        zero_point: the integer that stands for 0.0, of the range of ``dtype``.
+        scale: positive; what float32 holds as a normal number.
+        dtype: int8, uint8 or int16.
+        out: of that dtype and of the same shape, to write to; undefined after an error.
+
+    Returns:
+        ``out``, or a new array.
+
+    Raises:
+        TypeError: an argument of another type, or an array of another dtype.
+        ValueError: ``x`` has a NaN, a number outside its range, a shape that does not fit,
+            memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
+            overlapping ``x``.
+    """
+    x = source(x, "x", (_FLOAT32,))
+    dtype = np.dtype(dtype)
+    if dtype not in _INTEGERS:
+        raise TypeError(f"dtype must be int8, uint8 or int16, got {dtype}")
+    zero_point, scale = _affine(zero_point, scale, dtype)
+    out = result(out, x.shape, dtype)
+    status = _QUANTIZE[dtype](pointer(x), x.size, pointer(out), zero_point, scale)
+    if status:
+        check(status, "quantize_affine")
+    return out
+
+
+def float16_to_float32(x: _Array, out: _Array | None = None) -> _Array:
+    """Widen float16, exactly.
+
+    Args:
+        x: any shape, float16, C-contiguous.
+        out: float32 of the same shape to write to.
+
+    Returns:
+        ``out``, or a new array.
+
+    Raises:
+        TypeError: an array of another dtype.
+        ValueError: a shape that does not fit, memory that is not C-contiguous, aligned and
+            (``out``) writable, or ``out`` overlapping ``x``.
+    """
+    x = source(x, "x", (_FLOAT16,))
+    out = result(out, x.shape, _FLOAT32)
+    check(lib.rkr_widen_float16(pointer(x), x.size, pointer(out)), "float16_to_float32")
+    return out
+
+
+def float32_to_float16(x: _Array, out: _Array | None = None) -> _Array:
+    """Narrow float32 to the nearest float16 (IEEE 754: half to even, overflow to infinity).
+
+    Args:
+        x: any shape, float32, C-contiguous.
+        out: float16 of the same shape to write to.
+
+    Returns:
+        ``out``, or a new array.
+
+    Raises:
+        TypeError: an array of another dtype.
+        ValueError: a shape that does not fit, memory that is not C-contiguous, aligned and
+            (``out``) writable, or ``out`` overlapping ``x``.
+    """
+    x = source(x, "x", (_FLOAT32,))
+    out = result(out, x.shape, _FLOAT16)
+    check(lib.rkr_narrow_float16(pointer(x), x.size, pointer(out)), "float32_to_float16")
+    return out
+
+
+def dequantize_nc1hwc2(
+    src: _Array,
+    channels: SupportsIndex,
+    zero_point: SupportsIndex = 0,
+    scale: float = 1.0,
+    *,
+    height: SupportsIndex | None = None,
+    width: SupportsIndex | None = None,
+    layout: Layout | str = "NCHW",
+    out: _Array | None = None,
+) -> _Array:
+    """Unpack a native output and turn it into real numbers, in one pass.
+
+    The same bits as unpacking (`rknn_runtime.kernels.layout`), then `dequantize_affine` or
+    `float16_to_float32`.
+
+    Args:
+        src: ``(N, C1, H, W, C2)``, int8, uint8, int16 or float16, C-contiguous.
+        channels: C, at most ``C1 * C2``.
+        zero_point: the integer that stands for 0.0; 0 for float16.
+        scale: positive, a normal float32. For float16, which is not quantized, 1, or the 0
+            that runtimes report.
+        height: rows, where ``src`` has the shape ``(N, C1, 1, plane, C2)``.
+        width: columns, likewise; together at most ``plane`` positions.
+        layout: order of the result's dimensions, NCHW or NHWC.
+        out: float32 to write to, ``(N, C, height, width)`` or ``(N, height, width, C)``.
+
+    Returns:
+        ``out``, or a new array.
+
+    Raises:
+        TypeError: an argument of another type, or an array of another dtype.
+        ValueError: a number outside its range, another layout, shapes that do not fit,
+            memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
+            overlapping ``src``.
+    """
+    src = source(src, "src", _UNPACKED, "N, C1, H, W, C2")
+    n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
+    kernels = _UNPACK.get(layout)
+    if kernels is None:
+        raise ValueError(f"layout must be NCHW or NHWC, got {layout!r}")
+    parameters: tuple[int, float] | tuple[()]
+    if src.dtype != _FLOAT16:
+        parameters = _affine(zero_point, scale, src.dtype)
+    elif zero_point == 0 and scale in (0, 1):
+        parameters = ()
+    else:
+        raise ValueError(
+            "float16 is not quantized: zero_point must be 0 and scale 1 (or 0), got "
+            f"{zero_point!r} and {scale!r}"
+        )
+    shape = (n, c, h, w) if kernels is _UNPACK["NCHW"] else (n, h, w, c)
+    out = result(out, shape, _FLOAT32)
+    status = kernels[src.dtype](
+        pointer(src), src.size, pointer(out), out.size, n, c, h * w, c1, plane, c2, *parameters
+    )
+    if status:
+        check(status, "dequantize_nc1hwc2")
+    return out
+
+
+def _affine(zero_point: SupportsIndex, scale: float, dtype: np.dtype[Any]) -> tuple[int, float]:
+    """Check the parameters of an affine quantization.
+
+    Raises:
+        TypeError: not an integer, or not a number.
+        ValueError: outside the range of the dtype, or no positive normal float32.
+    """
+    lowest, highest = _INTEGERS[dtype]
+    zero_point = whole(zero_point, "zero_point", lowest, highest)
+    if scale.__class__ is not float:
+        scale = real(scale, "scale")
+    if not _SCALES[0] <= scale <= _SCALES[1]:
+        raise ValueError(f"scale must be positive, finite and normal in float32, got {scale}")
+    return zero_point, scale

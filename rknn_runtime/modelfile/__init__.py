@@ -1,0 +1,28 @@
+"""What a ``.rknn`` file says of itself, read on any machine, without a runtime."""
+
+from rknn_runtime.modelfile.reader import (
+    ModelFile,
+    ModelHeader,
+    ModelInfo,
+    Needs,
+    Preprocessing,
+    ShapeVariant,
+    read,
+    read_header,
+)
+from rknn_runtime.modelfile.soc import SOCS, Soc, find_soc, soc_of_this_machine
+
+__all__ = [
+    "SOCS",
+    "ModelFile",
+    "ModelHeader",
+    "ModelInfo",
+    "Needs",
+    "Preprocessing",
+    "ShapeVariant",
+    "Soc",
+    "find_soc",
+    "read",
+    "read_header",
+    "soc_of_this_machine",
+]

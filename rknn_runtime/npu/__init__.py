@@ -1,0 +1,1 @@
+"""Everything that calls a runtime: its library, contexts, memory, models."""

@@ -1,0 +1,413 @@
+"""How each input and output of a model is tied to NPU memory, written and read.
+
+What both vendor runtimes accept decides: an image input takes pixels, which the NPU
+normalises and quantizes itself; any other input takes the NPU's own element type and
+layout, so it is quantized and packed here; an output is bound in the NPU's own layout,
+which alone works for every rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rknn_runtime._arrays import result
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout, QuantType, TensorType
+from rknn_runtime.errors import RknnError
+from rknn_runtime.kernels import layout, quantization
+from rknn_runtime.npu.context import Context
+from rknn_runtime.npu.memory import TensorMemory
+from rknn_runtime.npu.query import QueriedTensor
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = [
+    "Binding",
+    "Frame",
+    "InputBinding",
+    "OutputBinding",
+    "PixelInput",
+    "TensorInput",
+    "bind_input",
+]
+
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    _Array = np.ndarray[Any, Any]
+else:
+    _Array = np.ndarray
+_FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
+#: What the kernels quantize; the runtimes quantize to nothing else.
+_QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
+#: Smallest normal float32. Tensors that are not quantized have scale 0 on RV1106.
+_SMALLEST_SCALE = 2.0**-126
+
+
+class Binding:
+    """One input or output: its memory, and the array in it that only this package sees."""
+
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        attr: TensorAttr,
+        bound: TensorAttr,
+        info: Any,
+        least_bytes: int = 0,
+    ) -> None:
+        """Allocate and bind.
+
+        Args:
+            context: of the model.
+            name: such as ``input 0 'images'``, for messages.
+            attr: the logical attribute.
+            bound: the attribute that the memory has.
+            info: the same as ``rknn_tensor_attr *`` for the runtime.
+            least_bytes: of memory, when the attributes want less.
+        """
+        self.name = name
+        self.attr = attr
+        self.shape = bound.shape
+        try:
+            self.dtype = bound.dtype.numpy
+        except TypeError as error:
+            raise RknnError(f"{name}: {error}") from None
+        self._strides = _strides(bound, self.dtype.itemsize)
+        needs = (least_bytes, _array_bytes(self.shape, self._strides), *_buffer_sizes(attr))
+        self.memory = TensorMemory(context, max(needs))
+        with context.lock:
+            mem = self.memory.pointer
+            status = lib.rkr_set_io_mem(context.handle, context.opened(), mem, info)
+        context.check(status, f"rknn_set_io_mem({name})")
+        self.memory.bind(name)
+        self.remember()
+
+    def _view_of(self, data: _Array) -> _Array:
+        return np.ndarray(self.shape, self.dtype, data, strides=self._strides)
+
+    def view(self) -> _Array:
+        """Return the array in NPU memory as a view for the caller."""
+        return self._view_of(self.memory.array())
+
+    def remember(self) -> None:
+        """Take the private array, over the private bytes."""
+        self._bytes = self.memory._span.private()
+        self._array = self._view_of(self._bytes)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the private array is alive; after `forget`, in a traceback."""
+        return self.memory._span.is_private
+
+    def forget(self) -> None:
+        """Drop the private arrays, before the memory is released."""
+        self._bytes = self._array = np.empty(0, self.dtype)
+
+
+class InputBinding(Binding):
+    """An input."""
+
+    def write(self, array: _Array) -> None:
+        """Copy a frame into NPU memory.
+
+        Raises:
+            TypeError: not an ndarray, or of another dtype than the input takes.
+            ValueError: of another shape, or with values that the input cannot hold.
+        """
+        raise NotImplementedError
+
+
+class PixelInput(InputBinding):
+    """An image that the NPU normalises: ``(N, H, W, C) uint8``, rows padded to ``w_stride``."""
+
+    def __init__(self, context: Context, name: str, queried: QueriedTensor) -> None:
+        """Bind as uint8 NHWC without pass-through."""
+        attr = queried.attr
+        native = _native(attr)
+        pixels = native.layout is Layout.NHWC
+        info = ffi.new("rknn_tensor_attr *", (queried.native if pixels else queried.logical)[0])
+        info.type = lib.RKNN_TENSOR_UINT8
+        info.fmt = lib.RKNN_TENSOR_NHWC
+        info.pass_through = 0
+        bound = native if pixels else attr
+        super().__init__(context, name, attr, replace(bound, dtype=TensorType.UINT8), info)
+
+    def write(self, array: _Array) -> None:
+        """Copy pixels; any strides, and ``(H, W, C)`` where the batch is 1."""
+        # In this order and inline: this is the path of every frame.
+        if type(array) is not np.ndarray or array.dtype != self.dtype or array.shape != self.shape:
+            array = self._checked(array)
+        rows = self._rows
+        if rows is not None and array.flags.c_contiguous:
+            rows[...] = np.ndarray(rows.shape, rows.dtype, array)
+        else:
+            self._array[...] = array
+
+    def remember(self) -> None:
+        """Take the private array; padded rows of one image also as elements of a row each.
+
+        NumPy moves an element whole, which takes less time than a row of pixels.
+        """
+        super().remember()
+        self._rows: _Array | None = None
+        batch, height, width, channels = self.shape
+        row_bytes = width * channels
+        if batch == 1 and self._strides[1] != row_bytes:
+            row = np.dtype((np.void, row_bytes))
+            self._rows = np.ndarray((height,), row, self._bytes, strides=self._strides[1:2])
+
+    def forget(self) -> None:
+        """Drop the private arrays."""
+        super().forget()
+        self._rows = None
+
+    def _checked(self, array: _Array) -> _Array:
+        array = _plain_array(self.name, array)
+        if array.dtype != self.dtype:
+            raise TypeError(
+                f"{self.name} takes pixels of dtype uint8, got {array.dtype}; the NPU normalises "
+                "them itself, with the mean and std that the model was converted with"
+            )
+        if array.shape == self.shape or (self.shape[0] == 1 and array.shape == self.shape[1:]):
+            return array
+        raise ValueError(f"{self.name} takes shape {self.shape} (NHWC), got {array.shape}")
+
+
+class TensorInput(InputBinding):
+    """Any other input, in the NPU's own element type and layout."""
+
+    def __init__(self, context: Context, name: str, queried: QueriedTensor) -> None:
+        """Bind the native attribute with pass-through."""
+        attr = queried.attr
+        native = _native(attr)
+        _check_layouts(name, attr, native)
+        info = ffi.new("rknn_tensor_attr *", queried.native[0])
+        info.pass_through = 1
+        super().__init__(context, name, attr, native, info)
+        self._zero_point, self._scale = _affine(native)
+        self._takes = {self.dtype}
+        if (self._scale and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
+            self._takes.add(_FLOAT32)
+
+    def write(self, array: _Array) -> None:
+        """Quantize float32, or take the model's own elements as they are; then pack."""
+        values = np.ascontiguousarray(self._checked(array))
+        if values.dtype != self.dtype and self._scale:
+            values = quantization.quantize_affine(values, self._zero_point, self._scale, self.dtype)
+        elif values.dtype != self.dtype:
+            values = quantization.float32_to_float16(values)
+        if not _is_packed(self.attr):
+            np.copyto(self._array, values)
+            return
+        pack = layout.nchw_to_nc1hwc2 if self.attr.layout is Layout.NCHW else layout.nhwc_to_nc1hwc2
+        _, c1, height, width, c2 = self.shape
+        rows = _height_width(self.attr)
+        pack(
+            values,
+            c2,
+            c1=c1,
+            plane=None if rows == (height, width) else height * width,
+            pad_value=self._zero_point,
+            out=self._array,
+        )
+
+    def _checked(self, array: _Array) -> _Array:
+        array = _plain_array(self.name, array)
+        if array.dtype not in self._takes:
+            names = " or ".join(sorted(dtype.name for dtype in self._takes))
+            raise TypeError(f"{self.name} takes dtype {names}, got {array.dtype}")
+        if array.shape != self.attr.shape:
+            raise ValueError(
+                f"{self.name} takes shape {self.attr.shape} ({self.attr.layout.name}), "
+                f"got {array.shape}"
+            )
+        return array
+
+
+class OutputBinding(Binding):
+    """An output, in the NPU's own element type and layout."""
+
+    def __init__(
+        self, context: Context, name: str, queried: QueriedTensor, reserved_bytes: int = 0
+    ) -> None:
+        """Bind the native attribute.
+
+        Args:
+            context: of the model.
+            name: such as ``output 0 'boxes'``, for messages.
+            queried: the output.
+            reserved_bytes: what the model file sets aside for it; 0: unknown.
+        """
+        native = _native(queried.attr)
+        _check_layouts(name, queried.attr, native)
+        super().__init__(context, name, queried.attr, native, queried.native, reserved_bytes)
+        self._zero_point, self._scale = _affine(native)
+        self._is_packed = _is_packed(queried.attr)
+        self._unpack = (
+            layout.nc1hwc2_to_nhwc if queried.attr.layout is Layout.NHWC else layout.nc1hwc2_to_nchw
+        )
+        if self._is_packed:
+            self._channels = _channels(queried.attr)
+            self._height, self._width = _height_width(queried.attr)
+
+    def read(self, out: _Array | None) -> _Array:
+        """Return the output as float32 in the logical shape; see ``Model.output_f32``."""
+        # Checked here: the traceback of a kernel's exception would hold the private array.
+        out = result(out, self.attr.shape, _FLOAT32)
+        if not self._is_packed:
+            return self._real(self._array, out)
+        if (self._scale and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
+            return quantization.dequantize_nc1hwc2(
+                self._array,
+                self._channels,
+                self._zero_point,
+                self._scale,
+                height=self._height,
+                width=self._width,
+                layout=self.attr.layout,
+                out=out,
+            )
+        values = self._unpack(self._array, self._channels, height=self._height, width=self._width)
+        return self._real(values, out)
+
+    def _real(self, values: _Array, out: _Array) -> _Array:
+        """Turn values in logical order into float32."""
+        if self.dtype == _FLOAT16:
+            return quantization.float16_to_float32(values, out)
+        if self._scale and self.dtype in _QUANTIZED:
+            return quantization.dequantize_affine(values, self._zero_point, self._scale, out)
+        np.copyto(out, values, casting="same_kind")
+        if self._scale:
+            out[...] = (values.astype(np.float64) - self._zero_point) * self._scale
+        return out
+
+
+class Frame:
+    """All inputs and outputs of a model, synced and run in one call."""
+
+    def __init__(
+        self, context: Context, inputs: Sequence[Binding], outputs: Sequence[Binding]
+    ) -> None:
+        """Collect the pointers, once."""
+        self._context, self._inputs, self._outputs = context, inputs, outputs
+        self._failed = ffi.new("int *")
+        self._failed_index = ffi.new("size_t *")
+        with context.lock:
+            self._arguments = (
+                context.handle,
+                context.opened(),
+                ffi.new("rknn_tensor_mem *[]", [binding.memory.pointer for binding in inputs]),
+                len(inputs),
+                ffi.new("rknn_tensor_mem *[]", [binding.memory.pointer for binding in outputs]),
+                len(outputs),
+                self._failed,
+                self._failed_index,
+            )
+
+    def run(self) -> None:
+        """Sync to the device, run, sync from it, inside ``with context.lock``.
+
+        Raises:
+            RknnStatusError: a step failed; the call in the message says which.
+        """
+        status = lib.rkr_run_synced(*self._arguments)
+        if not status:
+            return
+        step, index = self._failed[0], self._failed_index[0]
+        call = "rknn_run"
+        if step == lib.RKR_STEP_SYNC_INPUT:
+            call = f"rknn_mem_sync({self._inputs[index].name}, to device)"
+        elif step == lib.RKR_STEP_SYNC_OUTPUT:
+            call = f"rknn_mem_sync({self._outputs[index].name}, from device)"
+        self._context.check_run(status, call)
+
+
+def bind_input(context: Context, name: str, queried: QueriedTensor) -> InputBinding:
+    """Bind an input in the way that its rank and channels ask for."""
+    kind = PixelInput if queried.attr.takes_pixels else TensorInput
+    return kind(context, name, queried)
+
+
+def _native(attr: TensorAttr) -> TensorAttr:
+    assert attr.native is not None  # a logical attribute has one
+    return attr.native
+
+
+def _is_packed(attr: TensorAttr) -> bool:
+    """Whether memory has another order: librknnmrt 1.6.0 calls some inputs NC1HWC2 throughout."""
+    return _native(attr).layout is Layout.NC1HWC2 and attr.layout is not Layout.NC1HWC2
+
+
+def _affine(attr: TensorAttr) -> tuple[int, float]:
+    """Zero point and scale, the latter 0 where nothing is quantized. DFP is affine, too."""
+    dtype = attr.dtype.numpy
+    if dtype.kind == "f":
+        return 0, 0.0
+    if attr.qnt_type is QuantType.DFP:
+        return 0, 2.0**-attr.fl
+    if attr.qnt_type is not QuantType.AFFINE or attr.scale < _SMALLEST_SCALE:
+        return 0, 0.0
+    # librknnrt says this of what is not quantized, such as indices of int64.
+    if dtype not in _QUANTIZED and (attr.zero_point, attr.scale) == (0, 1.0):
+        return 0, 0.0
+    return attr.zero_point, attr.scale
+
+
+def _channels(attr: TensorAttr) -> int:
+    return attr.shape[3 if attr.layout is Layout.NHWC else 1]
+
+
+def _height_width(attr: TensorAttr) -> tuple[int, int]:
+    first = 1 if attr.layout is Layout.NHWC else 2
+    return attr.shape[first], attr.shape[first + 1]
+
+
+def _check_layouts(name: str, attr: TensorAttr, native: TensorAttr) -> None:
+    """Check that the native array can hold the logical tensor: a view of it is trusted."""
+    fits = native.shape == attr.shape
+    if _is_packed(attr):
+        fits = len(native.shape) == 5 and len(attr.shape) == 4
+        if fits:
+            n, c1, rows, columns, c2 = native.shape
+            height, width = _height_width(attr)
+            fits = (
+                n == attr.shape[0]
+                and c1 * c2 >= _channels(attr) > 0
+                and (
+                    (rows, columns) == (height, width) or (rows == 1 and columns >= height * width)
+                )
+            )
+    if not fits:
+        raise RknnError(
+            f"{name}: the runtime's native layout {native.layout.name} {native.shape} does not "
+            f"hold {attr.layout.name} {attr.shape}"
+        )
+
+
+def _strides(attr: TensorAttr, item_bytes: int) -> tuple[int, ...]:
+    """Bytes from element to element; rows of NHWC are padded to w_stride pixels."""
+    if attr.layout is Layout.NHWC and len(attr.shape) == 4:
+        _, height, width, channels = attr.shape
+        row = (attr.w_stride or width) * channels * item_bytes
+        return (attr.h_stride or height) * row, row, channels * item_bytes, item_bytes
+    return tuple(math.prod(attr.shape[axis + 1 :]) * item_bytes for axis in range(len(attr.shape)))
+
+
+def _array_bytes(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    return max((size * stride for size, stride in zip(shape, strides)), default=0)
+
+
+def _buffer_sizes(attr: TensorAttr) -> list[int]:
+    """What each view of a tensor says that its buffer needs; the runtimes do not check."""
+    views = [view for view in (attr, attr.native, attr.nhwc) if view is not None]
+    return [size for view in views for size in (view.size, view.size_with_stride)]
+
+
+def _plain_array(name: str, array: object) -> _Array:
+    """Refuse what is no array; a subclass, which may lie about its shape, becomes plain."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name} takes a numpy.ndarray, got {type(array).__name__}")
+    return np.ndarray.view(array, np.ndarray)

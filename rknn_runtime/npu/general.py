@@ -1,0 +1,220 @@
+"""The vendor's general API: the runtime copies and converts what goes in and comes out."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rknn_runtime._arrays import pointer, result, source
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import CoreMask, InitFlag, TensorType
+from rknn_runtime.errors import RknnError
+from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel
+from rknn_runtime.npu.library import Library, open_library
+from rknn_runtime.npu.query import QueriedTensor
+
+__all__ = ["GeneralModel"]
+
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    _Array = np.ndarray[Any, Any]
+else:
+    _Array = np.ndarray
+
+#: What librknnrt converts to the model's own element type; it refuses INT16.
+_TYPES = {
+    kind.numpy: kind
+    for kind in (
+        TensorType.UINT8,
+        TensorType.INT8,
+        TensorType.FLOAT16,
+        TensorType.FLOAT32,
+        TensorType.INT32,
+        TensorType.INT64,
+    )
+}
+_FLOAT32 = np.dtype("float32")
+_ZERO_COPY_ONLY = (
+    "librknnmrt (RV1103, RV1106) refuses this call always: it has only the zero-copy flow, which "
+    "is rknn_runtime.Model"
+)
+
+
+class GeneralModel(LoadedModel):
+    """A model on the NPU, run by ``rknn_inputs_set``, ``rknn_run`` and ``rknn_outputs_get``.
+
+    As programs written for the vendor's general API run it: to port them, or to compare the
+    runtime's own conversions with those of `Model`, which saves these copies and is faster.
+    Only librknnrt has these calls. Thread-safe, and a context manager, as `Model`.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        *,
+        library: str | os.PathLike[str] | Library | None = None,
+        flags: InitFlag = InitFlag.PRIOR_HIGH,
+        core_mask: CoreMask | None = None,
+        check: bool = True,
+    ) -> None:
+        """Load a model.
+
+        Args:
+            model: as for `Model`.
+            library: the runtime library; see `rknn_runtime.open_library`.
+            flags: of ``rknn_init``: priority and SRAM flags.
+            core_mask: NPU cores to run on; None leaves the choice to the runtime.
+            check: look at the file first and explain what is wrong with it.
+
+        Raises:
+            InvalidModelError: the file is no model, or one that this runtime refuses.
+            LibraryLoadError: no runtime library could be loaded.
+            OSError: the file cannot be read.
+            RknnError: the runtime describes the model in terms that make no sense.
+            RknnStatusError: the runtime refused a call.
+            TypeError: an argument of another type.
+            UnavailableError: the runtime does not have the general API, or no
+                ``rknn_set_core_mask``.
+            ValueError: flags that leave memory, caches or timing to the caller.
+        """
+        library = open_library(library)
+        for function in ("rknn_inputs_set", "rknn_outputs_get", "rknn_outputs_release"):
+            library.require(function)
+        if InitFlag(flags) & SYNC_FLAGS:
+            raise ValueError(f"a GeneralModel cannot take {flags!r}: the runtime copies and syncs")
+        super().__init__(model, library, flags, core_mask, check)
+
+    def _bind(self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]) -> None:
+        self._input_structs = ffi.new("rknn_input[]", len(inputs))
+        self._output_structs = ffi.new("rknn_output[]", len(outputs))
+        for i, (tensor, struct) in enumerate(zip(inputs, self._input_structs)):
+            struct.index = i
+            struct.fmt = int(tensor.attr.layout)
+        self._raw_dtypes = [_element(i, tensor) for i, tensor in enumerate(outputs)]
+        # Of an element type that it does not know, as int16, librknnrt 1.5.2 computes the size
+        # wrongly: then it is not given memory to write to, but asked for its own.
+        self._is_known = [tensor.logical.type == tensor.native.type for tensor in outputs]
+
+    def run(
+        self,
+        *inputs: _Array,
+        float_outputs: bool = True,
+        out: Sequence[_Array | None] | None = None,
+    ) -> list[_Array]:
+        """Have the runtime convert the inputs, run, and convert the outputs.
+
+        Args:
+            *inputs: one C-contiguous array per input, in the order and the shapes of
+                ``model.inputs`` (``(N, H, W, C)`` for images, ``(H, W, C)`` where N is 1), of
+                uint8, int8, float16, float32, int32 or int64. The numbers are real ones: the
+                runtime normalises images with the mean and std of the conversion, quantizes,
+                and clamps what the model's type cannot hold.
+            float_outputs: float32 outputs, dequantized by the runtime. False: the model's own
+                elements, of the dtype of ``model.outputs[i].native``.
+            out: one array per output to write to, C-contiguous, of the output's shape and
+                dtype; None in the place of an array makes a new one.
+
+        Returns:
+            One array per output in its logical shape (NCHW for rank 4): ``out``'s, or new
+            ones. Copies: the runtime's own buffers are released.
+
+        Raises:
+            ClosedError: the model is closed.
+            ForkError: this process was forked after the model was loaded.
+            InvalidParameterError: also on librknnmrt, which has only the zero-copy flow.
+            RknnError: the runtime returned another number of bytes than an output has.
+            RknnStatusError: the runtime failed.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: not an ndarray, another number of inputs, or another dtype.
+            ValueError: another shape, not C-contiguous, or ``out`` is not writable.
+        """
+        with self._context.lock:
+            handle = self._context.opened()
+            self._check_count(inputs)
+            arrays = self._output_arrays(float_outputs, out)
+            self._set(handle, inputs)
+            status = lib.rkr_run(self._context.handle, handle, ffi.NULL)
+            self._context.check_run(status, "rknn_run")
+            self._get(handle, float_outputs, arrays)
+        return arrays
+
+    def _output_arrays(
+        self, float_outputs: bool, out: Sequence[_Array | None] | None
+    ) -> list[_Array]:
+        """Check what outputs are written to, or make it."""
+        if out is None:
+            out = [None] * len(self.outputs)
+        elif len(out) != len(self.outputs):
+            raise ValueError(f"out must have {len(self.outputs)} arrays, got {len(out)}")
+        dtypes = [_FLOAT32] * len(out) if float_outputs else self._raw_dtypes
+        return [
+            result(array, attr.shape, dtype)
+            for array, attr, dtype in zip(out, self.outputs, dtypes)
+        ]
+
+    def _set(self, handle: int, inputs: Sequence[_Array]) -> None:
+        """Hand the inputs to the runtime, which copies them."""
+        kept = []
+        for i, (array, attr, struct) in enumerate(zip(inputs, self.inputs, self._input_structs)):
+            name = f"input {i} {attr.name!r}"
+            array = source(array, name, _TYPES)
+            is_one_image = len(attr.shape) == 4 and attr.shape[0] == 1
+            if array.shape != attr.shape and not (is_one_image and array.shape == attr.shape[1:]):
+                raise ValueError(
+                    f"{name} takes shape {attr.shape} ({attr.layout.name}), got {array.shape}"
+                )
+            kept.append(pointer(array))
+            struct.buf, struct.size = kept[-1], array.nbytes
+            struct.type = int(_TYPES[array.dtype])
+        status = lib.rkr_inputs_set(self._context.handle, handle, len(inputs), self._input_structs)
+        self._check_general(status, "rknn_inputs_set")
+
+    def _get(self, handle: int, float_outputs: bool, arrays: Sequence[_Array]) -> None:
+        """Have the outputs converted into arrays."""
+        library, structs = self._context.handle, self._output_structs
+        kept = []
+        for i, (array, struct) in enumerate(zip(arrays, structs)):
+            kept.append(pointer(array))
+            struct.index = i
+            struct.want_float = bool(float_outputs)
+            struct.is_prealloc = self._is_known[i]
+            struct.buf = kept[-1] if self._is_known[i] else ffi.NULL
+            struct.size = array.nbytes if self._is_known[i] else 0
+        status = lib.rkr_outputs_get(library, handle, len(arrays), structs, ffi.NULL)
+        self._check_general(status, "rknn_outputs_get")
+        try:
+            for i, (array, struct) in enumerate(zip(arrays, structs)):
+                if struct.size != array.nbytes or struct.buf == ffi.NULL:
+                    raise RknnError(
+                        f"rknn_outputs_get: output {i} {self.outputs[i].name!r} has "
+                        f"{struct.size} bytes, expected {array.nbytes}"
+                    )
+                if not struct.is_prealloc:
+                    ffi.memmove(kept[i], struct.buf, array.nbytes)
+        finally:
+            status = lib.rkr_outputs_release(library, handle, len(arrays), structs)
+        self._context.check(status, "rknn_outputs_release")
+
+    def _check_general(self, status: int, call: str) -> None:
+        detail = _ZERO_COPY_ONLY if status == lib.RKNN_ERR_PARAM_INVALID else ""
+        self._context.check(status, call, detail)
+
+
+def _element(index: int, tensor: QueriedTensor) -> np.dtype[Any]:
+    """Return the dtype of an output's own elements.
+
+    Raises:
+        RknnError: NumPy has none, or the count of elements contradicts the shape.
+    """
+    attr = tensor.attr
+    name = f"output {index} {attr.name!r}"
+    if math.prod(attr.shape) != attr.n_elems:
+        raise RknnError(f"{name}: shape {attr.shape} with {attr.n_elems} elements")
+    assert attr.native is not None  # a logical attribute has one
+    try:
+        return attr.native.dtype.numpy
+    except TypeError as error:
+        raise RknnError(f"{name}: {error}") from None

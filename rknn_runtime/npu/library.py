@@ -1,0 +1,240 @@
+"""Find, open and describe the vendor's runtime library."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import LibraryLoadError, UnavailableError
+from rknn_runtime.npu import _elf
+
+__all__ = ["Library", "c_name", "open_library"]
+
+#: The variable that names the library where ``library=`` does not.
+VARIABLE = "RKNN_RUNTIME_LIBRARY"
+NAMES = ("librknnrt.so", "librknnmrt.so")
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
+#: Only where a vendor's runtime was linked in when the package was built.
+LINKED = os.path.join(_PACKAGE, "librknn_linked.so")
+SIMULATED = os.path.join(_PACKAGE, "sim", "librknn_sim.so")
+
+_lock = threading.Lock()
+#: Every library ever opened, by its file; never closed, because vendor runtimes start
+#: threads and register exit handlers.
+_opened: dict[str, Library] = {}
+
+
+def _after_fork() -> None:
+    """Free the lock in a child: the thread that may hold it exists in the parent only."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Library:
+    """A vendor runtime library in this process.
+
+    Attributes:
+        path: the file, as the dynamic linker found it.
+        is_simulated: whether this is the simulated NPU and no hardware is used.
+        handle: the ``rkr_library *`` for calls to the C shim.
+    """
+
+    def __init__(self, handle: Any, path: str) -> None:
+        self.handle = handle
+        self.path = path
+        self.is_simulated = self.symbol("rknn_sim_version") != ffi.NULL
+
+    def __repr__(self) -> str:
+        return f"<Library {self.path}{' (simulated)' if self.is_simulated else ''}>"
+
+    def has(self, function: str) -> bool:
+        """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``.
+
+        Raises:
+            TypeError: not a str.
+            ValueError: a name with a null character.
+        """
+        return bool(lib.rkr_library_has(self.handle, c_name(function)))
+
+    def symbol(self, name: str) -> Any:
+        """Return the address of any exported symbol as ``void *``, NULL when there is none.
+
+        Raises:
+            TypeError: not a str.
+            ValueError: a name with a null character.
+        """
+        return lib.rkr_library_symbol(self.handle, c_name(name))
+
+    def require(self, function: str) -> None:
+        """Check that the library has a function of the C API.
+
+        Raises:
+            UnavailableError: it does not have it.
+        """
+        if not self.has(function):
+            raise UnavailableError(f"{function} does not exist in {self.path}")
+
+    def last_message(self) -> str:
+        """Why the simulated NPU's last failed call failed; empty for a real one, which logs."""
+        if not self.is_simulated:
+            return ""
+        text = ffi.new("char[]", 512)
+        ffi.cast("rknn_sim_message_fn *", self.symbol("rknn_sim_message"))(text, len(text))
+        return _decoded(text)
+
+
+def open_library(library: str | os.PathLike[str] | Library | None = None) -> Library:
+    """Open a runtime library, once per process and file.
+
+    Args:
+        library: a path, a name for the dynamic linker such as ``"librknnrt.so"``, or
+            ``"sim"`` for the simulated NPU. None takes the variable
+            ``RKNN_RUNTIME_LIBRARY`` (same values); where that is not set, the runtime that
+            the package was built with, if any, then ``librknnrt.so`` and ``librknnmrt.so``
+            from the dynamic linker and the usual folders. The simulated NPU is never chosen
+            unasked. An open `Library` is returned as is.
+
+    Returns:
+        The library; the same object for the same file.
+
+    Raises:
+        LibraryLoadError: nothing could be loaded; it lists every path and its reason.
+        TypeError: ``library`` is of another type.
+        ValueError: ``library`` is empty or contains a null character.
+    """
+    if isinstance(library, Library):
+        return library
+    if library is None:
+        wanted: str | None = os.environ.get(VARIABLE) or None
+        origin = f"{VARIABLE}={wanted}"
+    elif isinstance(library, (str, os.PathLike)):
+        wanted = os.fspath(library)
+        origin = f"library={wanted!r}"
+        if not isinstance(wanted, str):
+            raise TypeError(f"library must be a path of str, not {type(wanted).__name__}")
+        if not wanted or "\0" in wanted:
+            raise ValueError(f"library must name a file, got {wanted!r}")
+    else:
+        raise TypeError(f"library must be a path, a name or None, not {type(library).__name__}")
+    attempts: list[tuple[str, str]] = []
+    for candidate in _candidates(wanted):
+        found = _try(candidate, attempts)
+        if found is not None:
+            return found
+    if wanted is None:
+        message = (
+            "no RKNN runtime library found; pass library= or set "
+            f'{VARIABLE} to its path, or "sim" for the simulated NPU'
+        )
+    else:
+        message = f"the RKNN runtime library cannot be loaded ({origin})"
+    raise LibraryLoadError(message, attempts)
+
+
+def _candidates(wanted: str | None) -> Iterator[str]:
+    if wanted == "sim":
+        yield SIMULATED
+    elif wanted is not None and os.sep in wanted:
+        yield wanted
+    else:
+        if wanted is None and os.path.exists(LINKED):
+            yield LINKED
+        for name in NAMES if wanted is None else (wanted,):
+            yield name
+            for folder in _folders():
+                yield os.path.join(folder, name)
+
+
+def _folders() -> list[str]:
+    """The usual places, those for this process's word size first."""
+    import sysconfig  # only here, where nobody waits for the import
+
+    multiarch = sysconfig.get_config_var("MULTIARCH")
+    wide = struct.calcsize("P") == 8
+    folders = [f"/usr/lib/{multiarch}", f"/lib/{multiarch}"] if multiarch else []
+    folders += ["/usr/lib64", "/usr/lib"] if wide else ["/usr/lib"]
+    folders += ["/usr/local/lib", "/oem/usr/lib"]
+    return [*folders, "/vendor/lib64" if wide else "/vendor/lib"]
+
+
+def _try(candidate: str, attempts: list[tuple[str, str]]) -> Library | None:
+    """Open one candidate, or note why that fails."""
+    if os.sep in candidate:
+        reason = _not_a_file(candidate)
+        if reason is not None:
+            attempts.append((candidate, reason))
+            return None
+        candidate = os.path.realpath(candidate)
+        if any(candidate == path for path, _ in attempts):  # /lib is often a link to /usr/lib
+            return None
+    with _lock:
+        if candidate in _opened:
+            return _opened[candidate]
+        out = ffi.new("rkr_library **")
+        message = ffi.new("char[]", 1024)
+        status = lib.rkr_library_open(os.fsencode(candidate), out, message, len(message))
+        if status == lib.RKR_OK:
+            return _remember(candidate, out[0])
+    reason = _decoded(message) or f"status {status}"
+    attempts.append((candidate, _explained(candidate, reason)))
+    return None
+
+
+def _remember(candidate: str, handle: Any) -> Library:
+    """Make the `Library` of a new handle, or find the one that has the same file."""
+    name = lib.rkr_library_path(handle)
+    path = os.path.realpath(os.fsdecode(ffi.string(name))) if name != ffi.NULL else candidate
+    if path not in _opened:
+        _opened[path] = Library(handle, path)
+        import logging  # not before it is needed, as it costs more than all of this package
+
+        logging.getLogger("rknn_runtime").debug("opened %s", _opened[path])
+    _opened[candidate] = _opened[path]
+    return _opened[path]
+
+
+def c_name(name: str) -> bytes:
+    """Return a function's name as C takes it.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it contains a null character, where C would end it.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a function is named by a str, got {type(name).__name__}")
+    if "\0" in name:
+        raise ValueError(f"a function's name has no null character, got {name!r}")
+    return name.encode()
+
+
+def _decoded(text: Any) -> str:
+    return str(ffi.string(text).decode("utf-8", "backslashreplace"))
+
+
+def _not_a_file(path: str) -> str | None:
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return "not there"
+    except OSError as error:
+        return error.strerror or str(error)
+    return None if stat.S_ISREG(mode) else "not a file"
+
+
+def _explained(path: str, reason: str) -> str:
+    """Put the ELF header's verdict before the dynamic linker's message."""
+    if os.sep not in path:
+        return reason
+    try:
+        verdict = _elf.mismatch(path)
+    except OSError as error:
+        verdict = error.strerror or str(error)
+    return reason if verdict is None else f"{verdict} ({reason})"

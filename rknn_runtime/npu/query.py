@@ -1,0 +1,247 @@
+"""What `rknn_query` answers, as Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout, QuantType, TensorType
+from rknn_runtime.errors import InvalidParameterError, RknnError
+from rknn_runtime.npu.context import Context
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["MemorySize", "QueriedTensor", "SdkVersion", "inputs_and_outputs"]
+
+#: To the query of shapes: of static models by librknnmrt, old and newer librknnrt.
+_NOT_DYNAMIC = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID, lib.RKNN_ERR_MODEL_INVALID)
+#: No network comes near; what is above is garbage.
+MAX_TENSORS = 1024
+
+
+class SdkVersion(NamedTuple):
+    """Versions of the software under a model."""
+
+    #: Of the runtime library, with commit and date, as it reports them.
+    api: str
+    #: Of the NPU driver in the kernel.
+    driver: str
+
+
+class MemorySize(NamedTuple):
+    """What a model takes of NPU memory, bytes."""
+
+    weight_bytes: int
+    #: Scratch memory between the layers.
+    internal_bytes: int
+    #: All DMA memory of the context; 0 where the runtime does not count it.
+    dma_allocated_bytes: int
+    sram_bytes: int
+    sram_free_bytes: int
+
+
+class QueriedTensor(NamedTuple):
+    """An input or output: its attributes, and the structs that say the same to the runtime."""
+
+    attr: TensorAttr
+    #: ``rknn_tensor_attr *`` of the logical and of the native query.
+    logical: Any
+    native: Any
+
+
+def inputs_and_outputs(
+    context: Context,
+) -> tuple[tuple[QueriedTensor, ...], tuple[QueriedTensor, ...]]:
+    """Ask for every attribute of every input and output.
+
+    Args:
+        context: of the model.
+
+    Returns:
+        The inputs and the outputs.
+
+    Raises:
+        RknnError: the runtime refuses, or answers with nonsense.
+    """
+    count = ffi.new("rknn_input_output_num *")
+    status = context.query(lib.RKNN_QUERY_IN_OUT_NUM, count, ffi.sizeof(count[0]))
+    context.check(status, "rknn_query(IN_OUT_NUM)")
+    if not (count.n_input <= MAX_TENSORS and 1 <= count.n_output <= MAX_TENSORS):
+        raise RknnError(f"the runtime reports {count.n_input} inputs and {count.n_output} outputs")
+    inputs = tuple(_tensor(context, "INPUT", index) for index in range(count.n_input))
+    outputs = tuple(_tensor(context, "OUTPUT", index) for index in range(count.n_output))
+    return inputs, outputs
+
+
+def is_dynamic(context: Context) -> bool:
+    """Ask whether the model was built for several input shapes.
+
+    Raises:
+        RknnStatusError: the runtime refused, and not as it does for static models.
+    """
+    info = ffi.new("rknn_input_range *")
+    status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
+    if status not in _NOT_DYNAMIC:
+        context.check(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
+    return status not in _NOT_DYNAMIC
+
+
+def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> None:
+    """Choose the shape of a dynamic model that its attributes describe.
+
+    Without a choice librknnrt ends the process when memory is bound or the model is run.
+
+    Args:
+        context: of the model.
+        inputs: its inputs.
+
+    Raises:
+        RknnStatusError: the runtime refused.
+        UnavailableError: the runtime cannot choose shapes.
+    """
+    attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
+    with context.lock:
+        status = lib.rkr_set_input_shapes(context.handle, context.opened(), len(attrs), attrs)
+        context.check(status, "rknn_set_input_shapes(the biggest)")
+
+
+def without_groups(tensor: QueriedTensor) -> QueriedTensor:
+    """Describe an output as NCHW in memory, too: librknnrt unpacks what it is to write so.
+
+    Of dynamic models 1.5.2 writes the channel groups that it reports, 1.6.0 fails to.
+    """
+    attr, native = tensor.attr, tensor.attr.native
+    if native is None or native.layout is not Layout.NC1HWC2:
+        return tensor
+    info = ffi.new("rknn_tensor_attr *", tensor.logical[0])
+    info.type = tensor.native.type
+    plain = replace(attr, dtype=native.dtype, native=None, nhwc=None)
+    return QueriedTensor(replace(attr, native=plain), tensor.logical, info)
+
+
+def sdk_version(context: Context) -> SdkVersion:
+    """Ask for the versions."""
+    info = ffi.new("rknn_sdk_version *")
+    status = context.query(lib.RKNN_QUERY_SDK_VERSION, info, ffi.sizeof(info[0]))
+    context.check(status, "rknn_query(SDK_VERSION)")
+    return SdkVersion(_text(info.api_version), _text(info.drv_version))
+
+
+def memory_size(context: Context) -> MemorySize:
+    """Ask for the memory need."""
+    info = ffi.new("rknn_mem_size *")
+    status = context.query(lib.RKNN_QUERY_MEM_SIZE, info, ffi.sizeof(info[0]))
+    context.check(status, "rknn_query(MEM_SIZE)")
+    return MemorySize(
+        info.total_weight_size,
+        info.total_internal_size,
+        info.total_dma_allocated_size,
+        info.total_sram_size,
+        info.free_sram_size,
+    )
+
+
+def custom_string(context: Context) -> str:
+    """Ask for the text that was given to the toolkit."""
+    info = ffi.new("rknn_custom_string *")
+    status = context.query(lib.RKNN_QUERY_CUSTOM_STRING, info, ffi.sizeof(info[0]))
+    context.check(status, "rknn_query(CUSTOM_STRING)")
+    return _text(info.string)
+
+
+def _tensor(context: Context, direction: str, index: int) -> QueriedTensor:
+    logical = _attr(context, f"{direction}_ATTR", index)
+    native = _attr(context, f"NATIVE_{direction}_ATTR", index)
+    try:
+        nhwc = _tensor_attr(_attr(context, f"NATIVE_NHWC_{direction}_ATTR", index))
+    except InvalidParameterError:
+        # Dynamic models have no NHWC outputs, and the oldest runtimes no NHWC queries.
+        nhwc = None
+    attr = _tensor_attr(logical, _tensor_attr(native), nhwc)
+    return QueriedTensor(_repaired(attr), logical, native)
+
+
+def _attr(context: Context, command: str, index: int) -> Any:
+    """Return the ``rknn_tensor_attr *``, also from runtimes that know it without h_stride."""
+    info = ffi.new("rknn_tensor_attr *")
+    number = getattr(lib, f"RKNN_QUERY_{command}")
+    for size in (ffi.sizeof(info[0]), lib.RKR_TENSOR_ATTR_OLD_SIZE):
+        info.index = index
+        status = context.query(number, info, size)
+        if status != lib.RKNN_ERR_PARAM_INVALID:
+            break
+    context.check(status, f"rknn_query({command}, index {index})")
+    return info
+
+
+def _tensor_attr(
+    info: Any, native: TensorAttr | None = None, nhwc: TensorAttr | None = None
+) -> TensorAttr:
+    """Convert a struct, of which nothing is taken for granted."""
+    name = _text(info.name)
+    if info.n_dims > lib.RKNN_MAX_DIMS:
+        raise RknnError(f"the runtime reports {info.n_dims} dimensions for tensor {name!r}")
+    try:
+        # Through int: an enum value that cffi does not know is still a number.
+        layout = Layout(int(info.fmt))
+        dtype = TensorType(int(info.type))
+        qnt_type = QuantType(int(info.qnt_type))
+    except ValueError as error:
+        raise RknnError(
+            f"the runtime describes tensor {name!r} in unknown terms: {error}"
+        ) from None
+    shape = tuple(info.dims[0 : info.n_dims])
+    if 0 in shape:
+        raise RknnError(f"the runtime reports shape {shape} for tensor {name!r}")
+    return TensorAttr(
+        index=info.index,
+        name=name,
+        shape=shape,
+        layout=layout,
+        dtype=dtype,
+        qnt_type=qnt_type,
+        zero_point=info.zp,
+        scale=info.scale,
+        fl=info.fl,
+        n_elems=info.n_elems,
+        size=info.size,
+        size_with_stride=info.size_with_stride,
+        w_stride=info.w_stride,
+        h_stride=info.h_stride,
+        native=native,
+        nhwc=nhwc,
+    )
+
+
+def _repaired(attr: TensorAttr) -> TensorAttr:
+    """Correct the logical attribute where a runtime does not know its own element type.
+
+    librknnrt 1.5.2 describes int16 tensors as INT4 with a negative size; its native
+    attributes are right.
+    """
+    native = attr.native
+    if native is None or attr.size == attr.n_elems * _item_bytes(attr.dtype):
+        return attr
+    size = attr.n_elems * _item_bytes(native.dtype)
+    same = attr.layout == native.layout
+    return replace(
+        attr,
+        dtype=native.dtype,
+        size=size,
+        size_with_stride=native.size_with_stride if same else size,
+    )
+
+
+def _item_bytes(dtype: TensorType) -> int:
+    """Bytes of one element; 0 where NumPy has no such element."""
+    try:
+        return dtype.numpy.itemsize
+    except TypeError:
+        return 0
+
+
+def _text(chars: Any) -> str:
+    """Decode a fixed array, of which the runtime may have cut a character in two."""
+    data: bytes = ffi.string(chars)
+    return data.decode("utf-8", "backslashreplace")

@@ -1,0 +1,22 @@
+"""From an image to results: letterbox, decoders of native NPU memory, drawing."""
+
+from rknn_runtime.vision.classifier import Classifier
+from rknn_runtime.vision.detections import Detection, Detections
+from rknn_runtime.vision.detector import Detector
+from rknn_runtime.vision.heads import HEADS, find_head
+from rknn_runtime.vision.heads.classification import Classifications
+from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
+from rknn_runtime.vision.nms import nms
+
+__all__ = [
+    "HEADS",
+    "Classifications",
+    "Classifier",
+    "Detection",
+    "Detections",
+    "Detector",
+    "LetterboxTransform",
+    "find_head",
+    "letterbox",
+    "nms",
+]

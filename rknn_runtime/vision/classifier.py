@@ -1,0 +1,102 @@
+"""From a picture to its most likely classes, in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rknn_runtime._locks import exclusive
+from rknn_runtime.npu.model import Model
+from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
+from rknn_runtime.vision.heads.views import describe
+from rknn_runtime.vision.image_model import PictureModel
+
+if TYPE_CHECKING:
+    from rknn_runtime.vision.detections import Labels
+
+__all__ = ["Classifier"]
+
+
+class Classifier(PictureModel):
+    """Tell what is in pictures: scale, run, softmax, the most likely classes.
+
+    The picture is scaled straight into NPU memory, to the input's size whatever its proportions,
+    as the examples of the vendor's model zoo do; who trained on centre crops cuts them out
+    before. One classifier serves several threads, one call at a time; nobody else may run its
+    model meanwhile. The model stays the caller's to close.
+
+    Args:
+        model: A loaded model with one image input and one output (MobileNet, ResNet, YOLO-cls).
+        labels: Names of the classes, for `Classifications.named`. None: those in the model's
+            custom string, if that is JSON with ``"labels"``.
+        top_k: How many classes to return; fewer where the model has fewer.
+        softmax: Whether scores are logits. None: see `ClassificationDecoder`.
+        input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
+            None: ``input.color`` of a JSON custom string, else RGB.
+
+    Attributes:
+        model: The model.
+        decoder: The decoder of its output.
+        labels: Names of the classes, or None.
+        input_size: Height and width of the model's input in pixels.
+        input_color: ``"RGB"``, ``"BGR"`` or ``"GRAY"``: the channels of the model's input.
+
+    Raises:
+        TypeError: `model` is no `Model`, `labels` no sequence or mapping, or `top_k` no integer.
+        ValueError: The model has not one image input and one output of scores, or another
+            number of classes than there are labels; or `top_k` or `input_color` is out of range.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        labels: Labels | None = None,
+        top_k: int = 5,
+        *,
+        softmax: bool | None = None,
+        input_color: str | None = None,
+    ) -> None:
+        super().__init__(model, labels, input_color)
+        if len(model.outputs) != 1:
+            raise ValueError(
+                "expected a model with one output, the scores of the classes, got\n"
+                f"{describe(model.outputs)}"
+            )
+        self.decoder = ClassificationDecoder(model.outputs[0], top_k=top_k, softmax=softmax)
+        classes = self.decoder.num_classes
+        if self.labels is not None and len(self.labels) != classes:
+            raise ValueError(
+                f"there are {len(self.labels)} labels, but the output has {classes} classes:\n"
+                f"{describe(model.outputs)}"
+            )
+
+    def __repr__(self) -> str:
+        height, width = self.input_size
+        return (
+            f"<Classifier of {self.decoder.num_classes} classes, {width}x{height} pixels, "
+            f"{self.model!r}>"
+        )
+
+    def __call__(self, image: Any, *, color: str = "RGB") -> Classifications:
+        """Tell what is in one picture.
+
+        Args:
+            image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
+                path of a file (these two need Pillow: ``rknn-runtime[image]``).
+            color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV).
+
+        Returns:
+            The most likely classes, by falling confidence, as new arrays.
+
+        Raises:
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            ImportError: `image` needs Pillow.
+            OSError: The file cannot be read.
+            RknnStatusError: The runtime failed.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            TypeError: `image` is nothing that can be a picture.
+            ValueError: It has a wrong shape, or `color` is not known.
+        """
+        with exclusive(self._lock):
+            raw, _ = self._run(image, color, stretch=True)
+            return self.decoder(raw[0])

@@ -1,0 +1,347 @@
+"""What a detector found in one picture."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union, overload
+
+import numpy as np
+
+from rknn_runtime.vision.drawing import draw_objects
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Detection", "Detections", "Labels"]
+
+#: Names of the classes: by position, or by class number.
+Labels = Union[Sequence[str], Mapping[int, str]]
+
+#: Field, dtype, and the shape behind the first dimension; None: any length.
+_FIELDS: tuple[tuple[str, np.dtype[Any], tuple[int | None, ...]], ...] = (
+    ("xyxy", np.dtype(np.float32), (4,)),
+    ("confidence", np.dtype(np.float32), ()),
+    ("class_id", np.dtype(np.int32), ()),
+    ("mask", np.dtype(np.bool_), (None, None)),
+    ("keypoints", np.dtype(np.float32), (None, 3)),
+    ("xyxyxyxy", np.dtype(np.float32), (4, 2)),
+)
+_NAMES = tuple(name for name, _, _ in _FIELDS)
+_REQUIRED = 3
+
+
+class _Record:
+    """Comparison, copying and pickling by the fields; arrays compare as wholes."""
+
+    __slots__ = ()
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in _NAMES)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        pairs = zip(self._values(), other._values())
+        return all(
+            a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._values()
+
+
+@dataclass(frozen=True, eq=False)
+class Detection(_Record):
+    """One object: what iterating over `Detections` yields.
+
+    The arrays are views into the `Detections` that it came from.
+    """
+
+    __slots__ = _NAMES
+
+    #: ``(4,) float32``: left, top, right, bottom in pixels.
+    xyxy: NDArray[np.float32]
+    #: 0..1.
+    confidence: float
+    class_id: int
+    #: ``(height, width) bool`` or None.
+    mask: NDArray[np.bool_] | None
+    #: ``(k, 3) float32``: x and y in pixels, confidence; or None.
+    keypoints: NDArray[np.float32] | None
+    #: ``(4, 2) float32``, pixels: the corners of an oriented box; or None.
+    xyxyxyxy: NDArray[np.float32] | None
+
+    def to_dict(self, labels: Labels | None = None) -> dict[str, Any]:
+        """Return the object as plain Python values, ready for JSON.
+
+        Args:
+            labels: Names of the classes; adds ``"label"``.
+
+        Returns:
+            ``class_id``, ``label`` (with `labels`), ``confidence``, ``xyxy``, and those of
+            ``keypoints``, ``xyxyxyxy`` and ``mask`` that are there. A mask is in COCO's
+            uncompressed run-length form: ``{"size": [height, width], "counts": [...]}``, runs
+            of 0 and 1 in turn, beginning with 0, counted down the columns.
+
+        Raises:
+            IndexError: `labels` has no name for the class.
+        """
+        record: dict[str, Any] = {"class_id": self.class_id}
+        if labels is not None:
+            record["label"] = _label(labels, self.class_id)
+        record["confidence"] = _shortest(np.float32(self.confidence))
+        record["xyxy"] = _shortest(self.xyxy)
+        if self.keypoints is not None:
+            record["keypoints"] = _shortest(self.keypoints)
+        if self.xyxyxyxy is not None:
+            record["xyxyxyxy"] = _shortest(self.xyxyxyxy)
+        if self.mask is not None:
+            record["mask"] = _run_lengths(self.mask)
+        return record
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Detections(_Record):
+    """Objects found in one picture, as parallel arrays.
+
+    Field names are those of roboflow/supervision, so
+    ``sv.Detections(xyxy=d.xyxy, confidence=d.confidence, class_id=d.class_id)`` works as is.
+    The arrays are kept without a copy, as read-only views: who passed an array in and writes
+    to it afterwards changes the detections.
+
+    ``len(d)`` is the number of objects; iterating yields `Detection`. ``d[i]`` is one
+    `Detection`; ``d[2:5]``, ``d[d.confidence > 0.5]`` and ``d[[3, 1]]`` are `Detections`
+    (a slice views, a boolean mask or an array of indices copies). ``==`` compares all fields.
+    """
+
+    __slots__ = _NAMES
+
+    #: ``(n, 4) float32``: left, top, right, bottom in pixels.
+    xyxy: NDArray[np.float32]
+    #: ``(n,) float32``, 0..1.
+    confidence: NDArray[np.float32]
+    #: ``(n,) int32``.
+    class_id: NDArray[np.int32]
+    #: ``(n, height, width) bool`` or None.
+    mask: NDArray[np.bool_] | None
+    #: ``(n, k, 3) float32``: x and y in pixels, confidence; or None.
+    keypoints: NDArray[np.float32] | None
+    #: ``(n, 4, 2) float32``, pixels: the corners of oriented boxes; or None.
+    xyxyxyxy: NDArray[np.float32] | None
+
+    def __init__(
+        self,
+        xyxy: NDArray[np.float32],
+        confidence: NDArray[np.float32],
+        class_id: NDArray[np.int32],
+        mask: NDArray[np.bool_] | None = None,
+        keypoints: NDArray[np.float32] | None = None,
+        xyxyxyxy: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Take the arrays; each has the dtype and shape that its field states.
+
+        Raises:
+            TypeError: Something is not an ndarray or has another dtype.
+            ValueError: An array has another shape, or another number of objects than `xyxy`.
+        """
+        set_field = object.__setattr__
+        n = None
+        for i, value in enumerate((xyxy, confidence, class_id, mask, keypoints, xyxyxyxy)):
+            if value is not None or i < _REQUIRED:
+                value = _checked(value, _FIELDS[i], n)
+            set_field(self, _NAMES[i], value)
+            if i == 0:
+                n = len(self.xyxy)
+
+    @classmethod
+    def _of(
+        cls,
+        xyxy: NDArray[np.float32],
+        confidence: NDArray[np.float32],
+        class_id: NDArray[np.int32],
+        keypoints: NDArray[np.float32] | None = None,
+        xyxyxyxy: NDArray[np.float32] | None = None,
+    ) -> Detections:
+        """Take new arrays known to be right: once per frame, so without a loop over fields."""
+        found = cls.__new__(cls)
+        _set_xyxy(found, xyxy)
+        _set_confidence(found, confidence)
+        _set_class_id(found, class_id)
+        _set_mask(found, None)
+        _set_keypoints(found, keypoints)
+        _set_xyxyxyxy(found, xyxyxyxy)
+        _freeze(xyxy, False)
+        _freeze(confidence, False)
+        _freeze(class_id, False)
+        if keypoints is not None:
+            _freeze(keypoints, False)
+        if xyxyxyxy is not None:
+            _freeze(xyxyxyxy, False)
+        return found
+
+    @classmethod
+    def empty(cls) -> Detections:
+        """Return no detections: arrays of length 0 with the right shapes and dtypes."""
+        return cls(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.xyxy)
+
+    def __iter__(self) -> Iterator[Detection]:
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Detection: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> Detections: ...
+
+    def __getitem__(self, index: Any) -> Detection | Detections:
+        """Return one object (integer) or a selection (slice, boolean mask, indices).
+
+        Raises:
+            IndexError: An index is out of range, or a boolean mask has another length.
+            TypeError: `index` is none of these.
+        """
+        if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
+            return Detection(
+                self.xyxy[index],
+                float(self.confidence[index]),
+                int(self.class_id[index]),
+                *(None if value is None else value[index] for value in self._values()[3:]),
+            )
+        rows = index if isinstance(index, slice) else _selection(index)
+        chosen: list[Any] = [None if value is None else value[rows] for value in self._values()]
+        return Detections(*chosen)
+
+    def to_dict(self, labels: Labels | None = None) -> dict[str, list[dict[str, Any]]]:
+        """Return ``{"detections": [...]}`` with one `Detection.to_dict` per object.
+
+        Raises:
+            IndexError: `labels` has no name for a class.
+        """
+        return {"detections": [detection.to_dict(labels) for detection in self]}
+
+    def to_json(self, labels: Labels | None = None, *, indent: int | None = None) -> str:
+        """Return `to_dict` as a JSON text; numbers read back to the same float32.
+
+        Raises:
+            IndexError: `labels` has no name for a class.
+            ValueError: A number is infinite or not a number, which JSON cannot say.
+        """
+        return json.dumps(self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def draw(
+        self,
+        image: Any,
+        labels: Labels | None = None,
+        *,
+        color: str = "RGB",
+        skeleton: Sequence[tuple[int, int]] | None = None,
+        keypoint_threshold: float = 0.5,
+        font: str | os.PathLike[str] | None = None,
+    ) -> Any:
+        """Return a copy of a picture with the objects drawn on it.
+
+        Boxes (or oriented boxes), masks, keypoints, and a caption each: the label (the class
+        number without `labels`) and the confidence in percent. A class has one colour; the
+        lines and letters grow with the picture. Needs Pillow: ``rknn-runtime[image]``.
+
+        Args:
+            image: The picture that the coordinates belong to: an array ``(H, W)``, ``(H, W, 1)``,
+                ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a Pillow image, or the path of a file.
+            labels: Names of the classes.
+            color: Order of an array's channels, ``"RGB"`` or ``"BGR"``; that of the result too.
+            skeleton: Pairs of keypoints to join. None: COCO's where there are 17, else no lines.
+            keypoint_threshold: Keypoints with less confidence are left out.
+            font: A TrueType file for the captions, where labels are not Latin.
+
+        Returns:
+            An array ``(H, W, 3)`` uint8 for an array; a Pillow image in mode RGB for the others.
+
+        Raises:
+            IndexError: `labels` has no name for a class, or `skeleton` names a keypoint too many.
+            ImportError: Pillow is not installed.
+            TypeError: `image` is nothing that can be a picture.
+            ValueError: It has a wrong shape, a mask has another size than the picture, or a
+                coordinate is not finite.
+        """
+        names = [str(i) if labels is None else _label(labels, int(i)) for i in self.class_id]
+        captions = [f"{name} {c:.0%}" for name, c in zip(names, self.confidence.tolist())]
+        return draw_objects(
+            image,
+            *self._values(),
+            captions=captions,
+            color=color,
+            skeleton=skeleton,
+            keypoint_threshold=keypoint_threshold,
+            font=font,
+        )
+
+
+#: What fills the fields of a frozen object, and makes an array read-only.
+_set_xyxy, _set_confidence, _set_class_id, _set_mask, _set_keypoints, _set_xyxyxyxy = (
+    getattr(Detections, name).__set__ for name in _NAMES
+)
+_freeze: Any = np.ndarray.setflags
+
+
+def _checked(
+    value: Any, field: tuple[str, np.dtype[Any], tuple[int | None, ...]], n: int | None
+) -> NDArray[Any]:
+    """Return a read-only view of an array that has the dtype and shape of a field."""
+    name, dtype, rest = field
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name}: expected an array of {dtype}, got {type(value).__name__}")
+    view = np.ndarray.view(value, np.ndarray)  # a subclass may lie about its shape
+    if view.dtype != dtype:
+        raise TypeError(f"{name}: expected an array of {dtype}, got {view.dtype}")
+    expected = (n, *rest)
+    if view.shape != expected and (
+        view.ndim != len(expected)
+        or any(want not in (None, have) for want, have in zip(expected, view.shape))
+    ):
+        shape = ", ".join("any" if want is None else str(want) for want in expected)
+        raise ValueError(f"{name}: expected shape ({shape}), got {view.shape}")
+    view.setflags(write=False)
+    return view
+
+
+def _selection(index: Any) -> NDArray[Any]:
+    """Return a boolean mask or an array of indices."""
+    array = np.empty((0, 0)) if isinstance(index, tuple) else np.asarray(index)
+    if array.ndim == 1 and array.size == 0 and array.dtype != np.bool_:
+        return array.astype(np.intp)
+    if array.ndim != 1 or array.dtype.kind not in "biu":
+        raise TypeError(
+            "detections are selected by an integer, a slice, or a one-dimensional array or list "
+            f"of booleans or integers; got {index!r}"
+        )
+    return array
+
+
+def _label(labels: Labels, class_id: int) -> str:
+    # A sequence would take -1 for its last element.
+    known = class_id in labels if isinstance(labels, Mapping) else 0 <= class_id < len(labels)
+    if not known:
+        raise IndexError(f"no label for class {class_id}: {len(labels)} labels were given")
+    label = labels[class_id]
+    if not isinstance(label, str):
+        raise TypeError(f"the label of class {class_id} must be a str, got {type(label).__name__}")
+    return label
+
+
+def _shortest(values: Any) -> Any:
+    """Return floats with the fewest digits that give the same float32 again."""
+    return np.asarray(values).astype(str).astype(np.float64).tolist()
+
+
+def _run_lengths(mask: NDArray[np.bool_]) -> dict[str, list[int]]:
+    flat = np.concatenate([[False], mask.ravel(order="F")])
+    ends = np.append(np.flatnonzero(flat[1:] != flat[:-1]), mask.size)
+    return {"size": list(mask.shape), "counts": np.diff(ends, prepend=0).tolist()}

@@ -1,0 +1,116 @@
+"""From a picture to detections, in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rknn_runtime._locks import exclusive
+from rknn_runtime.npu.model import Model
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.heads.find import HEADS, find_head
+from rknn_runtime.vision.image_model import PictureModel
+
+if TYPE_CHECKING:
+    from rknn_runtime.vision.detections import Labels
+
+__all__ = ["Detector"]
+
+
+class Detector(PictureModel):
+    """Find objects in pictures: letterbox, run, decode, map back.
+
+    The picture is scaled straight into NPU memory and the outputs are decoded where the NPU
+    wrote them. One detector serves several threads, one call at a time; nobody else may run
+    its model meanwhile. The model stays the caller's to close.
+
+    Args:
+        model: A loaded model with one image input.
+        labels: Names of the classes, for `Detections.draw` and `Detections.to_dict`. None:
+            those in the model's custom string, if that is JSON with ``"labels"``.
+        conf_threshold: The smallest confidence that counts.
+        iou_threshold: A box is dropped when its IoU with a more confident one of its class
+            is above.
+        head: The head of the model, a key of `rknn_runtime.vision.heads.HEADS`: a family
+            (``"yolov8"``) or a form of it (``"yolov8-split"``); ``"auto"`` takes the one that
+            the model's custom string names, if that is JSON with ``"head"``, or finds it from
+            the outputs. Heads without NMS (``"yolov10"``, ``"yolo26"``) and other anchors
+            (``"yolov7"``) have to be named.
+        input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
+            None: ``input.color`` of a JSON custom string, else RGB.
+        pad_value: 0..255 around the picture.
+        **options: For the decoder: `class_agnostic`, `max_detections`, `max_candidates`, and
+            what the head's decoder takes, such as `anchors` or `normalized`.
+
+    Attributes:
+        model: The model.
+        head: The form of the head that was taken.
+        decoder: Its decoder, in pixels of the model's input.
+        labels: Names of the classes, or None.
+        input_size: Height and width of the model's input in pixels.
+        input_color: ``"RGB"``, ``"BGR"`` or ``"GRAY"``: the channels of the model's input, for
+            those who call `letterbox` themselves.
+
+    Raises:
+        TypeError: `model` is no `Model`, `labels` no sequence or mapping, or an option that the
+            head's decoder does not take.
+        ValueError: The model has not one image input, its outputs make no known head, or one of
+            another number of classes than there are labels; the message lists them. Or
+            `input_color` is not known; or see the decoder.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        labels: Labels | None = None,
+        conf_threshold: float = 0.25,
+        iou_threshold: float = 0.45,
+        head: str = "auto",
+        *,
+        input_color: str | None = None,
+        pad_value: int = 114,
+        **options: Any,
+    ) -> None:
+        super().__init__(model, labels, input_color)
+        self._pad_value = pad_value
+        if head == "auto":
+            head = self._facts.get("head", "auto")
+            if head != "auto" and head not in HEADS:
+                raise ValueError(
+                    f"the model's custom string names its head {head!r}; expected one of "
+                    f"{', '.join(HEADS)}: give head="
+                )
+        n_labels = None if self.labels is None else len(self.labels)
+        reading = find_head(model.outputs, self.input_size, head, n_labels)
+        self.head = reading.head
+        self.decoder = reading.make(
+            conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
+        )
+
+    def __repr__(self) -> str:
+        height, width = self.input_size
+        return f"<Detector {self.head}, {width}x{height} pixels, {self.model!r}>"
+
+    def __call__(self, image: Any, *, color: str = "RGB") -> Detections:
+        """Find the objects in one picture.
+
+        Args:
+            image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
+                path of a file (these two need Pillow: ``rknn-runtime[image]``).
+            color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV).
+
+        Returns:
+            Detections in pixels of the picture, boxes cut off at its edges.
+
+        Raises:
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            ImportError: `image` needs Pillow.
+            OSError: The file cannot be read.
+            RknnStatusError: The runtime failed.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            TypeError: `image` is nothing that can be a picture.
+            ValueError: It has a wrong shape, or `color` is not known.
+        """
+        with exclusive(self._lock):
+            raw, transform = self._run(image, color, pad_value=self._pad_value)
+            return self.decoder(raw, transform)

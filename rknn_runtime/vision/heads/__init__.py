@@ -1,0 +1,43 @@
+"""Decoders of the outputs of YOLO models and classifiers, one file per family."""
+
+from rknn_runtime.vision.heads.anchors import (
+    YOLOV5_ANCHORS,
+    YOLOV5_P6_ANCHORS,
+    YOLOV7_ANCHORS,
+    AnchorDecoder,
+)
+from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
+from rknn_runtime.vision.heads.end_to_end import EndToEndDecoder
+from rknn_runtime.vision.heads.find import HEADS, find_head
+from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
+from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
+from rknn_runtime.vision.heads.segmentation import (
+    AnchorSegmentationDecoder,
+    SingleSegmentationDecoder,
+    SplitSegmentationDecoder,
+)
+from rknn_runtime.vision.heads.single import SingleOutputDecoder
+from rknn_runtime.vision.heads.split import SplitDecoder
+from rknn_runtime.vision.heads.yolox import YoloxDecoder
+
+__all__ = [
+    "HEADS",
+    "YOLOV5_ANCHORS",
+    "YOLOV5_P6_ANCHORS",
+    "YOLOV7_ANCHORS",
+    "AnchorDecoder",
+    "AnchorSegmentationDecoder",
+    "ClassificationDecoder",
+    "Classifications",
+    "EndToEndDecoder",
+    "SingleOrientedDecoder",
+    "SingleOutputDecoder",
+    "SinglePoseDecoder",
+    "SingleSegmentationDecoder",
+    "SplitDecoder",
+    "SplitOrientedDecoder",
+    "SplitPoseDecoder",
+    "SplitSegmentationDecoder",
+    "YoloxDecoder",
+    "find_head",
+]

@@ -1,0 +1,165 @@
+"""YOLOv5 and YOLOv7: boxes relative to anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.heads.decoder import Decoder
+from rknn_runtime.vision.heads.views import (
+    OutputBinding,
+    channels_first,
+    checked_size,
+    looks_like_logits,
+)
+
+__all__ = ["YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"]
+
+Anchors = Sequence[Sequence[Sequence[float]]]
+
+#: Width and height in pixels, finest scale first; from the models' published configurations.
+YOLOV5_ANCHORS: Anchors = (
+    ((10, 13), (16, 30), (33, 23)),
+    ((30, 61), (62, 45), (59, 119)),
+    ((116, 90), (156, 198), (373, 326)),
+)
+YOLOV7_ANCHORS: Anchors = (
+    ((12, 16), (19, 36), (40, 28)),
+    ((36, 75), (76, 55), (72, 146)),
+    ((142, 110), (192, 243), (459, 401)),
+)
+#: The models with a fourth scale, of stride 64: YOLOv5-P6, and YOLOv7-W6 and larger.
+YOLOV5_P6_ANCHORS: Anchors = (
+    ((19, 27), (44, 40), (38, 94)),
+    ((96, 68), (86, 152), (180, 137)),
+    ((140, 301), (303, 264), (238, 542)),
+    ((436, 615), (739, 380), (925, 792)),
+)
+
+
+class AnchorDecoder(Decoder):
+    """Decode one output per scale: ``[1, anchors * (5 + classes), h, w]``.
+
+    Also ``[1, anchors, h, w, 5 + classes]`` and ``[1, anchors, 5 + classes, h, w]``. Per
+    anchor: x, y, width, height, objectness, class scores; confidence is objectness times
+    class score.
+
+    Args:
+        outputs: Logical attributes of the outputs, scales in any order.
+        input_size: Height and width of the model's input in pixels.
+        anchors: ``(scales, anchors, 2)``: width and height in pixels, finest scale first.
+            None: those of YOLOv5, for three or four scales (YOLOv7-tiny and -W6 have the same).
+        logits: Whether the sigmoid is still to be applied. None: an integer output that can
+            be clearly below 0 needs it, anything else does not.
+        class_scores: False: confidence is objectness alone, and all is class 0. YOLOv7 does not
+            train the class score of a model with one class; it stays near 0.5.
+        **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        ValueError: The outputs have not this form, the anchors do not fit to them; or see
+            `Decoder`.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[TensorAttr],
+        input_size: tuple[int, int],
+        *,
+        anchors: Anchors | None = None,
+        logits: bool | None = None,
+        class_scores: bool = True,
+        **options: Any,
+    ) -> None:
+        outputs = channels_first(outputs)
+        input_size = checked_size(input_size)
+        self.anchors = _checked_anchors(anchors, len(outputs))
+        scales = sorted(
+            (_scale_of(attr, input_size, self.anchors.shape[1]) for attr in outputs),
+            key=lambda scale: -scale.height * scale.width,
+        )
+        if len({scale.channels for scale in scales}) != 1:
+            raise ValueError("the outputs differ in their channels per anchor")
+        n = self.anchors.shape[1] * sum(scale.height * scale.width for scale in scales)
+        super().__init__(outputs, input_size, n, **options)
+        self.num_classes = scales[0].channels - 5
+        self.logits = looks_like_logits(outputs[0]) if logits is None else bool(logits)
+        grids = ffi.new("rkr_yolo_grid[]", self.anchors.shape[0] * self.anchors.shape[1])
+        of_anchors = iter(grids)
+        for scale, sizes in zip(scales, self.anchors):
+            for k, (width, height) in enumerate(sizes):
+                grid = next(of_anchors)
+                grid.anchor_width, grid.anchor_height = width, height
+                grid.stride_y = self.input_size[0] / scale.height
+                grid.stride_x = self.input_size[1] / scale.width
+                grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k)
+        n_scores = self.num_classes if class_scores else 0
+        self._decode_with(lib.rkr_yolo_decode_anchors, grids, len(grids), n_scores, self.logits)
+
+
+class _Scale(NamedTuple):
+    attr: TensorAttr
+    channels: int  # per anchor
+    height: int
+    width: int
+    channels_last: bool
+
+    def add_anchor(self, view: Any, binding: OutputBinding, k: int) -> int:
+        """Describe anchor k; return the channel that its values begin at."""
+        cells = self.height * self.width
+        if len(self.attr.shape) == 4:
+            binding.add_grid(view, self.attr.shape[1], self.height, self.width)
+            return k * self.channels
+        c2 = self.channels if self.channels_last else 1
+        offset = k * cells * self.channels
+        binding.add(view, self.channels, self.height, self.width, cells, c2, offset)
+        return 0
+
+
+def _scale_of(attr: TensorAttr, input_size: tuple[int, int], n: int) -> _Scale:
+    shape, forms = attr.shape, []
+    if len(shape) == 4 and shape[1] % n == 0:
+        forms = [_Scale(attr, shape[1] // n, shape[2], shape[3], False)]
+    elif len(shape) == 5 and shape[1] == n:
+        forms = [
+            _Scale(attr, shape[4], shape[2], shape[3], True),
+            _Scale(attr, shape[2], shape[3], shape[4], False),
+        ]
+    forms = [
+        form
+        for form in forms
+        if form.channels > 5
+        and input_size[0] % form.height == 0
+        and input_size[1] % form.width == 0
+        and input_size[0] * form.width == input_size[1] * form.height
+    ]
+    if shape[0] != 1 or len(forms) != 1:
+        problem = "it can be read in two ways" if len(forms) == 2 else "it has another form"
+        raise ValueError(
+            f"output {attr.name!r} {list(shape)}: expected [1, {n} * (5 + classes), h, w], "
+            f"[1, {n}, h, w, 5 + classes] or [1, {n}, 5 + classes, h, w] with a grid of square "
+            f"cells over {input_size[0]} x {input_size[1]} pixels; {problem}"
+        )
+    return forms[0]
+
+
+def _checked_anchors(anchors: Anchors | None, n_outputs: int) -> np.ndarray[Any, Any]:
+    if anchors is None:
+        known = {3: YOLOV5_ANCHORS, 4: YOLOV5_P6_ANCHORS}
+        if n_outputs not in known:
+            raise ValueError(f"no default anchors for {n_outputs} scales; give anchors=")
+        anchors = known[n_outputs]
+    try:
+        array = np.array(anchors, np.float64)
+    except ValueError as error:
+        raise ValueError(f"anchors must be (scales, anchors, 2) numbers: {error}") from None
+    if array.ndim != 3 or array.shape[2] != 2 or array.shape[1] == 0:
+        raise ValueError(f"anchors must be (scales, anchors, 2), got shape {array.shape}")
+    if len(array) != n_outputs:
+        raise ValueError(f"anchors for {len(array)} scales, but {n_outputs} outputs")
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError("anchors must be finite and above 0")
+    return array

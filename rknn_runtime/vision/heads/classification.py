@@ -1,0 +1,122 @@
+"""Classification: softmax and the most likely classes (MobileNet, ResNet, YOLO-cls)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rknn_runtime._arrays import check, pointer, whole
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._locks import exclusive, new_lock
+from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.heads.views import (
+    OutputBinding,
+    channels_first,
+    quantization_of,
+    representable,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rknn_runtime.vision.detections import Labels
+
+__all__ = ["ClassificationDecoder", "Classifications"]
+
+
+class Classifications(NamedTuple):
+    """The most likely classes, by falling confidence.
+
+    Field names are those of roboflow/supervision.
+    """
+
+    #: ``(k,) int32``.
+    class_id: NDArray[np.int32]
+    #: ``(k,) float32``.
+    confidence: NDArray[np.float32]
+
+    def named(self, labels: Labels) -> Iterator[tuple[str, float]]:
+        """Yield label and confidence of each class.
+
+        Raises:
+            IndexError: `labels` is a sequence too short.
+            KeyError: `labels` is a mapping without the class.
+            TypeError: `labels` is None, as `Classifier.labels` may be.
+        """
+        if labels is None:
+            raise TypeError("labels must name the classes, got None: the model names none")
+        for class_id, confidence in zip(self.class_id.tolist(), self.confidence.tolist()):
+            yield labels[class_id], confidence
+
+
+class ClassificationDecoder:
+    """Decode ``[1, classes]``, ``[1, classes, 1, 1]`` or ``[classes]``.
+
+    Args:
+        output: Logical attribute of the output.
+        top_k: How many classes to return; fewer where the model has fewer.
+        softmax: Whether scores are logits. None: integer outputs that reach from 0, or from
+            -1 in symmetric quantization, to 1 at most are probabilities, others are not; float
+            outputs are when they are all in 0..1 and their sum is 1.
+
+    Raises:
+        TypeError: `top_k` is not an integer.
+        ValueError: The output has another form, or a dtype that cannot be read.
+    """
+
+    def __init__(self, output: TensorAttr, *, top_k: int = 5, softmax: bool | None = None) -> None:
+        (output,) = channels_first((output,))
+        classes = max(output.shape, default=0)
+        if math.prod(output.shape) != classes or classes < 2:
+            raise ValueError(
+                f"output {output.name!r} {list(output.shape)}: expected the scores of one "
+                "picture, [1, classes] or [1, classes, 1, 1]"
+            )
+        self.output, self.num_classes = output, classes
+        self.top_k = min(whole(top_k, "top_k", 1, 2**31 - 1), classes)
+        self._softmax = _softmax_mode(output, softmax)
+        self._binding = OutputBinding(output)
+        self._view = ffi.new("rkr_tensor_view *")
+        self._binding.add_grid(self._view, classes, 1, 1)
+        self._scratch = np.empty(3 * classes, np.uint64)
+        self._lock = new_lock()
+
+    def __call__(self, raw: NDArray[Any]) -> Classifications:
+        """Decode one frame.
+
+        Args:
+            raw: The output in native layout, as ``model.output_raw(i)`` gives it.
+
+        Returns:
+            The most likely classes, as new arrays.
+
+        Raises:
+            TypeError: The array has another dtype than the output.
+            ValueError: It has another shape, or is not contiguous.
+        """
+        found = Classifications(np.empty(self.top_k, np.int32), np.empty(self.top_k, np.float32))
+        with exclusive(self._lock):
+            self._binding.bind(raw)
+            status = lib.rkr_top_k(
+                self._view,
+                self._softmax,
+                self.top_k,
+                pointer(self._scratch),
+                pointer(found.class_id),
+                pointer(found.confidence),
+            )
+            check(status, type(self).__name__)
+        return found
+
+
+def _softmax_mode(output: TensorAttr, softmax: bool | None) -> int:
+    lowest, highest = representable(output)
+    if softmax is None and math.isfinite(highest):
+        zero_point, scale = quantization_of(output)
+        softmax = lowest < (-1.05 if zero_point == 0 else -1.5 * scale) or highest > 1.05
+    if softmax is None:
+        return int(lib.RKR_SOFTMAX_AUTO)
+    return int(lib.RKR_SOFTMAX_YES if softmax else lib.RKR_SOFTMAX_NO)

@@ -1,0 +1,187 @@
+"""What every decoder shares: thresholds, the native workspace, the way from raw to results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from rknn_runtime._arrays import check, pointer, real, whole
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._locks import exclusive, new_lock
+from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.heads.views import OutputBinding, checked_size
+from rknn_runtime.vision.letterbox import LetterboxTransform
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
+
+__all__ = ["Decoder"]
+
+_MOST = 2**31 - 1
+_ndarray = np.ndarray  # looked up once: it is on the path of every frame
+_MOST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+class Decoder:
+    """Turn the raw outputs of one frame into `Detections`.
+
+    A head's class is made once per model from ``model.outputs`` and called once per frame
+    with the arrays that ``model.output_raw`` gives. Scores are compared with the threshold
+    in the stored integers; only predictions that pass are dequantized. Nothing but the
+    result is allocated per call. Calls from several threads wait for each other.
+
+    Boxes are xyxy in pixels of the model's input, not clipped to it. They come in the order
+    of falling confidence; equal ones in the order of the head's predictions. A prediction
+    with a score or a coordinate that is not finite is dropped.
+
+    Args:
+        outputs: Logical attributes of the outputs that the head consists of.
+        input_size: Height and width of the model's input in pixels.
+        n_predictions: How many predictions the head makes per frame.
+        extra: Further outputs of the model that belong to the head, such as mask prototypes.
+        conf_threshold: The smallest confidence that counts. One that no output value can
+            reach yields nothing.
+        iou_threshold: A box is dropped when its IoU with a more confident one is above.
+        class_agnostic: Let boxes of different classes suppress each other.
+        max_candidates: When more predictions than this pass `conf_threshold`, the most
+            confident ones go on to the suppression.
+        max_detections: The most confident boxes that are returned.
+
+    Raises:
+        MemoryError: There is no room for so many candidates.
+        TypeError: A threshold is not a number, or a limit not an integer.
+        ValueError: A threshold or a limit is outside its range, or the outputs have a dtype
+            that no decoder reads, a batch of more than one picture, or contradicting shapes.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[TensorAttr],
+        input_size: tuple[int, int],
+        n_predictions: int,
+        *,
+        extra: Sequence[TensorAttr] = (),
+        conf_threshold: float = 0.25,
+        iou_threshold: float = 0.45,
+        class_agnostic: bool = False,
+        max_candidates: int = 30000,
+        max_detections: int = 300,
+    ) -> None:
+        self.outputs = tuple(outputs)
+        if extra:
+            self.outputs = tuple(sorted((*outputs, *extra), key=lambda attr: attr.index))
+        self.input_size = checked_size(input_size)
+        self._bindings = [OutputBinding(attr) for attr in self.outputs]
+        self._lock = new_lock()
+        self._options = ffi.new("rkr_yolo_options *")
+        self._options.suppress = True
+        self.conf_threshold = conf_threshold
+        self.iou_threshold = iou_threshold
+        self._options.class_agnostic = bool(class_agnostic)
+        max_candidates = whole(max_candidates, "max_candidates", 1, _MOST)
+        max_detections = whole(max_detections, "max_detections", 1, _MOST)
+        self._workspace = _new_workspace(n_predictions, max_candidates, max_detections)
+        self._allocate_results(min(n_predictions, max_detections))
+
+    def _allocate_results(self, n: int) -> None:
+        self._xyxy = np.empty((n, 4), np.float32)
+        self._confidence = np.empty(n, np.float32)
+        self._class_id = np.empty(n, np.int32)
+        self._source = np.empty(n, np.uint32)
+        self._count = ffi.new("size_t *")
+        self._out = ffi.new("rkr_detections *")
+        self._out.xyxy = pointer(self._xyxy)
+        self._out.confidence = pointer(self._confidence)
+        self._out.class_id = pointer(self._class_id)
+        self._out.source = pointer(self._source)
+        self._out.capacity = n
+
+    @property
+    def conf_threshold(self) -> float:
+        """The smallest confidence that counts; can be set between frames."""
+        return float(self._options.conf_threshold)
+
+    @conf_threshold.setter
+    def conf_threshold(self, value: float) -> None:
+        value = real(value, "conf_threshold")
+        if not 0 <= value <= _MOST_FLOAT32:
+            raise ValueError(f"conf_threshold must be a finite number >= 0, got {value}")
+        self._options.conf_threshold = value
+
+    @property
+    def iou_threshold(self) -> float:
+        """The IoU above which a less confident box is dropped; can be set between frames."""
+        return float(self._options.iou_threshold)
+
+    @iou_threshold.setter
+    def iou_threshold(self, value: float) -> None:
+        value = real(value, "iou_threshold")
+        if not 0 <= value <= 1:
+            raise ValueError(f"iou_threshold must be in 0..1, got {value}")
+        self._options.iou_threshold = value
+
+    def __call__(self, raw: RawOutputs, transform: LetterboxTransform | None = None) -> Detections:
+        """Decode one frame.
+
+        Args:
+            raw: The outputs in native layout, as ``model.output_raw(i)`` gives them, in the
+                order of ``outputs``; a single array where the head has one output.
+            transform: Where a picture lies in the model's input, as `letterbox` returned it.
+
+        Returns:
+            Detections whose arrays are copies: in pixels of the model's input, or, with a
+            transform, in pixels of the picture and with boxes cut off at its edges.
+
+        Raises:
+            TypeError: An array has another dtype than its output.
+            ValueError: An array has another shape, is not contiguous, or their number is not
+                that of the outputs.
+        """
+        # A tuple keeps the arrays alive that a sequence makes when it is asked for them.
+        if transform is not None and not isinstance(transform, LetterboxTransform):
+            raise TypeError(
+                f"transform must be what letterbox returned, got {type(transform).__name__}"
+            )
+        arrays = (raw,) if isinstance(raw, _ndarray) else tuple(raw)
+        if len(arrays) != len(self._bindings):
+            raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")
+        with exclusive(self._lock):
+            for binding, array in zip(self._bindings, arrays):
+                binding.bind(array)
+            status = self._decode()
+            if status:
+                check(status, type(self).__name__)
+            return self._results(self._count[0], transform)
+
+    def _binding(self, attr: TensorAttr) -> OutputBinding:
+        return next(binding for binding in self._bindings if binding.attr is attr)
+
+    def _decode_with(self, native: Any, *head: Any) -> None:
+        """Name the native function that reads the bound views, and what it needs of the head."""
+        self._native = native
+        self._arguments = (*head, self._options, self._workspace, self._out, self._count)
+
+    def _decode(self) -> int:
+        """Call the native function on the bound views; return its status."""
+        status: int = self._native(*self._arguments)
+        return status
+
+    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
+        """Return the first n results as new arrays."""
+        xyxy, confidence, class_id = self._xyxy[:n], self._confidence[:n], self._class_id[:n]
+        found = Detections._of(xyxy.copy(), confidence.copy(), class_id.copy())
+        return found if transform is None else transform.detections_to_image(found)
+
+
+def _new_workspace(n_predictions: int, max_candidates: int, max_detections: int) -> Any:
+    out = ffi.new("rkr_yolo_workspace **")
+    check(
+        lib.rkr_yolo_workspace_new(n_predictions, max_candidates, max_detections, out),
+        f"a workspace for {n_predictions} predictions",
+    )
+    return ffi.gc(out[0], lib.rkr_yolo_workspace_free)

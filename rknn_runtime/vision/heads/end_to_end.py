@@ -1,0 +1,57 @@
+"""YOLOv10 and YOLO26 with the selection in the graph: ``[1, 300, 6]``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.heads.decoder import Decoder
+from rknn_runtime.vision.heads.single import warn_when_coarse
+from rknn_runtime.vision.heads.views import channels_first, representable
+
+__all__ = ["EndToEndDecoder"]
+
+
+class EndToEndDecoder(Decoder):
+    """Decode ``[1, N, 6]``: x1, y1, x2, y2, score, class number; one row per detection.
+
+    Nothing is suppressed: `iou_threshold` and `class_agnostic` have no effect.
+
+    Args:
+        output: Logical attribute of the output.
+        input_size: Height and width of the model's input in pixels.
+        normalized: Whether boxes are 0..1 of the input instead of pixels. None: they are in an
+            integer output whose largest value, which may be a class number, is below a quarter
+            of the input's shorter side; anything else is in pixels.
+        **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        ValueError: The output has not this form; or see `Decoder`.
+
+    Warns:
+        UserWarning: One scale quantizes boxes, scores and class numbers together.
+    """
+
+    def __init__(
+        self,
+        output: TensorAttr,
+        input_size: tuple[int, int],
+        *,
+        normalized: bool | None = None,
+        **options: Any,
+    ) -> None:
+        (output,) = channels_first((output,))
+        shape = output.shape
+        if len(shape) != 3 or shape[0] != 1 or shape[2] != 6:
+            raise ValueError(f"output {output.name!r} {list(shape)}: expected [1, N, 6]")
+        super().__init__((output,), input_size, shape[1], **options)
+        height, width = self.input_size
+        if normalized is None:
+            normalized = representable(output)[1] < min(height, width) / 4
+        self.normalized = bool(normalized)
+        scale = (width, height) if self.normalized else (1, 1)
+        self._view = ffi.new("rkr_tensor_view *")
+        self._bindings[0].add(self._view, 6, 1, shape[1], shape[1], 6)
+        self._decode_with(lib.rkr_yolo_decode_end_to_end, self._view, *scale)
+        warn_when_coarse(output)

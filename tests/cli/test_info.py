@@ -1,0 +1,275 @@
+"""The command line: what ``rknn-runtime info`` prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import handmade
+import pytest
+from paths import DATA, PROJECT
+
+from rknn_runtime import __version__
+from rknn_runtime.cli import main
+from rknn_runtime.cli.advice import io_bytes, warnings_about
+from rknn_runtime.cli.heads import Head, guess_head
+from rknn_runtime.modelfile import reader
+
+ROOT = PROJECT
+MODELS = DATA / "models"
+
+ATTR_KEYS = [
+    "index", "name", "shape", "layout", "dtype", "qnt_type", "zero_point", "scale", "fl",
+    "n_elems", "size", "size_with_stride", "w_stride", "h_stride",
+]  # fmt: skip
+
+
+def test_a_page_tells_what_a_model_wants_and_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    """Input with strides, output with padding, preprocessing, memory, a warning."""
+    assert main(["info", str(MODELS / "ic3_w37_rv1106.rknn")]) == 0
+    page = capsys.readouterr().out
+    rows = [line.split() for line in page.splitlines()]
+    image = next(row for row in rows if row[2:3] == ["logical"])
+    assert " ".join(image) == "0 images logical NHWC 1x21x37x3 INT8 -128 0.00390619 48 2331 3024"
+    native = next(row for row in rows if row[:2] == ["native", "NC1HWC2"])
+    assert native[2:4] == ["1x2x1x780x16", "INT8"]
+    assert native[-3:] == ["37", "24960", "24960"]
+    assert "rv1106 (RKNPU t3), runs with librknnmrt.so" in page
+    assert "rknn-toolkit2 2.3.2 from ONNX" in page
+    taken = "images: give uint8 pixels; the NPU takes (value - mean) / std, mean 0, std 255"
+    assert taken in page
+    assert "the output lies in memory as NC1HWC2, with padding" in page
+    assert "commands 4352 bytes, internal" in page
+
+
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [
+        ("ic5_rk3588", "images: give float32, which becomes int8, or int8 as it is"),
+        ("mi_img_vec_rv1106", "vec: give float32, which becomes int8, or int8 as it is"),
+        ("fp16_ic1_w37_rk3588", "images: give uint8 pixels; the NPU takes (value - mean) / std"),
+    ],
+)
+def test_a_page_tells_what_run_takes(
+    capsys: pytest.CaptureFixture[str], model: str, line: str
+) -> None:
+    """Pixels for images, float32 for what is quantized here."""
+    assert main(["info", str(MODELS / f"{model}.rknn")]) == 0
+    assert f"  {line}" in capsys.readouterr().out
+
+
+def test_the_page_in_the_documentation_is_what_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Up to the dots."""
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "inspecting-models.md").read_text(encoding="utf-8")
+    command, *shown = page.partition("$ rknn-runtime ")[2].partition("\n...")[0].splitlines()
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out.splitlines()[: len(shown)] == shown
+    assert len(shown) > 5
+
+
+def test_a_page_of_a_batch_and_of_dynamic_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both are facts of their own."""
+    assert main(["info", str(MODELS / "batch2_build_rk3588.rknn")]) == 0
+    assert "2 images per run" in capsys.readouterr().out
+    assert main(["info", str(MODELS / "dyn_in_rk3588.rknn")]) == 0
+    page = capsys.readouterr().out
+    assert "shapes of images" in page
+    assert "1x48x40x3, 1x32x32x3" in page
+
+
+def test_several_models_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line each below the titles; a file that is none is told on stderr."""
+    models = [MODELS / "ic5_rv1106.rknn", MODELS / "ic5.onnx", MODELS / "ic5_rk3588.rknn"]
+    assert main(["info", *map(str, models)]) == 1
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert lines[0].split()[:3] == ["file", "soc", "container"]
+    assert lines[1].split()[:4] == [str(models[0]), "rv1106", "mini", "2.3.2"]
+    assert lines[2].split()[:4] == [str(models[2]), "rk3588", "standard", "2.3.2"]
+    assert len(lines) == 3
+    assert f"rknn-runtime: {models[1]}: this is an ONNX model" in captured.err
+
+
+def test_json_has_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object per line; the keys are the names of the Python attributes."""
+    models = [MODELS / "mi_img_vec_rk3588.rknn", MODELS / "custom_string_rv1106.rknn"]
+    assert main(["info", "--json", *map(str, models)]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert list(first) == list(second) == [
+        "file", "file_bytes", "soc", "npu", "runtime", "container", "container_version",
+        "toolkit_version", "compiler_version", "framework", "custom_string", "batch",
+        "dynamic_shapes", "weight_bytes", "internal_bytes", "command_bytes", "input_bytes",
+        "output_bytes", "operators", "inputs", "outputs", "head", "warnings",
+    ]  # fmt: skip
+    assert list(first["outputs"][0]) == [*ATTR_KEYS, "native", "nhwc"]
+    assert list(first["inputs"][1]) == [*ATTR_KEYS, "native", "nhwc", "preprocessing"]
+    assert list(first["inputs"][0]["native"]) == ATTR_KEYS
+    assert first["head"] == {"name": "classifier", "classes": 12}
+    assert second["custom_string"] == '{"classes": ["a","b"], "note": "hello 世界"}'
+    assert second["runtime"] == "librknnmrt"
+    assert second["inputs"][0]["preprocessing"] == {
+        "mean": [0, 0, 0], "std": [255, 255, 255], "rgb2bgr": False,
+    }  # fmt: skip
+
+
+def test_a_missing_file_is_told_briefly(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without errno, without traceback."""
+    assert main(["info", "missing.rknn"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == "rknn-runtime: missing.rknn: No such file or directory\n"
+    assert captured.out == ""
+
+
+def test_names_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Escape sequences in a file are shown, not obeyed."""
+    evil = handmade.tensor("\x1b]0;evil\x07\x9b", (1, 20, 8, 8), (1, 2, 8, 8, 16))
+    model = tmp_path / "m.rknn"
+    model.write_bytes(
+        handmade.standard_model([IMAGE], [evil], slot_11="a\nb\x1b[2J", slot_9="\x1b")
+    )
+    for options in ([], ["--json"]):
+        assert main(["info", *options, str(model)]) == 0
+        printed = capsys.readouterr().out
+        assert all(character.isprintable() or character == "\n" for character in printed)
+        assert "evil" in printed
+
+
+def test_a_wrong_command_line_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    """As every program with argparse."""
+    for arguments in ([], ["info"], ["nothing"]):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 2
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"rknn-runtime {__version__}\n"
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    """``rknn-runtime info ... | head -1``."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    program = "import sys; from rknn_runtime.cli import main; sys.exit(main())"
+    with os.fdopen(write_end, "wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-c", program, "info", str(MODELS / "ic5_rv1106.rknn")],
+            stdout=output, stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+IMAGE = handmade.tensor("images", (1, 3, 640, 640), (1, 1, 640, 640, 3), pixel=True)
+
+
+def described(*shapes: tuple[int, ...], scale: float = 0.5) -> reader.ModelInfo:
+    """A model with a 640 x 640 image input and outputs of these shapes."""
+    outputs = []
+    for index, shape in enumerate(shapes):
+        native, layout = shape, 0
+        if len(shape) == 4:
+            native, layout = (shape[0], -(-shape[1] // 16), *shape[2:], 16), 0x40
+        outputs.append(handmade.tensor(f"o{index}", shape, native, layout=layout, scale=scale))
+    return reader.read(handmade.standard_model([IMAGE], outputs))
+
+
+def scales(*channels: int) -> list[tuple[int, ...]]:
+    """Outputs of these channels at strides 8, 16 and 32."""
+    return [(1, c, side, side) for side in (80, 40, 20) for c in channels]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        (scales(255), Head("yolov5", 80)),
+        (scales(64, 80, 1), Head("yolov8-split", 80)),
+        (scales(64, 6), Head("yolov8-split", 6)),
+        (scales(4, 80, 1), Head("yolov6-split", 80)),
+        (scales(68, 80, 1), Head("ppyoloe", 80)),
+        (scales(85), Head("yolox", 80)),
+        ([(1, 84, 8400)], Head("yolov8-single", 80)),
+        ([(1, 84, 8400, 1)], Head("yolov8-single", 80)),
+        ([(1, 84, 1, 8400)], Head("yolov8-single", 80)),
+        ([(1, 8400, 85)], Head("yolox-grid", 80)),
+        ([(1, 300, 6)], Head("end-to-end", None)),
+        ([(1, 1000)], Head("classifier", 1000)),
+        ([(1, 1000, 1, 1)], Head("classifier", 1000)),
+        ([(1, 1)], None),
+        ([(1, 24, 80, 80)], None),
+        ([(1, 84, 8401)], None),
+        (scales(64, 80, 2), None),
+        ([*scales(64, 80)[:5], (1, 81, 20, 20)], None),
+        ([(1, 10)] * 3, None),
+    ],
+)
+def test_the_head_is_guessed_from_shapes(
+    shapes: list[tuple[int, ...]], expected: Head | None
+) -> None:
+    """As the detector would take it, or as a classifier."""
+    info = described(*shapes)
+    assert guess_head(info) == expected
+
+
+def test_the_head_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its classes, in the page and in the row."""
+    outputs = [
+        handmade.tensor(f"o{i}", shape, (1, -(-shape[1] // 16), *shape[2:], 16))
+        for i, shape in enumerate(scales(64, 1))
+    ]
+    model = tmp_path / "m.rknn"
+    model.write_bytes(handmade.standard_model([IMAGE], outputs))
+    for count in (1, 2):
+        assert main(["info", *[str(model)] * count]) == 0
+        printed = capsys.readouterr().out
+        assert "yolov8-split, 1 class" in printed
+        assert "1 classes" not in printed
+
+
+def test_a_shared_scale_is_warned_of() -> None:
+    """With the step between confidences, and what to do where that is coarse."""
+    for scale, coarse in ((2.5, True), (0.004, False)):
+        info = described((1, 84, 8400), scale=scale)
+        (warning,) = warnings_about(info, guess_head(info))
+        assert "one scale for boxes and scores" in warning
+        assert ("as separate outputs" in warning) == coarse
+    info = described(*scales(64, 80, 1))
+    (warning,) = warnings_about(info, guess_head(info))
+    assert warning.startswith("9 of 9 outputs lie in memory as NC1HWC2, 3 with padding")
+
+
+def test_operators_that_the_mini_runtime_refuses_are_warned_of() -> None:
+    """Most of them only in mini containers: the full runtime has these operators."""
+    info = reader.read(MODELS / "ic5_rv1106.rknn")
+    assert len(warnings_about(info, None)) == 1
+    fields = {**vars(info), "operators": {"Conv": 1, "TopK": 1, "ArgMax": 1}}
+    found = warnings_about(reader.ModelInfo(**fields), None)[1:]
+    assert [text.partition(":")[0] for text in found] == ["operator TopK", "operator ArgMax"]
+    standard = warnings_about(reader.ModelInfo(**{**fields, "container": "standard"}), None)
+    assert standard[1].startswith("librknnrt 1.5.2 ends the process on the operator TopK")
+    assert "standard container for rv1106" in standard[2]
+    assert len(standard) == 3
+
+
+def test_a_container_of_the_other_runtime_is_warned_of() -> None:
+    """The toolkit makes both, and the SoC's own runtime loads neither."""
+    info = reader.read(MODELS / "dyn_in_rv1106.rknn")
+    assert info.runtime == "librknnrt"
+    assert "dynamic_input" in warnings_about(info, None)[-1]
+    mini = reader.read(MODELS / "ic5_rv1106.rknn")
+    info = reader.ModelInfo(**{**vars(mini), "soc": "rk3588"})
+    assert info.runtime == "librknnmrt"
+    assert "whose librknnrt reads only the other kind" in warnings_about(info, None)[-1]
+    assert "mini_rknn" in warnings_about(info, None)[-1]
+
+
+def test_memory_counts_the_buffers_as_they_are_bound() -> None:
+    """Inputs with their strides, outputs in their native layout."""
+    info = reader.read(MODELS / "ic3_w37_rv1106.rknn")
+    assert io_bytes(info) == (21 * 48 * 3, 2 * 780 * 16)

@@ -1,0 +1,96 @@
+"""The example that prints what the Rust crate's example prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+
+import numpy as np
+import pytest
+from paths import PROJECT
+
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+
+EXAMPLE = PROJECT / "examples" / "coco_test.py"
+SCALE = 1 / 255  # boxes 0..1 of the input and scores share it
+
+
+def bundle(tmp_path, soc, classes, objects, custom_string=""):
+    """A YOLOv8 of one output, 320x320, which sees `objects`: cell, class, score, box 0..1."""
+    output = np.zeros((1, 4 + classes, 2100, 1), np.float32)
+    for cell, class_id, score, box in objects:
+        output[0, :4, cell, 0] = box
+        output[0, 4 + class_id, cell, 0] = score
+    values = {"soc": soc, "zero_point": -128, "scale": SCALE}
+    data = bundle_from_arrays(
+        [describe_input("images", (1, 3, 320, 320), **values)],
+        [describe_output("output0", output.shape, **values)],
+        [Record([output])],
+        soc=soc,
+        custom_string=custom_string,
+    )
+    path = tmp_path / "yolov8n.rknn"
+    path.write_bytes(data)
+    return path
+
+
+def run(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr("sys.argv", [EXAMPLE.name, *map(str, arguments), "--library", "sim"])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def picture(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    path = tmp_path / "cat.png"
+    image.new("RGB", (640, 640), (90, 90, 90)).save(path)
+    return path
+
+
+def test_prints_what_the_crate_prints(tmp_path, picture, monkeypatch, capsys):
+    """Line for line: model, input, output, speed, counts before and after NMS, objects."""
+    model = bundle(
+        tmp_path,
+        "rv1106",
+        80,
+        [
+            (7, 15, 173 * SCALE, (135 * SCALE, 79 * SCALE, 111 * SCALE, 67 * SCALE)),
+            (8, 15, 170 * SCALE, (135 * SCALE, 79 * SCALE, 110 * SCALE, 67 * SCALE)),
+            (2000, 2, 160 * SCALE, (128 * SCALE, 128 * SCALE, 1.0, 1.0)),
+            (2099, 15, 130 * SCALE, (51 * SCALE, 204 * SCALE, 51 * SCALE, 51 * SCALE)),
+        ],
+    )
+    lines = run(monkeypatch, capsys, model, picture, "0.6")
+    assert re.fullmatch(r"\d+\.\d ms/inference \(\d+\.\d FPS\)", lines.pop(3))
+    assert lines == [
+        f"Model: {model}",
+        "Input: 320x320 NHWC",
+        "Output: [1, 6, 2100, 1, 16] NC1HWC2",
+        "2100 predictions, 80 classes",
+        "3 -> 2 detections (after NMS)",
+        "",
+        "   1. cat (67.8%) at (339, 198) 279x168",
+        "   2. car (62.7%) at (321, 321) 640x640",
+    ]
+
+
+def test_default_threshold_is_above_what_int8_makes_of_no_opinion(
+    tmp_path, picture, monkeypatch, capsys
+):
+    """A score of sigmoid(0), 0.502 in int8, is not a detection; 0.51 and more is."""
+    box = (128 * SCALE, 128 * SCALE, 51 * SCALE, 51 * SCALE)
+    model = bundle(tmp_path, "rk3588", 80, [(5, 0, 128 * SCALE, box), (900, 7, 131 * SCALE, box)])
+    lines = run(monkeypatch, capsys, model, picture)
+    assert lines[5] == "1 -> 1 detections (after NMS)"
+    assert lines[7].startswith("   1. truck (51.4%) at (321, 321) ")
+
+
+def test_labels_come_from_the_model(tmp_path, picture, monkeypatch, capsys):
+    """A model that names its classes is printed with them, another one's are unknown."""
+    objects = [(5, 1, 230 * SCALE, (0.4, 0.4, 0.2, 0.2))]
+    named = bundle(tmp_path, "rk3588", 2, objects, json.dumps({"labels": ["disc", "star"]}))
+    assert "1. star (90." in run(monkeypatch, capsys, named, picture)[7]
+    nameless = bundle(tmp_path, "rk3588", 2, objects)
+    assert "1. ? (90." in run(monkeypatch, capsys, nameless, picture)[7]

@@ -1,0 +1,445 @@
+"""Unpacking and packing of NC1HWC2."""
+
+from __future__ import annotations
+
+import pickle
+
+import guarded
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import layout as reference
+from variants import SIZES, random, same_bits, variant, with_canaries
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout, QuantType, TensorType
+from rknn_runtime.kernels.layout import (
+    Nc1hwc2Layout,
+    nc1hwc2_to_flat,
+    nc1hwc2_to_nchw,
+    nc1hwc2_to_nhwc,
+    nchw_to_nc1hwc2,
+    nhwc_to_nc1hwc2,
+)
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["variant"]
+
+UNPACK = {"NCHW": (nc1hwc2_to_nchw, reference.nchw), "NHWC": (nc1hwc2_to_nhwc, reference.nhwc)}
+DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "float16", "int32", "float32", "int64")
+SHAPES = [
+    # (N, C1, H, W, C2), channels
+    ((1, 1, 1, 1, 1), 1),
+    ((1, 6, 1, 8400, 16), 84),
+    ((1, 16, 8, 5, 16), 255),
+    ((2, 4, 7, 9, 8), 25),
+    ((3, 2, 5, 5, 4), 8),
+    ((1, 8, 3, 3, 16), 20),  # C1 well above what the channels need
+    ((1, 2, 4, 4, 5), 7),  # C2 of no NPU
+    ((1, 1, 3, 70, 40), 33),
+    ((1, 2, 1, 300, 33), 64),
+    ((0, 2, 4, 4, 16), 20),
+    ((1, 2, 0, 4, 16), 20),
+]
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", UNPACK)
+@pytest.mark.parametrize(("shape", "channels"), SHAPES)
+def test_unpack_equals_the_index_formula(variant, shape, channels, order, dtype):
+    """Every element size and shape unpacks to what the formula says."""
+    function, oracle = UNPACK[order]
+    src = random(shape, np.uint8, 1).astype(dtype) if dtype == "bool" else random(shape, dtype)
+    same_bits(function(src, channels), oracle(src, channels))
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("order", UNPACK)
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_unpack_stays_inside_its_buffers(variant, itemsize, order, end):
+    """No byte beyond source or result is touched, at any size around the vectors."""
+    function, oracle = UNPACK[order]
+    for positions in SIZES:
+        for channels in (1, 3, 4, 8, 15, 16, 17, 31, 32):
+            c1 = -(-channels // 16)
+            src = guarded.copy(random((1, c1, 1, positions, 16), f"u{itemsize}"), end)
+            expected = oracle(src, channels)
+            out = guarded.empty(expected.shape, src.dtype, end)
+            assert function(src, channels, out=out) is out
+            same_bits(out, expected)
+
+
+@pytest.mark.parametrize("order", UNPACK)
+def test_unpack_writes_its_result_and_nothing_else(variant, order):
+    """The bytes around ``out`` stay."""
+    function, oracle = UNPACK[order]
+    src = random((2, 3, 5, 7, 16), np.int8)
+    expected = oracle(src, 33)
+    out, check = with_canaries(expected.shape, np.int8)
+    function(src, 33, out=out)
+    same_bits(out, expected)
+    check()
+
+
+@pytest.mark.parametrize("order", UNPACK)
+@pytest.mark.parametrize(("height", "width", "plane"), [(7, 7, 52), (21, 37, 780), (3, 5, 16)])
+def test_unpack_skips_the_padding_of_a_collapsed_plane(variant, height, width, plane, order):
+    """Shapes that runtimes report for H * W that is no multiple of 4 give the H x W tensor."""
+    function, oracle = UNPACK[order]
+    src = random((2, 2, 1, plane, 16), np.int8)
+    actual = function(src, 20, height=height, width=width)
+    same_bits(actual, oracle(src, 20, height, width))
+
+
+def tensors():
+    """Draw a packed shape, channels, height and width; the plane may be padded."""
+
+    @st.composite
+    def draw_tensor(draw):
+        n, c1 = draw(st.integers(0, 3)), draw(st.integers(1, 5))
+        c2 = draw(st.sampled_from([4, 8, 16, 16, 16, 1, 3, 32, 50]))
+        height, width = draw(st.integers(0, 9)), draw(st.integers(0, 40))
+        padded = draw(st.booleans())
+        plane = height * width + draw(st.integers(0, 5)) if padded else height * width
+        shape = (n, c1, 1, plane, c2) if padded else (n, c1, height, width, c2)
+        return shape, draw(st.integers(1, c1 * c2)), height, width
+
+    return draw_tensor()
+
+
+@settings(deadline=None)
+@given(tensors(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 2**32))
+def test_any_tensor_unpacks_and_packs(variant, tensor, itemsize, seed):
+    """Unpacking follows the formula and packing, both ways, undoes it."""
+    shape, channels, height, width = tensor
+    src = random(shape, f"u{itemsize}", seed)
+    size = {"height": height, "width": width}
+    expected = reference.nchw(src, channels, height, width)
+    nchw = nc1hwc2_to_nchw(src, channels, **size)
+    nhwc = nc1hwc2_to_nhwc(src, channels, **size)
+    same_bits(nchw, expected)
+    same_bits(nhwc, reference.nhwc(src, channels, height, width))
+    packing = {"c1": shape[1], "pad_value": 99}
+    if shape[2] * shape[3] != height * width or shape[2:4] != (height, width):
+        packing["plane"] = shape[2] * shape[3]
+    repacked = reference.pack(expected, shape, 99)
+    same_bits(nchw_to_nc1hwc2(nchw, shape[4], **packing), repacked)
+    same_bits(nhwc_to_nc1hwc2(nhwc, shape[4], **packing), repacked)
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_pack_stays_inside_its_buffers(variant, itemsize, end):
+    """No byte beyond source or result is touched, and padding gets the pad value."""
+    for positions in SIZES:
+        for channels in (1, 5, 8, 15, 16, 17, 33):
+            nchw = guarded.copy(random((1, channels, 1, positions), f"u{itemsize}"), end)
+            shape = (1, -(-channels // 16) + 1, 1, positions, 16)
+            expected = reference.pack(nchw, shape, 7)
+            out = guarded.empty(shape, nchw.dtype, end)
+            nchw_to_nc1hwc2(nchw, 16, c1=shape[1], pad_value=7, out=out)
+            same_bits(out, expected)
+            out.fill(0)
+            nhwc = guarded.copy(nchw.transpose(0, 2, 3, 1), end)
+            nhwc_to_nc1hwc2(nhwc, 16, c1=shape[1], pad_value=7, out=out)
+            same_bits(out, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "pad"),
+    [("int8", -128), ("int16", -32768), ("float16", 1.5), ("float32", -2.25), ("int64", -(2**62))],
+)
+def test_padding_takes_every_dtype(dtype, pad):
+    """The pad value is written as an element of the source's dtype."""
+    src = random((1, 3, 2, 2), "u1").astype(dtype)
+    same_bits(nchw_to_nc1hwc2(src, 4, pad_value=pad), reference.pack(src, (1, 1, 2, 2, 4), pad))
+
+
+def test_flat_is_nchw_in_one_dimension():
+    """``nc1hwc2_to_flat`` gives channel after channel, for more than one row and column."""
+    data = np.arange(2 * 3 * 5 * 4, dtype=np.int8)
+    flat = nc1hwc2_to_flat(data, 2, 3, 5, 4, 7)
+    same_bits(flat, reference.nchw(data.reshape(1, 2, 3, 5, 4), 7).ravel())
+
+
+def test_a_known_tensor():
+    """Six channels in groups of four at two positions, written out."""
+    src = np.array([[[[[0, 1, 2, 3], [10, 11, 12, 13]]], [[[4, 5, 99, 99], [14, 15, 99, 99]]]]])
+    src = src.astype(np.int8)
+    assert nc1hwc2_to_nchw(src, 6).ravel().tolist() == [0, 10, 1, 11, 2, 12, 3, 13, 4, 14, 5, 15]
+    assert nc1hwc2_to_nhwc(src, 6).ravel().tolist() == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15]
+    packed = nchw_to_nc1hwc2(nc1hwc2_to_nchw(src, 6), 4, pad_value=99)
+    assert packed.tolist() == src.tolist()
+
+
+def wrong_sources():
+    good = np.zeros((1, 2, 4, 4, 16), np.int8)
+    memory = np.zeros(1 + 2 * good.size, np.uint8)
+    misaligned = memory[1:].view(np.int16).reshape(good.shape)
+    return {
+        "list": (good.tolist(), TypeError, "numpy.ndarray, got list"),
+        "rank": (good[0], ValueError, r"\(N, C1, H, W, C2\), got shape \(2, 4, 4, 16\)"),
+        "complex": (good.astype(np.complex64), TypeError, "got complex64"),
+        "object": (good.astype(object), TypeError, "got object"),
+        "foreign": (good.astype(">i2"), TypeError, "foreign byte order"),
+        "strided": (good[:, :, ::2], ValueError, "C-contiguous"),
+        "fortran": (np.asfortranarray(good), ValueError, "C-contiguous"),
+        "misaligned": (misaligned, ValueError, "aligned"),
+        "no group": (good[:, :0], ValueError, "must not be 0"),
+    }
+
+
+@pytest.mark.parametrize("case", wrong_sources())
+@pytest.mark.parametrize("function", [nc1hwc2_to_nchw, nc1hwc2_to_nhwc])
+def test_unpack_refuses_a_source(function, case):
+    """Each wrong source gets an error that says what was expected and what came."""
+    src, error, message = wrong_sources()[case]
+    with pytest.raises(error, match=message):
+        function(src, 20)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"channels": 0}, ValueError, "channels must be from 1 to 32, got 0"),
+        ({"channels": 33}, ValueError, "channels must be from 1 to 32, got 33"),
+        ({"channels": -1}, ValueError, "got -1"),
+        ({"channels": 2**70}, ValueError, "channels must be"),
+        ({"channels": 20.0}, TypeError, "channels must be an integer, got 20.0"),
+        ({"channels": None}, TypeError, "channels must be an integer, got None"),
+        ({"channels": 20, "height": 4}, ValueError, "give both or none"),
+        ({"channels": 20, "width": 4}, ValueError, "give both or none"),
+        ({"channels": 20, "height": 2, "width": 8}, ValueError, "must be 4 x 4, got 2 x 8"),
+        ({"channels": 20, "height": 2, "width": 4}, ValueError, "must be 4 x 4, got 2 x 4"),
+        ({"channels": 20, "height": -4, "width": -4}, ValueError, "height must be"),
+    ],
+)
+@pytest.mark.parametrize("function", [nc1hwc2_to_nchw, nc1hwc2_to_nhwc])
+def test_unpack_refuses_dimensions(function, arguments, error, message):
+    """Dimensions that contradict the source are an error, never clamped."""
+    with pytest.raises(error, match=message):
+        function(np.zeros((1, 2, 4, 4, 16), np.int8), **arguments)
+
+
+def test_a_collapsed_plane_must_hold_the_positions():
+    """More positions than the plane has are refused."""
+    src = np.zeros((1, 2, 1, 52, 16), np.int8)
+    with pytest.raises(ValueError, match="at most 52 positions, got 7 x 8"):
+        nc1hwc2_to_nchw(src, 20, height=7, width=8)
+
+
+def wrong_outputs():
+    shape = (1, 20, 4, 4)
+    locked = np.zeros(shape, np.int8)
+    locked.setflags(write=False)
+    return {
+        "list": ([0], TypeError, "out must be a numpy.ndarray"),
+        "dtype": (np.zeros(shape, np.uint8), TypeError, "out must have dtype int8, got uint8"),
+        "shape": (np.zeros((1, 4, 4, 20), np.int8), ValueError, r"out must have shape \(1, 20"),
+        "size": (np.zeros((1, 20, 4, 5), np.int8), ValueError, "out must have shape"),
+        "strided": (np.zeros((1, 20, 4, 8), np.int8)[..., ::2], ValueError, "C-contiguous"),
+        "read-only": (locked, ValueError, "writable"),
+    }
+
+
+@pytest.mark.parametrize("case", wrong_outputs())
+def test_out_is_taken_as_it_is_or_refused(case):
+    """A wrong ``out`` gets an error that says what was expected and what came."""
+    out, error, message = wrong_outputs()[case]
+    with pytest.raises(error, match=message):
+        nc1hwc2_to_nchw(np.zeros((1, 2, 4, 4, 16), np.int8), 20, out=out)
+
+
+@pytest.mark.parametrize("function", [nc1hwc2_to_nchw, nc1hwc2_to_nhwc])
+def test_out_must_not_share_memory_with_the_source(function):
+    """Even one common byte is refused; neighbours are not."""
+    memory = np.zeros(2 * 256, np.int8)
+    src = memory[:256].reshape(1, 1, 4, 4, 16)
+    shape = (1, 16, 4, 4) if function is nc1hwc2_to_nchw else (1, 4, 4, 16)
+    with pytest.raises(ValueError, match="shares memory"):
+        function(src, 16, out=memory[255:511].reshape(shape))
+    function(src, 16, out=memory[256:].reshape(shape))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"c2": 0}, ValueError, "c2 must be from 1"),
+        ({"c2": 4, "c1": 1}, ValueError, "c1 must be from 2"),
+        ({"c2": 4, "plane": 5}, ValueError, "plane must be from 6"),
+        ({"c2": 4, "pad_value": 128}, ValueError, "pad_value must be from -128 to 127"),
+        ({"c2": 4, "pad_value": 0.5}, TypeError, "pad_value must be an integer"),
+        ({"c2": "4"}, TypeError, "c2 must be an integer"),
+    ],
+)
+@pytest.mark.parametrize("function", [nchw_to_nc1hwc2, nhwc_to_nc1hwc2])
+def test_pack_refuses_dimensions(function, arguments, error, message):
+    """Dimensions that do not hold the source, and pads that do not fit, are errors."""
+    shape = (1, 7, 2, 3) if function is nchw_to_nc1hwc2 else (1, 2, 3, 7)
+    with pytest.raises(error, match=message):
+        function(np.zeros(shape, np.int8), **arguments)
+
+
+def test_pack_refuses_a_source_without_channels():
+    """No channel is no tensor."""
+    with pytest.raises(ValueError, match="at least one channel"):
+        nchw_to_nc1hwc2(np.zeros((1, 0, 2, 3), np.int8), 4)
+
+
+def test_flat_refuses_another_length():
+    """The length must be the product of the dimensions."""
+    with pytest.raises(ValueError, match="= 120 elements, got 119"):
+        nc1hwc2_to_flat(np.zeros(119, np.int8), 2, 3, 5, 4, 7)
+
+
+UNPACK_C = [lib.rkr_unpack_nchw, lib.rkr_unpack_nhwc]
+
+
+@pytest.mark.parametrize("function", UNPACK_C)
+def test_the_c_entry_validates_what_it_is_given(function):
+    """Null, lengths, dimensions and products are checked in C too."""
+    src, dst = ffi.new("char[64]"), ffi.new("char[64]")
+    good = (1, 3, 4, 1, 4, 4)  # n, c, hw, c1, plane, c2
+    assert function(src, 16, dst, 12, 1, *good) == lib.RKR_OK
+    assert function(ffi.NULL, 16, dst, 12, 1, *good) == lib.RKR_ERR_ARGUMENT
+    assert function(src, 16, ffi.NULL, 12, 1, *good) == lib.RKR_ERR_ARGUMENT
+    assert function(src, 16, dst, 12, 3, *good) == lib.RKR_ERR_ARGUMENT
+    assert function(src, 15, dst, 12, 1, *good) == lib.RKR_ERR_SHAPE
+    assert function(src, 16, dst, 13, 1, *good) == lib.RKR_ERR_SHAPE
+    assert function(src, 16, dst, 20, 1, 1, 5, 4, 1, 4, 4) == lib.RKR_ERR_SHAPE
+    assert function(src, 16, dst, 15, 1, 1, 3, 5, 1, 4, 4) == lib.RKR_ERR_SHAPE
+    assert function(src, 0, dst, 0, 1, 1, 0, 4, 1, 4, 0) == lib.RKR_ERR_SHAPE
+    assert function(src, 16, src + 15, 12, 1, *good) == lib.RKR_ERR_OVERLAP
+    huge = 2 ** (8 * ffi.sizeof("size_t") - 1)
+    assert function(src, 0, dst, 0, 8, huge, 3, 4, 1, 4, 4) == lib.RKR_ERR_OVERFLOW
+    assert function(src, 0, dst, 0, 1, 0, 3, 4, huge, 4, 4) == lib.RKR_ERR_OVERFLOW
+
+
+def attr(shape, layout, native=None, dtype=TensorType.INT8, zero_point=-5, scale=0.5):
+    """Make an attribute with what the layout reads of it."""
+    return TensorAttr(
+        index=0,
+        name="output",
+        shape=shape,
+        layout=layout,
+        dtype=dtype,
+        qnt_type=QuantType.AFFINE,
+        zero_point=zero_point,
+        scale=scale,
+        fl=0,
+        n_elems=int(np.prod(shape)),
+        size=int(np.prod(shape)),
+        size_with_stride=int(np.prod(shape)),
+        w_stride=0,
+        h_stride=0,
+        native=native,
+        nhwc=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("native", "logical"),
+    [
+        ((1, 6, 8, 9, 16), (1, 84, 8, 9)),
+        ((1, 2, 1, 52, 16), (1, 20, 7, 7)),
+        ((1, 3, 20, 1, 16), (1, 33, 20, 1)),
+    ],
+)
+def test_the_layout_finds_every_element(native, logical):
+    """Offset plus prediction times stride reads what unpacking gives, for W > 1 too."""
+    layout = Nc1hwc2Layout.from_attr(attr(logical, Layout.NCHW, attr(native, Layout.NC1HWC2)))
+    src = random(native, np.int8)
+    _, channels, height, width = logical
+    assert (layout.channels, layout.num_predictions) == (channels, height * width)
+    offsets = layout.channel_offsets(0, channels)
+    assert offsets.tolist() == [layout.channel_offset(c) for c in range(channels)]
+    predictions = np.arange(layout.num_predictions) * layout.prediction_stride
+    actual = src.ravel()[offsets[:, None] + predictions]
+    same_bits(actual.reshape(logical), reference.nchw(src, channels, height, width))
+
+
+def test_the_layout_of_a_native_attribute_counts_the_padding():
+    """Without the logical attribute all channels and positions count."""
+    layout = Nc1hwc2Layout.from_attr(attr((1, 2, 1, 52, 16), Layout.NC1HWC2))
+    assert (layout.channels, layout.num_predictions) == (32, 52)
+    assert (layout.prediction_stride, layout.channel_offset(17)) == (16, 52 * 16 + 1)
+
+
+def test_the_layout_reads_nhwc_attributes():
+    """Channels are the last dimension of a logical NHWC attribute."""
+    native = attr((1, 2, 4, 6, 16), Layout.NC1HWC2)
+    layout = Nc1hwc2Layout.from_attr(attr((1, 4, 6, 20), Layout.NHWC, native))
+    assert (layout.channels, layout.num_predictions) == (20, 24)
+
+
+def test_the_layout_dequantizes():
+    """One integer or an array, subtracted without wrapping."""
+    layout = Nc1hwc2Layout.from_attr(attr((1, 1, 1, 4, 16), Layout.NC1HWC2, zero_point=-128))
+    assert layout.dequantize(127) == np.float32(127.5)
+    assert layout.dequantize(np.array([-128, 127], np.int8)).tolist() == [0.0, 127.5]
+    assert layout.dequantize(5).dtype == np.float32
+
+
+@given(
+    st.floats(width=32, allow_nan=False),
+    st.integers(-128, 127),
+    st.floats(2.0**-20, 2.0**10, width=32),
+)
+def test_the_integer_threshold_selects_the_same_elements(threshold, zero_point, scale):
+    """Comparing integers accepts what comparing dequantized floats accepts, for all 256."""
+    layout = Nc1hwc2Layout.from_attr(
+        attr((1, 1, 1, 4, 16), Layout.NC1HWC2, zero_point=zero_point, scale=scale)
+    )
+    raw = np.arange(-128, 128)
+    expected = layout.dequantize(raw) >= np.float32(threshold)
+    assert ((raw >= layout.integer_threshold(threshold)) == expected).all()
+
+
+def test_a_threshold_beyond_the_range_yields_nothing():
+    """The largest stored integer is not accepted by a threshold above it."""
+    layout = Nc1hwc2Layout.from_attr(attr((1, 1, 1, 4, 16), Layout.NC1HWC2))
+    assert layout.integer_threshold(66.0) == 127
+    assert layout.integer_threshold(66.1) == 128
+    assert layout.integer_threshold(float("inf")) == 128
+    assert layout.integer_threshold(float("-inf")) == -128
+
+
+def test_the_layout_refuses_what_it_cannot_describe():
+    """Another layout, floats, NaN and channels that are not there are errors."""
+    with pytest.raises(ValueError, match="must be NC1HWC2 with 5 dimensions"):
+        Nc1hwc2Layout.from_attr(attr((1, 84, 8400), Layout.UNDEFINED))
+    with pytest.raises(ValueError, match="integer elements, got float16"):
+        Nc1hwc2Layout.from_attr(attr((1, 1, 1, 4, 16), Layout.NC1HWC2, dtype=TensorType.FLOAT16))
+    layout = Nc1hwc2Layout.from_attr(attr((1, 2, 1, 4, 16), Layout.NC1HWC2))
+    with pytest.raises(ValueError, match="channel must be from 0 to 31, got 32"):
+        layout.channel_offset(32)
+    with pytest.raises(ValueError, match="count must be from 0 to 2, got 3"):
+        layout.channel_offsets(30, 3)
+    with pytest.raises(ValueError, match="got nan"):
+        layout.integer_threshold(float("nan"))
+
+
+def test_the_layout_is_a_value():
+    """It compares, pickles, and does not change."""
+    layout = Nc1hwc2Layout.from_attr(attr((1, 2, 1, 4, 16), Layout.NC1HWC2))
+    assert pickle.loads(pickle.dumps(layout)) == layout
+    with pytest.raises(AttributeError):
+        layout.c2 = 8
+
+
+@pytest.mark.parametrize("pad_value", [None, "1", [1.0], np.array([1.0, 2.0]), 1j])
+def test_a_pad_value_of_floats_is_a_number(pad_value):
+    """NumPy would make NaN of None and read text: neither is a number here."""
+    with pytest.raises(TypeError, match="pad_value must be a number"):
+        nchw_to_nc1hwc2(np.zeros((1, 3, 2, 2), np.float32), 8, pad_value=pad_value)
+
+
+def test_a_pad_value_beyond_the_dtype_is_refused():
+    """It would become infinity."""
+    src = np.zeros((1, 3, 2, 2), np.float16)
+    with pytest.raises(ValueError, match="pad_value must fit float16"):
+        nchw_to_nc1hwc2(src, 8, pad_value=65536)
+    assert np.isinf(nchw_to_nc1hwc2(src, 8, pad_value=np.inf)[0, 0, 0, 0, 7])

@@ -1,0 +1,178 @@
+"""The rules by which the runtimes describe tensors, case by case.
+
+`test_inspect.py` compares them with recorded answers; here are the SoCs of which there is
+no recording, old containers, and what cannot be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rknn_runtime.enums import Layout, QuantType, TensorType
+from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
+from rknn_runtime.modelfile.soc import SOCS
+
+IMAGE = FileTensor(
+    name="images",
+    dtype=TensorType.INT8,
+    layout=Layout.NC1HWC2,
+    native_shape=(1, 1, 20, 20, 3),
+    shape=(1, 3, 20, 20),
+    zero_point=-128,
+    scale=1 / 255,
+    reserved_bytes=0,
+    is_pixel_input=True,
+)
+FEATURES = FileTensor(
+    name="output0",
+    dtype=TensorType.INT8,
+    layout=Layout.NC1HWC2,
+    native_shape=(1, 3, 7, 7, 16),
+    shape=(1, 33, 7, 7),
+    zero_point=5,
+    scale=0.25,
+    reserved_bytes=2560,
+    is_pixel_input=False,
+)
+RK3588 = Rules(SOCS["rk3588"], mini=False)
+RV1106 = Rules(SOCS["rv1106"], mini=True)
+
+
+@pytest.mark.parametrize(
+    ("soc", "dtype", "w_stride"),
+    [
+        ("rk3588", TensorType.INT8, 32),
+        ("rk3588", TensorType.FLOAT16, 24),
+        ("rk3566", TensorType.INT8, 24),
+        ("rk3566", TensorType.FLOAT16, 20),
+        ("rk3568", TensorType.INT8, 24),
+        ("rk3562", TensorType.INT8, 32),
+        ("rk3576", TensorType.INT8, 32),
+    ],
+)
+def test_rows_of_an_image_begin_at_the_alignment_of_the_soc(
+    soc: str, dtype: TensorType, w_stride: int
+) -> None:
+    """20 pixels: rows of 8 bytes on RK3566 and RK3568, of 16 elsewhere, per channel."""
+    tensor = dataclasses.replace(IMAGE, dtype=dtype)
+    attr = input_attr(tensor, 0, Rules(SOCS[soc], mini=False))
+    assert attr.w_stride == w_stride
+    assert attr.size_with_stride == 20 * w_stride * 3 * dtype.numpy.itemsize
+    assert attr.native == attr.nhwc
+
+
+def test_a_collapsed_output() -> None:
+    """7 * 7 pixels are one row of 52; librknnmrt reports the reserved bytes as size."""
+    native = output_attr(FEATURES, 2, RV1106).native
+    assert native is not None
+    assert native.shape == (1, 3, 1, 52, 16)
+    assert (native.n_elems, native.size, native.size_with_stride) == (2496, 2560, 2560)
+    assert (native.index, native.w_stride) == (2, 7)
+    native = output_attr(FEATURES, 2, RK3588).native
+    assert native is not None
+    assert (native.n_elems, native.size, native.size_with_stride) == (2496, 2496, 2496)
+    assert native.w_stride == 0
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (2, 2), (4, 5), (1, 4)])
+def test_multiples_of_four_pixels_and_single_ones_keep_height_and_width(
+    height: int, width: int
+) -> None:
+    """Only other counts of pixels are padded to one row."""
+    tensor = dataclasses.replace(
+        FEATURES, shape=(1, 33, height, width), native_shape=(1, 3, height, width, 16)
+    )
+    native = output_attr(tensor, 0, RK3588).native
+    assert native is not None
+    assert native.shape == (1, 3, height, width, 16)
+
+
+@pytest.mark.parametrize(("c1", "reported"), [(1, 2), (2, 2), (3, 4)])
+def test_old_containers_have_their_channel_groups_paired(c1: int, reported: int) -> None:
+    """Librknnrt 1.5.2 rounds C1 of container versions below 5 up to even."""
+    tensor = dataclasses.replace(FEATURES, shape=(1, 16 * c1, 4, 4), native_shape=(1, c1, 4, 4, 16))
+    rules = dataclasses.replace(RK3588, container_version=2)
+    native = output_attr(tensor, 0, rules).native
+    assert native is not None
+    assert native.shape == (1, reported, 4, 4, 16)
+    native = output_attr(tensor, 0, RK3588).native
+    assert native is not None
+    assert native.shape == (1, c1, 4, 4, 16)
+
+
+def test_an_output_made_by_the_cpu_keeps_its_layout() -> None:
+    """ArgMax of rank 4: int64 in NCHW, not quantized."""
+    tensor = dataclasses.replace(
+        FEATURES,
+        dtype=TensorType.INT64,
+        layout=Layout.NCHW,
+        native_shape=(1, 1, 7, 7),
+        shape=(1, 1, 7, 7),
+        zero_point=None,
+        scale=None,
+    )
+    attr = output_attr(tensor, 0, RK3588)
+    assert attr.native is not None
+    assert (attr.native.layout, attr.native.shape) == (Layout.NCHW, (1, 1, 7, 7))
+    assert (attr.native.size, attr.qnt_type) == (7 * 7 * 8, QuantType.AFFINE)
+
+
+def test_unquantized_tensors_have_a_scale_of_one_or_none() -> None:
+    """Librknnrt reports 1, librknnmrt 0."""
+    tensor = dataclasses.replace(
+        FEATURES, dtype=TensorType.FLOAT16, zero_point=None, scale=None,
+        native_shape=(1, 5, 7, 7, 8),
+    )  # fmt: skip
+    assert (output_attr(tensor, 0, RK3588).scale, output_attr(tensor, 0, RV1106).scale) == (1, 0)
+
+
+def test_a_batch_multiplies_the_first_dimension_and_every_size() -> None:
+    """The file describes one image."""
+    one = input_attr(IMAGE, 0, RK3588)
+    four = input_attr(IMAGE, 0, dataclasses.replace(RK3588, batch=4))
+    assert four.shape == (4, 20, 20, 3)
+    assert four.size == 4 * one.size
+    assert four.size_with_stride == 4 * one.size_with_stride
+    assert four.w_stride == one.w_stride
+
+
+def test_the_nhwc_query_of_a_dynamic_output_is_refused() -> None:
+    """By librknnrt, so there is no such attribute."""
+    rules = dataclasses.replace(RK3588, dynamic=True)
+    assert output_attr(FEATURES, 0, rules).nhwc is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shape": (1, 33, 0, 7)},
+        {"shape": (1, -33, 7, 7)},
+        {"shape": (1,) * 17},
+        {"native_shape": (1, 2, 7, 7, 16)},
+        {"native_shape": (2, 3, 7, 7, 16)},
+        {"native_shape": (1, 3, 7, 6, 16)},
+        {"native_shape": (1, 48, 7, 7)},
+        {"native_shape": (1, 33, 7, 7), "layout": Layout.NHWC, "shape": (1, 32, 7, 7)},
+        {"is_pixel_input": True},
+        {"zero_point": None},
+        {"scale": float("nan")},
+        {"scale": float("inf")},
+        {"reserved_bytes": 2**32},
+    ],
+)
+def test_a_tensor_that_contradicts_itself_is_refused(changes: dict[str, object]) -> None:
+    """A native shape must hold the logical one; numbers must be reportable."""
+    with pytest.raises(ValueError, match="output0"):
+        dataclasses.replace(FEATURES, **changes)
+
+
+def test_a_tensor_beyond_32_bits_is_refused() -> None:
+    """Runtimes report sizes as u32; a wrapped one would be a too small buffer."""
+    shape = (1, 16, 65536, 8192)
+    tensor = dataclasses.replace(FEATURES, shape=shape, native_shape=(1, 1, 65536, 8192, 16))
+    for rules in (RK3588, RV1106):
+        for describe in (input_attr, output_attr):
+            with pytest.raises(ValueError, match="4 GiB"):
+                describe(tensor, 0, rules)

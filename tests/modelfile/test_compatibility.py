@@ -1,0 +1,273 @@
+"""What makes a runtime refuse a model is told before it does."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import standard_model, tensor
+from paths import DATA
+
+from rknn_runtime.errors import InvalidModelError, RknnStatusError
+from rknn_runtime.modelfile import compatibility, reader
+from rknn_runtime.modelfile.compatibility import Runtime, fatal, problems, runtime_in
+from rknn_runtime.modelfile.container import Container, opened, parse_container
+from rknn_runtime.modelfile.reader import ModelFile, ModelHeader, ModelInfo, read, read_header
+from rknn_runtime.modelfile.soc import SOCS, Soc
+from rknn_runtime.npu.library import Library, open_library
+from rknn_runtime.npu.model import Model
+
+MODELS = DATA / "models"
+RK3588 = read_header(MODELS / "ic3_w37_rk3588.rknn")
+RV1106 = read_header(MODELS / "ic3_w37_rv1106.rknn")
+FULL = Runtime("librknnrt", (2, 3, 2))
+MINI = Runtime("librknnmrt", (2, 3, 2))
+OLD = Runtime("librknnrt", (1, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\0librknnrt version: 1.4.0 (a10f100eb@2022-09-09T09:07:14)\0", "librknnrt 1.4.0"),
+        (b"\x7fELF" + bytes(9999) + b"librknnmrt version: 2.3.2 (429f97ae6b)", "librknnmrt 2.3.2"),
+        (b"librknnrt version: unknown", "None"),
+        (b"\x7fELF", "None"),
+        (b"", "None"),
+    ],
+)
+def test_a_runtime_library_carries_its_version(
+    tmp_path: Path, content: bytes, expected: str
+) -> None:
+    """As a text, in its read-only data."""
+    library = tmp_path / "library.so"
+    library.write_bytes(content)
+    assert str(runtime_in(library)) == expected
+
+
+def test_a_library_that_cannot_be_read_is_no_known_runtime(tmp_path: Path) -> None:
+    """The dynamic linker may have found it elsewhere."""
+    assert runtime_in(tmp_path / "missing.so") is None
+    assert runtime_in(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("header", "soc", "runtime"),
+    [
+        (RK3588, None, None),
+        (RK3588, "rk3588", FULL),
+        (RV1106, "rv1106", MINI),
+        (RV1106, "rv1103", MINI),
+        (RV1106, "rv1106", Runtime("librknnmrt", (1, 6, 0))),
+        (RK3588, "rk3588", Runtime("librknnrt", (1, 5, 2))),
+        (dataclasses.replace(RK3588, soc="rk3566", npu="RKNPU lite"), "rk3568", FULL),
+        (dataclasses.replace(RK3588, container_version=2), "rk3588", OLD),
+    ],
+)
+def test_what_fits_is_no_problem(
+    header: ModelHeader, soc: str | None, runtime: Runtime | None
+) -> None:
+    """SoCs of one NPU generation share models; what is unknown is not held against them."""
+    assert problems(header, soc=SOCS[soc] if soc else None, runtime=runtime) == []
+
+
+def test_a_model_for_another_soc() -> None:
+    """Both SoCs are named, and the setting of the conversion."""
+    (problem,) = problems(RK3588, soc=SOCS["rk3566"])
+    assert "made for rk3588" in problem
+    assert "this machine is a rk3566" in problem
+    assert "target_platform='rk3566'" in problem
+
+
+def test_a_model_for_the_other_runtime() -> None:
+    """Each runtime reads one kind of container."""
+    (problem,) = problems(RV1106, runtime=FULL)
+    assert "a mini one, for librknnmrt, and the loaded runtime is librknnrt 2.3.2" in problem
+    (problem,) = problems(RK3588, runtime=MINI)
+    assert "a standard one, for librknnrt, and the loaded runtime is librknnmrt 2.3.2" in problem
+
+
+def test_a_dynamic_model_for_the_mini_runtime() -> None:
+    """The toolkit makes one that no runtime loads; the message knows why."""
+    header = read_header(MODELS / "dyn_in_rv1106.rknn")
+    (problem,) = problems(header, soc=SOCS["rv1106"], runtime=MINI)
+    assert "dynamic_input" in problem
+
+
+def test_a_mini_model_for_the_full_runtime() -> None:
+    """Made with mini_rknn, for a SoC whose runtime is the full one."""
+    header = dataclasses.replace(RK3588, container="mini")
+    (problem,) = problems(header, soc=SOCS["rk3588"], runtime=FULL)
+    assert "a mini container for rk3588 when mini_rknn is given" in problem
+
+
+@pytest.mark.parametrize(
+    ("header", "runtime"),
+    [
+        *((RK3588, Runtime("librknnrt", (1, *v))) for v in ((3, 0), (3, 4), (4, 0), (5, 0))),
+        *((RV1106, Runtime("librknnmrt", (1, *v))) for v in ((4, 0), (5, 0), (5, 2))),
+    ],
+)
+def test_a_container_newer_than_the_runtime(header: ModelHeader, runtime: Runtime) -> None:
+    """The one refuses it, the other ends the process; the message says what to install."""
+    (problem,) = problems(header, runtime=runtime)
+    assert f"container version is {header.container_version}, from toolkit 2.3.2" in problem
+    assert f"{runtime} cannot read it: install {runtime.name} 2.3.2 or newer" in problem
+
+
+@pytest.mark.parametrize(
+    ("change", "version", "sentence"),
+    [
+        ({"operators": {"TopK": 1}}, (1, 5, 2), "ends the process on the operator TopK"),
+        ({"operators": {"TopK": 1}}, (1, 6, 0), None),
+        ({"inputs": "图像"}, (1, 6, 0), "ends the process on the name '图像'"),
+        ({"outputs": "é"}, (1, 5, 2), "ends the process on the name 'é'"),
+        ({"inputs": "图像"}, (2, 0, 0), None),
+        ({}, (1, 5, 2), None),
+    ],
+)
+def test_what_ends_the_process_of_an_old_runtime(
+    change: dict[str, Any], version: tuple[int, int, int], sentence: str | None
+) -> None:
+    """Told before it does; newer ones are not held to it."""
+    info = read(MODELS / "ic3_w37_rk3588.rknn")
+    fields = {**vars(info), **change}
+    for side in change.keys() & {"inputs", "outputs"}:
+        fields[side] = (dataclasses.replace(vars(info)[side][0], name=change[side]),)
+    found = fatal(ModelInfo(**fields), Runtime("librknnrt", version))
+    assert len(found) == (sentence is not None)
+    assert (sentence or "") in "".join(found)
+    assert fatal(ModelInfo(**fields), MINI) == []
+
+
+def test_the_check_looks_for_what_ends_the_process(tmp_path: Path) -> None:
+    """In a model that the runtime would read."""
+    library = tmp_path / "librknnrt.so"
+    library.write_bytes(b"librknnrt version: 1.5.2 (c6b7b351a@2023-08-23T15:29:04)")
+    model = standard_model(
+        [tensor("图像", (1, 8), (1, 8), layout=0)], [tensor("y", (1,), (1,), layout=0)]
+    )
+    with pytest.raises(InvalidModelError, match=r"librknnrt 1\.5\.2 ends the process on the name"):
+        check(model, "", library)
+    check(MODELS / "ic3_w37_rk3588.rknn", "", library)
+
+
+def check(model: Path | bytes, name: str, library: Path) -> None:
+    """Check a model, opened and parsed."""
+    with opened(model) as data:
+        compatibility.check(ModelFile(data), name, library)
+
+
+def real_library(file: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """The simulated library as if it were the vendor's in a file."""
+    library = open_library("sim")
+    monkeypatch.setattr(library, "is_simulated", False)
+    monkeypatch.setattr(library, "path", str(file))
+    return library
+
+
+@pytest.fixture
+def mini_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library file of librknnmrt, on an RV1106."""
+
+    def rv1106() -> Soc:
+        return SOCS["rv1106"]
+
+    monkeypatch.setattr(compatibility, "soc_of_this_machine", rv1106)
+    library = tmp_path / "librknnmrt.so"
+    library.write_bytes(b"librknnmrt version: 2.3.2 (429f97ae6b@2025-04-09T09:11:49)")
+    return library
+
+
+def test_the_check_names_the_file_and_every_problem(mini_board: Path) -> None:
+    """And how to skip it."""
+    path = MODELS / "ic3_w37_rk3588.rknn"
+    with pytest.raises(InvalidModelError) as caught:
+        check(path, str(path), mini_board)
+    message = str(caught.value)
+    assert message.startswith(f"{path} cannot run here: ")
+    assert "this machine is a rv1106" in message
+    assert "librknnmrt 2.3.2" in message
+    assert "check=False" in message
+    check(MODELS / "ic3_w37_rv1106.rknn", "", mini_board)
+
+
+def test_the_check_leaves_to_the_runtime_what_only_it_can_judge(mini_board: Path) -> None:
+    """SoCs that this package does not know."""
+    unknown = standard_model([], [], target="rk9999", slot_1="RKNPU v9")
+    with pytest.raises(InvalidModelError, match="made for rk9999"):
+        check(unknown, "", mini_board)
+
+
+def test_what_is_no_model_is_named(mini_board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the path, where there is one."""
+    library = real_library(mini_board, monkeypatch)
+    path = MODELS / "ic5.onnx"
+    with pytest.raises(InvalidModelError, match=f"^{path}: this is an ONNX model"):
+        Model(path, library=library)
+    with pytest.raises(InvalidModelError, match=r"^this is an ONNX model"):
+        Model(path.read_bytes(), library=library)
+
+
+def test_a_file_is_parsed_once(mini_board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is asked about it, also where the runtime is old and more is asked."""
+    old = mini_board.with_name("librknnrt.so")
+    old.write_bytes(b"librknnrt version: 1.5.2 (c6b7b351a@2023-08-23T15:29:04)")
+    monkeypatch.setattr(compatibility, "soc_of_this_machine", lambda: None)
+    library = real_library(old, monkeypatch)
+    parsed = []
+
+    def counted(data: object) -> Container:
+        parsed.append(data)
+        return parse_container(data)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reader, "parse_container", counted)
+    with pytest.raises(RknnStatusError, match="rknn_init"):
+        Model(MODELS / "ic3_w37_rk3588.rknn", library=library)
+    assert len(parsed) == 1
+
+
+def test_a_model_explains_itself_before_rknn_init(
+    mini_board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``Model`` asks, unless it is told not to: then the runtime gives its status."""
+    library = real_library(mini_board, monkeypatch)
+    for model in (MODELS / "ic3_w37_rk3588.rknn", (MODELS / "ic3_w37_rk3588.rknn").read_bytes()):
+        with pytest.raises(InvalidModelError, match="cannot run here"):
+            Model(model, library=library)
+        with pytest.raises(RknnStatusError, match="rknn_init"):
+            Model(model, library=library, check=False)
+
+
+def test_a_refusal_that_was_not_foreseen_names_the_versions(
+    mini_board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Model, runtime, driver, machine: one of them is usually too old."""
+    driver = tmp_path / "version"
+    driver.write_text("RKNPU driver: v0.9.8\n")
+    monkeypatch.setattr(compatibility, "DRIVER_FILES", ("/nowhere/version", str(driver)))
+    library = real_library(mini_board, monkeypatch)
+    runtime = "runtime librknnmrt 2.3.2, driver 0.9.8, machine rv1106"
+    with pytest.raises(RknnStatusError, match="rknn_init") as caught:
+        Model(MODELS / "ic3_w37_rv1106.rknn", library=library)
+    assert f"(the model is for rv1106, by toolkit 2.3.2; {runtime})" in str(caught.value)
+    with pytest.raises(RknnStatusError, match="rknn_init") as caught:
+        Model(b"CYPTRKNN" + bytes(100), library=library)
+    assert f"(the model is encrypted; {runtime})" in str(caught.value)
+
+
+def test_the_driver_is_unknown_where_it_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No such file, a directory, no number."""
+    (tmp_path / "empty").write_text("unknown")
+    paths = (str(tmp_path / "missing"), str(tmp_path), str(tmp_path / "empty"))
+    monkeypatch.setattr(compatibility, "DRIVER_FILES", paths)
+    assert compatibility.driver_version() is None
+
+
+def test_a_runtime_survives_pickling() -> None:
+    """Slots and frozen need help for that before Python 3.11."""
+    assert pickle.loads(pickle.dumps(MINI)) == MINI

@@ -1,0 +1,634 @@
+"""Whatever happens, in whatever order: nothing leaks, nothing crashes, nothing is used late."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bundles import WHOLE, image, output, real, recorded, values
+
+from rknn_runtime import Model, TensorMemory
+from rknn_runtime.errors import AllocationError, ClosedError, RknnError, RknnStatusError
+from rknn_runtime.kernels import quantization
+from rknn_runtime.sim import Live, Record, bundle_from_arrays
+
+NOTHING = Live(0, 0, 0)
+FRAME = np.zeros((8, 20, 3), np.uint8)
+CODES = [*range(-13, 0), -42]
+#: Queries that may fail: of two NHWC views, which dynamic models lack, and of the shapes,
+#: which static ones lack.
+TOLERATED = {-5: 3, -1: 1, -6: 1}
+
+
+# Failures
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("function", ["rknn_init", "rknn_query", "rknn_create_mem",
+                                      "rknn_set_io_mem", "rknn_set_core_mask"])  # fmt: skip
+def test_a_failing_load_leaves_nothing_alive(control, function, code):
+    """Each call of a load fails once with each status: an error, and all is released."""
+    data = recorded().data
+    with Model(data, library="sim", core_mask=1):
+        calls = control.calls(function)
+    assert calls > 0
+    refused = 0
+    for nth in range(1, calls + 1):
+        control.reset()
+        control.fail(function, nth, code)
+        try:
+            Model(data, library="sim", core_mask=1).close()
+        except RknnError as error:
+            refused += 1
+            if function == "rknn_create_mem":
+                assert isinstance(error, AllocationError)
+            else:
+                assert error.code == code
+        assert control.live == NOTHING, (function, nth, code)
+    tolerated = TOLERATED.get(code, 0) if function == "rknn_query" else 0
+    assert calls - refused == tolerated
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize(("function", "calls"), [("rknn_run", 1), ("rknn_mem_sync", 2)])
+def test_a_failing_run_leaves_the_model_whole(control, function, calls, code):
+    """A frame that fails in any step with any status: the next one works, close releases."""
+    case = recorded("rv1106")
+    with Model(case.data, library="sim") as model:
+        for nth in range(1, calls + 1):
+            control.fail(function, nth, code)
+            with pytest.raises(RknnStatusError) as caught:
+                model.run(FRAME)
+            assert caught.value.code == code
+            assert (model(FRAME)[0] == case.expected[0]).all()
+    assert control.live == NOTHING
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("ask", ["sdk_version", "memory_size", "custom_string"])
+def test_a_failing_question_is_an_error(control, ask, code):
+    """Queries about a loaded model raise their status."""
+    with Model(recorded().data, library="sim") as model:
+        control.fail("rknn_query", 1, code)
+        with pytest.raises(RknnStatusError, match="rknn_query") as caught:
+            getattr(model, ask)
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize(("function", "nth"), [
+    ("rknn_destroy_mem", 1), ("rknn_destroy_mem", 2), ("rknn_destroy", 1),
+])  # fmt: skip
+def test_a_failing_close_releases_the_rest(control, function, nth, code):
+    """One release that fails does not keep the others; the model is closed all the same."""
+    model = Model(recorded().data, library="sim")
+    control.fail(function, nth, code)
+    with pytest.raises(RknnStatusError) as caught:
+        model.close()
+    assert caught.value.code == code
+    assert model.is_closed
+    assert control.live == NOTHING
+    model.close()
+
+
+def test_a_failing_release_of_the_collector_is_logged(control, caplog):
+    """There is nobody to raise to: the log has the status."""
+    model = Model(recorded().data, library="sim")
+    control.fail("rknn_destroy", 1, -7)
+    with caplog.at_level("WARNING", logger="rknn_runtime"):
+        del model
+        gc.collect()
+    assert "rknn_destroy(...) failed with -7" in caplog.text
+
+
+# Order
+
+
+def test_memories_go_before_the_context(control):
+    """On every way to the end the runtime sees the memories released first."""
+    for end in (
+        lambda model: model.close(),
+        lambda model: model.__exit__(None, None, None),
+        lambda model: None,
+    ):
+        model = Model(recorded().data, library="sim")
+        end(model)
+        del model
+        gc.collect()
+        assert control.live == NOTHING
+        assert control.last_violation == ""
+
+
+def test_a_model_in_a_cycle_is_collected(control):
+    """Model, memory and other objects in one cycle: released once, in the right order."""
+
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.model = Model(recorded().data, library="sim")
+    holder.memory = holder.model.output_memory()
+    holder.model.holder = holder
+    holder.memory.holder = holder
+    gone = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert gone() is None
+    assert control.live == NOTHING
+
+
+def test_views_in_a_cycle_with_their_model_are_collected(control):
+    """An array as an attribute of its own model is no leak."""
+    model = Model(recorded().data, library="sim")
+    model.frame = model.input_view()
+    model.raw = model.output_raw()
+    del model
+    gc.collect()
+    assert control.live == NOTHING
+
+
+def test_a_view_outlives_the_model(control):
+    """The last view keeps memory and context; when it goes, both go."""
+    case = recorded()
+    model = Model(case.data, library="sim")
+    model.run(FRAME)
+    raw = model.output_raw()
+    kept = raw.copy()
+    del model
+    gc.collect()
+    assert control.live.contexts == 1
+    assert (raw == kept).all()
+    del raw
+    gc.collect()
+    assert control.live == NOTHING
+
+
+@pytest.mark.parametrize("method", ["input_view", "output_raw"])
+def test_close_is_refused_while_a_view_lives(control, method):
+    """`BufferError` names the tensor; the model stays usable, and closes afterwards."""
+    case = recorded()
+    model = Model(case.data, library="sim")
+    part = getattr(model, method)()[0, :1]
+    with pytest.raises(BufferError, match=r"put 0 '\w+'"):
+        model.close()
+    assert (model(FRAME)[0] == case.expected[0]).all()
+    del part
+    model.close()
+    assert control.live == NOTHING
+
+
+def test_close_is_refused_while_a_memory_array_lives(control):
+    """An array of `input_memory` counts, too."""
+    model = Model(recorded().data, library="sim")
+    array = model.input_memory().array()
+    with pytest.raises(BufferError):
+        model.close()
+    del array
+    model.close()
+
+
+def test_the_traceback_of_a_refusal_holds_nothing(control):
+    """Errors about arguments may be kept: the model closes."""
+    model = Model(recorded().data, library="sim")
+    kept = []
+    for wrong in (lambda: model.output_f32(0, np.zeros(3)), lambda: model.run(FRAME[:2])):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            wrong()
+        kept.append(caught.value)
+    model.close()
+    assert len(kept) == 2
+
+
+def test_close_is_refused_while_a_traceback_holds_memory(control, monkeypatch):
+    """What interrupts a kernel has its arrays in the traceback: no debugger reads freed memory."""
+
+    def interrupted(src, *_, **__):
+        raise KeyboardInterrupt
+
+    case = recorded()
+    model = Model(case.data, library="sim")
+    with monkeypatch.context() as patch:
+        patch.setattr(quantization, "dequantize_nc1hwc2", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            model(FRAME)
+    with pytest.raises(BufferError, match="tracebacks that hold output 0 'map'"):
+        model.close()
+    assert not model.is_closed
+    assert (model(FRAME)[0] == case.expected[0]).all()
+    del caught
+    gc.collect()
+    model.close()
+
+
+def test_a_with_block_passes_an_exception_on(control):
+    """A view in a traceback does not turn the real error into a `BufferError`."""
+
+    def fails(view):
+        raise KeyError("the real reason")
+
+    with (
+        pytest.raises(KeyError, match="the real reason"),
+        Model(recorded().data, library="sim") as model,
+    ):
+        fails(model.input_view())
+    del model
+    gc.collect()
+    assert control.live == NOTHING
+
+
+def test_garbage_of_many_models_is_collected(control):
+    """A hundred models without a close leave nothing."""
+    data = recorded().data
+    for _ in range(100):
+        Model(data, library="sim").run(FRAME)
+    gc.collect()
+    assert control.live == NOTHING
+
+
+# Threads
+
+
+def test_calls_from_threads_do_not_mix(control):
+    """Each thread gets the answer to its own frame, though they share one model."""
+    pixels, attr = image(), output("y", (1, 5, 4, 6))
+    frames = [np.full((1, 8, 20, 3), i, np.uint8) for i in range(4)]
+    arrays = [values(attr, i) for i in range(4)]
+    records = [Record([array], [frame]) for frame, array in zip(frames, arrays)]
+    data = bundle_from_arrays([pixels], [attr], records, preprocessing=[WHOLE])
+    wrong = []
+
+    def work(model, i):
+        expected = real(arrays[i], attr)
+        for _ in range(300):
+            if not (model(frames[i])[0] == expected).all():
+                wrong.append(i)
+
+    with Model(data, library="sim") as model:
+        threads = [threading.Thread(target=work, args=(model, i)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert control.calls("rknn_run") == 1200
+
+
+def test_other_threads_run_while_the_npu_works(control):
+    """The GIL is free during rknn_run: this thread wakes before the run has ended."""
+    started, ended = threading.Event(), []
+    interval = sys.getswitchinterval()
+
+    def work(model):
+        started.set()
+        model.run(FRAME)
+        ended.append(True)
+
+    with Model(recorded().data, library="sim") as model:
+        control.set_latency(300_000)
+        thread = threading.Thread(target=work, args=(model,))
+        # So long that without a release the other thread would reach its end first.
+        sys.setswitchinterval(60)
+        try:
+            thread.start()
+            started.wait()
+            free = not ended
+        finally:
+            sys.setswitchinterval(interval)
+            thread.join()
+    assert free
+    assert ended
+
+
+def test_close_waits_for_the_run(control):
+    """Closing from another thread lets the run end, and the next one raises."""
+    model = Model(recorded().data, library="sim")
+    control.set_latency(20_000)
+    results = []
+
+    def work():
+        while True:
+            try:
+                model.run(FRAME)
+            except ClosedError as error:
+                results.append(error)
+                return
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while control.calls("rknn_run") == 0:
+        pass
+    model.close()
+    thread.join()
+    assert len(results) == 1
+    assert control.live == NOTHING
+
+
+# Processes
+
+
+def script(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a new process, with the bundle's path as sys.argv[1]."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", body, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def bundle(tmp_path) -> str:
+    path = tmp_path / "model.bundle"
+    path.write_bytes(recorded().data)
+    return str(path)
+
+
+HEAD = """
+import atexit, gc, os, sys
+def late():
+    if "late" in sys.argv:
+        try:
+            model.run(frame)
+        except ClosedError:
+            return
+        os._exit(3)
+    if "view" in sys.argv:
+        view[...] = 1
+atexit.register(late)
+import numpy as np
+from rknn_runtime import Model
+from rknn_runtime.errors import ClosedError, ForkError
+from rknn_runtime.sim import Control, Live
+model = Model(sys.argv[1], library="sim")
+frame = np.zeros((8, 20, 3), np.uint8)
+"""
+
+
+def test_a_forked_child_is_refused_and_releases_nothing(bundle):
+    """In a child every use raises `ForkError`, close is silent, and the parent works on."""
+    run = script(
+        HEAD
+        + """
+memory, view = model.input_memory(), model.output_raw()
+calls = Control().calls
+pid = os.fork()
+if pid == 0:
+    refused = 0
+    for use in (lambda: model.run(frame), lambda: model(frame), model.input_view,
+                model.output_f32, lambda: model.sdk_version, memory.array,
+                memory.sync_to_device):
+        try:
+            use()
+        except ForkError as error:
+            refused += "forked" in str(error)
+    del view
+    model.close()
+    model.close()
+    del model, memory
+    gc.collect()
+    untouched = calls("rknn_destroy") == calls("rknn_destroy_mem") == 0
+    own = Model(sys.argv[1], library="sim")
+    own.run(frame)
+    own.close()
+    os._exit(0 if (refused, untouched) == (7, True) else 1)
+assert os.waitpid(pid, 0)[1] == 0
+model.run(frame)
+del view
+model.close()
+assert Control().live == Live(0, 0, 0)
+print("fine")
+""",
+        bundle,
+    )
+    assert (run.stdout, run.stderr) == ("fine\n", "")
+
+
+def test_a_child_is_refused_while_a_thread_of_the_parent_runs(bundle):
+    """The lock that another thread holds at the fork does not stop the child for ever."""
+    run = script(
+        HEAD
+        + """
+import threading
+Control().set_latency(500_000)
+thread = threading.Thread(target=model.run, args=(frame,))
+thread.start()
+while Control().calls("rknn_run") == 0:
+    pass
+pid = os.fork()
+if pid == 0:
+    try:
+        model.run(frame)
+    except ForkError:
+        model.close()
+        os._exit(0)
+    os._exit(1)
+assert os.waitpid(pid, 0)[1] == 0
+thread.join()
+print("fine")
+""",
+        bundle,
+    )
+    assert (run.stdout, run.stderr) == ("fine\n", "")
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "view = model.output_raw()",
+        "model.me = model",
+        "sys.modules['keep'] = model",
+        "import atexit; atexit.register(model.run, frame)",
+        "import threading; Control().set_latency(300_000); "
+        "threading.Thread(target=model.run, args=(frame,), daemon=True).start()\n"
+        "while Control().calls('rknn_run') == 0: pass",
+    ],
+    ids=["open", "view", "cycle", "module", "atexit", "daemon"],
+)
+def test_a_process_ends_cleanly_with_an_open_model(bundle, ending):
+    """Exit without close: no crash, no message, status 0."""
+    run = script(HEAD + ending, bundle)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(("use", "ending"), [("late", ""), ("view", "view = model.output_raw()")])
+def test_a_use_after_the_release_at_exit_is_harmless(bundle, use, ending):
+    """A late exit handler gets `ClosedError`, and an array that is still alive its memory."""
+    run = script(HEAD + ending, bundle, use)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_importing_needs_no_vendor_library(tmp_path):
+    """``import rknn_runtime`` touches no library and no root logger, and prints nothing."""
+    run = script(
+        "import logging, sys; import rknn_runtime\n"
+        "from rknn_runtime.npu import library\n"
+        "assert library._opened == {}\n"
+        "assert logging.getLogger().handlers == []\n"
+        "assert logging.getLogger('rknn_runtime').handlers == []"
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+# Soak
+
+
+def resident_kilobytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * 4
+
+
+@pytest.mark.soak
+def test_fifty_thousand_frames_take_no_memory(control):
+    """Without the garbage collector, RSS after 50,000 frames is what it was after 1,000."""
+    case = recorded()
+    out = np.empty(case.outputs[0].shape, np.float32)
+    with Model(case.data, library="sim") as model:
+
+        def frames(count):
+            for _ in range(count):
+                model.run(FRAME)
+                model.output_f32(0, out)
+                model.output_raw(0)
+                model(FRAME)
+
+        gc.collect()
+        gc.disable()
+        try:
+            frames(1_000)
+            before = resident_kilobytes()
+            frames(24_500)
+            grown = resident_kilobytes() - before
+        finally:
+            gc.enable()
+    assert control.calls("rknn_run") == 51_000
+    assert grown <= 256
+
+
+@pytest.mark.soak
+def test_thousands_of_loads_take_no_memory(control):
+    """Loading, failing to load, and closing leave nothing behind."""
+    data = recorded().data
+
+    def loads(count):
+        for _ in range(count):
+            with Model(data, library="sim") as model:
+                model.run(FRAME)
+            control.fail("rknn_set_io_mem", 2, -1)
+            with pytest.raises(RknnStatusError):
+                Model(data, library="sim")
+
+    gc.collect()
+    loads(200)
+    gc.collect()
+    before = resident_kilobytes()
+    loads(1_000)
+    gc.collect()
+    assert resident_kilobytes() - before <= 512
+
+
+# Interruptions
+
+INTERRUPT = (
+    HEAD
+    + """
+import random, signal
+def interrupt(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+random.seed(1)
+interrupts = 0
+while interrupts < 400:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 5e-4))
+        while True:
+            model.output_f32()
+    except KeyboardInterrupt:
+        interrupts += 1
+model.run(frame)
+model.close()
+print("ended")
+"""
+)
+
+HANDLER = (
+    HEAD
+    + """
+import signal
+def handler(*_):
+    try:
+        model.close()
+    except RuntimeError as error:
+        print(error)
+signal.signal(signal.SIGALRM, handler)
+Control().set_latency(300_000)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+model.run(frame)
+model.close()
+print("ended")
+"""
+)
+
+
+@pytest.mark.skipif(
+    not (3, 10) <= sys.version_info < (3, 14),
+    reason="others interrupt a with statement between taking its lock and its block",
+)
+def test_an_interrupted_call_does_not_keep_the_lock(bundle):
+    """After a `KeyboardInterrupt` at any point of a call the model can be used and closed."""
+    done = script(INTERRUPT, bundle)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+
+
+def test_a_signal_handler_does_not_wait_for_the_call_that_it_interrupted(bundle):
+    """Closing from a handler in the middle of a run is an error, not a dead-lock."""
+    done = script(HANDLER, bundle)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("reentrant call: ")
+    assert done.stdout.endswith("ended\n")
+
+
+@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_owns_npu_memory_is_not_copied(control, take):
+    """A copy's arrays would outlive the memory: copying and pickling are refused."""
+    with Model(recorded().data, library="sim") as model:
+        for owner in (model, model.input_memory()):
+            with pytest.raises(TypeError, match="neither copied nor pickled"):
+                take(owner)
+
+
+def test_close_is_refused_while_further_memory_is_viewed(control):
+    """Memory allocated beside the model's own is released with it, but not under a view."""
+    with Model(recorded().data, library="sim") as model:
+        further = TensorMemory(model._context, 64)
+        view = further.array()
+        with pytest.raises(BufferError, match="arrays that view NPU memory"):
+            model.close()
+        view[:] = 1
+        assert model.output_f32().dtype == np.float32
+        del view
+
+
+def test_threads_may_close_at_once(control):
+    """Closing is idempotent, also for a thread that waited while another one closed."""
+    model = Model(recorded().data, library="sim")
+    control.set_latency(50_000)
+    run = threading.Thread(target=model.run, args=(FRAME,))
+    run.start()
+    while control.calls("rknn_run") == 0:
+        pass
+    with ThreadPoolExecutor(4) as pool:
+        closings = [pool.submit(model.close) for _ in range(4)]
+        outcomes = [closing.exception() for closing in closings]
+    run.join()
+    assert outcomes == [None] * 4

@@ -1,0 +1,214 @@
+"""TensorMemory: NPU memory that is released once, and never under somebody's array."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+import numpy as np
+import pytest
+from bundles import recorded
+
+from rknn_runtime import Model, TensorMemory
+from rknn_runtime.errors import AllocationError, ClosedError
+from rknn_runtime.npu.context import Context
+from rknn_runtime.npu.library import open_library
+
+
+@pytest.fixture(params=["rk3588", "rv1106"])
+def context(request, control):
+    """A context of the simulated NPU without a model around it."""
+    context = Context(open_library("sim"), recorded(request.param).data, 0)
+    yield context
+    context.close()
+
+
+def test_the_array_is_the_memory(context):
+    """Bytes written through one array are seen through another: a writable view."""
+    with TensorMemory(context, 100) as memory:
+        first, second = memory.array(), memory.array()
+        assert (first.shape, first.dtype) == ((100,), np.uint8)
+        assert not first.any()
+        first[:] = np.arange(100)
+        assert (second == np.arange(100)).all()
+        assert memory.size_bytes == 100
+        del first, second
+
+
+def test_the_dma_buf_is_told(context):
+    """File descriptor, offset and bus address are those of the runtime."""
+    with TensorMemory(context, 64) as memory:
+        assert isinstance(memory.fd, int)
+        assert memory.offset == 0
+        assert memory.physical_address >= 0
+
+
+def test_close_is_idempotent_and_final(context, control):
+    """The second close does nothing; every use after it is a `ClosedError`."""
+    memory = TensorMemory(context, 64)
+    assert (control.live.memories, memory.is_closed) == (1, False)
+    memory.close()
+    memory.close()
+    assert (control.live.memories, memory.is_closed) == (0, True)
+    assert control.calls("rknn_destroy_mem") == 1
+    for use in (memory.array, memory.sync_to_device, memory.sync_from_device):
+        with pytest.raises(ClosedError, match="memory is closed"):
+            use()
+    assert repr(memory) == "<TensorMemory closed>"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda array: array,
+        lambda array: array[10:20:3],
+        lambda array: array.view(np.int16).reshape(5, 10).T,
+        lambda array: memoryview(array)[4:],
+        lambda array: array[3:4].reshape(()),
+        lambda array: np.lib.stride_tricks.as_strided(array, (2, 2), (1, 1)),
+        lambda array: np.frombuffer(array, np.uint8),
+        lambda array: np.asarray(array).ravel(),
+    ],
+)
+def test_no_view_is_left_without_memory(context, control, view):
+    """While anything that shows the bytes is alive, `close` is a `BufferError`."""
+    memory = TensorMemory(context, 100)
+    alive = view(memory.array())
+    assert memory.has_views
+    with pytest.raises(BufferError, match="alive"):
+        memory.close()
+    assert control.live.memories == 1
+    del alive
+    memory.close()
+    assert control.live.memories == 0
+
+
+def test_a_copy_does_not_hold_the_memory(context):
+    """What owns its bytes is independent."""
+    memory = TensorMemory(context, 100)
+    copy = memory.array().copy()
+    memory.close()
+    assert not copy.any()
+
+
+def test_a_view_outlives_every_owner(context, control):
+    """The bytes stay as long as an array shows them, and not longer."""
+    array = TensorMemory(context, 100).array()
+    array[:] = 7
+    gc.collect()
+    assert control.live.memories == 1
+    assert (array == 7).all()
+    del array
+    gc.collect()
+    assert control.live.memories == 0
+
+
+def test_an_unused_memory_is_released_when_collected(context, control):
+    """Without close, the last reference releases it, in a cycle too."""
+    memory = TensorMemory(context, 100)
+    memory.cycle = memory
+    del memory
+    gc.collect()
+    assert control.live.memories == 0
+
+
+def test_a_reused_address_is_not_released_twice(context, control):
+    """A closed memory's end does not release the one that got its address."""
+    for _ in range(20):
+        old = TensorMemory(context, 4096)
+        old.close()
+        new = TensorMemory(context, 4096)
+        del old
+        gc.collect()
+        new.array()[:] = 1
+        assert control.live.memories == 1
+        new.close()
+
+
+def test_the_context_takes_its_memories_with_it(control):
+    """A memory whose context was closed is closed, and closing it is harmless."""
+    context = Context(open_library("sim"), recorded().data, 0)
+    memory = TensorMemory(context, 64)
+    context.close()
+    assert memory.is_closed
+    memory.close()
+    with pytest.raises(ClosedError):
+        memory.array()
+
+
+@pytest.mark.parametrize("size", [0, -1, 1 << 32, 1 << 80])
+def test_an_impossible_size_is_refused(context, control, size):
+    """Sizes that the C API cannot say never reach it."""
+    with pytest.raises(ValueError, match="size_bytes must be from 1 to 4294967295"):
+        TensorMemory(context, size)
+    assert control.calls("rknn_create_mem") == 0
+
+
+def test_no_memory_left_is_a_memory_error(context, control):
+    """NULL from the runtime becomes `AllocationError`, which is a `MemoryError`."""
+    control.fail("rknn_create_mem")
+    with pytest.raises(AllocationError, match=r"rknn_create_mem\(64 bytes\)") as caught:
+        TensorMemory(context, 64)
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_syncs_reach_the_runtime(context, control):
+    """One call each."""
+    with TensorMemory(context, 64) as memory:
+        memory.sync_to_device()
+        memory.sync_from_device()
+        assert control.calls("rknn_mem_sync") == 2
+        control.fail("rknn_mem_sync", 1, -3)
+        with pytest.raises(OSError, match="rknn_mem_sync"):
+            memory.sync_to_device()
+
+
+def test_a_with_block_closes(context, control):
+    """Leaving the block releases the memory."""
+    with TensorMemory(context, 64):
+        assert control.live.memories == 1
+    assert control.live.memories == 0
+
+
+def test_a_with_block_does_not_hide_an_exception(context, control):
+    """A view that a traceback holds forbids closing; the exception itself comes through."""
+
+    def fails(array):
+        raise KeyError("the real reason")
+
+    with pytest.raises(KeyError, match="the real reason"), TensorMemory(context, 64) as memory:
+        fails(memory.array())
+    del memory
+    gc.collect()
+    assert control.live.memories == 0
+
+
+def test_a_with_block_that_leaves_a_view_is_an_error(context):
+    """Without another exception the `BufferError` is the news."""
+    array = None
+    with pytest.raises(BufferError), TensorMemory(context, 64) as memory:
+        array = memory.array()
+    assert array is not None
+    del array
+    memory.close()
+
+
+def test_a_failing_release_is_reported_and_final(context, control):
+    """The status is raised once, and the memory counts as closed."""
+    memory = TensorMemory(context, 64)
+    control.fail("rknn_destroy_mem", 1, -7)
+    with pytest.raises(ValueError, match="rknn_destroy_mem"):
+        memory.close()
+    memory.close()
+    assert memory.is_closed
+
+
+def test_the_memory_of_a_model_cannot_be_closed_alone(control):
+    """A model that runs on released memory would crash."""
+    with Model(recorded().data, library="sim") as model:
+        for memory in (model.input_memory(), model.output_memory()):
+            with pytest.raises(BufferError, match=r"is (in|out)put 0 '\w+' of a model"):
+                memory.close()
+        model.run(np.zeros((8, 20, 3), np.uint8))
+        assert model.input_memory().size_bytes >= 8 * 20 * 3
+        assert os.fstat(model.input_memory().fd) if model.input_memory().fd >= 0 else True

@@ -1,0 +1,741 @@
+"""Model: what goes in arrives at the NPU, what the NPU wrote comes out, nothing else happens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stub
+from bundles import PROFILES, WHOLE, image, output, real, recorded, values
+from paths import DATA
+
+from rknn_runtime import GeneralModel, Model
+from rknn_runtime.enums import CoreMask, InitFlag, Layout, TensorType
+from rknn_runtime.errors import (
+    AllocationError,
+    ClosedError,
+    InvalidModelError,
+    OperationFailedError,
+    RknnError,
+    UnavailableError,
+)
+from rknn_runtime.modelfile.reader import read
+from rknn_runtime.sim import PreparedModel, Record, bundle_from_arrays, describe_input
+from rknn_runtime.sim.bundle import Bundle, RawRecord
+
+MODELS = DATA / "models"
+
+pytestmark = pytest.mark.usefixtures("control")
+
+
+def same(result, expected):
+    assert result.dtype == np.float32
+    assert result.flags.c_contiguous
+    assert result.flags.owndata
+    assert result.shape == expected.shape
+    np.testing.assert_array_equal(result, expected)
+
+
+def picture(attr, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, attr.shape).astype(np.uint8)
+
+
+# Outputs
+
+
+@pytest.mark.parametrize("soc", PROFILES)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 5, 4, 6),  # padding channels
+        (1, 33, 7, 7),  # padded plane, reported as one row
+        (1, 16, 1, 1),  # a single position
+        (1, 84, 2100, 1),  # W of 1
+        (1, 64, 20, 20),  # no padding at all
+        (1, 10),
+        (10,),
+        (1, 33, 210),
+        (1, 3, 5, 4, 4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["INT8", "INT16", "FLOAT16"])
+def test_outputs_come_back_in_logical_order(soc, shape, dtype):
+    """float32 results equal the recorded values for every rank, padding, dtype and SoC."""
+    case = recorded(soc, outputs=[output("y", shape, soc, dtype=TensorType[dtype])])
+    with Model(case.data, library="sim") as model:
+        (result,) = model(picture(model.inputs[0]))
+        same(result, case.expected[0])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 4, 6), (1, 30)], ids=str)
+@pytest.mark.parametrize("dtype", ["INT32", "INT64", "FLOAT32", "BOOL", "UINT8"])
+def test_outputs_of_other_types_are_converted(shape, dtype):
+    """What is not quantized becomes the float32 nearest to it."""
+    case = recorded(outputs=[output("y", shape, dtype=TensorType[dtype], zero_point=0, scale=1.0)])
+    with Model(case.data, library="sim") as model:
+        (result,) = model(picture(model.inputs[0]))
+        same(result, case.arrays[0].astype(np.float32))
+
+
+def test_several_inputs_and_outputs_keep_their_order():
+    """Each input reaches its tensor and each output comes from its own."""
+    inputs = [
+        image(name="a"),
+        describe_input("b", (1, 8), index=1, zero_point=3, scale=0.5),
+        describe_input("c", (1, 6, 5, 5), index=2, zero_point=0, scale=0.25),
+    ]
+    outputs = [output("x", (1, 4), index=0), output("y", (1, 20, 6, 6), index=1, scale=2.0)]
+    frame = picture(inputs[0])
+    vector = np.arange(-4, 4, dtype=np.float32)[None]
+    features = (np.arange(150, dtype=np.float32).reshape(1, 5, 5, 6) - 75) / 4
+    case = recorded(inputs=inputs, outputs=outputs, input_arrays=[frame, vector, features])
+    with Model(case.data, library="sim") as model:
+        assert [attr.name for attr in model.inputs] == ["a", "b", "c"]
+        assert [attr.name for attr in model.outputs] == ["x", "y"]
+        for result, expected in zip(model(frame, vector, features), case.expected):
+            same(result, expected)
+        with pytest.raises(OperationFailedError):
+            model(frame, -vector, features)
+
+
+@pytest.mark.parametrize("soc", PROFILES)
+def test_output_raw_is_a_view_in_native_layout(soc):
+    """The raw array has the native attribute's shape and dtype and shows each new run."""
+    case = recorded(soc, outputs=[output("y", (1, 33, 7, 7), soc)])
+    with Model(case.data, library="sim") as model:
+        native = model.outputs[0].native
+        raw = model.output_raw(0)
+        raw[...] = 0
+        model.run(picture(model.inputs[0]))
+        assert (raw.shape, raw.dtype) == (native.shape, native.dtype.numpy)
+        assert native.layout is Layout.NC1HWC2
+        n, c1, rows, columns, c2 = raw.shape
+        flat = raw.reshape(n, c1, rows * columns, c2).transpose(0, 1, 3, 2)
+        flat = flat.reshape(n, c1 * c2, rows * columns)[:, :33, :49]
+        np.testing.assert_array_equal(flat.reshape(1, 33, 7, 7), case.arrays[0])
+        del raw, flat
+
+
+def test_output_f32_writes_to_out():
+    """``out`` is filled and returned; nothing is allocated for the caller."""
+    case = recorded()
+    with Model(case.data, library="sim") as model:
+        model.run(picture(model.inputs[0]))
+        out = np.full(model.outputs[0].shape, np.nan, np.float32)
+        assert model.output_f32(0, out) is out
+        np.testing.assert_array_equal(out, case.expected[0])
+        out[...] = np.nan
+        (result,) = model(picture(model.inputs[0]), out=[out])
+        assert result is out
+        np.testing.assert_array_equal(out, case.expected[0])
+
+
+@pytest.mark.parametrize(
+    ("out", "error"),
+    [
+        (np.empty((1, 5, 4, 6), np.float64), TypeError),
+        (np.empty((1, 5, 4, 7), np.float32), ValueError),
+        (np.empty((1, 5, 6, 4), np.float32).transpose(0, 1, 3, 2), ValueError),
+        ([0.0] * 120, TypeError),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["INT8", "INT32"])
+def test_a_wrong_out_is_refused(out, error, dtype):
+    """Another dtype, shape or order is an error that says what is expected."""
+    case = recorded(outputs=[output("y", (1, 5, 4, 6), dtype=TensorType[dtype])])
+    with Model(case.data, library="sim") as model:
+        model.run(picture(model.inputs[0]))
+        with pytest.raises(error, match="out must"):
+            model.output_f32(0, out)
+
+
+def test_a_read_only_out_is_refused():
+    """A read-only array is not written to."""
+    out = np.zeros((1, 5, 4, 6), np.float32)
+    out.flags.writeable = False
+    model = Model(recorded().data, library="sim")
+    with model, pytest.raises(ValueError, match="writable"):
+        model.output_f32(0, out)
+    assert not out.any()
+
+
+def test_a_wrong_number_of_outs_is_refused():
+    """One array per output, checked before anything runs."""
+    model = Model(recorded().data, library="sim")
+    with model, pytest.raises(ValueError, match="out must have 1 arrays, got 2"):
+        model(picture(model.inputs[0]), out=[None, None])
+
+
+# Image inputs
+
+
+@pytest.mark.parametrize("soc", PROFILES)
+@pytest.mark.parametrize("shape", [(1, 3, 6, 37), (1, 1, 5, 4), (1, 4, 3, 17), (1, 3, 8, 32)])
+def test_pixels_arrive_in_padded_rows(soc, shape):
+    """An image reaches the NPU pixel for pixel where rows are padded to w_stride, too."""
+    attr = image(shape, soc)
+    frame = picture(attr)
+    case = recorded(soc, inputs=[attr], input_arrays=[frame])
+    with Model(case.data, library="sim") as model:
+        attr = model.inputs[0]
+        view = model.input_view(0)
+        assert view.strides[1] == max(attr.w_stride, shape[3]) * shape[1]
+        del view
+        same(model(frame)[0], case.expected[0])
+        same(model(frame[0])[0], case.expected[0])
+        other = frame.copy()
+        other[0, -1, -1, -1] ^= 1
+        with pytest.raises(OperationFailedError):
+            model.run(other)
+
+
+def test_a_frame_of_any_strides_is_taken():
+    """A reversed channel order or a crop is copied as it looks, not as it lies."""
+    attr = image((1, 3, 8, 20))
+    frame = picture(attr)
+    case = recorded(inputs=[attr], input_arrays=[frame])
+    with Model(case.data, library="sim") as model:
+        bgr = np.ascontiguousarray(frame[..., ::-1])
+        same(model(bgr[..., ::-1])[0], case.expected[0])
+        large = np.zeros((30, 50, 3), np.uint8)
+        large[5:13, 7:27] = frame[0]
+        same(model(large[5:13, 7:27])[0], case.expected[0])
+
+
+@pytest.mark.parametrize("soc", PROFILES)
+def test_pixels_written_in_place_are_run(soc):
+    """`input_view` is the input memory: ``run()`` computes on what was written there."""
+    attr = image((1, 3, 6, 37), soc)
+    frame = picture(attr)
+    case = recorded(soc, inputs=[attr], input_arrays=[frame])
+    with Model(case.data, library="sim") as model:
+        model.input_view()[...] = frame
+        model.run()
+        same(model.output_f32(), case.expected[0])
+        assert (model.input_view() == frame).all()
+        assert model.input_view().flags.writeable
+
+
+def test_a_batch_is_one_array():
+    """N > 1: the frames of a batch in one array; a single frame is not enough."""
+    attr = image((2, 3, 8, 20))
+    frames = picture(attr)
+    case = recorded(inputs=[attr], outputs=[output("y", (2, 5, 4, 6))], input_arrays=[frames])
+    with Model(case.data, library="sim") as model:
+        same(model(frames)[0], case.expected[0])
+        with pytest.raises(ValueError, match=r"takes shape \(2, 8, 20, 3\)"):
+            model.run(frames[0])
+
+
+class Tensor:
+    """Something like a torch tensor."""
+
+    dtype = np.dtype("uint8")
+    shape = (1, 8, 20, 3)
+
+    def __array__(self, *_):
+        return np.zeros(self.shape, self.dtype)
+
+
+@pytest.mark.parametrize(
+    ("frame", "error", "message"),
+    [
+        (np.zeros((1, 8, 20, 3), np.float32), TypeError, "pixels of dtype uint8, got float32"),
+        (np.zeros((1, 8, 20, 3), np.int8), TypeError, "pixels of dtype uint8, got int8"),
+        (np.zeros((1, 3, 8, 20), np.uint8), ValueError, r"\(1, 8, 20, 3\) \(NHWC\), got \(1, 3"),
+        (np.zeros((1, 20, 8, 3), np.uint8), ValueError, "takes shape"),
+        (np.zeros((8, 20), np.uint8), ValueError, "takes shape"),
+        (np.zeros((1, 1, 8, 20, 3), np.uint8), ValueError, "takes shape"),
+        (np.zeros(480, np.uint8), ValueError, "takes shape"),
+        (np.zeros((1, 8, 20, 4), np.uint8), ValueError, "takes shape"),
+        (np.zeros(0, np.uint8), ValueError, "takes shape"),
+        (bytes(480), TypeError, "takes a numpy.ndarray, got bytes"),
+        ([[0]], TypeError, "takes a numpy.ndarray, got list"),
+        (None, TypeError, "takes a numpy.ndarray, got NoneType"),
+        (Tensor(), TypeError, "takes a numpy.ndarray, got Tensor"),
+    ],
+)
+def test_a_wrong_frame_is_refused(control, frame, error, message):
+    """Another size, dtype or type never runs, and the message names the input."""
+    with Model(recorded().data, library="sim") as model:
+        before = control.calls("rknn_run")
+        with pytest.raises(error, match=message) as caught:
+            model.run(frame)
+        assert str(caught.value).startswith("input 0 'image' takes")
+        assert control.calls("rknn_run") == before
+
+
+def test_a_subclass_of_ndarray_is_taken():
+    """A masked array or a memmap is an ndarray."""
+    case = recorded()
+    with Model(case.data, library="sim") as model:
+        frame = picture(model.inputs[0]).view(np.memmap)
+        same(model(frame)[0], case.expected[0])
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_wrong_number_of_inputs_is_refused(count):
+    """The message names the inputs."""
+    with Model(recorded().data, library="sim") as model:
+        frames = [picture(model.inputs[0])] * count
+        with pytest.raises(TypeError, match=rf"takes 1 input \(input 0 'image'\), got {count}"):
+            model.run(*frames)
+
+
+# Other inputs
+
+
+@pytest.mark.parametrize(
+    ("soc", "dtype"),
+    [
+        (soc, dtype)
+        for soc in PROFILES
+        for dtype in ("INT8", "INT16", "FLOAT16")
+        if (soc, dtype) != ("rv1106", "FLOAT16")  # which it does not have
+    ],
+)
+@pytest.mark.parametrize("shape", [(1, 5, 6, 7), (1, 16, 4, 4), (1, 17, 3, 5), (1, 12, 1, 40)])
+def test_many_channels_are_quantized_and_packed(soc, shape, dtype):
+    """float32 NHWC of 5 and more channels reaches the NPU in its own type and layout."""
+    kind = TensorType[dtype]
+    zero_point, scale = (None, None) if dtype == "FLOAT16" else (5, 0.25)
+    attr = describe_input("x", shape, soc=soc, dtype=kind, zero_point=zero_point, scale=scale)
+    rng = np.random.default_rng(1)
+    features = (rng.integers(-20, 20, attr.shape) / 4).astype(np.float32)
+    case = recorded(soc, inputs=[attr], input_arrays=[features])
+    own = features.astype(np.float16) if dtype == "FLOAT16" else (features * 4 + 5)
+    own = own.astype(kind.numpy)
+    with Model(case.data, library="sim") as model:
+        same(model(features)[0], case.expected[0])
+        same(model(own)[0], case.expected[0])
+        same(model(np.asfortranarray(features))[0], case.expected[0])
+        features[0, 0, 0, 4] += 1
+        with pytest.raises(OperationFailedError):
+            model.run(features)
+
+
+@pytest.mark.parametrize("soc", PROFILES)
+@pytest.mark.parametrize("shape", [(1, 784), (8,), (1, 3, 40)])
+def test_vectors_are_quantized(soc, shape):
+    """float32 of other ranks is quantized: rounded half to even, and clamped."""
+    attr = describe_input("v", shape, soc=soc, zero_point=-4, scale=0.5)
+    vector = np.zeros(shape, np.float32)
+    vector.flat[:4] = [0.25, 0.75, 1e9, -1e9]
+    stored = np.full(shape, -4, np.int8)
+    stored.flat[:4] = [-4, -2, 127, -128]
+    case = recorded(soc, inputs=[attr], input_arrays=[stored])
+    with Model(case.data, library="sim") as model:
+        same(model(vector)[0], case.expected[0])
+        same(model(stored)[0], case.expected[0])
+        assert (model.input_view() == stored).all()
+        assert model.input_view().dtype == np.int8
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 5, 5), (1, 8)])
+def test_a_wrong_tensor_is_refused(shape):
+    """Dtypes, shapes and values that an input cannot hold."""
+    attr = describe_input("v", shape, zero_point=3, scale=0.5)
+    with Model(recorded(inputs=[attr]).data, library="sim") as model:
+        good = np.zeros(attr.shape, np.float32)
+        with pytest.raises(TypeError, match="input 0 'v' takes dtype float32 or int8, got float64"):
+            model.run(good.astype(np.float64))
+        with pytest.raises(TypeError, match="got uint8"):
+            model.run(good.astype(np.uint8))
+        with pytest.raises(ValueError, match="takes shape"):
+            model.run(good[..., :-1])
+        with pytest.raises(TypeError, match=r"takes a numpy\.ndarray"):
+            model.run(good.tolist())
+        good.flat[3] = np.nan
+        with pytest.raises(ValueError, match="NaN"):
+            model.run(good)
+
+
+def test_integers_that_are_not_quantized_take_their_own_dtype_only():
+    """An index input of int64 is not made out of floats."""
+    attr = describe_input("ids", (1, 8), dtype=TensorType.INT64, zero_point=None, scale=None)
+    ids = np.arange(8, dtype=np.int64)[None] << 40
+    case = recorded(inputs=[attr], input_arrays=[ids])
+    with Model(case.data, library="sim") as model:
+        same(model(ids)[0], case.expected[0])
+        with pytest.raises(TypeError, match="takes dtype int64, got float32"):
+            model.run(ids.astype(np.float32))
+
+
+# Attributes and queries
+
+
+@pytest.mark.parametrize("soc", PROFILES)
+def test_attributes_are_what_the_runtime_answers(soc):
+    """Logical, native and NHWC attributes come through the C API field by field."""
+    case = recorded(soc, outputs=[output("y", (1, 33, 7, 7), soc), output("z", (1, 9), soc, 1)])
+    with Model(case.data, library="sim") as model:
+        assert model.inputs == tuple(case.inputs)
+        assert model.outputs == tuple(case.outputs)
+        assert model.outputs[0].native.native is None
+
+
+def test_versions_memory_and_text_are_asked_for():
+    """SDK version, memory size and custom string; the simulated NPU says what it is."""
+    case = recorded(custom_string="grüße, 世界")
+    with Model(case.data, library="sim") as model:
+        assert model.custom_string == "grüße, 世界"
+        api, driver = model.sdk_version
+        assert "simulated" in api
+        assert "simulated" in driver
+        assert model.memory_size.weight_bytes >= 0
+        assert model.library.is_simulated
+        assert repr(model) == "<Model image (1, 8, 20, 3) -> map (1, 5, 4, 6)>"
+    assert repr(model) == "<Model closed>"
+
+
+def test_a_name_of_the_largest_size_is_whole():
+    """255 bytes of UTF-8 survive."""
+    name = "ü" * 127 + "x"
+    with Model(recorded(outputs=[output(name, (1, 4))]).data, library="sim") as model:
+        assert model.outputs[0].name == name
+
+
+@pytest.mark.parametrize("index", [1, -1, 2**70])
+@pytest.mark.parametrize(
+    "method", ["input_view", "output_raw", "output_f32", "input_memory", "output_memory"]
+)
+def test_an_index_outside_is_refused(method, index):
+    """Like a list, but negative numbers do not count from the end."""
+    with Model(recorded().data, library="sim") as model:
+        with pytest.raises(IndexError, match=f"there is no .*put {index}: the model has 1,"):
+            getattr(model, method)(index)
+        with pytest.raises(TypeError, match="must be an integer, got 'image'"):
+            getattr(model, method)("image")
+
+
+# Loading
+
+
+def test_core_masks_go_to_the_runtime(control):
+    """Set on loading and later; a mask that the NPU does not have is refused."""
+    case = recorded("rk3588")
+    with Model(case.data, library="sim", core_mask=CoreMask.CORE_0_1_2) as model:
+        assert control.calls("rknn_set_core_mask") == 1
+        model.set_core_mask(CoreMask.CORE_1)
+        with pytest.raises(RknnError, match="64"):
+            model.set_core_mask(64)
+    with pytest.raises(RknnError):
+        Model(recorded("rk3566").data, library="sim", core_mask=CoreMask.CORE_2)
+
+
+@pytest.mark.parametrize(
+    "flags", [InitFlag.PRIOR_LOW, InitFlag.COLLECT_PERF, InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE]
+)
+def test_flags_that_fit_are_passed_on(flags):
+    """Priority, performance and cache flags load."""
+    with Model(recorded().data, library="sim", flags=flags) as model:
+        model.run(picture(model.inputs[0]))
+
+
+@pytest.mark.parametrize(
+    "flags", [InitFlag.ASYNC, InitFlag.MEM_ALLOC_OUTSIDE | InitFlag.PRIOR_LOW, 0x100]
+)
+def test_flags_that_a_model_cannot_keep_are_refused(control, flags):
+    """Flags that leave memory or timing to the caller would break silently."""
+    with pytest.raises(ValueError, match="cannot take"):
+        Model(recorded().data, library="sim", flags=flags)
+    assert control.calls("rknn_init") == 0
+
+
+def test_load_is_the_same_as_the_class():
+    """``Model.load`` takes the same arguments."""
+    with Model.load(recorded().data, library="sim", core_mask=CoreMask.AUTO) as model:
+        assert isinstance(model, Model)
+
+
+@pytest.mark.parametrize("wrap", [bytearray, memoryview])
+def test_any_bytes_are_a_model(wrap):
+    """Bytes need not be ``bytes``."""
+    with Model(wrap(recorded().data), library="sim") as model:
+        assert model.inputs[0].name == "image"
+
+
+def test_a_bundle_file_is_a_model(tmp_path):
+    """By path, str or path object."""
+    path = tmp_path / "m.bundle"
+    path.write_bytes(recorded().data)
+    for way in (path, str(path)):
+        with Model(way, library="sim") as model:
+            assert model.inputs[0].name == "image"
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ["m.rknn"], 2.5])
+def test_a_model_of_another_type_is_refused(wrong, tmp_path):
+    """Neither path nor bytes."""
+    for library in ("sim", stub.build(tmp_path)):
+        with pytest.raises(TypeError):
+            Model(wrong, library=library)
+
+
+@pytest.fixture
+def real_library(tmp_path):
+    """A library that is not simulated."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    return stub.build(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        (b"\x08\x08\x12\x07pytorch" + bytes(50), "an ONNX model"),
+        (b"RKNN\0\0\0\0", "truncated"),
+        (b"RKNN" + bytes(4) + b"\x06" + bytes(7) + b"\xff\xff" + bytes(80), "truncated"),
+        (b"hello, this is text", "not an RKNN model"),
+        (b"RKNX" + bytes(60), "RKNN3"),
+    ],
+)
+def test_what_is_no_model_is_named_before_a_real_runtime_sees_it(
+    real_library, tmp_path, content, message
+):
+    """Empty, truncated, foreign: an `InvalidModelError` that says what it is, and whose file."""
+    path = tmp_path / "model.rknn"
+    path.write_bytes(content)
+    with pytest.raises(InvalidModelError, match=message) as caught:
+        Model(path, library=real_library)
+    assert str(path) in str(caught.value)
+    with pytest.raises(InvalidModelError, match=message):
+        Model(content, library=real_library)
+
+
+@pytest.mark.parametrize("library", ["sim", "real"])
+def test_a_path_that_is_no_file_is_an_error(real_library, tmp_path, library):
+    """A missing file is FileNotFoundError, a directory is named so."""
+    chosen = "sim" if library == "sim" else real_library
+    with pytest.raises(FileNotFoundError):
+        Model(tmp_path / "none.rknn", library=chosen)
+    with pytest.raises((InvalidModelError, IsADirectoryError), match="directory"):
+        Model(tmp_path, library=chosen)
+
+
+def test_the_check_can_be_left_out(real_library):
+    """``check=False`` lets the runtime judge; this one takes anything."""
+    with Model(b"anything", library=real_library, check=False) as model:
+        frame = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)
+        model.run(frame)
+        assert model.output_raw(0).tolist() == [list(range(1, 9))]
+
+
+# Runtimes that differ
+
+
+def stub_counts(model):
+    from rknn_runtime._ffi import ffi
+
+    return [
+        ffi.cast("int(*)(void)", model.library.symbol(name))()
+        for name in ("stub_contexts", "stub_memories")
+    ]
+
+
+def test_an_old_runtime_with_372_byte_attributes_works(tmp_path):
+    """A runtime that does not know h_stride refuses 376 bytes; 372 is asked for then."""
+    library = stub.build(tmp_path, "ATTR_BYTES=372")
+    with Model(b"anything", library=library, check=False) as model:
+        assert model.inputs[0].shape == (1, 4, 4, 3)
+        assert model.inputs[0].h_stride == 0
+        assert model.inputs[0].nhwc is None
+        model.run(np.zeros((4, 4, 3), np.uint8))
+        assert model.output_f32().tolist() == [[1.0] * 8]
+        assert stub_counts(model) == [1, 2]
+    assert stub_counts(model) == [0, 0]
+
+
+def test_a_dynamic_model_runs_in_its_biggest_shape(control):
+    """It is chosen before anything is bound: librknnrt ends the process otherwise."""
+    info = read(MODELS / "dyn_in_rk3588.rknn")
+    rng = np.random.default_rng(0)
+    answer = rng.integers(-128, 128, info.outputs[0].shape).astype(np.int8)
+    bundle = Bundle(
+        soc="rk3588",
+        variants=info.variants,
+        preprocessing=info.preprocessing,
+        records=(RawRecord((answer,)),),
+    )
+    for cls in (Model, GeneralModel):
+        control.reset()
+        with cls(bytes(bundle), library="sim") as model:
+            assert model.inputs[0].shape == max(info.dynamic_shapes["images"])
+            model.run(picture(model.inputs[0]))
+            assert control.calls("rknn_set_input_shapes") == 1
+            native = model.outputs[0].native
+            assert (native.layout, native.shape) == (Layout.NCHW, answer.shape)
+            if cls is Model:
+                assert (model.output_raw() == answer).all()
+                same(model.output_f32(), real(answer, info.outputs[0]))
+    assert control.violations == 0
+    control.fail("rknn_set_input_shapes", 1, -3)
+    with pytest.raises(OSError, match=r"rknn_set_input_shapes\(the biggest\) failed"):
+        Model(bytes(bundle), library="sim")
+
+
+def test_a_dynamic_model_needs_a_runtime_that_chooses_shapes(real_library):
+    """The file says that it is dynamic, so the runtime is not asked."""
+    with pytest.raises(UnavailableError, match="rknn_set_input_shapes"):
+        Model(MODELS / "dyn_in_rk3588.rknn", library=real_library)
+
+
+def test_a_buffer_is_as_large_as_the_file_says(real_library):
+    """Librknnmrt before 2.2.0 says less of some outputs, and checks nothing."""
+    path = MODELS / "rank1_in_vec_rv1106.rknn"
+    with Model(path, library=real_library, check=False) as model:
+        assert model.outputs[0].native.size_with_stride == 8
+        assert model.output_memory().size_bytes == 64
+        model.run(np.zeros((4, 4, 3), np.uint8))
+        assert model.output_raw().tolist() == [[1] * 8]
+
+
+def test_an_input_that_has_but_the_native_layout_is_taken_in_it(tmp_path):
+    """Librknnmrt 1.6.0 describes inputs of many channels as NC1HWC2 in every view."""
+    patch = "attr.n_dims=5;attr.dims[1]=1;attr.dims[2]=2;attr.dims[3]=6;attr.dims[4]=4;attr.fmt=2"
+    library = stub.build(tmp_path, f"PATCH={patch}", "PATCH_COMMAND=cmd && input && cmd")
+    with Model(b"anything", library=library, check=False) as model:
+        assert model.inputs[0].layout is Layout.NC1HWC2
+        packed = np.arange(48, dtype=np.uint8).reshape(1, 1, 2, 6, 4)
+        model.run(packed)
+        assert model.output_raw().tolist() == [list(range(1, 9))]
+        with pytest.raises(ValueError, match=r"takes shape \(1, 1, 2, 6, 4\) \(NC1HWC2\)"):
+            model.run(packed[0])
+
+
+def test_functions_that_a_runtime_lacks_are_named_at_the_call(real_library):
+    """Without set_core_mask, cache flags or mem_sync the model runs; asking for them raises."""
+    with pytest.raises(UnavailableError, match="rknn_set_core_mask"):
+        Model(b"x", library=real_library, check=False, core_mask=CoreMask.CORE_0)
+    with pytest.raises(UnavailableError, match="rknn_mem_sync"):
+        Model(b"x", library=real_library, check=False, flags=InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE)
+    with Model(b"x", library=real_library, check=False) as model:
+        with pytest.raises(UnavailableError, match=r"rknn_set_core_mask.*libstub\.so"):
+            model.set_core_mask(CoreMask.CORE_0)
+        model.input_memory().sync_to_device()
+        assert stub_counts(model) == [1, 2]
+    assert stub_counts(model) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("define", "error", "message"),
+    [
+        ("MEMORY_LOSS=1", RknnError, r"rknn_create_mem\(48 bytes\) gave 47 bytes"),
+        ("NO_MEMORY", AllocationError, "rknn_create_mem.*NULL"),
+        ("PATCH=attr.n_dims = 17", RknnError, "17 dimensions"),
+        ("PATCH=attr.fmt = 9", RknnError, "unknown terms.*9"),
+        ("PATCH=attr.type = 99", RknnError, "unknown terms.*99"),
+        ("PATCH=attr.dims[1] = 9", RknnError, "does not hold"),
+        ("PATCH=attr.dims[0] = 0", RknnError, r"reports shape \(0, 8\)"),
+        ("PATCH=attr.type = RKNN_TENSOR_INT4", RknnError, "INT4"),
+    ],
+)
+def test_nonsense_from_a_runtime_is_refused_and_all_released(tmp_path, define, error, message):
+    """Memory too small, shapes, types and layouts that cannot be: an error, nothing alive."""
+    library = stub.build(tmp_path, define, "PATCH_COMMAND=RKNN_QUERY_NATIVE_OUTPUT_ATTR")
+    with pytest.raises(error, match=message):
+        Model(b"anything", library=library, check=False)
+    from rknn_runtime.npu.library import open_library
+
+    class Loaded:
+        pass
+
+    Loaded.library = open_library(library)
+    assert stub_counts(Loaded) == [0, 0]
+
+
+def test_absurd_sizes_of_int16_models_are_repaired(tmp_path):
+    """Librknnrt 1.5.2 calls int16 INT4 with a negative size: the native attribute is right."""
+    patch = (
+        "attr.type = cmd == RKNN_QUERY_OUTPUT_ATTR ? RKNN_TENSOR_INT4 : RKNN_TENSOR_INT16;"
+        "attr.size = attr.size_with_stride = cmd == RKNN_QUERY_OUTPUT_ATTR ? -8u : 16u"
+    )
+    library = stub.build(tmp_path, f"PATCH={patch}", "PATCH_COMMAND=cmd && !input && cmd")
+    with Model(b"anything", library=library, check=False) as model:
+        attr = model.outputs[0]
+        assert (attr.dtype, attr.size, attr.size_with_stride) == (TensorType.INT16, 16, 16)
+        assert model.output_memory().size_bytes == 16
+        assert model.output_raw().dtype == np.int16
+
+
+# Failures and the end
+
+
+def test_a_failing_executor_is_the_cause(control, monkeypatch):
+    """What the simulated NPU's executor raised stands behind the status."""
+    with Model(recorded().data, library="sim") as model:
+        reason = RuntimeError("no such operator")
+        monkeypatch.setattr(PreparedModel, "take_exception", lambda prepared: reason)
+        control.fail("rknn_run", 1, -1)
+        with pytest.raises(OperationFailedError, match="no such operator") as caught:
+            model.run()
+        assert caught.value.__cause__ is reason
+
+
+@pytest.mark.parametrize(
+    ("nth", "name"), [(1, "input 0 'image', to device"), (2, "output 0 'map', from device")]
+)
+def test_a_failing_sync_is_named(control, nth, name):
+    """Which memory could not be synced, and in which direction."""
+    with Model(recorded("rv1106").data, library="sim") as model:
+        control.fail("rknn_mem_sync", nth, -3)
+        with pytest.raises(OSError, match=name):
+            model.run(picture(model.inputs[0]))
+
+
+def test_a_model_works_on_after_a_failed_run(control):
+    """One failed run leaves the model as it was."""
+    case = recorded()
+    with Model(case.data, library="sim") as model:
+        control.fail("rknn_run", 1, -2)
+        with pytest.raises(TimeoutError):
+            model.run(picture(model.inputs[0]))
+        same(model(picture(model.inputs[0]))[0], case.expected[0])
+
+
+def test_a_closed_model_refuses_every_use():
+    """`ClosedError`, not a crash; its description stays readable."""
+    model = Model(recorded().data, library="sim")
+    frame = picture(model.inputs[0])
+    memory = model.input_memory()
+    model.close()
+    model.close()
+    for use in (
+        lambda: model.run(frame),
+        lambda: model.run(),
+        lambda: model(frame),
+        lambda: model.input_view(),
+        lambda: model.output_raw(),
+        lambda: model.output_f32(),
+        lambda: model.sdk_version,
+        lambda: model.memory_size,
+        lambda: model.custom_string,
+        lambda: model.set_core_mask(CoreMask.AUTO),
+        memory.array,
+        memory.sync_to_device,
+    ):
+        with pytest.raises(ClosedError, match="closed"):
+            use()
+    assert model.is_closed
+    assert memory.is_closed
+    assert model.outputs[0].name == "map"
+
+
+def test_a_bundle_of_two_records_answers_each(control):
+    """`run` and `output_f32` go together: the output is the last run's."""
+    pixels, attr = image(), output("y", (1, 5, 4, 6))
+    frames, arrays = [picture(pixels, i) for i in (1, 2)], [values(attr, i) for i in (1, 2)]
+    records = [Record([array], [frame]) for frame, array in zip(frames, arrays)]
+    bundle = bundle_from_arrays([pixels], [attr], records, preprocessing=[WHOLE])
+    with Model(bundle, library="sim") as model:
+        for i in (0, 1, 0):
+            model.run(frames[i])
+            same(model.output_f32(), real(arrays[i], attr))
+
+
+@pytest.mark.parametrize("option", ["flags", "core_mask"])
+def test_bits_beyond_the_c_types_are_refused(control, option):
+    """Flags and cores that the C API cannot say are a `ValueError`."""
+    with pytest.raises(ValueError, match=f"{option} must be from 0 to "):
+        Model(recorded().data, library="sim", **{option: 1 << 40})

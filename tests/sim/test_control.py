@@ -1,0 +1,344 @@
+"""Failures on demand, latency, counters; through functions and through the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from paths import TESTS
+from sim_api import Api, bytes_of, computed_bundle
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import TensorType
+from rknn_runtime.sim import Control, Record, bundle_from_arrays, describe_input, describe_output
+
+SOURCE = describe_input("image", (1, 3, 4, 20))
+TARGET = describe_output("output", (1, 4))
+ANSWER = np.arange(4, dtype=np.int8).reshape(1, 4)
+
+
+def bundle() -> bytes:
+    return bundle_from_arrays([SOURCE], [TARGET], [Record([ANSWER])])
+
+
+@pytest.fixture
+def control() -> Iterator[Control]:
+    control = Control()
+    control.reset()
+    assert control.live == (0, 0, 0)
+    yield control
+    assert control.live == (0, 0, 0)
+    control.reset()
+
+
+def calls(api: Api) -> dict[str, Any]:
+    """Every function that returns a status, called so that it succeeds or changes nothing."""
+    handle, context = api.handle, api.context
+    mem = api.create_mem(4096)
+    attr = api.good_attr("out", "native")
+    both = ffi.new("rknn_context[2]", [context, 0])
+    size = ffi.new("rknn_mem_size *")
+    pixels = ffi.new("uint8_t[]", 4 * 20 * 3)
+    given = {"index": 0, "buf": pixels, "size": len(pixels), "type": TensorType.UINT8, "fmt": 1}
+    outputs = ffi.new("rknn_output[1]")
+    return {
+        "rknn_dup_context": lambda: lib.rkr_dup_context(handle, both, both + 1),
+        "rknn_query": lambda: api.query(lib.RKNN_QUERY_MEM_SIZE, size),
+        "rknn_inputs_set": lambda: api.inputs_set([given]),
+        "rknn_set_batch_core_num": lambda: lib.rkr_set_batch_core_num(handle, context, 1),
+        "rknn_set_core_mask": lambda: lib.rkr_set_core_mask(handle, context, 1),
+        "rknn_set_io_mem": lambda: api.set_io_mem(mem, attr),
+        "rknn_run": api.run,
+        "rknn_wait": lambda: lib.rkr_wait(handle, context, ffi.NULL),
+        "rknn_outputs_get": lambda: api.outputs_get(outputs),
+        "rknn_outputs_release": lambda: api.outputs_release(outputs),
+        "rknn_set_weight_mem": lambda: lib.rkr_set_weight_mem(handle, context, mem),
+        "rknn_set_internal_mem": lambda: lib.rkr_set_internal_mem(handle, context, mem),
+        "rknn_set_input_shape": lambda: lib.rkr_set_input_shape(handle, context, attr),
+        "rknn_set_input_shapes": lambda: lib.rkr_set_input_shapes(handle, context, 1, attr),
+        "rknn_mem_sync": lambda: api.sync(mem, 1),
+        "rknn_destroy_mem": lambda: api.destroy_mem(mem),
+        "rknn_destroy": api.destroy,
+    }
+
+
+def test_every_function_fails_with_any_code(control: Control) -> None:
+    """The code comes back as it is, once; releasing functions release all the same."""
+    for code in range(-13, 0):
+        api = Api(bundle())
+        for name, call in calls(api).items():
+            control.fail(name, code=code)
+            assert call() == code, name
+            assert f"{name} fails with {code} on demand" == control.last_message
+        assert control.live == (0, 0, 0)
+        control.fail("rknn_init", code=code)
+        assert Api(bundle()).status == code
+    assert control.violations == 0
+
+
+def test_functions_that_return_a_pointer_return_null(control: Control) -> None:
+    """All five of them, whatever the code."""
+    with Api(bundle()) as api:
+        handle, context = api.handle, api.context
+        out = ffi.new("rknn_tensor_mem **")
+        page = ffi.new("char[64]")
+        for name, call in {
+            "create_mem": lambda: lib.rkr_create_mem(handle, context, 64, out),
+            "create_mem2": lambda: lib.rkr_create_mem2(handle, context, 64, 0, out),
+            "create_mem_from_phys": lambda: lib.rkr_create_mem_from_phys(
+                handle, context, 0, page, 64, out
+            ),
+        }.items():
+            control.fail(f"rknn_{name}", code=-4)
+            assert call() == lib.RKR_ERR_NULL
+            assert call() == 0
+            assert api.destroy_mem(out[0]) == 0
+        control.fail("rknn_create_mem_from_fd")
+        fd = os.open(os.devnull, os.O_RDWR)
+        status = lib.rkr_create_mem_from_fd(handle, context, fd, ffi.NULL, 64, 0, out)
+        os.close(fd)
+        assert status == lib.RKR_ERR_NULL
+        assert "on demand" in control.last_message
+        null = ffi.NULL
+        assert lib.rkr_create_mem_from_mb_blk(handle, context, null, 0, out) == lib.RKR_ERR_NULL
+
+
+def test_the_nth_call_fails_or_every_one(control: Control) -> None:
+    """Counting starts when the failure is set; 0 stays until the reset."""
+    with Api(bundle()) as api:
+        control.fail("rknn_run", nth=3, code=-2)
+        control.fail("rknn_run", nth=4, code=-3)
+        assert [api.run() for _ in range(5)] == [0, 0, -2, -3, 0]
+        control.fail("rknn_run", nth=0, code=-1)
+        assert [api.run() for _ in range(3)] == [-1, -1, -1]
+        control.reset()
+        assert api.run() == 0
+
+
+def test_bad_requests_are_refused(control: Control) -> None:
+    """Unknown functions and more than 64 failures."""
+    with pytest.raises(ValueError, match="not a function"):
+        control.fail("rknn_nothing")
+    with pytest.raises(ValueError, match="not a function"):
+        control.calls("run")
+    for _ in range(64):
+        control.fail("rknn_run")
+    with pytest.raises(ValueError, match="64 failures"):
+        control.fail("rknn_run")
+    wrong: Any
+    for wrong in (5, None, b"rknn_run"):
+        with pytest.raises(TypeError, match="named by a str"):
+            control.fail(wrong)
+        with pytest.raises(TypeError, match="named by a str"):
+            control.calls(wrong)
+    for wrong, error in ((-1, ValueError), (1 << 32, ValueError), (0.5, TypeError)):
+        with pytest.raises(error, match="nth must be"):
+            control.fail("rknn_run", nth=wrong)
+        with pytest.raises(error, match="microseconds must be"):
+            control.set_latency(wrong)
+    with pytest.raises(ValueError, match="code must be from -2147483648"):
+        control.fail("rknn_run", code=1 << 31)
+    with pytest.raises(TypeError, match="library must be a Library, got str"):
+        Control("sim")  # type: ignore[arg-type]
+
+
+def test_calls_are_counted(control: Control) -> None:
+    """Per function, failing ones included, until the reset."""
+    with Api(bundle()) as api:
+        assert control.calls("rknn_init") == 1
+        control.fail("rknn_run")
+        assert [api.run(), api.run()] == [-1, 0]
+        assert control.calls("rknn_run") == 2
+        assert control.calls("rknn_wait") == 0
+        control.reset()
+        assert control.calls("rknn_run") == 0
+
+
+def test_live_objects_are_counted(control: Control) -> None:
+    """Contexts, memories and handed-out outputs, across a reset."""
+    with Api(bundle()) as api:
+        assert control.live == (1, 0, 0)
+        mem = api.create_mem(64)
+        control.reset()
+        assert control.live == (1, 1, 0)
+        assert api.destroy_mem(mem) == 0
+        assert control.live == (1, 0, 0)
+
+
+def test_latency_is_a_minimum(control: Control) -> None:
+    """A run lasts at least as long, and PERF_RUN says so."""
+    with Api(bundle()) as api:
+        control.set_latency(20_000)
+        start = time.monotonic()
+        assert api.run() == 0
+        assert time.monotonic() - start >= 0.02
+        perf = ffi.new("rknn_perf_run *")
+        assert api.query(lib.RKNN_QUERY_PERF_RUN, perf) == 0
+        assert perf.run_duration >= 20_000
+
+
+def test_the_environment_steers_a_process(tmp_path: Path) -> None:
+    """RKNN_SIM_FAIL, RKNN_SIM_LATENCY_US, RKNN_SIM_LOG, or the vendor's RKNN_LOG_LEVEL."""
+    model = tmp_path / "model.rknnsim"
+    model.write_bytes(bundle())
+    log = tmp_path / "log.txt"
+    script = f"""
+import sys
+sys.path.insert(0, {str(TESTS)!r})
+from sim_api import *
+with Api(open({str(model)!r}, "rb").read()) as api:
+    print([api.run() for _ in range(3)], api.create_mem(64) == ffi.NULL)
+    perf = ffi.new("rknn_perf_run *")
+    api.query(lib.RKNN_QUERY_PERF_RUN, perf)
+    print(perf.run_duration >= 3000)
+"""
+    environment = {
+        **os.environ,
+        "RKNN_SIM_FAIL": "rknn_run:2:-7;rknn_create_mem:1:-4;nonsense;rknn_run:x:1",
+        "RKNN_SIM_LATENCY_US": "3000",
+        "RKNN_SIM_LOG": str(log),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[0, -7, 0] True", "True"]
+    lines = log.read_text().splitlines()
+    assert lines.count("rknn_sim error: RKNN_SIM_FAIL is not function:nth:code[;...]") == 2
+    assert "rknn_sim note: rknn_run fails with -7 on demand" in lines
+    environment.update(RKNN_SIM_LOG="stderr", RKNN_SIM_LATENCY_US="fast", RKNN_SIM_FAIL="")
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "RKNN_SIM_LATENCY_US is not a number" in done.stderr
+    del environment["RKNN_SIM_LOG"]
+    for level, talks in (("0", False), ("4", True)):
+        environment["RKNN_LOG_LEVEL"] = level
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+        )
+        assert ("RKNN_SIM_LATENCY_US is not a number" in done.stderr) == talks
+
+
+def test_contexts_run_at_the_same_time(control: Control) -> None:
+    """While one executor waits, another context runs; calls on one context queue up."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(_: Any, outputs: Any) -> None:
+        entered.set()
+        assert go_on.wait(60)
+        outputs[0][...] = 1
+
+    computed = computed_bundle([SOURCE], [TARGET], "rk3588")
+    statuses: list[int] = []
+    with Api(computed) as slow, Api(bundle()) as fast:
+        slow.set_executor(wait)
+        mem = slow.bind("in", type=TensorType.UINT8)
+        runner = threading.Thread(target=lambda: statuses.append(slow.run()))
+        runner.start()
+        assert entered.wait(60)
+        assert fast.run() == 0
+        queued = threading.Thread(target=lambda: statuses.append(slow.sync(mem, 1)))
+        queued.start()
+        assert statuses == []
+        go_on.set()
+        runner.join()
+        queued.join()
+        assert statuses == [0, 0]
+        assert slow.destroy_mem(mem) == 0
+
+
+def test_many_threads_share_the_library(control: Control) -> None:
+    """Contexts of their own and one in common: right answers, nothing left."""
+    errors: list[BaseException] = []
+
+    def work(shared: Api, own: bytes) -> None:
+        try:
+            for _ in range(20):
+                with Api(own) as api:
+                    source = api.bind("in", type=TensorType.UINT8)
+                    target = api.bind("out")
+                    assert api.run() == shared.run() == 0
+                    assert bytes_of(target)[:4].tolist() == [0, 1, 2, 3]
+                    assert api.destroy_mem(source) == api.destroy_mem(target) == 0
+        except BaseException as error:
+            errors.append(error)
+
+    with Api(bundle()) as shared:
+        threads = [threading.Thread(target=work, args=(shared, bundle())) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    assert control.violations == 0
+
+
+def test_a_context_destroyed_while_others_wait_for_it(control: Control) -> None:
+    """They find it gone and are refused."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(_: Any, outputs: Any) -> None:
+        entered.set()
+        assert go_on.wait(60)
+        outputs[0][...] = 1
+
+    api = Api(computed_bundle([SOURCE], [TARGET], "rk3588"))
+    api.set_executor(wait)
+    mem = api.bind("in", type=TensorType.UINT8)
+    statuses: dict[str, int] = {}
+    calls = {
+        "run": api.run,
+        "mem": lambda: api.destroy_mem(mem),
+        "destroy": lambda: lib.rkr_destroy(api.handle, api.context),
+        "query": lambda: api.attr("in", "native")[0],
+    }
+    threads = [
+        threading.Thread(target=lambda name=name, call=call: statuses.update({name: call()}))
+        for name, call in calls.items()
+    ]
+    threads[0].start()
+    assert entered.wait(60)
+    for thread in threads[1:]:
+        thread.start()
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert statuses["run"] == 0
+    # In whichever order they came: the context is gone, and so is its memory.
+    assert statuses["destroy"] in (0, lib.RKNN_ERR_FAIL)
+    assert statuses["mem"] in (0, lib.RKNN_ERR_CTX_INVALID)
+    assert statuses["query"] in (0, lib.RKNN_ERR_CTX_INVALID)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_can_use_the_library(control: Control) -> None:
+    """The locks are free in the child, whatever other threads of the parent do."""
+    stop = threading.Event()
+
+    def busy() -> None:
+        while not stop.is_set():
+            with Api(bundle()) as api:
+                assert api.run() == 0
+
+    threads = [threading.Thread(target=busy) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                with Api(bundle()) as api:
+                    os._exit(-api.run())
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()

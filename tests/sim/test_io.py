@@ -1,0 +1,496 @@
+"""What the simulated NPU reads from bound memories and writes to them, per runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sim_api import Api, bytes_of, computed_bundle
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
+from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.soc import SOCS
+from rknn_runtime.sim import Control, describe_input, describe_output
+
+MINI, FULL = "rv1106", "rk3588"
+TO_DEVICE, FROM_DEVICE = lib.RKNN_MEMORY_SYNC_TO_DEVICE, lib.RKNN_MEMORY_SYNC_FROM_DEVICE
+NORMALIZATION = Preprocessing((10.0, 0.0, 128.0), (255.0, 100.0, 64.0), False)
+
+
+def vector(name: str, soc: str, kind: str) -> Any:
+    describe = describe_input if kind == "in" else describe_output
+    return describe(name, (1, 4), soc=soc, zero_point=-5, scale=0.25)
+
+
+def image(soc: str, channels: int = 3, **changes: Any) -> Any:
+    shape = (1, channels, 5, 37)
+    return describe_input("image", shape, **{"soc": soc, "scale": 0.01, **changes})
+
+
+def seen(api: Api, mem: Any) -> np.ndarray[Any, Any]:
+    """Run, and return what reached the executor."""
+    inputs: list[Any] = []
+    api.set_executor(lambda given, _: inputs.extend(array.copy() for array in given))
+    assert api.sync(mem, TO_DEVICE) == 0
+    assert api.run() == 0, api.control.last_message
+    (array,) = inputs
+    return array
+
+
+def quantized(real: np.ndarray[Any, Any], zero_point: int, scale: float) -> np.ndarray[Any, Any]:
+    """Quantize to int8 and back, in float32."""
+    scale32 = np.float32(scale)
+    q = np.clip(np.rint(real.astype(np.float32) / scale32) + zero_point, -128, 127)
+    return ((q - zero_point).astype(np.float32) * scale32).astype(np.float32)
+
+
+@pytest.mark.parametrize("soc", [MINI, FULL, "rk3566"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_pixels_are_normalized_and_quantized(soc: str, channels: int) -> None:
+    """uint8 NHWC rows, padded to w_stride, become (x - mean) / std, quantized, in NCHW."""
+    rng = np.random.default_rng(1)
+    mean = tuple(range(10, 10 + channels))
+    std = tuple(range(100, 100 + channels))
+    bundle = computed_bundle(
+        [image(soc, channels)],
+        [vector("o", soc, "out")],
+        soc,
+        [Preprocessing(mean, std, False)],
+    )
+    with Api(bundle) as api:
+        attr = api.good_attr("in", "logical")
+        assert attr.w_stride == (40 if soc == "rk3566" else 48)
+        mem = api.bind("in", view="logical", type=lib.RKNN_TENSOR_UINT8)
+        pixels = rng.integers(0, 256, (1, 5, attr.w_stride, channels)).astype(np.uint8)
+        bytes_of(mem)[: pixels.size] = pixels.reshape(-1)
+        real = (
+            pixels[:, :, :37].transpose(0, 3, 1, 2).astype(np.float32)
+            - np.asarray(mean, np.float32).reshape(1, -1, 1, 1)
+        ) / np.asarray(std, np.float32).reshape(1, -1, 1, 1)
+        np.testing.assert_array_equal(seen(api, mem), quantized(real, 0, 0.01))
+        assert api.destroy_mem(mem) == 0
+
+
+def test_librknnmrt_ignores_the_type_of_pixels() -> None:
+    """Bytes bound as FLOAT32 or INT8 are pixels all the same on RV1106."""
+    bundle = computed_bundle([image(MINI)], [vector("o", MINI, "out")], MINI)
+    with Api(bundle) as api:
+        results = []
+        for tensor_type in (TensorType.UINT8, TensorType.INT8, TensorType.FLOAT32):
+            mem = api.bind("in", type=tensor_type)
+            bytes_of(mem)[:] = np.arange(mem.size) % 251
+            results.append(seen(api, mem))
+            assert api.destroy_mem(mem) == 0
+        np.testing.assert_array_equal(results[0], results[1])
+        np.testing.assert_array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("soc", [MINI, FULL])
+@pytest.mark.parametrize("channels", [3, 5, 16, 17])
+def test_pass_through_takes_native_data_as_it_is(soc: str, channels: int) -> None:
+    """Raw int8 in the native layout, without mean and std; padding is not looked at."""
+    rng = np.random.default_rng(2)
+    tensor = image(soc, channels, zero_point=7)
+    preprocessing = [Preprocessing((5.0,), (3.0,), False)]
+    bundle = computed_bundle([tensor], [vector("o", soc, "out")], soc, preprocessing)
+    with Api(bundle) as api:
+        mem = api.bind("in", pass_through=1)
+        native = tensor.native
+        raw = rng.integers(-128, 128, native.size_with_stride).astype(np.int8)
+        bytes_of(mem).view(np.int8)[: raw.size] = raw
+        if native.layout is Layout.NHWC:
+            rows = raw.reshape(1, 5, native.w_stride, channels)[:, :, :37]
+            values = rows.transpose(0, 3, 1, 2)
+        else:
+            n, c1, h, w, c2 = native.shape
+            groups = raw.reshape(native.shape).transpose(0, 1, 4, 2, 3)
+            values = groups.reshape(n, c1 * c2, h, w)[:, :channels]
+        expected = (values.astype(np.float32) - 7) * np.float32(0.01)
+        np.testing.assert_array_equal(seen(api, mem), expected)
+        assert api.destroy_mem(mem) == 0
+
+
+def test_librknnmrt_refuses_at_the_run_what_it_cannot_read() -> None:
+    """NHWC for an input of 5 channels, NCHW for an image: bound, but not run."""
+    for tensor, layout in (
+        (image(MINI, 5), lib.RKNN_TENSOR_NHWC),
+        (image(MINI, 3), lib.RKNN_TENSOR_NCHW),
+    ):
+        bundle = computed_bundle([tensor], [vector("o", MINI, "out")], MINI)
+        with Api(bundle) as api:
+            mem = api.bind("in", view="logical", fmt=layout)
+            assert api.run() == lib.RKNN_ERR_FAIL
+            assert "pass_through" in api.control.last_message
+            assert api.destroy_mem(mem) == 0
+
+
+@pytest.mark.parametrize("channels", [3, 5])
+@pytest.mark.parametrize(
+    "tensor_type", [TensorType.FLOAT32, TensorType.FLOAT16, TensorType.INT8, TensorType.UINT8]
+)
+def test_librknnrt_converts_any_numeric_input(channels: int, tensor_type: TensorType) -> None:
+    """Numbers of any type are normalized and quantized; pixels have padded rows."""
+    rng = np.random.default_rng(3)
+    preprocessing = [Preprocessing((2.0,), (4.0,), False)]
+    bundle = computed_bundle(
+        [image(FULL, channels)], [vector("o", FULL, "out")], FULL, preprocessing
+    )
+    with Api(bundle) as api:
+        mem = api.bind("in", view="logical", type=tensor_type, fmt=lib.RKNN_TENSOR_NHWC)
+        row = 48 if channels == 3 else 37
+        given = rng.integers(0, 100, (1, 5, row, channels)).astype(tensor_type.numpy)
+        view = bytes_of(mem).view(tensor_type.numpy)
+        view[: given.size] = given.reshape(-1)
+        real = given[:, :, :37].transpose(0, 3, 1, 2).astype(np.float32)
+        expected = quantized((real - 2) / np.float32(4), 0, 0.01)
+        np.testing.assert_array_equal(seen(api, mem), expected)
+        assert api.destroy_mem(mem) == 0
+
+
+def test_float16_and_integers_reach_the_executor_unharmed() -> None:
+    """float16 is widened, int64 stays int64 to the last bit."""
+    half = describe_input("h", (1, 6), dtype=TensorType.FLOAT16, zero_point=None, scale=None)
+    tokens = describe_input(
+        "t", (1, 3), index=1, dtype=TensorType.INT64, zero_point=None, scale=None
+    )
+    with Api(computed_bundle([half, tokens], [vector("o", FULL, "out")], FULL)) as api:
+        mems = [api.bind("in", i, pass_through=1) for i in range(2)]
+        halves = np.array([0.0, -1.5, 65504.0, 6e-8, -np.inf, 0.1], np.float16)
+        numbers = np.array([2**62 + 1, -1, 7], np.int64)
+        bytes_of(mems[0])[:12] = halves.view(np.uint8)
+        bytes_of(mems[1])[:24] = numbers.view(np.uint8)
+        inputs: list[Any] = []
+        api.set_executor(lambda given, _: inputs.extend(array.copy() for array in given))
+        assert api.run() == 0
+        assert [array.dtype for array in inputs] == [np.float32, np.int64]
+        np.testing.assert_array_equal(inputs[0], halves.astype(np.float32).reshape(1, 6))
+        np.testing.assert_array_equal(inputs[1], numbers.reshape(1, 3))
+        assert [api.destroy_mem(mem) for mem in mems] == [0, 0]
+
+
+# ---- outputs -------------------------------------------------------------------------
+
+
+class Output:
+    """A context whose single output is known: int8 q of shape NCHW."""
+
+    def __init__(self, soc: str, shape: tuple[int, ...] = (1, 20, 3, 7)) -> None:
+        self.tensor = describe_output("o", shape, soc=soc, zero_point=-4, scale=0.03)
+        self.api = Api(computed_bundle([vector("v", soc, "in")], [self.tensor], soc))
+        rng = np.random.default_rng(4)
+        self.q = rng.integers(-128, 128, shape).astype(np.int8)
+        self.real = (self.q.astype(np.float32) + 4) * np.float32(0.03)
+        self.api.set_executor(self.compute)
+        self.input = self.api.bind("in", pass_through=1)
+        self.mems = [self.input]
+
+    def compute(self, _: Any, outputs: Any) -> None:
+        outputs[0][...] = self.real
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert [self.api.destroy_mem(mem) for mem in self.mems] == [0] * len(self.mems)
+        assert self.api.destroy() == 0
+
+    def written(self, layout: int, tensor_type: int, view: str = "native") -> bytes:
+        """Bytes of the memory after a run, everything beforehand 0x77."""
+        mem = self.api.bind("out", view=view, fmt=layout, type=tensor_type)
+        self.mems.append(mem)
+        bytes_of(mem)[:] = 0x77
+        assert self.api.sync(mem, TO_DEVICE) == 0
+        assert self.api.run() == 0, self.api.control.last_message
+        assert self.api.sync(mem, FROM_DEVICE) == 0
+        return bytes_of(mem).tobytes()
+
+
+def assert_written(data: bytes, values: np.ndarray[Any, Any]) -> None:
+    """Exactly these values and nothing behind them."""
+    expected = np.ascontiguousarray(values).tobytes()
+    assert data[: len(expected)] == expected
+    assert set(data[len(expected) :]) == {0x77}
+
+
+NCHW, NHWC = lib.RKNN_TENSOR_NCHW, lib.RKNN_TENSOR_NHWC
+NC1HWC2, UNDEFINED = lib.RKNN_TENSOR_NC1HWC2, lib.RKNN_TENSOR_UNDEFINED
+
+
+@pytest.mark.parametrize("soc", [MINI, FULL, "rk3566", "rv1103b"])
+@pytest.mark.parametrize("plane", [(3, 7), (4, 4), (1, 1)])
+def test_native_outputs_have_groups_collapsed_planes_and_garbage(
+    soc: str, plane: tuple[int, int]
+) -> None:
+    """Every element lies where the index expression says; the padding changes every run."""
+    with Output(soc, (1, 20, *plane)) as output:
+        native = output.tensor.native
+        _, c1, h, w, c2 = native.shape
+        runs = []
+        for _ in range(2):
+            data = output.written(NC1HWC2, TensorType.INT8)
+            runs.append(np.frombuffer(data, np.int8, native.n_elems).reshape(c1, h * w, c2))
+        channels = runs[0].transpose(0, 2, 1).reshape(c1 * c2, h * w)
+        pixels = plane[0] * plane[1]
+        np.testing.assert_array_equal(channels[:20, :pixels], output.q.reshape(20, pixels))
+        used = np.zeros((c1 * c2, h * w), bool)
+        used[:20, :pixels] = True
+        used = used.reshape(c1, c2, h * w).transpose(0, 2, 1)
+        np.testing.assert_array_equal(runs[0][used], runs[1][used])
+        assert np.count_nonzero(runs[0][~used] != runs[1][~used]) > (~used).sum() // 2
+
+
+@pytest.mark.parametrize("soc", [MINI, FULL])
+def test_outputs_in_nchw_and_nhwc_are_compact(soc: str) -> None:
+    """The native type in NCHW or NHWC has no padding between its values."""
+    with Output(soc) as output:
+        assert_written(output.written(NCHW, TensorType.INT8), output.q)
+        nhwc = output.q.transpose(0, 2, 3, 1)
+        assert_written(output.written(NHWC, TensorType.INT8), nhwc)
+        assert_written(output.written(NCHW, TensorType.FLOAT32), output.real)
+
+
+@pytest.mark.parametrize(
+    ("layout", "tensor_type"),
+    [
+        (NCHW, TensorType.FLOAT16),
+        (NCHW, TensorType.UINT8),
+        (NHWC, TensorType.FLOAT32),
+        (NHWC, TensorType.INT16),
+    ],
+)
+def test_librknnmrt_leaves_a_memory_alone_that_it_cannot_fill(
+    layout: int, tensor_type: TensorType
+) -> None:
+    """Conversions it lacks are accepted, the run succeeds, and nothing is written."""
+    with Output(MINI) as output:
+        assert set(output.written(layout, tensor_type)) == {0x77}
+        assert "stays" in output.api.control.last_message
+
+
+def test_librknnmrt_writes_other_ranks_in_the_native_layout_only() -> None:
+    """A rank 3 output bound as NCHW stays untouched; as UNDEFINED it is compact."""
+    with Output(MINI, (1, 6, 10)) as output:
+        assert set(output.written(NCHW, TensorType.INT8)) == {0x77}
+        assert_written(output.written(UNDEFINED, TensorType.INT8), output.q)
+
+
+def test_librknnrt_converts_outputs() -> None:
+    """float32, uint8 = int8 + 128, float16 in NCHW alone, native fmt with float32 is NCHW."""
+    with Output(FULL) as output:
+        nhwc = (0, 2, 3, 1)
+        moved = (output.q.astype(np.int16) + 128).astype(np.uint8)
+        assert_written(output.written(NHWC, TensorType.FLOAT32), output.real.transpose(nhwc))
+        assert_written(output.written(NCHW, TensorType.UINT8), moved)
+        assert_written(output.written(NHWC, TensorType.UINT8), moved.transpose(nhwc))
+        assert_written(output.written(NCHW, TensorType.FLOAT16), output.real.astype(np.float16))
+        assert_written(output.written(NHWC, TensorType.FLOAT16), output.real.transpose(nhwc))
+        assert_written(output.written(NC1HWC2, TensorType.FLOAT32), output.real)
+        assert set(output.written(NCHW, TensorType.INT16)) == {0x77}
+
+
+def test_librknnrt_converts_other_ranks() -> None:
+    """A rank 3 output comes compact, as int8 or float32, whatever layout is named."""
+    with Output(FULL, (1, 6, 10)) as output:
+        for layout in (UNDEFINED, NCHW, NHWC):
+            assert_written(output.written(layout, TensorType.INT8), output.q)
+            assert_written(output.written(layout, TensorType.FLOAT32), output.real)
+            assert_written(output.written(layout, TensorType.FLOAT16), output.real)
+
+
+def test_outputs_are_quantized_with_saturation() -> None:
+    """Ties go to even, what is out of range is clamped, NaN is the lowest value."""
+    tensor = describe_output("o", (1, 6), zero_point=0, scale=2.0)
+    with Api(computed_bundle([vector("v", FULL, "in")], [tensor], FULL)) as api:
+
+        def compute(_: Any, outputs: Any) -> None:
+            outputs[0][0] = [1.0, 3.0, -1.0, 1e30, -np.inf, np.nan]
+
+        api.set_executor(compute)
+        mems = [api.bind("in", pass_through=1), api.bind("out")]
+        assert api.run() == 0
+        assert bytes_of(mems[1]).view(np.int8)[:6].tolist() == [0, 2, 0, 127, -128, -128]
+        assert [api.destroy_mem(mem) for mem in mems] == [0, 0]
+
+
+def test_float16_outputs() -> None:
+    """A float16 model writes float16, and float32 for every other type."""
+    tensor = describe_output(
+        "o", (1, 9, 2, 2), dtype=TensorType.FLOAT16, zero_point=None, scale=None
+    )
+    real = np.linspace(-70000, 70000, 36, dtype=np.float32).reshape(1, 9, 2, 2)
+    real[0, 0, 0] = [1e-7, 3.0e-5]
+    with Api(computed_bundle([vector("v", FULL, "in")], [tensor], FULL)) as api:
+
+        def compute(_: Any, outputs: Any) -> None:
+            outputs[0][...] = real
+
+        api.set_executor(compute)
+        source = api.bind("in", pass_through=1)
+        with np.errstate(over="ignore"):
+            half = real.astype(np.float16)
+        for tensor_type in (TensorType.FLOAT16, TensorType.FLOAT32, TensorType.INT8):
+            mem = api.bind("out", view="logical", fmt=NCHW, type=tensor_type)
+            assert api.run() == 0
+            expected = half if tensor_type is TensorType.FLOAT16 else half.astype(np.float32)
+            written = bytes_of(mem)[: expected.nbytes].view(expected.dtype)
+            np.testing.assert_array_equal(written.reshape(expected.shape), expected)
+            assert api.destroy_mem(mem) == 0
+        assert api.destroy_mem(source) == 0
+
+
+# ---- the copying calls ---------------------------------------------------------------
+
+
+def test_inputs_set_and_outputs_get_copy() -> None:
+    """librknnrt: compact NHWC pixels in; native type or float32 in NCHW out."""
+    rng = np.random.default_rng(5)
+    tensor = describe_output("o", (1, 20, 3, 7), zero_point=3, scale=0.1)
+    bundle = computed_bundle([image(FULL)], [tensor], FULL, [NORMALIZATION])
+    pixels = rng.integers(0, 256, (1, 5, 37, 3)).astype(np.uint8)
+    inputs: list[Any] = []
+    real = rng.normal(size=(1, 20, 3, 7)).astype(np.float32)
+
+    def compute(given: Any, outputs: Any) -> None:
+        inputs.append(given[0].copy())
+        outputs[0][...] = real
+
+    with Api(bundle) as api:
+        api.set_executor(compute)
+        data = ffi.from_buffer(pixels)
+        given = {"index": 0, "buf": data, "size": pixels.size, "type": TensorType.UINT8}
+        assert api.inputs_set([{**given, "fmt": NHWC}]) == 0
+        assert api.run() == 0
+        mean, std = (
+            np.asarray(v, np.float32).reshape(1, 3, 1, 1)
+            for v in (NORMALIZATION.mean, NORMALIZATION.std)
+        )
+        normalized = (pixels.transpose(0, 3, 1, 2).astype(np.float32) - mean) / std
+        np.testing.assert_array_equal(inputs[0], quantized(normalized, 0, 0.01))
+        planar = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+        assert api.inputs_set([{**given, "buf": ffi.from_buffer(planar), "fmt": NCHW}]) == 0
+        assert api.run() == 0
+        np.testing.assert_array_equal(inputs[1], inputs[0])
+
+        bound = api.bind("in", type=TensorType.UINT8)  # the last call decides
+        assert api.run() == 0
+        assert not np.array_equal(inputs[2], inputs[0])
+        assert api.inputs_set([{**given, "fmt": NHWC}]) == 0
+        assert api.destroy_mem(bound) == 0
+        assert api.run() == 0
+        np.testing.assert_array_equal(inputs[3], inputs[0])
+
+        outputs = ffi.new("rknn_output[1]", [{"want_float": 1}])
+        assert api.outputs_get(outputs) == 0
+        assert outputs[0].size == 4 * real.size
+        got = np.frombuffer(ffi.buffer(outputs[0].buf, outputs[0].size), np.float32)
+        np.testing.assert_array_equal(got.reshape(real.shape), quantized(real, 3, 0.1))
+        assert api.control.live.outputs == 1
+        assert api.outputs_release(outputs) == 0
+        assert api.control.live.outputs == 0
+
+        own = np.zeros(real.size, np.int8)
+        outputs = ffi.new(
+            "rknn_output[1]",
+            [{"is_prealloc": 1, "buf": ffi.from_buffer(own), "size": own.size}],
+        )
+        assert api.outputs_get(outputs) == 0
+        dequantized = (own.astype(np.float32) - 3) * np.float32(0.1)
+        np.testing.assert_array_equal(dequantized.reshape(real.shape), quantized(real, 3, 0.1))
+        assert api.outputs_release(outputs) == 0
+
+
+def test_librknnmrt_has_no_copying_calls() -> None:
+    """rknn_inputs_set and rknn_outputs_get are invalid there; releasing is not."""
+    with Output(MINI) as output:
+        outputs = ffi.new("rknn_output[1]")
+        assert output.api.inputs_set([{"index": 0}]) == lib.RKNN_ERR_PARAM_INVALID
+        assert output.api.outputs_get(outputs) == lib.RKNN_ERR_PARAM_INVALID
+        assert output.api.outputs_release(outputs) == 0
+
+
+# ---- shapes --------------------------------------------------------------------------
+
+
+def dynamic_bundle() -> bytes:
+    rules = Rules(SOCS[FULL], mini=False, dynamic=True)
+    variants = []
+    for width in (40, 24):
+        source = FileTensor(
+            "x", TensorType.INT8, Layout.NHWC, (1, 1, 4, width, 3), (1, 3, 4, width), 0, 1.0,
+            4 * 48 * 3, True, TensorType.INT8, Layout.NHWC,
+        )  # fmt: skip
+        target = FileTensor(
+            "y", TensorType.INT8, Layout.NC1HWC2, (1, 2, 4, width, 16), (1, 3, 4, width), 0, 1.0,
+            4 * 48 * 32, False, TensorType.INT8,
+        )  # fmt: skip
+        variants.append(
+            ShapeVariant((input_attr(source, 0, rules),), (output_attr(target, 0, rules),))
+        )
+    return computed_bundle(variants[0].inputs, variants[0].outputs, FULL, variants=tuple(variants))
+
+
+def test_a_dynamic_model_runs_in_each_of_its_shapes() -> None:
+    """The current shape decides what is read and written; the biggest is the first."""
+    with Api(dynamic_bundle()) as api:
+
+        def compute(inputs: Any, outputs: Any) -> None:
+            outputs[0][...] = inputs[0] - 128
+
+        api.set_executor(compute)
+        attr = api.good_attr("in", "logical")
+        assert lib.rkr_set_input_shapes(api.handle, api.context, 1, attr) == 0
+        source = api.bind("in", type=TensorType.UINT8)
+        target = api.bind("out", view="logical", fmt=NCHW)
+        for width, stride in ((40, 48), (24, 32)):
+            attr = api.good_attr("in", "logical")
+            attr.dims[2] = width
+            assert lib.rkr_set_input_shapes(api.handle, api.context, 1, attr) == 0
+            assert api.good_attr("in", "current").w_stride == stride
+            pixels = (np.arange(4 * stride * 3) % 251).astype(np.uint8)
+            bytes_of(source)[: pixels.size] = pixels
+            assert api.run() == 0, api.control.last_message
+            planar = pixels.reshape(4, stride, 3)[:, :width].transpose(2, 0, 1)
+            limited = np.minimum(planar.astype(np.int16), 127) - 128
+            written = bytes_of(target).view(np.int8)[: planar.size]
+            np.testing.assert_array_equal(written.reshape(planar.shape), limited)
+        assert api.destroy_mem(source) == api.destroy_mem(target) == 0
+
+
+def test_a_dynamic_model_wants_a_shape_first(control: Control) -> None:
+    """The vendor's ends the process when data come in or it runs; here that is a violation."""
+    control.reset()
+    with Api(dynamic_bundle()) as api:
+        attr, mem = api.good_attr("in", "native"), api.create_mem(1 << 16)
+        pixels = ffi.new("char[]", 480)
+        given = {"buf": pixels, "size": 480, "type": lib.RKNN_TENSOR_UINT8}
+        for use in (lambda: api.set_io_mem(mem, attr), api.run, lambda: api.inputs_set([given])):
+            before = control.violations
+            assert use() == lib.RKNN_ERR_CTX_INVALID
+            assert "none of the model's shapes was chosen" in control.last_violation
+            assert control.violations == before + 1
+        assert api.destroy_mem(mem) == 0
+    control.reset()
+
+
+def test_a_duplicate_shares_model_and_executor_but_not_bindings() -> None:
+    """rknn_dup_context gives a context of its own on librknnrt, and fails on librknnmrt."""
+    with Output(FULL) as output:
+        api = output.api
+        contexts = ffi.new("rknn_context[2]", [api.context, 0])
+        assert lib.rkr_dup_context(api.handle, contexts, contexts + 1) == 0
+        other = Api.__new__(Api)
+        other.library, other.handle, other.control = api.library, api.handle, api.control
+        other.context = int(contexts[1])
+        assert api.control.live.contexts == 2
+        mems = [other.bind("in", pass_through=1), other.bind("out", fmt=NCHW)]
+        assert other.run() == 0
+        assert bytes_of(mems[1])[: output.q.size].tobytes() == output.q.tobytes()
+        assert [other.destroy_mem(mem) for mem in mems] == [0, 0]
+        assert other.destroy() == 0
+    with Output(MINI) as output:
+        contexts = ffi.new("rknn_context[2]", [output.api.context, 0])
+        status = lib.rkr_dup_context(output.api.handle, contexts, contexts + 1)
+        assert status == lib.RKNN_ERR_FAIL

@@ -1,0 +1,160 @@
+"""YOLOv5 and YOLOv7."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from native_tensors import attribute, dequantize, quantize
+from planting import (
+    CASES,
+    DELIVERIES,
+    Scene,
+    assert_equal,
+    assert_finds,
+    assert_same_set,
+    deliver_all,
+)
+from planting.anchors import logit, planted, reference_of, sized
+from reference import yolo as reference
+
+from rknn_runtime.vision.heads.anchors import (
+    YOLOV5_ANCHORS,
+    YOLOV5_P6_ANCHORS,
+    YOLOV7_ANCHORS,
+    AnchorDecoder,
+)
+
+
+def anchors_for(scene):
+    return YOLOV5_P6_ANCHORS if len(scene.strides) == 4 else YOLOV5_ANCHORS
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@pytest.mark.parametrize("logits", [False, True])
+def test_equals_the_reference(logits, dtype, form, size, strides, classes):
+    """With and without the sigmoid: NumPy's boxes, and all planted objects."""
+    scene = Scene(classes, size, strides, classes)
+    anchors = sized(scene)
+    tensors = planted(scene, anchors, logits)
+    attrs, raw, real = deliver_all(tensors, dtype, form)
+    decoder = AnchorDecoder(
+        attrs, size, anchors=anchors, logits=logits if "float" in dtype else None
+    )
+    assert (decoder.num_classes, decoder.logits) == (classes, logits)
+    found = decoder(raw)
+    assert_equal(found, reference_of(real, scene, anchors, logits=logits))
+    assert_finds(found, scene)
+    if not logits:
+        step = 2 * max(attr.native.scale for attr in attrs) + 2e-3
+        assert_same_set(
+            found, reference_of(tensors, scene, anchors), step, 0.97 if "int8" in dtype else 0.99
+        )
+
+
+@pytest.mark.parametrize("anchors", [None, YOLOV7_ANCHORS])
+def test_published_anchors(anchors):
+    """Without anchors those of YOLOv5 are taken; others can be given."""
+    scene = Scene(4, (640, 640), (8, 16, 32), 3)
+    tensors = planted(scene, YOLOV5_ANCHORS if anchors is None else anchors)
+    attrs, raw, real = deliver_all(tensors, "int8", "c2=16")
+    found = AnchorDecoder(attrs, (640, 640), anchors=anchors)(raw)
+    expected = reference_of(real, scene, YOLOV5_ANCHORS if anchors is None else anchors)
+    assert len(found) > 5
+    assert_equal(found, expected)
+
+
+def test_published_anchors_of_four_scales():
+    """The P6 models have a fourth scale of stride 64."""
+    scene = Scene(4, (640, 640), (8, 16, 32, 64), 3)
+    attrs, raw, real = deliver_all(planted(scene, YOLOV5_P6_ANCHORS), "int8", "c2=16")
+    found = AnchorDecoder(attrs, (640, 640))(raw)
+    assert len(found) > 5
+    assert_equal(found, reference_of(real, scene, YOLOV5_P6_ANCHORS))
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_rank_5(channels_last):
+    """``[1, n, h, w, 5 + c]`` and ``[1, n, 5 + c, h, w]`` hold the same head."""
+    scene = Scene(8, (256, 320), (8, 16, 32), 6)
+    anchors = sized(scene)
+    attrs, raw, real = [], [], []
+    for i, tensor in enumerate(planted(scene, anchors)):
+        q, zero_point, scale = quantize(tensor, "int8")
+        q = q.reshape(1, 3, 11, *tensor.shape[1:])
+        q = np.ascontiguousarray(np.moveaxis(q, 2, 4)) if channels_last else q
+        attrs.append(attribute(q.shape, "int8", zero_point, scale, index=i, name=f"out{i}"))
+        raw.append(q)
+        real.append(dequantize(quantize(tensor, "int8")[0], zero_point, scale))
+    found = AnchorDecoder(attrs[::-1], (256, 320), anchors=anchors)(raw[::-1])
+    assert_equal(found, reference_of(real, scene, anchors))
+    assert_finds(found, scene)
+
+
+@pytest.mark.parametrize("logits", [False, True])
+def test_objectness_alone(logits):
+    """YOLOv7 does not train the class score of one class: it halves no confidence."""
+    scene = Scene(3, (256, 320), (8, 16, 32), 1)
+    anchors = sized(scene)
+    tensors = planted(scene, anchors, logits)
+    for tensor in tensors:
+        tensor[5::6] = logit(0.5) if logits else 0.5
+    attrs, raw, real = deliver_all(tensors, "int8", "c2=16")
+    options = {"anchors": anchors, "logits": logits}
+    found = AnchorDecoder(attrs, (256, 320), class_scores=False, **options)(raw)
+    assert_equal(found, reference_of(real, scene, anchors, logits=logits, class_scores=False))
+    assert_finds(found, scene)
+    assert set(found.class_id) == {0}
+    halved = AnchorDecoder(attrs, (256, 320), **options)(raw)
+    assert halved.confidence.max() < 0.51 < found.confidence.max()
+
+
+def test_low_class_scores_raise_what_objectness_needs():
+    """Where the type cannot hold 1, the objectness scan still misses no product."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 0.6, (18, 32, 32)).astype(np.float32)
+    for threshold in (0.05, 0.2, 0.3, 0.359):
+        attrs, raw, real = deliver_all([x], "int8", "c2=16")
+        anchors = [[(8, 8), (9, 9), (10, 10)]]
+        options = {"conf_threshold": threshold, "max_detections": 5000, "iou_threshold": 1.0}
+        found = AnchorDecoder(attrs, (256, 256), anchors=anchors, **options)(raw)
+        expected = reference.anchors(real, anchors, [(8, 8)], threshold, 1.0, max_detections=5000)
+        assert len(found) == len(expected[0])
+        assert_equal(found, expected)
+
+
+def test_threshold_zero_takes_everything():
+    """Every prediction counts, whatever its objectness."""
+    x = np.zeros((18, 4, 4), np.float32)
+    attrs, raw, _ = deliver_all([x], "float32", "nchw")
+    options = {"anchors": [[(8, 8)] * 3], "conf_threshold": 0.0, "iou_threshold": 1.0}
+    assert len(AnchorDecoder(attrs, (32, 32), **options)(raw)) == 48
+
+
+ONE = (1, 18, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "match"),
+    [
+        ([ONE], {}, "no default anchors for 1 scales"),
+        ([ONE], {"anchors": YOLOV5_ANCHORS}, "anchors for 3 scales, but 1 outputs"),
+        ([ONE], {"anchors": [[(1, 2), (3,)]]}, "anchors must be"),
+        ([ONE], {"anchors": [(1, 2)]}, "anchors must be"),
+        ([ONE], {"anchors": [[(1, -2)]]}, "above 0"),
+        ([ONE], {"anchors": [[(1, float("nan"))]]}, "above 0"),
+        ([(1, 17, 4, 4)], {"anchors": [[(1, 1)] * 3]}, "another form"),
+        ([(1, 15, 4, 4)], {"anchors": [[(1, 1)] * 3]}, "another form"),
+        ([(2, 18, 4, 4)], {"anchors": [[(1, 1)] * 3]}, "another form"),
+        ([(1, 18, 5, 4)], {"anchors": [[(1, 1)] * 3]}, "another form"),
+        ([(1, 18, 4, 8)], {"anchors": [[(1, 1)] * 3]}, "another form"),
+        ([(1, 18, 16)], {"anchors": [[(1, 1)] * 3]}, "another form"),
+        ([(1, 3, 8, 8, 8)], {"anchors": [[(1, 1)] * 3]}, "two ways"),
+        ([ONE, (1, 21, 2, 2)], {"anchors": [[(1, 1)] * 3] * 2}, "differ in their channels"),
+    ],
+)
+def test_refusals(shapes, options, match):
+    """What does not fit is refused with what was expected."""
+    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=match):
+        AnchorDecoder(attrs, (32, 32), **options)

@@ -1,0 +1,288 @@
+"""Which head do these outputs make?"""
+
+from __future__ import annotations
+
+import pytest
+from native_tensors import attribute
+
+from rknn_runtime.vision.heads.find import HEADS, find_head
+
+GRIDS = {(640, 640): [(80, 80), (40, 40), (20, 20)], (384, 640): [(48, 80), (24, 40), (12, 20)]}
+
+
+def outputs(*shapes, dtype="float32"):
+    return [attribute(shape, dtype, index=i, name=f"o{i}") for i, shape in enumerate(shapes)]
+
+
+def per_scale(size, *channels):
+    return outputs(*((1, c, *grid) for grid in GRIDS[size] for c in channels))
+
+
+def cells(size):
+    return sum(h * w for h, w in GRIDS[size])
+
+
+@pytest.mark.parametrize("size", GRIDS)
+@pytest.mark.parametrize("classes", [1, 2, 80])
+@pytest.mark.parametrize("tell", [False, True])
+def test_every_published_form_is_found(size, classes, tell):
+    """Each form is told from the others by number and shapes of its outputs."""
+    n = cells(size)
+    forms = {
+        "yolov8-split": [per_scale(size, 64, classes), per_scale(size, 64, classes, 1)],
+        "yolov6-split": [per_scale(size, 4, classes), per_scale(size, 4, classes, 1)],
+        "ppyoloe": [per_scale(size, 68, classes), per_scale(size, 68, classes, 1)],
+        "yolov5": [
+            per_scale(size, 3 * (5 + classes)),
+            outputs(*((1, 3, *grid, 5 + classes) for grid in GRIDS[size])),
+        ],
+        "yolov8-single": [
+            outputs((1, 4 + classes, n)),
+            outputs((1, 4 + classes, n, 1)),
+            outputs((1, 4 + classes, 1, n)),
+        ],
+        "yolox-grid": [outputs((1, n, 5 + classes))],
+        "yolov5-single": [outputs((1, 3 * n, 5 + classes)), outputs((1, 5 + classes, 3 * n))],
+        "end-to-end": [outputs((1, 300, 6))],
+    }
+    if tell or classes == 80:
+        forms["yolox"] = [per_scale(size, 5 + classes)]
+        forms["yolov8-single"].append(outputs((1, n, 4 + classes)))
+    for head, cases in forms.items():
+        for attrs in cases:
+            reading = find_head(attrs, size, num_classes=classes if tell else None)
+            assert reading.head == head
+            assert reading.num_classes in (None, classes)
+            decoder = reading.make(conf_threshold=0.3)
+            assert decoder.conf_threshold == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("family", "attrs", "head"),
+    [
+        ("yolov5", per_scale((640, 640), 255), "yolov5"),
+        ("yolov5", outputs((1, 25200, 85)), "yolov5-single"),
+        ("yolov5-seg", outputs((1, 25200, 117), (1, 32, 160, 160)), "yolov5-seg-single"),
+        ("yolov7", per_scale((640, 640), 255), "yolov7"),
+        ("yolov7", outputs((1, 25200, 85)), "yolov5-single"),
+        ("yolov6", per_scale((640, 640), 4, 80), "yolov6-split"),
+        ("yolov6", per_scale((640, 640), 68, 80), "ppyoloe"),
+        ("yolov6", outputs((1, 8400, 85)), "yolox-single"),
+        ("yolov8", per_scale((640, 640), 64, 80, 1), "yolov8-split"),
+        ("yolov9", per_scale((640, 640), 64, 80), "yolov8-split"),
+        ("yolo11", outputs((1, 84, 8400)), "yolov8-single"),
+        ("yolo12", outputs((1, 84, 8400)), "yolov8-single"),
+        ("yolov10", per_scale((640, 640), 64, 80), "yolov10-split"),
+        ("yolov10", outputs((1, 300, 6)), "end-to-end"),
+        ("yolo26", per_scale((640, 640), 4, 80), "yolov10-split"),
+        ("yolo26", outputs((1, 300, 6)), "end-to-end"),
+        ("yolo26", outputs((1, 84, 8400)), "yolov8-single"),
+        ("yolox", per_scale((640, 640), 85), "yolox"),
+        ("yolox", outputs((1, 8400, 85)), "yolox-grid"),
+        ("yolox-single", outputs((1, 8400, 85)), "yolox-single"),
+        ("ppyoloe", per_scale((640, 640), 68, 80), "ppyoloe"),
+        ("yolov8-obb", outputs((1, 20, 8400)), "yolov8-obb-single"),
+        ("yolov8-pose", outputs((1, 56, 8400)), "yolov8-pose-single"),
+        ("yolo11-pose", outputs((1, 35, 8400)), "yolov8-pose-single"),
+    ],
+)
+def test_families(family, attrs, head):
+    """A family's name takes the form that the outputs have."""
+    assert find_head(attrs, (640, 640), family).head == head
+
+
+@pytest.mark.parametrize(
+    ("attrs", "head", "classes"),
+    [
+        ([*per_scale((640, 640), 64, 80, 32), (1, 32, 160, 160)], "yolov8-seg-split", 80),
+        ([*per_scale((640, 640), 64, 80, 1, 32), (1, 32, 160, 160)], "yolov8-seg-split", 80),
+        ([*per_scale((640, 640), 255, 96), (1, 32, 160, 160)], "yolov5-seg", 80),
+        ([(1, 116, 8400), (1, 32, 160, 160)], "yolov8-seg-single", 80),
+        ([(1, 25200, 117), (1, 32, 160, 160)], "yolov5-seg-single", 80),
+        ([(1, 25200, 38), (1, 32, 160, 160)], "yolov5-seg-single", 1),
+        ([*per_scale((640, 640), 65), (1, 17, 3, 8400)], "yolov8-pose-split", 1),
+        ([*per_scale((640, 640), 65), (1, 51, 8400)], "yolov8-pose-split", 1),
+        ([*per_scale((640, 640), 79), (1, 1, 8400)], "yolov8-obb-split", 15),
+        ([(1, 56, 8400)], "yolov8-pose-single", 1),
+    ],
+)
+def test_other_tasks(attrs, head, classes):
+    """Masks, keypoints and oriented boxes are told by their further outputs."""
+    shapes = [getattr(attr, "shape", attr) for attr in attrs]
+    reading = find_head(outputs(*shapes), (640, 640))
+    assert (reading.head, reading.num_classes) == (head, classes)
+    assert reading.make().num_classes == classes
+
+
+def test_labels_tell_oriented_boxes():
+    """20 channels: 16 classes, or 15 and an angle."""
+    attrs = outputs((1, 20, 8400))
+    assert find_head(attrs, (640, 640)).head == "yolov8-single"
+    assert find_head(attrs, (640, 640), num_classes=16).head == "yolov8-single"
+    assert find_head(attrs, (640, 640), num_classes=15).head == "yolov8-obb-single"
+
+
+@pytest.mark.parametrize(
+    ("channels", "classes", "options", "shape"),
+    [
+        (4 + 1 + 12, None, {}, (4, 3)),
+        (4 + 2 + 12, 2, {}, (4, 3)),
+        (4 + 80 + 51, 80, {}, (17, 3)),
+        (4 + 1 + 8, None, {"keypoint_shape": (4, 2)}, (4, 2)),
+        (4 + 1 + 8, 1, {"keypoint_shape": (4, 2)}, (4, 2)),
+        (4 + 3 + 8, 3, {"keypoint_shape": (4, 2)}, (4, 2)),
+        (4 + 3 + 8, None, {"keypoint_shape": (4, 2), "num_classes": 3}, (4, 2)),
+    ],
+)
+def test_classes_and_keypoints_share_channels(channels, classes, options, shape):
+    """Asked for pose, labels and keypoint_shape say what is what."""
+    reading = find_head(outputs((1, channels, 8400)), (640, 640), "yolov8-pose", classes)
+    decoder = reading.make(**options)
+    assert (reading.head, decoder.keypoint_shape) == ("yolov8-pose-single", shape)
+    assert decoder.num_classes == channels - 4 - shape[0] * shape[1]
+
+
+@pytest.mark.parametrize("shape", [(1, 17, 8401), (1, 17, 25200), (1, 7, 8400), (1, 17, 3, 8400)])
+def test_asking_for_pose_does_not_force_it(shape):
+    """Not the cells of the scales, or no room for a keypoint beside two classes."""
+    with pytest.raises(ValueError, match="no yolov8-pose head has these"):
+        find_head(outputs(shape), (640, 640), "yolov8-pose", num_classes=2)
+
+
+def test_channels_that_are_no_keypoints():
+    """Nothing is left over: the message says what to give."""
+    reading = find_head(outputs((1, 13, 8400)), (640, 640), "yolov8-pose")
+    with pytest.raises(ValueError, match=r"8 channels are no keypoints of 3 .*keypoint_shape="):
+        reading.make()
+
+
+def test_nobody_has_oriented_boxes_of_80_classes():
+    """85 channels: 80 classes in YOLOX's form count before 80 classes and an angle."""
+    attrs = outputs((1, 85, 8400))
+    assert find_head(attrs, (640, 640)).head == "yolox-grid"
+    assert find_head(attrs, (640, 640), "yolov8-obb").head == "yolov8-obb-single"
+
+
+@pytest.mark.parametrize(
+    ("shape", "head"), [((1, 8400, 7), "auto"), ((1, 8400, 7), "yolox"), ((1, 7, 8400), "yolox")]
+)
+def test_ranges_tell_yolox_with_its_boxes_worked_out(shape, head):
+    """A grid has negative logarithms and no pixels; what floats hold cannot be known."""
+
+    def form(zero_point, scale):
+        attrs = [attribute(shape, "int8", zero_point, scale)]
+        return find_head(attrs, (640, 640), head, num_classes=2).head
+
+    assert form(-60, 0.04) == "yolox-grid"
+    assert form(-120, 2.6) == "yolox-single"
+    assert form(-128, 1 / 255) == "yolox-single"
+    assert find_head(outputs(shape), (640, 640), head, num_classes=2).head == "yolox-grid"
+    decoder = find_head(outputs(shape), (640, 640), "yolox-single").make()
+    assert (decoder.objectness, decoder.num_classes) == (True, 2)
+
+
+@pytest.mark.parametrize("size", [(640, 640), (128, 160), (192, 320), (96, 160)])
+def test_300_rows_are_detections(size):
+    """Also where 300 happens to be the number of cells, or three times that."""
+    assert find_head(outputs((1, 300, 6)), size).head == "end-to-end"
+
+
+@pytest.mark.parametrize("box", [4, 64])
+def test_names_tell_heads_without_nms(box):
+    """Layers that are called one2one make outputs of YOLOv10 or YOLO26."""
+    attrs = [
+        attribute(attr.shape, "float32", index=i, name=f"/model.23/one2one_cv{2 + i % 2}.{i // 2}")
+        for i, attr in enumerate(per_scale((640, 640), box, 80))
+    ]
+    assert find_head(attrs, (640, 640)).head == "yolov10-split"
+    assert find_head(attrs, (640, 640), "yolov6" if box == 4 else "yolov8").head != "yolov10-split"
+
+
+def test_heads_without_nms_do_not_suppress():
+    """What the name says reaches the decoder."""
+    attrs = per_scale((640, 640), 64, 80)
+    assert find_head(attrs, (640, 640), "yolov10").make()._options.suppress == 0
+    assert find_head(attrs, (640, 640)).make()._options.suppress == 1
+
+
+def test_anchors_of_yolov7():
+    """The name yolov7 means its anchors, and given ones go before."""
+    attrs = per_scale((640, 640), 255)
+    assert find_head(attrs, (640, 640), "yolov7").make().anchors[0, 0].tolist() == [12, 16]
+    assert find_head(attrs, (640, 640), "yolov5").make().anchors[0, 0].tolist() == [10, 13]
+    own = [[(1, 2), (3, 4), (5, 6)]] * 3
+    assert (
+        find_head(attrs, (640, 640), "yolov7").make(anchors=own).anchors.tolist()
+        == [[[1, 2], [3, 4], [5, 6]]] * 3
+    )
+
+
+def test_anchors_of_four_scales():
+    """YOLOv7-W6 and YOLOv5-P6 have the same anchors; given ones go before."""
+    attrs = outputs(*((1, 255, 1280 // s, 1280 // s) for s in (8, 16, 32, 64)))
+    own = [[(1, 2), (3, 4), (5, 6)]] * 4
+    for head in ("yolov5", "yolov7"):
+        reading = find_head(attrs, (1280, 1280), head)
+        assert (reading.head, reading.num_classes) == (head, 80)
+        assert reading.make().anchors[3, 2].tolist() == [925, 792]
+        assert reading.make(anchors=own).anchors[3, 2].tolist() == [5, 6]
+
+
+def test_labels_decide_what_shapes_leave_open():
+    """18 channels per scale: one class with three anchors, or 13 classes without."""
+    attrs = per_scale((640, 640), 18)
+    assert find_head(attrs, (640, 640), num_classes=1).head == "yolov5"
+    assert find_head(attrs, (640, 640), num_classes=13).head == "yolox"
+    assert find_head(attrs, (640, 640)).head == "yolov5"
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        outputs((1, 1000)),
+        outputs((1, 84, 8401)),
+        outputs((2, 84, 8400)),
+        outputs((1, 64, 80, 80), (1, 80, 80, 80)),
+        outputs((1, 64, 80, 80), (1, 80, 80, 80), (1, 64, 40, 40)),
+        per_scale((640, 640), 20, 80),
+        per_scale((640, 640), 64, 80, 2),
+        per_scale((640, 640), 5),
+        outputs((1, 255, 80, 80), (1, 255, 40, 40), (1, 256, 20, 20)),
+        outputs((1, 300, 5)),
+        outputs(),
+    ],
+)
+def test_unknown_outputs_are_listed(attrs):
+    """When it cannot tell, the message has every output and the known heads."""
+    with pytest.raises(ValueError, match="cannot tell how to decode") as caught:
+        find_head(attrs, (640, 640))
+    for attr in attrs:
+        assert f"{attr.name!r} {list(attr.shape)} FLOAT32" in str(caught.value)
+    assert "yolov8-split" in str(caught.value)
+
+
+def test_a_number_of_labels_that_does_not_fit():
+    """The message says what the outputs would make."""
+    with pytest.raises(ValueError, match="3 labels, but the outputs make yolov8-split of 80"):
+        find_head(per_scale((640, 640), 64, 80), (640, 640), num_classes=3)
+
+
+def test_a_family_that_does_not_fit():
+    """Asking for a family is no way to force it on other outputs."""
+    with pytest.raises(ValueError, match="no yolov5 head has these"):
+        find_head(per_scale((640, 640), 64, 80), (640, 640), "yolov5")
+
+
+@pytest.mark.parametrize("head", ["yolov99", "", None, 5, ["yolov8"]])
+def test_unknown_names(head):
+    """The known ones are in the message."""
+    with pytest.raises(ValueError, match=r"'auto' or one of yolov5.*got ") as caught:
+        find_head(outputs((1, 84, 8400)), (640, 640), head)
+    assert str(caught.value).endswith(f"got {head!r}")
+
+
+def test_forms_are_names_too():
+    """Every form of a family can be asked for by itself."""
+    for forms in HEADS.values():
+        for form in forms:
+            assert form in HEADS

@@ -1,0 +1,339 @@
+"""Decoders on garbage: nothing is read or written outside, every variant finds the same."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import guarded
+import numpy as np
+import pytest
+from native_tensors import attribute
+from variants import LEVELS
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout
+from rknn_runtime.vision.heads import (
+    AnchorDecoder,
+    AnchorSegmentationDecoder,
+    ClassificationDecoder,
+    EndToEndDecoder,
+    SingleOrientedDecoder,
+    SingleOutputDecoder,
+    SinglePoseDecoder,
+    SingleSegmentationDecoder,
+    SplitDecoder,
+    SplitOrientedDecoder,
+    SplitPoseDecoder,
+    SplitSegmentationDecoder,
+    YoloxDecoder,
+)
+
+SIZE = (96, 160)
+GRIDS = [(12, 20), (6, 10), (3, 5)]
+N = sum(h * w for h, w in GRIDS)
+
+
+def per_scale(*channels):
+    return [(1, c, *grid) for grid in GRIDS for c in channels]
+
+
+HEADS = {
+    "single": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 9, N)]),
+    "single transposed": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, N, 9)]),
+    "single objectness": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 3 * N, 9)]),
+    "single rank 4": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 84, N, 1)]),
+    "split 9": (lambda a: SplitDecoder(a, SIZE), per_scale(64, 5, 1)),
+    "split 6": (lambda a: SplitDecoder(a, SIZE), per_scale(4, 80)),
+    "split joined": (lambda a: SplitDecoder(a, SIZE), per_scale(69)),
+    "split without nms": (lambda a: SplitDecoder(a, SIZE, nms=False), per_scale(68, 1)),
+    "anchors": (lambda a: AnchorDecoder(a, SIZE), per_scale(255)),
+    "anchors rank 5": (lambda a: AnchorDecoder(a, SIZE), [(1, 3, *g, 8) for g in GRIDS]),
+    "anchors logits": (lambda a: AnchorDecoder(a, SIZE, logits=True), per_scale(18)),
+    "yolox": (lambda a: YoloxDecoder(a, SIZE), per_scale(85)),
+    "yolox grid": (lambda a: YoloxDecoder(a, SIZE), [(1, N, 7)]),
+    "end to end": (lambda a: EndToEndDecoder(a[0], SIZE), [(1, 300, 6)]),
+    "split seg": (
+        lambda a: SplitSegmentationDecoder(a, SIZE),
+        [*per_scale(64, 3, 1, 32), (1, 32, 24, 40)],
+    ),
+    "anchor seg": (
+        lambda a: AnchorSegmentationDecoder(a, SIZE),
+        [*per_scale(24, 24), (1, 8, 24, 40)],
+    ),
+    "single seg": (
+        lambda a: SingleSegmentationDecoder(a, SIZE),
+        [(1, 4 + 3 + 8, N), (1, 8, 24, 40)],
+    ),
+    "single seg objectness": (
+        lambda a: SingleSegmentationDecoder(a, SIZE),
+        [(1, 3 * N, 5 + 3 + 8), (1, 8, 24, 40)],
+    ),
+    "split pose": (lambda a: SplitPoseDecoder(a, SIZE), [*per_scale(65), (1, 17, 3, N)]),
+    "single pose": (lambda a: SinglePoseDecoder(a[0], SIZE), [(1, 56, N)]),
+    "split obb": (lambda a: SplitOrientedDecoder(a, SIZE), [*per_scale(79), (1, 1, N)]),
+    "single obb": (lambda a: SingleOrientedDecoder(a[0], SIZE), [(1, 20, N)]),
+    "classes": (lambda a: ClassificationDecoder(a[0]), [(1, 1000)]),
+}
+ITEM = {"int8": 1, "uint8": 1, "int16": 2, "float16": 2, "float32": 4}
+
+
+def deliveries(shapes, dtype, packed):
+    """Attributes of outputs, rank 4 ones in NC1HWC2 (sometimes with a padded plane)."""
+    attrs = []
+    for i, shape in enumerate(shapes):
+        native = None
+        if packed and len(shape) == 4:
+            c2 = 16 // ITEM[dtype]
+            c1 = -(-shape[1] // c2) + i % 2
+            height, width = shape[2:]
+            native = (1, c1, 1, height * width + i % 3, c2)
+            if height * width % 4 == 0:
+                native = (1, c1, height, width, c2)
+        zero_point = {"int8": -20, "uint8": 90, "int16": -300}.get(dtype, 0)
+        scale = {"int8": 0.009, "uint8": 0.009, "int16": 0.00004}.get(dtype, 0.0)
+        attrs.append(
+            attribute(shape, dtype, zero_point, scale, native=native, index=i, name=f"out{i}")
+        )
+    return attrs
+
+
+def garbage(attr, rng, kind):
+    """Any bits; or, with NaN and infinity left out of floats, extremes."""
+    shape, dtype = attr.native.shape, attr.native.dtype.numpy
+    n = int(np.prod(shape)) * dtype.itemsize
+    if kind == "bits":
+        values = rng.integers(0, 256, n, dtype=np.uint8).view(dtype)
+    elif kind == "high":
+        values = np.full(n, 0x7F, np.uint8).view(dtype)
+    elif kind == "low":
+        values = np.full(n, 0x80, np.uint8).view(dtype)
+    else:
+        values = rng.normal(0.2, 0.3, n // dtype.itemsize)
+        if kind == "probabilities":
+            values = np.clip(values, 0, 1)
+        if dtype.kind != "f":
+            values = np.clip(values / attr.scale + attr.zero_point, *_span(dtype))
+        values = values.astype(dtype)
+    return guarded.copy(values.reshape(shape), end=bool(rng.integers(2)))
+
+
+def _span(dtype):
+    info = np.iinfo(dtype)
+    return info.min, info.max
+
+
+def assert_sound(found, decoder):
+    """Whatever went in, what comes out keeps the promises."""
+    arrays = (found.xyxy, found.confidence)
+    for array in (*arrays, *(a for a in (found.keypoints, found.xyxyxyxy) if a is not None)):
+        if array is not found.keypoints:
+            assert np.isfinite(array).all()
+    assert (np.diff(found.confidence) <= 0).all()
+    assert (found.confidence >= np.float32(decoder.conf_threshold)).all()
+    assert (found.class_id >= 0).all()
+    assert len(found) <= 300
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("dtype", ITEM)
+@pytest.mark.parametrize("head", HEADS)
+def test_garbage(head, dtype, packed):
+    """Random bits and extremes against forbidden pages; all variants agree bit by bit."""
+    make, shapes = HEADS[head]
+    attrs = deliveries(shapes, dtype, packed)
+    rng = np.random.default_rng(len(head))
+    for kind in ("bits", "plausible", "high", "low"):
+        raw = [garbage(attr, rng, kind) for attr in attrs]
+        given = raw[0] if head == "classes" else raw
+        results = []
+        for level in LEVELS.values():
+            if lib.rkr_cpu_select(level) != lib.RKR_OK:
+                continue
+            try:
+                decoder = make(attrs)
+                results.append(decoder(given))
+            finally:
+                lib.rkr_cpu_select(lib.rkr_cpu_best())
+        if head == "classes":
+            for other in results[1:]:
+                assert np.array_equal(other.class_id, results[0].class_id)
+            continue
+        assert_sound(results[0], decoder)
+        for other in results[1:]:
+            assert np.array_equal(other.xyxy, results[0].xyxy)
+            assert np.array_equal(other.confidence, results[0].confidence)
+            assert np.array_equal(other.class_id, results[0].class_id)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("threshold", [0.0, 1e-30, 0.999])
+@pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
+def test_garbage_at_any_threshold(head, threshold):
+    """Thresholds that let everything or next to nothing pass."""
+    make, shapes = HEADS[head]
+    attrs = deliveries(shapes, "int8", True)
+    rng = np.random.default_rng(1)
+    decoder = make(attrs)
+    decoder.conf_threshold = threshold
+    assert_sound(decoder([garbage(attr, rng, "bits") for attr in attrs]), decoder)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+@pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
+def test_raising_the_threshold_never_adds_a_box(head, dtype):
+    """The boxes at a higher threshold are the first of those at a lower one; out of reach, none."""
+    make, shapes = HEADS[head]
+    attrs = deliveries(shapes, dtype, True)
+    rng = np.random.default_rng(3)
+    raw = [garbage(attr, rng, "probabilities") for attr in attrs]
+    for attr, array in zip(attrs, raw):
+        if head in ("split 9", "split seg") and attr.shape[1] == 1:  # sums of classes
+            array[...] = 127 if dtype == "int8" else 9
+    decoder = make(attrs)
+    decoder.conf_threshold = 0
+    before = decoder(raw)
+    assert len(before) > 0
+    for threshold in np.linspace(0, 1.5, 31):
+        decoder.conf_threshold = threshold
+        found = decoder(raw)
+        assert found == before[: len(found)]
+        assert (found.confidence >= np.float32(threshold)).all()
+        before = found
+    decoder.conf_threshold = 1e30
+    found = decoder(raw)
+    assert (len(found), found.xyxy.shape) == (0, (0, 4))
+    dtypes = (found.xyxy.dtype, found.confidence.dtype, found.class_id.dtype)
+    assert dtypes == (np.float32, np.float32, np.int32)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("head", HEADS)
+def test_channels_last(head):
+    """Outputs that are described in NHWC, as `TensorAttr.nhwc` is, are the same head."""
+    make, shapes = HEADS[head]
+    attrs = deliveries(shapes, "int8", False)
+    rng = np.random.default_rng(5)
+    raw = [garbage(attr, rng, "probabilities") for attr in attrs]
+    grids = [i for i, array in enumerate(raw) if array.ndim == 4]
+    others, arrays = list(attrs), list(raw)
+    for i in grids:
+        arrays[i] = np.ascontiguousarray(raw[i].transpose(0, 2, 3, 1))
+        shape = arrays[i].shape
+        others[i] = replace(attrs[i], shape=shape, layout=Layout.NHWC, native=None)
+    found, expected = (
+        make(a)(r[0] if head == "classes" else r) for a, r in ((others, arrays), (attrs, raw))
+    )
+    if head == "classes":
+        assert found.class_id.tolist() == expected.class_id.tolist()
+    else:
+        assert found == expected and len(found) > 0
+
+
+def test_one_decoder_in_many_threads():
+    """Calls wait for each other; none sees another's frame."""
+    make, shapes = HEADS["split 9"]
+    attrs = deliveries(shapes, "int8", True)
+    decoder = make(attrs)
+    rng = np.random.default_rng(2)
+    frames = [[garbage(attr, rng, "plausible") for attr in attrs] for _ in range(4)]
+    expected = [decoder(frame) for frame in frames]
+    wrong = []
+
+    def work(k):
+        for _ in range(50):
+            if decoder(frames[k]) != expected[k]:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [] and len({len(found) for found in expected}) > 1
+
+
+ALL = ("options", "workspace", "out", "count")
+
+
+@pytest.mark.parametrize("missing", ["output", *ALL])
+def test_null_pointers_are_refused(missing):
+    """The C functions check what they are given, every argument of it."""
+    attrs = deliveries([(1, 9, N)], "float32", False)
+    decoder = SingleOutputDecoder(attrs[0], SIZE)
+    decoder(np.zeros((1, 9, N), np.float32))
+    arguments = {
+        "output": decoder._view,
+        "options": decoder._options,
+        "workspace": decoder._workspace,
+        "out": decoder._out,
+        "count": decoder._count,
+    }
+    arguments[missing] = ffi.NULL
+    output, *rest = arguments.values()
+    status = lib.rkr_yolo_decode_single(output, 5, 1, 1, *rest)
+    assert status == lib.RKR_ERR_ARGUMENT
+    status = lib.rkr_yolo_decode_single_objectness(output, 4, 1, 1, *rest)
+    assert status == lib.RKR_ERR_ARGUMENT
+    status = lib.rkr_yolo_decode_end_to_end(output, 1, 1, *rest)
+    assert status == lib.RKR_ERR_ARGUMENT
+    branches = ffi.new("rkr_yolo_branch[]", 1) if missing != "output" else ffi.NULL
+    status = lib.rkr_yolo_decode_split(branches, 1, 5, 16, 0, *rest)
+    assert status in (lib.RKR_ERR_ARGUMENT, lib.RKR_ERR_SHAPE)
+    grids = ffi.new("rkr_yolo_grid[]", 1) if missing != "output" else ffi.NULL
+    for function in (lib.rkr_yolo_decode_anchors, lib.rkr_yolo_decode_yolox):
+        assert function(grids, 1, 5, 0, *rest) == lib.RKR_ERR_ARGUMENT
+
+
+def test_a_head_larger_than_its_workspace_is_refused():
+    """The candidates' buffer has the size of the head that it was made for."""
+    attrs = deliveries([(1, 9, N)], "float32", False)
+    decoder = SingleOutputDecoder(attrs[0], SIZE)
+    raw = np.ones((1, 9, N), np.float32)
+    decoder(raw)
+    small = SingleOutputDecoder(attribute((1, 9, 20), "float32"), SIZE)
+    status = lib.rkr_yolo_decode_single(
+        decoder._view, 5, 1, 1, small._options, small._workspace, small._out, small._count
+    )
+    assert status == lib.RKR_ERR_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("sizes", "status"),
+    [
+        ((0, 1, 1), lib.RKR_ERR_ARGUMENT),
+        ((1, 0, 1), lib.RKR_ERR_ARGUMENT),
+        ((1, 1, 0), lib.RKR_ERR_ARGUMENT),
+        ((2**31, 1, 1), lib.RKR_ERR_ARGUMENT),
+        ((1, 2**31, 1), lib.RKR_ERR_ARGUMENT),
+        ((1, 1, 2**31), lib.RKR_ERR_ARGUMENT),
+    ],
+)
+def test_impossible_workspaces_are_refused(sizes, status):
+    """Sizes of 0 and beyond 2^31 - 1."""
+    out = ffi.new("rkr_yolo_workspace **")
+    assert lib.rkr_yolo_workspace_new(*sizes, out) == status
+    assert lib.rkr_yolo_workspace_new(1, 1, 1, ffi.NULL) == lib.RKR_ERR_ARGUMENT
+    lib.rkr_yolo_workspace_free(ffi.NULL)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("conf_threshold", float("nan")),
+        ("conf_threshold", -1),
+        ("conf_threshold", float("inf")),
+        ("iou_threshold", float("nan")),
+        ("iou_threshold", -0.1),
+        ("iou_threshold", 1.1),
+    ],
+)
+def test_impossible_options_are_refused_in_c_too(field, value):
+    """Python checks them first; C does not rely on it."""
+    attrs = deliveries([(1, 9, N)], "float32", False)
+    decoder = SingleOutputDecoder(attrs[0], SIZE)
+    setattr(decoder._options, field, value)
+    with pytest.raises(ValueError, match="SingleOutputDecoder"):
+        decoder(np.zeros((1, 9, N), np.float32))

@@ -1,0 +1,282 @@
+"""Oriented boxes."""
+
+from __future__ import annotations
+
+import guarded
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from native_tensors import attribute, deliver
+from planting import CASES, Scene, deliver_all
+from planting import split as planted_split
+from planting.oriented import iou, planted, truth
+from reference import yolo as reference
+
+from rknn_runtime._ffi import ffi
+from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
+from rknn_runtime.vision.letterbox import letterbox
+
+SIZE, STRIDES = (192, 256), (8, 16, 32)
+
+
+def assert_equal(found, expected, atol=0.05):
+    corners, confidence, class_id = expected
+    assert np.array_equal(found.class_id, class_id)
+    np.testing.assert_allclose(found.confidence, confidence, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(found.xyxyxyxy, corners, rtol=0, atol=atol)
+    assert np.array_equal(found.xyxy[:, :2], found.xyxyxyxy.min(axis=1))
+    assert np.array_equal(found.xyxy[:, 2:], found.xyxyxyxy.max(axis=1))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1, 10]))
+def test_iou_of_random_rectangles(seed, spread):
+    """The overlap of two rectangles at any angle is that of another algorithm."""
+    rng = np.random.default_rng(seed)
+    centred = np.column_stack([rng.normal(0, spread, (2, 2)), rng.uniform(0.5, 10, (2, 2))])
+    a, b = reference.corners_of(centred, rng.uniform(-4, 4, 2)).astype(np.float32)
+    expected = reference.quadrangle_iou(a, b)
+    assert iou(a, b) == pytest.approx(expected, abs=1e-5)
+    assert iou(b, a) == pytest.approx(expected, abs=1e-5)
+    assert iou(a, b[::-1]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_iou_of_known_pairs():
+    """Equal, apart, touching, one in the other, a square turned by an eighth."""
+    square = np.array([[0, 0], [2, 0], [2, 2], [0, 2]], np.float32)
+    assert iou(square, square) == pytest.approx(1)
+    assert iou(square, square + 5) == 0
+    assert iou(square, square + np.array([2, 0])) == 0
+    assert iou(square, square * 2 - 1) == pytest.approx(0.25)
+    assert iou(square, square + np.array([1, 0])) == pytest.approx(1 / 3)
+    turned = reference.corners_of(np.array([[1, 1, 2, 2]]), np.array([np.pi / 4]))[0]
+    octagon = 8 * (np.sqrt(2) - 1)
+    assert iou(square, turned) == pytest.approx(octagon / (8 - octagon), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "bad", [np.zeros((4, 2)), np.full((4, 2), np.nan), np.diag([np.inf] * 4)[:, :2]]
+)
+def test_iou_of_what_is_no_rectangle(bad):
+    """No area, or no numbers: no overlap."""
+    square = np.array([[0, 0], [2, 0], [2, 2], [0, 2]], np.float32)
+    assert iou(square, bad) == iou(bad, square) == iou(bad, bad) == 0
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "form"),
+    [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
+)
+def test_split(dtype, form, joined):
+    """The zoo's form: distances along the box's own axes, angles of all cells."""
+    scene = Scene(1, SIZE, STRIDES, 3)
+    tensors = planted_split.planted(scene, 16, logits=True)
+    n = sum(h * w for h, w in scene.grids())
+    angles = scene.rng.uniform(0, 1, (1, 1, n)).astype(np.float32)
+    flat = [np.concatenate(p) for p in tensors] if joined else [x for p in tensors for x in p]
+    attrs, raw, real = deliver_all([*flat, angles], dtype, form)
+    found = SplitOrientedDecoder(attrs, SIZE, logits=True)(raw)
+    if joined:
+        pairs = [(x[:64], x[64:]) for x in real[:-1]]
+    else:
+        pairs = list(zip(real[:-1:2], real[1:-1:2]))
+    expected = reference.split_oriented(pairs, STRIDES, real[-1].ravel(), 0.25, 0.45)
+    assert len(found) >= len(scene.xyxy) - 2
+    assert_equal(found, expected)
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize("form", ["c2=16", "padded", "nchw"])
+def test_what_quantization_costs(form, size, strides, classes):
+    """int8: the rectangles of floats, which are those that were planted."""
+    scene = Scene(9, size, strides, classes)
+    tensors, angles = planted(scene)
+    flat = [x for pair in tensors for x in pair]
+    attrs, raw, _ = deliver_all([*flat, angles[None, None]], "int8", form)
+    found = SplitOrientedDecoder(attrs, size, logits=True)(raw)
+    corners, confidence, class_id = reference.split_oriented(tensors, strides, angles, 0.25, 0.45)
+    assert len(found) == len(corners) == len(scene.xyxy)
+    overlaps = [[iou(a, b) for b in corners] for a in found.xyxyxyxy]
+    best = np.argmax(overlaps, axis=1)
+    assert sorted(best.tolist()) == list(range(len(corners)))
+    assert np.max(overlaps, axis=1).min() >= 0.99
+    assert np.array_equal(found.class_id, class_id[best])
+    step = max(attr.native.scale for attr in attrs[1:-1:2]) / 4  # sigmoid's steepest slope
+    assert np.abs(found.confidence - confidence[best]).max() <= step
+    to_truth = np.array([[iou(a, b) for b in truth(scene)] for a in found.xyxyxyxy])
+    assert sorted(to_truth.argmax(axis=1).tolist()) == list(range(len(scene.xyxy)))
+    assert to_truth.max(axis=1).min() > 0.95
+    assert np.array_equal(found.class_id, scene.class_id[to_truth.argmax(axis=1)])
+
+
+def test_raising_the_threshold_never_adds_a_box():
+    """The boxes at a higher threshold are the first of those at a lower one."""
+    scene = Scene(9, SIZE, STRIDES, 3)
+    tensors, angles = planted(scene)
+    flat = [x for pair in tensors for x in pair]
+    attrs, raw, _ = deliver_all([*flat, angles[None, None]], "int8", "c2=16")
+    decoder = SplitOrientedDecoder(attrs, SIZE, logits=True, conf_threshold=0.05)
+    before = decoder(raw)
+    for threshold in np.linspace(0.05, 1.05, 30):
+        decoder.conf_threshold = threshold
+        found = decoder(raw)
+        assert found == before[: len(found)]
+        before = found
+    assert len(before) == 0
+
+
+def test_limits_and_classes():
+    """max_detections, class_agnostic and iou_threshold are those of upright boxes."""
+    x = np.zeros((1, 7, 40), np.float32)
+    x[0, :4, :3] = np.array([100, 90, 60, 20])[:, None]
+    x[0, 4, :2], x[0, 5, 2], x[0, 6] = [0.9, 0.8], 0.7, 0.5
+    x[0, 6, 1] = 0.8
+    attr = attribute(x.shape, "float32")
+
+    def count(**options):
+        return len(SingleOrientedDecoder(attr, SIZE, **options)(x))
+
+    turned = reference.corners_of(np.array([[100, 90, 60, 20]] * 2), np.array([0.5, 0.8]))
+    threshold = reference.quadrangle_iou(*turned)
+    assert count(iou_threshold=threshold - 1e-3) == 2
+    assert count(iou_threshold=threshold + 1e-3) == 3
+    assert count(iou_threshold=threshold - 1e-3, class_agnostic=True) == 1
+    assert count(iou_threshold=1.0, max_detections=2) == 2
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_ranks_of_the_angles(rank):
+    """``[1, 1, N]`` and ``[1, 1, 1, N]``."""
+    scene = Scene(1, SIZE, STRIDES, 3)
+    flat = [np.concatenate(p) for p in planted_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    angles = scene.rng.uniform(0, 1, (1, 1, 1, n)).astype(np.float32)
+    attrs, raw, _ = deliver_all(flat, "float32", "nchw")
+    attr, raw_angles, _ = deliver(
+        angles, "int8", "c2=16" if rank == 4 else "rank3", index=3, name="angles"
+    )
+    assert len(attr.shape) == rank
+    decoder = SplitOrientedDecoder([*attrs, attr], SIZE)
+    assert len(decoder([*raw, raw_angles])) >= len(scene.xyxy) - 2
+
+
+@pytest.mark.parametrize("form", ["c2=16", "rank3", "transposed"])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_single(dtype, form, normalized):
+    """Ultralytics' form: the angle in radians behind the scores; many boxes overlap."""
+    rng = np.random.default_rng(4)
+    n = sum((SIZE[0] // s) * (SIZE[1] // s) for s in STRIDES)
+    x = np.zeros((1, 4 + 3 + 1, n, 1), np.float32)
+    unit = np.array([SIZE[1], SIZE[0]] * 2, np.float32)
+    x[0, :4, :, 0] = (rng.uniform(0.2, 0.8, (n, 4)) * [1, 1, 0.5, 0.2]).T
+    if not normalized:
+        x[0, :4, :, 0] *= unit[:, None]
+    cells = rng.permutation(n)[:60]
+    x[0, 4 + rng.integers(0, 3, 60), cells, 0] = rng.uniform(0.3, 1, 60)
+    x[0, 7] = rng.uniform(-0.7, 2.3, (n, 1))
+    attr, raw, real = deliver(x, "float32" if not normalized else dtype, form)
+    decoder = SingleOrientedDecoder(attr, SIZE, normalized=normalized, iou_threshold=0.3)
+    assert decoder.num_classes == 3
+    found = decoder(raw)
+    values = real[0, :, :, 0]
+    centred = values[:4].T * (unit if normalized else 1)
+    expected = reference.oriented(centred, values[7], values[4:7].T, 0.25, 0.3)
+    assert 10 < len(found) < 60
+    assert_equal(found, expected)
+
+
+def test_mapped_to_the_picture():
+    """With a transform corners are mapped like boxes."""
+    x = np.zeros((1, 6, 40), np.float32)
+    x[0, :, 0] = 100, 90, 60, 20, 0.9, 0.5
+    decoder = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)
+    _, transform = letterbox(np.zeros((111, 333, 3), np.uint8), SIZE)
+    assert decoder(x, transform) == transform.detections_to_image(decoder(x))
+
+
+def test_what_is_not_finite_is_dropped():
+    """Angles, sizes and corners that are no numbers."""
+    x = np.zeros((1, 6, 40), np.float32)
+    x[0, :5, :6] = np.array([100, 90, 60, 20, 0.9])[:, None]
+    x[0, 0, :6] += np.arange(6) * 200
+    x[0, 5, 0], x[0, 5, 1], x[0, 2, 2] = np.nan, np.inf, np.inf
+    x[0, 2, 3] = x[0, 0, 3] = 3e38
+    found = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)(x)
+    assert len(found) == 2
+    assert np.isfinite(found.xyxyxyxy).all()
+
+
+def test_nothing_found():
+    """No detections, no corners, and the right shape."""
+    x = np.zeros((1, 6, 40), np.float32)
+    found = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)(x)
+    assert found.xyxyxyxy.shape == (0, 4, 2) and found.xyxyxyxy.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("shapes", "match"),
+    [
+        ([(1, 66, 8, 8)], "one output of angles"),
+        ([(1, 66, 8, 8), (1, 1, 63)], "angles of 63 cells for boxes of 64"),
+        ([(1, 66, 8, 8), (1, 2, 64)], "one output of angles"),
+        ([(1, 64, 8, 8), (1, 1, 64)], "expected per scale"),
+    ],
+)
+def test_refusals(shapes, match):
+    """Outputs of another form are refused and listed."""
+    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=match):
+        SplitOrientedDecoder(attrs, (64, 64))
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_within_the_bounds(dtype, end):
+    """Outputs that end, or begin, where the memory does give the same boxes."""
+    scene = Scene(9, SIZE, STRIDES, 3)
+    tensors, angles = planted(scene)
+    flat = [np.concatenate(pair) for pair in tensors]
+    attrs, raw, _ = deliver_all([*flat, angles[None, None]], dtype, "nchw")
+    decoder = SplitOrientedDecoder(attrs, SIZE)
+    expected = decoder(raw)
+    assert len(expected) > 5
+    assert decoder([guarded.copy(array, end) for array in raw]) == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_bits(seed):
+    """Whatever the floats are, what comes out is finite and ordered, and at most the limit."""
+    bits = np.random.default_rng(seed).integers(0, 256, 4 * 8 * 500, dtype=np.uint8)
+    x = bits.view(np.float32).reshape(1, 8, 500)
+    attr = attribute(x.shape, "float32")
+    found = SingleOrientedDecoder(attr, SIZE, conf_threshold=0.0, max_detections=50)(x)
+    assert len(found) <= 50
+    assert np.isfinite(found.xyxyxyxy).all() and np.isfinite(found.xyxy).all()
+    assert (np.diff(found.confidence) <= 0).all()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda d: setattr(d._out, "corners", ffi.NULL),
+        lambda d: setattr(d._out, "capacity", 1),
+        lambda d: setattr(d._angles, "n_bytes", 3),
+        lambda d: setattr(d._angles, "width", 7),
+        lambda d: setattr(d._branches[0], "stride_x", float("nan")),
+        lambda d: setattr(d._branches[1].box, "width", 3),
+        lambda d: setattr(d._options, "iou_threshold", 1.5),
+    ],
+)
+def test_nonsense_is_refused(spoil):
+    """Native code checks all that it is given."""
+    scene = Scene(9, SIZE, STRIDES, 3)
+    tensors, angles = planted(scene)
+    flat = [np.concatenate(pair) for pair in tensors]
+    attrs, raw, _ = deliver_all([*flat, angles[None, None]], "float32", "nchw")
+    decoder = SplitOrientedDecoder(attrs, SIZE)
+    decoder(raw)
+    spoil(decoder)
+    assert decoder._decode() < 0

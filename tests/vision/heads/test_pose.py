@@ -1,0 +1,250 @@
+"""Keypoints."""
+
+from __future__ import annotations
+
+import guarded
+import numpy as np
+import pytest
+from native_tensors import attribute, deliver
+from planting import (
+    CASES,
+    Scene,
+    assert_equal,
+    assert_finds,
+    assert_same_set,
+    deliver_all,
+    iou,
+)
+from planting import split as planted_split
+from reference import yolo as reference
+
+from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
+from rknn_runtime.vision.letterbox import letterbox
+
+SIZE, STRIDES, K = (192, 256), (8, 16, 32), 17
+
+
+def keypoints_of(rng, n, dims=3):
+    """``(k, dims, n)``: x and y in pixels, confidence."""
+    points = rng.uniform(0, 1, (K, dims, n)).astype(np.float32)
+    points[:, 0] *= SIZE[1]
+    points[:, 1] *= SIZE[0]
+    return points
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "form"),
+    [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
+)
+def test_split(dtype, form, joined, rank):
+    """The zoo's form: logits beside the distributions, keypoints of all cells."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    tensors = planted_split.planted(scene, 16, logits=True)
+    n = sum(h * w for h, w in scene.grids())
+    points = keypoints_of(scene.rng, n)
+    if joined:
+        flat = [np.concatenate(pair) for pair in tensors]
+    else:
+        flat = [x for pair in tensors for x in pair]
+    attrs, raw, real = deliver_all([*flat, points], dtype, form)
+    exact = "float16" if dtype == "int8" else dtype
+    attrs[-1], raw[-1], real_points = deliver(
+        points.reshape(1, 3 * K, 1, n) if rank == 3 else points[None],
+        exact,
+        "rank3" if rank == 3 else form,
+        index=len(flat),
+        name="points",
+    )
+    real[-1] = real_points[0]
+    decoder = SplitPoseDecoder(attrs, SIZE, logits=True)
+    found = decoder(raw)
+    if joined:
+        pairs = [(x[:64], x[64:]) for x in real[:-1]]
+    else:
+        pairs = list(zip(real[:-1:2], real[1:-1:2]))
+    expected = planted_split.reference_of(pairs, scene, logits=True)
+    assert_equal(found, expected)
+    assert_finds(found, scene)
+    assert found.keypoints.shape == (len(found), K, 3)
+    values = real[-1].reshape(K, 3, n)[..., expected[3]]
+    assert np.array_equal(found.keypoints, values.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize("form", ["c2=16", "padded", "nchw"])
+def test_what_quantization_costs(form, size, strides, classes):
+    """int8 boxes and float16 keypoints, as the zoo converts: floats' objects, to one pixel."""
+    scene = Scene(9, size, strides, classes)
+    tensors = planted_split.planted(scene, 16)
+    n = sum(h * w for h, w in scene.grids())
+    points = scene.rng.uniform(0, 1, (K, 3, n)).astype(np.float32)
+    points[:, :2] *= np.array(size[::-1], np.float32)[:, None]
+    attrs, raw, _ = deliver_all([x for pair in tensors for x in pair], "int8", form)
+    attr, raw_points, _ = deliver(points[None], "float16", form, index=len(attrs), name="points")
+    found = SplitPoseDecoder([*attrs, attr], size)([*raw, raw_points])
+    expected = planted_split.reference_of(tensors, scene)
+    assert_same_set(found, expected, max(attr.native.scale for attr in attrs[1::2]) + 1e-3)
+    assert_finds(found, scene)
+    in_floats = points[..., expected[3]].transpose(2, 0, 1)
+    best = iou(found.xyxy.astype(np.float64), expected[0].astype(np.float64)).argmax(axis=1)
+    assert np.abs(found.keypoints[..., :2] - in_floats[best][..., :2]).max() < 1
+    assert np.abs(found.keypoints[..., 2] - in_floats[best][..., 2]).max() < 1e-3
+
+
+def test_coarse_keypoints_are_warned_of():
+    """One scale for pixels and confidences: the warning says what the steps are."""
+    attrs = [
+        attribute((1, 65, 8, 8), "int8", 0, 0.1),
+        attribute((1, 17, 3, 64), "int8", -128, 2.5, index=1, name="points"),
+    ]
+    with pytest.warns(UserWarning, match=r"off by up to 1\.25 pixels.*float16"):
+        SplitPoseDecoder(attrs, (64, 64))
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9, 1.0, 2.0])
+def test_raising_the_threshold_keeps_the_keypoints(threshold):
+    """What passes a higher threshold has the same keypoints as before."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    everything = SplitPoseDecoder(attrs, SIZE)(raw)
+    found = SplitPoseDecoder(attrs, SIZE, conf_threshold=threshold)(raw)
+    assert found == everything[: (everything.confidence >= np.float32(threshold)).sum()]
+
+
+def test_joined_outputs_are_logits():
+    """Where box and classes are one output the graph was cut before the sigmoid."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    decoder = SplitPoseDecoder(attrs, SIZE)
+    assert decoder.logits
+    assert_finds(decoder(raw), scene)
+
+
+@pytest.mark.parametrize("form", ["c2=16", "rank3", "transposed"])
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize(
+    ("dtype", "normalized"),
+    [("float32", False), ("float32", True), ("float16", True), ("int16", False), ("int8", True)],
+)
+def test_single(dtype, normalized, form, dims):
+    """Ultralytics' form: keypoints behind the class score, in the unit of the boxes."""
+    rng = np.random.default_rng(4)
+    n = sum((SIZE[0] // s) * (SIZE[1] // s) for s in STRIDES)
+    x = np.zeros((1, 5 + K * dims, n, 1), np.float32)
+    for k, cell in enumerate(rng.permutation(n)[:9]):
+        x[0, :4, cell, 0] = 40 + 80 * (k % 3), 30 + 60 * (k // 3), 70, 50
+        x[0, 4, cell, 0] = 0.9 - 0.05 * k
+    x[0, 5:, :, 0] = keypoints_of(rng, n, dims).reshape(K * dims, n)
+    unit = np.array([SIZE[1], SIZE[0]] if normalized else [1, 1], np.float32)
+    x[0, :4, :, 0] /= np.tile(unit, 2)[:, None]
+    x[0, 5:, :, 0].reshape(K, dims, n)[:, :2] /= unit[:, None]
+    attr, raw, real = deliver(x, dtype, form)
+    decoder = SinglePoseDecoder(attr, SIZE, keypoint_shape=(K, dims), normalized=normalized)
+    found = decoder(raw)
+    real = real[0, :, :, 0]
+    expected = reference.single(real, 0.25, 0.45, unit, num_classes=1)
+    assert_equal(found, expected)
+    assert len(found) == 9
+    values = real[5:].reshape(K, dims, n)[..., expected[3]].transpose(2, 0, 1).copy()
+    values[..., :2] *= unit
+    np.testing.assert_allclose(found.keypoints[..., :dims], values, rtol=1e-6)
+    if dims == 2:
+        assert (found.keypoints[..., 2] == 1).all()
+
+
+def test_default_keypoint_shape():
+    """56 channels are a box, a person and 17 keypoints of 3."""
+    decoder = SinglePoseDecoder(attribute((1, 56, 1008), "float32"), SIZE)
+    assert decoder.keypoint_shape == (17, 3)
+    assert decoder.num_classes == 1
+    transposed = SinglePoseDecoder(attribute((1, 1008, 56), "float32"), SIZE)
+    assert transposed.keypoint_shape == (17, 3)
+
+
+def test_mapped_to_the_picture():
+    """With a transform keypoints are mapped like boxes, and keep their confidence."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    decoder = SplitPoseDecoder(attrs, SIZE)
+    _, transform = letterbox(np.zeros((111, 333, 3), np.uint8), SIZE)
+    assert decoder(raw, transform) == transform.detections_to_image(decoder(raw))
+
+
+@pytest.mark.parametrize("points", [(1, 17, 3, 315), (1, 51, 315)])
+def test_a_grid_of_three_rows(points):
+    """The coarsest scale of a low picture, [1, 65, 3, 5], is not taken for the keypoints."""
+    shapes = [(1, 65, 12, 20), (1, 65, 6, 10), (1, 65, 3, 5), points]
+    attrs = [attribute(shape, "float32", index=i, name=f"o{i}") for i, shape in enumerate(shapes)]
+    decoder = SplitPoseDecoder(attrs, (96, 160))
+    found = decoder([np.full(shape, -9, np.float32) for shape in shapes])
+    assert found.keypoints.shape == (0, 17, 3)
+
+
+def test_nothing_found():
+    """No detections, no keypoints, and the shape says of how many."""
+    attrs, raw, _ = deliver_all(
+        [np.full((65, 8, 8), -9, np.float32), np.zeros((K, 3, 64), np.float32)], "float32", "nchw"
+    )
+    found = SplitPoseDecoder(attrs, (64, 64))(raw)
+    assert found.keypoints.shape == (0, K, 3)
+    found = SinglePoseDecoder(attribute((1, 56, 84), "float32"), (64, 64))(
+        np.zeros((1, 56, 84), np.float32)
+    )
+    assert found.keypoints.shape == (0, K, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "match"),
+    [
+        ([(1, 65, 8, 8)], "one output of keypoints"),
+        ([(1, 65, 8, 8), (1, 17, 3, 63)], "keypoints of 63 cells for boxes of 64"),
+        ([(1, 65, 8, 8), (1, 50, 64)], "one output of keypoints"),
+        ([(1, 65, 8, 8), (1, 51, 64), (1, 17, 3, 64)], r"\[1, 51, 64\]: expected"),
+        ([(1, 64, 8, 8), (1, 51, 64)], "expected per scale"),
+    ],
+)
+def test_refusals(shapes, match):
+    """Outputs of another form are refused and listed."""
+    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=match):
+        SplitPoseDecoder(attrs, (64, 64))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (17, 1), (17, 4), (18, 3)])
+def test_refusals_of_keypoint_shapes(shape):
+    """What does not fit into the channels is no shape."""
+    with pytest.raises(ValueError, match=r"keypoint_shape|no room"):
+        SinglePoseDecoder(attribute((1, 56, 1008), "float32"), SIZE, keypoint_shape=shape)
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("dtype", ["int16", "float16", "float32"])
+def test_within_the_bounds(dtype, end):
+    """Outputs that end, or begin, where the memory does give the same keypoints."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], dtype, "nchw")
+    decoder = SplitPoseDecoder(attrs, SIZE)
+    expected = decoder(raw)
+    assert len(expected) > 5
+    assert decoder([guarded.copy(array, end) for array in raw]) == expected
+
+
+def test_random_bits():
+    """Keypoints of any bits come as they are; boxes of nonsense do not come at all."""
+    for seed in range(20):
+        bits = np.random.default_rng(seed).integers(0, 256, 4 * 56 * 300, dtype=np.uint8)
+        x = bits.view(np.float32).reshape(1, 56, 300)
+        attr = attribute(x.shape, "float32")
+        found = SinglePoseDecoder(attr, SIZE, conf_threshold=0.0)(x)
+        assert np.isfinite(found.xyxy).all() and np.isfinite(found.confidence).all()
+        assert found.keypoints.shape == (len(found), 17, 3)

@@ -1,0 +1,456 @@
+"""Segmentation heads: masks from prototypes."""
+
+from __future__ import annotations
+
+import guarded
+import numpy as np
+import pytest
+from native_tensors import attribute, deliver
+from planting import (
+    CASES,
+    DELIVERIES,
+    Scene,
+    assert_equal,
+    assert_finds,
+    assert_same_set,
+    deliver_all,
+)
+from planting import anchors as planted_anchors
+from planting import split as planted_split
+from planting.segmentation import P, ellipse, planted_masks, rows_of
+from reference import yolo as reference
+
+from rknn_runtime._arrays import pointer
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.vision.heads.segmentation import (
+    AnchorSegmentationDecoder,
+    SingleSegmentationDecoder,
+    SplitSegmentationDecoder,
+)
+from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
+
+
+def flat(tensors):
+    return np.concatenate([t.reshape(len(t), -1).T for t in tensors])
+
+
+def identity(size):
+    return LetterboxTransform(size, size, size, (0, 0))
+
+
+def transforms(size):
+    """None, a picture that fills the width, and one that is larger and fills the height."""
+    wide, tall = (size[0] // 3, size[1]), (size[0] * 3 // 2, size[1])
+    return [None] + [letterbox(np.zeros((*s, 1), np.uint8), size)[1] for s in (wide, tall)]
+
+
+def logits_of(found, coefficients, prototypes, transform):
+    """NumPy's, below 0 outside of the boxes."""
+    t = transform
+    per_pixel = [cells / side for cells, side in zip(prototypes.shape[1:], t.size)]
+    mapping = [
+        (t.resized_size[k] / t.image_size[k] * per_pixel[k], t.offset[k] * per_pixel[k])
+        for k in (0, 1)
+    ]
+    return reference.masks(coefficients, prototypes, found.xyxy, t.image_size, mapping)
+
+
+def overlap(a, b):
+    """IoU of masks; 1 where both are empty."""
+    union = (a | b).sum(axis=(1, 2))
+    return np.where(union > 0, (a & b).sum(axis=(1, 2)) / np.maximum(union, 1), 1)
+
+
+def assert_masks(found, coefficients, prototypes, transform, tolerance=1e-4):
+    """Those of NumPy in the same values, but for pixels whose logit is nearly 0."""
+    assert found.mask.shape == (len(found), *transform.image_size)
+    assert found.mask.dtype == np.bool_
+    logits = logits_of(found, coefficients, prototypes, transform)
+    wrong = found.mask != (logits > 0)
+    assert np.abs(logits[wrong]).max(initial=0) < tolerance
+    assert overlap(found.mask, logits > 0).min() > 0.999
+
+
+def assert_similar_masks(found, coefficients, prototypes, transform):
+    """Those of NumPy on the values before quantization, up to what that costs."""
+    logits = logits_of(found, coefficients, prototypes, transform)
+    assert overlap(found.mask, logits > 0).min() > 0.95
+
+
+def assert_ellipses(found, scene, transform, iou_at_least=0.85):
+    """The planted ellipses, in the picture."""
+    height, width = transform.image_size
+    y, x = np.mgrid[0:height, 0:width] + 0.5
+    boxes = transform.boxes_to_image(scene.xyxy, clip=False)
+    for mask, box in zip(found.mask, found.xyxy):
+        k = np.abs(boxes - box).sum(axis=1).argmin()
+        expected = ellipse(boxes[k], y, x) > 0
+        assert (mask & expected).sum() / (mask | expected).sum() > iou_at_least
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+def test_split(dtype, form, size, strides, classes):
+    """YOLOv8-seg, 10 and 13 outputs: the boxes of the plain head, and their masks."""
+    sums = classes != 5
+    scene = Scene(4, size, strides, classes)
+    pairs = planted_split.planted(scene, 16)
+    prototypes, coefficients = planted_masks(scene)
+    tensors = []
+    for (box, score), c in zip(pairs, coefficients):
+        total = [np.clip(score.sum(axis=0, keepdims=True), 0, 1)] if sums else []
+        tensors += [box, score, *total, c]
+    attrs, raw, real = deliver_all([*tensors, prototypes], dtype, form)
+    decoder = SplitSegmentationDecoder(attrs, size)
+    assert decoder.num_classes == classes
+    assert decoder.outputs == tuple(attrs)
+    step = 4 if sums else 3
+    expected = planted_split.reference_of(list(zip(real[:-1:step], real[1:-1:step])), scene)
+    found = decoder(raw)
+    assert_equal(found, expected)
+    assert_finds(found, scene)
+    in_floats = planted_split.reference_of(pairs, scene)
+    assert_same_set(found, in_floats, max(attr.native.scale for attr in attrs[1::step]) + 1e-3)
+    assert_similar_masks(found, rows_of(coefficients)[expected[3]], prototypes, identity(size))
+    assert_ellipses(found, scene, identity(size))
+    rows = rows_of(real[step - 1 : -1 : step])[expected[3]]
+    for transform in transforms(size):
+        found = decoder(raw, transform)
+        t = transform or identity(size)
+        np.testing.assert_allclose(found.xyxy, t.boxes_to_image(expected[0]), rtol=0, atol=0.05)
+        assert_masks(found, rows, real[-1], t)
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+def test_anchors(dtype, form, size, strides, classes):
+    """YOLOv5-seg, 7 or 9 outputs: each anchor has coefficients of its own."""
+    scene = Scene(5, size, strides, classes)
+    anchors = planted_anchors.sized(scene)
+    heads = planted_anchors.planted(scene, anchors)
+    prototypes, coefficients = planted_masks(scene, 3)
+    for c in coefficients:  # tell the anchors apart
+        c[P - 1 :: P] += np.array([0.02, 0.05, 0.08], np.float32)[:, None, None]
+    tensors = [t for pair in zip(heads, coefficients) for t in pair]
+    attrs, raw, real = deliver_all([*tensors, prototypes], dtype, form)
+    decoder = AnchorSegmentationDecoder(attrs, size, anchors=anchors)
+    expected = planted_anchors.reference_of(real[:-1:2], scene, anchors)
+    rows = rows_of(real[1:-1:2], 3)[expected[3]]
+    for transform in transforms(size):
+        found = decoder(raw, transform)
+        assert_masks(found, rows, real[-1], transform or identity(size))
+    found = decoder(raw)
+    assert_equal(found, expected)
+    assert_similar_masks(found, rows_of(coefficients, 3)[expected[3]], prototypes, identity(size))
+    assert_ellipses(found, scene, identity(size))
+
+
+@pytest.mark.parametrize("form", ["c2=16", "nchw", "rank3", "transposed"])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize("objectness", [False, True])
+def test_single(objectness, dtype, form, size, strides, classes):
+    """Ultralytics' form, the outputs in both orders: coefficients behind the scores.
+
+    YOLOv5-seg has an objectness, and three predictions per cell, here two of them empty.
+    """
+    scene = Scene(6, size, strides, classes)
+    prototypes, coefficients = planted_masks(scene)
+    starts = np.cumsum([0] + [h * w for h, w in scene.grids()])
+    n = starts[-1]
+    x = [scene.rng.uniform(0, 0.3, (4, n)), scene.noise(classes, (n,)), rows_of(coefficients).T]
+    x = np.concatenate(x).astype(np.float32)
+    for k, branch, row, column, score in scene.cells:
+        p = starts[branch] + row * scene.grids()[branch][1] + column
+        corner, far = scene.xyxy[k].reshape(2, 2) / size[::-1]
+        x[:4, p] = [*((corner + far) / 2), *(far - corner)]
+        x[4 + scene.class_id[k], p] = score
+    if objectness:
+        certain = np.where(x[4 : 4 + classes].max(axis=0) > 0.2, 1, 0.5)[None]
+        x = np.concatenate([x[:4], certain, x[4:]]).astype(np.float32)
+        x = np.concatenate([x * (np.arange(len(x)) != 4)[:, None], x, x * 0], axis=1)
+    last = form == "nchw"
+    head = deliver(x[None, :, :, None], dtype, form, index=int(last), name="head")
+    grid = "c2=16" if form in ("rank3", "transposed") else form
+    planes = deliver(prototypes[None], dtype, grid, index=int(not last), name="planes")
+    attrs, raw, real = zip(*([planes, head] if last else [head, planes]))
+    decoder = SingleSegmentationDecoder(attrs, size, normalized=True)
+    assert decoder.num_classes == classes
+    real, real_planes = head[2][0, :, :, 0], planes[2][0]
+    assert decoder.objectness == objectness
+    first = 4 + objectness
+    if objectness:
+        boxes = real[:4].T * np.array([*size[::-1]] * 2, np.float32)
+        expected = reference.objectness(boxes, real[4 : 5 + classes].T, False, 0.25, 0.45)
+    else:
+        expected = reference.single(real, 0.25, 0.45, (size[1], size[0]), num_classes=classes)
+    for transform in transforms(size):
+        found = decoder(raw, transform)
+        rows = real[first + classes :].T[expected[3]]
+        assert_masks(found, rows, real_planes, transform or identity(size))
+    found = decoder(raw)
+    assert_equal(found, expected)
+    assert_ellipses(found, scene, identity(size), 0.8)
+
+
+def small(dtype="float32"):
+    """One object on a 32 x 32 input, with two prototypes over 8 x 8 cells."""
+    box = np.full((4, 4, 4), 1.25, np.float32)
+    score = np.zeros((1, 4, 4), np.float32)
+    score[0, 1, 1] = 0.9
+    c = np.ones((2, 4, 4), np.float32)
+    prototypes = np.ones((2, 8, 8), np.float32)
+    return deliver_all([box, score, c, prototypes], dtype, "nchw")
+
+
+def test_only_the_box():
+    """The mask of an object that is everywhere is its box: pixels whose centres are in it."""
+    attrs, raw, _ = small()
+    found = SplitSegmentationDecoder(attrs, (32, 32))(raw)
+    assert found.xyxy.tolist() == [[2, 2, 22, 22]]
+    expected = np.zeros((32, 32), bool)
+    expected[2:22, 2:22] = True
+    assert np.array_equal(found.mask[0], expected)
+    transform = LetterboxTransform((64, 16), (32, 32), (32, 8), (0, 12))
+    found = SplitSegmentationDecoder(attrs, (32, 32))(raw, transform)
+    assert found.xyxy.tolist() == [[0, 4, 16, 44]]
+    expected = np.zeros((64, 16), bool)
+    expected[4:44] = True
+    assert np.array_equal(found.mask[0], expected)
+
+
+def test_nothing_found():
+    """No object: a mask array of the picture's size with length 0."""
+    attrs, raw, _ = small()
+    found = SplitSegmentationDecoder(attrs, (32, 32), conf_threshold=0.95)(raw)
+    assert found.mask.shape == (0, 32, 32) and found.mask.dtype == np.bool_
+
+
+def test_masks_are_copies_and_equal_from_frame_to_frame():
+    """A second frame does not change the first result."""
+    attrs, raw, _ = small()
+    decoder = SplitSegmentationDecoder(attrs, (32, 32))
+    first = decoder(raw)
+    raw[3][...] = -1
+    second = decoder(raw)
+    assert first.mask.any() and not second.mask.any()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite(value):
+    """Coefficients or prototypes of NaN and infinity give some mask and no crash."""
+    for k in (2, 3):
+        attrs, raw, _ = small()
+        raw[k].flat[::3] = value
+        found = SplitSegmentationDecoder(attrs, (32, 32))(raw)
+        assert found.mask.shape == (1, 32, 32)
+        raw[k][...] = np.nan
+        assert not SplitSegmentationDecoder(attrs, (32, 32))(raw).mask.any()
+
+
+@pytest.mark.parametrize(
+    ("decoder", "shapes", "match"),
+    [
+        (SplitSegmentationDecoder, [(1, 64, 8, 8), (1, 2, 8, 8), (1, 8, 8, 8)], "prototypes"),
+        (
+            SplitSegmentationDecoder,
+            [(1, 64, 8, 8), (1, 2, 8, 8), (1, 7, 8, 8), (1, 8, 16, 16)],
+            "8 mask coefficients",
+        ),
+        (AnchorSegmentationDecoder, [(1, 21, 8, 8), (1, 8, 16, 16)], "prototypes"),
+        (
+            AnchorSegmentationDecoder,
+            [(1, 21, 8, 8), (1, 8, 8, 8), (1, 8, 16, 16)],
+            "24 mask coefficients",
+        ),
+        (SingleSegmentationDecoder, [(1, 14, 84)], "expected two outputs"),
+        (SingleSegmentationDecoder, [(1, 14, 84), (1, 14, 84)], "expected two outputs"),
+        (SingleSegmentationDecoder, [(1, 12, 84), (1, 8, 16, 16)], "no room"),
+    ],
+)
+def test_refusals(decoder, shapes, match):
+    """Outputs of another form are refused and listed."""
+    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=match):
+        decoder(attrs, (64, 64))
+
+
+def test_too_many_prototypes():
+    """What the native code has no room for is refused at construction."""
+    for n, width in ((300, 16), (2, 2048)):
+        shapes = [(1, 4, 1, 8), (1, 1, 1, 8), (1, n, 1, 8), (1, n, 2, width)]
+        attrs = [attribute(s, "float32", index=i, name=f"o{i}") for i, s in enumerate(shapes)]
+        with pytest.raises(ValueError, match="at most 256 prototypes of at most 1024 columns"):
+            SplitSegmentationDecoder(attrs, (32, 32))
+
+
+class Call:
+    """Arguments of the native function for one object, to be spoiled one at a time."""
+
+    def __init__(self, dtype="int8", channels=32, height=9, width=11, c2=16, picture=(37, 53)):
+        rng = np.random.default_rng(1)
+        self.prototypes, self.data = self.view(rng, dtype, channels, height, width, c2)
+        self.parts = ffi.new("rkr_yolo_grid[]", 2)
+        self.kept = []
+        for part in self.parts:
+            view, data = self.view(rng, dtype, channels + 3, 2, 3, c2)
+            part.view, part.first = view[0], 3
+            self.kept.append(data)
+        self.source = np.array([0, 7, 11], np.uint32)
+        self.xyxy = np.array([[0, 0, 53, 37], [3, 4, 9, 8], [-5, -9, 900, 12]], np.float32)
+        self.geometry = ffi.new("rkr_mask_geometry *")
+        self.geometry.height, self.geometry.width = picture
+        self.geometry.scale_x, self.geometry.scale_y = width / picture[1], height / picture[0]
+        self.geometry.offset_x = self.geometry.offset_y = 0.0
+        self.masks = guarded.empty((3, *picture), np.uint8)
+
+    def view(self, rng, dtype, channels, height, width, c2):
+        groups = -(-channels // c2)
+        if np.dtype(dtype).kind == "f":
+            data = rng.normal(size=(groups, height * width, c2)).astype(dtype)
+        else:
+            info = np.iinfo(dtype)
+            data = rng.integers(info.min, info.max, (groups, height * width, c2), dtype)
+        data = guarded.copy(data)
+        view = ffi.new("rkr_tensor_view *")
+        view.data, view.n_bytes = pointer(data), data.nbytes
+        view.type = {
+            "int8": lib.RKNN_TENSOR_INT8,
+            "uint8": lib.RKNN_TENSOR_UINT8,
+            "int16": lib.RKNN_TENSOR_INT16,
+            "float16": lib.RKNN_TENSOR_FLOAT16,
+            "float32": lib.RKNN_TENSOR_FLOAT32,
+        }[dtype]
+        view.zero_point, view.scale = (0 if np.dtype(dtype).kind == "f" else 3), 0.5
+        view.channels, view.height, view.width = channels, height, width
+        view.plane, view.c2 = height * width, c2
+        return view, data
+
+    def __call__(self, n=3, n_parts=2):
+        return lib.rkr_yolo_masks(
+            self.prototypes,
+            self.parts,
+            n_parts,
+            pointer(self.source),
+            pointer(self.xyxy),
+            n,
+            self.geometry,
+            pointer(self.masks),
+        )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "float32"])
+@pytest.mark.parametrize("channels", [1, 7, 16, 17, 32, 256])
+@pytest.mark.parametrize("c2", [1, 8, 16])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 9), (9, 11)])
+def test_within_the_bounds(dtype, channels, c2, height, width):
+    """Every array ends where the memory does; masks are NumPy's."""
+    call = Call(dtype, channels, height, width, c2)
+    call.masks[...] = 0
+    assert call() == lib.RKR_OK
+
+    def real(data, n):
+        zero_point = 0 if data.dtype.kind == "f" else 3
+        return (data.astype(np.float64) - zero_point).transpose(0, 2, 1).reshape(-1, n)
+
+    prototypes = real(call.data, height * width)[:channels].reshape(channels, height, width)
+    coefficients = np.concatenate([real(d, 6)[3 : channels + 3].T for d in call.kept])
+    mapping = [(cells / side, 0.0) for cells, side in zip((height, width), call.masks.shape[1:])]
+    logits = reference.masks(
+        coefficients[call.source], prototypes, call.xyxy, call.masks.shape[1:], mapping
+    )
+    expected = logits > 0
+    wrong = call.masks != expected
+    assert np.abs(logits[wrong]).max(initial=0) < 1e-5 * np.abs(logits).max()
+    assert wrong.mean() < 0.01
+
+
+def spoil(path, value):
+    def change(call):
+        target = call
+        *names, last = path.split(".")
+        for name in names:
+            target = target[int(name)] if name.isdigit() else getattr(target, name)
+        setattr(target, last, value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("prototypes.n_bytes", 10),
+        ("prototypes.data", ffi.NULL),
+        ("prototypes.channels", 257),
+        ("prototypes.width", 1025),
+        ("prototypes.scale", float("nan")),
+        ("parts.0.first", 4),
+        ("parts.1.first", 2**32 - 1),
+        ("parts.1.view.n_bytes", 3),
+        ("source", np.array([0, 7, 12], np.uint32)),
+        ("source", np.array([0, 7, 2**32 - 1], np.uint32)),
+        ("xyxy", np.full((3, 4), np.nan, np.float32)),
+        ("xyxy", np.full((3, 4), np.inf, np.float32)),
+        ("geometry.width", 0),
+        ("geometry.height", 0),
+        ("geometry.height", 2**32 - 1),
+        ("geometry.scale_x", 0.0),
+        ("geometry.scale_y", -1.0),
+        ("geometry.scale_x", float("inf")),
+        ("geometry.offset_y", float("nan")),
+        ("geometry.offset_x", float("-inf")),
+        ("geometry", ffi.NULL),
+        ("parts", ffi.NULL),
+    ],
+)
+def test_nonsense_is_refused(path, value):
+    """Native code checks all that it is given."""
+    call = Call()
+    assert call() == lib.RKR_OK
+    spoil(path, value)(call)
+    assert call() < 0
+
+
+def test_no_parts():
+    """Without coefficients no prediction has any."""
+    assert Call()(n_parts=0) < 0
+    assert Call()(n=0) == lib.RKR_OK
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+@pytest.mark.parametrize("offset", [-1e30, 0.0, 1e30])
+def test_absurd_geometry(scale, offset):
+    """A picture that lies far from the prototypes takes the value at their edge."""
+    call = Call()
+    call.geometry.scale_x = call.geometry.scale_y = scale
+    call.geometry.offset_x = call.geometry.offset_y = offset
+    call.masks[...] = 2
+    assert call() == lib.RKR_OK
+    assert set(np.unique(call.masks[0]).tolist()) <= {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("box", "pixels"),
+    [
+        ([0, 0, 30, 20], 600),
+        ([-1e30, -1e30, 1e30, 1e30], 600),
+        ([2.4, 3.4, 5.6, 4.6], 4 * 2),
+        ([2.6, 3.6, 5.4, 4.4], 2 * 0),
+        ([5, 5, 5, 9], 0),
+        ([9, 9, 3, 3], 0),
+        ([40, 0, 50, 20], 0),
+        ([-20, -20, -1, -1], 0),
+        ([29.5, 19.5, 99, 99], 1),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_boxes_cut(dtype, box, pixels):
+    """A pixel is inside when its centre is, wherever the box lies; the rest is left alone."""
+    call = Call(dtype, 3, 10, 15, 1, picture=(20, 30))
+    for array in (call.data, *call.kept):
+        array[...] = 4
+    call.xyxy[0] = box
+    call.masks[...] = 7
+    assert call(n=1) == lib.RKR_OK
+    assert (call.masks[0] == 1).sum() == pixels
+    assert (call.masks == 7).sum() == call.masks.size - pixels

@@ -1,0 +1,193 @@
+"""Heads with boxes and class scores apart: YOLOv6, v8 to 12, 26, PP-YOLOE."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import pytest
+from native_tensors import attribute, deliver
+from planting import (
+    CASES,
+    DELIVERIES,
+    Scene,
+    assert_equal,
+    assert_finds,
+    assert_same_set,
+    deliver_all,
+)
+from planting.split import planted, reference_of, with_sums
+from reference import yolo as reference
+
+from rknn_runtime.vision.heads.split import SplitDecoder
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@pytest.mark.parametrize("bins", [1, 16, 17])
+@pytest.mark.parametrize("sums", [False, True])
+def test_equals_the_reference(sums, bins, dtype, form, size, strides, classes):
+    """6 and 9 outputs, distances and distributions: NumPy's boxes, and all planted objects."""
+    scene = Scene(bins, size, strides, classes)
+    tensors = planted(scene, bins)
+    flat = with_sums(tensors) if sums else [x for pair in tensors for x in pair]
+    attrs, raw, real = deliver_all(flat, dtype, form)
+    decoder = SplitDecoder(attrs, size)
+    assert (decoder.num_classes, decoder.bins, decoder.logits) == (classes, bins, False)
+    found = decoder(raw)
+    per_scale = 3 if sums else 2
+    pairs = [(real[i], real[i + 1]) for i in range(0, len(real), per_scale)]
+    assert_equal(found, reference_of(pairs, scene))
+    step = max(attr.native.scale for attr in attrs[1::per_scale]) + 1e-3
+    assert_same_set(found, reference_of(tensors, scene), step)
+    assert_finds(found, scene)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_logits(dtype):
+    """Scores before the sigmoid are compared in the logit domain; integers show that they are."""
+    scene = Scene(3, (256, 256), (8, 16, 32), 4)
+    tensors = planted(scene, 16, logits=True)
+    attrs, raw, real = deliver_all([x for pair in tensors for x in pair], dtype, "c2=16")
+    decoder = SplitDecoder(attrs, (256, 256), logits=None if dtype == "int8" else True)
+    assert decoder.logits
+    found = decoder(raw)
+    pairs = list(zip(real[::2], real[1::2]))
+    assert_equal(found, reference_of(pairs, scene, logits=True))
+    assert_finds(found, scene)
+    for threshold in (0.5, 0.9, 0.99, 0.9999, 1.0, 1.1):
+        decoder.conf_threshold = threshold
+        high = decoder(raw)
+        expected = found.confidence[found.confidence >= np.float32(threshold)]
+        assert np.array_equal(high.confidence, expected)
+
+
+def test_the_sum_rejects_without_changing_the_result():
+    """A sum that rounds to just below the threshold does not lose the class that reaches it."""
+    scene = Scene(5, (256, 256), (8, 16, 32), 80)
+    tensors = planted(scene, 16)
+    for threshold in np.linspace(0.05, 0.95, 30):
+        results = []
+        for flat in ([x for pair in tensors for x in pair], with_sums(tensors)):
+            attrs, raw, _ = deliver_all(flat, "int8", "c2=16")
+            results.append(SplitDecoder(attrs, (256, 256), conf_threshold=threshold)(raw))
+        assert results[0] == results[1]
+
+
+def test_the_sum_is_used():
+    """Where the sum says that no class can pass, classes are not looked at."""
+    scene = Scene(5, (256, 256), (8, 16, 32), 3)
+    tensors = with_sums(planted(scene, 16))
+    for i in range(2, len(tensors), 3):
+        tensors[i][...] = 0
+    attrs, raw, _ = deliver_all(tensors, "int8", "c2=16")
+    assert len(SplitDecoder(attrs, (256, 256))(raw)) == 0
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("highest", [1e-8, 0.1, 0.24])
+def test_a_sum_at_the_end_of_its_range_rejects_nothing(highest, dtype):
+    """Calibrated without objects, sums end below the threshold where scores do not."""
+    scene = Scene(5, (256, 256), (8, 16, 32), 3)
+    tensors = with_sums(planted(scene, 16))
+    attrs, raw, _ = deliver_all(tensors, dtype, "c2=16")
+    for i in range(2, len(tensors), 3):
+        attrs[i], raw[i], _ = deliver(
+            tensors[i][None], dtype, "c2=16", index=i, name=f"out{i}", highest=highest
+        )
+    assert_finds(SplitDecoder(attrs, (256, 256))(raw), scene)
+
+
+def test_scales_in_any_order():
+    """Groups are found by their grids, and ties are broken finest grid first."""
+    scene = Scene(6, (256, 256), (8, 16, 32), 3)
+    tensors = planted(scene, 16)
+    orders = [
+        [x for pair in tensors for x in pair],
+        [x for pair in tensors[::-1] for x in pair],
+        [pair[0] for pair in tensors] + [pair[1] for pair in tensors],
+    ]
+    results = []
+    for order in orders:
+        attrs, raw, _ = deliver_all(order, "int8", "c2=16")
+        results.append(SplitDecoder(attrs, (256, 256))(raw))
+    assert len(results[0]) == len(scene.xyxy)
+    assert results[0] == results[1] == results[2]
+
+
+def test_without_nms():
+    """Heads that give one box per object are not suppressed, only cut to the best."""
+    scene = Scene(7, (256, 256), (8, 16, 32), 3)
+    tensors = planted(scene, 1)
+    attrs, raw, real = deliver_all([x for pair in tensors for x in pair], "int8", "c2=16")
+    found = SplitDecoder(attrs, (256, 256), nms=False)(raw)
+    assert len(found) == len(scene.cells)
+    expected = reference_of(list(zip(real[::2], real[1::2])), scene)
+    everything = reference.split(
+        list(zip(real[::2], real[1::2])), [(s, s) for s in scene.strides], 0.25, 1.0
+    )
+    assert_equal(found, everything)
+    assert len(expected[0]) < len(found)
+    limited = SplitDecoder(attrs, (256, 256), nms=False, max_detections=5)(raw)
+    assert limited == found[:5]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.25])
+def test_what_is_not_finite_is_dropped(threshold):
+    """Distributions and scores of NaN and infinity give no box and no crash."""
+    box, score = np.zeros((64, 4, 4), np.float32), np.full((2, 4, 4), 0.5, np.float32)
+    box[3, 0, 0], box[40, 0, 1], box[:, 0, 2] = np.nan, np.inf, -np.inf
+    score[0, 1, 0], score[0, 1, 1], score[:, 1, 2] = np.nan, np.inf, np.nan
+    attrs, raw, _ = deliver_all([box, score], "float32", "nchw")
+    found = SplitDecoder(attrs, (32, 32), conf_threshold=threshold, iou_threshold=1.0)(raw)
+    assert np.isfinite(found.xyxy).all()
+    assert len(found) == 16 - 3 - 2
+
+
+SHAPES_8 = ((1, 64, 8, 8), (1, 80, 8, 8))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "match"),
+    [
+        ([(1, 63, 8, 8), (1, 80, 8, 8)], "expected per scale"),
+        ([(1, 260, 8, 8), (1, 80, 8, 8)], "expected per scale"),
+        ([(1, 64, 8, 8)], "expected per scale"),
+        ([*SHAPES_8, (1, 2, 8, 8)], "expected per scale"),
+        ([*SHAPES_8, (1, 64, 4, 4), (1, 79, 4, 4)], "expected per scale"),
+        ([*SHAPES_8, (1, 64, 4, 4)], "different numbers of outputs"),
+        ([(1, 64, 64), (1, 80, 64)], r"expected \[1, channels, height, width\]"),
+        ([(2, 64, 8, 8), (2, 80, 8, 8)], r"expected \[1, channels"),
+        ([(1, 64, 7, 8), (1, 80, 7, 8)], "does not divide the input"),
+    ],
+)
+def test_refusals(shapes, match):
+    """Outputs of another form are refused and listed."""
+    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=match):
+        SplitDecoder(attrs, (64, 64))
+
+
+class Made:
+    """A sequence that makes each array when asked for it, and spoils it when it is dropped."""
+
+    def __init__(self, raw):
+        self._raw = raw
+
+    def __len__(self):
+        return len(self._raw)
+
+    def __getitem__(self, index):
+        memory = self._raw[index].copy()
+        array = memory.view()
+        weakref.finalize(array, memory.fill, memory.max())
+        return array
+
+
+def test_arrays_that_a_sequence_makes_live_long_enough():
+    """Nothing but the call holds the arrays of a sequence that makes them on demand."""
+    scene = Scene(3, *CASES[0])
+    attrs, raw, _ = deliver_all([x for pair in planted(scene, 16) for x in pair], "int8", "c2=16")
+    decoder = SplitDecoder(attrs, CASES[0][0])
+    assert len(decoder(raw)) > 0
+    assert decoder(Made(raw)) == decoder(raw)

@@ -1,0 +1,103 @@
+"""YOLOX."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from native_tensors import attribute, deliver
+from planting import (
+    CASES,
+    DELIVERIES,
+    Scene,
+    assert_equal,
+    assert_finds,
+    assert_same_set,
+    deliver_all,
+)
+from planting.yolox import planted, reference_of
+
+from rknn_runtime.vision.heads.yolox import YoloxDecoder
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+def test_split_form_equals_the_reference(dtype, form, size, strides, classes):
+    """One output per scale."""
+    scene = Scene(classes, size, strides, classes)
+    tensors = planted(scene)
+    attrs, raw, real = deliver_all(tensors, dtype, form)
+    decoder = YoloxDecoder(attrs, size)
+    found = decoder(raw)
+    assert decoder.num_classes == classes
+    assert_equal(found, reference_of(real, scene))
+    assert_finds(found, scene)
+    step = 2 * max(attr.native.scale for attr in attrs) + 2e-3
+    assert_same_set(found, reference_of(tensors, scene), step, 0.97 if "int8" in dtype else 0.99)
+
+
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@pytest.mark.parametrize("form", ["c2=16", "padded", "nchw", "rank3", "transposed"])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_raw_grid_equals_the_reference(dtype, form, size, strides, classes):
+    """All scales in one output, predictions or channels first."""
+    scene = Scene(classes, size, strides, classes)
+    tensors = planted(scene)
+    whole = np.concatenate([t.reshape(len(t), -1) for t in tensors], axis=1)
+    attr, raw, real = deliver(whole[None, :, None], dtype, form)
+    found = YoloxDecoder([attr], size, strides=strides)(raw)
+    ends = np.cumsum([h * w for h, w in scene.grids()])[:-1]
+    parts = np.split(real[0, :, 0], ends, axis=1)
+    parts = [p.reshape(len(p), *grid) for p, grid in zip(parts, scene.grids())]
+    assert_equal(found, reference_of(parts, scene))
+    assert_finds(found, scene)
+
+
+def test_coarse_scores_are_warned_of():
+    """A grid with far outliers leaves few steps to its scores: the warning says which."""
+    attr = attribute((1, 84, 25), "int8", 0, 0.5)
+    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 0\.25\. .*float16"):
+        YoloxDecoder([attr], (64, 64))
+
+
+def test_logits():
+    """Exports that end before the sigmoid."""
+    scene = Scene(3, (256, 256), (8, 16, 32), 4)
+    tensors = planted(scene)
+    for t in tensors:
+        p = np.clip(t[4:], 1e-4, 1 - 1e-4)
+        t[4:] = np.log(p / (1 - p))
+    attrs, raw, real = deliver_all(tensors, "int16", "c2=16")
+    found = YoloxDecoder(attrs, (256, 256), logits=True)(raw)
+    assert_equal(found, reference_of(real, scene, logits=True))
+    assert_finds(found, scene)
+
+
+def test_sizes_that_overflow_are_dropped():
+    """A width of e to the power of 100 is none."""
+    x = np.zeros((7, 4, 4), np.float32)
+    x[4:6] = 0.9
+    x[2, 0, 0], x[3, 1, 1], x[2, 2, 2] = 100, 1e30, np.nan
+    attrs, raw, _ = deliver_all([x, x[:, :2, :2].copy()], "float32", "nchw")
+    found = YoloxDecoder(attrs, (32, 32), iou_threshold=1.0)(raw)
+    assert np.isfinite(found.xyxy).all()
+    assert len(found) == 16 - 3 + 4 - 2
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "match"),
+    [
+        ([(1, 84, 85)], {}, "do not give 85 predictions"),
+        ([(1, 84, 85)], {"strides": (7,)}, "give strides="),
+        ([(1, 84, 85)], {"strides": (0,)}, "give strides="),
+        ([(1, 84, 5)], {}, "5 \\+ classes"),
+        ([(84, 85)], {}, "expected"),
+        ([(1, 7, 8, 8), (1, 7, 8, 8)], {}, "one per scale"),
+        ([(1, 7, 8, 8), (1, 8, 4, 4)], {}, "one per scale"),
+        ([(1, 7, 7, 7), (1, 7, 4, 4)], {}, "does not divide"),
+    ],
+)
+def test_refusals(shapes, options, match):
+    """What does not fit is refused with what was expected."""
+    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=match):
+        YoloxDecoder(attrs, (64, 64), **options)

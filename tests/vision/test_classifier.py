@@ -1,0 +1,128 @@
+"""From a picture to its most likely classes, on the simulated NPU; and the example of it."""
+
+from __future__ import annotations
+
+import json
+import runpy
+
+import numpy as np
+import pytest
+from paths import PROJECT
+
+from rknn_runtime import Classifier, Model
+from rknn_runtime.kernels.resize import resize_bilinear
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+
+ROOT = PROJECT
+NET = ROOT / "tests" / "data" / "models" / "fc1000_softmax_rv1106.rknn"
+EXAMPLE = ROOT / "examples" / "classify.py"
+PICTURE = np.random.default_rng(0).integers(0, 256, (50, 90, 3), np.uint8)
+LOGITS = (1.0, 4.0, -2.0, 3.0)
+
+
+def bundle(outputs=1, classes=4, channels=3, **custom):
+    """A classifier of 16x24 pixels that always sees the same."""
+    values = {"zero_point": 0, "scale": 0.05}
+    scores = np.array([LOGITS[:classes]], np.float32)
+    image = describe_input("image", (1, channels, 16, 24), zero_point=-128, scale=1 / 255)
+    return bundle_from_arrays(
+        [image],
+        [describe_output(f"o{i}", scores.shape, index=i, **values) for i in range(outputs)],
+        [Record([scores] * outputs)],
+        custom_string=json.dumps(custom),
+    )
+
+
+def test_finds_what_its_parts_find():
+    """The whole picture is scaled to the input, whatever its proportions; a real graph."""
+    pytest.importorskip("onnxruntime")
+    with Model(NET, library="sim") as model:
+        classifier = Classifier(model, top_k=1000)
+        found = classifier(PICTURE)
+        assert found.class_id.dtype == np.int32 and found.confidence.dtype == np.float32
+        (scores,) = model(resize_bilinear(PICTURE, (32, 32)))
+        order = np.argsort(-scores[0], kind="stable")
+        assert np.array_equal(found.class_id, order)
+        assert np.array_equal(found.confidence, scores[0][order])
+        assert scores[0].sum() == pytest.approx(1, abs=0.01)
+        flipped = classifier(np.ascontiguousarray(PICTURE[..., ::-1]), color="BGR")
+        assert np.array_equal(flipped.confidence, found.confidence)
+        assert repr(classifier).startswith("<Classifier of 1000 classes, 32x32 pixels, <Model")
+        other = Classifier(model, input_color="BGR")(PICTURE)
+        assert not np.array_equal(other.confidence, found.confidence[:5])
+
+
+def test_softmax_top_k_and_labels():
+    """Logits become probabilities; names come from the argument, or the custom string."""
+    e = np.exp(LOGITS) / np.exp(LOGITS).sum()
+    with Model(bundle(labels=list("abcd")), library="sim") as model:
+        found = Classifier(model, top_k=2)(PICTURE)
+        assert found.class_id.tolist() == [1, 3]
+        np.testing.assert_allclose(found.confidence, e[[1, 3]], rtol=1e-5)
+        classifier = Classifier(model)
+        assert [name for name, _ in classifier(PICTURE).named(classifier.labels)] == list("bdac")
+        mine = {0: "w", 1: "x", 2: "y", 3: "z"}
+        assert next(Classifier(model, mine)(PICTURE).named(mine))[0] == "x"
+        raw = Classifier(model, softmax=False)(PICTURE)
+        np.testing.assert_allclose(raw.confidence, [4, 3, 1, -2], atol=0.03)
+
+
+def test_gray_models():
+    """An input of one channel gets the luma of the picture."""
+    with Model(bundle(channels=1), library="sim") as model:
+        assert Classifier(model).input_color == "GRAY"
+        assert Classifier(model)(PICTURE).class_id[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "error", "match"),
+    [
+        ({"outputs": 2}, {}, ValueError, r"one output.*got\n.*o0.*\n.*o1"),
+        ({}, {"labels": ["a", "b"]}, ValueError, "there are 2 labels, but the output has 4"),
+        ({"labels": ["a"]}, {}, ValueError, "there are 1 labels"),
+        ({}, {"labels": "abcd"}, TypeError, "labels: expected a sequence of names"),
+        ({}, {"labels": 4}, TypeError, "labels: expected a sequence of names"),
+        ({}, {"top_k": 0}, ValueError, "top_k"),
+        ({}, {"top_k": 2.5}, TypeError, "top_k"),
+        ({}, {"input_color": "rgb"}, ValueError, "input_color: expected"),
+    ],
+)
+def test_refusals(made, options, error, match):
+    """What does not fit is refused before a picture comes."""
+    with Model(bundle(**made), library="sim") as model, pytest.raises(error, match=match):
+        Classifier(model, **options)
+
+
+def test_no_model_and_no_classifier():
+    """A path is no model, and a detector has no scores of one picture."""
+    with pytest.raises(TypeError, match="expected a Model, got str"):
+        Classifier("mobilenet.rknn")
+    pytest.importorskip("onnxruntime")
+    detector = ROOT / "examples" / "models" / "shapes_rk3588.rknn"
+    refused = pytest.raises(ValueError, match="scores of one picture")
+    with Model(detector, library="sim") as model, refused:
+        Classifier(model)
+
+
+def run(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr("sys.argv", [EXAMPLE.name, *map(str, arguments), "--library", "sim"])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_example_prints_names(tmp_path, monkeypatch, capsys):
+    """From a text file, from the model, or numbers."""
+    image = pytest.importorskip("PIL.Image")
+    model, picture, names = tmp_path / "m.rknn", tmp_path / "p.png", tmp_path / "names.txt"
+    image.fromarray(PICTURE).save(picture)
+    names.write_text("w\nx\ny\nz\n", encoding="utf-8")
+    for custom, arguments, expected in (
+        ({}, ("--labels", names), "xz"),
+        ({"labels": list("abcd")}, (), "bd"),
+        ({}, (), "13"),
+    ):
+        model.write_bytes(bundle(**custom))
+        lines = run(monkeypatch, capsys, model, picture, picture, "--top", 2, *arguments)
+        assert lines[0] == lines[3] == f"{picture}:"
+        assert [line.split()[-1] for line in lines[1:3]] == list(expected)
+        assert lines[1].split()[0] == "70.4%"

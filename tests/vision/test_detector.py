@@ -1,0 +1,209 @@
+"""From a picture to detections, on the trained example and the simulated NPU."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from paths import PROJECT
+
+pytest.importorskip("onnxruntime")
+Image = pytest.importorskip("PIL.Image")
+
+from rknn_runtime import Detector, Model  # noqa: E402
+from rknn_runtime.sim import (  # noqa: E402
+    Record,
+    bundle_from_arrays,
+    describe_input,
+    describe_output,
+)
+from rknn_runtime.vision import letterbox  # noqa: E402
+from rknn_runtime.vision.heads import SingleOutputDecoder  # noqa: E402
+
+EXAMPLES = PROJECT / "examples"
+SCENES = [EXAMPLES / "scenes" / "scene.png", EXAMPLES / "scenes" / "wide.jpg"]
+
+
+@pytest.fixture(params=["rk3588", "rv1106"])
+def model(request):
+    with Model(EXAMPLES / "models" / f"shapes_{request.param}.rknn", library="sim") as model:
+        yield model
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda path: path.name)
+def test_finds_what_its_parts_find(model, scene):
+    """The same as letterbox, run, decode and mapping back by hand."""
+    detector = Detector(model)
+    assert detector.head == "yolov8-single"
+    assert detector.labels == ["circle", "square", "triangle", "star", "cross", "ring"]
+    found = detector(scene)
+    pixels, transform = letterbox(scene, (320, 320))
+    model.run(pixels)
+    by_hand = SingleOutputDecoder(model.outputs[0], (320, 320))(model.output_raw(0))
+    assert len(found) >= 5
+    assert found == transform.detections_to_image(by_hand)
+
+
+def test_arrays_pictures_and_paths(model):
+    """Whatever kind the picture is, the result is the same."""
+    detector = Detector(model)
+    picture = Image.open(SCENES[0]).convert("RGB")
+    array = np.asarray(picture)
+    expected = detector(SCENES[0])
+    assert len(expected) > 0
+    for image, color in (
+        (str(SCENES[0]), "RGB"),
+        (picture, "RGB"),
+        (array, "RGB"),
+        (array[..., ::-1], "BGR"),
+    ):
+        assert detector(image, color=color) == expected
+
+
+def test_thresholds_and_options(model):
+    """They reach the decoder."""
+    everything = Detector(model, conf_threshold=0.05)(SCENES[0])
+    few = Detector(model, conf_threshold=0.6)(SCENES[0])
+    assert len(few) < len(everything)
+    assert few == everything[: len(few)]
+    assert Detector(model, max_detections=2)(SCENES[0]) == Detector(model)(SCENES[0])[:2]
+    overlapping = Detector(model, iou_threshold=1.0)(SCENES[0])
+    assert len(overlapping) > len(Detector(model)(SCENES[0]))
+
+
+def test_own_labels(model):
+    """Given names go before those in the file; their number must be that of the classes."""
+    names = {i: f"shape {i}" for i in range(6)}
+    detector = Detector(model, labels=names)
+    assert detector.labels is names
+    assert (
+        detector(SCENES[0]).to_dict(detector.labels)["detections"][0]["label"].startswith("shape")
+    )
+    with pytest.raises(ValueError, match="3 labels, but the outputs make yolov8-single of 6"):
+        Detector(model, labels=["a", "b", "c"])
+
+
+def answering(custom_string, channels=3):
+    """A split head of 64 x 64 pixels and two classes: per scale two boxes that overlap by half."""
+    tensors = []
+    for side in (8, 4, 2):
+        score = np.zeros((1, 2, side, side), np.float32)
+        score[0, 0, 1, :2] = 0.8
+        tensors += [np.full((1, 4, side, side), 1.5, np.float32), score]
+    scale = {"zero_point": -128, "scale": 0.01}
+    return bundle_from_arrays(
+        [describe_input("image", (1, channels, 64, 64), zero_point=-128, scale=1 / 255)],
+        [describe_output(f"o{i}", x.shape, index=i, **scale) for i, x in enumerate(tensors)],
+        [Record(tensors)],
+        custom_string=custom_string,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "head", "labels", "color"),
+    [
+        ("", "yolov6-split", None, "RGB"),
+        ("not JSON", "yolov6-split", None, "RGB"),
+        ("[" * 1000, "yolov6-split", None, "RGB"),
+        ("[1]", "yolov6-split", None, "RGB"),
+        ({"head": "yolov10"}, "yolov10-split", None, "RGB"),
+        ({"head": "yolo26", "labels": ["a", "b"]}, "yolov10-split", ["a", "b"], "RGB"),
+        ({"head": "auto", "labels": {"0": "a", "1": "b"}}, "yolov6-split", {0: "a", 1: "b"}, "RGB"),
+        ({"input": {"color": "BGR"}}, "yolov6-split", None, "BGR"),
+        ({"head": 7, "labels": [1, 2], "input": "BGR"}, "yolov6-split", None, "RGB"),
+        ({"labels": {"person": 0}, "input": {"color": "CMYK"}}, "yolov6-split", None, "RGB"),
+    ],
+)
+def test_what_the_custom_string_says_counts(said, head, labels, color):
+    """Labels, head and channel order; what is for others is left alone."""
+    text = said if isinstance(said, str) else json.dumps(said)
+    with Model(answering(text), library="sim") as model:
+        detector = Detector(model)
+        assert (detector.head, detector.labels, detector.input_color) == (head, labels, color)
+        assert Detector(model, head="yolov6", input_color="RGB").head == "yolov6-split"
+        assert len(detector(np.zeros((64, 64, 3), np.uint8))) == (6 if "10" in head else 3)
+
+
+def test_an_unknown_head_in_the_custom_string():
+    """The message says where the name comes from, and a given head goes before it."""
+    with Model(answering('{"head": "yolo10"}'), library="sim") as model:
+        with pytest.raises(ValueError, match=r"custom string names its head 'yolo10'.*yolov10"):
+            Detector(model)
+        assert Detector(model, head="yolov10").head == "yolov10-split"
+
+
+def test_gray_models():
+    """An input of one channel gets the luma of the picture."""
+    with Model(answering("", channels=1), library="sim") as model:
+        detector = Detector(model)
+        detector(np.full((64, 64, 3), (255, 0, 0), np.uint8))
+        assert detector.input_color == "GRAY"
+        assert np.unique(model.input_view()).tolist() == [76]
+
+
+def test_an_empty_picture(model):
+    """Nothing found is an empty result with the right shapes."""
+    found = Detector(model)(np.full((50, 90, 3), 114, np.uint8))
+    assert found.xyxy.shape == (0, 4) and found.class_id.dtype == np.int32
+
+
+def test_boxes_stay_in_the_picture(model):
+    """They are cut off at the edges of the picture, not of the letterbox."""
+    picture = np.asarray(Image.open(SCENES[0]).convert("RGB"))[:, 40:150]
+    found = Detector(model, conf_threshold=0.1)(picture)
+    height, width = picture.shape[:2]
+    assert len(found) > 0
+    assert (found.xyxy >= 0).all() and (found.xyxy <= [width, height] * 2).all()
+
+
+def test_refusals(model):
+    """No model, an unknown head, an unknown option."""
+    with pytest.raises(TypeError, match="expected a Model, got str"):
+        Detector("model.rknn")
+    with pytest.raises(ValueError, match="head: expected 'auto'"):
+        Detector(model, head="yolo")
+    with pytest.raises(TypeError, match="anchor"):
+        Detector(model, anchor=3)
+    with pytest.raises(ValueError, match="no yolov5 head has these"):
+        Detector(model, head="yolov5")
+    with pytest.raises(TypeError):
+        Detector(model)(None)
+    with pytest.raises(TypeError, match="labels: expected a sequence of names"):
+        Detector(model, labels="circle")
+    with pytest.raises(ValueError, match="input_color: expected"):
+        Detector(model, input_color="GBR")
+
+
+def test_the_model_can_be_closed_afterwards(model):
+    """No view of its memory stays behind, and then the detector says that it is closed."""
+    detector = Detector(model)
+    detector(SCENES[0])
+    model.close()
+    with pytest.raises(ValueError, match="closed"):
+        detector(SCENES[0])
+
+
+def test_threads(model):
+    """Calls from several threads wait for each other."""
+    detector = Detector(model)
+    expected = [detector(scene) for scene in SCENES]
+    wrong = []
+
+    def work(k):
+        for _ in range(5):
+            if detector(SCENES[k % 2]) != expected[k % 2]:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_repr(model):
+    """It names the head."""
+    assert repr(Detector(model)).startswith("<Detector yolov8-single, 320x320 pixels, <Model")

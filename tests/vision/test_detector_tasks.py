@@ -1,0 +1,185 @@
+"""Masks, keypoints and oriented boxes from a picture, through a simulated NPU's own layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from native_tensors import dequantize, quantize
+from planting import Scene, iou
+from planting import anchors as planted_anchors
+from planting import oriented as planted_oriented
+from planting import segmentation as planted_segmentation
+from planting import split as planted_split
+from reference import yolo as reference
+
+from rknn_runtime import Detector, Model
+from rknn_runtime.enums import TensorType
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.vision import letterbox
+from rknn_runtime.vision.heads import ClassificationDecoder
+
+SIZE, STRIDES, CLASSES = (192, 320), (8, 16, 32), 3
+SOCS = ["rk3588", "rk3566", "rv1106"]
+PICTURE = np.zeros((300, 400, 3), np.uint8)
+
+
+def model_of(tensors, soc, floats=()):
+    """A model that answers every picture with these, and what they are after quantization."""
+    outputs, arrays, real = [], [], []
+    for i, x in enumerate(tensors):
+        dtype = "float16" if i in floats else "int8"
+        q, zero_point, scale = quantize(x[None], dtype)
+        quantization = {} if i in floats else {"zero_point": zero_point, "scale": scale}
+        kind = TensorType[dtype.upper()]
+        outputs.append(
+            describe_output(f"o{i}", q.shape, soc=soc, index=i, dtype=kind, **quantization)
+        )
+        arrays.append(q.astype(np.float32) if i in floats else q)
+        real.append(dequantize(q, zero_point, scale)[0])
+    image = describe_input("image", (1, 3, *SIZE), soc=soc, zero_point=-128, scale=1 / 255)
+    bundle = bundle_from_arrays([image], outputs, [Record(arrays)], soc=soc)
+    return Model(bundle, library="sim"), real
+
+
+def scene_of(classes=CLASSES):
+    return Scene(3, SIZE, STRIDES, classes)
+
+
+def in_picture(boxes):
+    """Which of the boxes are not cut off as a whole."""
+    return np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) > 0
+
+
+def assert_boxes(found, scene):
+    """Those of the planted objects, as far as they are in the picture."""
+    truth = letterbox(PICTURE, SIZE)[1].boxes_to_image(scene.xyxy)
+    seen = in_picture(truth)
+    found = found[in_picture(found.xyxy)]
+    overlap = iou(found.xyxy, truth[seen])
+    best = overlap.argmax(axis=1)
+    assert sorted(best.tolist()) == list(range(seen.sum())) and seen.sum() >= 5
+    assert overlap.max(axis=1).min() > 0.85
+    assert np.array_equal(found.class_id, scene.class_id[seen][best])
+
+
+@pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("head", ["yolov8-seg-split", "yolov5-seg", "yolov8-seg-single"])
+def test_masks(head, soc):
+    """Every form of segmentation: masks in the picture's size, on the planted ellipses."""
+    scene = scene_of()
+    prototypes, c = planted_segmentation.planted_masks(scene, 3 if head == "yolov5-seg" else 1)
+    options, floats = {}, ()
+    if head == "yolov5-seg":
+        options["anchors"] = planted_anchors.sized(scene)
+        heads = planted_anchors.planted(scene, options["anchors"])
+        tensors = [x for pair in zip(heads, c) for x in pair]
+    else:
+        pairs = planted_split.planted(scene, 16)
+        if head == "yolov8-seg-split":
+            tensors = [x for (box, score), k in zip(pairs, c) for x in (box, score, k)]
+        else:
+            options["normalized"] = True
+            floats = (0,)  # boxes, scores and coefficients of one int8 scale are too coarse
+            xyxy = np.concatenate(
+                [reference.split_boxes(b, (s, s)) for (b, _), s in zip(pairs, STRIDES)]
+            )
+            corner, far = xyxy[:, :2] / SIZE[::-1], xyxy[:, 2:] / SIZE[::-1]
+            centred = np.concatenate([(corner + far) / 2, far - corner], axis=1)
+            scores = np.concatenate([score.reshape(CLASSES, -1).T for _, score in pairs])
+            rows = planted_segmentation.rows_of(c)
+            tensors = [np.concatenate([centred, scores, rows], axis=1).T.astype(np.float32)]
+    model, _ = model_of([*tensors, prototypes], soc, floats)
+    with model:
+        detector = Detector(model, **options)
+        assert detector.head == head
+        found = detector(PICTURE)
+    assert_boxes(found, scene)
+    assert found.mask.shape == (len(found), *PICTURE.shape[:2])
+    transform = letterbox(PICTURE, SIZE)[1]
+    truth, whole = (transform.boxes_to_image(scene.xyxy, clip=clip) for clip in (True, False))
+    y, x = np.mgrid[0 : PICTURE.shape[0], 0 : PICTURE.shape[1]] + 0.5
+    for one in found[in_picture(found.xyxy)]:
+        k = np.abs(truth - one.xyxy).sum(axis=1).argmin()
+        expected = planted_segmentation.ellipse(whole[k], y, x) > 0
+        assert (one.mask & expected).sum() / (one.mask | expected).sum() > 0.8
+
+
+@pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("per_cell", [3, 1])
+def test_objectness(per_cell, soc):
+    """YOLOv5's own export, and YOLOX's with its boxes worked out: [1, N, 5 + classes], int8."""
+    scene = scene_of()
+    starts = np.cumsum([0] + [h * w for h, w in scene.grids()])
+    n = per_cell * starts[-1]
+    x = np.zeros((n, 5 + CLASSES), np.float32)
+    x[:, :4] = scene.rng.uniform(0.1, 0.5, (n, 4))
+    x[:, 4] = scene.rng.uniform(0, 0.2, n)
+    x[:, 5:] = scene.rng.uniform(0, 1, (n, CLASSES))
+    for k, branch, row, column, score in scene.cells:
+        cell = starts[branch] + row * scene.grids()[branch][1] + column
+        corner, far = scene.xyxy[k].reshape(2, 2) / SIZE[::-1]
+        x[cell] = 0
+        x[cell, :5] = [*((corner + far) / 2), *(far - corner), score]
+        x[cell, 5 + scene.class_id[k]] = 0.95
+    model, _ = model_of([x], soc)
+    with model:
+        detector = Detector(model)
+        assert detector.head == ("yolov5-single" if per_cell == 3 else "yolox-single")
+        found = detector(PICTURE)
+    assert_boxes(found, scene)
+
+
+@pytest.mark.parametrize("soc", SOCS)
+def test_keypoints(soc):
+    """The zoo's form of pose, keypoints in float16: to a pixel of the picture."""
+    scene = scene_of(1)
+    pairs = planted_split.planted(scene, 16, logits=True)
+    n = sum(h * w for h, w in scene.grids())
+    points = scene.rng.uniform(0, 1, (17, 3, n)).astype(np.float32)
+    points[:, :2] *= np.array(SIZE[::-1], np.float32)[:, None]
+    model, real = model_of([*map(np.concatenate, pairs), points], soc, floats=(3,))
+    with model:
+        detector = Detector(model)
+        assert detector.head == "yolov8-pose-split"
+        found = detector(PICTURE)
+    assert_boxes(found, scene)
+    halves = [(x[:64], x[64:]) for x in real[:3]]
+    expected = planted_split.reference_of(halves, scene, logits=True)
+    transform = letterbox(PICTURE, SIZE)[1]
+    mapped = transform.points_to_image(points[..., expected[3]].transpose(2, 0, 1).copy())
+    assert np.abs(found.keypoints[..., :2] - mapped[..., :2]).max() < 1
+    assert np.abs(found.keypoints[..., 2] - mapped[..., 2]).max() < 1e-3
+
+
+@pytest.mark.parametrize("soc", SOCS)
+def test_oriented_boxes(soc):
+    """The zoo's form of oriented boxes: the planted rectangles in the picture."""
+    scene = scene_of()
+    pairs, angles = planted_oriented.planted(scene)
+    model, _ = model_of([*map(np.concatenate, pairs), angles[None]], soc)
+    with model:
+        detector = Detector(model)
+        assert detector.head == "yolov8-obb-split"
+        found = detector(PICTURE)
+    transform = letterbox(PICTURE, SIZE)[1]
+    truth = transform.points_to_image(planted_oriented.truth(scene))
+    overlaps = np.array([[planted_oriented.iou(a, b) for b in truth] for a in found.xyxyxyxy])
+    best = overlaps.argmax(axis=1)
+    assert sorted(best.tolist()) == list(range(len(truth)))
+    assert overlaps.max(axis=1).min() > 0.9
+    assert np.array_equal(found.class_id, scene.class_id[best])
+
+
+@pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("shape", [(1000,), (1000, 1, 1)])
+def test_classes(shape, soc):
+    """A classifier's int8 logits, rank 2 and 4: its most likely class."""
+    x = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+    x[281] = 9
+    model, real = model_of([x], soc)
+    with model:
+        model.run(np.zeros((1, *SIZE, 3), np.uint8))
+        found = ClassificationDecoder(model.outputs[0])(model.output_raw(0))
+    assert found.class_id[0] == 281
+    e = np.exp(real[0].ravel() - real[0].max())
+    assert found.confidence[0] == pytest.approx(float((e / e.sum())[281]), abs=1e-5)

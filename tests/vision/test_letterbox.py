@@ -1,0 +1,398 @@
+"""Letterboxing, and mapping coordinates back."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference.resize import bilinear
+
+from rknn_runtime.kernels.resize import resize_bilinear
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
+
+sides = st.integers(1, 5000)
+
+
+def picture(height, width, channels=3, seed=0):
+    shape = (height, width, channels) if channels else (height, width)
+    return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+
+
+def transform_of(image_size, size, center=True):
+    image = np.broadcast_to(np.uint8(0), (*image_size, 1))
+    return letterbox(image, size, center=center)[1]
+
+
+@pytest.mark.parametrize(
+    ("image_size", "size", "resized", "offset"),
+    [
+        ((1080, 1920), (640, 640), (360, 640), (140, 0)),
+        ((1920, 1080), (640, 640), (640, 360), (0, 140)),
+        ((480, 640), (480, 640), (480, 640), (0, 0)),
+        ((100, 100), (320, 640), (320, 320), (0, 160)),
+        ((333, 500), (640, 640), (426, 640), (107, 0)),
+        ((3, 2), (10, 10), (10, 7), (0, 1)),
+        ((1, 5000), (64, 64), (1, 64), (31, 0)),
+        ((5000, 1), (64, 64), (64, 1), (0, 31)),
+        ((7, 7), (1, 1), (1, 1), (0, 0)),
+    ],
+)
+def test_places_the_picture(image_size, size, resized, offset):
+    """The picture fills the frame in one direction, keeps its proportions, and is centred."""
+    transform = transform_of(image_size, size)
+    assert transform == LetterboxTransform(image_size, size, resized, offset)
+    corner = transform_of(image_size, size, center=False)
+    assert corner == LetterboxTransform(image_size, size, resized, (0, 0))
+
+
+def test_stretched_pictures_fill_the_frame():
+    """Without regard to proportions; coordinates are mapped back on each axis by itself."""
+    image = picture(40, 100)
+    frame, transform = letterbox(image, (64, 32), stretch=True)
+    assert np.array_equal(frame, resize_bilinear(image, (64, 32)))
+    assert transform == LetterboxTransform((40, 100), (64, 32), (64, 32), (0, 0))
+    boxes = np.array([[8.0, 16, 32, 64]])
+    assert transform.boxes_to_image(boxes).tolist() == [[25, 10, 100, 40]]
+
+
+@given(sides, sides, st.integers(1, 700), st.integers(1, 700))
+def test_fills_one_side_and_stays_inside(h, w, height, width):
+    """One side is always filled, and the other differs from the proportions by half a pixel."""
+    image = np.broadcast_to(np.uint8(7), (h, w, 1))
+    frame, transform = letterbox(image, (height, width), out_color="GRAY")
+    (rh, rw), (top, left) = transform.resized_size, transform.offset
+    assert (rh == height and rw <= width) or (rw == width and rh <= height)
+    scale = min(height / h, width / w)
+    assert rh == max(1, rh) and abs(rh - h * scale) <= max(0.5 + 1e-9, 1 - h * scale)
+    assert abs(rw - w * scale) <= max(0.5 + 1e-9, 1 - w * scale)
+    assert 0 <= top == (height - rh) // 2 and 0 <= left == (width - rw) // 2
+    assert (frame == 7).sum() == rh * rw and (frame == 114).sum() == height * width - rh * rw
+
+
+def test_frame_is_the_resized_picture_and_padding():
+    """Inside is the picture resized bilinearly, outside the pad value."""
+    image = picture(75, 100)
+    frame, transform = letterbox(image, (96, 96))
+    assert frame.shape == (96, 96, 3) and frame.dtype == np.uint8 and frame.flags.c_contiguous
+    assert transform.resized_size == (72, 96) and transform.offset == (12, 0)
+    assert np.abs(frame[12:84] - bilinear(image, 72, 96)).max() < 0.54
+    assert (frame[:12] == 114).all() and (frame[84:] == 114).all()
+
+
+def test_pad_value_per_channel():
+    """A value for each channel is in the order of the frame's channels."""
+    frame, _ = letterbox(picture(10, 40), (40, 40), pad_value=(1, 2, 3), out_color="BGR")
+    assert (frame[0, 0] == (1, 2, 3)).all() and (frame[39, 39] == (1, 2, 3)).all()
+    black, _ = letterbox(picture(10, 40), (40, 40), pad_value=np.int64(0))
+    assert (black[0] == 0).all()
+
+
+def test_orders_of_channels():
+    """RGB, BGR, gray and transparent pictures reach the frame in its order."""
+    rgb = picture(30, 50)
+    expected, _ = letterbox(rgb, (64, 64))
+    bgr = np.ascontiguousarray(rgb[..., ::-1])
+    alpha = picture(30, 50, 1, seed=3)
+    for image, options in (
+        (bgr, {"color": "BGR"}),
+        (rgb[..., ::-1], {"color": "BGR"}),
+        (np.concatenate([rgb, alpha], axis=2), {}),
+        (np.concatenate([bgr, alpha], axis=2), {"color": "BGR"}),
+    ):
+        np.testing.assert_array_equal(letterbox(image, (64, 64), **options)[0], expected)
+        swapped, _ = letterbox(image, (64, 64), out_color="BGR", **options)
+        np.testing.assert_array_equal(swapped[..., ::-1], expected)
+
+
+@pytest.mark.parametrize("channels", [0, 1])
+def test_gray_pictures(channels):
+    """A gray picture has three equal channels in a colour frame and one in a gray one."""
+    image = picture(20, 30, channels)
+    colour, _ = letterbox(image, (45, 45))
+    gray, _ = letterbox(image, (45, 45), out_color="GRAY")
+    assert colour.shape == (45, 45, 3) and gray.shape == (45, 45, 1)
+    assert (colour == gray).all()
+
+
+@pytest.mark.parametrize("color", ["RGB", "BGR"])
+def test_colour_to_gray_is_luma(color):
+    """A gray frame of a colour picture holds ITU-R BT.601 luma, as Pillow computes it."""
+    image = pytest.importorskip("PIL.Image")
+    pixels = picture(64, 64)
+    gray, _ = letterbox(pixels, (64, 64), color=color, out_color="GRAY")
+    rgb = pixels if color == "RGB" else np.ascontiguousarray(pixels[..., ::-1])
+    np.testing.assert_array_equal(gray[..., 0], np.asarray(image.fromarray(rgb).convert("L")))
+
+
+@pytest.mark.parametrize("leading", [(), (1,)])
+def test_writes_into_a_frame_with_padded_rows(leading):
+    """A strided view is written in place, and the bytes between its rows are not."""
+    memory = np.full((48, 80, 3), 200, np.uint8)
+    view = np.lib.stride_tricks.as_strided(
+        memory, (*leading, 48, 64, 3), (*((memory.nbytes,) * len(leading)), *memory.strides)
+    )
+    frame, _ = letterbox(picture(30, 50), (48, 64), out=view)
+    assert frame is view
+    expected, _ = letterbox(picture(30, 50), (48, 64))
+    np.testing.assert_array_equal(view.reshape(48, 64, 3), expected)
+    assert (memory[:, 64:] == 200).all()
+
+
+@pytest.mark.parametrize("resize", ["opencv", "pillow"])
+def test_other_resizers(resize):
+    """OpenCV agrees within one level; Pillow, which averages, on enlarging."""
+    pytest.importorskip({"opencv": "cv2", "pillow": "PIL"}[resize])
+    for channels in (1, 3, 4):
+        image = picture(31, 47, channels)
+        for options in ({}, {"color": "BGR"}, {"out_color": "GRAY"}):
+            native, transform = letterbox(image, (100, 120), **options)
+            other, same = letterbox(image, (100, 120), resize=resize, **options)
+            assert same == transform
+            assert np.abs(native.astype(int) - other).max() <= 1
+
+
+@pytest.mark.parametrize(("resize", "module"), [("opencv", "cv2"), ("pillow", "PIL")])
+def test_missing_resizer_is_named(monkeypatch, resize, module):
+    """A resizer that is not installed raises; nothing else is taken in its place."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match="pip install"):
+        letterbox(picture(4, 4), (8, 8), resize=resize)
+
+
+def test_pillow_images_and_files(tmp_path):
+    """Pillow images of any mode and files give what their pixels give."""
+    image = pytest.importorskip("PIL.Image")
+    pixels = picture(40, 60)
+    whole = image.fromarray(pixels)
+    whole.save(tmp_path / "p.png")
+    expected, transform = letterbox(pixels, (64, 64))
+    for source in (whole, whole.convert("RGBA"), tmp_path / "p.png", str(tmp_path / "p.png")):
+        frame, same = letterbox(source, (64, 64), color="BGR")
+        np.testing.assert_array_equal(frame, expected)
+        assert same == transform
+    for mode in ("1", "L", "LA", "P", "PA", "CMYK", "YCbCr", "HSV"):
+        reference = np.asarray(whole.convert(mode).convert("RGB"))
+        np.testing.assert_array_equal(
+            letterbox(whole.convert(mode), (64, 64))[0], letterbox(reference, (64, 64))[0]
+        )
+    for mode in ("I", "F", "I;16"):
+        with pytest.raises(ValueError, match=f"8 bits per channel, got mode {mode}"):
+            letterbox(image.new(mode, (4, 4)), (8, 8))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_files_are_turned_upright(tmp_path, orientation):
+    """A file is shown as its EXIF orientation says, for all eight of them."""
+    image = pytest.importorskip("PIL.Image")
+    pixels = picture(12, 20)
+    # How a stored picture is turned so that it is upright, from the EXIF standard.
+    stored = {
+        1: pixels,
+        2: pixels[:, ::-1],
+        3: pixels[::-1, ::-1],
+        4: pixels[::-1],
+        5: pixels.transpose(1, 0, 2),
+        6: np.rot90(pixels, 1),
+        7: pixels[::-1, ::-1].transpose(1, 0, 2),
+        8: np.rot90(pixels, -1),
+    }[orientation]
+    exif = image.Exif()
+    exif[0x0112] = orientation
+    image.fromarray(np.ascontiguousarray(stored)).save(tmp_path / "p.png", exif=exif)
+    frame, transform = letterbox(tmp_path / "p.png", (12, 20))
+    assert transform.image_size == (12, 20)
+    np.testing.assert_array_equal(frame, pixels)
+
+
+def test_a_file_that_is_no_picture(tmp_path):
+    """A missing file and one that is no picture are OSErrors that name the file."""
+    pytest.importorskip("PIL")
+    with pytest.raises(FileNotFoundError, match=r"none\.png"):
+        letterbox(tmp_path / "none.png", (8, 8))
+    (tmp_path / "text.png").write_text("no picture")
+    with pytest.raises(OSError, match=r"text\.png"):
+        letterbox(tmp_path / "text.png", (8, 8))
+
+
+def test_missing_pillow_names_the_extra(monkeypatch):
+    """A path without Pillow raises with the extra's name."""
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"rknn-runtime\[image\]"):
+        letterbox("picture.png", (8, 8))
+
+
+@pytest.mark.parametrize(
+    ("image", "size", "options", "error", "message"),
+    [
+        (picture(4, 4).astype(float), (8, 8), {}, TypeError, "uint8 .* float64"),
+        (picture(4, 4, 2), (8, 8), {}, ValueError, r"1, 3 or 4 channels, got \(4, 4, 2\)"),
+        (picture(4, 4)[None], (8, 8), {}, ValueError, r"got \(1, 4, 4, 3\)"),
+        (picture(4, 0), (8, 8), {}, ValueError, "no pixel"),
+        (None, (8, 8), {}, TypeError, "expected a picture: .* got NoneType"),
+        (picture(4, 4), 8, {}, TypeError, r"\(height, width\) as integers, got 8"),
+        (picture(4, 4), (8, 8, 3), {}, TypeError, "height, width"),
+        (picture(4, 4), (8.0, 8), {}, TypeError, "height, width"),
+        (picture(4, 4), (0, 8), {}, ValueError, "at least 1"),
+        (picture(4, 4), (8, 8), {"resize": "cubic"}, ValueError, "native.*got 'cubic'"),
+        (picture(4, 4), (8, 8), {"color": "RGBA"}, ValueError, "color: .* got 'RGBA'"),
+        (picture(4, 4), (8, 8), {"out_color": "L"}, ValueError, "out_color: .* got 'L'"),
+        (picture(4, 4), (8, 8), {"pad_value": 256}, ValueError, "pad_value must be .* got 256"),
+        (picture(4, 4), (8, 8), {"pad_value": (1, 2)}, ValueError, "one or 3"),
+        (picture(4, 4), (8, 8), {"pad_value": 0.5}, TypeError, "pad_value must be an integer"),
+        (picture(4, 4), (8, 8), {"out": [1]}, TypeError, "out: .* got list"),
+        (picture(4, 4), (8, 8), {"out": np.zeros((8, 8, 3), np.int8)}, TypeError, "got int8"),
+        (
+            picture(4, 4),
+            (8, 8),
+            {"out": np.zeros((2, 8, 8, 3), np.uint8)},
+            ValueError,
+            r"expected shape \(8, 8, 3\) or \(1, 8, 8, 3\), got \(2, 8, 8, 3\)",
+        ),
+        (
+            picture(4, 4),
+            (8, 8),
+            {"out": np.broadcast_to(np.uint8(0), (8, 8, 3))},
+            ValueError,
+            "read-only",
+        ),
+        (
+            picture(4, 4),
+            (8, 8),
+            {"out": np.zeros((8, 16, 3), np.uint8)[:, ::2]},
+            ValueError,
+            "contiguous",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(image, size, options, error, message):
+    """Each wrong argument is named, with what was expected and what came."""
+    with pytest.raises(error, match=message):
+        letterbox(image, size, **options)
+
+
+def test_a_refused_call_leaves_the_frame_alone():
+    """After an error the frame holds what it held before."""
+    frame = picture(16, 16)
+    before = frame.copy()
+    with pytest.raises(ValueError, match="overlaps"):
+        letterbox(frame[:8], (16, 16), out=frame)
+    assert (frame == before).all()
+
+
+@given(
+    st.tuples(sides, sides),
+    st.tuples(st.integers(1, 2000), st.integers(1, 2000)),
+    st.booleans(),
+    st.lists(st.tuples(*[st.floats(-10, 6000)] * 4), min_size=1, max_size=5),
+)
+def test_mapping_there_and_back_is_exact(image_size, size, center, boxes):
+    """Both directions undo each other to the last bits of a double."""
+    transform = transform_of(image_size, size, center)
+    boxes = np.array(boxes)
+    back = transform.boxes_to_image(transform.boxes_from_image(boxes), clip=False)
+    factor = max(i / r for i, r in zip(image_size, transform.resized_size))
+    tolerance = 8 * np.spacing(max(*size, 6000.0 / min(1, 1 / factor), 6000.0)) * factor
+    np.testing.assert_allclose(back, boxes, rtol=1e-13, atol=tolerance)
+
+
+@given(st.tuples(sides, sides), st.tuples(st.integers(1, 2000), st.integers(1, 2000)))
+def test_the_picture_maps_onto_its_place(image_size, size):
+    """The whole picture is the box of its place in the frame, exactly, in both directions."""
+    transform = transform_of(image_size, size)
+    (top, left), (height, width) = transform.offset, transform.resized_size
+    place = np.array([[left, top, left + width, top + height]], np.float32)
+    whole = np.array([[0, 0, image_size[1], image_size[0]]], np.float32)
+    np.testing.assert_array_equal(transform.boxes_from_image(whole), place)
+    np.testing.assert_array_equal(transform.boxes_to_image(place), whole)
+
+
+def test_float32_is_off_by_its_own_rounding_alone():
+    """Mapping float32 boxes equals mapping doubles and rounding once."""
+    transform = transform_of((1079, 1917), (640, 640))
+    boxes = np.random.default_rng(0).uniform(0, 640, (100, 4)).astype(np.float32)
+    mapped = transform.boxes_to_image(boxes)
+    assert mapped.dtype == np.float32
+    exact = transform.boxes_to_image(boxes.astype(np.float64))
+    np.testing.assert_array_equal(mapped, exact.astype(np.float32))
+
+
+def test_clipping():
+    """Boxes are cut at the picture's edges unless they are to be kept; points are kept."""
+    transform = transform_of((100, 200), (640, 640))
+    boxes = np.float32([[-50, 0, 700, 640]])
+    np.testing.assert_array_equal(transform.boxes_to_image(boxes), [[0, 0, 200, 100]])
+    assert transform.boxes_to_image(boxes, clip=False)[0, 1] < 0
+    points = np.float32([[-50, 700, 0.5]])
+    assert transform.points_to_image(points)[0, 0] < 0
+    np.testing.assert_array_equal(transform.points_to_image(points, clip=True), [[0, 100, 0.5]])
+    np.testing.assert_array_equal(boxes, np.float32([[-50, 0, 700, 640]]))
+
+
+def test_what_is_not_finite_stays_so():
+    """NaN is not moved anywhere; infinity is beyond the edge that clipping cuts at."""
+    transform = transform_of((100, 200), (640, 640))
+    points = np.float32([[np.nan, 320], [np.inf, 320], [-np.inf, 320]])
+    expected = np.float32([[np.nan, 50], [np.inf, 50], [-np.inf, 50]])
+    np.testing.assert_array_equal(transform.points_to_image(points), expected)
+    np.testing.assert_array_equal(transform.points_from_image(expected), points)
+    clipped = np.float32([[np.nan, 50], [200, 50], [0, 50]])
+    np.testing.assert_array_equal(transform.points_to_image(points, clip=True), clipped)
+    for number in (np.nan, np.inf, 1.5):
+        with pytest.raises(TypeError, match="offset must be an integer"):
+            LetterboxTransform((2, 2), (2, 2), (2, 2), (0, number))
+
+
+def test_detections_are_mapped():
+    """Boxes, keypoints and corners are mapped; scores, classes and keypoint scores kept."""
+    transform = transform_of((100, 200), (640, 640))
+    d = Detections(
+        np.float32([[0, 160, 640, 480]]),
+        np.float32([0.5]),
+        np.int32([3]),
+        keypoints=np.float32([[[320, 320, 0.9]]]),
+        xyxyxyxy=np.float32([[[0, 160], [640, 160], [640, 480], [0, 480]]]),
+    )
+    assert transform.detections_to_image(d) == Detections(
+        np.float32([[0, 0, 200, 100]]),
+        np.float32([0.5]),
+        np.int32([3]),
+        keypoints=np.float32([[[100, 50, 0.9]]]),
+        xyxyxyxy=np.float32([[[0, 0], [200, 0], [200, 100], [0, 100]]]),
+    )
+    assert transform.detections_to_image(Detections.empty()) == Detections.empty()
+    masked = Detections(d.xyxy, d.confidence, d.class_id, mask=np.zeros((1, 640, 640), bool))
+    with pytest.raises(ValueError, match="masks"):
+        transform.detections_to_image(masked)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ([[0, 0, 1, 1]], TypeError, "got list"),
+        (np.zeros((1, 4), np.int32), TypeError, "float32 or float64, got int32"),
+        (np.zeros((1, 5), np.float32), ValueError, r"4 in the last dimension, got \(1, 5\)"),
+        (np.float32(1), TypeError, "got float32"),
+        (np.zeros((), np.float32), ValueError, r"got \(\)"),
+    ],
+)
+def test_wrong_coordinates_are_refused(value, error, message):
+    """Coordinates of another dtype or shape raise, in both directions."""
+    transform = transform_of((100, 200), (640, 640))
+    for mapping in (transform.boxes_to_image, transform.boxes_from_image):
+        with pytest.raises(error, match=message):
+            mapping(value)
+
+
+def test_transform_is_a_value():
+    """A transform compares, hashes and pickles by its numbers, and cannot be changed."""
+    transform = transform_of((100, 200), (640, 640))
+    assert pickle.loads(pickle.dumps(transform)) == transform
+    assert hash(transform) == hash(transform_of((100, 200), (640, 640)))
+    assert transform != transform_of((100, 201), (640, 640))
+    with pytest.raises(AttributeError):
+        transform.size = (1, 1)
