@@ -12,6 +12,7 @@
 #include "decl/rknn_functions.h"
 #include "decl/status.h"
 #include "decl/shim.h"
+#include "decl/session.h"
 #include "decl/cpu.h"
 #include "decl/layout.h"
 #include "decl/quantize.h"

@@ -342,3 +342,43 @@ int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor
     return sync_all(library, context, outputs, n_outputs, RKNN_MEMORY_SYNC_FROM_DEVICE,
                     failed_index);
 }
+
+/* Copy what the runtime keeps itself; RKR_ERR_SHAPE at the first output of another size. */
+static int take_outputs(uint32_t n_outputs, const rknn_output outputs[], void *const *arrays,
+                        const uint32_t *sizes, size_t *failed_index) {
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        if (outputs[i].size != sizes[i] || outputs[i].buf == NULL) {
+            *failed_index = i;
+            return RKR_ERR_SHAPE;
+        }
+        if (!outputs[i].is_prealloc) {
+            memcpy(arrays[i], outputs[i].buf, sizes[i]);
+        }
+    }
+    return RKR_OK;
+}
+
+int rkr_outputs_copy(const rkr_library *library, rknn_context context, uint32_t n_outputs,
+                     rknn_output outputs[], void *const *arrays, const uint32_t *sizes, int *failed,
+                     size_t *failed_index) {
+    if (library == NULL || outputs == NULL || arrays == NULL || sizes == NULL || failed == NULL ||
+        failed_index == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    if (library->outputs_get == NULL || library->outputs_release == NULL) {
+        return RKR_ERR_UNAVAILABLE;
+    }
+    *failed_index = 0;
+    *failed = RKR_STEP_OUTPUTS_GET;
+    const int status = library->outputs_get(context, n_outputs, outputs, NULL);
+    if (status != RKNN_SUCC) {
+        return status;
+    }
+    const int taken = take_outputs(n_outputs, outputs, arrays, sizes, failed_index);
+    const int released = library->outputs_release(context, n_outputs, outputs);
+    if (taken == RKR_OK && released != RKNN_SUCC) {
+        *failed = RKR_STEP_OUTPUTS_RELEASE;
+        return released;
+    }
+    return taken;
+}

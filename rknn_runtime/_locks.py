@@ -1,36 +1,74 @@
-"""Locks that a thread's own second call cannot wait for."""
+"""A lock that a thread's own second call cannot wait for, and that is free in a forked child."""
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["exclusive", "new_lock"]
+__all__ = ["ExclusiveLock", "fork_generation"]
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+#: How often this process came out of a fork.
+_generation = 0
+#: All of this process.
+_locks: weakref.WeakSet[ExclusiveLock] = weakref.WeakSet()
 
-def new_lock() -> Any:
-    """Make a lock for `exclusive`."""
-    return threading.RLock()
+
+def fork_generation() -> int:
+    """Return how often this process came out of a fork: what was made before is the parent's."""
+    return _generation
 
 
-def exclusive(lock: Any) -> AbstractContextManager[object]:
-    """Return ``lock`` to hold in a ``with`` block, unless this thread holds it already.
+class ExclusiveLock:
+    """A lock for one object, held in a ``with lock.held():`` block by one call at a time."""
 
-    A signal handler, or the finalizer of an object that is collected meanwhile, runs in the
-    middle of another call: waiting for that one, it would wait for ever. The lock's own
-    ``with`` is C: a `KeyboardInterrupt` cannot come between taking it and the block, except in
-    Python 3.9 and 3.14, where a with statement of any lock has that gap, of nanoseconds.
+    __slots__ = ("__weakref__", "_lock")
 
-    Raises:
-        RuntimeError: this thread is in such a block, further down its stack.
-    """
-    if lock._is_owned():
-        raise RuntimeError(
-            "reentrant call: this thread is in another call to the same object, which a signal "
-            "handler or a finalizer interrupted; set a flag there and act on it afterwards"
-        )
-    held: AbstractContextManager[object] = lock
-    return held
+    def __init__(self) -> None:
+        self._lock: Any = threading.RLock()
+        _locks.add(self)
+
+    def held(self) -> AbstractContextManager[object]:
+        """Return the lock to hold in a ``with`` block, unless this thread holds it already.
+
+        A signal handler, or the finalizer of an object that is collected meanwhile, runs in
+        the middle of another call: waiting for that one, it would wait for ever. The lock's own
+        ``with`` is C: a `KeyboardInterrupt` cannot come between taking it and the block, except
+        in Python 3.9 and 3.14, where a with statement of any lock has that gap, of nanoseconds.
+
+        Raises:
+            RuntimeError: this thread is in such a block, further down its stack.
+        """
+        lock = self._lock
+        if lock._is_owned():
+            raise RuntimeError(
+                "reentrant call: this thread is in another call to the same object, which a "
+                "signal handler or a finalizer interrupted; set a flag there and act on it "
+                "afterwards"
+            )
+        held: AbstractContextManager[object] = lock
+        return held
+
+    def try_acquire(self) -> bool:
+        """Take it unless somebody has it, this thread included; then call `release`."""
+        return not self._lock._is_owned() and bool(self._lock.acquire(blocking=False))
+
+    def release(self) -> None:
+        """Give back what `try_acquire` took."""
+        self._lock.release()
+
+
+def _after_fork() -> None:
+    """Free the locks in a child: the other threads, which may hold them, are in the parent."""
+    global _generation
+    _generation += 1
+    for lock in list(_locks):
+        if not lock._lock._is_owned():
+            lock._lock._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_after_fork)

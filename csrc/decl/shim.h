@@ -76,3 +76,16 @@ int rkr_mem_sync(const rkr_library *library, rknn_context context, rknn_tensor_m
 int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *inputs,
                    size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
                    size_t *failed_index);
+
+/* The outputs of a run: rknn_outputs_get, a check of their sizes, a copy of those that the
+ * runtime keeps in its own memory, rknn_outputs_release; in one call because what the runtime
+ * gave must be given back whatever interrupts the caller.
+ *
+ * `arrays[i]` is where output i goes and `sizes[i]` its bytes; where outputs[i].is_prealloc the
+ * runtime writes there itself. `*failed` and `*failed_index` are as above; RKR_ERR_SHAPE when an
+ * output has another size, which is then in outputs[*failed_index].size. */
+#define RKR_STEP_OUTPUTS_GET 3
+#define RKR_STEP_OUTPUTS_RELEASE 4
+int rkr_outputs_copy(const rkr_library *library, rknn_context context, uint32_t n_outputs,
+                     rknn_output outputs[], void *const *arrays, const uint32_t *sizes, int *failed,
+                     size_t *failed_index);

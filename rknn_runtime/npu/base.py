@@ -99,6 +99,9 @@ class LoadedModel:
     def _let_go(self) -> None:
         """Make ready to be closed, inside ``with context.lock``, or raise `BufferError`."""
 
+    def _remember(self) -> None:
+        """Take the arrays again that were dropped for closing, which failed."""
+
     @classmethod
     def load(
         cls: type[_M],
@@ -219,8 +222,13 @@ class LoadedModel:
         with self._context.lock:
             if self._context.is_closed:  # by another thread, meanwhile
                 return
-            self._let_go()
-            self._context.close()
+            try:
+                self._let_go()
+                self._context.close()
+            except BaseException:
+                if not self._context.is_closed:
+                    self._remember()
+                raise
 
     def __enter__(self: _M) -> _M:
         return self

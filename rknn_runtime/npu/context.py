@@ -3,35 +3,28 @@
 Whoever dies first, memories are released before the context: the vendor's runtimes crash
 otherwise. Python collects a cycle's members in any order, so neither the model nor a memory
 releases anything by itself; both go through the one `_Owned` record of their context.
+
+What is open is known to C (``csrc/session.c``), not to Python: a signal is raised as soon as a
+call returns, before its result is stored, and would otherwise lose or release twice what the
+call concerned.
 """
 
 from __future__ import annotations
 
-import os
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import Span
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import exclusive, new_lock
+from rknn_runtime._locks import ExclusiveLock, fork_generation
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
 from rknn_runtime.npu.library import Library
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["Context", "Memory", "warn"]
-
-#: How often this process came out of a fork: a context works in the generation that made it.
-_generation = 0
-
-
-def _after_fork() -> None:
-    global _generation
-    _generation += 1
-
-
-os.register_at_fork(after_in_child=_after_fork)
+__all__ = ["Context", "warn"]
 
 
 def warn(message: str) -> None:
@@ -41,65 +34,91 @@ def warn(message: str) -> None:
     logging.getLogger("rknn_runtime").warning(message)
 
 
-class Memory(NamedTuple):
-    """A memory of the runtime, and who views it."""
-
-    #: The ``rknn_tensor_mem *``.
-    pointer: Any
-    span: Span
-
-
 class _Owned:
     """What must be released, apart from every object that could be part of a cycle."""
 
-    __slots__ = ("context", "generation", "library", "lock", "memories", "simulation")
+    __slots__ = ("generation", "library", "lock", "orphans", "session", "simulation", "spans")
 
     def __init__(self, library: Library, simulation: Any) -> None:
         self.library = library
         #: What computes for a simulated context; must outlive it. None on an NPU.
         self.simulation = simulation
-        self.context: int | None = None
-        #: By the address of the ``rknn_tensor_mem``.
-        self.memories: dict[int, Memory] = {}
-        self.generation = _generation
-        self.lock = new_lock()
+        session = lib.rkr_session_new(library.handle)
+        if session == ffi.NULL:
+            raise MemoryError("no memory for the session of a context")
+        self.session = ffi.gc(session, lib.rkr_session_free)
+        #: Who views a memory, by the memory's number.
+        self.spans: dict[int, Span] = {}
+        #: Memories that were collected while somebody used the context.
+        self.orphans: deque[int] = deque()
+        self.generation = fork_generation()
+        self.lock = ExclusiveLock()
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.generation != fork_generation()
 
     @property
     def has_views(self) -> bool:
-        return any(memory.span.is_exported for memory in self.memories.values())
+        return any(span.is_exported for span in list(self.spans.values()))
 
-    def destroy_memory(self, key: int) -> int:
-        memory = self.memories.pop(key, None)
-        if memory is None or self.generation != _generation:
-            return 0
-        status: int = lib.rkr_destroy_mem(self.library.handle, self.context, memory.pointer)
+    def destroy_memory(self, number: int) -> int:
+        """Release a memory, unless that was done; return the status."""
+        self.spans.pop(number, None)
+        status: int = lib.rkr_session_destroy_mem(self.session, number)
         return status
+
+    def destroy_orphans(self) -> None:
+        """Release what was collected meanwhile; the caller holds the lock."""
+        while self.orphans:
+            number = self.orphans[0]
+            status = self.destroy_memory(number)
+            self.orphans.popleft()  # after it: an interrupt between leaves nothing behind
+            if status != lib.RKNN_SUCC:
+                warn(f"rknn_destroy_mem(...) failed with {status}")
 
     def destroy(self) -> list[tuple[int, str]]:
         """Release all, memories first; return the calls that failed."""
-        calls = [(self.destroy_memory(key), "rknn_destroy_mem(...)") for key in list(self.memories)]
-        context, self.context = self.context, None
-        if context is not None and self.generation == _generation:
-            calls.append((lib.rkr_destroy(self.library.handle, context), "rknn_destroy(...)"))
+        if self.is_foreign:
+            lib.rkr_session_forget(self.session)
+            return []
+        memory_status = ffi.new("int *")
+        status = lib.rkr_session_close(self.session, memory_status)
+        self.spans.clear()
         self.simulation = None
+        calls = [(memory_status[0], "rknn_destroy_mem(...)"), (status, "rknn_destroy(...)")]
         return [call for call in calls if call[0] != lib.RKNN_SUCC]
 
     def finalize(self) -> None:
         """Release all when nobody is left, or at exit as far as nobody can be hurt."""
         # At exit arrays may be alive, and a daemon thread inside the runtime: then the
         # kernel cleans up behind the process.
-        if self.has_views:
+        if self.is_foreign or self.has_views:
             return
-        if self.generation == _generation and self.lock.acquire(blocking=False):
-            failed = self.destroy()
-            self.lock.release()
+        if self.lock.try_acquire():
+            try:
+                failed = self.destroy()
+            finally:
+                self.lock.release()
             for status, call in failed:
                 warn(f"{call} failed with {status}")
 
-    def finalize_memory(self, key: int) -> None:
-        status = self.destroy_memory(key)
-        if status != lib.RKNN_SUCC:
-            warn(f"rknn_destroy_mem(...) failed with {status}")
+    def finalize_memory(self, number: Any) -> None:
+        """Release a memory that was collected, or leave that to the next who has the lock.
+
+        A collector runs anywhere: in another thread's run, or in the middle of this thread's.
+
+        Args:
+            number: ``uint64_t *``; 0 where there was no memory yet.
+        """
+        if self.is_foreign or not number[0]:
+            return
+        self.orphans.append(number[0])
+        if self.lock.try_acquire():
+            try:
+                self.destroy_orphans()
+            finally:
+                self.lock.release()
 
 
 class Context:
@@ -125,26 +144,25 @@ class Context:
         self.library = library
         self.handle = library.handle
         owned = self._owned = _Owned(library, simulation)
-        self._generation = owned.generation
-        out = ffi.new("rknn_context *")
+        self._session, self._orphans = owned.session, owned.orphans
+        # Before there is anything to release: nothing comes between having it and this.
+        self._finalizer = weakref.finalize(self, owned.finalize)
         with ffi.from_buffer(model) as data:
-            status = lib.rkr_init(self.handle, out, data, len(data), flags, ffi.NULL)
+            status = lib.rkr_session_init(self._session, data, len(data), flags, ffi.NULL)
             call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
         self.check(status, call)
-        owned.context = int(out[0])
-        self._finalizer = weakref.finalize(self, owned.finalize)
         if simulation is not None:
-            simulation.attach(owned.context)
+            simulation.attach(self._session.context)
 
     @property
     def is_closed(self) -> bool:
         """Whether `close` has run."""
-        return self._owned.context is None
+        return not self._session.is_open
 
     @property
     def is_foreign(self) -> bool:
         """Whether this process was forked from the one that made the context."""
-        return self._generation != _generation
+        return self._owned.is_foreign
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -152,15 +170,14 @@ class Context:
 
         Raises:
             ForkError: the context belongs to the parent process.
-            RuntimeError: this thread holds it already; see `exclusive`.
+            RuntimeError: this thread holds it already; see `ExclusiveLock.held`.
         """
-        # Before the lock, which a thread of the parent may have held for ever.
-        if self._generation != _generation:
+        if self._owned.is_foreign:
             raise ForkError(
                 "this process was forked after the model was loaded, and an NPU context does not "
                 "survive that: load the model in the child, or start processes with 'spawn'"
             )
-        return exclusive(self._owned.lock)
+        return self._owned.lock.held()
 
     def opened(self) -> int:
         """Return the ``rknn_context``, inside ``with context.lock``.
@@ -168,10 +185,16 @@ class Context:
         Raises:
             ClosedError: it was released.
         """
-        context = self._owned.context
-        if context is None:
-            raise ClosedError("the model is closed")
+        self.check_open()
+        context: int = self._session.context
         return context
+
+    def check_open(self) -> None:
+        """Do as `opened`, for a caller who does not need the ``rknn_context``."""
+        if not self._session.is_open:
+            raise ClosedError("the model is closed")
+        if self._orphans:
+            self._owned.destroy_orphans()
 
     def check(self, status: int, call: str, detail: str = "") -> None:
         """Raise the exception for a status that is not success; see `status_error`."""
@@ -200,37 +223,61 @@ class Context:
             status: int = lib.rkr_query(self.handle, self.opened(), command, info, size)
         return status
 
-    def create_memory(self, size_bytes: int) -> Memory:
-        """Allocate memory that the NPU sees, released with the context or by `destroy_memory`.
+    def create_memory(
+        self, owner: object, size_bytes: int
+    ) -> tuple[int, weakref.finalize[[Any], object]]:
+        """Allocate memory that the NPU sees.
+
+        It is released with the context, by `destroy_memory`, or when ``owner`` is collected.
+
+        Returns:
+            The memory's number, for the functions below; none is given twice. And what releases
+            it when ``owner`` is collected, unless the caller detaches this.
 
         Raises:
             AllocationError: the runtime has none.
             RknnError: the runtime returned a memory that cannot be used.
         """
-        out = ffi.new("rknn_tensor_mem **")
+        number = ffi.new("uint64_t *")
+        finalizer = weakref.finalize(owner, self._owned.finalize_memory, number)
+        finalizer.atexit = False  # the context's own finalizer runs at exit
         call = f"rknn_create_mem({size_bytes} bytes)"
         with self.lock:
-            self.check(lib.rkr_create_mem(self.handle, self.opened(), size_bytes, out), call)
-            mem = out[0]
-            memory = Memory(mem, Span(_address(mem.virt_addr), size_bytes))
-            self._owned.memories[_address(mem)] = memory
-        if mem.virt_addr == ffi.NULL or mem.size < size_bytes:
-            got = "no address" if mem.virt_addr == ffi.NULL else f"{mem.size} bytes"
-            self.destroy_memory(memory)
-            raise RknnError(f"{call} gave {got}")
-        return memory
+            self.opened()
+            try:
+                status = lib.rkr_session_create_mem(self._session, size_bytes, number)
+                self.check(status, call)
+                self._note_span(number[0], size_bytes, call)
+            except BaseException:
+                self._owned.destroy_memory(number[0])  # none has number 0
+                raise
+        return number[0], finalizer
 
-    def destroy_memory(self, memory: Memory) -> None:
-        """Release a memory of `create_memory`; a released one is left alone."""
-        status = self._owned.destroy_memory(_address(memory.pointer))
-        self.check(status, "rknn_destroy_mem(...)")
+    def _note_span(self, number: int, size_bytes: int, call: str) -> None:
+        mem = self.memory(number)
+        address = int(ffi.cast("uintptr_t", mem.virt_addr))
+        if not address or mem.size < size_bytes:
+            raise RknnError(f"{call} gave {f'{mem.size} bytes' if address else 'no address'}")
+        self._owned.spans[number] = Span(address, size_bytes)
 
-    def finalizer(self, owner: object, memory: Memory) -> weakref.finalize[[int], object]:
-        """Release ``memory`` when ``owner`` is collected, unless the caller detaches this."""
-        key = _address(memory.pointer)
-        finalizer = weakref.finalize(owner, self._owned.finalize_memory, key)
-        finalizer.atexit = False  # the context's own finalizer runs at exit
-        return finalizer
+    def memory(self, number: int) -> Any:
+        """Return the ``rknn_tensor_mem *`` of a memory, NULL when it was released."""
+        return lib.rkr_session_memory(self._session, number)
+
+    def span(self, number: int) -> Span:
+        """Return who views a memory that was not released."""
+        return self._owned.spans[number]
+
+    def destroy_memory(self, number: int) -> None:
+        """Release a memory of `create_memory`; a released one is left alone.
+
+        The caller is inside ``with context.lock``.
+        """
+        self.check(self._owned.destroy_memory(number), "rknn_destroy_mem(...)")
+
+    def forget_memory(self, number: int) -> None:
+        """Forget a memory without releasing it, as a forked child does."""
+        lib.rkr_session_forget_mem(self._session, number)
 
     def refuse_views(self) -> None:
         """Raise `BufferError` while an array that views a memory is alive."""
@@ -250,10 +297,7 @@ class Context:
         """
         if not self.is_foreign:
             self.refuse_views()
+        failed = self._owned.destroy()
         self._finalizer.detach()
-        for status, call in self._owned.destroy():
+        for status, call in failed:
             self.check(status, call)
-
-
-def _address(pointer: Any) -> int:
-    return int(ffi.cast("uintptr_t", pointer))

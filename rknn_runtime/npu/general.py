@@ -174,29 +174,33 @@ class GeneralModel(LoadedModel):
 
     def _get(self, handle: int, float_outputs: bool, arrays: Sequence[_Array]) -> None:
         """Have the outputs converted into arrays."""
-        library, structs = self._context.handle, self._output_structs
-        kept = []
+        structs, pointers = self._output_structs, [pointer(array) for array in arrays]
         for i, (array, struct) in enumerate(zip(arrays, structs)):
-            kept.append(pointer(array))
             struct.index = i
             struct.want_float = bool(float_outputs)
             struct.is_prealloc = self._is_known[i]
-            struct.buf = kept[-1] if self._is_known[i] else ffi.NULL
+            struct.buf = pointers[i] if self._is_known[i] else ffi.NULL
             struct.size = array.nbytes if self._is_known[i] else 0
-        status = lib.rkr_outputs_get(library, handle, len(arrays), structs, ffi.NULL)
+        step, index = ffi.new("int *"), ffi.new("size_t *")
+        status = lib.rkr_outputs_copy(
+            self._context.handle,
+            handle,
+            len(arrays),
+            structs,
+            ffi.new("void *[]", pointers),
+            ffi.new("uint32_t[]", [array.nbytes for array in arrays]),
+            step,
+            index,
+        )
+        if status == lib.RKR_ERR_SHAPE:
+            i = index[0]
+            raise RknnError(
+                f"rknn_outputs_get: output {i} {self.outputs[i].name!r} has {structs[i].size} "
+                f"bytes, expected {arrays[i].nbytes}"
+            )
+        if status and step[0] == lib.RKR_STEP_OUTPUTS_RELEASE:
+            self._context.check(status, "rknn_outputs_release")
         self._check_general(status, "rknn_outputs_get")
-        try:
-            for i, (array, struct) in enumerate(zip(arrays, structs)):
-                if struct.size != array.nbytes or struct.buf == ffi.NULL:
-                    raise RknnError(
-                        f"rknn_outputs_get: output {i} {self.outputs[i].name!r} has "
-                        f"{struct.size} bytes, expected {array.nbytes}"
-                    )
-                if not struct.is_prealloc:
-                    ffi.memmove(kept[i], struct.buf, array.nbytes)
-        finally:
-            status = lib.rkr_outputs_release(library, handle, len(arrays), structs)
-        self._context.check(status, "rknn_outputs_release")
 
     def _check_general(self, status: int, call: str) -> None:
         detail = _ZERO_COPY_ONLY if status == lib.RKNN_ERR_PARAM_INVALID else ""

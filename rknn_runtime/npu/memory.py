@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rknn_runtime._arrays import whole
-from rknn_runtime._ffi import lib
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import ClosedError
 from rknn_runtime.npu.context import Context
 
@@ -50,9 +50,9 @@ class TensorMemory:
             raise TypeError(f"context must be a Context, got {type(context).__name__}")
         size_bytes = whole(size_bytes, "size_bytes", 1, 2**32 - 1)
         self._context = context
-        self._memory = context.create_memory(size_bytes)
-        self._finalizer = context.finalizer(self, self._memory)
-        mem, self._span = self._memory
+        self._number, self._finalizer = context.create_memory(self, size_bytes)
+        self._span = context.span(self._number)
+        mem = context.memory(self._number)
         self._bound_to: str | None = None
         self.size_bytes = size_bytes
         self.fd = int(mem.fd)
@@ -70,7 +70,7 @@ class TensorMemory:
     @property
     def is_closed(self) -> bool:
         """Whether it was released, by itself or with its context."""
-        return not self._finalizer.alive or self._context.is_closed
+        return bool(self._context.memory(self._number) == ffi.NULL)
 
     @property
     def has_views(self) -> bool:
@@ -84,9 +84,10 @@ class TensorMemory:
         Raises:
             ClosedError: the memory was released.
         """
-        if not self._finalizer.alive:
+        mem = self._context.memory(self._number)
+        if mem == ffi.NULL:
             raise ClosedError("the memory is closed")
-        return self._memory.pointer
+        return mem
 
     def array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the memory as bytes.
@@ -152,13 +153,13 @@ class TensorMemory:
         if self._bound_to is not None:
             raise BufferError(f"the memory is {self._bound_to} of a model: close the model")
         if self._context.is_foreign:
-            self._finalizer.detach()
+            self._context.forget_memory(self._number)
             return
         with self._context.lock:
             if self.has_views:
                 raise BufferError("an array that views the memory is alive: drop or copy it first")
-            if self._finalizer.detach() is not None:
-                self._context.destroy_memory(self._memory)
+            self._context.destroy_memory(self._number)
+            self._finalizer.detach()
 
     def __enter__(self) -> TensorMemory:
         return self

@@ -128,7 +128,7 @@ class Model(LoadedModel):
 
     def _run(self, inputs: tuple[_Array, ...]) -> None:
         """Run while the lock is held."""
-        self._context.opened()
+        self._context.check_open()
         if inputs:
             self._check_count(inputs)
             for binding, array in zip(self._inputs, inputs):
@@ -224,12 +224,7 @@ class Model(LoadedModel):
         )
         self._context.refuse_views()
         self._forget()
-        try:
-            self._refuse_while(lambda binding: binding.is_held, "tracebacks that hold")
-        except BufferError:
-            for binding in (*self._inputs, *self._outputs):
-                binding.remember()
-            raise
+        self._refuse_while(lambda binding: binding.is_held, "tracebacks that hold")
 
     def _refuse_while(self, test: Callable[[Binding], bool], what: str) -> None:
         bindings = (*self._inputs, *self._outputs)
@@ -240,6 +235,10 @@ class Model(LoadedModel):
     def _forget(self) -> None:
         for binding in (*self._inputs, *self._outputs):
             binding.forget()
+
+    def _remember(self) -> None:
+        for binding in (*self._inputs, *self._outputs):
+            binding.remember()
 
 
 def _at(bindings: list[_B], index: SupportsIndex, what: str) -> _B:

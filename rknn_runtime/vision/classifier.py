@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime._locks import exclusive
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
 from rknn_runtime.vision.heads.views import describe
@@ -97,6 +96,6 @@ class Classifier(PictureModel):
             TypeError: `image` is nothing that can be a picture.
             ValueError: It has a wrong shape, or `color` is not known.
         """
-        with exclusive(self._lock):
+        with self._lock.held():
             raw, _ = self._run(image, color, stretch=True)
             return self.decoder(raw[0])

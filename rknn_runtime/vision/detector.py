@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime._locks import exclusive
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.find import HEADS, find_head
@@ -111,6 +110,6 @@ class Detector(PictureModel):
             TypeError: `image` is nothing that can be a picture.
             ValueError: It has a wrong shape, or `color` is not known.
         """
-        with exclusive(self._lock):
+        with self._lock.held():
             raw, transform = self._run(image, color, pad_value=self._pad_value)
             return self.decoder(raw, transform)

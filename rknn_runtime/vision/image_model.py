@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime._locks import new_lock
+from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import Layout
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.npu.model import Model
@@ -48,7 +48,7 @@ class PictureModel:
         self.input_color = input_color or self._facts.get("color", "RGB")
         if channels == 1:
             self.input_color = "GRAY"
-        self._lock = new_lock()
+        self._lock = ExclusiveLock()
 
     def _run(self, image: Any, color: str, **options: Any) -> tuple[list[Any], LetterboxTransform]:
         """Run on one picture, while the lock is held; return views of the outputs."""

@@ -15,11 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bundles import WHOLE, image, output, real, recorded, values
+from paths import PROJECT
 
 from rknn_runtime import Model, TensorMemory
 from rknn_runtime.errors import AllocationError, ClosedError, RknnError, RknnStatusError
 from rknn_runtime.kernels import quantization
 from rknn_runtime.sim import Live, Record, bundle_from_arrays
+from rknn_runtime.sim.executor import Executor
 
 NOTHING = Live(0, 0, 0)
 FRAME = np.zeros((8, 20, 3), np.uint8)
@@ -632,3 +634,128 @@ def test_threads_may_close_at_once(control):
         outcomes = [closing.exception() for closing in closings]
     run.join()
     assert outcomes == [None] * 4
+
+
+# Collected in the middle of a call
+
+
+def test_a_memory_dropped_while_another_thread_runs_is_released_after_the_run(control):
+    """The collector calls no runtime that another thread is in; the next user of it does."""
+    with Model(recorded().data, library="sim") as model:
+        memory = TensorMemory(model._context, 64)
+        control.set_latency(200_000)
+        before = control.calls("rknn_run")
+        thread = threading.Thread(target=model.run, args=(FRAME,))
+        thread.start()
+        while control.calls("rknn_run") == before:
+            pass
+        alive = control.live.memories
+        del memory
+        gc.collect()
+        assert control.live.memories == alive
+        thread.join()
+        assert control.live.memories == alive
+        model.output_f32()
+        assert control.live.memories == alive - 1
+
+
+def test_a_memory_dropped_within_this_threads_own_run_is_released_after_it(control, monkeypatch):
+    """The simulated NPU's executor is Python, called from within ``rknn_run``."""
+    pytest.importorskip("onnxruntime")
+    model = Model(PROJECT / "examples" / "models" / "shapes_rk3588.rknn", library="sim")
+    memories = [TensorMemory(model._context, 64)]
+    execute = Executor.execute
+
+    def dropping(executor, inputs, outputs):
+        memories.clear()
+        gc.collect()
+        seen.append(control.calls("rknn_destroy_mem"))
+        return execute(executor, inputs, outputs)
+
+    seen: list[int] = []
+    monkeypatch.setattr(Executor, "execute", dropping)
+    before = control.calls("rknn_destroy_mem")
+    model.run()
+    assert seen == [before]
+    assert model.sdk_version.api
+    assert control.calls("rknn_destroy_mem") == before + 1
+    model.close()
+
+
+def test_models_close_while_others_are_collected(control):
+    """Threads that drop memories of a model do not disturb its ``close``."""
+    for _ in range(20):
+        model = Model(recorded().data, library="sim")
+        memories = [TensorMemory(model._context, 64) for _ in range(50)]
+        halves = [memories[:25], memories[25:]]
+        del memories
+        start = threading.Barrier(3)
+
+        def drop(half, start=start):
+            start.wait()
+            while half:
+                half.pop()
+
+        threads = [threading.Thread(target=drop, args=(half,)) for half in halves]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        model.close()
+        for thread in threads:
+            thread.join()
+        assert control.live == NOTHING
+
+
+# Forks while a thread is inside
+
+
+@pytest.mark.parametrize("kind", ["decoder", "classifier", "detector"])
+def test_a_fork_while_a_thread_is_inside_does_not_stop_the_child(kind):
+    """Decoders go on in the child; what has a model raises `ForkError`, at once."""
+    pytest.importorskip("onnxruntime")
+    run = script(
+        """
+import os, signal, sys, threading
+import numpy as np
+from rknn_runtime import Detector, Model
+from rknn_runtime.errors import ForkError
+from rknn_runtime.sim import Control, describe_output
+from rknn_runtime.vision.heads import ClassificationDecoder
+kind, path = sys.argv[1:]
+if kind == "classifier":
+    used = ClassificationDecoder(describe_output("y", (1, 10)))
+    raw = np.zeros((1, 10), np.int8)
+    use, lock = lambda: used(raw), used._lock
+else:
+    model = Model(path, library="sim")
+    detector = Detector(model)
+    frame = np.zeros((320, 320, 3), np.uint8)
+    raw = [model.output_raw(i).copy() for i in range(len(model.outputs))]
+    use = (lambda: detector(frame)) if kind == "detector" else lambda: detector.decoder(raw)
+    lock = model._context._owned.lock if kind == "detector" else detector.decoder._lock
+inside, leave = threading.Event(), threading.Event()
+def hold():
+    with lock.held():
+        inside.set()
+        leave.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+inside.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    try:
+        use()
+        os._exit(0 if kind != "detector" else 1)
+    except ForkError:
+        os._exit(0 if kind == "detector" else 2)
+assert os.waitpid(pid, 0)[1] == 0
+leave.set()
+thread.join()
+use()
+print("fine")
+""",
+        kind,
+        str(PROJECT / "examples" / "models" / "shapes_rk3588.rknn"),
+    )
+    assert (run.stdout, run.stderr) == ("fine\n", "")

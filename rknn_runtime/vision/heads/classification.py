@@ -10,7 +10,7 @@ import numpy as np
 
 from rknn_runtime._arrays import check, pointer, whole
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import exclusive, new_lock
+from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.views import (
     OutputBinding,
@@ -82,7 +82,7 @@ class ClassificationDecoder:
         self._view = ffi.new("rkr_tensor_view *")
         self._binding.add_grid(self._view, classes, 1, 1)
         self._scratch = np.empty(3 * classes, np.uint64)
-        self._lock = new_lock()
+        self._lock = ExclusiveLock()
 
     def __call__(self, raw: NDArray[Any]) -> Classifications:
         """Decode one frame.
@@ -98,7 +98,7 @@ class ClassificationDecoder:
             ValueError: It has another shape, or is not contiguous.
         """
         found = Classifications(np.empty(self.top_k, np.int32), np.empty(self.top_k, np.float32))
-        with exclusive(self._lock):
+        with self._lock.held():
             self._binding.bind(raw)
             status = lib.rkr_top_k(
                 self._view,

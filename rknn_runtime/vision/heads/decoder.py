@@ -9,7 +9,7 @@ import numpy as np
 
 from rknn_runtime._arrays import check, pointer, real, whole
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import exclusive, new_lock
+from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.views import OutputBinding, checked_size
@@ -77,7 +77,7 @@ class Decoder:
             self.outputs = tuple(sorted((*outputs, *extra), key=lambda attr: attr.index))
         self.input_size = checked_size(input_size)
         self._bindings = [OutputBinding(attr) for attr in self.outputs]
-        self._lock = new_lock()
+        self._lock = ExclusiveLock()
         self._options = ffi.new("rkr_yolo_options *")
         self._options.suppress = True
         self.conf_threshold = conf_threshold
@@ -150,7 +150,7 @@ class Decoder:
         arrays = (raw,) if isinstance(raw, _ndarray) else tuple(raw)
         if len(arrays) != len(self._bindings):
             raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")
-        with exclusive(self._lock):
+        with self._lock.held():
             for binding, array in zip(self._bindings, arrays):
                 binding.bind(array)
             status = self._decode()
