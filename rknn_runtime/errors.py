@@ -64,7 +64,10 @@ class LibraryLoadError(RknnError, OSError):
 
     def __init__(self, message: str, attempts: Sequence[tuple[str, str]] = ()) -> None:
         self.attempts = tuple(attempts)
-        lines = [f"  {path}: {reason}" for path, reason in self.attempts]
+        reasons: dict[str, list[str]] = {}
+        for path, reason in self.attempts:
+            reasons.setdefault(reason, []).append(path)
+        lines = [f"  {', '.join(paths)}: {reason}" for reason, paths in reasons.items()]
         super().__init__("\n".join([message, *lines]))
         self._message = message
 

@@ -108,10 +108,12 @@ def test_errors_survive_pickle_and_copy(error):
 
 
 def test_a_load_error_lists_every_attempt():
-    """Each path tried stands on its own line with its reason."""
-    error = errors.LibraryLoadError("none found", [("/a.so", "not there"), ("b.so", "too old")])
-    assert str(error).splitlines() == ["none found", "  /a.so: not there", "  b.so: too old"]
-    assert error.attempts == (("/a.so", "not there"), ("b.so", "too old"))
+    """A line for each reason, with the paths that it is true of, in the order they were tried."""
+    attempts = (("/a.so", "not there"), ("b.so", "too old"), ("/c.so", "not there"))
+    error = errors.LibraryLoadError("none found", attempts)
+    lines = ["none found", "  /a.so, /c.so: not there", "  b.so: too old"]
+    assert str(error).splitlines() == lines
+    assert error.attempts == attempts
     assert isinstance(error, OSError)
 
 

@@ -130,13 +130,27 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
         if found is not None:
             return found
     if wanted is None:
-        message = (
-            "no RKNN runtime library found; pass library= or set "
-            f'{VARIABLE} to its path, or "sim" for the simulated NPU'
-        )
+        message = _nothing_found()
     else:
         message = f"the RKNN runtime library cannot be loaded ({origin})"
     raise LibraryLoadError(message, attempts)
+
+
+def _nothing_found() -> str:
+    """Say what to do: on a PC something else than on a board."""
+    from rknn_runtime.modelfile.soc import soc_of_this_machine  # only here, as it costs an import
+
+    soc = soc_of_this_machine()
+    if soc is None:
+        return (
+            'this machine does not look like a Rockchip board: pass library="sim" (or set '
+            f"{VARIABLE}=sim) for the simulated NPU; on a board, pass the path of "
+            f"{' or '.join(NAMES)}. Tried:"
+        )
+    return (
+        f"no RKNN runtime library found on this {soc.name}: pass library= (or set {VARIABLE}) "
+        f"with the path of {soc.runtime}.so. Tried:"
+    )
 
 
 def _candidates(wanted: str | None) -> Iterator[str]:

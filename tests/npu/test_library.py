@@ -13,6 +13,7 @@ import stub
 
 from rknn_runtime._ffi import ffi
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
+from rknn_runtime.modelfile import soc
 from rknn_runtime.npu import _elf, library
 from rknn_runtime.npu.library import SIMULATED, Library, open_library
 from rknn_runtime.sim import Control
@@ -117,6 +118,29 @@ def test_the_simulated_npu_is_never_a_fallback(nowhere, monkeypatch, value):
     assert f"/vendor/{vendor}/libno-such-runtime.so" in tried
     assert not any("sim" in path for path in tried)
     assert all(path in str(caught.value) for path in tried)
+
+
+def test_on_a_pc_the_first_words_lead_to_the_simulated_npu(nowhere, monkeypatch):
+    """They name ``library="sim"``; the places that were tried stand below, in a few lines."""
+    monkeypatch.setattr(soc, "soc_of_this_machine", lambda: None)
+    with pytest.raises(LibraryLoadError) as caught:
+        open_library()
+    first, *rest = str(caught.value).splitlines()
+    assert first.startswith("this machine does not look like a Rockchip board: ")
+    assert 'pass library="sim" (or set RKNN_RUNTIME_LIBRARY=sim)' in first
+    assert rest[-1].endswith(": not there")
+    assert len(rest) == 2 < len(caught.value.attempts)
+
+
+def test_on_a_board_nobody_is_sent_to_the_simulated_npu(nowhere, monkeypatch):
+    """There the message names the SoC and the library that it needs."""
+    monkeypatch.setattr(soc, "soc_of_this_machine", lambda: soc.SOCS["rv1106"])
+    with pytest.raises(LibraryLoadError) as caught:
+        open_library()
+    first = str(caught.value).splitlines()[0]
+    assert "on this rv1106" in first
+    assert "librknnmrt.so" in first
+    assert "sim" not in first
 
 
 def test_the_search_takes_the_first_that_loads(nowhere, monkeypatch, tmp_path):
