@@ -110,7 +110,7 @@ def test_json_has_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(first["outputs"][0]) == [*ATTR_KEYS, "native", "nhwc"]
     assert list(first["inputs"][1]) == [*ATTR_KEYS, "native", "nhwc", "preprocessing"]
     assert list(first["inputs"][0]["native"]) == ATTR_KEYS
-    assert first["head"] == {"name": "classifier", "classes": 12}
+    assert first["head"] == {"name": "vector", "classes": None}
     assert second["custom_string"] == '{"classes": ["a","b"], "note": "hello 世界"}'
     assert second["runtime"] == "librknnmrt"
     assert second["inputs"][0]["preprocessing"] == {
@@ -201,6 +201,10 @@ def scales(*channels: int) -> list[tuple[int, ...]]:
         ([(1, 300, 6)], Head("end-to-end", None)),
         ([(1, 1000)], Head("classifier", 1000)),
         ([(1, 1000, 1, 1)], Head("classifier", 1000)),
+        ([(1, 1001)], Head("classifier", 1001)),
+        ([(1, 512)], Head("vector", None, 512)),
+        ([(1, 128, 1, 1)], Head("vector", None, 128)),
+        ([(10,)], Head("vector", None, 10)),
         ([(1, 1)], None),
         ([(1, 24, 80, 80)], None),
         ([(1, 84, 8401)], None),
@@ -215,6 +219,62 @@ def test_the_head_is_guessed_from_shapes(
     """As the detector would take it, or as a classifier."""
     info = described(*shapes)
     assert guess_head(info) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fc1000_softmax_rv1106", "classifier, 1000 classes"),
+        ("mi_img_vec_rk3588", "one vector of 12 numbers"),
+        ("mi_img_vec_rv1106", "one vector of 12 numbers"),
+        ("rank1_in_vec_rk3588", "one vector of 8 numbers"),
+        ("rank1_in_vec_rv1106", "one vector of 8 numbers"),
+    ],
+)
+def test_a_vector_is_no_classifier(name: str, expected: str) -> None:
+    """Not where `Classifier` refuses the model: another input than one image."""
+    assert str(guess_head(reader.read(MODELS / f"{name}.rknn"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, "one vector of 512 numbers"),
+        ({"operators": {"Conv": 9, "exSoftmax13": 1}}, "classifier, 512 classes"),
+        ({"operators": {"MatMul": 24, "Softmax": 12}}, "one vector of 512 numbers"),
+        ({"custom_string": json.dumps({"labels": ["x"] * 512})}, "classifier, 512 classes"),
+        ({"custom_string": json.dumps({"labels": ["x"] * 9})}, "one vector of 512 numbers"),
+    ],
+)
+def test_scores_are_told_from_an_embedding(change: dict[str, object], expected: str) -> None:
+    """By one softmax or as many labels; the softmaxes of a transformer's layers say nothing."""
+    info = reader.ModelInfo(**{**vars(described((1, 512))), **change})
+    assert str(guess_head(info)) == expected
+
+
+@pytest.mark.parametrize(
+    ("zero_point", "scale", "expected"),
+    [
+        (-128, 1 / 255, "classifier, 512 classes"),
+        (-128, 1 / 256, "classifier, 512 classes"),
+        (-128, 6 / 255, "one vector of 512 numbers"),
+        (0, 1 / 128, "one vector of 512 numbers"),
+    ],
+)
+def test_integers_that_stand_for_0_to_1_are_scores(
+    zero_point: int, scale: float, expected: str
+) -> None:
+    """As behind a softmax or sigmoid; not so a ReLU's 0 to 6, or -1 to 1."""
+    output = handmade.tensor("o", (1, 512), (1, 512), layout=0, scale=scale, zero_point=zero_point)
+    info = reader.read(handmade.standard_model([IMAGE], [output]))
+    assert str(guess_head(info)) == expected
+
+
+def test_what_a_classifier_cannot_read_is_a_vector() -> None:
+    """Integers of 64 bits: a thousand of something, but no scores."""
+    output = handmade.tensor("o", (1, 1000), (1, 1000), element=7, layout=0, scale=None)
+    info = reader.read(handmade.standard_model([IMAGE], [output]))
+    assert guess_head(info) == Head("vector", None, 1000)
 
 
 def test_the_head_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
