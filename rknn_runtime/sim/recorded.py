@@ -46,6 +46,7 @@ def bundle_from_arrays(
 
     Args:
         inputs: The inputs, as `describe_input` or ``rknn_runtime.modelfile.read`` gives them.
+            Where all have the index 0, they are numbered in this order; outputs likewise.
         outputs: The outputs, likewise.
         records: What answers what; the first that matches does. A run with inputs that
             none has fails.
@@ -57,14 +58,15 @@ def bundle_from_arrays(
         The bundle, for ``Model(bundle, library="sim")`` or a file.
 
     Raises:
-        ValueError: Arrays and attributes do not fit each other, or there is no record.
+        ValueError: Arrays and attributes do not fit each other, their indices are not their
+            positions, or there is no record.
     """
     if not records:
         raise ValueError("a recorded bundle needs at least one record")
     given = (None,) * len(inputs) if preprocessing is None else tuple(preprocessing)
     if len(given) != len(inputs):
         raise ValueError(f"{len(given)} preprocessings for {len(inputs)} inputs")
-    variant = ShapeVariant(tuple(inputs), tuple(outputs))
+    variant = ShapeVariant(_numbered("inputs", inputs), _numbered("outputs", outputs))
     return bytes(
         Bundle(
             soc=soc,
@@ -74,6 +76,24 @@ def bundle_from_arrays(
             custom_string=custom_string,
         )
     )
+
+
+def _numbered(kind: str, attrs: Sequence[TensorAttr]) -> tuple[TensorAttr, ...]:
+    """Give attributes without an index, where it is 0 in all, their positions."""
+    indices = [attr.index for attr in attrs]
+    if indices == list(range(len(attrs))):
+        return tuple(attrs)
+    if any(indices):
+        raise ValueError(
+            f"{kind}: expected the indices 0 to {len(attrs) - 1} in this order, or 0 in all to "
+            f"have them numbered, got {indices}"
+        )
+    return tuple(_with_index(attr, index) for index, attr in enumerate(attrs))
+
+
+def _with_index(attr: TensorAttr, index: int) -> TensorAttr:
+    native, nhwc = (view and replace(view, index=index) for view in (attr.native, attr.nhwc))
+    return replace(attr, index=index, native=native, nhwc=nhwc)
 
 
 def record(bundle: bytes, samples: Sequence[Array | Sequence[Array]]) -> bytes:

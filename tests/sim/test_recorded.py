@@ -53,3 +53,36 @@ def test_records_are_told_apart_by_the_normalized_input(soc: str) -> None:
             np.testing.assert_array_equal(result, expected)
         with pytest.raises(OperationFailedError):
             model(frames[2])
+
+
+@pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
+def test_tensors_without_an_index_are_numbered(soc: str) -> None:
+    """Two inputs and two outputs, described in one line each, make the same bundle as numbered."""
+
+    def made(*numbers: int) -> bytes:
+        inputs = [
+            describe_input(name, (1, 3, 8, 8), soc=soc, index=index)
+            for name, index in zip("ab", numbers)
+        ]
+        outputs = [
+            describe_output(name, (1, 5, 7, 7), soc=soc, index=index)
+            for name, index in zip("xy", numbers)
+        ]
+        answer = Record([np.full((1, 5, 7, 7), value, np.float32) for value in (1, 2)])
+        return bundle_from_arrays(inputs, outputs, [answer], soc=soc)
+
+    assert made(0, 0) == made(0, 1)
+    with Model(made(0, 0), library="sim") as model:
+        assert [attr.index for attr in model.outputs] == [0, 1]
+        first, second = model(*(np.zeros(attr.shape, np.uint8) for attr in model.inputs))
+    assert (first == 1).all() and (second == 2).all()
+
+
+@pytest.mark.parametrize("numbers", [(1, 0), (1, 1), (0, 2), (0, 0, 2)])
+def test_indices_that_are_no_positions_are_refused(numbers: tuple[int, ...]) -> None:
+    """They are not corrected: who gave them means something else."""
+    image, _ = describe("rk3588")
+    outputs = [describe_output(f"o{i}", (1, 4), index=index) for i, index in enumerate(numbers)]
+    answer = Record([np.zeros((1, 4), np.float32)] * len(numbers))
+    with pytest.raises(ValueError, match=r"outputs: expected the indices 0 to \d in this order"):
+        bundle_from_arrays([image], outputs, [answer])
