@@ -1,5 +1,5 @@
 # The two commands of the README, and a name for each part of them.
-#   make demo    detect objects in a picture on the simulated NPU; leaves out/detections.png
+#   make demo    detect objects in an image on the simulated NPU; leaves out/detections.png
 #   make test    lint, types, warnings, sanitizers and the whole test suite
 # Both install what they need into $(VENV) (and, where it is missing, the compiler,
 # headers and venv of the system through apt-get) and can be repeated at will.
@@ -9,8 +9,8 @@ VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 WARNINGS := -std=c11 -O3 -ffp-contract=off -Wall -Wextra -Wconversion -Werror
 C_FILES = $(shell git ls-files '*.c' '*.h')
-SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc rknn_runtime -type f \
-    -not -name '*.so' -not -path '*/__pycache__/*')
+# What the installation in $(VENV) is made of. Python files are not: it is an editable one.
+SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
 .PHONY: demo test lint types warnings sanitize pytest bench abi wheels wheel-static test-arm test-vendor clean
 
@@ -35,9 +35,8 @@ warnings: $(VENV)/.test
 sanitize: $(VENV)/.test
 	$(BIN)/python tools/sanitize.py
 
-# From tests/, where the package in the checkout does not hide the installed one.
 pytest: $(VENV)/.test
-	cd tests && $(BIN)/pytest
+	$(BIN)/pytest
 
 bench: $(VENV)/.test
 	for each in benchmarks/bench_*.py; do $(BIN)/python $$each || exit 1; done
@@ -77,19 +76,21 @@ test-vendor: .cache/wheels/.ready
 	.cache/wheels/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
-# A plain installation, not an editable one: demo and tests see what a user gets.
+# An editable installation, with the compiled libraries in the checkout itself: a Python that
+# is started there imports the package of the checkout, whatever else is installed. That the
+# wheels have all that they need is the matter of tools/wheels.
 $(VENV)/.demo: $(SOURCES)
 	tools/system.sh demo $(PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	rm -rf build
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet '.[sim,image]'
+	$(BIN)/python -m pip install --quiet --editable '.[sim,image]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
 	tools/system.sh test $(PYTHON)
-	$(BIN)/python -m pip install --quiet '.[sim,image,test,lint]'
+	$(BIN)/python -m pip install --quiet 'rknn-runtime[sim,image,test,lint]'  # adds to it
 	touch $@
 
 clean:
 	rm -rf build out $(VENV) *.egg-info
+	rm -f rknn_runtime/*.so rknn_runtime/sim/*.so

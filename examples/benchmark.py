@@ -5,6 +5,7 @@
 Input copy: a frame into NPU memory. Run: rknn_run with the cache syncs around it. Sync: those
 syncs alone, measured in addition. Decode: all outputs to float32 in logical layout. A frame is
 copy, run and decode. On the simulated NPU every line says so: its times tell nothing of a board.
+Ctrl-C ends it early, with the figures of the runs that were made.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from rknn_runtime import Model
+from rknn_runtime.examples._program import run
 
 PHASES = ("input copy", "sync", "run", "decode")
 
 
 def measure(model: Model, warm_up: int, runs: int, prefix: str) -> tuple[np.ndarray, int]:
-    """Return the milliseconds of each phase, shape (runs, 4), and kB of memory that runs took."""
+    """Return the milliseconds of each phase, shape (runs made, 4), and kB of memory they took."""
     views = [model.input_view(i) for i in range(len(model.inputs))]
     frames = [np.ones_like(view) for view in views]  # the values make no difference
     outputs = [np.empty(attr.shape, np.float32) for attr in model.outputs]
@@ -31,27 +33,34 @@ def measure(model: Model, warm_up: int, runs: int, prefix: str) -> tuple[np.ndar
     results = [model.output_memory(i) for i in range(len(outputs))]
     seconds = np.empty((runs, len(PHASES) + 1))
     print(f"{prefix}warming up, {warm_up} runs", file=sys.stderr, flush=True)
-    for number in range(-warm_up, runs):
-        if number == 0:
-            before = resident_kb()
-        clock = [time.perf_counter()]
-        for view, frame in zip(views, frames):
-            np.copyto(view, frame)
-        clock.append(time.perf_counter())
-        for memory in inputs:
-            memory.sync_to_device()
-        for memory in results:
-            memory.sync_from_device()
-        clock.append(time.perf_counter())
-        model.run()
-        clock.append(time.perf_counter())
-        for i, out in enumerate(outputs):
-            model.output_f32(i, out)
-        clock.append(time.perf_counter())
-        seconds[max(number, 0)] = clock
-        if number >= 0 and ((number + 1) % 20 == 0 or number + 1 == runs):
-            print(f"{prefix}run {number + 1} of {runs}", file=sys.stderr, flush=True)
-    return np.diff(seconds) * 1e3, resident_kb() - before
+    done = before = 0
+    try:
+        for number in range(-warm_up, runs):
+            if number == 0:
+                before = resident_kb()
+            clock = [time.perf_counter()]
+            for view, frame in zip(views, frames):
+                np.copyto(view, frame)
+            clock.append(time.perf_counter())
+            for memory in inputs:
+                memory.sync_to_device()
+            for memory in results:
+                memory.sync_from_device()
+            clock.append(time.perf_counter())
+            model.run()
+            clock.append(time.perf_counter())
+            for i, out in enumerate(outputs):
+                model.output_f32(i, out)
+            clock.append(time.perf_counter())
+            seconds[max(number, 0)] = clock
+            done = max(number + 1, 0)
+            if done and (done % 20 == 0 or done == runs):
+                print(f"{prefix}run {done} of {runs}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        print(f"{prefix}stopped after {done} runs", file=sys.stderr)
+    return np.diff(seconds[:done]) * 1e3, resident_kb() - before
 
 
 def resident_kb() -> int:
@@ -74,7 +83,7 @@ def main() -> None:
     with Model(args.model, library=args.library) as model:
         prefix = "simulated NPU | " if model.library.is_simulated else ""
         ms, growth = measure(model, args.warm_up, args.runs, prefix)
-        about = {"simulated": model.library.is_simulated, "model": args.model, "runs": args.runs}
+        about = {"simulated": model.library.is_simulated, "model": args.model, "runs": len(ms)}
         about.update(library=model.library.path, runtime=model.sdk_version.api)
     columns = dict(zip(PHASES, ms.T))
     columns["frame"] = ms[:, 0] + ms[:, 2] + ms[:, 3]
@@ -83,7 +92,7 @@ def main() -> None:
         for name, column in columns.items()
     }
     fps = 1e3 / table["frame"]["p50"]
-    print(f"{prefix}{args.model}, runtime {about['runtime']}, {args.runs} runs, milliseconds")
+    print(f"{prefix}{args.model}, runtime {about['runtime']}, {len(ms)} runs, milliseconds")
     print(f"{prefix}{'phase':<12}" + "".join(f"{name:>10}" for name in table["frame"]))
     for name, row in table.items():
         print(f"{prefix}{name:<12}" + "".join(f"{value:10.3f}" for value in row.values()))
@@ -94,4 +103,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

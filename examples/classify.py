@@ -1,37 +1,36 @@
-"""Tell what is in pictures, with a classifier such as MobileNet or ResNet.
+"""Tell what is in images, with a classifier such as MobileNet or ResNet.
 
-    python classify.py MODEL PICTURE [PICTURE ...] [--labels names.txt] [--library sim]
+    python classify.py MODEL IMAGE [IMAGE ...] [--labels names.txt] [--library sim]
 
-The labels are one name per line, in the order of the classes; without, those in the model's
-custom string count, {"labels": [...]}, or the classes' numbers are printed.
+The labels are one name per line, in the order of the classes, or JSON; without, those in the
+model's custom string count, {"labels": [...]}, or the classes' numbers are printed.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from rknn_runtime import Classifier, Model
+from rknn_runtime.examples._program import read_labels, run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file")
-    parser.add_argument("pictures", nargs="+")
-    parser.add_argument("--labels", type=Path, help="text file, one name per line")
+    parser.add_argument("images", nargs="+")
+    parser.add_argument("--labels", type=read_labels, help="one name per line, or JSON")
     parser.add_argument("--top", type=int, default=5, help="how many classes to print")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     args = parser.parse_args()
 
-    labels = args.labels.read_text(encoding="utf-8").splitlines() if args.labels else None
     with Model(args.model, library=args.library) as model:
-        classifier = Classifier(model, labels, top_k=args.top)
+        classifier = Classifier(model, args.labels, top_k=args.top)
         names = classifier.labels or [f"class {i}" for i in range(classifier.decoder.num_classes)]
-        for picture in args.pictures:
-            print(f"{picture}:")
-            for name, confidence in classifier(picture).named(names):
+        for image in args.images:
+            print(f"{image}:")
+            for name, confidence in classifier(image).named(names):
                 print(f"  {confidence:6.1%}  {name}")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

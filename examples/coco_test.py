@@ -1,19 +1,19 @@
 """Detect objects with a YOLOv8 model of one output, and print them as the Rust crate does.
 
-    python coco_test.py MODEL PICTURE [CONF_THRESHOLD] [--library sim]
+    python coco_test.py MODEL IMAGE [CONF_THRESHOLD] [--library sim]
 
 The counterpart of the example of the same name in the crate rknn-runtime: boxes are centre
-and size in pixels of the picture. It keeps the picture's proportions, which the crate does
-not, and takes an output of any layout.
+and size in pixels of the image. It keeps the image's proportions, which the crate does
+not, and takes an output of any layout. Other models than those: detect.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 
-from rknn_runtime import Model
+from rknn_runtime import Detector, Model
+from rknn_runtime.examples._program import run
 from rknn_runtime.vision import letterbox
 from rknn_runtime.vision.heads import SingleOutputDecoder
 
@@ -30,23 +30,35 @@ COCO = (  # noqa: SIM905
 RUNS = 10
 
 
+def read(model: Model) -> Detector:
+    """Return what the model's file tells, or stop where it is another one than this decodes."""
+    try:
+        return Detector(model, head="yolov8-single")
+    except ValueError as error:
+        raise SystemExit(
+            "coco_test.py wants a YOLOv8 of one output, [1, 4 + classes, predictions]; detect.py "
+            f"takes other detectors.\n{error}"
+        ) from None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file; its custom string may name the classes")
-    parser.add_argument("picture")
+    parser.add_argument("image")
     # sigmoid(0) = 0.5 says nothing, and int8 makes 0.502 of it.
     parser.add_argument("conf_threshold", type=float, nargs="?", default=0.51)
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     args = parser.parse_args()
 
     with Model(args.model, library=args.library) as model:
-        _, height, width, _ = model.inputs[0].shape
-        output = model.outputs[0].native
+        about = read(model)
+        height, width = about.input_size
+        output = model.outputs[0].native or model.outputs[0]
         print(f"Model: {args.model}")
         print(f"Input: {height}x{width} {model.inputs[0].layout.name}")
         print(f"Output: {list(output.shape)} {output.layout.name}")
 
-        transform = letterbox(args.picture, (height, width), out=model.input_view())[1]
+        transform = letterbox(args.image, (height, width), out=model.input_view())[1]
         for _ in range(3):
             model.run()
         start = time.perf_counter()
@@ -71,10 +83,10 @@ def main() -> None:
         )
         before = len(decode_all(model.output_raw(0)))
         detections = transform.detections_to_image(decode(model.output_raw(0)), clip=False)
-        labels = json.loads(model.custom_string or "{}").get("labels")
 
     print(f"{before} -> {len(detections)} detections (after NMS)\n")
-    names = dict(enumerate(labels or (COCO if decode.num_classes == len(COCO) else [])))
+    names = about.labels or (COCO if decode.num_classes == len(COCO) else ())
+    names = names if isinstance(names, dict) else dict(enumerate(names))
     for i, found in enumerate(detections, 1):
         left, top, right, bottom = found.xyxy.tolist()
         print(
@@ -85,4 +97,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

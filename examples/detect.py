@@ -1,9 +1,9 @@
-"""Detect objects in one picture: load, letterbox, run, decode, draw.
+"""Detect objects in one image: load, letterbox, run, decode, draw.
 
-    python detect.py MODEL PICTURE [--library sim] [--save out.png]
+    python detect.py MODEL IMAGE [--library sim] [--labels names.txt] [--save out.png]
 
-`Detector` does all of this in one call; here each phase is timed. The model's custom string
-may name the classes: {"labels": [...]}. On a board, leave --library away.
+`Detector` does all of this in one call; here each phase is timed. Without --labels, the model's
+custom string may name the classes: {"labels": [...]}. On a board, leave --library away.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-
-from PIL import Image
 
 from rknn_runtime import Detector, Model
+from rknn_runtime.examples._program import image_file, read_labels, run
 from rknn_runtime.vision import letterbox
 
 times_ms: dict[str, float] = {}
@@ -30,23 +28,26 @@ def timed(phase: str) -> Iterator[None]:
 
 
 def main() -> None:
+    from PIL import Image
+
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file")
-    parser.add_argument("picture")
+    parser.add_argument("image")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
+    parser.add_argument("--labels", type=read_labels, help="one name per line, or JSON")
     parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
-    parser.add_argument("--save", type=Path, help="write the annotated picture here")
+    parser.add_argument("--save", type=image_file, help="write the annotated image here")
     args = parser.parse_args()
 
     with timed("load the model"):
         model = Model(args.model, library=args.library)
     with model:
-        detector = Detector(model, conf_threshold=args.conf)
-        with timed("open the picture"):
-            picture = Image.open(args.picture).convert("RGB")
+        detector = Detector(model, args.labels, conf_threshold=args.conf)
+        with timed("open the image"):
+            image = Image.open(args.image).convert("RGB")
         with timed("letterbox into NPU memory"):
             transform = letterbox(
-                picture,
+                image,
                 detector.input_size,
                 out=model.input_view(),
                 out_color=detector.input_color,
@@ -67,17 +68,16 @@ def main() -> None:
             f"{label:12s} {detection.confidence:5.2f}   "
             f"({left:6.1f}, {top:6.1f}) - ({right:6.1f}, {bottom:6.1f})"
         )
-    print(f"\n{len(detections)} objects in {args.picture}, head {detector.head}")
+    print(f"\n{len(detections)} objects in {args.image}, head {detector.head}")
     for phase, duration in times_ms.items():
         print(f"{phase:28s} {duration:8.2f} ms")
     if simulated:
         print("simulated NPU: results are those of the model, times are not those of a board")
 
     if args.save:
-        args.save.parent.mkdir(parents=True, exist_ok=True)
-        detections.draw(picture, labels=labels).save(args.save)
-        print(f"annotated picture: {args.save}")
+        detections.draw(image, labels=labels).save(args.save)
+        print(f"annotated image: {args.save}")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,6 +1,6 @@
 """Detect objects with YOLOv5 by the vendor's general API; NumPy decodes.
 
-    python yolov5_general_api.py MODEL PICTURE [--library sim] [--save out.png]
+    python yolov5_general_api.py MODEL IMAGE [--library sim] [--save out.png]
 
 What C programs do with rknn_inputs_set, rknn_run and rknn_outputs_get(want_float): the runtime
 copies the frame in, dequantizes every output and copies it out. Not for RV1103 and RV1106,
@@ -14,9 +14,9 @@ import argparse
 import json
 
 import numpy as np
-from PIL import Image
 
 from rknn_runtime import Detections, GeneralModel
+from rknn_runtime.examples._program import image_file, run
 from rknn_runtime.vision import letterbox, nms
 from rknn_runtime.vision.heads import YOLOV5_ANCHORS
 
@@ -47,20 +47,22 @@ def decode(outputs, height, width, conf_threshold, iou_threshold):
 
 
 def main() -> None:
+    from PIL import Image
+
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file, three outputs as in the vendor's model zoo")
-    parser.add_argument("picture")
+    parser.add_argument("image")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
     parser.add_argument("--iou", type=float, default=0.45, help="threshold of the suppression")
-    parser.add_argument("--save", help="write the annotated picture here")
+    parser.add_argument("--save", type=image_file, help="write the annotated image here")
     args = parser.parse_args()
 
-    picture = Image.open(args.picture).convert("RGB")
+    image = Image.open(args.image).convert("RGB")
     with GeneralModel(args.model, library=args.library) as model:
         _, height, width, _ = model.inputs[0].shape
         labels = json.loads(model.custom_string or "{}").get("labels")
-        frame, transform = letterbox(picture, (height, width))
+        frame, transform = letterbox(image, (height, width))
         outputs = model.run(frame)
     found = decode(outputs, height, width, args.conf, args.iou)
     detections = transform.detections_to_image(found)
@@ -70,8 +72,8 @@ def main() -> None:
         left, top, right, bottom = one.xyxy
         print(f"{name} @ ({left:.0f} {top:.0f} {right:.0f} {bottom:.0f}) {one.confidence:.3f}")
     if args.save:
-        detections.draw(picture, labels).save(args.save)
+        detections.draw(image, labels).save(args.save)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,6 +1,6 @@
 """Detect objects with YOLOv5 without a copy: pixels go into NPU memory, boxes come out of it.
 
-    python yolov5_zero_copy.py MODEL PICTURE [--library sim] [--save out.png]
+    python yolov5_zero_copy.py MODEL IMAGE [--library sim] [--save out.png]
 
 What C programs do with rknn_create_mem and rknn_set_io_mem, which Model has done once it is
 loaded: the letterbox writes where the NPU reads, and the decoder reads int8 where the NPU
@@ -12,24 +12,25 @@ from __future__ import annotations
 import argparse
 import json
 
-from PIL import Image
-
 from rknn_runtime import Model
+from rknn_runtime.examples._program import image_file, run
 from rknn_runtime.vision import letterbox
 from rknn_runtime.vision.heads import AnchorDecoder
 
 
 def main() -> None:
+    from PIL import Image
+
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file, three outputs as in the vendor's model zoo")
-    parser.add_argument("picture")
+    parser.add_argument("image")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
     parser.add_argument("--iou", type=float, default=0.45, help="threshold of the suppression")
-    parser.add_argument("--save", help="write the annotated picture here")
+    parser.add_argument("--save", type=image_file, help="write the annotated image here")
     args = parser.parse_args()
 
-    picture = Image.open(args.picture).convert("RGB")
+    image = Image.open(args.image).convert("RGB")
     with Model(args.model, library=args.library) as model:
         _, height, width, _ = model.inputs[0].shape
         labels = json.loads(model.custom_string or "{}").get("labels")
@@ -37,7 +38,7 @@ def main() -> None:
             model.outputs, (height, width), conf_threshold=args.conf, iou_threshold=args.iou
         )
         # Per frame, these three lines:
-        transform = letterbox(picture, (height, width), out=model.input_view())[1]
+        transform = letterbox(image, (height, width), out=model.input_view())[1]
         model.run()
         found = decode([model.output_raw(i) for i in range(len(model.outputs))])
     detections = transform.detections_to_image(found)
@@ -47,8 +48,8 @@ def main() -> None:
         left, top, right, bottom = one.xyxy
         print(f"{name} @ ({left:.0f} {top:.0f} {right:.0f} {bottom:.0f}) {one.confidence:.3f}")
     if args.save:
-        detections.draw(picture, labels).save(args.save)
+        detections.draw(image, labels).save(args.save)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -27,6 +27,17 @@ if _IS_ARM_32 and os.path.exists(_AUXV):
             "this CPU has none"
         )
 
-from rknn_runtime._rkr import ffi, lib  # noqa: E402
+try:
+    from rknn_runtime._rkr import ffi, lib
+except ModuleNotFoundError as _error:
+    _checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    _has_sources = os.path.exists(os.path.join(_checkout, "rknn_cffi_build.py"))
+    if _error.name != "rknn_runtime._rkr" or not _has_sources:
+        raise
+    raise ImportError(
+        f"Python found rknn_runtime in {_checkout}, which are its sources, not compiled for this "
+        "Python: run there `make demo` or, in an environment of your own, `pip install -e .`; or "
+        "start Python in another folder, where it finds an rknn_runtime that is installed"
+    ) from _error
 
 __all__ = ["ffi", "lib"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,34 @@ def test_the_version_is_that_of_the_project():
     text = project.read_text(encoding="utf-8")
     (version,) = re.findall(r'^version = "(.*)"$', text, re.MULTILINE)
     assert rknn_runtime.__version__ == version
+
+
+def test_a_checkout_that_is_not_compiled_says_what_to_do(tmp_path):
+    """Also where the package is installed: a Python in the checkout finds the sources first."""
+    sources = shutil.ignore_patterns("*.so", "__pycache__")
+    package = Path(rknn_runtime.__file__).parent
+    shutil.copytree(package, tmp_path / "rknn_runtime", ignore=sources)
+
+    def complaint() -> str:
+        # -S: what an editable installation puts on the path would lend its extension.
+        command = [sys.executable, "-S", "-c", "import rknn_runtime"]
+        done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1
+        return done.stderr.splitlines()[-1]
+
+    assert complaint() == "ModuleNotFoundError: No module named 'rknn_runtime._rkr'"
+    (tmp_path / "rknn_cffi_build.py").touch()
+    said = complaint()
+    assert said.startswith(f"ImportError: Python found rknn_runtime in {tmp_path}, ")
+    for way in ("`make demo`", "`pip install -e .`", "start Python in another folder"):
+        assert way in said
+
+
+def test_the_command_line_is_a_module_too():
+    """``python -m rknn_runtime`` is ``rknn-runtime``."""
+    command = [sys.executable, "-m", "rknn_runtime", "--version"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == f"rknn-runtime {rknn_runtime.__version__}\n"
 
 
 def test_the_import_is_lean():

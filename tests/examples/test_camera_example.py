@@ -6,6 +6,7 @@ import json
 import runpy
 import sys
 import threading
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from paths import PROJECT
 from rknn_runtime import Detections, Detector, Model
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
-pytest.importorskip("PIL")
+Image = pytest.importorskip("PIL.Image")
 EXAMPLE = PROJECT / "examples" / "camera.py"
 
 
@@ -115,14 +116,18 @@ def model(tmp_path, bundle):
     return path
 
 
-def test_pans_over_a_picture(model, tmp_path, monkeypatch, capsys):
-    """A picture is a source that needs no OpenCV; the last frame is saved annotated."""
-    from PIL import Image
+@pytest.fixture
+def image(tmp_path):
+    path = tmp_path / "scene.png"
+    Image.new("RGB", (64, 48), (10, 20, 30)).save(path)
+    return path
 
-    Image.new("RGB", (64, 48), (10, 20, 30)).save(tmp_path / "scene.png")
+
+def test_pans_over_an_image(model, image, tmp_path, monkeypatch, capsys):
+    """An image is a source that needs no OpenCV; the last frame is saved annotated."""
     monkeypatch.setitem(sys.modules, "cv2", None)
     saved = tmp_path / "last.png"
-    run(monkeypatch, model, tmp_path / "scene.png", "--frames", "3", "--save", saved)
+    run(monkeypatch, model, image, "--frames", "3", "--save", saved)
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["frame 1: star", "frame 2: star", "frame 3: star"]
     assert lines[3].startswith("3 frames, ") and lines[3].endswith(" FPS") and len(lines) == 4
@@ -165,3 +170,85 @@ def test_a_source_that_cannot_be_opened_is_said(model, monkeypatch):
     pytest.importorskip("cv2")
     with pytest.raises(SystemExit, match=r"cannot open none\.mp4"):
         run(monkeypatch, model, "none.mp4")
+
+
+def test_labels_come_from_a_file(model, image, tmp_path, monkeypatch, capsys):
+    """They go before those in the model; another number than the model has is refused."""
+    names = tmp_path / "names.txt"
+    names.write_text("round\npointed\n", encoding="utf-8")
+    run(monkeypatch, model, image, "--frames", "1", "--labels", names)
+    assert capsys.readouterr().out.startswith("frame 1: pointed\n")
+    names.write_text("a\n" * 7, encoding="utf-8")
+    with pytest.raises(SystemExit, match="there are 7 labels, but the outputs make"):
+        run(monkeypatch, model, image, "--frames", "1", "--labels", names)
+
+
+def test_a_video_to_save_is_refused_before_the_first_frame(model, image, monkeypatch, capsys):
+    """Not when all frames are run and lost."""
+    with pytest.raises(SystemExit) as caught:
+        run(monkeypatch, model, image, "--frames", "1", "--save", "x.mp4")
+    captured = capsys.readouterr()
+    assert caught.value.code == 2 and captured.out == ""
+    assert "--save: x.mp4: expected the name of an image" in captured.err
+
+
+class OpenCV:
+    """An OpenCV as far as a window goes."""
+
+    def __init__(self, gui, key=-1):
+        self.gui, self.key, self.shown = gui, key, []
+
+    def getBuildInformation(self):
+        return f"  GUI:                           {self.gui}\n"
+
+    def imshow(self, title, image):
+        self.shown.append(image)
+
+    def waitKey(self, milliseconds):
+        return self.key
+
+
+@pytest.mark.parametrize(
+    ("opencv", "display", "message"),
+    [
+        (None, ":0", "pip install opencv-python"),
+        (OpenCV("NONE"), ":0", "pip uninstall opencv-python-headless, then pip install"),
+        (OpenCV("QT5"), "", "neither DISPLAY nor WAYLAND_DISPLAY"),
+    ],
+)
+def test_a_window_that_cannot_be_is_told_at_once(
+    model, image, monkeypatch, capsys, opencv, display, message
+):
+    """Without OpenCV, with the headless one, and without a screen; what to install is said."""
+    monkeypatch.setitem(sys.modules, "cv2", opencv)
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(SystemExit, match=message):
+        run(monkeypatch, model, image, "--show")
+    assert capsys.readouterr().out == ""
+
+
+def test_the_headless_opencv_is_recognised(model, image, monkeypatch):
+    """The very package that the extra installs."""
+    cv2 = pytest.importorskip("cv2")
+    if not hasattr(cv2, "getBuildInformation") or "headless" not in installed_opencv():
+        pytest.skip("this OpenCV has windows")
+    monkeypatch.setenv("DISPLAY", ":0")
+    with pytest.raises(SystemExit, match="opencv-python-headless"):
+        run(monkeypatch, model, image, "--show")
+
+
+def installed_opencv():
+    names = [each.metadata["Name"] or "" for each in metadata.distributions()]
+    return " ".join(name for name in names if name.startswith("opencv"))
+
+
+def test_escape_ends_the_window(model, image, monkeypatch, capsys):
+    """Every frame is shown, annotated, until the key is pressed."""
+    opencv = OpenCV("GTK3", key=27)
+    monkeypatch.setitem(sys.modules, "cv2", opencv)
+    monkeypatch.setenv("DISPLAY", ":0")
+    run(monkeypatch, model, image, "--show")
+    assert capsys.readouterr().out.splitlines()[1].startswith("1 frames, ")
+    (shown,) = opencv.shown
+    assert shown.shape == (48, 64, 3) and len(np.unique(shown.reshape(-1, 3), axis=0)) > 1

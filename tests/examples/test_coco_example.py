@@ -94,3 +94,17 @@ def test_labels_come_from_the_model(tmp_path, picture, monkeypatch, capsys):
     assert "1. star (90." in run(monkeypatch, capsys, named, picture)[7]
     nameless = bundle(tmp_path, "rk3588", 2, objects)
     assert "1. ? (90." in run(monkeypatch, capsys, nameless, picture)[7]
+
+
+NETS = EXAMPLE.parent.parent / "tests" / "data"
+
+
+@pytest.mark.parametrize(
+    "name", ["nets/shapes_yolov8", "nets/shapes_yolov5", "models/sp7x7_c33", "models/rank1_in_vec"]
+)
+def test_another_model_is_refused(name, picture, monkeypatch, capsys):
+    """Several outputs, one of another form, or no image: it says what it wants."""
+    pytest.importorskip("onnxruntime")
+    with pytest.raises(SystemExit, match=r"coco_test\.py wants a YOLOv8 of one output, \[1, 4 \+"):
+        run(monkeypatch, capsys, NETS / f"{name}_rk3588.rknn", picture)
+    assert capsys.readouterr().out == ""

@@ -39,3 +39,18 @@ def test_camera_sees_the_shapes_pass_by(monkeypatch, capsys):
     lines = run(monkeypatch, capsys, "camera.py", model, SCENE, "--frames", "4")
     assert len(lines) == 5
     assert all(line.count(",") >= 4 for line in lines[:4])
+
+
+def test_detect_takes_names_from_a_file(tmp_path, monkeypatch, capsys):
+    """In the order of the classes, in place of the model's own."""
+    names = tmp_path / "names.json"
+    names.write_text('["A", "B", "C", "D", "E", "F"]', encoding="utf-8")
+    model = EXAMPLES / "models" / "shapes_rk3588.rknn"
+    own = run(monkeypatch, capsys, "detect.py", model, SCENE)
+    named = run(monkeypatch, capsys, "detect.py", model, SCENE, "--labels", names)
+    letters = dict(zip(("circle", "square", "triangle", "star", "cross", "ring"), "ABCDEF"))
+    objects = own[: own.index("")]
+    assert len(objects) >= 6
+    assert [line.split()[0] for line in named[: len(objects)]] == [
+        letters[line.split()[0]] for line in objects
+    ]

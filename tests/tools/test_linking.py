@@ -83,9 +83,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what a build needs, with the simulated runtime as vendor's libraries."""
     pytest.importorskip("setuptools", minversion="77")  # older ones misread pyproject.toml
     root = tmp_path_factory.mktemp("linking") / "source"
-    for name in ("csrc", "rknn_runtime"):
+    for name in ("csrc", "rknn_runtime", "examples"):
         shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("*.so"))
-    for name in ("LICENSE", "README.md", "pyproject.toml", "rknn_cffi_build.py", "setup.py"):
+    for name in ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml"):
+        shutil.copy(PROJECT / name, root)
+    for name in ("rknn_cffi_build.py", "setup.py"):
         shutil.copy(PROJECT / name, root)
     vendor = root / "vendor"
     vendor.mkdir()
@@ -178,6 +180,30 @@ def test_a_later_build_without_the_archive_drops_it(source: Path, static: Path) 
     done = build(source, "plain", after=static)
     assert done.returncode == 0, done.stdout
     assert not (source / "plain/rknn_runtime" / LINKED).exists()
+
+
+def test_what_lies_in_the_checkout_does_not_get_into_a_build(source: Path, static: Path) -> None:
+    """Libraries compiled in place, models and scenes: a build holds the programs and its own."""
+    left_over = [LINKED, "_rkr.abi3.so", "_rkr.cpython-39.so", "sim/librknn_sim.so"]
+    for name in left_over:
+        (source / "rknn_runtime" / name).write_bytes(b"stale")
+    try:
+        done = build(source, "clean")
+        assert done.returncode == 0, done.stdout
+    finally:
+        for name in left_over:
+            (source / "rknn_runtime" / name).unlink()
+    built = {
+        str(path.relative_to(source / "clean"))
+        for path in source.glob("clean/**/*")
+        if path.is_file()
+    }
+    programs = {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
+    modules = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
+    libraries = {"rknn_runtime/_rkr.abi3.so", "rknn_runtime/sim/librknn_sim.so"}
+    assert built == programs | modules | libraries | {"rknn_runtime/py.typed"}
+    assert all((source / "clean" / name).read_bytes() != b"stale" for name in libraries)
+    assert "rknn_runtime/examples/detect.py" in programs
 
 
 def test_dynamic_linking_needs_librknnrt(source: Path, static: Path) -> None:

@@ -1,0 +1,83 @@
+"""What the examples share: the files that they take, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rknn_runtime import RknnError
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a program; what the user can mend or wants ends it in one line, without traceback."""
+    try:
+        main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)  # as a shell says it: 128 and the number of the signal
+    except BrokenPipeError:
+        # The reader, such as `head`, has enough; without this Python complains at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (RknnError, OSError, ValueError, ImportError) as error:
+        advice = ""
+        if isinstance(error, ModuleNotFoundError) and error.name == "PIL":
+            advice = ", which is Pillow: pip install 'rknn-runtime[image]'"
+        sys.exit(f"{Path(sys.argv[0]).name}: {error}{advice}")
+
+
+def read_labels(path: str) -> list[str]:
+    """Read the names of classes, for ``add_argument(type=read_labels)``.
+
+    The file has one name per line, in the order of the classes, or is JSON: ``["a", "b"]``,
+    ``{"0": "a", "1": "b"}``, or ``{"labels": ...}`` with one of these.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"cannot read {path}: {error}") from None
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, (dict, list)):
+        said = text.rstrip().splitlines()
+    if isinstance(said, dict) and "labels" in said:
+        said = said["labels"]
+    if isinstance(said, dict):
+        said = [said.get(str(number)) for number in range(len(said))]
+    if not isinstance(said, list) or not said or not all(isinstance(name, str) for name in said):
+        raise argparse.ArgumentTypeError(
+            f'{path}: expected the names as lines, ["a", "b"], {{"0": "a", "1": "b"}} or '
+            '{"labels": ...}'
+        )
+    return said
+
+
+def image_file(path: str) -> Path:
+    """Check that an image can be written there, for ``add_argument(type=image_file)``.
+
+    Now, and not when the work is done and lost.
+    """
+    from PIL import Image
+
+    target = Path(path)
+    try:
+        kind = Image.registered_extensions()[target.suffix.lower()]
+        Image.new("RGB", (1, 1)).save(io.BytesIO(), kind)
+    except (KeyError, OSError, ValueError):
+        raise argparse.ArgumentTypeError(
+            f"{path}: expected the name of an image, such as out.png or out.jpg"
+        ) from None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if target.is_dir() or not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{path}: nothing can be written there")
+    return target

@@ -1,0 +1,220 @@
+"""What all examples share: how they are started, what they take, how they end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import test_classifier
+import test_examples_camera
+from paths import PROJECT
+
+from rknn_runtime.errors import LibraryLoadError
+from rknn_runtime.examples._program import image_file, read_labels, run
+
+Image = pytest.importorskip("PIL.Image")
+EXAMPLES = PROJECT / "examples"
+PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("[a-z]*.py"))
+#: Fixtures: a detector, as bytes and as a file, and an image.
+bundle, model, image = (getattr(test_examples_camera, x) for x in ("bundle", "model", "image"))
+
+
+@pytest.fixture
+def scores(tmp_path):
+    """A classifier with a recorded answer."""
+    path = tmp_path / "scores.rknn"
+    path.write_bytes(test_classifier.bundle())
+    return path
+
+
+def started(program: str, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+    """Start an example of the installed package, somewhere else than in the checkout."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RKNN_")}
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", f"rknn_runtime.examples.{program}", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=EXAMPLES.anchor,
+        env={**kept, **variables},
+    )
+
+
+def test_there_are_examples():
+    """The tests below have something to test."""
+    assert {"benchmark", "camera", "classify", "coco_test", "detect"} <= set(PROGRAMS)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_package_brings_them(program):
+    """``python -m rknn_runtime.examples.NAME`` starts each from any folder."""
+    process = started(program, "--help")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith(f"usage: {program}.py ")
+
+
+def test_only_the_programs_are_installed():
+    """Models and scenes, larger than all of the package, are not in a wheel."""
+    text = (EXAMPLES.parent / "pyproject.toml").read_text(encoding="utf-8")
+    assert "include-package-data = false" in text
+    assert re.findall(r"^\[tool\.setuptools\.package-data\]\n(.*)\n\n", text, re.MULTILINE) == [
+        'rknn_runtime = ["py.typed"]'
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_errors_come_without_a_traceback(program, tmp_path):
+    """A model that is not there ends each example with one line that names it."""
+    arguments = ["none.rknn", *["none.png"] * (program != "benchmark")]
+    process = started(program, *arguments, "--library", "sim")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith(f"{program}.py: ") and err.count("\n") == 1
+    assert "none." in err
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "first", "status"),
+    [
+        ("camera", ["MODEL", "IMAGE", "--save", "SAVED"], "frame 1: star\n", 0),
+        ("benchmark", ["MODEL", "--warm-up", "0", "--runs", "1000"], "", 0),
+        ("benchmark", ["MODEL", "--warm-up", "1000"], "", 130),
+        ("classify", ["SCORES", *["IMAGE"] * 500], "IMAGE:\n", 130),
+        ("coco_test", ["MODEL", "IMAGE"], "Model: MODEL\n", 130),
+    ],
+)
+def test_ctrl_c_ends_with_what_is_done(program, arguments, first, status, model, image, scores):
+    """Without traceback; a camera and a benchmark report what they have so far."""
+    saved = image.with_name("last.png")
+    paths = {"MODEL": model, "SCORES": scores, "IMAGE": image, "SAVED": saved}
+    arguments = [paths.get(word, word) for word in arguments]
+    process = started(program, *arguments, "--library", "sim", RKNN_SIM_LATENCY_US="20000")
+    if program == "benchmark":
+        assert "warming up" in process.stderr.readline()
+        if status == 0:
+            assert "run 20 of 1000" in process.stderr.readline()
+    else:
+        for name, path in paths.items():
+            first = first.replace(name, str(path))
+        assert process.stdout.readline() == first
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert "Traceback" not in err
+    assert "stopped" in err
+    last = out.splitlines()[-1] if out else ""
+    if program == "camera":
+        assert re.fullmatch(r"\d+ frames, \d+\.\d FPS", last)
+        assert saved.exists()
+    if program == "benchmark":
+        assert ("frames a second" in last) == (status == 0)
+
+
+def test_a_reader_that_stops_early_is_no_error(model, image):
+    """``camera ... | head -1``."""
+    process = started("camera", model, image, "--library", "sim", RKNN_SIM_LATENCY_US="2000")
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_a_module_that_is_missing_is_named(monkeypatch, capsys):
+    """Pillow by the name under which it is installed."""
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(SystemExit, match=r"Pillow: pip install 'rknn-runtime\[image\]'"):
+        run(lambda: __import__("PIL"))
+
+
+def test_what_a_user_cannot_mend_keeps_its_traceback():
+    """A mistake in the program itself is not hidden."""
+
+    def wrong():
+        raise AttributeError("no such thing")
+
+    with pytest.raises(AttributeError):
+        run(wrong)
+
+
+def test_without_a_board_the_error_leads_to_the_simulated_npu(monkeypatch):
+    """The message of the package, in one piece."""
+
+    def refused():
+        raise LibraryLoadError('pass library="sim"', [("/a.so", "not there")])
+
+    monkeypatch.setattr(sys, "argv", ["/somewhere/detect.py"])
+    with pytest.raises(SystemExit) as caught:
+        run(refused)
+    assert caught.value.code == 'detect.py: pass library="sim"\n  /a.so: not there'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "disc\nlarge star\n",
+        "disc\r\nlarge star\r\n\r\n",
+        "\ufeffdisc\nlarge star",
+        '["disc", "large star"]',
+        '{"1": "large star", "0": "disc"}',
+        '{"labels": ["disc", "large star"], "head": "yolov8"}',
+        '{"labels": {"0": "disc", "1": "large star"}}',
+    ],
+)
+def test_labels_are_lines_or_json(text, tmp_path):
+    """One name per line, a JSON list, or a JSON object by class or with ``labels``."""
+    path = tmp_path / "names.txt"
+    path.write_bytes(text.encode())
+    assert read_labels(str(path)) == ["disc", "large star"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[1, 2]", '{"1": "a", "2": "b"}', '{"labels": 3}', "{}", "[]", ""]
+)
+def test_json_of_another_form_is_refused(text, tmp_path):
+    """Also a file without a name; the message shows the forms that are taken."""
+    path = tmp_path / "names.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(
+        argparse.ArgumentTypeError, match=r"names\.json: expected the names as lines"
+    ):
+        read_labels(str(path))
+
+
+def test_labels_that_cannot_be_read_are_an_error(tmp_path):
+    """No such file, or one that is no text."""
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    for name in ("none", "binary"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"cannot read .*{name}"):
+            read_labels(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["out.png", "out.JPG", "new/folder/out.jpeg", "out.bmp"])
+def test_an_image_can_be_saved_there(name, tmp_path):
+    """What Pillow writes; a folder that is missing is made."""
+    path = image_file(str(tmp_path / name))
+    Image.new("RGB", (2, 2)).save(path)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("name", ["out.mp4", "out.mpg", "out", "out.txt", "."])
+def test_what_is_no_image_is_refused(name, tmp_path):
+    """A video, or a name that says no format."""
+    with pytest.raises(argparse.ArgumentTypeError, match="expected the name of an image"):
+        image_file(str(tmp_path / name))
+
+
+def test_where_nothing_can_be_written_is_refused(tmp_path):
+    """A folder of that name, or a file in place of the folder."""
+    (tmp_path / "a.png").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(argparse.ArgumentTypeError, match="nothing can be written"):
+        image_file(str(tmp_path / "a.png"))
+    with pytest.raises(argparse.ArgumentTypeError, match="file"):
+        image_file(str(tmp_path / "file" / "b.png"))
