@@ -1,39 +1,157 @@
-"""Every Python snippet of the README and of docs/ runs."""
+"""Every Python snippet of the README and of docs/ runs as printed, and prints what is shown."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from rknn_runtime.modelfile.soc import SOCS
+
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)|src=\"([^\"]+)\"")
+IMAGES = sorted((ROOT / "docs" / "images").iterdir())
 
 
-def snippets(page: Path) -> list[str]:
-    return SNIPPET.findall(page.read_text(encoding="utf-8"))
+def blocks(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The checkout's folder, but what is written there does not stay."""
+    for entry in ROOT.iterdir():
+        if entry.name not in ("out", "detections.png"):
+            (tmp_path / entry.name).symlink_to(entry)
+    return tmp_path
+
+
+def run(*command: str, folder: Path) -> str:
+    """Run a command in a folder, without variables of ours; return what it printed."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RKNN_")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"  # an active environment
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**kept, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def assert_shown(printed: str, shown: str) -> None:
+    """The same words; numbers up to what another CPU's rounding makes of them."""
+    printed_lines, shown_lines = printed.splitlines(), shown.splitlines()
+    assert len(shown_lines) >= 5
+    for line, expected in zip(printed_lines, shown_lines):
+        parts = [re.findall(r"[a-z]+|-?\d+\.?\d*", each) for each in (line, expected)]
+        assert len(parts[0]) == len(parts[1]), line
+        for part, other in zip(*parts):
+            if other[-1].isalpha():
+                assert part == other, line
+            else:
+                assert abs(float(part) - float(other)) <= (0.03 if float(other) < 1 else 3), line
+    assert len(printed_lines) >= len(shown_lines)
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if snippets(page)], ids=lambda page: str(page.name)
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: str(page.name)
 )
-def test_snippets_run(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The snippets of one page run one after the other, as a reader would type them."""
+def test_snippets_run(page: Path, checkout: Path) -> None:
+    """The snippets of one page run one after the other, as a reader types them in the checkout."""
     pytest.importorskip("onnxruntime")
-    for folder in ("examples", "tests"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RKNN_RUNTIME_LIBRARY", "sim")
-    namespace: dict[str, object] = {"__name__": "snippet"}
-    for number, snippet in enumerate(snippets(page), start=1):
-        exec(compile(snippet, f"{page.name}, snippet {number}", "exec"), namespace)
+    program = "\n".join(blocks(page, "python"))
+    run(sys.executable, "-W", "error", "-c", program, folder=checkout)
+
+
+def test_the_readme_shows_what_its_first_snippet_prints(checkout: Path) -> None:
+    """And the snippet leaves the image that it saves."""
+    pytest.importorskip("onnxruntime")
+    snippet = blocks(README, "python")[0]
+    assert_shown(run(sys.executable, "-c", snippet, folder=checkout), blocks(README, "text")[1])
+    assert (checkout / "detections.png").exists()
+
+
+def test_the_readme_shows_what_the_demo_prints(checkout: Path) -> None:
+    """The objects that the Makefile's own command finds."""
+    pytest.importorskip("onnxruntime")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    (command,) = re.findall(r"^\t\$\(BIN\)/python (examples/.*)$", makefile, re.MULTILINE)
+    printed = run(sys.executable, *shlex.split(command), folder=checkout)
+    shown = blocks(README, "text")[0]
+    assert_shown(printed, shown)
+    assert f"\n{len(shown.splitlines())} objects in " in printed
+    assert (checkout / "out" / "detections.png").exists()
+
+
+def test_the_command_of_the_readme_runs(checkout: Path) -> None:
+    """``rknn-runtime info`` on the example model, as it stands there."""
+    commands = "\n".join(blocks(README, "sh")).splitlines()
+    (command,) = (line for line in commands if line.startswith("rknn-runtime"))
+    assert shutil.which("rknn-runtime", path=str(Path(sys.executable).parent))
+    assert "yolov8-single, 6 classes" in run(*command.split(), folder=checkout)
+
+
+def test_the_package_is_found_in_the_checkout_and_elsewhere(tmp_path: Path) -> None:
+    """By a Python that is started there."""
+    code = "import rknn_runtime; print(rknn_runtime.Layout.NHWC.name)"
+    for folder in (ROOT, tmp_path):
+        if folder is ROOT and not list(ROOT.glob("rknn_runtime/_rkr.*")):
+            continue  # an installation of a wheel; test_package has what is said then
+        assert run(sys.executable, "-c", code, folder=folder) == "NHWC\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_snippets_name_the_simulated_npu(page: Path) -> None:
+    """Where a snippet loads a model, its text says which library: a PC has no other."""
+    for snippet in blocks(page, "python"):
+        calls = re.findall(r"\b(?:General)?Model\((.*?)\) as", snippet)
+        assert [call for call in calls if 'library="sim"' not in call] == []
+
+
+def test_the_readme_names_every_soc() -> None:
+    """Those that the package knows, in the table of hardware."""
+    table = README.read_text(encoding="utf-8").partition("## Hardware")[2].partition("##")[0]
+    named = re.findall(r"R[KV]\d{4}B?", "".join(re.findall(r"^\|[^|]*\|", table, re.MULTILINE)))
+    assert sorted(name.lower() for name in named) == sorted(SOCS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_links_lead_somewhere(page: Path) -> None:
     """A relative link names a file of the repository."""
-    targets = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    found = LINK.findall(page.read_text(encoding="utf-8"))
+    targets = [link or source for link, source in found if "://" not in link]
     assert [link for link in targets if not (page.parent / link).exists()] == []
+
+
+def test_the_images_are_small_and_shown() -> None:
+    """Every image of docs/images is in the README, and none weighs more than the package."""
+    text = README.read_text(encoding="utf-8")
+    assert len(IMAGES) >= 4
+    for image in IMAGES:
+        assert f"docs/images/{image.name}" in text
+        assert image.stat().st_size < 150_000
+
+
+def test_the_images_can_be_drawn_anew(tmp_path: Path) -> None:
+    """By the command that the README names: the same images, up to how they are drawn."""
+    pytest.importorskip("onnxruntime")
+    pillow = pytest.importorskip("PIL.Image")
+    (command,) = re.findall(r"`python (tools/\S+\.py)` drew them", README.read_text("utf-8"))
+    run(sys.executable, str(ROOT / command), str(tmp_path), folder=ROOT)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [image.name for image in IMAGES]
+    for image in IMAGES:
+        with pillow.open(image) as old, pillow.open(tmp_path / image.name) as new:
+            assert old.size == new.size
