@@ -78,12 +78,12 @@ test-vendor: .cache/wheels/.ready
 
 # An editable installation, with the compiled libraries in the checkout itself: a Python that
 # is started there imports the package of the checkout, whatever else is installed. That the
-# wheels have all that they need is the matter of tools/wheels.
+# wheels have all that they need is the matter of tools/wheels. Setuptools warns of just that.
 $(VENV)/.demo: $(SOURCES)
 	tools/system.sh demo $(PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[sim,image]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[sim,image]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
