@@ -58,8 +58,8 @@ class Wheel:
         subprocess.run(command, check=True)
         self.files[name] = target.read_bytes()
 
-    def faults(self, check) -> list[str]:
-        path = self.folder / "rknn_runtime-1.0-cp39-abi3-manylinux_2_17_x86_64.whl"
+    def faults(self, check, machine: str = "x86_64") -> list[str]:
+        path = self.folder / f"rknn_runtime-1.0-cp39-abi3-manylinux_2_17_{machine}.whl"
         with zipfile.ZipFile(path, "w") as archive:
             for name, data in self.files.items():
                 archive.writestr(name, data)
@@ -96,11 +96,28 @@ def test_a_linked_runtime_does_not_get_in(wheel, check):
     assert wheel.faults(check) == ["does not belong here: rknn_runtime/librknn_linked.so"]
 
 
-def test_the_size_is_limited(wheel, check):
-    """300 kB, whatever they are for."""
-    wheel.files["rknn_runtime/py.typed"] = os.urandom(300_000)
+@pytest.mark.parametrize(
+    ("machine", "limit"), [("aarch64", 300_000), ("armv7l", 300_000), ("x86_64", 350_000)]
+)
+def test_the_size_is_limited(wheel, check, machine, limit):
+    """300 kB on a board, 350 kB on a PC."""
+    wheel.files["rknn_runtime/py.typed"] = os.urandom(limit)
+    (fault,) = wheel.faults(check, machine)
+    assert fault.endswith(f"bytes, at most {limit} are wanted")
+    wheel.files["rknn_runtime/py.typed"] = os.urandom(limit - 60_000)
+    assert wheel.faults(check, machine) == []
+
+
+def test_the_examples_belong_there(wheel, check):
+    """The programs of examples/, as a part of the package."""
+    (wheel.source / "examples" / "models").mkdir(parents=True)
+    (wheel.source / "examples" / "detect.py").touch()
+    (wheel.source / "examples" / "models" / "m.rknn").touch()
+    assert wheel.faults(check) == ["missing: rknn_runtime/examples/detect.py"]
+    wheel.files["rknn_runtime/examples/detect.py"] = b""
+    wheel.files["rknn_runtime/examples/models/m.rknn"] = b""
     (fault,) = wheel.faults(check)
-    assert fault.endswith("bytes, at most 300000 are wanted")
+    assert fault == "does not belong here: rknn_runtime/examples/models/m.rknn"
 
 
 @pytest.mark.parametrize(
