@@ -54,7 +54,7 @@ def test_there_are_examples():
 def test_the_package_brings_them(program):
     """``python -m rknn_runtime.examples.NAME`` starts each from any folder."""
     process = started(program, "--help")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
     assert out.startswith(f"usage: {program}.py ")
 
@@ -73,7 +73,7 @@ def test_errors_come_without_a_traceback(program, tmp_path):
     """A model that is not there ends each example with one line that names it."""
     arguments = ["none.rknn", *["none.png"] * (program != "benchmark")]
     process = started(program, *arguments, "--library", "sim")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (1, "")
     assert err.startswith(f"{program}.py: ") and err.count("\n") == 1
     assert "none." in err
@@ -104,7 +104,7 @@ def test_ctrl_c_ends_with_what_is_done(program, arguments, first, status, model,
             first = first.replace(name, str(path))
         assert process.stdout.readline() == first
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == status
     assert "Traceback" not in err
     assert "stopped" in err
@@ -121,7 +121,7 @@ def test_a_reader_that_stops_early_is_no_error(model, image):
     process = started("camera", model, image, "--library", "sim", RKNN_SIM_LATENCY_US="2000")
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
     assert process.stderr.read() == ""
     process.stderr.close()
 
