@@ -39,12 +39,19 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+#: Without the examples, which lie beside the package and are brought with it as a part of it.
+MODULES = {
+    name_of(path): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if "examples" not in path.relative_to(PACKAGE).parts
+}
 
 
 def room_of(module: str) -> str:
     if module in OF_IMAGES:
         return "models of images"
+    if module == "__main__":
+        return "cli"
     rooms = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
     return max(rooms, key=len, default="root")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 import sys
 import threading
@@ -13,7 +12,6 @@ import pytest
 from paths import PROJECT
 
 from rknn_runtime import Detections, Detector, Model
-from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 Image = pytest.importorskip("PIL.Image")
 EXAMPLE = PROJECT / "examples" / "camera.py"
@@ -22,20 +20,6 @@ EXAMPLE = PROJECT / "examples" / "camera.py"
 @pytest.fixture
 def camera():
     return runpy.run_path(str(EXAMPLE), run_name="camera")
-
-
-@pytest.fixture
-def bundle():
-    """A detector of 64x64 that always sees a star in the middle."""
-    output = np.zeros((1, 6, 84, 1), np.float32)
-    output[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
-    values = {"zero_point": -128, "scale": 1 / 255}
-    return bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
-        [describe_output("output0", output.shape, **values)],
-        [Record([output])],
-        custom_string=json.dumps({"labels": ["disc", "star"]}),
-    )
 
 
 def frames(n):
@@ -107,20 +91,6 @@ def test_stopping_early_leaves_the_model_closable(camera, bundle):
 def run(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", [EXAMPLE.name, *map(str, arguments), "--library", "sim"])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
-
-
-@pytest.fixture
-def model(tmp_path, bundle):
-    path = tmp_path / "model.rknn"
-    path.write_bytes(bundle)
-    return path
-
-
-@pytest.fixture
-def image(tmp_path):
-    path = tmp_path / "scene.png"
-    Image.new("RGB", (64, 48), (10, 20, 30)).save(path)
-    return path
 
 
 def test_pans_over_an_image(model, image, tmp_path, monkeypatch, capsys):

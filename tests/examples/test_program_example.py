@@ -10,9 +10,8 @@ import subprocess
 import sys
 
 import pytest
-import test_classifier
-import test_examples_camera
 from paths import PROJECT
+from planting import classification
 
 from rknn_runtime.errors import LibraryLoadError
 from rknn_runtime.examples._program import image_file, read_labels, run
@@ -20,15 +19,13 @@ from rknn_runtime.examples._program import image_file, read_labels, run
 Image = pytest.importorskip("PIL.Image")
 EXAMPLES = PROJECT / "examples"
 PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("[a-z]*.py"))
-#: Fixtures: a detector, as bytes and as a file, and an image.
-bundle, model, image = (getattr(test_examples_camera, x) for x in ("bundle", "model", "image"))
 
 
 @pytest.fixture
 def scores(tmp_path):
     """A classifier with a recorded answer."""
     path = tmp_path / "scores.rknn"
-    path.write_bytes(test_classifier.bundle())
+    path.write_bytes(classification.bundle())
     return path
 
 

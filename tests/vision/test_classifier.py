@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 
 import numpy as np
 import pytest
 from paths import PROJECT
+from planting.classification import LOGITS, bundle
 
 from rknn_runtime import Classifier, Model
 from rknn_runtime.kernels.resize import resize_bilinear
-from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 ROOT = PROJECT
 NET = ROOT / "tests" / "data" / "models" / "fc1000_softmax_rv1106.rknn"
 EXAMPLE = ROOT / "examples" / "classify.py"
 PICTURE = np.random.default_rng(0).integers(0, 256, (50, 90, 3), np.uint8)
-LOGITS = (1.0, 4.0, -2.0, 3.0)
-
-
-def bundle(outputs=1, classes=4, channels=3, **custom):
-    """A classifier of 16x24 pixels that always sees the same."""
-    values = {"zero_point": 0, "scale": 0.05}
-    scores = np.array([LOGITS[:classes]], np.float32)
-    image = describe_input("image", (1, channels, 16, 24), zero_point=-128, scale=1 / 255)
-    return bundle_from_arrays(
-        [image],
-        [describe_output(f"o{i}", scores.shape, index=i, **values) for i in range(outputs)],
-        [Record([scores] * outputs)],
-        custom_string=json.dumps(custom),
-    )
 
 
 def test_finds_what_its_parts_find():
