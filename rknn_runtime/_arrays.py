@@ -6,7 +6,7 @@ import math
 import operator
 import weakref
 from collections.abc import Collection
-from typing import Any, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -15,9 +15,12 @@ from rknn_runtime.errors import status_error
 
 __all__ = [
     "MAX_DIMENSION",
+    "SCALE_RANGE",
+    "Array",
     "Span",
     "check",
     "packed",
+    "plain",
     "pointer",
     "real",
     "result",
@@ -25,6 +28,11 @@ __all__ = [
     "untyped",
     "whole",
 ]
+
+if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    Array = np.ndarray[Any, Any]
+else:
+    Array = np.ndarray
 
 _TYPES = {
     np.dtype(name): ffi.typeof(f"{element}[]")
@@ -49,9 +57,11 @@ _ndarray, _index, _from_buffer = np.ndarray, operator.index, ffi.from_buffer
 
 #: Of one dimension: what the vendor's 32-bit structs hold.
 MAX_DIMENSION = 2**31 - 1
+#: Of a quantization's scale: the smallest normal and the largest float32.
+SCALE_RANGE = (2.0**-126, (2 - 2.0**-23) * 2.0**127)
 
 
-def pointer(array: np.ndarray[Any, Any]) -> Any:
+def pointer(array: Array) -> Any:
     """View a checked array as a typed C array, which keeps the array alive."""
     return _from_buffer(_TYPES[array.dtype], array)
 
@@ -97,12 +107,33 @@ def real(value: SupportsFloat, name: str) -> float:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
 
+def plain(array: object, name: str, expected: str = "a numpy.ndarray") -> Array:
+    """View an array without its subclass, which may lie about its shape or its dtype.
+
+    Args:
+        array: what the caller gave.
+        name: the caller's name of it, for the message.
+        expected: what it should have been, likewise.
+
+    Returns:
+        ``array`` itself, or of a subclass the same memory as a plain array.
+
+    Raises:
+        TypeError: not an ndarray.
+    """
+    if type(array) is _ndarray:
+        return array
+    if not isinstance(array, _ndarray):
+        raise TypeError(f"{name}: expected {expected}, got {type(array).__name__}")
+    return _ndarray.view(array, _ndarray)
+
+
 def source(
-    array: np.ndarray[Any, Any],
+    array: Array,
     name: str,
     dtypes: Collection[np.dtype[Any]] = _TYPES,
     shape: str = "",
-) -> np.ndarray[Any, Any]:
+) -> Array:
     """Check an array that C reads.
 
     Args:
@@ -112,17 +143,14 @@ def source(
         shape: the dimensions it must have, as ``"N, C, H, W"``; "" for any.
 
     Returns:
-        The array, or of a subclass the same memory as a plain array: a subclass may override
-        what is asked of it, and C would read beyond what there is.
+        The array, made `plain`: C would read beyond what there is.
 
     Raises:
         TypeError: not an ndarray, or of another dtype.
         ValueError: of another rank, not C-contiguous, or not aligned.
     """
     if type(array) is not _ndarray:
-        if not isinstance(array, _ndarray):
-            raise TypeError(f"{name} must be a numpy.ndarray, got {type(array).__name__}")
-        array = _ndarray.view(array, _ndarray)
+        array = plain(array, name)
     if array.dtype not in dtypes:
         expected = ", ".join(dtype.name for dtype in dtypes)
         raise TypeError(f"{name} must have dtype {expected}, got {_describe(array.dtype)}")
@@ -135,9 +163,7 @@ def source(
     return array
 
 
-def result(
-    out: np.ndarray[Any, Any] | None, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> np.ndarray[Any, Any]:
+def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Check ``out``, or allocate it where the caller gave none.
 
     Returns:
@@ -160,7 +186,7 @@ def result(
     return out
 
 
-def has_pixel_rows(image: np.ndarray[Any, Any]) -> bool:
+def has_pixel_rows(image: Array) -> bool:
     """Tell whether an ``(H, W, C) uint8`` array has rows of contiguous pixels, one after another.
 
     The rows may be apart, as in a crop; such an array goes to C as it is.
@@ -174,7 +200,7 @@ def has_pixel_rows(image: np.ndarray[Any, Any]) -> bool:
     )
 
 
-def pixel_rows(image: np.ndarray[Any, Any]) -> tuple[Any, int, int, int, int, int]:
+def pixel_rows(image: Array) -> tuple[Any, int, int, int, int, int]:
     """View an array that `has_pixel_rows`, no side of it 0, as the image kernels take it.
 
     Returns:

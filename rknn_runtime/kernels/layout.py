@@ -10,13 +10,14 @@ multiple of 4 the runtimes lay rows end to end and pad the plane instead: the sh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from dataclasses import dataclass
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import (
     MAX_DIMENSION,
+    Array,
     check,
     packed,
     real,
@@ -26,6 +27,7 @@ from rknn_runtime._arrays import (
     whole,
 )
 from rknn_runtime._ffi import lib
+from rknn_runtime._frozen import Frozen
 from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
 
@@ -38,20 +40,15 @@ __all__ = [
     "nhwc_to_nc1hwc2",
 ]
 
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    _Array = np.ndarray[Any, Any]
-else:
-    _Array = np.ndarray
-
 
 def nc1hwc2_to_nchw(
-    src: _Array,
+    src: Array,
     channels: SupportsIndex,
     *,
     height: SupportsIndex | None = None,
     width: SupportsIndex | None = None,
-    out: _Array | None = None,
-) -> _Array:
+    out: Array | None = None,
+) -> Array:
     """Unpack NC1HWC2 to NCHW.
 
     Args:
@@ -81,13 +78,13 @@ def nc1hwc2_to_nchw(
 
 
 def nc1hwc2_to_nhwc(
-    src: _Array,
+    src: Array,
     channels: SupportsIndex,
     *,
     height: SupportsIndex | None = None,
     width: SupportsIndex | None = None,
-    out: _Array | None = None,
-) -> _Array:
+    out: Array | None = None,
+) -> Array:
     """Unpack NC1HWC2 to NHWC.
 
     Args:
@@ -117,13 +114,13 @@ def nc1hwc2_to_nhwc(
 
 
 def nc1hwc2_to_flat(
-    data: _Array,
+    data: Array,
     c1: SupportsIndex,
     h: SupportsIndex,
     w: SupportsIndex,
     c2: SupportsIndex,
     channels: SupportsIndex,
-) -> _Array:
+) -> Array:
     """Unpack one flat NC1HWC2 tensor to flat NCHW.
 
     Args:
@@ -157,14 +154,14 @@ def nc1hwc2_to_flat(
 
 
 def nchw_to_nc1hwc2(
-    src: _Array,
+    src: Array,
     c2: SupportsIndex,
     *,
     c1: SupportsIndex | None = None,
     plane: SupportsIndex | None = None,
     pad_value: float = 0,
-    out: _Array | None = None,
-) -> _Array:
+    out: Array | None = None,
+) -> Array:
     """Pack NCHW to NC1HWC2.
 
     Args:
@@ -193,14 +190,14 @@ def nchw_to_nc1hwc2(
 
 
 def nhwc_to_nc1hwc2(
-    src: _Array,
+    src: Array,
     c2: SupportsIndex,
     *,
     c1: SupportsIndex | None = None,
     plane: SupportsIndex | None = None,
     pad_value: float = 0,
-    out: _Array | None = None,
-) -> _Array:
+    out: Array | None = None,
+) -> Array:
     """Pack NHWC to NC1HWC2.
 
     Args:
@@ -230,14 +227,14 @@ def nhwc_to_nc1hwc2(
 
 def _pack(
     kernel: Any,
-    src: _Array,
+    src: Array,
     sizes: tuple[int, int, int, int],
     c2: SupportsIndex,
     c1: SupportsIndex | None,
     plane: SupportsIndex | None,
     pad_value: float,
-    out: _Array | None,
-) -> _Array:
+    out: Array | None,
+) -> Array:
     """Pack a checked array of these N, C, H and W."""
     n, channels, height, width = sizes
     if channels == 0:
@@ -277,7 +274,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Nc1hwc2Layout:
+class Nc1hwc2Layout(Frozen):
     """Find elements of one native tensor in place, without unpacking it.
 
     Channel ``c`` of prediction ``p`` (position ``y * width + x`` of batch item 0) is element
@@ -302,10 +299,6 @@ class Nc1hwc2Layout:
     #: Range of the stored integers.
     lowest: int
     highest: int
-
-    # Slots and frozen together defeat the default pickling before Python 3.11.
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Nc1hwc2Layout, tuple(getattr(self, field.name) for field in fields(self))
 
     @classmethod
     def from_attr(cls, attr: TensorAttr) -> Nc1hwc2Layout:
@@ -371,7 +364,7 @@ class Nc1hwc2Layout:
         channel = whole(channel, "channel", 0, self.channels - 1)
         return channel // self.c2 * self.plane * self.c2 + channel % self.c2
 
-    def channel_offsets(self, start: SupportsIndex, count: SupportsIndex) -> _Array:
+    def channel_offsets(self, start: SupportsIndex, count: SupportsIndex) -> Array:
         """Offsets of consecutive channels, ``(count,) int64``.
 
         Raises:

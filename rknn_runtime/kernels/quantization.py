@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import check, packed, pointer, real, result, source, whole
+from rknn_runtime._arrays import (
+    SCALE_RANGE,
+    Array,
+    check,
+    packed,
+    pointer,
+    real,
+    result,
+    source,
+    whole,
+)
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout
 
@@ -19,10 +29,6 @@ __all__ = [
     "quantize_affine",
 ]
 
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    _Array = np.ndarray[Any, Any]
-else:
-    _Array = np.ndarray
 _FLOAT16 = np.dtype("float16")
 _FLOAT32 = np.dtype("float32")
 _INTEGERS = {
@@ -41,13 +47,11 @@ for _layout in (Layout.NCHW, Layout.NHWC):
     }
 #: What `dequantize_nc1hwc2` takes.
 _UNPACKED = (*_INTEGERS, _FLOAT16)
-#: Smallest normal and largest float32.
-_SCALES = (2.0**-126, float(np.finfo(np.float32).max))
 
 
 def dequantize_affine(
-    q: _Array, zero_point: SupportsIndex, scale: float, out: _Array | None = None
-) -> _Array:
+    q: Array, zero_point: SupportsIndex, scale: float, out: Array | None = None
+) -> Array:
     """Turn quantized integers into real numbers: ``(q - zero_point) * scale``.
 
     The subtraction is done in integers, the product in float32.
@@ -75,7 +79,7 @@ def dequantize_affine(
     return out
 
 
-def dequantize_dfp(q: _Array, fl: SupportsIndex, out: _Array | None = None) -> _Array:
+def dequantize_dfp(q: Array, fl: SupportsIndex, out: Array | None = None) -> Array:
     """Turn dynamic fixed point into real numbers: ``q * 2**-fl``, exactly.
 
     Args:
@@ -95,12 +99,12 @@ def dequantize_dfp(q: _Array, fl: SupportsIndex, out: _Array | None = None) -> _
 
 
 def quantize_affine(
-    x: _Array,
+    x: Array,
     zero_point: SupportsIndex,
     scale: float,
     dtype: Any,
-    out: _Array | None = None,
-) -> _Array:
+    out: Array | None = None,
+) -> Array:
     """Turn real numbers into integers: ``round(clamp(x / scale + zero_point))``.
 
     The formula of the vendor's guide (RKNN API for RK356x, "Quantification and
@@ -136,7 +140,7 @@ def quantize_affine(
     return out
 
 
-def float16_to_float32(x: _Array, out: _Array | None = None) -> _Array:
+def float16_to_float32(x: Array, out: Array | None = None) -> Array:
     """Widen float16, exactly.
 
     Args:
@@ -157,7 +161,7 @@ def float16_to_float32(x: _Array, out: _Array | None = None) -> _Array:
     return out
 
 
-def float32_to_float16(x: _Array, out: _Array | None = None) -> _Array:
+def float32_to_float16(x: Array, out: Array | None = None) -> Array:
     """Narrow float32 to the nearest float16 (IEEE 754: half to even, overflow to infinity).
 
     Args:
@@ -179,7 +183,7 @@ def float32_to_float16(x: _Array, out: _Array | None = None) -> _Array:
 
 
 def dequantize_nc1hwc2(
-    src: _Array,
+    src: Array,
     channels: SupportsIndex,
     zero_point: SupportsIndex = 0,
     scale: float = 1.0,
@@ -187,8 +191,8 @@ def dequantize_nc1hwc2(
     height: SupportsIndex | None = None,
     width: SupportsIndex | None = None,
     layout: Layout | str = "NCHW",
-    out: _Array | None = None,
-) -> _Array:
+    out: Array | None = None,
+) -> Array:
     """Unpack a native output and turn it into real numbers, in one pass.
 
     The same bits as unpacking (`rknn_runtime.kernels.layout`), then `dequantize_affine` or
@@ -250,6 +254,6 @@ def _affine(zero_point: SupportsIndex, scale: float, dtype: np.dtype[Any]) -> tu
     zero_point = whole(zero_point, "zero_point", lowest, highest)
     if scale.__class__ is not float:
         scale = real(scale, "scale")
-    if not _SCALES[0] <= scale <= _SCALES[1]:
+    if not SCALE_RANGE[0] <= scale <= SCALE_RANGE[1]:
         raise ValueError(f"scale must be positive, finite and normal in float32, got {scale}")
     return zero_point, scale

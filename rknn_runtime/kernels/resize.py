@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import check, has_pixel_rows, pixel_rows, whole
+from rknn_runtime._arrays import check, has_pixel_rows, pixel_rows, plain, whole
 from rknn_runtime._ffi import lib
 
 if TYPE_CHECKING:
@@ -80,10 +80,8 @@ def resize_bilinear(
 
 
 def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
-    """Check an image; a subclass, which may lie about its shape, becomes a plain array."""
-    if not isinstance(image, np.ndarray):
-        raise TypeError(f"{name}: expected an array of uint8, got {type(image).__name__}")
-    pixels: NDArray[np.uint8] = np.ndarray.view(image, np.ndarray)
+    """Check an image; one of a subclass becomes a plain array."""
+    pixels: NDArray[np.uint8] = plain(image, name, "an array of uint8")
     if pixels.dtype != np.uint8:
         raise TypeError(f"{name}: expected an array of uint8, got {pixels.dtype}")
     if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):

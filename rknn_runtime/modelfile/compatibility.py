@@ -7,8 +7,8 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from rknn_runtime._frozen import Frozen
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.reader import ModelFile, ModelHeader, ModelInfo
@@ -44,7 +44,7 @@ FATAL_UP_TO = max(NAMES_FATAL_UP_TO, *OPERATORS_FATAL_UP_TO.values())
 
 
 @dataclass(frozen=True)
-class Runtime:
+class Runtime(Frozen):
     """Which runtime a library is."""
 
     __slots__ = ("name", "version")
@@ -52,10 +52,6 @@ class Runtime:
     #: ``"librknnrt"`` or ``"librknnmrt"``.
     name: str
     version: tuple[int, int, int]
-
-    # Slots and frozen together defeat the default pickling before Python 3.11.
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Runtime, (self.name, self.version)
 
     def __str__(self) -> str:
         return f"{self.name} {'.'.join(map(str, self.version))}"

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from rknn_runtime._frozen import Frozen
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
@@ -90,7 +91,7 @@ MODEL_INPUT_JSON, MODEL_OUTPUT_JSON, MODEL_BATCH, MODEL_MEMORY = 12, 13, 14, 19
 
 
 @dataclass(frozen=True)
-class Preprocessing:
+class Preprocessing(Frozen):
     """What the NPU does to the values of an image input: ``(value - mean) / std``."""
 
     __slots__ = ("mean", "rgb2bgr", "std")
@@ -101,23 +102,15 @@ class Preprocessing:
     #: The toolkit was told to swap channels 0 and 2 of calibration images.
     rgb2bgr: bool
 
-    # Slots and frozen together defeat the default pickling before Python 3.11.
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Preprocessing, (self.mean, self.std, self.rgb2bgr)
-
 
 @dataclass(frozen=True)
-class ShapeVariant:
+class ShapeVariant(Frozen):
     """The inputs and outputs of a dynamic model in one of its input shapes."""
 
     __slots__ = ("inputs", "outputs")
 
     inputs: tuple[TensorAttr, ...]
     outputs: tuple[TensorAttr, ...]
-
-    # Slots and frozen together defeat the default pickling before Python 3.11.
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ShapeVariant, (self.inputs, self.outputs)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from rknn_runtime._frozen import Frozen
 
 __all__ = ["DEVICE_TREE", "SOCS", "Soc", "find_soc", "soc_of_this_machine"]
 
@@ -17,7 +18,7 @@ MINI_RUNTIME = "librknnmrt"
 
 
 @dataclass(frozen=True)
-class Soc:
+class Soc(Frozen):
     """Facts of one SoC that decide how its tensors lie in memory and what runs on it."""
 
     __slots__ = ("c2_bytes", "cores", "mini", "name", "npu", "row_bytes")
@@ -43,10 +44,6 @@ class Soc:
     def foreign_container_option(self) -> str:
         """What makes the toolkit write a container that this SoC's runtime does not read."""
         return "dynamic_input" if self.mini else "mini_rknn"
-
-    # Slots and frozen together defeat the default pickling before Python 3.11.
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Soc, (self.name, self.npu, self.mini, self.cores, self.c2_bytes, self.row_bytes)
 
 
 #: Every SoC that rknn-toolkit2 2.3.2 and 2.5.0 make models for, by name.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from rknn_runtime._arrays import pointer, result, source
+from rknn_runtime._arrays import Array, pointer, result, source
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag, TensorType
 from rknn_runtime.errors import RknnError
@@ -19,10 +19,6 @@ from rknn_runtime.npu.query import QueriedTensor
 
 __all__ = ["GeneralModel"]
 
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    _Array = np.ndarray[Any, Any]
-else:
-    _Array = np.ndarray
 
 #: What librknnrt converts to the model's own element type; it refuses INT16.
 _TYPES = {
@@ -100,10 +96,10 @@ class GeneralModel(LoadedModel):
 
     def run(
         self,
-        *inputs: _Array,
+        *inputs: Array,
         float_outputs: bool = True,
-        out: Sequence[_Array | None] | None = None,
-    ) -> list[_Array]:
+        out: Sequence[Array | None] | None = None,
+    ) -> list[Array]:
         """Have the runtime convert the inputs, run, and convert the outputs.
 
         Args:
@@ -142,8 +138,8 @@ class GeneralModel(LoadedModel):
         return arrays
 
     def _output_arrays(
-        self, float_outputs: bool, out: Sequence[_Array | None] | None
-    ) -> list[_Array]:
+        self, float_outputs: bool, out: Sequence[Array | None] | None
+    ) -> list[Array]:
         """Check what outputs are written to, or make it."""
         if out is None:
             out = [None] * len(self.outputs)
@@ -155,7 +151,7 @@ class GeneralModel(LoadedModel):
             for array, attr, dtype in zip(out, self.outputs, dtypes)
         ]
 
-    def _set(self, handle: int, inputs: Sequence[_Array]) -> None:
+    def _set(self, handle: int, inputs: Sequence[Array]) -> None:
         """Hand the inputs to the runtime, which copies them."""
         kept = []
         for i, (array, attr, struct) in enumerate(zip(inputs, self.inputs, self._input_structs)):
@@ -172,7 +168,7 @@ class GeneralModel(LoadedModel):
         status = lib.rkr_inputs_set(self._context.handle, handle, len(inputs), self._input_structs)
         self._check_general(status, "rknn_inputs_set")
 
-    def _get(self, handle: int, float_outputs: bool, arrays: Sequence[_Array]) -> None:
+    def _get(self, handle: int, float_outputs: bool, arrays: Sequence[Array]) -> None:
         """Have the outputs converted into arrays."""
         structs, pointers = self._output_structs, [pointer(array) for array in arrays]
         for i, (array, struct) in enumerate(zip(arrays, structs)):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import SupportsIndex, TypeVar
 
-import numpy as np
-
+from rknn_runtime._arrays import Array
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel
 from rknn_runtime.npu.binding import Binding, Frame, InputBinding, OutputBinding, bind_input
@@ -18,10 +17,6 @@ from rknn_runtime.npu.query import QueriedTensor
 
 __all__ = ["Model"]
 
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    _Array = np.ndarray[Any, Any]
-else:
-    _Array = np.ndarray
 _B = TypeVar("_B", bound=Binding)
 
 
@@ -83,7 +78,7 @@ class Model(LoadedModel):
             self._outputs.append(OutputBinding(self._context, name, tensor, size))
         self._frame = Frame(self._context, self._inputs, self._outputs)
 
-    def run(self, *inputs: _Array) -> None:
+    def run(self, *inputs: Array) -> None:
         """Copy the inputs into NPU memory and run.
 
         Args:
@@ -104,7 +99,7 @@ class Model(LoadedModel):
         with self._context.lock:
             self._run(inputs)
 
-    def __call__(self, *inputs: _Array, out: Sequence[_Array] | None = None) -> list[_Array]:
+    def __call__(self, *inputs: Array, out: Sequence[Array] | None = None) -> list[Array]:
         """Run, and return every output as float32.
 
         Args:
@@ -126,7 +121,7 @@ class Model(LoadedModel):
                 for i, binding in enumerate(self._outputs)
             ]
 
-    def _run(self, inputs: tuple[_Array, ...]) -> None:
+    def _run(self, inputs: tuple[Array, ...]) -> None:
         """Run while the lock is held."""
         self._context.check_open()
         if inputs:
@@ -135,7 +130,7 @@ class Model(LoadedModel):
                 binding.write(array)
         self._frame.run()
 
-    def input_view(self, index: SupportsIndex = 0) -> _Array:
+    def input_view(self, index: SupportsIndex = 0) -> Array:
         """Return the memory of an input, to write a frame in place; then ``run()``.
 
         Args:
@@ -155,7 +150,7 @@ class Model(LoadedModel):
         """
         return _at(self._inputs, index, "input").view()
 
-    def output_raw(self, index: SupportsIndex = 0) -> _Array:
+    def output_raw(self, index: SupportsIndex = 0) -> Array:
         """Return an output as the NPU wrote it.
 
         Args:
@@ -175,7 +170,7 @@ class Model(LoadedModel):
         """
         return _at(self._outputs, index, "output").view()
 
-    def output_f32(self, index: SupportsIndex = 0, out: _Array | None = None) -> _Array:
+    def output_f32(self, index: SupportsIndex = 0, out: Array | None = None) -> Array:
         """Return an output as real numbers.
 
         Args:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 import numpy as np
 
+from rknn_runtime._arrays import plain
+from rknn_runtime._frozen import Frozen
 from rknn_runtime.vision.drawing import draw_objects
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ _NAMES = tuple(name for name, _, _ in _FIELDS)
 _REQUIRED = 3
 
 
-class _Record:
-    """Comparison, copying and pickling by the fields; arrays compare as wholes."""
+class _Record(Frozen):
+    """Comparison by the fields; arrays compare as wholes."""
 
     __slots__ = ()
 
@@ -50,9 +52,6 @@ class _Record:
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._values()
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,9 +295,7 @@ def _checked(
 ) -> NDArray[Any]:
     """Return a read-only view of an array that has the dtype and shape of a field."""
     name, dtype, rest = field
-    if not isinstance(value, np.ndarray):
-        raise TypeError(f"{name}: expected an array of {dtype}, got {type(value).__name__}")
-    view = np.ndarray.view(value, np.ndarray)  # a subclass may lie about its shape
+    view = plain(value, name, f"an array of {dtype}").view()
     if view.dtype != dtype:
         raise TypeError(f"{name}: expected an array of {dtype}, got {view.dtype}")
     expected = (n, *rest)

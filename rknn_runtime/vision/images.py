@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rknn_runtime._arrays import plain
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -63,7 +65,7 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
         with Path(image).open("rb") as file, pillow.Image.open(file) as picture:
             return _pillow_pixels(pillow.ImageOps.exif_transpose(picture)), "RGB"
     if isinstance(image, np.ndarray):
-        return _array_pixels(np.ndarray.view(image, np.ndarray)), color
+        return _array_pixels(plain(image, "image")), color
     if hasattr(image, "getbands") and hasattr(image, "convert"):
         return _pillow_pixels(image), "RGB"
     raise TypeError(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import MAX_DIMENSION, whole
+from rknn_runtime._arrays import MAX_DIMENSION, plain, whole
+from rknn_runtime._frozen import Frozen
 from rknn_runtime.kernels.resize import resize_bilinear
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.images import as_pixels, import_pillow
@@ -22,7 +23,7 @@ __all__ = ["LetterboxTransform", "letterbox"]
 
 
 @dataclass(frozen=True)
-class LetterboxTransform:
+class LetterboxTransform(Frozen):
     """Where a picture lies in its letterbox, and the mapping of coordinates between the two.
 
     Coordinates are continuous, in pixels: 0 is the left (top) edge of the first pixel and the
@@ -141,10 +142,6 @@ class LetterboxTransform:
             None if keypoints is None else self.points_to_image(keypoints),
             None if corners is None else self.points_to_image(corners),
         )
-
-    # Slots and frozen together defeat the default pickling before Python 3.11.
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
 
 _ORIGIN = np.zeros(2)
@@ -269,9 +266,7 @@ def _frame(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     """Return the array ``(height, width, C)`` to write to."""
     if out is None:
         return np.empty(shape, np.uint8)
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out: expected an array of uint8, got {type(out).__name__}")
-    frame: NDArray[np.uint8] = np.ndarray.view(out, np.ndarray)  # a subclass may lie
+    frame: NDArray[np.uint8] = plain(out, "out", "an array of uint8")
     if frame.dtype != np.uint8:
         raise TypeError(f"out: expected an array of uint8, got {frame.dtype}")
     if frame.shape not in (shape, (1, *shape)):
@@ -341,8 +336,8 @@ def _resize_pillow(
     images = import_pillow().Image
     height, width = region.shape[:2]
     # Without alpha, by which Pillow would weight the colours.
-    plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels[..., :3]
-    picture = images.fromarray(np.ascontiguousarray(plain))
+    opaque = pixels[..., 0] if pixels.shape[2] == 1 else pixels[..., :3]
+    picture = images.fromarray(np.ascontiguousarray(opaque))
     bilinear = getattr(images, "Resampling", images).BILINEAR  # Pillow 9.1 moved it there
     resized = np.asarray(picture.resize((width, height), bilinear))
     region[...] = resized.reshape(height, width, -1)[..., channels]

@@ -236,7 +236,7 @@ def wrong_outputs():
     locked = np.zeros(shape, np.int8)
     locked.setflags(write=False)
     return {
-        "list": ([0], TypeError, "out must be a numpy.ndarray"),
+        "list": ([0], TypeError, "out: expected a numpy.ndarray"),
         "dtype": (np.zeros(shape, np.uint8), TypeError, "out must have dtype int8, got uint8"),
         "shape": (np.zeros((1, 4, 4, 20), np.int8), ValueError, r"out must have shape \(1, 20"),
         "size": (np.zeros((1, 20, 4, 5), np.int8), ValueError, "out must have shape"),

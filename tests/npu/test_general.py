@@ -142,7 +142,7 @@ def test_a_frame_with_out_allocates_no_arrays():
         ([np.zeros((1, 5, 4, 6), np.int8)], TypeError, "out must have dtype float32, got int8"),
         ([np.zeros((1, 5, 4, 7), np.float32)], ValueError, "out must have shape"),
         ([np.zeros((1, 5, 6, 4), np.float32).swapaxes(2, 3)], ValueError, "C-contiguous"),
-        ([[0.0]], TypeError, "out must be a numpy.ndarray"),
+        ([[0.0]], TypeError, "out: expected a numpy.ndarray"),
     ],
 )
 def test_a_wrong_out_is_refused(control, out, error, message):
@@ -228,8 +228,8 @@ def test_a_batch_is_one_array():
     [
         ([], TypeError, r"takes 1 input \(input 0 'image'\), got 0"),
         ([FRAME, FRAME], TypeError, "takes 1 input .*got 2"),
-        ([FRAME.tolist()], TypeError, "input 0 'image' must be a numpy.ndarray, got list"),
-        ([None], TypeError, "must be a numpy.ndarray, got NoneType"),
+        ([FRAME.tolist()], TypeError, "input 0 'image': expected a numpy.ndarray, got list"),
+        ([None], TypeError, "expected a numpy.ndarray, got NoneType"),
         ([FRAME.astype(np.float64)], TypeError, "must have dtype uint8, .*got float64"),
         ([FRAME.astype(np.int16)], TypeError, "got int16"),
         ([FRAME.astype(">f4")], TypeError, "foreign byte order"),

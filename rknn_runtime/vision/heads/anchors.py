@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -146,7 +147,7 @@ def _scale_of(attr: TensorAttr, input_size: tuple[int, int], n: int) -> _Scale:
     return forms[0]
 
 
-def _checked_anchors(anchors: Anchors | None, n_outputs: int) -> np.ndarray[Any, Any]:
+def _checked_anchors(anchors: Anchors | None, n_outputs: int) -> Array:
     if anchors is None:
         known = {3: YOLOV5_ANCHORS, 4: YOLOV5_P6_ANCHORS}
         if n_outputs not in known:
