@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, NoReturn, final
 
+from rknn_runtime._arrays import SCALE_RANGE
+from rknn_runtime._frozen import Frozen
 from rknn_runtime.enums import Layout, QuantType, TensorType
 
 __all__ = ["TensorAttr"]
 
 #: What the vendor's structs hold.
 _MAX_DIMENSION = 2**32 - 1
+_FL_RANGE = (-128, 127)
 #: An image of more channels is no picture to the runtimes: it comes quantized and packed.
 _MOST_PIXEL_CHANNELS = 4
+_FLOATS = (TensorType.FLOAT16, TensorType.FLOAT32, TensorType.BFLOAT16)
+#: Integers that the runtimes quantize to; all others are plain numbers, such as indices.
+_QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16, TensorType.INT4)
 
 
+@final
 @dataclass(frozen=True)
-class TensorAttr:
+class TensorAttr(Frozen):
     """Describe one input or output of a model, as the runtime describes it.
 
     ``model.inputs[i]`` and ``model.outputs[i]`` are the logical attributes: the tensor
@@ -37,7 +45,7 @@ class TensorAttr:
     layout: Layout
     dtype: TensorType
     qnt_type: QuantType
-    #: Affine quantization: ``real = (q - zero_point) * scale``.
+    #: Affine quantization: ``real = (q - zero_point) * scale``; see `affine`.
     zero_point: int
     scale: float
     #: Dynamic fixed point: ``real = q * 2**-fl``.
@@ -55,23 +63,50 @@ class TensorAttr:
     native: TensorAttr | None
     nhwc: TensorAttr | None
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError("TensorAttr has no subclasses: one could say another shape than C was told")
+
     def __post_init__(self) -> None:
-        """Check what decoders and layouts compute with.
+        """Check what decoders and layouts compute with, and keep exact numbers of it.
 
         Raises:
             TypeError: a field has another type.
-            ValueError: a dimension is not a positive number.
+            ValueError: a dimension is not a positive number, or a number too large.
         """
-        for name, kind in _KINDS.items():
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name} must be {kind}, got {getattr(self, name)!r}")
-        if not all(isinstance(size, int) for size in self.shape):
-            raise TypeError(f"shape must be integers, got {self.shape}")
+        for name, kinds in _KINDS.items():
+            if not isinstance(getattr(self, name), kinds):
+                _refuse(name, " or ".join(kind.__name__ for kind in kinds), getattr(self, name))
+        for name in _INTEGERS:
+            if type(getattr(self, name)) is not int:
+                _set(self, name, _exact(name, getattr(self, name)))
+        _set(self, "shape", tuple(_exact("shape", size) for size in self.shape))
+        if type(self.scale) is not float:
+            _set(self, "scale", _exact_float(self.scale))
         if not all(0 < size <= _MAX_DIMENSION for size in self.shape):
             raise ValueError(
-                f"tensor {self.name!r}: dimensions must be from 1 to {_MAX_DIMENSION}, got "
-                f"{self.shape}"
+                f"shape of tensor {self.name!r}: expected dimensions from 1 to {_MAX_DIMENSION}, "
+                f"got {self.shape}"
             )
+        if not _FL_RANGE[0] <= self.fl <= _FL_RANGE[1]:
+            raise ValueError(f"fl: expected {_FL_RANGE[0]} to {_FL_RANGE[1]}, got {self.fl}")
+
+    @property
+    def stored(self) -> TensorAttr:
+        """The attribute of the tensor as it lies in memory: ``native``, or itself without one."""
+        return self if self.native is None else self.native
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether memory has NC1HWC2 of it, and the shape here another order.
+
+        librknnmrt 1.6.0 calls some inputs NC1HWC2 throughout: these are not.
+        """
+        return self.stored.layout is Layout.NC1HWC2 and self.layout is not Layout.NC1HWC2
+
+    @property
+    def is_nhwc(self) -> bool:
+        """Whether the shape is ``(N, H, W, C)``."""
+        return self.layout is Layout.NHWC and len(self.shape) == 4
 
     @property
     def takes_pixels(self) -> bool:
@@ -79,24 +114,136 @@ class TensorAttr:
 
         So are inputs in NHWC with 1 to 4 channels; the NPU normalises and quantizes them.
         """
-        is_image = self.layout is Layout.NHWC and len(self.shape) == 4
-        return is_image and self.shape[3] <= _MOST_PIXEL_CHANNELS
+        return self.is_nhwc and self.shape[3] <= _MOST_PIXEL_CHANNELS
 
-    # Slots and frozen together defeat the default pickling before Python 3.11.
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TensorAttr, tuple(getattr(self, field.name) for field in fields(self))
+    @property
+    def nchw_shape(self) -> tuple[int, ...]:
+        """The shape in the exporting framework's order: NHWC becomes NCHW, any other stays."""
+        if not self.is_nhwc:
+            return self.shape
+        n, height, width, channels = self.shape
+        return n, channels, height, width
+
+    @property
+    def channels(self) -> int:
+        """Channels of a tensor in NCHW or NHWC.
+
+        Raises:
+            ValueError: it has another rank or layout.
+        """
+        return self._image_shape()[0]
+
+    @property
+    def height(self) -> int:
+        """Rows of a tensor in NCHW or NHWC.
+
+        Raises:
+            ValueError: it has another rank or layout.
+        """
+        return self._image_shape()[1]
+
+    @property
+    def width(self) -> int:
+        """Columns of a tensor in NCHW or NHWC, without padding.
+
+        Raises:
+            ValueError: it has another rank or layout.
+        """
+        return self._image_shape()[2]
+
+    def _image_shape(self) -> tuple[int, int, int]:
+        if len(self.shape) != 4 or self.layout not in (Layout.NCHW, Layout.NHWC):
+            raise ValueError(
+                f"tensor {self.name!r}: expected 4 dimensions in NCHW or NHWC, got "
+                f"{self.layout.name} {self.shape}"
+            )
+        _, channels, height, width = self.nchw_shape
+        return channels, height, width
+
+    @property
+    def affine(self) -> tuple[int, float] | None:
+        """Zero point and scale of the elements in memory: ``real = (q - zero_point) * scale``.
+
+        Dynamic fixed point is affine, too. None where the elements are the real numbers
+        themselves: floats, and integers such as indices. The numbers are the runtime's: that
+        the zero point is in the range of the dtype, and the scale finite, is not checked.
+        """
+        stored = self.stored
+        if stored.dtype in _FLOATS:
+            return None
+        if stored.qnt_type is QuantType.DFP:
+            return 0, 2.0**-stored.fl
+        # RV1106's runtime says scale 0 of what is not quantized.
+        if stored.qnt_type is not QuantType.AFFINE or stored.scale < SCALE_RANGE[0]:
+            return None
+        # librknnrt says 0 and 1.
+        if stored.dtype not in _QUANTIZED and (stored.zero_point, stored.scale) == (0, 1.0):
+            return None
+        return stored.zero_point, stored.scale
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from element to element along each dimension; rows of NHWC padded to w_stride.
+
+        Raises:
+            TypeError: NumPy has no such element (INT4, BFLOAT16).
+        """
+        item_bytes = self.dtype.numpy.itemsize
+        if self.is_nhwc:
+            pixel = self.channels * item_bytes
+            row = (self.w_stride or self.width) * pixel
+            return (self.h_stride or self.height) * row, row, pixel, item_bytes
+        return tuple(math.prod(self.shape[i + 1 :]) * item_bytes for i in range(len(self.shape)))
+
+    @property
+    def array_bytes(self) -> int:
+        """Bytes from the start to the end of an array of this shape and these `strides`.
+
+        Raises:
+            TypeError: NumPy has no such element (INT4, BFLOAT16).
+        """
+        spans = [size * stride for size, stride in zip(self.shape, self.strides)]
+        return max(spans, default=self.dtype.numpy.itemsize)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of a buffer for the tensor: the most that any view of it asks for."""
+        views = [view for view in (self, self.native, self.nhwc) if view is not None]
+        return max(max(view.size, view.size_with_stride) for view in views)
 
 
-_KINDS: dict[str, Any] = {
-    "index": int,
-    "name": str,
-    "shape": tuple,
-    "layout": Layout,
-    "dtype": TensorType,
-    "qnt_type": QuantType,
-    "zero_point": int,
-    "scale": (int, float),
-    "fl": int,
+#: What fills a field of a frozen object.
+_set = object.__setattr__
+_KINDS: dict[str, tuple[type[Any], ...]] = {
+    "name": (str,),
+    "shape": (tuple,),
+    "layout": (Layout,),
+    "dtype": (TensorType,),
+    "qnt_type": (QuantType,),
     "native": (TensorAttr, type(None)),
     "nhwc": (TensorAttr, type(None)),
 }
+_INTEGERS = (
+    "index", "zero_point", "fl", "n_elems", "size", "size_with_stride", "w_stride", "h_stride",
+)  # fmt: skip
+
+
+def _refuse(name: str, expected: str, value: object) -> NoReturn:
+    raise TypeError(f"{name}: expected {expected}, got {value!r}")
+
+
+def _exact(name: str, value: int) -> int:
+    """Copy an integer: a subclass may compare as another number than the one that C gets."""
+    try:
+        return int.__index__(value)
+    except TypeError:
+        _refuse(name, "int", value)
+
+
+def _exact_float(scale: float) -> float:
+    try:
+        return float.__float__(scale) if isinstance(scale, float) else float(int.__index__(scale))
+    except TypeError:
+        _refuse("scale", "float", scale)
+    except OverflowError:
+        raise ValueError("scale: expected a number that float holds, got a larger one") from None

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from rknn_runtime.cli.heads import Head
-from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.modelfile.compatibility import Runtime, fatal
 from rknn_runtime.modelfile.reader import ModelInfo
 from rknn_runtime.modelfile.soc import SOCS
-from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["INTEGERS", "io_bytes", "warnings_about"]
+__all__ = ["io_bytes", "warnings_about"]
 
-#: What float32 is quantized to.
-INTEGERS = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
 #: Operators that librknnmrt 2.3.2 was seen to refuse, and when.
 REFUSED_BY_MINI = {
     "ArgMax": "refuses it in rknn_init",
@@ -28,7 +24,7 @@ OLDEST_FULL = Runtime("librknnrt", (1, 5, 2))
 def io_bytes(info: ModelInfo) -> tuple[int, int]:
     """Bytes of the buffers of all inputs, and of all outputs in their native layout."""
     inputs = sum(max(attr.size, attr.size_with_stride) for attr in info.inputs)
-    outputs = sum((attr.native or attr).size_with_stride for attr in info.outputs)
+    outputs = sum(attr.stored.size_with_stride for attr in info.outputs)
     return inputs, outputs
 
 
@@ -44,10 +40,10 @@ def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
     """
     found = []
     if head is not None and head.shares_scale:
-        found += [_shared_scale(attr, info) for attr in info.outputs if attr.dtype in INTEGERS]
-    packed = [attr for attr in info.outputs if _is_packed(attr)]
+        found += [_shared_scale(attr.name, attr.affine[1]) for attr in info.outputs if attr.affine]
+    packed = [attr for attr in info.outputs if attr.is_packed]
     if packed:
-        padded = sum(1 for attr in packed if attr.native and attr.native.n_elems > attr.n_elems)
+        padded = sum(1 for attr in packed if attr.stored.n_elems > attr.n_elems)
         count = f"{len(packed)} of {len(info.outputs)} outputs lie"
         padding = f"{padded} with padding"
         if len(info.outputs) == 1:
@@ -75,17 +71,13 @@ def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
     return found
 
 
-def _is_packed(attr: TensorAttr) -> bool:
-    return attr.native is not None and attr.native.layout is Layout.NC1HWC2
-
-
-def _shared_scale(attr: TensorAttr, info: ModelInfo) -> str:
+def _shared_scale(name: str, scale: float) -> str:
     """One scale for boxes and scores: how far apart two confidences are at least."""
     text = (
-        f"output {attr.name!r} has one scale for boxes and scores, {attr.scale:.4g}: confidences "
-        f"differ by {min(attr.scale, 1):.4g} or more"
+        f"output {name!r} has one scale for boxes and scores, {scale:.4g}: confidences "
+        f"differ by {min(scale, 1):.4g} or more"
     )
-    if attr.scale > 0.02:
+    if scale > 0.02:
         return (
             text + "; convert them as separate outputs, as the vendor's zoo has them: "
             "rknn.load_onnx(outputs=[...]) cuts the graph before they are joined"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rknn_runtime.enums import Layout
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.modelfile.reader import ModelInfo
 from rknn_runtime.vision.heads.classification import ClassificationDecoder
@@ -76,8 +75,7 @@ def _image_size(info: ModelInfo) -> tuple[int, int] | None:
     """Height and width of the only input, or None where that is no image."""
     if len(info.inputs) != 1 or len(info.inputs[0].shape) != 4:
         return None
-    shape = info.inputs[0].shape
-    return shape[1:3] if info.inputs[0].layout is Layout.NHWC else shape[2:4]
+    return info.inputs[0].nchw_shape[2:4]
 
 
 def _head_of_vector(info: ModelInfo, numbers: int, n_labels: int | None) -> Head | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.cli.advice import INTEGERS, io_bytes, warnings_about
+from rknn_runtime.cli.advice import io_bytes, warnings_about
 from rknn_runtime.cli.heads import guess_head
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
@@ -190,11 +190,11 @@ def _input_lines(info: ModelInfo) -> list[str]:
     """What `Model.run` takes for each input, and what the NPU does to an image."""
     lines = []
     for attr, preprocessing in zip(info.inputs, info.preprocessing):
-        dtype = (attr.native or attr).dtype
+        dtype = attr.stored.dtype
         own = dtype.name.lower()
         if attr.takes_pixels:
             text = "give uint8 pixels" + _normalization(preprocessing)
-        elif dtype in INTEGERS or dtype is TensorType.FLOAT16:
+        elif attr.affine or dtype is TensorType.FLOAT16:
             text = f"give float32, which becomes {own}, or {own} as it is"
         else:
             text = f"give {own}"

@@ -311,11 +311,12 @@ class Nc1hwc2Layout(Frozen):
 
         Raises:
             TypeError: ``attr`` is no TensorAttr, or NumPy has no dtype for its elements.
-            ValueError: the native layout is not NC1HWC2, or the elements are not integers.
+            ValueError: the native layout is not NC1HWC2, the logical one neither NCHW nor NHWC,
+                or the elements are not integers.
         """
         if not isinstance(attr, TensorAttr):
             raise TypeError(f"attr must be a TensorAttr, got {type(attr).__name__}")
-        native = attr if attr.native is None else attr.native
+        native = attr.stored
         if native.layout is not Layout.NC1HWC2 or len(native.shape) != 5:
             raise ValueError(
                 f"{attr.name!r} must be NC1HWC2 with 5 dimensions in memory, got "
@@ -326,25 +327,23 @@ class Nc1hwc2Layout(Frozen):
             raise ValueError(f"{attr.name!r} must have integer elements, got {dtype.name}")
         _, c1, rows, columns, c2 = native.shape
         channels, positions = c1 * c2, rows * columns
-        if attr is not native and len(attr.shape) != 4:
-            raise ValueError(f"{attr.name!r} must have 4 dimensions, got {attr.shape}")
-        if attr is not native and attr.layout is Layout.NCHW:
-            channels, positions = attr.shape[1], attr.shape[2] * attr.shape[3]
-        elif attr is not native and attr.layout is Layout.NHWC:
-            channels, positions = attr.shape[3], attr.shape[1] * attr.shape[2]
+        if attr is not native:
+            channels, positions = attr.channels, attr.height * attr.width
         if not (channels <= c1 * c2 and positions <= rows * columns):
             raise ValueError(
                 f"{attr.name!r}: {native.shape} does not hold {attr.layout.name} {attr.shape}"
             )
         lowest, highest = _limits(dtype)
+        # Integers that are not quantized stand for themselves.
+        zero_point, scale = native.affine or (0, 1.0)
         return cls(
             channels=channels,
             c1=c1,
             c2=c2,
             plane=rows * columns,
             num_predictions=positions,
-            zero_point=native.zero_point,
-            scale=native.scale,
+            zero_point=zero_point,
+            scale=scale,
             lowest=lowest,
             highest=highest,
         )

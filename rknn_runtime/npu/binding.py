@@ -8,16 +8,15 @@ which alone works for every rank.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from rknn_runtime._arrays import result
+from rknn_runtime._arrays import Array, plain, result
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import Layout, QuantType, TensorType
+from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.kernels import layout, quantization
 from rknn_runtime.npu.context import Context
@@ -35,15 +34,9 @@ __all__ = [
     "bind_input",
 ]
 
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    _Array = np.ndarray[Any, Any]
-else:
-    _Array = np.ndarray
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 #: What the kernels quantize; the runtimes quantize to nothing else.
 _QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
-#: Smallest normal float32. Tensors that are not quantized have scale 0 on RV1106.
-_SMALLEST_SCALE = 2.0**-126
 
 
 class Binding:
@@ -75,9 +68,10 @@ class Binding:
             self.dtype = bound.dtype.numpy
         except TypeError as error:
             raise RknnError(f"{name}: {error}") from None
-        self._strides = _strides(bound, self.dtype.itemsize)
-        needs = (least_bytes, _array_bytes(self.shape, self._strides), *_buffer_sizes(attr))
-        self.memory = TensorMemory(context, max(needs))
+        self._strides = bound.strides
+        # The runtimes do not check the size.
+        needs = max(least_bytes, bound.array_bytes, attr.buffer_bytes)
+        self.memory = TensorMemory(context, needs)
         with context.lock:
             mem = self.memory.pointer
             status = lib.rkr_set_io_mem(context.handle, context.opened(), mem, info)
@@ -85,10 +79,10 @@ class Binding:
         self.memory.bind(name)
         self.remember()
 
-    def _view_of(self, data: _Array) -> _Array:
+    def _view_of(self, data: Array) -> Array:
         return np.ndarray(self.shape, self.dtype, data, strides=self._strides)
 
-    def view(self) -> _Array:
+    def view(self) -> Array:
         """Return the array in NPU memory as a view for the caller."""
         return self._view_of(self.memory.array())
 
@@ -110,7 +104,7 @@ class Binding:
 class InputBinding(Binding):
     """An input."""
 
-    def write(self, array: _Array) -> None:
+    def write(self, array: Array) -> None:
         """Copy a frame into NPU memory.
 
         Raises:
@@ -126,8 +120,8 @@ class PixelInput(InputBinding):
     def __init__(self, context: Context, name: str, queried: QueriedTensor) -> None:
         """Bind as uint8 NHWC without pass-through."""
         attr = queried.attr
-        native = _native(attr)
-        pixels = native.layout is Layout.NHWC
+        native = attr.stored
+        pixels = native.is_nhwc
         info = ffi.new("rknn_tensor_attr *", (queried.native if pixels else queried.logical)[0])
         info.type = lib.RKNN_TENSOR_UINT8
         info.fmt = lib.RKNN_TENSOR_NHWC
@@ -135,7 +129,7 @@ class PixelInput(InputBinding):
         bound = native if pixels else attr
         super().__init__(context, name, attr, replace(bound, dtype=TensorType.UINT8), info)
 
-    def write(self, array: _Array) -> None:
+    def write(self, array: Array) -> None:
         """Copy pixels; any strides, and ``(H, W, C)`` where the batch is 1."""
         # In this order and inline: this is the path of every frame.
         if type(array) is not np.ndarray or array.dtype != self.dtype or array.shape != self.shape:
@@ -152,7 +146,7 @@ class PixelInput(InputBinding):
         NumPy moves an element whole, which takes less time than a row of pixels.
         """
         super().remember()
-        self._rows: _Array | None = None
+        self._rows: Array | None = None
         batch, height, width, channels = self.shape
         row_bytes = width * channels
         if batch == 1 and self._strides[1] != row_bytes:
@@ -164,8 +158,8 @@ class PixelInput(InputBinding):
         super().forget()
         self._rows = None
 
-    def _checked(self, array: _Array) -> _Array:
-        array = _plain_array(self.name, array)
+    def _checked(self, array: Array) -> Array:
+        array = plain(array, self.name)
         if array.dtype != self.dtype:
             raise TypeError(
                 f"{self.name} takes pixels of dtype uint8, got {array.dtype}; the NPU normalises "
@@ -182,40 +176,39 @@ class TensorInput(InputBinding):
     def __init__(self, context: Context, name: str, queried: QueriedTensor) -> None:
         """Bind the native attribute with pass-through."""
         attr = queried.attr
-        native = _native(attr)
-        _check_layouts(name, attr, native)
+        _check_layouts(name, attr)
         info = ffi.new("rknn_tensor_attr *", queried.native[0])
         info.pass_through = 1
-        super().__init__(context, name, attr, native, info)
-        self._zero_point, self._scale = _affine(native)
+        super().__init__(context, name, attr, attr.stored, info)
+        self._is_packed, self._is_quantized = attr.is_packed, attr.affine is not None
+        self._zero_point, self._scale = attr.affine or (0, 1.0)
         self._takes = {self.dtype}
-        if (self._scale and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
+        if (self._is_quantized and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
             self._takes.add(_FLOAT32)
 
-    def write(self, array: _Array) -> None:
+    def write(self, array: Array) -> None:
         """Quantize float32, or take the model's own elements as they are; then pack."""
         values = np.ascontiguousarray(self._checked(array))
-        if values.dtype != self.dtype and self._scale:
+        if values.dtype != self.dtype and self._is_quantized:
             values = quantization.quantize_affine(values, self._zero_point, self._scale, self.dtype)
         elif values.dtype != self.dtype:
             values = quantization.float32_to_float16(values)
-        if not _is_packed(self.attr):
+        if not self._is_packed:
             np.copyto(self._array, values)
             return
-        pack = layout.nchw_to_nc1hwc2 if self.attr.layout is Layout.NCHW else layout.nhwc_to_nc1hwc2
+        pack = layout.nhwc_to_nc1hwc2 if self.attr.is_nhwc else layout.nchw_to_nc1hwc2
         _, c1, height, width, c2 = self.shape
-        rows = _height_width(self.attr)
         pack(
             values,
             c2,
             c1=c1,
-            plane=None if rows == (height, width) else height * width,
+            plane=None if self.attr.nchw_shape[2:] == (height, width) else height * width,
             pad_value=self._zero_point,
             out=self._array,
         )
 
-    def _checked(self, array: _Array) -> _Array:
-        array = _plain_array(self.name, array)
+    def _checked(self, array: Array) -> Array:
+        array = plain(array, self.name)
         if array.dtype not in self._takes:
             names = " or ".join(sorted(dtype.name for dtype in self._takes))
             raise TypeError(f"{self.name} takes dtype {names}, got {array.dtype}")
@@ -241,25 +234,22 @@ class OutputBinding(Binding):
             queried: the output.
             reserved_bytes: what the model file sets aside for it; 0: unknown.
         """
-        native = _native(queried.attr)
-        _check_layouts(name, queried.attr, native)
-        super().__init__(context, name, queried.attr, native, queried.native, reserved_bytes)
-        self._zero_point, self._scale = _affine(native)
-        self._is_packed = _is_packed(queried.attr)
-        self._unpack = (
-            layout.nc1hwc2_to_nhwc if queried.attr.layout is Layout.NHWC else layout.nc1hwc2_to_nchw
-        )
+        attr = queried.attr
+        _check_layouts(name, attr)
+        super().__init__(context, name, attr, attr.stored, queried.native, reserved_bytes)
+        self._is_packed, self._is_quantized = attr.is_packed, attr.affine is not None
+        self._zero_point, self._scale = attr.affine or (0, 1.0)
+        self._unpack = layout.nc1hwc2_to_nhwc if attr.is_nhwc else layout.nc1hwc2_to_nchw
         if self._is_packed:
-            self._channels = _channels(queried.attr)
-            self._height, self._width = _height_width(queried.attr)
+            _, self._channels, self._height, self._width = attr.nchw_shape
 
-    def read(self, out: _Array | None) -> _Array:
+    def read(self, out: Array | None) -> Array:
         """Return the output as float32 in the logical shape; see ``Model.output_f32``."""
         # Checked here: the traceback of a kernel's exception would hold the private array.
         out = result(out, self.attr.shape, _FLOAT32)
         if not self._is_packed:
             return self._real(self._array, out)
-        if (self._scale and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
+        if (self._is_quantized and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
             return quantization.dequantize_nc1hwc2(
                 self._array,
                 self._channels,
@@ -273,14 +263,14 @@ class OutputBinding(Binding):
         values = self._unpack(self._array, self._channels, height=self._height, width=self._width)
         return self._real(values, out)
 
-    def _real(self, values: _Array, out: _Array) -> _Array:
+    def _real(self, values: Array, out: Array) -> Array:
         """Turn values in logical order into float32."""
         if self.dtype == _FLOAT16:
             return quantization.float16_to_float32(values, out)
-        if self._scale and self.dtype in _QUANTIZED:
+        if self._is_quantized and self.dtype in _QUANTIZED:
             return quantization.dequantize_affine(values, self._zero_point, self._scale, out)
         np.copyto(out, values, casting="same_kind")
-        if self._scale:
+        if self._is_quantized:
             out[...] = (values.astype(np.float64) - self._zero_point) * self._scale
         return out
 
@@ -331,51 +321,18 @@ def bind_input(context: Context, name: str, queried: QueriedTensor) -> InputBind
     return kind(context, name, queried)
 
 
-def _native(attr: TensorAttr) -> TensorAttr:
-    assert attr.native is not None  # a logical attribute has one
-    return attr.native
-
-
-def _is_packed(attr: TensorAttr) -> bool:
-    """Whether memory has another order: librknnmrt 1.6.0 calls some inputs NC1HWC2 throughout."""
-    return _native(attr).layout is Layout.NC1HWC2 and attr.layout is not Layout.NC1HWC2
-
-
-def _affine(attr: TensorAttr) -> tuple[int, float]:
-    """Zero point and scale, the latter 0 where nothing is quantized. DFP is affine, too."""
-    dtype = attr.dtype.numpy
-    if dtype.kind == "f":
-        return 0, 0.0
-    if attr.qnt_type is QuantType.DFP:
-        return 0, 2.0**-attr.fl
-    if attr.qnt_type is not QuantType.AFFINE or attr.scale < _SMALLEST_SCALE:
-        return 0, 0.0
-    # librknnrt says this of what is not quantized, such as indices of int64.
-    if dtype not in _QUANTIZED and (attr.zero_point, attr.scale) == (0, 1.0):
-        return 0, 0.0
-    return attr.zero_point, attr.scale
-
-
-def _channels(attr: TensorAttr) -> int:
-    return attr.shape[3 if attr.layout is Layout.NHWC else 1]
-
-
-def _height_width(attr: TensorAttr) -> tuple[int, int]:
-    first = 1 if attr.layout is Layout.NHWC else 2
-    return attr.shape[first], attr.shape[first + 1]
-
-
-def _check_layouts(name: str, attr: TensorAttr, native: TensorAttr) -> None:
+def _check_layouts(name: str, attr: TensorAttr) -> None:
     """Check that the native array can hold the logical tensor: a view of it is trusted."""
+    native = attr.stored
     fits = native.shape == attr.shape
-    if _is_packed(attr):
+    if attr.is_packed:
         fits = len(native.shape) == 5 and len(attr.shape) == 4
         if fits:
-            n, c1, rows, columns, c2 = native.shape
-            height, width = _height_width(attr)
+            native_n, c1, rows, columns, c2 = native.shape
+            n, channels, height, width = attr.nchw_shape
             fits = (
-                n == attr.shape[0]
-                and c1 * c2 >= _channels(attr) > 0
+                native_n == n
+                and c1 * c2 >= channels
                 and (
                     (rows, columns) == (height, width) or (rows == 1 and columns >= height * width)
                 )
@@ -385,29 +342,3 @@ def _check_layouts(name: str, attr: TensorAttr, native: TensorAttr) -> None:
             f"{name}: the runtime's native layout {native.layout.name} {native.shape} does not "
             f"hold {attr.layout.name} {attr.shape}"
         )
-
-
-def _strides(attr: TensorAttr, item_bytes: int) -> tuple[int, ...]:
-    """Bytes from element to element; rows of NHWC are padded to w_stride pixels."""
-    if attr.layout is Layout.NHWC and len(attr.shape) == 4:
-        _, height, width, channels = attr.shape
-        row = (attr.w_stride or width) * channels * item_bytes
-        return (attr.h_stride or height) * row, row, channels * item_bytes, item_bytes
-    return tuple(math.prod(attr.shape[axis + 1 :]) * item_bytes for axis in range(len(attr.shape)))
-
-
-def _array_bytes(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    return max((size * stride for size, stride in zip(shape, strides)), default=0)
-
-
-def _buffer_sizes(attr: TensorAttr) -> list[int]:
-    """What each view of a tensor says that its buffer needs; the runtimes do not check."""
-    views = [view for view in (attr, attr.native, attr.nhwc) if view is not None]
-    return [size for view in views for size in (view.size, view.size_with_stride)]
-
-
-def _plain_array(name: str, array: object) -> _Array:
-    """Refuse what is no array; a subclass, which may lie about its shape, becomes plain."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name} takes a numpy.ndarray, got {type(array).__name__}")
-    return np.ndarray.view(array, np.ndarray)

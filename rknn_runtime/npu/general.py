@@ -213,8 +213,7 @@ def _element(index: int, tensor: QueriedTensor) -> np.dtype[Any]:
     name = f"output {index} {attr.name!r}"
     if math.prod(attr.shape) != attr.n_elems:
         raise RknnError(f"{name}: shape {attr.shape} with {attr.n_elems} elements")
-    assert attr.native is not None  # a logical attribute has one
     try:
-        return attr.native.dtype.numpy
+        return attr.stored.dtype.numpy
     except TypeError as error:
         raise RknnError(f"{name}: {error}") from None

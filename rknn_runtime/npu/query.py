@@ -111,12 +111,12 @@ def without_groups(tensor: QueriedTensor) -> QueriedTensor:
 
     Of dynamic models 1.5.2 writes the channel groups that it reports, 1.6.0 fails to.
     """
-    attr, native = tensor.attr, tensor.attr.native
-    if native is None or native.layout is not Layout.NC1HWC2:
+    attr = tensor.attr
+    if not attr.is_packed:
         return tensor
     info = ffi.new("rknn_tensor_attr *", tensor.logical[0])
     info.type = tensor.native.type
-    plain = replace(attr, dtype=native.dtype, native=None, nhwc=None)
+    plain = replace(attr, dtype=attr.stored.dtype, native=None, nhwc=None)
     return QueriedTensor(replace(attr, native=plain), tensor.logical, info)
 
 
@@ -220,8 +220,8 @@ def _repaired(attr: TensorAttr) -> TensorAttr:
     librknnrt 1.5.2 describes int16 tensors as INT4 with a negative size; its native
     attributes are right.
     """
-    native = attr.native
-    if native is None or attr.size == attr.n_elems * _item_bytes(attr.dtype):
+    native = attr.stored
+    if attr.size == attr.n_elems * _item_bytes(attr.dtype):
         return attr
     size = attr.n_elems * _item_bytes(native.dtype)
     same = attr.layout == native.layout

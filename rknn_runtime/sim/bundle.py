@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
@@ -24,8 +25,6 @@ __all__ = [
     "MAGIC",
     "Bundle",
     "RawRecord",
-    "framework_shape",
-    "native_dtype",
     "normalization",
     "read_bundle",
 ]
@@ -43,9 +42,9 @@ MAX_CHANNELS = 16
 class RawRecord:
     """Outputs that answer one input: values in the model's types and the framework's order."""
 
-    outputs: tuple[np.ndarray[Any, Any], ...]
+    outputs: tuple[Array, ...]
     #: None: the outputs answer any input.
-    inputs: tuple[np.ndarray[Any, Any], ...] | None = None
+    inputs: tuple[Array, ...] | None = None
     #: Which of a dynamic model's shapes they have.
     shape: int = 0
 
@@ -122,8 +121,7 @@ class Bundle:
             0 if view is not None else lib.RKNN_ERR_PARAM_INVALID
             for view in (attr, attr.native, attr.nhwc)
         ]
-        native = attr.native or attr
-        pixel = is_input and native.layout is Layout.NHWC and len(native.shape) == 4
+        pixel = is_input and attr.stored.is_nhwc
         mean, std = normalization(attr, self.preprocessing[position]) if is_input else ((), ())
         parts.append(
             TENSOR_TAIL.pack(
@@ -146,14 +144,6 @@ class Bundle:
         return b"".join(parts + _values("output", variant.outputs, record.outputs))
 
 
-def framework_shape(attr: TensorAttr) -> tuple[int, ...]:
-    """Return a logical attribute's shape in the exporting framework's order (NCHW)."""
-    if attr.layout is Layout.NHWC and len(attr.shape) == 4:
-        n, h, w, c = attr.shape
-        return n, c, h, w
-    return attr.shape
-
-
 def normalization(
     attr: TensorAttr, given: Preprocessing | None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -171,7 +161,7 @@ def normalization(
         return (), ()
     if len(set(mean)) == 1 and len(set(std)) == 1:
         return mean[:1], std[:1]
-    shape = framework_shape(attr)
+    shape = attr.nchw_shape
     channels = shape[1] if len(shape) == 4 else 1
     mean, std = (values * channels if len(values) == 1 else values for values in (mean, std))
     if len(mean) != channels or len(std) != channels or channels > MAX_CHANNELS:
@@ -180,11 +170,6 @@ def normalization(
             f"for {channels} channels (at most {MAX_CHANNELS} may differ)"
         )
     return mean, std
-
-
-def native_dtype(attr: TensorAttr) -> TensorType:
-    """Return the type in which the NPU holds a tensor."""
-    return (attr.native or attr).dtype
 
 
 def read_bundle(data: bytes) -> Bundle:
@@ -268,10 +253,10 @@ class _Reader:
         inputs = None if any_input else tuple(map(self.values, variant.inputs))
         return RawRecord(tuple(map(self.values, variant.outputs)), inputs, shape)
 
-    def values(self, attr: TensorAttr) -> np.ndarray[Any, Any]:
-        shape = framework_shape(attr)
+    def values(self, attr: TensorAttr) -> Array:
+        shape = attr.nchw_shape
         try:
-            dtype = native_dtype(attr).numpy
+            dtype = attr.stored.dtype.numpy
         except TypeError as error:  # INT4, BFLOAT16
             raise ValueError(f"the values of {attr.name!r}: {error}") from error
         count = math.prod(shape)
@@ -338,17 +323,15 @@ def _pack_attr(attr: TensorAttr) -> bytes:
     )
 
 
-def _values(
-    kind: str, attrs: Sequence[TensorAttr], arrays: Sequence[np.ndarray[Any, Any]]
-) -> list[bytes]:
+def _values(kind: str, attrs: Sequence[TensorAttr], arrays: Sequence[Array]) -> list[bytes]:
     if len(arrays) != len(attrs):
         raise ValueError(f"{len(arrays)} {kind}s, the model has {len(attrs)}")
     parts = []
     for attr, array in zip(attrs, arrays):
-        dtype = native_dtype(attr).numpy
-        if array.dtype != dtype or array.shape != framework_shape(attr):
+        dtype = attr.stored.dtype.numpy
+        if array.dtype != dtype or array.shape != attr.nchw_shape:
             raise ValueError(
-                f"{kind} {attr.name!r}: expected {dtype} {framework_shape(attr)}, "
+                f"{kind} {attr.name!r}: expected {dtype} {attr.nchw_shape}, "
                 f"got {array.dtype} {array.shape}"
             )
         parts.append(np.ascontiguousarray(array).tobytes())

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError
-from rknn_runtime.sim.values import Array
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["Executor", "Graph", "GraphTensor"]

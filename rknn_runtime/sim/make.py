@@ -10,14 +10,15 @@ from typing import Union
 
 import numpy as np
 
+from rknn_runtime._arrays import Array
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.reader import ModelInfo, Preprocessing, ShapeVariant, read
 from rknn_runtime.modelfile.soc import SOCS
-from rknn_runtime.sim.bundle import Bundle, framework_shape
+from rknn_runtime.sim.bundle import Bundle
 from rknn_runtime.sim.derive import describe_input, describe_output
 from rknn_runtime.sim.executor import Graph, GraphTensor
-from rknn_runtime.sim.values import Array, real_input
+from rknn_runtime.sim.values import real_input
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["bundle_from_onnx", "bundle_from_rknn", "bundle_of"]
@@ -212,7 +213,7 @@ class _Plan:
             described.append(
                 describe_input(
                     tensor.name,
-                    framework_shape(attr),
+                    attr.nchw_shape,
                     soc=self.soc,
                     index=index,
                     dtype=self._npu_type(tensor),
@@ -224,7 +225,7 @@ class _Plan:
 
     def outputs(self) -> tuple[TensorAttr, ...]:
         names = [tensor.name for tensor in self.graph.outputs]
-        rows = self.reals or [[np.zeros(framework_shape(a), np.float32) for a in self.plain]]
+        rows = self.reals or [[np.zeros(a.nchw_shape, np.float32) for a in self.plain]]
         results = [
             self.graph.run({a.name: array for a, array in zip(self.plain, row)}, names)
             for row in rows
@@ -292,7 +293,7 @@ def _check_same(
     """Check that two lists name the same tensors; a built-in batch multiplies the first size."""
     wanted = {}
     for attr in attrs:
-        shape = framework_shape(attr)
+        shape = attr.nchw_shape
         wanted[attr.name] = (shape[0] // batch, *shape[1:]) if shape else shape
     there = {tensor.name: tensor for tensor in graph}
     if wanted.keys() != there.keys() or not all(

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rknn_runtime._arrays import Array
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
 from rknn_runtime.sim.bundle import (
     Bundle,
     RawRecord,
-    native_dtype,
     read_bundle,
 )
 from rknn_runtime.sim.executor import Graph
-from rknn_runtime.sim.values import Array, dequantize, input_values, is_real, output_values
+from rknn_runtime.sim.values import dequantize, input_values, is_real, output_values
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["Record", "bundle_from_arrays", "record"]
@@ -131,7 +131,7 @@ def _computed(source: Bundle, graph: Graph, row: Sequence[Array]) -> RawRecord:
     reals = {attr.name: dequantize(attr, array) for attr, array in zip(variant.inputs, values)}
     results = graph.run(reals, [attr.name for attr in variant.outputs])
     outputs = [
-        result.astype(np.float32) if is_real(attr) else result.astype(native_dtype(attr).numpy)
+        result.astype(np.float32) if is_real(attr) else result.astype(attr.stored.dtype.numpy)
         for attr, result in zip(variant.outputs, results)
     ]
     return RawRecord(tuple(map(output_values, variant.outputs, outputs)), values, shape)

@@ -6,17 +6,17 @@ clamped to the type. Records are compared bit by bit, so these two must agree.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime._arrays import Array
+from rknn_runtime.enums import TensorType
 from rknn_runtime.modelfile.reader import Preprocessing
-from rknn_runtime.sim.bundle import native_dtype, normalization
+from rknn_runtime.sim.bundle import normalization
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = [
-    "Array",
     "dequantize",
     "input_values",
     "is_real",
@@ -24,15 +24,10 @@ __all__ = [
     "real_input",
 ]
 
-if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
-    Array = np.ndarray[Any, Any]
-else:
-    Array = np.ndarray
-
 
 def is_real(attr: TensorAttr) -> bool:
     """Whether the graph sees the tensor as float32: floating point and quantized types."""
-    return native_dtype(attr) <= TensorType.UINT16
+    return attr.stored.dtype <= TensorType.UINT16
 
 
 def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
@@ -50,7 +45,7 @@ def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Arr
     Raises:
         ValueError: Another shape or dtype, or a mean and std that do not fit.
     """
-    dtype = native_dtype(attr).numpy
+    dtype = attr.stored.dtype.numpy
     if attr.takes_pixels:
         dtype = np.dtype(np.uint8)
     elif is_real(attr):
@@ -72,14 +67,10 @@ def input_values(attr: TensorAttr, preprocessing: Preprocessing | None, array: A
     As `real_input`, but quantized; of an input that is no image, an array of the model's
     own type is taken as it is.
     """
-    dtype = native_dtype(attr).numpy
+    dtype = attr.stored.dtype.numpy
     if not attr.takes_pixels and array.dtype == dtype:
         return _framework_order(attr, array, dtype)
     return _quantize(attr, real_input(attr, preprocessing, array))
-
-
-def _is_nhwc(attr: TensorAttr) -> bool:
-    return attr.layout is Layout.NHWC and len(attr.shape) == 4
 
 
 def _framework_order(attr: TensorAttr, array: Array, dtype: np.dtype[Any]) -> Array:
@@ -87,31 +78,28 @@ def _framework_order(attr: TensorAttr, array: Array, dtype: np.dtype[Any]) -> Ar
         raise ValueError(
             f"input {attr.name!r}: expected {dtype} {attr.shape}, got {array.dtype} {array.shape}"
         )
-    return np.ascontiguousarray(array.transpose(0, 3, 1, 2) if _is_nhwc(attr) else array)
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2) if attr.is_nhwc else array)
 
 
 def output_values(attr: TensorAttr, array: Array) -> Array:
     """Quantize float32 outputs; an array of the model's own type is taken as it is."""
-    if array.dtype == native_dtype(attr).numpy:
+    if array.dtype == attr.stored.dtype.numpy:
         return array
     if array.dtype != np.float32:
         raise ValueError(
-            f"output {attr.name!r}: expected {native_dtype(attr).numpy} or float32, "
+            f"output {attr.name!r}: expected {attr.stored.dtype.numpy} or float32, "
             f"got {array.dtype}"
         )
     return _quantize(attr, array)
 
 
-def _scale(attr: TensorAttr) -> np.float32:
-    return np.float32(attr.scale if attr.scale > 0 else 1.0)
-
-
 def _quantize(attr: TensorAttr, real: Array) -> Array:
-    dtype = native_dtype(attr).numpy
+    dtype = attr.stored.dtype.numpy
     if dtype.kind == "f":
         return real.astype(dtype)
     limits = np.iinfo(dtype)
-    q = np.rint(real / _scale(attr)).astype(np.float64) + attr.zero_point
+    zero_point, scale = attr.affine or (0, 1.0)
+    q = np.rint(real / np.float32(scale)).astype(np.float64) + zero_point
     return np.clip(q, limits.min, limits.max).astype(dtype)
 
 
@@ -124,4 +112,5 @@ def dequantize(attr: TensorAttr, values: Array) -> Array:
         return values
     if values.dtype.kind == "f":
         return values.astype(np.float32)
-    return (values.astype(np.int64) - attr.zero_point).astype(np.float32) * _scale(attr)
+    zero_point, scale = attr.affine or (0, 1.0)
+    return (values.astype(np.int64) - zero_point).astype(np.float32) * np.float32(scale)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._locks import ExclusiveLock
-from rknn_runtime.enums import Layout
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
@@ -69,10 +68,6 @@ def _image_size(model: Model) -> tuple[tuple[int, int], int]:
     if [(len(attr.shape), attr.shape[:1]) for attr in model.inputs] != [(4, (1,))]:
         raise ValueError(f"expected a model with one image input, got {shapes}")
     attr = model.inputs[0]
-    if attr.layout == Layout.NHWC:
-        height, width, channels = attr.shape[1:]
-    else:
-        channels, height, width = attr.shape[1:]
-    if channels not in (1, 3):
+    if attr.channels not in (1, 3):
         raise ValueError(f"expected an image input of 1 or 3 channels, got {shapes}")
-    return (height, width), channels
+    return (attr.height, attr.width), attr.channels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import guarded
 import numpy as np
@@ -381,6 +382,22 @@ def test_the_layout_dequantizes():
     assert layout.dequantize(127) == np.float32(127.5)
     assert layout.dequantize(np.array([-128, 127], np.int8)).tolist() == [0.0, 127.5]
     assert layout.dequantize(5).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("fields", "value"),
+    [
+        ({"qnt_type": QuantType.DFP, "fl": 3}, 0.875),
+        ({"qnt_type": QuantType.NONE}, 7.0),
+        ({"zero_point": 0, "scale": 0.0}, 7.0),  # RV1106's words for integers like indices
+    ],
+)
+def test_the_layout_dequantizes_by_the_rule_of_the_attribute(fields, value):
+    """Dynamic fixed point has a scale of its own; what is not quantized stands for itself."""
+    native = replace(attr((1, 1, 1, 4, 16), Layout.NC1HWC2), **fields)
+    layout = Nc1hwc2Layout.from_attr(native)
+    assert layout.dequantize(7) == np.float32(value)
+    assert layout.integer_threshold(value) == 7
 
 
 @given(

@@ -55,6 +55,10 @@ def describing(model: Model) -> None:
     dtype: TensorType = attr.dtype
     element: np.dtype[Any] = attr.dtype.numpy
     scale: float = attr.scale
+    affine: tuple[int, float] | None = attr.affine
+    stored: TensorAttr = attr.stored
+    order: tuple[int, ...] = attr.nchw_shape
+    sides: tuple[int, int, int] = (attr.channels, attr.height, attr.width)
     native: TensorAttr | None = attr.native
     attr.native.shape  # type: ignore[union-attr]
     attr.shape = (1,)  # type: ignore[misc]
@@ -67,6 +71,7 @@ def describing(model: Model) -> None:
     number: int = model.custom_string  # type: ignore[assignment]
     model.library = library  # type: ignore[misc]
     print(shape, layout, dtype, element, scale, native, sdk, memory, simulated, text, number)
+    print(affine, stored, order, sides)
 
 
 def running(model: Model, frame: Array, out: list[Array]) -> None:

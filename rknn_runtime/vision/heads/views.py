@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import MAX_DIMENSION, pointer, whole
-from rknn_runtime.enums import Layout, QuantType, TensorType
+from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, plain, pointer, whole
+from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.tensor import TensorAttr
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = [
     "checked_size",
     "describe",
     "looks_like_logits",
-    "native_of",
     "quantization_of",
     "representable",
 ]
@@ -40,7 +39,7 @@ _INTEGERS = {
 def describe(attrs: Sequence[TensorAttr]) -> str:
     """Return one line per output for error messages: name, shape, dtype."""
     return "\n".join(
-        f"  {a.index}: {a.name!r} {list(a.shape)} {native_of(a).dtype.name}" for a in attrs
+        f"  {a.index}: {a.name!r} {list(a.shape)} {a.stored.dtype.name}" for a in attrs
     )
 
 
@@ -72,20 +71,12 @@ def channels_first(attrs: Sequence[TensorAttr]) -> tuple[TensorAttr, ...]:
                 "a decoder is made of TensorAttr, as model.outputs has them; got "
                 f"{type(attr).__name__}"
             )
-    return tuple(_channels_first(attr) for attr in attrs)
-
-
-def _channels_first(attr: TensorAttr) -> TensorAttr:
-    if attr.layout is not Layout.NHWC or len(attr.shape) != 4:
-        return attr
-    n, height, width, channels = attr.shape
-    shape = n, channels, height, width
-    return replace(attr, shape=shape, layout=Layout.NCHW, native=native_of(attr))
-
-
-def native_of(attr: TensorAttr) -> TensorAttr:
-    """Return what says dtype, quantization and memory layout: the native attribute."""
-    return attr if attr.native is None else attr.native
+    return tuple(
+        replace(attr, shape=attr.nchw_shape, layout=Layout.NCHW, native=attr.stored)
+        if attr.is_nhwc
+        else attr
+        for attr in attrs
+    )
 
 
 def quantization_of(attr: TensorAttr) -> tuple[int, float]:
@@ -94,31 +85,30 @@ def quantization_of(attr: TensorAttr) -> tuple[int, float]:
     Raises:
         ValueError: No decoder reads the dtype, or it is an integer without quantization.
     """
-    native = native_of(attr)
-    if native.dtype in _FLOATS:
+    stored = attr.stored
+    if stored.dtype in _FLOATS:
         return 0, 1.0
-    if native.dtype not in _INTEGERS:
+    if stored.dtype not in _INTEGERS:
         names = ", ".join(dtype.name for dtype in (*_INTEGERS, *_FLOATS))
-        raise ValueError(f"output {attr.name!r} is {native.dtype.name}; a decoder reads {names}")
-    zero_point, scale = native.zero_point, native.scale
-    if native.qnt_type == QuantType.DFP:
-        zero_point, scale = 0, 2.0**-native.fl if -127 <= native.fl <= 126 else math.nan
-    lowest, highest = _INTEGERS[native.dtype]
+        raise ValueError(f"output {attr.name!r} is {stored.dtype.name}; a decoder reads {names}")
+    zero_point, scale = attr.affine or (0, 0.0)
+    if not SCALE_RANGE[0] <= scale <= SCALE_RANGE[1]:
+        raise ValueError(
+            f"output {attr.name!r} is {stored.dtype.name} but has no quantization (qnt_type "
+            f"{stored.qnt_type.name}, scale {stored.scale}, fl {stored.fl}); its scores cannot "
+            "be read"
+        )
+    lowest, highest = _INTEGERS[stored.dtype]
     if not lowest <= zero_point <= highest:
         raise ValueError(
-            f"output {attr.name!r}: zero point {zero_point} is no value of {native.dtype.name}"
-        )
-    if native.qnt_type == QuantType.NONE or not 0 < scale < math.inf:
-        raise ValueError(
-            f"output {attr.name!r} is {native.dtype.name} but has no quantization "
-            f"(qnt_type {native.qnt_type.name}, scale {scale}); its scores cannot be read"
+            f"output {attr.name!r}: zero point {zero_point} is no value of {stored.dtype.name}"
         )
     return zero_point, scale
 
 
 def representable(attr: TensorAttr) -> tuple[float, float]:
     """Return the smallest and the largest value that an output can hold."""
-    span = _INTEGERS.get(native_of(attr).dtype)
+    span = _INTEGERS.get(attr.stored.dtype)
     if span is None:
         return -math.inf, math.inf
     zero_point, scale = quantization_of(attr)
@@ -145,10 +135,9 @@ class OutputBinding:
 
     def __init__(self, attr: TensorAttr) -> None:
         self.attr = attr
-        native = native_of(attr)
         quantization_of(attr)
-        self._dtype = native.dtype.numpy
-        self._shape = tuple(native.shape)
+        self._dtype = attr.stored.dtype.numpy
+        self._shape = attr.stored.shape
         self._views: list[tuple[Any, int]] = []
 
     def add_grid(
@@ -174,7 +163,7 @@ class OutputBinding:
         Raises:
             ValueError: The native layout does not hold that many.
         """
-        native = native_of(self.attr)
+        native = self.attr.stored
         n_cells = height * width if n_cells is None else n_cells
         plane, c2 = n_cells, 1
         if native.layout == Layout.NC1HWC2 and len(native.shape) == 5:
@@ -212,7 +201,7 @@ class OutputBinding:
                 f"output {self.attr.name!r}: native shape {list(self._shape)} is too large or "
                 f"too small for the logical one, {list(self.attr.shape)}"
             )
-        view.type = int(native_of(self.attr).dtype)
+        view.type = int(self.attr.stored.dtype)
         view.zero_point, view.scale = quantization_of(self.attr)
         view.channels, view.height, view.width = channels, height, width
         view.plane, view.c2 = plane, c2
@@ -226,11 +215,12 @@ class OutputBinding:
             TypeError: `raw` is not an array of the output's native dtype.
             ValueError: It has another shape, or is not contiguous.
         """
-        if type(raw) is not np.ndarray and isinstance(raw, np.ndarray):
-            raw = np.ndarray.view(raw, np.ndarray)  # a subclass may lie about its shape
-        if type(raw) is not np.ndarray or raw.dtype != self._dtype:
-            came = getattr(raw, "dtype", type(raw).__name__)
-            raise TypeError(f"output {self.attr.name!r}: expected {self._dtype} values, got {came}")
+        if type(raw) is not np.ndarray:
+            raw = plain(raw, f"output {self.attr.name!r}", f"an array of {self._dtype}")
+        if raw.dtype != self._dtype:
+            raise TypeError(
+                f"output {self.attr.name!r}: expected {self._dtype} values, got {raw.dtype}"
+            )
         if raw.shape != self._shape:
             raise ValueError(
                 f"output {self.attr.name!r}: expected the native shape {list(self._shape)}, as "
