@@ -4,12 +4,13 @@
  * kernels of the package are tested against.
  *
  * Quantization: q = clamp(rint(real / scale) + zero_point), ties to even; the vendor's
- * guide says "round" and no more. real = (q - zero_point) * scale in float32. A
- * scale of 0 or less marks an unquantized integer and counts as 1.
+ * guide says "round" and no more. real = (q - zero_point) * scale in float32. An
+ * integer that is not quantized (by the rule of TensorAttr.affine) stands for itself.
  * Native images: element (n, c, h, w) lies at
  *   ((n*C1 + c/C2)*P + h*W + w)*C2 + c%C2, P = product of the native H and W. */
 #include "sim.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -165,21 +166,33 @@ static bool is_integer(rknn_tensor_type type) {
     return type != RKNN_TENSOR_FLOAT32 && type != RKNN_TENSOR_FLOAT16;
 }
 
-static float scale_of(const rknn_tensor_attr *native) {
-    return native->scale > 0.0f ? native->scale : 1.0f;
+typedef struct {
+    int32_t zero_point;
+    float scale;
+} affine;
+
+static affine affine_of(const rknn_tensor_attr *native) {
+    affine self = {0, 1.0f};
+    if (native->qnt_type == RKNN_TENSOR_QNT_DFP) {
+        self.scale = ldexpf(1.0f, -native->fl);
+    } else if (native->qnt_type == RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC && native->scale >= FLT_MIN) {
+        self.zero_point = native->zp;
+        self.scale = native->scale;
+    }
+    return self;
 }
 
 /* float32 steps, as the runtimes compute; the integer difference is exact. */
 static float dequantized(const rknn_tensor_attr *native, const uint8_t *values, size_t i) {
     const double number = load(values, native->type, i);
-    return is_integer(native->type) ? (float)(number - native->zp) * scale_of(native)
-                                    : (float)number;
+    const affine by = affine_of(native);
+    return is_integer(native->type) ? (float)(number - by.zero_point) * by.scale : (float)number;
 }
 
 static void quantize_one(const rknn_tensor_attr *native, float real, uint8_t *values, size_t i) {
+    const affine by = affine_of(native);
     store(values, native->type, i,
-          is_integer(native->type) ? (double)rintf(real / scale_of(native)) + native->zp
-                                   : (double)real);
+          is_integer(native->type) ? (double)rintf(real / by.scale) + by.zero_point : (double)real);
 }
 
 void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out) {

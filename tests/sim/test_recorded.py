@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rknn_runtime import Model
+from rknn_runtime import GeneralModel, Model
+from rknn_runtime.enums import QuantType
 from rknn_runtime.errors import OperationFailedError
 from rknn_runtime.modelfile.reader import Preprocessing
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
@@ -86,3 +89,19 @@ def test_indices_that_are_no_positions_are_refused(numbers: tuple[int, ...]) -> 
     answer = Record([np.zeros((1, 4), np.float32)] * len(numbers))
     with pytest.raises(ValueError, match=r"outputs: expected the indices 0 to \d in this order"):
         bundle_from_arrays([image], outputs, [answer])
+
+
+def test_dynamic_fixed_point() -> None:
+    """What was recorded as reals comes back as the same, from our kernels and the runtime's."""
+    reals = np.arange(-8, 8, dtype=np.float32).reshape(1, 16) / 8
+    output = describe_output("y", (1, 16), scale=0.5, zero_point=7)
+    assert output.native is not None
+    native = replace(output.native, qnt_type=QuantType.DFP, fl=3)
+    outputs = [replace(output, qnt_type=QuantType.DFP, fl=3, native=native)]
+    bundle = bundle_from_arrays([describe_input("x", (1, 4))], outputs, [Record([reals])])
+    x = np.zeros((1, 4), np.float32)
+    with Model(bundle, library="sim") as model:
+        np.testing.assert_array_equal(model(x)[0], reals)
+        np.testing.assert_array_equal(model.output_raw(0), np.arange(-8, 8)[np.newaxis])
+    with GeneralModel(bundle, library="sim") as general:
+        np.testing.assert_array_equal(general.run(x)[0], reals)
