@@ -85,6 +85,8 @@ def whole(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
     """
     try:
         number = _index(value)
+        if number.__class__ is not int:  # before Python 3.10 a subclass, which may lie
+            number = int.__index__(number)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if not lowest <= number <= highest:

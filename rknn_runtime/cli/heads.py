@@ -75,7 +75,8 @@ def _image_size(info: ModelInfo) -> tuple[int, int] | None:
     """Height and width of the only input, or None where that is no image."""
     if len(info.inputs) != 1 or len(info.inputs[0].shape) != 4:
         return None
-    return info.inputs[0].nchw_shape[2:4]
+    _, _, height, width = info.inputs[0].nchw_shape
+    return height, width
 
 
 def _head_of_vector(info: ModelInfo, numbers: int, n_labels: int | None) -> Head | None:
