@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Drawing on uint8 images of three channels, whatever their order: a colour is three bytes
+ * in the order of the image. What lies outside of the image is not drawn. */
+
+/* Byte (y, x, c) is at y * stride + x * 3 + c; what lies between the rows is not touched. */
+typedef struct {
+    uint8_t *data;
+    size_t len, height, width, stride; /* len and stride in bytes, the others in pixels */
+} rkr_canvas;
+
+/* All three: RKR_ERR_ARGUMENT for a null pointer; RKR_ERR_SHAPE for a canvas without pixels,
+ * with a side beyond 2^20, a stride shorter than a row, or a len shorter than the image;
+ * RKR_ERR_OVERFLOW for a product beyond size_t. On an error nothing is drawn. */
+
+/* Fill `count` boxes, the last one on top: left, top, right, bottom in pixels, of which right
+ * and bottom are the first ones that stay as they are. One that is empty draws nothing. */
+int rkr_fill_boxes(const rkr_canvas *canvas, const int32_t *boxes, const uint8_t *colors,
+                   size_t count);
+
+/* Draw `count` lines with round ends and smooth edges, the last one on top: x and y of one
+ * end, of the other, and half of the thickness. Pixel (y, x) has its centre at y + 1/2,
+ * x + 1/2. A line from a point to itself is a disc. RKR_ERR_NAN: a number that is not finite;
+ * RKR_ERR_ARGUMENT: a negative thickness. */
+int rkr_draw_lines(const rkr_canvas *canvas, const float *lines, const uint8_t *colors,
+                   size_t count);
+
+/* Blend one colour over the pixels behind a stencil: 0 leaves a pixel as it is, 255 gives it
+ * the colour, between them (pixel * (255 - s) + color * s) / 255, rounded. Byte (y, x) of the
+ * stencil is at y * stencil_width + x and falls on pixel (top + y, left + x). A stencil may be
+ * empty. RKR_ERR_SHAPE: one of its sides is beyond 2^20, or stencil_len is too short. */
+int rkr_blend_stencil(const rkr_canvas *canvas, const uint8_t *stencil, size_t stencil_len,
+                      size_t stencil_height, size_t stencil_width, int32_t left, int32_t top,
+                      const uint8_t *color);

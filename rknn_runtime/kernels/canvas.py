@@ -1,0 +1,105 @@
+"""Boxes, lines and stencils on arrays, natively: csrc/draw.c."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rknn_runtime._arrays import check, has_pixel_rows, pixel_rows, pointer
+from rknn_runtime._ffi import ffi, lib
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Canvas"]
+
+
+class Canvas:
+    """Draws on an array in place; what lies outside of it is not drawn.
+
+    A colour is three values of uint8 in the order of the array's channels.
+
+    Args:
+        pixels: ``(H, W, 3) uint8``, writable, its pixels side by side within a row.
+        name: The caller's name of it, for messages.
+
+    Raises:
+        TypeError: `pixels` is not an array of uint8.
+        ValueError: It has another shape or no pixel, is read-only, or its pixels are apart.
+    """
+
+    __slots__ = ("_native", "height", "pixels", "width")
+
+    def __init__(self, pixels: NDArray[np.uint8], name: str = "pixels") -> None:
+        if not isinstance(pixels, np.ndarray):
+            raise TypeError(f"{name}: expected an array of uint8, got {type(pixels).__name__}")
+        pixels = np.ndarray.view(pixels, np.ndarray)  # a subclass may lie about its shape
+        if pixels.dtype != np.uint8:
+            raise TypeError(f"{name}: expected an array of uint8, got {pixels.dtype}")
+        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:
+            raise ValueError(f"{name}: expected shape (height, width, 3), got {pixels.shape}")
+        if not pixels.flags.writeable:
+            raise ValueError(f"{name}: expected a writable array, got a read-only one")
+        if not has_pixel_rows(pixels):
+            raise ValueError(
+                f"{name}: expected rows of contiguous pixels (strides (any, 3, 1)), "
+                f"got strides {pixels.strides}"
+            )
+        self.pixels = pixels
+        data, size_bytes, self.height, self.width, stride, _ = pixel_rows(pixels)
+        fields = (data, size_bytes, self.height, self.width, stride)
+        self._native = ffi.new("rkr_canvas *", fields)
+
+    def fill_boxes(self, boxes: NDArray[np.int32], colors: NDArray[np.uint8]) -> None:
+        """Fill boxes, the last one on top.
+
+        Args:
+            boxes: ``(n, 4) int32``: left, top, right, bottom; the last two are not filled.
+            colors: ``(n, 3) uint8``.
+        """
+        _check_list(boxes, (4, np.int32), colors)
+        status = lib.rkr_fill_boxes(self._native, pointer(boxes), pointer(colors), len(boxes))
+        check(status, "rkr_fill_boxes")
+
+    def draw_lines(self, lines: NDArray[np.float32], colors: NDArray[np.uint8]) -> None:
+        """Draw lines with round ends and smooth edges, the last one on top.
+
+        Args:
+            lines: ``(n, 5) float32``: x and y of both ends in pixels, half the thickness. The
+                first pixel's centre is at 0.5, 0.5. A line from a point to itself is a disc.
+            colors: ``(n, 3) uint8``.
+        """
+        _check_list(lines, (5, np.float32), colors)
+        status = lib.rkr_draw_lines(self._native, pointer(lines), pointer(colors), len(lines))
+        check(status, "rkr_draw_lines")
+
+    def blend(self, stencil: NDArray[np.uint8], left: int, top: int, color: bytes) -> None:
+        """Lay one colour over the pixels behind a stencil.
+
+        Args:
+            stencil: ``(h, w) uint8``, contiguous: 0 leaves a pixel as it is, 255 gives it `color`.
+            left: Column of the stencil's first pixel.
+            top: Row of the stencil's first pixel.
+            color: Three bytes.
+        """
+        if stencil.dtype != np.uint8:
+            raise TypeError(f"stencil: expected an array of uint8, got {stencil.dtype}")
+        if len(color) != 3:
+            raise TypeError(f"color: expected three bytes, got {color!r}")
+        height, width = stencil.shape
+        status = lib.rkr_blend_stencil(
+            self._native, pointer(stencil), stencil.size, height, width, left, top, color
+        )
+        check(status, "rkr_blend_stencil")
+
+
+def _check_list(shapes: NDArray[Any], each: tuple[int, type], colors: NDArray[np.uint8]) -> None:
+    """Refuse lists that C would read beyond."""
+    n, (numbers, dtype) = len(shapes), each
+    if shapes.dtype != dtype or colors.dtype != np.uint8:
+        raise TypeError(f"expected {np.dtype(dtype)} and uint8, got {shapes.dtype}, {colors.dtype}")
+    if shapes.shape != (n, numbers) or colors.shape != (n, 3):
+        raise ValueError(
+            f"expected shapes ({n}, {numbers}) and ({n}, 3), got {shapes.shape}, {colors.shape}"
+        )

@@ -1,0 +1,274 @@
+"""Boxes, lines and stencils: the native functions and their wrapper."""
+
+from __future__ import annotations
+
+import guarded
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import draw as reference
+from variants import SIZES, random
+
+from rknn_runtime._arrays import pointer
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.kernels.canvas import Canvas
+
+HEIGHT, WIDTH = 23, 31
+BLACK = b"\0\0\0"
+
+
+def background(height=HEIGHT, width=WIDTH, seed=0):
+    return random((height, width, 3), np.uint8, seed)
+
+
+def colors(n):
+    return random((n, 3), np.uint8, seed=7)
+
+
+def test_boxes_are_those_of_the_reference():
+    """A later box lies on top; one that is empty, or outside, leaves all pixels as they are."""
+    far = 2**31 - 1
+    boxes = np.array(
+        [
+            *((3, 4, 9, 20), (5, 5, 30, 7), (-8, -8, 2, 2), (28, 20, far, far), (0, 0, far, 1)),
+            *((9, 9, 9, 12), (9, 9, 12, 9), (12, 9, 9, 12), (-far - 1, 0, 0, 9), (31, 0, far, 9)),
+        ],
+        np.int32,
+    )
+    image = background()
+    expected = reference.fill_boxes(image.copy(), boxes, colors(len(boxes)))
+    Canvas(image).fill_boxes(boxes, colors(len(boxes)))
+    np.testing.assert_array_equal(image, expected)
+
+
+ends = st.floats(-40, 60, width=32)
+
+
+@given(
+    st.lists(st.tuples(ends, ends, ends, ends, st.floats(0, 9, width=32)), min_size=1, max_size=4)
+)
+def test_lines_are_those_of_the_reference(lines):
+    """Every pixel has the colour that the distance of its centre gives, but for rounding."""
+    lines = np.array(lines, np.float32)
+    image = background()
+    expected = reference.draw_lines(image.copy(), lines, colors(len(lines)))
+    Canvas(image).draw_lines(lines, colors(len(lines)))
+    assert np.abs(image.astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        (5.5, 5.5, 25.5, 5.5, 0.5),  # a row of pixels
+        (5.5, 3.5, 5.5, 20.5, 1.5),
+        (4, 4, 4, 4, 3),
+        (30, 2, 1, 22, 2),
+        (1, 2, 30, 2.0001, 2),
+        (10.5, 10.5, 10.5, 10.5, 0),
+        (-500, 12, 700, 12, 1),
+        (15, -3000, 15, 3000, 0.5),
+        (0, 0, 31, 23, 100),
+    ],
+)
+def test_lines_of_every_direction(line):
+    """Level, upright, slanting, without length, across the image, thicker than it."""
+    lines = np.array([line], np.float32)
+    image = background()
+    expected = reference.draw_lines(image.copy(), lines, colors(1))
+    Canvas(image).draw_lines(lines, colors(1))
+    assert np.abs(image.astype(int) - expected).max() <= 1
+    assert (expected != background()).any()
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4, max_size=4))
+def test_lines_may_lie_anywhere(ends):
+    """No finite coordinate is too large; what is drawn stays within the image."""
+    image = guarded.copy(background())
+    Canvas(image).draw_lines(np.array([[*ends, 2]], np.float32), colors(1))
+
+
+def test_the_ends_of_a_line_can_be_swapped():
+    """A line is the same from either end."""
+    lines = np.random.default_rng(3).uniform(-5, 35, (50, 5)).astype(np.float32)
+    lines[:, 4] = 1.5
+    one, other = background(), background()
+    Canvas(one).draw_lines(lines, colors(50))
+    Canvas(other).draw_lines(lines[:, [2, 3, 0, 1, 4]].copy(), colors(50))
+    assert np.abs(one.astype(int) - other).max() <= 1
+
+
+@pytest.mark.parametrize(("left", "top"), [(0, 0), (5, 7), (-3, -2), (25, 20), (40, 3), (-9, 50)])
+def test_stencils_are_those_of_the_reference(left, top):
+    """Weights of 0 to 255 blend exactly, rounded; what falls outside is left out."""
+    stencil = np.arange(256, dtype=np.uint8).reshape(16, 16)[::3].copy()
+    image = background()
+    expected = reference.blend_stencil(image.copy(), stencil, left, top, b"\x10\xf0\x80")
+    Canvas(image).blend(stencil, left, top, b"\x10\xf0\x80")
+    np.testing.assert_array_equal(image, expected)
+
+
+def test_every_blend_is_rounded_exactly():
+    """All weights on all values: the nearest integer, and the ends are exact."""
+    image = np.repeat(np.arange(256, dtype=np.uint8)[:, None, None], 256, axis=1)
+    image = np.repeat(image, 3, axis=2)
+    stencil = np.repeat(np.arange(256, dtype=np.uint8)[None], 256, axis=0)
+    expected = reference.blend(image, (0, 255, 100), stencil)
+    Canvas(image).blend(stencil, 0, 0, bytes((0, 255, 100)))
+    np.testing.assert_array_equal(image, expected)
+    assert (image[:, 255] == (0, 255, 100)).all()
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("width", SIZES)
+def test_nothing_beyond_the_bounds(width, end):
+    """An image, list or stencil that ends where the memory does is enough."""
+    image = guarded.empty((5, width, 3), np.uint8, end)
+    image[...] = 9
+    canvas = Canvas(image)
+    box = guarded.copy(np.array([[-1, -1, width + 1, 9]], np.int32), end)
+    paint = guarded.copy(np.array([[1, 2, 3]], np.uint8), end)
+    canvas.fill_boxes(box, paint)
+    assert (image == (1, 2, 3)).all()
+    line = guarded.copy(np.array([[-5, -5, width + 5, 9, width + 20]], np.float32), end)
+    canvas.draw_lines(line, guarded.copy(colors(1), end))
+    assert (image == colors(1)).all()
+    stencil = guarded.empty((5, width), np.uint8, end)
+    stencil[...] = 255
+    for left, top in ((0, 0), (-1, -2), (1, 3)):
+        canvas.blend(stencil, left, top, b"abc")
+    assert (image == np.frombuffer(b"abc", np.uint8)).all()
+
+
+def test_between_the_rows_of_a_crop_nothing_changes():
+    """Drawing on a part of an image leaves the rest."""
+    whole = background()
+    before, part = whole.copy(), whole[5:15, 7:20]
+    canvas = Canvas(part)
+    canvas.fill_boxes(np.array([[-9, -9, 99, 99]], np.int32), colors(1))
+    canvas.draw_lines(np.array([[-9, 5, 99, 5, 50]], np.float32), colors(1))
+    canvas.blend(np.full((40, 40), 255, np.uint8), -10, -10, BLACK)
+    assert (part == 0).all()
+    whole[5:15, 7:20] = before[5:15, 7:20]
+    np.testing.assert_array_equal(whole, before)
+
+
+def test_nothing_to_draw():
+    """Empty lists and stencils leave an image as it is."""
+    image = background()
+    canvas = Canvas(image)
+    canvas.fill_boxes(np.empty((0, 4), np.int32), np.empty((0, 3), np.uint8))
+    canvas.draw_lines(np.empty((0, 5), np.float32), np.empty((0, 3), np.uint8))
+    for shape in ((0, 0), (0, 9), (9, 0)):
+        canvas.blend(np.empty(shape, np.uint8), 1, 1, BLACK)
+    np.testing.assert_array_equal(image, background())
+
+
+@pytest.mark.parametrize(
+    ("pixels", "error", "message"),
+    [
+        (None, TypeError, "it: expected an array of uint8, got NoneType"),
+        (np.zeros((4, 4, 3)), TypeError, "it: expected an array of uint8, got float64"),
+        (np.zeros((4, 4), np.uint8), ValueError, r"it: expected shape .* got \(4, 4\)"),
+        (np.zeros((4, 4, 4), np.uint8), ValueError, r"got \(4, 4, 4\)"),
+        (np.zeros((0, 4, 3), np.uint8), ValueError, r"got \(0, 4, 3\)"),
+        (np.zeros((4, 4, 3), np.uint8)[..., ::-1], ValueError, "it: expected rows of contiguous"),
+        (np.zeros((4, 8, 3), np.uint8)[:, ::2], ValueError, "it: expected rows of contiguous"),
+        (np.frombuffer(bytes(48), np.uint8).reshape(4, 4, 3), ValueError, "read-only"),
+    ],
+)
+def test_arrays_that_cannot_be_drawn_on(pixels, error, message):
+    """An array that C could not write to as it is is refused by its name."""
+    with pytest.raises(error, match=message):
+        Canvas(pixels, "it")
+
+
+def test_lists_of_another_form_are_refused():
+    """A dtype, a length or a layout that C would misread raises before it is called."""
+    canvas = Canvas(background())
+    boxes, lines = np.zeros((2, 4), np.int32), np.zeros((2, 5), np.float32)
+    for wrong in (boxes.astype(np.int64), boxes.astype(np.float32)):
+        with pytest.raises(TypeError, match="expected int32 and uint8"):
+            canvas.fill_boxes(wrong, colors(2))
+    with pytest.raises(TypeError, match="uint8, got int32, int16"):
+        canvas.fill_boxes(boxes, colors(2).astype(np.int16))
+    with pytest.raises(TypeError, match="expected float32"):
+        canvas.draw_lines(lines.astype(np.float64), colors(2))
+    for shape, paint in ((boxes, colors(1)), (boxes[:, :3], colors(2)), (boxes[0], colors(4))):
+        with pytest.raises(ValueError, match="expected shapes"):
+            canvas.fill_boxes(shape, paint)
+    with pytest.raises(ValueError):
+        canvas.fill_boxes(np.zeros((4, 8), np.int32)[:, ::2], colors(4))
+    with pytest.raises(TypeError, match="stencil"):
+        canvas.blend(np.zeros((2, 2), np.int8), 0, 0, BLACK)
+    with pytest.raises(TypeError, match="color"):
+        canvas.blend(np.zeros((2, 2), np.uint8), 0, 0, b"\0\0")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", range(5))
+def test_lines_that_are_nowhere_are_refused(place, value):
+    """A number that is not finite raises, and no line of the list is drawn."""
+    image, lines = background(), np.full((2, 5), 9, np.float32)
+    lines[1, place] = value
+    with pytest.raises(ValueError):
+        Canvas(image).draw_lines(lines, colors(2))
+    np.testing.assert_array_equal(image, background())
+
+
+CANVAS = {"len": 4 * 5 * 3, "height": 4, "width": 5, "stride": 15}
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"data": ffi.NULL}, lib.RKR_ERR_ARGUMENT),
+        ({"height": 0}, lib.RKR_ERR_SHAPE),
+        ({"width": 0}, lib.RKR_ERR_SHAPE),
+        ({"width": 6}, lib.RKR_ERR_SHAPE),
+        ({"height": 5}, lib.RKR_ERR_SHAPE),
+        ({"stride": 14}, lib.RKR_ERR_SHAPE),
+        ({"stride": 16}, lib.RKR_ERR_SHAPE),
+        ({"len": 59}, lib.RKR_ERR_SHAPE),
+        ({"height": 2**20 + 1}, lib.RKR_ERR_SHAPE),
+        ({"width": 2**63}, lib.RKR_ERR_SHAPE),
+        ({"stride": 2**62, "len": 2**64 - 1}, lib.RKR_ERR_OVERFLOW),
+    ],
+)
+@pytest.mark.skipif(ffi.sizeof("size_t") < 8, reason="numbers of 64 bits")
+def test_a_canvas_that_contradicts_itself_is_refused(change, status):
+    """All three functions check it first, and nothing is drawn."""
+    pixels, paint = background(4, 5), pointer(colors(1))
+    native = ffi.new("rkr_canvas *", {"data": pointer(pixels), **CANVAS, **change})
+    box, line = pointer(np.zeros(4, np.int32)), pointer(np.zeros(5, np.float32))
+    stencil = pointer(np.full(4, 255, np.uint8))
+    assert lib.rkr_fill_boxes(native, box, paint, 1) == status
+    assert lib.rkr_draw_lines(native, line, paint, 1) == status
+    assert lib.rkr_blend_stencil(native, stencil, 4, 2, 2, 0, 0, paint) == status
+    np.testing.assert_array_equal(pixels, background(4, 5))
+
+
+def test_null_pointers_and_false_lengths_are_refused():
+    """What C is given without Python's checks it checks itself."""
+    pixels, paint = background(4, 5), pointer(colors(1))
+    native = ffi.new("rkr_canvas *", {"data": pointer(pixels), **CANVAS})
+    box, line = pointer(np.zeros(4, np.int32)), pointer(np.zeros(5, np.float32))
+    stencil = pointer(np.full(4, 255, np.uint8))
+    huge = 2**20
+    for status, expected in (
+        (lib.rkr_fill_boxes(ffi.NULL, box, paint, 1), lib.RKR_ERR_ARGUMENT),
+        (lib.rkr_fill_boxes(native, ffi.NULL, paint, 1), lib.RKR_ERR_ARGUMENT),
+        (lib.rkr_fill_boxes(native, box, ffi.NULL, 1), lib.RKR_ERR_ARGUMENT),
+        (lib.rkr_fill_boxes(native, box, paint, ffi.cast("size_t", -1)), lib.RKR_ERR_OVERFLOW),
+        (lib.rkr_draw_lines(native, ffi.NULL, paint, 1), lib.RKR_ERR_ARGUMENT),
+        (lib.rkr_draw_lines(native, line, paint, ffi.cast("size_t", -1)), lib.RKR_ERR_OVERFLOW),
+        (lib.rkr_blend_stencil(native, ffi.NULL, 4, 2, 2, 0, 0, paint), lib.RKR_ERR_ARGUMENT),
+        (lib.rkr_blend_stencil(native, stencil, 4, 2, 2, 0, 0, ffi.NULL), lib.RKR_ERR_ARGUMENT),
+        (lib.rkr_blend_stencil(native, stencil, 3, 2, 2, 0, 0, paint), lib.RKR_ERR_SHAPE),
+        (lib.rkr_blend_stencil(native, stencil, 4, huge + 1, 0, 0, 0, paint), lib.RKR_ERR_SHAPE),
+        (lib.rkr_blend_stencil(native, stencil, 4, 0, huge + 1, 0, 0, paint), lib.RKR_ERR_SHAPE),
+    ):
+        assert status == expected
+    thin = np.array([1, 1, 2, 2, -1], np.float32)
+    assert lib.rkr_draw_lines(native, pointer(thin), paint, 1) == lib.RKR_ERR_ARGUMENT
+    np.testing.assert_array_equal(pixels, background(4, 5))
