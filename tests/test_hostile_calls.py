@@ -367,7 +367,10 @@ CALLS = {
     "Detections": (detections_calls, (BOXES, SCORES, CLASSES, np.zeros((6, 4, 4), bool),
                                       np.zeros((6, 2, 3), np.float32),
                                       np.zeros((6, 4, 2), np.float32)), {}),
-    "draw": (Detections(BOXES, SCORES, CLASSES).draw, (PIXELS, ["a"] * 6), {"color": "BGR"}),
+    "draw": (Detections(BOXES, SCORES, CLASSES, keypoints=np.zeros((6, 2, 3), np.float32)).draw,
+             (PIXELS, ["a"] * 6),
+             {"color": "BGR", "skeleton": [(0, 1)], "keypoint_threshold": 0.5,
+              "out": np.empty_like(PIXELS)}),
     "find_head": (find_head, (SPLIT[0], SIZE, "auto", 3), {}),
     "classification": (lambda attr, raw, **k: ClassificationDecoder(attr, **k)(raw),
                        tuple(x[0] for x in outputs([(1, 9, 1, 1)])), {"top_k": 3, "softmax": True}),
@@ -413,8 +416,6 @@ def attack(rng, function, arguments, keywords):
 
 @pytest.fixture(params=CALLS)
 def name(request):
-    if request.param == "draw":
-        pytest.importorskip("PIL")
     return request.param
 
 

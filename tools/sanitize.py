@@ -32,6 +32,7 @@ TESTS = (
     "npu/test_[!l]*.py",
     "npu/test_library.py",
     "sim/test_*.py",
+    "vision/test_drawing.py",
     "vision/test_letterbox.py",
     "vision/test_nms.py",
     "vision/heads/test_*.py",

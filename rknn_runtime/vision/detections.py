@@ -1,4 +1,4 @@
-"""What a detector found in one picture."""
+"""What a detector found in one image."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 import numpy as np
 
-from rknn_runtime._arrays import plain
+from rknn_runtime._arrays import plain, real, whole
 from rknn_runtime._frozen import Frozen
-from rknn_runtime.vision.drawing import draw_objects
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Detection", "Detections", "Labels"]
+__all__ = ["Detection", "Detections", "Labels", "names_of"]
 
 #: Names of the classes: by position, or by class number.
 Labels = Union[Sequence[str], Mapping[int, str]]
@@ -33,6 +32,8 @@ _FIELDS: tuple[tuple[str, np.dtype[Any], tuple[int | None, ...]], ...] = (
 )
 _NAMES = tuple(name for name, _, _ in _FIELDS)
 _REQUIRED = 3
+#: Objects that are printed.
+_SHOWN = 20
 
 
 class _Record(Frozen):
@@ -54,7 +55,7 @@ class _Record(Frozen):
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Detection(_Record):
     """One object: what iterating over `Detections` yields.
 
@@ -75,6 +76,29 @@ class Detection(_Record):
     #: ``(4, 2) float32``, pixels: the corners of an oriented box; or None.
     xyxyxyxy: NDArray[np.float32] | None
 
+    def __post_init__(self) -> None:
+        """Take the arrays as read-only views, and refuse what no decoder makes.
+
+        Raises:
+            TypeError: A field has another type or dtype than stated.
+            ValueError: An array has another shape, or `class_id` is beyond 32 bits.
+        """
+        for name, dtype, shape in _FIELDS:
+            value = getattr(self, name)
+            if name == "confidence":
+                value = real(value, name)
+            elif name == "class_id":
+                value = whole(value, name, -(2**31), 2**31 - 1)
+            elif value is not None or name == "xyxy":
+                value = _checked(value, name, dtype, shape)
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """Show the box as it is, and of what else there is the size."""
+        box = ", ".join(map(str, _shortest(self.xyxy)))
+        more = "".join(f", {each}" for each in _extras(self))
+        return f"<Detection of class {self.class_id}, {self.confidence:.1%}, xyxy [{box}]{more}>"
+
     def to_dict(self, labels: Labels | None = None) -> dict[str, Any]:
         """Return the object as plain Python values, ready for JSON.
 
@@ -89,10 +113,11 @@ class Detection(_Record):
 
         Raises:
             IndexError: `labels` has no name for the class.
+            TypeError: `labels` does not hold names.
         """
         record: dict[str, Any] = {"class_id": self.class_id}
         if labels is not None:
-            record["label"] = _label(labels, self.class_id)
+            (record["label"],) = names_of(labels, [self.class_id])
         record["confidence"] = _shortest(np.float32(self.confidence))
         record["xyxy"] = _shortest(self.xyxy)
         if self.keypoints is not None:
@@ -104,9 +129,9 @@ class Detection(_Record):
         return record
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Detections(_Record):
-    """Objects found in one picture, as parallel arrays.
+    """Objects found in one image, as parallel arrays.
 
     Field names are those of roboflow/supervision, so
     ``sv.Detections(xyxy=d.xyxy, confidence=d.confidence, class_id=d.class_id)`` works as is.
@@ -152,7 +177,8 @@ class Detections(_Record):
         n = None
         for i, value in enumerate((xyxy, confidence, class_id, mask, keypoints, xyxyxyxy)):
             if value is not None or i < _REQUIRED:
-                value = _checked(value, _FIELDS[i], n)
+                name, dtype, shape = _FIELDS[i]
+                value = _checked(value, name, dtype, (n, *shape))
             set_field(self, _NAMES[i], value)
             if i == 0:
                 n = len(self.xyxy)
@@ -191,6 +217,22 @@ class Detections(_Record):
     def __len__(self) -> int:
         return len(self.xyxy)
 
+    def __repr__(self) -> str:
+        """Say how many objects there are, and what is known of them besides boxes."""
+        return f"<Detections of {', '.join([_objects(len(self)), *_extras(self)])}>"
+
+    def __str__(self) -> str:
+        """Show the objects as a table, the first ones where there are many."""
+        lines = [", ".join([_objects(len(self)), *_extras(self)])]
+        if len(self) > 0:
+            lines.append("class confidence      left       top     right    bottom")
+        for one in self[:_SHOWN]:
+            box = "".join(f"{v:10.1f}" for v in one.xyxy.tolist())
+            lines.append(f"{one.class_id:5} {one.confidence:10.1%}{box}")
+        if len(self) > _SHOWN:
+            lines.append(f"... and {len(self) - _SHOWN} more")
+        return "\n".join(lines)
+
     def __iter__(self) -> Iterator[Detection]:
         return (self[i] for i in range(len(self)))
 
@@ -208,12 +250,15 @@ class Detections(_Record):
             TypeError: `index` is none of these.
         """
         if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
-            return Detection(
-                self.xyxy[index],
-                float(self.confidence[index]),
-                int(self.class_id[index]),
-                *(None if value is None else value[index] for value in self._values()[3:]),
-            )
+            index = int(index)
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"index: expected one of {_objects(len(self))}, got {index}")
+            one = Detection.__new__(Detection)  # nothing to be checked again
+            for set_field, value in zip(_DETECTION_SETTERS, self._values()):
+                set_field(one, None if value is None else value[index])
+            _DETECTION_SETTERS[1](one, float(one.confidence))
+            _DETECTION_SETTERS[2](one, int(one.class_id))
+            return one
         rows = index if isinstance(index, slice) else _selection(index)
         chosen: list[Any] = [None if value is None else value[rows] for value in self._values()]
         return Detections(*chosen)
@@ -223,6 +268,7 @@ class Detections(_Record):
 
         Raises:
             IndexError: `labels` has no name for a class.
+            TypeError: `labels` does not hold names.
         """
         return {"detections": [detection.to_dict(labels) for detection in self]}
 
@@ -231,8 +277,12 @@ class Detections(_Record):
 
         Raises:
             IndexError: `labels` has no name for a class.
-            ValueError: A number is infinite or not a number, which JSON cannot say.
+            TypeError: `labels` does not hold names, or `indent` is not an integer.
+            ValueError: A number is infinite or not a number, which JSON cannot say, or
+                `indent` is not 0 to 99.
         """
+        if indent is not None:
+            indent = whole(indent, "indent", 0, 99)
         return json.dumps(self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def draw(
@@ -244,34 +294,49 @@ class Detections(_Record):
         skeleton: Sequence[tuple[int, int]] | None = None,
         keypoint_threshold: float = 0.5,
         font: str | os.PathLike[str] | None = None,
+        out: NDArray[np.uint8] | None = None,
     ) -> Any:
-        """Return a copy of a picture with the objects drawn on it.
+        """Draw the objects on a copy of an image, or on the image itself.
 
         Boxes (or oriented boxes), masks, keypoints, and a caption each: the label (the class
         number without `labels`) and the confidence in percent. A class has one colour; the
-        lines and letters grow with the picture. Needs Pillow: ``rknn-runtime[image]``.
+        lines and letters grow with the image. What lies outside of the image is not drawn, of
+        a mask neither what lies outside of its box. Without Pillow captions are written in
+        letters of our own, which are ASCII: any other character is a question mark.
 
         Args:
-            image: The picture that the coordinates belong to: an array ``(H, W)``, ``(H, W, 1)``,
-                ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a Pillow image, or the path of a file.
+            image: The image that the coordinates belong to: an array ``(H, W)``, ``(H, W, 1)``,
+                ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a Pillow image, or the path of a file
+                (these two need Pillow: ``rknn-runtime[image]``).
             labels: Names of the classes.
             color: Order of an array's channels, ``"RGB"`` or ``"BGR"``; that of the result too.
-            skeleton: Pairs of keypoints to join. None: COCO's where there are 17, else no lines.
+            skeleton: Pairs of keypoints to join, counted from 0. None: COCO's where there are
+                17, else no lines.
             keypoint_threshold: Keypoints with less confidence are left out.
-            font: A TrueType file for the captions, where labels are not Latin.
+            font: A TrueType file for the captions, where labels are not Latin; needs Pillow.
+            out: ``(H, W, 3) uint8`` to draw on, for arrays: ``out=image`` draws on the image
+                itself, any other array gets a copy of it first.
 
         Returns:
-            An array ``(H, W, 3)`` uint8 for an array; a Pillow image in mode RGB for the others.
+            For an array `out`, or without it a new array ``(H, W, 3) uint8``; for the others a
+            Pillow image in mode RGB.
 
         Raises:
-            IndexError: `labels` has no name for a class, or `skeleton` names a keypoint too many.
-            ImportError: Pillow is not installed.
-            TypeError: `image` is nothing that can be a picture.
-            ValueError: It has a wrong shape, a mask has another size than the picture, or a
-                coordinate is not finite.
+            ImportError: `image` or `font` needs Pillow.
+            IndexError: `labels` has no name for a class.
+            OSError: A file cannot be read, or is no image or no font.
+            TypeError: `image` is nothing that can be an image, or another argument has another
+                type than stated.
+            ValueError: `image` or `out` has a wrong shape, `out` cannot be drawn on, a mask has
+                another size than the image, a coordinate is not finite, or `skeleton` names a
+                keypoint that is not there. Nothing was drawn, as with all exceptions.
         """
-        names = [str(i) if labels is None else _label(labels, int(i)) for i in self.class_id]
-        captions = [f"{name} {c:.0%}" for name, c in zip(names, self.confidence.tolist())]
+        # Programs that draw nothing do not load it.
+        from rknn_runtime.vision.drawing import draw_objects
+
+        ids = self.class_id.tolist()
+        names = list(map(str, ids)) if labels is None else names_of(labels, ids)
+        captions = [(name, f"{c:.0%}") for name, c in zip(names, self.confidence.tolist())]
         return draw_objects(
             image,
             *self._values(),
@@ -280,6 +345,7 @@ class Detections(_Record):
             skeleton=skeleton,
             keypoint_threshold=keypoint_threshold,
             font=font,
+            out=out,
         )
 
 
@@ -288,17 +354,16 @@ _set_xyxy, _set_confidence, _set_class_id, _set_mask, _set_keypoints, _set_xyxyx
     getattr(Detections, name).__set__ for name in _NAMES
 )
 _freeze: Any = np.ndarray.setflags
+_DETECTION_SETTERS = tuple(getattr(Detection, name).__set__ for name in _NAMES)
 
 
 def _checked(
-    value: Any, field: tuple[str, np.dtype[Any], tuple[int | None, ...]], n: int | None
+    value: Any, name: str, dtype: np.dtype[Any], expected: tuple[int | None, ...]
 ) -> NDArray[Any]:
     """Return a read-only view of an array that has the dtype and shape of a field."""
-    name, dtype, rest = field
     view = plain(value, name, f"an array of {dtype}").view()
     if view.dtype != dtype:
         raise TypeError(f"{name}: expected an array of {dtype}, got {view.dtype}")
-    expected = (n, *rest)
     if view.shape != expected and (
         view.ndim != len(expected)
         or any(want not in (None, have) for want, have in zip(expected, view.shape))
@@ -311,26 +376,66 @@ def _checked(
 
 def _selection(index: Any) -> NDArray[Any]:
     """Return a boolean mask or an array of indices."""
-    array = np.empty((0, 0)) if isinstance(index, tuple) else np.asarray(index)
+    try:
+        array = np.empty((0, 0)) if isinstance(index, tuple) else np.asarray(index)
+    except ValueError:  # lists of different lengths
+        array = np.empty((0, 0))
     if array.ndim == 1 and array.size == 0 and array.dtype != np.bool_:
         return array.astype(np.intp)
     if array.ndim != 1 or array.dtype.kind not in "biu":
         raise TypeError(
-            "detections are selected by an integer, a slice, or a one-dimensional array or list "
-            f"of booleans or integers; got {index!r}"
+            "index: expected an integer, a slice, or a one-dimensional array or list of "
+            f"booleans or integers, got {index!r}"
         )
     return array
 
 
-def _label(labels: Labels, class_id: int) -> str:
-    # A sequence would take -1 for its last element.
-    known = class_id in labels if isinstance(labels, Mapping) else 0 <= class_id < len(labels)
-    if not known:
-        raise IndexError(f"no label for class {class_id}: {len(labels)} labels were given")
-    label = labels[class_id]
-    if not isinstance(label, str):
-        raise TypeError(f"the label of class {class_id} must be a str, got {type(label).__name__}")
-    return label
+def names_of(labels: Labels, class_ids: Sequence[int]) -> list[str]:
+    """Return the names of classes.
+
+    Raises:
+        IndexError: A class has none.
+        TypeError: `labels` is neither a sequence nor a mapping, or a name is no str.
+    """
+    is_mapping = isinstance(labels, Mapping)
+    # A str is a sequence of names, too, but never meant so.
+    if isinstance(labels, (str, bytes)) or not (
+        is_mapping or isinstance(labels, (Sequence, np.ndarray))
+    ):
+        raise TypeError(
+            f"labels: expected a sequence or a mapping of names, got {type(labels).__name__}"
+        )
+    names = []
+    for class_id in class_ids:
+        # A sequence would take -1 for its last element.
+        if class_id not in labels if is_mapping else not 0 <= class_id < len(labels):
+            raise IndexError(
+                f"labels: expected a name for class {class_id}, got {len(labels)} names"
+            )
+        name = labels[class_id]
+        if not isinstance(name, str):
+            raise TypeError(
+                f"labels: expected a str for class {class_id}, got {type(name).__name__}"
+            )
+        names.append(name)
+    return names
+
+
+def _objects(n: int) -> str:
+    return f"{n} object" if n == 1 else f"{n} objects"
+
+
+def _extras(found: Detection | Detections) -> list[str]:
+    """Say what there is besides boxes, in words."""
+    extras = []
+    if found.mask is not None:
+        height, width = found.mask.shape[-2:]
+        extras.append(f"mask {width}x{height}")
+    if found.keypoints is not None:
+        extras.append(f"{found.keypoints.shape[-2]} keypoints")
+    if found.xyxyxyxy is not None:
+        extras.append("oriented")
+    return extras
 
 
 def _shortest(values: Any) -> Any:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rknn_runtime._arrays import real, whole
+from rknn_runtime.kernels.canvas import Canvas
 from rknn_runtime.vision.images import as_pixels, import_pillow
+from rknn_runtime.vision.lettering import load_font
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rknn_runtime.vision.lettering import Font, Word
+
 __all__ = ["draw_objects"]
 
 Color = tuple[int, int, int]
-Box = tuple[float, float, float, float]
+Box = tuple[int, int, int, int]
 
 #: 80 colours, each as far as possible from all before it (greedily, in OKLab, among
 #: colours that are neither dark nor pale nor grey): the first classes differ most.
@@ -32,6 +38,9 @@ _PALETTE = bytes.fromhex(
     f0c387 ff0069 96e178 9678d2 d2a569 ff3cff 00f0ff ff8787 96c35a d28778
 """
 )
+
+#: How much of a class's colour a pixel of a mask gets, of 255: inside, and at the edge.
+_TINT, _TINT_EDGE = 115, 204
 
 #: COCO's person: nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles.
 _COCO_SKELETON = (
@@ -60,6 +69,14 @@ def text_color(background: Color) -> Color:
     return (0, 0, 0) if (luminance + 0.05) ** 2 > 1.05 * 0.05 else (255, 255, 255)
 
 
+@lru_cache(maxsize=1)
+def _colors() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the colours of the classes, and those of text on them: each ``(80, 3)``, RGB."""
+    paper = np.frombuffer(_PALETTE, np.uint8).reshape(-1, 3)
+    ink = [text_color(class_color(i)) for i in range(len(paper))]
+    return paper, np.array(ink, np.uint8)
+
+
 def draw_objects(
     image: Any,
     xyxy: NDArray[np.float32],
@@ -69,212 +86,283 @@ def draw_objects(
     keypoints: NDArray[np.float32] | None,
     xyxyxyxy: NDArray[np.float32] | None,
     *,
-    captions: Sequence[str],
+    captions: Sequence[tuple[str, str]],
     color: str,
     skeleton: Sequence[tuple[int, int]] | None,
     keypoint_threshold: float,
     font: str | os.PathLike[str] | None,
+    out: NDArray[np.uint8] | None,
 ) -> Any:
-    """Return a copy of `image` with objects drawn on it; see `Detections.draw`."""
-    pillow = import_pillow()
+    """Draw objects on a copy of `image`, or on `out`; see `Detections.draw`."""
     pixels, order = as_pixels(image, color)
-    canvas = _rgb(pixels, order)
-    height, width = canvas.shape[:2]
-    for name, values in (("xyxy", xyxy), ("keypoints", keypoints), ("xyxyxyxy", xyxyxyxy)):
-        if values is not None and not np.isfinite(values).all():
-            raise ValueError(f"{name} has a coordinate that is not finite: nothing was drawn")
-    colors = [class_color(i) for i in class_id.tolist()]
-    # The most certain object lies on top and has its caption placed first.
-    ranked = np.argsort(-confidence, kind="stable").tolist()
-    if mask is not None:
-        _draw_masks(canvas, mask, colors, ranked[::-1])
-    picture = pillow.Image.fromarray(canvas)
-    drawing = pillow.ImageDraw.Draw(picture)
+    height, width = pixels.shape[:2]
+    _check_places(height, width, mask, {"xyxy": xyxy, "keypoints": keypoints, "xyxyxyxy": xyxyxyxy})
+    threshold = _threshold(keypoint_threshold)
+    joined = _joined(skeleton, 0 if keypoints is None else keypoints.shape[1])
+    letters = load_font(_font_path(font), (height + width) * 0.0095 + 5)
     line = max(1, round((height + width) * 0.002))
-    for i in reversed(ranked):
-        if xyxyxyxy is not None:
-            _draw_polygon(drawing, xyxyxyxy[i], colors[i], line)
-        else:
-            _draw_box(drawing, xyxy[i], colors[i], line)
-        if keypoints is not None:
-            _draw_keypoints(drawing, keypoints[i], colors[i], line, skeleton, keypoint_threshold)
-    writer = _CaptionWriter(drawing, _load_font(font, (height + width) * 0.0095 + 5), line)
-    for i in ranked:
-        corners = xyxy[i] if xyxyxyxy is None else _bounds(xyxyxyxy[i])
-        writer.place(captions[i], corners.tolist(), colors[i])
-    writer.paint()
-    if not isinstance(image, np.ndarray):
-        return picture
-    result = np.array(picture)
-    return result if order == "RGB" else np.ascontiguousarray(result[..., ::-1])
+    paper, ink = (table[class_id % len(table)] for table in _colors())
+    if order == "BGR":
+        paper = np.ascontiguousarray(paper[:, ::-1])
+    canvas = _canvas(image, pixels, out)
+
+    # The most certain object lies on top and has its caption placed first.
+    ranked = np.argsort(-confidence, kind="stable")
+    below = ranked[::-1]
+    around = _whole(xyxy if xyxyxyxy is None else _bounds(xyxyxyxy))
+    writer = _CaptionWriter(canvas, letters, line)
+    for i in ranked.tolist():
+        writer.place(i, captions[i], around[i])
+    if mask is not None:
+        for i in below.tolist():
+            _tint(canvas, mask[i], xyxy[i], paper[i].tobytes())
+    if xyxyxyxy is None:
+        _draw_boxes(canvas, xyxy[below], paper[below], line)
+    else:
+        _draw_polygons(canvas, xyxyxyxy[below], paper[below], line)
+    if keypoints is not None:
+        _draw_keypoints(canvas, keypoints[below], joined, threshold, paper[below], ink[below], line)
+    writer.paint(paper, ink)
+    if isinstance(image, np.ndarray):
+        return canvas.pixels if out is None else out
+    return import_pillow().Image.fromarray(canvas.pixels)
 
 
-def _rgb(pixels: NDArray[np.uint8], order: str) -> NDArray[np.uint8]:
-    """Return a new ``(H, W, 3)`` array; alpha is dropped."""
-    if pixels.shape[2] == 1:
-        return np.repeat(pixels, 3, axis=2)
-    return np.array(pixels[..., :3] if order == "RGB" else pixels[..., 2::-1], order="C")
-
-
-def _bounds(points: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.concatenate([points.min(axis=0), points.max(axis=0)])
-
-
-def _draw_masks(
-    canvas: NDArray[np.uint8],
-    mask: NDArray[np.bool_],
-    colors: Sequence[Color],
-    sequence: Sequence[int],
+def _check_places(
+    height: int,
+    width: int,
+    mask: NDArray[np.bool_] | None,
+    places: dict[str, NDArray[np.float32] | None],
 ) -> None:
-    """Tint the objects' pixels, and more so those at the edge of a mask."""
-    if mask.shape[1:] != canvas.shape[:2]:
+    """Refuse coordinates that are nowhere, and masks of another image."""
+    for name, values in places.items():
+        if values is not None and not np.isfinite(values).all():
+            raise ValueError(f"{name}: expected finite numbers, got a NaN or an infinity")
+    if mask is not None and mask.shape[1:] != (height, width):
         raise ValueError(
-            f"masks are {mask.shape[1]}x{mask.shape[2]} (height x width), "
-            f"the picture is {canvas.shape[0]}x{canvas.shape[1]}"
+            f"image: expected the size of the masks, {mask.shape[1]}x{mask.shape[2]} "
+            f"(height x width), got {height}x{width}"
         )
-    for i in sequence:
-        inside = np.pad(mask[i], 1)
-        inner = inside[1:-1, 1:-1] & inside[:-2, 1:-1] & inside[2:, 1:-1]
-        inner &= inside[1:-1, :-2] & inside[1:-1, 2:]
-        for area, weight in ((mask[i], 0.45), (mask[i] & ~inner, 0.8)):
-            tint = canvas[area] * (1 - weight) + np.array(colors[i]) * weight
-            canvas[area] = (tint + 0.5).astype(np.uint8)
 
 
-def _draw_box(drawing: Any, box: NDArray[np.float32], color: Color, line: int) -> None:
-    """Draw the part of a box that lies in the picture, its line on the inside."""
-    width, height = drawing.im.size
-    x1, x2 = np.clip(np.sort(box[0::2]), 0, width).tolist()
-    y1, y2 = np.clip(np.sort(box[1::2]), 0, height).tolist()
-    if x1 < x2 and y1 < y2:
-        # Edges are at pixel borders: the box from 0 to 3 covers the pixels 0, 1 and 2.
-        left, top, right, bottom = int(x1), int(y1), -int(-x2 // 1) - 1, -int(-y2 // 1) - 1
-        drawing.rectangle((left, top, right, bottom), outline=color, width=line)
+def _bounds(corners: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return upright boxes around oriented ones."""
+    return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
 
 
-def _draw_polygon(drawing: Any, points: NDArray[np.float32], color: Color, line: int) -> None:
-    drawing.line(_path([*points, points[0], points[1]], drawing), color, line, joint="curve")
+def _whole(xyxy: NDArray[np.float32]) -> list[Box]:
+    """Return boxes of whole pixels; what is far outside of any image is brought nearer."""
+    near = np.clip(xyxy, -(2**24), 2**24)
+    pixels = np.concatenate([np.floor(near[:, :2]), np.ceil(near[:, 2:])], axis=1)
+    boxes: list[Box] = pixels.astype(np.int32).tolist()
+    return boxes
+
+
+def _canvas(image: Any, pixels: NDArray[np.uint8], out: NDArray[np.uint8] | None) -> Canvas:
+    """Return `out`, or a new array, with the image in it; alpha is dropped."""
+    shape = (*pixels.shape[:2], 3)
+    if out is None:
+        canvas = Canvas(np.empty(shape, np.uint8))
+    else:
+        if not isinstance(image, np.ndarray):
+            raise TypeError("out: expected None, as image is no array")
+        canvas = Canvas(out, "out")
+        if canvas.pixels.shape != shape:
+            raise ValueError(f"out: expected shape {shape}, got {canvas.pixels.shape}")
+    if out is not image:
+        _copy(pixels, canvas.pixels)
+    return canvas
+
+
+def _copy(pixels: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
+    if pixels.shape[2] == 3 and pixels.strides[2] == 1:
+        target[...] = pixels
+        return
+    # Channel by channel, which NumPy does five times as fast.
+    if np.may_share_memory(pixels, target):
+        pixels = pixels.copy()
+    for c in range(3):
+        target[..., c] = pixels[..., c % pixels.shape[2]]
+
+
+def _threshold(value: Any) -> float:
+    threshold = real(value, "keypoint_threshold")
+    if np.isnan(threshold):
+        raise ValueError(f"keypoint_threshold: expected a number, got {value!r}")
+    return threshold
+
+
+def _font_path(font: Any) -> str | None:
+    if font is not None and not isinstance(font, (str, os.PathLike)):
+        raise TypeError(f"font: expected the path of a TrueType file, got {type(font).__name__}")
+    return None if font is None else os.fsdecode(font)
+
+
+def _joined(skeleton: Any, count: int) -> NDArray[np.intp]:
+    """Return the pairs of keypoints to join, ``(m, 2)``; none where there are no keypoints."""
+    if count == 0:
+        skeleton = ()
+    elif skeleton is None:
+        skeleton = _COCO_SKELETON if count == 17 else ()
+    try:
+        pairs = [(a, b) for a, b in skeleton]
+    except (TypeError, ValueError):
+        raise TypeError(f"skeleton: expected pairs of keypoints, got {skeleton!r}") from None
+    ends = [whole(end, "skeleton", 0, count - 1) for pair in pairs for end in pair]
+    return np.array(ends, np.intp).reshape(-1, 2)
+
+
+def _tint(canvas: Canvas, mask: NDArray[np.bool_], box: NDArray[np.float32], color: bytes) -> None:
+    """Tint an object's pixels in its box, and more so those at the edge of its mask."""
+    left, top, right, bottom = _pixel_box(canvas, box[np.newaxis])[0].tolist()
+    inside = mask[top:bottom, left:right]
+    edge = inside.copy()
+    edge[1:-1, 1:-1] &= ~(
+        inside[:-2, 1:-1] & inside[2:, 1:-1] & inside[1:-1, :-2] & inside[1:-1, 2:]
+    )
+    stencil = inside.view(np.uint8) * np.uint8(_TINT) + edge.view(np.uint8) * np.uint8(
+        _TINT_EDGE - _TINT
+    )
+    canvas.blend(stencil, left, top, color)
+
+
+def _pixel_box(canvas: Canvas, xyxy: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Return the pixels of boxes that lie in the image: the last ones are outside.
+
+    Edges are at pixel borders: the box from 0 to 3 covers the pixels 0, 1 and 2.
+    """
+    size = (canvas.width, canvas.height)
+    first = np.clip(np.minimum(xyxy[:, :2], xyxy[:, 2:]), 0, size)
+    last = np.clip(np.maximum(xyxy[:, :2], xyxy[:, 2:]), 0, size)
+    return np.concatenate([np.floor(first), np.ceil(last)], axis=1).astype(np.int32)
+
+
+def _draw_boxes(
+    canvas: Canvas, xyxy: NDArray[np.float32], colors: NDArray[np.uint8], line: int
+) -> None:
+    """Draw the parts of boxes that lie in the image, their lines on the inside."""
+    pixels = _pixel_box(canvas, xyxy)
+    left, top, right, bottom = pixels.T
+    sides = np.repeat(pixels[:, np.newaxis], 4, axis=1)
+    sides[:, 0, 3] = np.minimum(top + line, bottom)
+    sides[:, 1, 1] = np.maximum(bottom - line, top)
+    sides[:, 2, 2] = np.minimum(left + line, right)
+    sides[:, 3, 0] = np.maximum(right - line, left)
+    canvas.fill_boxes(sides.reshape(-1, 4), np.repeat(colors, 4, axis=0))
+
+
+def _draw_polygons(
+    canvas: Canvas, corners: NDArray[np.float32], colors: NDArray[np.uint8], line: int
+) -> None:
+    lines = np.full((len(corners), 4, 5), line / 2, np.float32)
+    lines[..., :2] = corners
+    lines[..., 2:4] = np.roll(corners, -1, axis=1)
+    canvas.draw_lines(lines.reshape(-1, 5), np.repeat(colors, 4, axis=0))
 
 
 def _draw_keypoints(
-    drawing: Any,
+    canvas: Canvas,
     points: NDArray[np.float32],
-    color: Color,
-    line: int,
-    skeleton: Sequence[tuple[int, int]] | None,
+    joined: NDArray[np.intp],
     threshold: float,
+    paper: NDArray[np.uint8],
+    ink: NDArray[np.uint8],
+    line: int,
 ) -> None:
-    if skeleton is None:
-        skeleton = _COCO_SKELETON if len(points) == 17 else ()
-    shown = points[:, 2] >= threshold
-    for a, b in skeleton:
-        if shown[a] and shown[b]:
-            drawing.line(_path([points[a, :2], points[b, :2]], drawing), color, line)
-    radius = line * 1.5
-    for x, y in _path(points[shown, :2], drawing):
-        corners = (x - radius, y - radius, x + radius, y + radius)
-        drawing.ellipse(corners, fill=color, outline=text_color(color))
-
-
-def _path(points: Any, drawing: Any) -> list[tuple[float, float]]:
-    """Return points as Pillow takes them, those far away moved near: it counts in 32 bits."""
-    reach = 9.0 * max(drawing.im.size)
-    return [
-        (min(max(float(x), -reach), reach), min(max(float(y), -reach), reach)) for x, y in points
-    ]
-
-
-def _load_font(path: str | os.PathLike[str] | None, size: float) -> Any:
-    fonts = import_pillow().ImageFont
-    if path is not None:
-        return fonts.truetype(os.fspath(path), round(size))
-    try:
-        return fonts.load_default(size)
-    except (TypeError, ImportError, OSError):  # Before Pillow 10.1, or without FreeType.
-        pass
-    try:
-        return fonts.truetype("DejaVuSans.ttf", round(size))  # Where Debian has it.
-    except (ImportError, OSError):
-        return fonts.load_default()
+    """Draw the lines between keypoints, then each keypoint as a disc with a thin rim."""
+    n, k, m = len(points), points.shape[1], len(joined)
+    lines = np.empty((n, m + 2 * k, 5), np.float32)
+    lines[:, :m, :2] = points[:, joined[:, 0], :2]
+    lines[:, :m, 2:4] = points[:, joined[:, 1], :2]
+    lines[:, :m, 4] = line / 2
+    lines[:, m:, :2] = lines[:, m:, 2:4] = np.repeat(points[..., :2], 2, axis=1)
+    lines[:, m::2, 4] = line * 1.5 + 0.5
+    lines[:, m + 1 :: 2, 4] = line * 1.5 - 0.5
+    colors = np.repeat(paper[:, np.newaxis], m + 2 * k, axis=1)
+    colors[:, m::2] = ink[:, np.newaxis]
+    certain = points[..., 2] >= threshold
+    shown = np.concatenate([certain[:, joined].all(axis=2), np.repeat(certain, 2, axis=1)], axis=1)
+    canvas.draw_lines(lines[shown], colors[shown])
 
 
 class _CaptionWriter:
-    """Writes captions inside the picture, beside each other where there is room."""
+    """Writes captions inside the image, beside each other where there is room."""
 
-    def __init__(self, drawing: Any, font: Any, line: int) -> None:
-        self._drawing = drawing
+    def __init__(self, canvas: Canvas, font: Font, line: int) -> None:
+        self._canvas = canvas
         self._font = font
         self._margin = line + 1
-        self._placed: list[tuple[Box, str, Box, Color]] = []
+        self._fields: list[Box] = []
+        self._texts: list[tuple[int, Word, Word]] = []
 
-    def place(self, caption: str, box: Sequence[float], color: Color) -> None:
-        """Put a caption at a box's top left corner, or where it hides none placed before."""
-        width, height = self._drawing.im.size
-        if box[2] <= 0 or box[3] <= 0 or box[0] >= width or box[1] >= height:
+    def place(self, i: int, caption: tuple[str, str], box: Box) -> None:
+        """Put two words of object `i` at its box's top left corner, or where they hide none."""
+        canvas, font = self._canvas, self._font
+        if box[2] <= 0 or box[3] <= 0 or box[0] >= canvas.width or box[1] >= canvas.height:
             return
-        text, extent = self._fit(caption, width)
-        w = extent[2] - extent[0] + 2 * self._margin
-        h = extent[3] - extent[1] + 2 * self._margin
-        x, y = self._corner(box, w, h)
-        self._placed.append(((x, y, x + w, y + h), text, extent, color))
+        percent = font.word(caption[1])
+        around = font.space + percent.width + 2 * self._margin
+        # What has more letters than there are pixels is not even tried.
+        name = font.word(caption[0][: canvas.width])
+        if name.width + around > canvas.width or len(caption[0]) > canvas.width:
+            name = self._shortened(caption[0], canvas.width - around)
+        width, height = name.width + around, font.height + 2 * self._margin
+        left, top = self._corner(box, width, height)
+        self._fields.append((left, top, left + width, top + height))
+        self._texts.append((i, name, percent))
 
-    def paint(self) -> None:
-        """Write what was placed; where captions had to overlap, the first one is on top."""
-        for (x1, y1, x2, y2), text, (left, top, _, _), color in reversed(self._placed):
-            self._drawing.rectangle((x1, y1, x2 - 1, y2 - 1), fill=color)
-            origin = (x1 + self._margin - left, y1 + self._margin - top)
-            self._drawing.text(origin, text, fill=text_color(color), font=self._font)
+    def paint(self, paper: NDArray[np.uint8], ink: NDArray[np.uint8]) -> None:
+        """Write what was placed; where captions had to overlap, the first one is on top.
 
-    def _fit(self, caption: str, width: int) -> tuple[str, Box]:
-        """Return as much of the caption as the picture is wide, and its extent.
-
-        The extent has the height of a full line, so that all captions are equally high.
+        Args:
+            paper: ``(n, 3) uint8``: colours of the objects.
+            ink: ``(n, 3) uint8``: colours of letters on them.
         """
-        if not hasattr(self._font, "path"):  # Pillow's bitmap font knows Latin-1 alone.
-            caption = caption.encode("latin-1", "replace").decode("latin-1")
-        text, shortest, longest = caption, 0, len(caption)
-        left, _, right, _ = self._extent(text)
-        if right - left + 2 * self._margin > width:
-            while shortest < longest:
-                length = (shortest + longest + 1) // 2
-                left, _, right, _ = self._extent(caption[:length] + "...")
-                if right - left + 2 * self._margin <= width:
-                    shortest = length
-                else:
-                    longest = length - 1
-            text = caption[:shortest] + "..."
-            left, _, right, _ = self._extent(text)
-        _, top, _, bottom = self._extent("Ag|")
-        return text, (left, top, right, bottom)
+        boxes = np.array(self._fields, np.int32).reshape(-1, 4)
+        for k, (i, *words) in reversed([*enumerate(self._texts)]):
+            self._canvas.fill_boxes(boxes[k : k + 1], paper[i : i + 1])
+            left, top = self._fields[k][0] + self._margin, self._fields[k][1] + self._margin
+            color = ink[i].tobytes()
+            for stencil, width, offset in words:
+                self._canvas.blend(stencil, left, top + offset, color)
+                left += width + self._font.space
 
-    def _extent(self, text: str) -> Box:
-        if not hasattr(self._font, "getbbox"):  # The bitmap font before Pillow 9.2.
-            return (0, 0, *self._font.getsize(text))
-        left, top, right, bottom = self._font.getbbox(text)
-        return left, top, right, bottom
+    def _shortened(self, name: str, room: int) -> Word:
+        """Return as much of a name as there is room for, and dots."""
+        shortest, longest = 0, max(min(len(name), room), 0)
+        while shortest < longest:
+            length = (shortest + longest + 1) // 2
+            if self._font.word(name[:length] + "...").width <= room:
+                shortest = length
+            else:
+                longest = length - 1
+        return self._font.word(name[:shortest] + "...")
 
-    def _corner(self, box: Sequence[float], w: float, h: float) -> tuple[float, float]:
+    def _corner(self, box: Box, w: int, h: int) -> tuple[int, int]:
         """Return the top left corner of a caption of w x h pixels."""
-        width, height = self._drawing.im.size
-        left, top, right, bottom = (int(v) for v in box)
-        candidates = [
+        x_end = max(self._canvas.width - w, 0)
+        y_end = max(self._canvas.height - h, 0)
+        left, top, right, bottom = box
+        inside: list[tuple[int, int]] = []
+        moved: list[tuple[int, int]] = []
+        for x, y in (
             (left, top - h),
             (left, top),
             (right - w, top - h),
             (left, bottom),
             (left, bottom - h),
             (right - w, bottom - h),
-        ]
-        inside = [
-            (min(max(x, 0), max(width - w, 0)), min(max(y, 0), max(height - h, 0)))
-            for x, y in candidates
-        ]
-        # First those that are in the picture above or below their box as they should be.
-        ranked = sorted(zip(inside, candidates), key=lambda pair: pair[0][1] != pair[1][1])
-        for (x, y), _ in ranked:
-            if all(
-                x + w <= x1 or x2 <= x or y + h <= y1 or y2 <= y
-                for (x1, y1, x2, y2), _, _, _ in self._placed
-            ):
-                return x, y
-        return ranked[0][0]
+        ):
+            place = min(max(x, 0), x_end), min(max(y, 0), y_end)
+            # Those that would not be above or below their box as they should be come last.
+            if place[1] == y and self._is_free(*place, w, h):
+                return place
+            (inside if place[1] == y else moved).append(place)
+        free = (place for place in moved if self._is_free(*place, w, h))
+        return next(free, (inside + moved)[0])
+
+    def _is_free(self, x: int, y: int, w: int, h: int) -> bool:
+        for x1, y1, x2, y2 in self._fields:
+            if x < x2 and x1 < x + w and y < y2 and y1 < y + h:
+                return False
+        return True

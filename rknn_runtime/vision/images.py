@@ -1,4 +1,4 @@
-"""Pictures as uint8 arrays: from arrays, Pillow images and files."""
+"""Images as uint8 arrays: from arrays, Pillow images and files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_color(color: str) -> None:
 
 
 def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
-    """Return a picture as pixels, without a copy where it is an array.
+    """Return an image as pixels, without a copy where it is an array.
 
     Args:
         image: An array ``(H, W)``, ``(H, W, 1)``, ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a
@@ -55,45 +55,45 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
 
     Raises:
         ImportError: A file is to be read and Pillow is not installed.
-        OSError: The file cannot be read, or is no picture.
+        OSError: The file cannot be read, or is no image.
         TypeError: `image` is none of these, or an array of another dtype.
-        ValueError: An array has another shape, or the picture no pixel.
+        ValueError: An array has another shape, or the image no pixel.
     """
     check_color(color)
     if isinstance(image, (str, os.PathLike)):
         pillow = import_pillow()
-        with Path(image).open("rb") as file, pillow.Image.open(file) as picture:
-            return _pillow_pixels(pillow.ImageOps.exif_transpose(picture)), "RGB"
+        with Path(image).open("rb") as file, pillow.Image.open(file) as opened:
+            return _pillow_pixels(pillow.ImageOps.exif_transpose(opened)), "RGB"
     if isinstance(image, np.ndarray):
         return _array_pixels(plain(image, "image")), color
     if hasattr(image, "getbands") and hasattr(image, "convert"):
         return _pillow_pixels(image), "RGB"
     raise TypeError(
-        "expected a picture: an array of uint8, a Pillow image or the path of a file; "
+        "image: expected an array of uint8, a Pillow image or the path of a file, "
         f"got {type(image).__name__}"
     )
 
 
 def _array_pixels(array: NDArray[Any]) -> NDArray[np.uint8]:
     if array.dtype != np.uint8:
-        raise TypeError(f"expected pixels of uint8 (0..255), got an array of {array.dtype}")
+        raise TypeError(f"image: expected an array of uint8 (0..255), got {array.dtype}")
     pixels = array[..., np.newaxis] if array.ndim == 2 else array
     if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
         raise ValueError(
-            "expected a picture of shape (height, width) or (height, width, channels) with "
+            "image: expected shape (height, width) or (height, width, channels) with "
             f"1, 3 or 4 channels, got {array.shape}"
         )
     if pixels.size == 0:
-        raise ValueError(f"the picture has no pixel: its shape is {array.shape}")
+        raise ValueError(f"image: expected at least one pixel, got shape {array.shape}")
     return pixels
 
 
 def _pillow_pixels(image: Any) -> NDArray[np.uint8]:
     if 0 in image.size:
-        raise ValueError(f"the picture has no pixel: its size is {image.size}")
+        raise ValueError(f"image: expected at least one pixel, got size {image.size}")
     if image.mode[0] in "IF":
         raise ValueError(
-            f"expected a picture of 8 bits per channel, got mode {image.mode}: "
+            f"image: expected 8 bits per channel, got mode {image.mode}: "
             "scale its values to 0..255 and convert it"
         )
     if image.mode not in ("L", "RGB", "RGBA"):

@@ -47,7 +47,7 @@ def test_softmax_top_k_and_labels():
         classifier = Classifier(model)
         assert [name for name, _ in classifier(PICTURE).named(classifier.labels)] == list("bdac")
         mine = {0: "w", 1: "x", 2: "y", 3: "z"}
-        assert next(Classifier(model, mine)(PICTURE).named(mine))[0] == "x"
+        assert Classifier(model, mine)(PICTURE).named(mine)[0][0] == "x"
         raw = Classifier(model, softmax=False)(PICTURE)
         np.testing.assert_allclose(raw.confidence, [4, 3, 1, -2], atol=0.03)
 
@@ -79,12 +79,12 @@ def test_refusals(made, options, error, match):
 
 
 def test_no_model_and_no_classifier():
-    """A path is no model, and a detector has no scores of one picture."""
+    """A path is no model, and a detector has no scores of one image."""
     with pytest.raises(TypeError, match="expected a Model, got str"):
         Classifier("mobilenet.rknn")
     pytest.importorskip("onnxruntime")
     detector = ROOT / "examples" / "models" / "shapes_rk3588.rknn"
-    refused = pytest.raises(ValueError, match="scores of one picture")
+    refused = pytest.raises(ValueError, match="scores of one image")
     with Model(detector, library="sim") as model, refused:
         Classifier(model)
 

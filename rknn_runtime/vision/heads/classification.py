@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from rknn_runtime._arrays import check, pointer, whole
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.detections import names_of
 from rknn_runtime.vision.heads.views import (
     OutputBinding,
     channels_first,
@@ -38,18 +38,20 @@ class Classifications(NamedTuple):
     #: ``(k,) float32``.
     confidence: NDArray[np.float32]
 
-    def named(self, labels: Labels) -> Iterator[tuple[str, float]]:
-        """Yield label and confidence of each class.
+    def named(self, labels: Labels) -> list[tuple[str, float]]:
+        """Return label and confidence of each class.
 
         Raises:
-            IndexError: `labels` is a sequence too short.
-            KeyError: `labels` is a mapping without the class.
-            TypeError: `labels` is None, as `Classifier.labels` may be.
+            IndexError: `labels` has no name for a class.
+            TypeError: `labels` is None, as `Classifier.labels` may be, or does not hold names.
         """
-        if labels is None:
-            raise TypeError("labels must name the classes, got None: the model names none")
-        for class_id, confidence in zip(self.class_id.tolist(), self.confidence.tolist()):
-            yield labels[class_id], confidence
+        return list(zip(names_of(labels, self.class_id.tolist()), self.confidence.tolist()))
+
+    def __str__(self) -> str:
+        """Say each class and its confidence in a line of its own."""
+        pairs = zip(self.class_id.tolist(), self.confidence.tolist())
+        lines = [f"{class_id:5} {confidence:11.1%}" for class_id, confidence in pairs]
+        return "\n".join(["class  confidence", *lines])
 
 
 class ClassificationDecoder:
@@ -72,8 +74,8 @@ class ClassificationDecoder:
         classes = max(output.shape, default=0)
         if math.prod(output.shape) != classes or classes < 2:
             raise ValueError(
-                f"output {output.name!r} {list(output.shape)}: expected the scores of one "
-                "picture, [1, classes] or [1, classes, 1, 1]"
+                f"output {output.name!r}: expected the scores of one image, [1, classes] or "
+                f"[1, classes, 1, 1], got {list(output.shape)}"
             )
         self.output, self.num_classes = output, classes
         self.top_k = min(whole(top_k, "top_k", 1, 2**31 - 1), classes)

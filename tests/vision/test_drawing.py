@@ -1,0 +1,591 @@
+"""Detections drawn on images."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rknn_runtime.kernels.canvas import Canvas
+from rknn_runtime.vision import drawing, lettering
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.drawing import _PALETTE, _CaptionWriter, class_color, text_color
+
+
+@pytest.fixture(autouse=True)
+def fonts_are_loaded_anew():
+    """What a test does to Pillow is neither hidden by fonts of before, nor left behind."""
+    lettering.load_font.cache_clear()
+    yield
+    lettering.load_font.cache_clear()
+
+
+@pytest.fixture(params=["Pillow", "strokes"])
+def letters(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Draw with and without Pillow."""
+    if request.param == "Pillow":
+        pytest.importorskip("PIL")
+    else:
+        monkeypatch.setitem(sys.modules, "PIL", None)
+    return str(request.param)
+
+
+def canvas(height: int = 120, width: int = 160) -> Any:
+    return np.full((height, width, 3), 40, np.uint8)
+
+
+def several(height: int, width: int) -> Detections:
+    """Detections with all that can be drawn."""
+    mask = np.zeros((3, height, width), bool)
+    mask[:, 3:20, 5:30] = True
+    points = np.random.default_rng(4).uniform(0, 90, (3, 21, 3)).astype(np.float32)
+    boxes = np.float32([[0, 1, 20, 31], [4, 5, 24, 35], [60, 40, 80, 70]])
+    score, classes = np.float32([0.9, 0.5, 0.1]), np.int32([0, 1, 2])
+    return Detections(boxes, score, classes, mask, points[:, :17], points[:, 17:, :2])
+
+
+def box(xyxy: list[float], class_id: int = 0, confidence: float = 0.8, **rest: Any) -> Detections:
+    return Detections(np.float32([xyxy]), np.float32([confidence]), np.int32([class_id]), **rest)
+
+
+def test_draw_leaves_the_image_alone() -> None:
+    """The result is a new image; the given one does not change."""
+    image = canvas()
+    drawn = box([20, 40, 90, 100]).draw(image)
+    assert (image == 40).all() and (drawn != 40).any()
+    assert drawn.shape == image.shape and drawn.dtype == np.uint8
+
+
+def test_box_covers_its_pixels() -> None:
+    """The outline lies on the first and last pixel inside the box's edges."""
+    drawn = box([20, 40, 90, 100]).draw(canvas())
+    color = class_color(0)
+    for y, x in ((60, 20), (60, 89), (99, 50)):
+        assert tuple(drawn[y, x]) == color
+    for y, x in ((60, 19), (60, 90), (100, 50), (70, 50)):
+        assert tuple(drawn[y, x]) == (40, 40, 40)
+
+
+@pytest.mark.parametrize("shape", [(90, 120), (90, 120, 1), (90, 120, 3), (90, 120, 4)])
+def test_draw_takes_every_kind_of_array(shape: tuple[int, ...]) -> None:
+    """Gray, colour and transparent images give a colour image of the same size."""
+    drawn = several(90, 120).draw(np.full(shape, 7, np.uint8))
+    np.testing.assert_array_equal(drawn, several(90, 120).draw(np.full((90, 120, 3), 7, np.uint8)))
+    assert drawn.shape == (90, 120, 3) and (drawn != 7).any()
+
+
+def test_draw_keeps_the_order_of_channels() -> None:
+    """A BGR image drawn on as BGR is the RGB result with its channels reversed."""
+    image = np.random.default_rng(1).integers(0, 256, (60, 80, 3), np.uint8)
+    rgb = box([10, 20, 50, 50], 1).draw(image)
+    bgr = box([10, 20, 50, 50], 1).draw(image[..., ::-1], color="BGR")
+    np.testing.assert_array_equal(bgr[..., ::-1], rgb)
+    with pytest.raises(ValueError, match="color"):
+        box([0, 0, 1, 1]).draw(image, color="rgb")
+
+
+def test_draw_on_pillow_images_and_files(tmp_path: Any) -> None:
+    """A Pillow image or a file gives a Pillow image with the same pixels as an array."""
+    pillow = pytest.importorskip("PIL.Image")
+    image = canvas()
+    expected = box([10, 40, 50, 80]).draw(image)
+    pillow.fromarray(image).save(tmp_path / "p.png")
+    for source in (pillow.fromarray(image), tmp_path / "p.png", str(tmp_path / "p.png")):
+        drawn = box([10, 40, 50, 80]).draw(source)
+        assert isinstance(drawn, pillow.Image)
+        np.testing.assert_array_equal(np.asarray(drawn), expected)
+
+
+@pytest.mark.parametrize(
+    "xyxy",
+    [
+        [0, 0, 20, 20],
+        [-50, -50, 20, 20],
+        [140, 100, 400, 400],
+        [0, 0, 160, 120],
+        [0, 110, 3, 120],
+        [155, 0, 160, 5],
+        [-1e30, -1e30, 1e30, 1e30],
+        [30, 30, 20, 20],
+        [30, 30, 30, 30],
+    ],
+)
+def test_caption_stays_in_the_image(letters: str, xyxy: list[float]) -> None:
+    """Wherever a box lies, the whole caption field is inside the image."""
+    ((x1, y1, x2, y2),) = fields([xyxy], 120, 160, "a rather long caption")
+    assert 0 <= x1 < x2 <= 160 and 0 <= y1 < y2 <= 120
+    assert (box(xyxy).draw(canvas(), ["a rather long caption"]) != 40).any()
+
+
+def test_captions_do_not_hide_each_other(letters: str) -> None:
+    """Boxes at the same place get their captions side by side."""
+    placed = fields([[100, 100, 250, 250]] * 5, 300, 300, "object")
+    for i, a in enumerate(placed):
+        for b in placed[:i]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+def fields(boxes: list[list[float]], height: int, width: int, name: str) -> list[Any]:
+    """Return where the captions of boxes are put."""
+    writer = _CaptionWriter(Canvas(canvas(height, width)), lettering.load_font(None, 9.0), 1)
+    for i, xyxy in enumerate(boxes):
+        (place,) = drawing._whole(np.float32([xyxy]))
+        writer.place(i, (f"{name} {i}", "80%"), place)
+    return writer._fields
+
+
+def test_the_most_certain_object_is_on_top(letters: str) -> None:
+    """Whatever the order of the objects, the first caption and the upper line are its."""
+    boxes = np.float32([[20, 40, 90, 100], [20, 40, 90, 100]])
+    for confidence in ([0.9, 0.5], [0.5, 0.9]):
+        d = Detections(boxes, np.float32(confidence), np.int32([0, 1]))
+        drawn = d.draw(canvas())
+        best = class_color(int(np.argmax(confidence)))
+        assert tuple(drawn[99, 50]) == best and tuple(drawn[39, 20]) == best
+
+
+def test_captions_say_class_and_confidence(letters: str) -> None:
+    """Another label, or another percentage, gives other pixels in the caption alone."""
+    same = box([20, 40, 90, 100], 0, 0.8)
+    first = same.draw(canvas(), ["cat"])
+    np.testing.assert_array_equal(first, same.draw(canvas(), {0: "cat"}))
+    less_certain = box([20, 40, 90, 100], 0, 0.7)
+    for other in (same.draw(canvas(), ["dog"]), less_certain.draw(canvas(), ["cat"])):
+        assert (other[:40] != first[:40]).any()
+        np.testing.assert_array_equal(other[40:], first[40:])
+    np.testing.assert_array_equal(same.draw(canvas()), same.draw(canvas(), ["0"]))
+
+
+def test_long_labels_are_cut_and_percentages_are_not(letters: str) -> None:
+    """A label wider than the image ends in dots, and one of any length takes no longer."""
+    long = box([0, 40, 160, 120]).draw(canvas(), ["m" * 10**6])
+    np.testing.assert_array_equal(long, box([0, 40, 160, 120]).draw(canvas(), ["m" * 1000]))
+    other = box([0, 40, 160, 120], confidence=0.5).draw(canvas(), ["m" * 1000])
+    assert (other[:40] != long[:40]).any()
+
+
+def test_a_label_is_one_line(letters: str) -> None:
+    """A line break in a label is a space."""
+    drawn = box([20, 40, 90, 100]).draw(canvas(), ["a\nb"])
+    np.testing.assert_array_equal(drawn, box([20, 40, 90, 100]).draw(canvas(), ["a b"]))
+
+
+def test_boxes_do_not_depend_on_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without it all but the captions is the same, pixel by pixel."""
+    pytest.importorskip("PIL")
+    rng = np.random.default_rng(2)
+    centre = rng.uniform((40, 150), (280, 220), (6, 2)).astype(np.float32)
+    boxes = np.concatenate([centre - 20, centre + 20], axis=1)
+    keypoints = np.ones((6, 17, 3), np.float32)
+    keypoints[..., :2] = centre[:, None] + rng.uniform(-20, 20, (6, 17, 2))
+    mask = rng.random((6, 260, 320)) < 0.5
+    d = Detections(boxes, np.ones(6, np.float32), np.arange(6, dtype=np.int32), mask, keypoints)
+    monkeypatch.setattr(_CaptionWriter, "_corner", lambda self, box, w, h: (0, 0))
+    with_pillow = d.draw(canvas(260, 320), ["label"] * 6)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    lettering.load_font.cache_clear()
+    without = d.draw(canvas(260, 320), ["label"] * 6)
+    np.testing.assert_array_equal(with_pillow[60:], without[60:])
+    assert (with_pillow[:60] != without[:60]).any() and (without[60:] != 40).any()
+
+
+@pytest.mark.parametrize(
+    "xyxy", [[200, 10, 300, 50], [-9, 5, 0, 9], [5, -9, 9, 0], [160, 5, 170, 9], [5, 120, 9, 130]]
+)
+def test_a_box_outside_the_image_is_not_drawn(xyxy: list[float]) -> None:
+    """Nothing appears for an object that no pixel shows."""
+    assert (box(xyxy).draw(canvas()) == 40).all()
+
+
+@pytest.mark.parametrize(
+    "xyxy", [[-9, -9, 0.5, 0.5], [159.5, 119.5, 170, 130], [5.2, 5.2, 5.4, 5.4]]
+)
+def test_a_box_of_less_than_a_pixel_is_drawn(xyxy: list[float]) -> None:
+    """Every pixel that a box touches is its, and it has a caption."""
+    drawn = box(xyxy).draw(canvas())
+    assert (drawn != 40).any(axis=2).sum() > 100
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (3, 200), (200, 3), (17, 17)])
+def test_draw_on_tiny_images(letters: str, height: int, width: int) -> None:
+    """No size of image is too small."""
+    drawn = box([0, 0, width, height]).draw(canvas(height, width), ["something long"])
+    assert drawn.shape == (height, width, 3)
+
+
+def test_lines_and_letters_grow_with_the_image(letters: str) -> None:
+    """An image of ten times the size has a caption field several times as high."""
+
+    def marked(scale: int) -> int:
+        d = box([20 * scale, 40 * scale, 90 * scale, 100 * scale])
+        return int((d.draw(canvas(120 * scale, 160 * scale)) != 40).any(axis=2).sum())
+
+    assert marked(10) > 16 * marked(1)
+
+
+def test_mask_tints_its_pixels_alone() -> None:
+    """Pixels of the mask change, more so at its edge; those outside of it do not."""
+    mask = np.zeros((1, 120, 160), bool)
+    mask[0, 60:80, 100:120] = True
+    drawn = box([95, 55, 125, 85], mask=mask).draw(canvas())
+    inside, edge = (np.round(40 + (np.array(class_color(0)) - 40) * w / 255) for w in (115, 204))
+    assert (drawn[61:79, 101:119] == inside).all()
+    for side in (drawn[60, 100:120], drawn[79, 100:120], drawn[60:80, 100], drawn[60:80, 119]):
+        assert (side == edge).all()
+    assert (drawn[56:60, 96:124] == 40).all() and (drawn[86:] == 40).all()
+
+
+def test_mask_outside_of_its_box_is_not_drawn() -> None:
+    """The cost of a mask is that of its box, and so is what is drawn of it."""
+    full = np.ones((1, 120, 160), bool)
+    cut = np.zeros((1, 120, 160), bool)
+    cut[0, 60:80, 100:120] = True
+    drawn = box([100, 60, 120, 80], mask=full).draw(canvas())
+    np.testing.assert_array_equal(drawn, box([100, 60, 120, 80], mask=cut).draw(canvas()))
+    for beyond in ([200, 10, 300, 50], [-30, -30, 0, 0], [30, 30, 30, 30]):
+        expected = box(beyond).draw(canvas())
+        np.testing.assert_array_equal(box(beyond, mask=full).draw(canvas()), expected)
+
+
+def test_masks_may_lie_in_memory_in_any_way() -> None:
+    """A transposed or reversed view is drawn as its copy is."""
+    mask = np.random.default_rng(1).random((160, 120, 1)) < 0.5
+    for view in (mask.T, mask.T[:, ::-1], mask.T[:, :, ::-1]):
+        assert view.shape == (1, 120, 160)
+        expected = box([5, 50, 99, 99], mask=view.copy()).draw(canvas())
+        np.testing.assert_array_equal(box([5, 50, 99, 99], mask=view).draw(canvas()), expected)
+
+
+def test_masks_of_another_image_are_refused() -> None:
+    """The sizes are compared, and both are in the message."""
+    d = box([0, 0, 9, 9], mask=np.zeros((1, 120, 160), bool))
+    with pytest.raises(ValueError, match=r"image: expected the size .* 120x160 .* got 60x70"):
+        d.draw(canvas(60, 70))
+
+
+def test_keypoints_below_the_threshold_are_left_out() -> None:
+    """A keypoint is drawn when it is as certain as the threshold asks."""
+    keypoints = np.float32([[[70, 70, 0.6], [100, 70, 0.4]]])
+    d = box([20, 40, 140, 100], keypoints=keypoints)
+    drawn = d.draw(canvas())
+    assert (drawn[70, 70] != 40).any() and (drawn[70, 100] == 40).all()
+    joined = d.draw(canvas(), keypoint_threshold=0.3, skeleton=[(0, 1)])
+    assert (joined[70, 85] != 40).any()
+
+
+def test_seventeen_keypoints_are_a_person() -> None:
+    """COCO's skeleton joins 17 keypoints; any other number has points alone."""
+    keypoints = np.random.default_rng(5).uniform(20, 100, (1, 17, 3)).astype(np.float32)
+    d = box([0, 0, 160, 120], keypoints=keypoints)
+    assert (d.draw(canvas()) != d.draw(canvas(), skeleton=[])).any()
+    coco = d.draw(canvas(), skeleton=drawing._COCO_SKELETON)
+    np.testing.assert_array_equal(d.draw(canvas()), coco)
+    d = box([0, 0, 160, 120], keypoints=keypoints[:, :16])
+    np.testing.assert_array_equal(d.draw(canvas()), d.draw(canvas(), skeleton=[]))
+
+
+def test_a_skeleton_without_keypoints_is_not_looked_at() -> None:
+    """The same options serve detections of every kind."""
+    drawn = box([20, 40, 90, 100]).draw(canvas(), skeleton=[(0, 99)])
+    np.testing.assert_array_equal(drawn, box([20, 40, 90, 100]).draw(canvas()))
+
+
+def test_oriented_box_replaces_the_upright_one() -> None:
+    """The four corners are joined; the surrounding upright box is not drawn."""
+    corners = np.float32([[[80, 40], [110, 70], [80, 100], [50, 70]]])
+    drawn = box([50, 40, 110, 100], xyxyxyxy=corners).draw(canvas())
+    assert (drawn[70, 50] != 40).any() and (drawn[70, 110] != 40).any()
+    assert (drawn[99, 51] == 40).all() and (drawn[99, 108] == 40).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("field", ["xyxy", "keypoints", "xyxyxyxy"])
+def test_coordinates_that_are_not_finite_are_refused(field: str, value: float) -> None:
+    """NaN and infinity raise before anything is drawn."""
+    shapes = {"xyxy": (1, 4), "keypoints": (1, 2, 3), "xyxyxyxy": (1, 4, 2)}
+    fields = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    fields[field][0, ..., 1] = value
+    d = Detections(confidence=np.ones(1, np.float32), class_id=np.zeros(1, np.int32), **fields)
+    image = canvas()
+    with pytest.raises(ValueError, match=f"{field}: expected finite numbers"):
+        d.draw(image, out=image)
+    assert (image == 40).all()
+
+
+@pytest.mark.parametrize(
+    ("image", "error", "message"),
+    [
+        (np.zeros((4, 4, 3), np.float32), TypeError, "uint8 .* float32"),
+        (np.zeros((4, 4, 2), np.uint8), ValueError, r"1, 3 or 4 channels, got \(4, 4, 2\)"),
+        (np.zeros(4, np.uint8), ValueError, r"got \(4,\)"),
+        (np.zeros((0, 4, 3), np.uint8), ValueError, "at least one pixel"),
+        (17, TypeError, "image: expected an array .* got int"),
+        (None, TypeError, "got NoneType"),
+        ("no such file.png", FileNotFoundError, "no such file"),
+    ],
+)
+def test_what_is_no_image_is_refused(image: Any, error: type[Exception], message: str) -> None:
+    """Everything that cannot be an image gets an error that says what can."""
+    if isinstance(image, str):
+        pytest.importorskip("PIL")
+    with pytest.raises(error, match=message):
+        box([20, 40, 90, 100]).draw(image)
+
+
+def test_labels_of_any_script_do_not_fail(letters: str) -> None:
+    """Letters that a font lacks never stop the drawing."""
+    for label in ("自転車 ✓", "\ud800", "a\0b", "", " "):
+        assert (box([20, 40, 90, 100]).draw(canvas(), [label]) != 40).any()
+
+
+def test_strokes_have_a_question_mark_for_what_they_lack() -> None:
+    """Every ASCII character has strokes of its own; all others are the question mark."""
+    word = lettering.stroke_font(24).word
+    pixels = {c: word(c).stencil.tobytes() for c in map(chr, range(ord("!"), ord("~") + 1))}
+    assert len(set(pixels.values())) == len(pixels) == 94
+    assert all(max(each) > 200 for each in pixels.values())
+    for other in ("ß", "\x7f", "✓", "\ud800"):
+        assert word(other).stencil.tobytes() == pixels["?"]
+    assert word("a b").width > word("ab").width > word("a").width
+
+
+@pytest.mark.parametrize("size", [5, 8, 13, 24, 60.5])
+def test_letters_lie_within_their_line(size: float) -> None:
+    """No stroke is cut at a line's edge, in any size."""
+    font = lettering.stroke_font(size)
+    whole = "".join(map(chr, range(ord("!"), ord("~") + 1)))
+    word = font.word(whole)
+    assert word.stencil.shape == (font.height, word.width) and word.offset == 0
+    wider = Canvas(np.zeros((font.height + 20, word.width + 20, 3), np.uint8))
+    wider.blend(word.stencil, 10, 10, b"\xff\xff\xff")
+    assert word.stencil[0].any() and word.stencil[:, 0].any() and word.stencil[-1].any()
+
+
+def test_pillow_without_freetype_has_strokes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captions are written where no TrueType font can be opened."""
+    fonts = pytest.importorskip("PIL.ImageFont")
+
+    def unavailable(*arguments: Any) -> Any:
+        raise ImportError("no FreeType")
+
+    monkeypatch.setattr(fonts, "truetype", unavailable)
+    monkeypatch.setattr(fonts, "load_default", unavailable)
+    drawn = box([20, 60, 90, 100]).draw(canvas(), ["cat"])
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    lettering.load_font.cache_clear()
+    np.testing.assert_array_equal(drawn, box([20, 60, 90, 100]).draw(canvas(), ["cat"]))
+
+
+def test_old_pillow_takes_the_font_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Pillow 10.1 its own font has no sizes, and Debian's is asked for by its name."""
+    fonts = pytest.importorskip("PIL.ImageFont")
+    asked = []
+
+    def truetype(path: str, size: int) -> Any:
+        asked.append((path, size))
+        raise OSError("not on this system")
+
+    def without_sizes() -> None:
+        raise AssertionError("the bitmap font was asked for")
+
+    monkeypatch.setattr(fonts, "load_default", without_sizes)
+    monkeypatch.setattr(fonts, "truetype", truetype)
+    box([20, 60, 90, 100]).draw(canvas(), ["cat"])
+    assert asked == [("DejaVuSans.ttf", 8)]
+
+
+def test_a_font_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A font's file is opened by Pillow in the size of the captions, once."""
+    pytest.importorskip("PIL", minversion="10.1")  # whose own font has sizes
+    from PIL import ImageFont as fonts
+
+    opened = []
+
+    other = fonts.load_default(20)
+
+    def truetype(path: str, size: int) -> Any:
+        opened.append((path, size))
+        return other
+
+    monkeypatch.setattr(fonts, "truetype", truetype)
+    for _ in range(3):
+        drawn = box([20, 60, 90, 100]).draw(canvas(), ["cat"], font="/some/font.ttf")
+    assert opened == [("/some/font.ttf", 8)]
+    monkeypatch.undo()
+    assert (drawn != box([20, 60, 90, 100]).draw(canvas(), ["cat"])).any()
+
+
+def test_files_that_are_no_fonts(tmp_path: Any) -> None:
+    """A missing file, a pipe that nobody writes to, and a text are errors, not waited for."""
+    pytest.importorskip("PIL")
+    os.mkfifo(tmp_path / "pipe.ttf")
+    (tmp_path / "text.ttf").write_text("no font", "utf-8")
+    for name in ("none.ttf", "pipe.ttf", "text.ttf", ""):
+        with pytest.raises(OSError):
+            box([20, 40, 90, 100]).draw(canvas(), font=tmp_path / name)
+
+
+def test_what_needs_pillow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Pillow files cannot be read and fonts not opened; the error says what brings it."""
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    for image, font in (("image.png", None), (canvas(), "font.ttf")):
+        with pytest.raises(ImportError, match=r"rknn-runtime\[image\]"):
+            box([20, 40, 90, 100]).draw(image, font=font)
+
+
+# In place
+
+
+def test_out_is_drawn_on_and_returned() -> None:
+    """The given array gets the image with the objects, and no other is made."""
+    image, out = canvas(), np.zeros((120, 160, 3), np.uint8)
+    d = box([20, 40, 90, 100])
+    assert d.draw(image, out=out) is out
+    np.testing.assert_array_equal(out, d.draw(image))
+    assert (image == 40).all()
+
+
+def test_an_image_can_be_drawn_on_itself() -> None:
+    """With ``out=image`` the image changes to what would be returned otherwise."""
+    image = np.random.default_rng(1).integers(0, 256, (120, 160, 3), np.uint8)
+    d = box([20, 40, 90, 100], 1)
+    for color in ("RGB", "BGR"):
+        own = image.copy()
+        assert d.draw(own, color=color, out=own) is own
+        np.testing.assert_array_equal(own, d.draw(image, color=color))
+    crop = np.zeros((200, 200, 3), np.uint8)
+    part = crop[10:130, 20:180]
+    d.draw(part, out=part)
+    np.testing.assert_array_equal(part, d.draw(np.zeros((120, 160, 3), np.uint8)))
+    part[...] = 0
+    assert (crop == 0).all()
+
+
+def test_out_may_be_a_part_of_the_image_moved() -> None:
+    """Memory that overlaps otherwise is copied as if it did not."""
+    memory = np.random.default_rng(1).integers(0, 256, (121, 160, 3), np.uint8)
+    expected = box([20, 40, 90, 100]).draw(memory[1:].copy())
+    box([20, 40, 90, 100]).draw(memory[1:], out=memory[:-1])
+    np.testing.assert_array_equal(memory[:-1], expected)
+
+
+def test_out_may_be_the_memory_of_another_form_of_the_image() -> None:
+    """An image of four channels, or with its channels reversed, in the place of the result."""
+    memory = np.random.default_rng(1).integers(0, 256, 120 * 160 * 4).astype(np.uint8)
+    four = memory.reshape(120, 160, 4)
+    three = memory[: 120 * 160 * 3].reshape(120, 160, 3)
+    for image in (four, three[..., ::-1]):
+        expected = box([20, 40, 90, 100]).draw(image.copy())
+        box([20, 40, 90, 100]).draw(image, out=three)
+        np.testing.assert_array_equal(three, expected)
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        ([1], TypeError, "out: expected an array of uint8, got list"),
+        (np.zeros((120, 160, 3)), TypeError, "out: expected an array of uint8, got float64"),
+        (np.zeros((120, 160), np.uint8), ValueError, r"out: expected shape .* got \(120, 160\)"),
+        (np.zeros((120, 160, 4), np.uint8), ValueError, r"got \(120, 160, 4\)"),
+        (np.zeros((160, 120, 3), np.uint8), ValueError, r"shape \(120, 160, 3\), got \(160, 120"),
+        (np.zeros((120, 160, 3), np.uint8)[..., ::-1], ValueError, "out: expected rows of cont"),
+        (np.broadcast_to(np.uint8(0), (120, 160, 3)), ValueError, "out: .* read-only"),
+    ],
+)
+def test_out_that_cannot_be_drawn_on(out: Any, error: type[Exception], message: str) -> None:
+    """An array of another shape, type or layout is refused."""
+    with pytest.raises(error, match=message):
+        box([20, 40, 90, 100]).draw(canvas(), out=out)
+
+
+def test_out_is_for_arrays() -> None:
+    """A Pillow image cannot be asked for as an array."""
+    image = pytest.importorskip("PIL.Image").fromarray(canvas())
+    with pytest.raises(TypeError, match="out: expected None"):
+        box([20, 40, 90, 100]).draw(image, out=canvas())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"labels": ["a"]}, IndexError, "labels: expected a name for class 1, got 1 names"),
+        ({"labels": {0: "a"}}, IndexError, "labels: expected a name for class 1, got 1 names"),
+        ({"labels": "ab"}, TypeError, "labels: expected a sequence .* got str"),
+        ({"labels": 5}, TypeError, "labels: expected a sequence .* got int"),
+        ({"labels": [1, 2]}, TypeError, "labels: expected a str for class 1, got int"),
+        ({"color": None}, ValueError, "color: expected"),
+        ({"font": 5}, TypeError, "font: expected the path of a TrueType file, got int"),
+        ({"skeleton": 5}, TypeError, "skeleton: expected pairs of keypoints, got 5"),
+        ({"skeleton": [0, 1]}, TypeError, "skeleton: expected pairs"),
+        ({"skeleton": [(0, 1, 2)]}, TypeError, "skeleton: expected pairs"),
+        ({"skeleton": [("a", "b")]}, TypeError, "skeleton must be an integer"),
+        ({"skeleton": [(0, 2)]}, ValueError, "skeleton must be from 0 to 1, got 2"),
+        ({"skeleton": [(-1, 0)]}, ValueError, "skeleton must be from 0 to 1, got -1"),
+        ({"skeleton": [(2**70, 0)]}, ValueError, "skeleton must be from 0 to 1"),
+        ({"keypoint_threshold": None}, TypeError, "keypoint_threshold"),
+        ({"keypoint_threshold": "0.5"}, TypeError, "keypoint_threshold"),
+        ({"keypoint_threshold": np.nan}, ValueError, "keypoint_threshold: expected a number"),
+    ],
+)
+def test_wrong_options_are_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """Each raises what is documented and names the argument, and nothing was drawn."""
+    image = canvas()
+    d = box([20, 40, 90, 100], 1, keypoints=np.full((1, 2, 3), 50, np.float32))
+    with pytest.raises(error, match=message):
+        d.draw(image, out=image, **options)
+    assert (image == 40).all()
+
+
+def test_a_threshold_beyond_all_numbers_hides_every_keypoint() -> None:
+    """An integer that no float holds is infinity."""
+    d = box([20, 40, 90, 100], keypoints=np.full((1, 2, 3), 50, np.float32))
+    drawn = d.draw(canvas(), keypoint_threshold=10**400)
+    np.testing.assert_array_equal(drawn, box([20, 40, 90, 100]).draw(canvas()))
+
+
+def test_the_largest_numbers_are_drawn_somewhere() -> None:
+    """Coordinates, class numbers and confidences at their limits neither fail nor hang."""
+    far = np.float32(3e38)
+    d = Detections(
+        np.float32([[-far, 2, far, 40], [5, 5, far, 50]]),
+        np.float32([np.nan, np.inf]),
+        np.int32([-(2**31), 2**31 - 1]),
+        keypoints=np.full((2, 17, 3), far, np.float32),
+    )
+    assert (d.draw(canvas()) != 40).any()
+    corners = np.float32([[[-far, -far], [far, -far], [far, far], [-far, far]]])
+    assert (box([5, 5, 9, 9], xyxyxyxy=corners).draw(canvas()) != 40).any()
+
+
+def test_no_objects() -> None:
+    """Without objects the result is the image."""
+    np.testing.assert_array_equal(Detections.empty().draw(canvas()), canvas())
+    empty = Detections(
+        *(getattr(Detections.empty(), name) for name in ("xyxy", "confidence", "class_id")),
+        np.zeros((0, 120, 160), bool),
+        np.zeros((0, 17, 3), np.float32),
+        np.zeros((0, 4, 2), np.float32),
+    )
+    np.testing.assert_array_equal(empty.draw(canvas()), canvas())
+
+
+def test_colors_are_apart() -> None:
+    """All 80 colours differ, the first ten by far, and captions on each can be read."""
+    colors = np.array([class_color(i) for i in range(80)], float)
+    assert len(_PALETTE) == 240 and class_color(80) == class_color(0) == class_color(-80)
+    gaps = np.sqrt(((colors[:, None] - colors) ** 2).sum(axis=2)) + 1000 * np.eye(80)
+    assert gaps.min() > 20 and gaps[:10, :10].min() > 80
+
+    def luminance(color: Any) -> float:
+        c = np.array(color) / 255
+        linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    for i in range(80):
+        low, high = sorted((luminance(class_color(i)), luminance(text_color(class_color(i)))))
+        assert (high + 0.05) / (low + 0.05) >= 4.5
