@@ -20,8 +20,18 @@ DECLARATIONS = [
     for line in (ROOT / "csrc" / "rkr.h").read_text(encoding="utf-8").splitlines()
     if line.startswith('#include "decl/')
 ] + ["decl/python.cdef"]
-#: Relative paths, as setuptools wants them; the simulated runtime in ``csrc/sim`` is not part.
-SOURCES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "csrc").glob("*.c"))
+#: What the extension is made of; ``csrc/sim`` and ``csrc/link`` are libraries of their own.
+ROOMS = ["csrc", "csrc/kernels", "csrc/decode"]
+
+
+def files(pattern: str) -> list[str]:
+    """Return the files of the rooms, as the relative paths that setuptools wants."""
+    return sorted(
+        str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).glob(pattern)
+    )
+
+
+SOURCES = files("*.c")
 #: Debian's armhf compiler leaves NEON off; every SoC with an NPU has it.
 NEON = ["-mfpu=neon"] if platform.machine().startswith("armv") and "CC" not in os.environ else []
 
@@ -33,13 +43,7 @@ ffibuilder.set_source(
     '#include "rkr.h"',
     sources=SOURCES,
     include_dirs=["csrc"],
-    depends=[
-        "csrc/rkr.h",
-        "csrc/kernels.h",
-        "csrc/marks.h",
-        "csrc/yolo_internal.h",
-        *(f"csrc/{name}" for name in DECLARATIONS),
-    ],
+    depends=[*files("*.h"), *(f"csrc/{name}" for name in DECLARATIONS)],
     libraries=["dl", "m"],
     extra_compile_args=["-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", *NEON],
     py_limited_api=True,

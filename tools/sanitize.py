@@ -48,8 +48,9 @@ def build(folder: Path) -> None:
     builder = importlib.import_module("rknn_cffi_build")
     builder.ffibuilder.emit_c_code(str(folder / "_rkr.c"))
     includes = ["-I", sysconfig.get_path("include"), "-I", str(PROJECT / "csrc")]
+    extension = [folder / "_rkr.c", *(PROJECT / source for source in builder.SOURCES)]
     for target, sources, libraries in (
-        (package / "_rkr.abi3.so", [folder / "_rkr.c", *SOURCES.glob("*.c")], ["-ldl", "-lm"]),
+        (package / "_rkr.abi3.so", extension, ["-ldl", "-lm"]),
         (package / "sim/librknn_sim.so", (SOURCES / "sim").glob("*.c"), ["-lm", "-lpthread"]),
     ):
         # The name by which setup.py links it too: the dynamic linker finds an open library by it.

@@ -5,7 +5,7 @@
  * Scores are at most 1, so a cell whose objectness is below the threshold cannot pass: one
  * channel of each grid is scanned, and classes are read only where it hits. Quantization
  * moves 1 by up to half a step, or down to what the type can hold. */
-#include "yolo_internal.h"
+#include "decode/yolo_internal.h"
 
 /* `classes` is NULL where objectness alone counts. */
 static void decode_cell(const rkr_yolo_grid *grid, const rkr_scan *classes, bool sigmoid,

@@ -15,9 +15,9 @@
  * at single cells only when something hit. Lanes outside of the channel range are masked
  * in the first and the last group. NCHW is the same with c2 = 1: 64 cells a step, one
  * channel after the other. Only integers are compared: every variant gives the same bits. */
-#include "kernels.h"
-#include "marks.h"
-#include "yolo_internal.h"
+#include "kernels/kernels.h"
+#include "kernels/marks.h"
+#include "decode/yolo_internal.h"
 
 #include <assert.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Ultralytics' single output of YOLOv8, v9, 11, 12: [1, 4 + classes, N], each prediction
  * cx, cy, w, h and the class scores after sigmoid; box = centre -/+ size / 2. With an
  * angle behind the scores (YOLOv8-obb) the box is turned about its centre. */
-#include "yolo_internal.h"
+#include "decode/yolo_internal.h"
 
 typedef struct {
     const rkr_tensor_view *output;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Classification: softmax(v) = e^(v - max) / sum(e^(v - max)), then the k highest. */
-#include "yolo_internal.h"
+#include "decode/yolo_internal.h"
 
 static bool are_probabilities(const float *values, uint32_t n) {
     double sum = 0.0;

@@ -8,7 +8,7 @@
  *   sum(i * e^b[i]) / sum(e^b[i]),   i = 0 .. n_bins - 1
  * (distribution focal loss). In 8-bit tensors b[i] - max(b) is one of 256 values, whose
  * powers of e come from a table; other types call expf. */
-#include "yolo_internal.h"
+#include "decode/yolo_internal.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * The buffer holds up to twice max_candidates. When it is full, the better half stays,
  * in its order, so the limit costs O(log n) per candidate and equal scores still go to
  * the earlier prediction. */
-#include "yolo_internal.h"
+#include "decode/yolo_internal.h"
 
 #include <stdlib.h>
 

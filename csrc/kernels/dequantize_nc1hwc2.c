@@ -5,7 +5,7 @@
  * the output, four times as large as the input, is written once and in order.
  *
  * Every element goes through the same two kernels as in the separate functions. */
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 /* Elements of a tile: TILE_CHANNELS x TILE_POSITIONS for NCHW. */
 #define TILE_CHANNELS 16

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* ---- yolo_view.c ---- */
+/* ---- view.c ---- */
 
 #define RKR_VIEW_MAX_CELLS 0x7fffffffu
 
@@ -66,7 +66,7 @@ int rkr_grids_check(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_chann
 /* The grid of a cell that is counted grid after grid, or NULL; *cell then counts in it. */
 const rkr_yolo_grid *rkr_grid_of(const rkr_yolo_grid *grids, size_t n_grids, uint32_t *cell);
 
-/* ---- yolo_scan.c ---- */
+/* ---- scan.c ---- */
 
 #define RKR_SCAN_CELLS 64u /* cells per call of a scan kernel: one bit each */
 
@@ -113,7 +113,7 @@ static inline uint64_t rkr_scan_cells(const rkr_scan *scan, uint32_t cell, uint3
  * dequantized value; false when none passes. */
 bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *best);
 
-/* ---- yolo_workspace.c ---- */
+/* ---- workspace.c ---- */
 
 #define RKR_MAX_BRANCHES 8
 
@@ -164,7 +164,7 @@ void rkr_decode_end_oriented(rkr_yolo_workspace *workspace, const rkr_yolo_optio
 float rkr_sigmoid(float x);
 float rkr_logit_below(float probability);
 
-/* ---- yolo_objectness.c ---- */
+/* ---- objectness.c ---- */
 
 /* Centre x and y, width and height in pixels from the four stored values of cell (x, y). */
 typedef void rkr_box_fn(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,

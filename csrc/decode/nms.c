@@ -7,8 +7,8 @@
  * class-agnostic) is above the threshold; all in float32, in this order of operations.
  * Sides below 0 count as 0. Work: n * kept comparisons, and it ends when max_detections
  * are kept. */
-#include "marks.h"
-#include "yolo_internal.h"
+#include "kernels/marks.h"
+#include "decode/yolo_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

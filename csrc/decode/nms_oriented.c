@@ -5,7 +5,7 @@
  * As for upright boxes, with the IoU of the two rectangles themselves: one is cut by the
  * four sides of the other (Sutherland and Hodgman, 1974), areas are by the shoelace
  * formula, in double. Pairs whose upright hulls do not meet are not cut. */
-#include "yolo_internal.h"
+#include "decode/yolo_internal.h"
 
 #define MAX_CORNERS 8 /* of what two quadrangles have in common */
 

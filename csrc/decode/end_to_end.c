@@ -2,7 +2,7 @@
  *
  * Graphs that end with their own selection: [1, 300, 6], each row x1, y1, x2, y2, score,
  * class. Only the threshold and the order are left to do. */
-#include "yolo_internal.h"
+#include "decode/yolo_internal.h"
 
 static void decode_row(const rkr_tensor_view *view, float scale_x, float scale_y, float threshold,
                        uint32_t row, rkr_yolo_workspace *workspace) {

@@ -13,7 +13,7 @@
  * digits come first, and every vector holds one channel. Interleaving zips on from there.
  *
  * The last block overlaps the one before it, so that no positions are left over. */
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #include <assert.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  *     packed   group 0: [p0: c0 .. c15][p1: c0 .. c15] ..   group 1: [p0: c16 .. c31] ..
  *     NCHW     [c0: p0 p1 ..][c1: p0 p1 ..] ..
  *     NHWC     [p0: c0 .. c15 c16 .. c31 ..][p1: ..] ..  */
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  * Of 8-bit coefficients and prototypes the integers are multiplied: the scales are positive
  * and do not change the sign, and the sum is exact. Between two cells whose logits (already
  * interpolated between rows) have one sign no pixel can have the other one. */
-#include "yolo_internal.h"
+#include "decode/yolo_internal.h"
 
 #include <string.h>
 

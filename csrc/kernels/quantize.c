@@ -10,7 +10,7 @@
  * ONNX QuantizeLinear and NumPy. Every step is a float32 operation of its own. A normal
  * scale keeps all products normal, so that NEON, which flushes denormals on 32-bit ARM,
  * computes the same bits. */
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #include <assert.h>
 #include <float.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Chooses the kernels' variant when the extension is loaded. */
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #include <stdatomic.h>
 #if RKR_HAVE_AVX2
