@@ -7,7 +7,7 @@
  * class-agnostic) is above the threshold; all in float32, in this order of operations.
  * Sides below 0 count as 0. Work: n * kept comparisons, and it ends when max_detections
  * are kept. */
-#include "kernels/marks.h"
+#include "kernels/movemask.h"
 #include "decode/yolo_internal.h"
 
 #include <stdlib.h>
@@ -138,12 +138,12 @@ static bool overlaps_class(const rkr_kept_boxes *kept, size_t first, const float
     tag_vector tags;
     memcpy(&tags, kept->tag + first, sizeof tags);
     tags = (tag_vector)(tags == tag);
-    uint64_t marks = rkr_marks(&tags);
+    uint64_t marks = rkr_movemask(&tags);
     if (marks == 0) {
         return false;
     }
-    size_t at = (size_t)__builtin_ctzll(marks) / RKR_MARK_BITS;
-    if (marks >> (at * RKR_MARK_BITS) >> RKR_MARK_BITS != 0) {
+    size_t at = (size_t)__builtin_ctzll(marks) / RKR_MASK_BITS;
+    if (marks >> (at * RKR_MASK_BITS) >> RKR_MASK_BITS != 0) {
         return overlaps_block(kept, first, box, area, class_id, 0, iou_threshold);
     }
     return kept->class_id[first + at] == class_id &&

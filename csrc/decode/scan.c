@@ -15,8 +15,10 @@
  * at single cells only when something hit. Lanes outside of the channel range are masked
  * in the first and the last group. NCHW is the same with c2 = 1: 64 cells a step, one
  * channel after the other. Only integers are compared: every variant gives the same bits. */
-#include "kernels/kernels.h"
-#include "kernels/marks.h"
+#include "kernels/cpu.h"
+#include "kernels/movemask.h"
+#include "kernels/quantize.h"
+#include "kernels/sizes.h"
 #include "decode/yolo_internal.h"
 
 #include <assert.h>
@@ -264,9 +266,9 @@ DEFINE_SCAN_ROWS(scan_rows_32_avx2, RKR_TARGET_AVX2, int32_t, 0)
     typedef TYPE NAME##_vector __attribute__((vector_size(16)));                                \
     static inline void NAME##_in(NAME##_vector x, NAME##_vector passed, uint32_t channel,       \
                                  uint32_t *best, int32_t *highest) {                            \
-        enum { BITS = RKR_MARK_BITS * sizeof(TYPE) };                                           \
+        enum { BITS = RKR_MASK_BITS * sizeof(TYPE) };                                           \
         /* One mark per element is left. */                                                     \
-        uint64_t marks = rkr_marks(&passed) & (UINT64_MAX / ((UINT64_C(1) << BITS) - 1));       \
+        uint64_t marks = rkr_movemask(&passed) & (UINT64_MAX / ((UINT64_C(1) << BITS) - 1));    \
         for (; marks != 0; marks &= marks - 1) {                                                \
             uint32_t lane = (uint32_t)__builtin_ctzll(marks) / BITS;                            \
             int32_t order = ORDER(x[lane]);                                                     \

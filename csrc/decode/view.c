@@ -3,7 +3,7 @@
  * Access to tensors in native memory: element (c, p) of every layout the runtimes
  * deliver is ((c / c2) * plane + p) * c2 + c % c2 (see decl/yolo.h), so a channel range of
  * one cell is a few runs of neighbours, one per channel group. */
-#include "kernels/kernels.h"
+#include "kernels/quantize.h"
 #include "decode/yolo_internal.h"
 
 #include <string.h>

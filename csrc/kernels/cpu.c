@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Chooses the kernels' variant when the extension is loaded. */
-#include "kernels/kernels.h"
+#include "kernels/cpu.h"
+
+#include <stdbool.h>
 
 #include <stdatomic.h>
 #if RKR_HAVE_AVX2

@@ -5,7 +5,12 @@
  * the output, four times as large as the input, is written once and in order.
  *
  * Every element goes through the same two kernels as in the separate functions. */
-#include "kernels/kernels.h"
+#include "kernels/interleave.h"
+#include "kernels/layout.h"
+#include "kernels/quantize.h"
+#include "kernels/rows.h"
+#include "kernels/sizes.h"
+#include "rkr.h"
 
 /* Elements of a tile: TILE_CHANNELS x TILE_POSITIONS for NCHW. */
 #define TILE_CHANNELS 16

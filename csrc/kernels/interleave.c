@@ -13,7 +13,9 @@
  * digits come first, and every vector holds one channel. Interleaving zips on from there.
  *
  * The last block overlaps the one before it, so that no positions are left over. */
-#include "kernels/kernels.h"
+#include "kernels/interleave.h"
+#include "kernels/cpu.h"
+#include "kernels/sizes.h"
 
 #include <assert.h>
 #include <string.h>
@@ -25,130 +27,16 @@
  * first-level cache for the next. */
 #define PLAIN_BLOCK 128
 
-#define PLAIN(bits)                                                                             \
-    static void deinterleave_##bits##_plain(const void *group, size_t c2, void *planes,         \
-                                            size_t stride, size_t positions, size_t channels) { \
-        const uint##bits##_t *restrict src = group;                                             \
-        uint##bits##_t *restrict dst = planes;                                                  \
-        for (size_t start = 0; start < positions; start += PLAIN_BLOCK) {                       \
-            const size_t end = rkr_min(positions, start + PLAIN_BLOCK);                         \
-            for (size_t c = 0; c < channels; c++) {                                             \
-                for (size_t p = start; p < end; p++) {                                          \
-                    dst[c * stride + p] = src[p * c2 + c];                                      \
-                }                                                                               \
-            }                                                                                   \
-        }                                                                                       \
-    }                                                                                           \
-                                                                                                \
-    static void interleave_##bits##_plain(const void *planes, size_t stride, void *group,       \
-                                          size_t c2, size_t positions, size_t channels) {       \
-        const uint##bits##_t *restrict src = planes;                                            \
-        uint##bits##_t *restrict dst = group;                                                   \
-        for (size_t start = 0; start < positions; start += PLAIN_BLOCK) {                       \
-            const size_t end = rkr_min(positions, start + PLAIN_BLOCK);                         \
-            for (size_t c = 0; c < channels; c++) {                                             \
-                for (size_t p = start; p < end; p++) {                                          \
-                    dst[p * c2 + c] = src[c * stride + p];                                      \
-                }                                                                               \
-            }                                                                                   \
-        }                                                                                       \
-    }
-
-PLAIN(8)
-PLAIN(16)
-PLAIN(32)
-PLAIN(64)
+#define BITS 8
+#include "kernels/interleave_plain_tmpl.h"
+#define BITS 16
+#include "kernels/interleave_plain_tmpl.h"
+#define BITS 32
+#include "kernels/interleave_plain_tmpl.h"
+#define BITS 64
+#include "kernels/interleave_plain_tmpl.h"
 
 #if RKR_HAVE_VECTOR
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
-
-/* The body of both variants, for `count` = c2 vectors that hold `block` positions each.
- * ZIP replaces the vectors v[0 .. count) by the zips of v[i] and v[count / 2 + i]. */
-#define ZIP(vector, count, low, high)                           \
-    do {                                                        \
-        vector zipped[count];                                   \
-        UNROLL for (size_t i = 0; i < (count) / 2; i++) {       \
-            zipped[2 * i] = low(v[i], v[(count) / 2 + i]);      \
-            zipped[2 * i + 1] = high(v[i], v[(count) / 2 + i]); \
-        }                                                       \
-        UNROLL for (size_t i = 0; i < (count); i++) {           \
-            v[i] = zipped[i];                                   \
-        }                                                       \
-    } while (0)
-
-#define VARIANT(name, narrower, target, vector, bits, count, block, zips_out, zips_in, load_two, \
-                store_two, load, store, low, high)                                               \
-    target INLINE void deinterleave_##name##_block(const char *src, char *dst, size_t stride,    \
-                                                   size_t channels) {                            \
-        vector v[count];                                                                         \
-        UNROLL for (size_t i = 0; i < (count); i++) {                                            \
-            v[i] = load_two(src, i, count);                                                      \
-        }                                                                                        \
-        UNROLL for (size_t zip = 0; zip < (zips_out); zip++) {                                   \
-            ZIP(vector, count, low, high);                                                       \
-        }                                                                                        \
-        UNROLL for (size_t c = 0; c < (count); c++) {                                            \
-            if (c < channels) {                                                                  \
-                store(dst + c * stride, v[c]);                                                   \
-            }                                                                                    \
-        }                                                                                        \
-    }                                                                                            \
-                                                                                                 \
-    target static void deinterleave_##name(const void *group, size_t c2, void *planes,           \
-                                           size_t stride, size_t positions, size_t channels) {   \
-        const size_t size = (bits) / 8;                                                          \
-        const size_t step = stride * size;                                                       \
-        if (c2 != (count) || positions < (block)) {                                              \
-            deinterleave_##narrower(group, c2, planes, stride, positions, channels);             \
-            return;                                                                              \
-        }                                                                                        \
-        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                     \
-            p = rkr_min(next, positions - (block));                                              \
-            const char *src = (const char *)group + p * c2 * size;                               \
-            char *dst = (char *)planes + p * size;                                               \
-            if (channels == (count)) {                                                           \
-                deinterleave_##name##_block(src, dst, step, count);                              \
-            } else {                                                                             \
-                deinterleave_##name##_block(src, dst, step, channels);                           \
-            }                                                                                    \
-        }                                                                                        \
-    }                                                                                            \
-                                                                                                 \
-    target INLINE void interleave_##name##_block(const char *src, size_t stride, char *dst,      \
-                                                 size_t channels) {                              \
-        vector v[count];                                                                         \
-        UNROLL for (size_t c = 0; c < (count); c++) {                                            \
-            v[c] = load(src + (c < channels ? c : 0) * stride);                                  \
-        }                                                                                        \
-        UNROLL for (size_t zip = 0; zip < (zips_in); zip++) {                                    \
-            ZIP(vector, count, low, high);                                                       \
-        }                                                                                        \
-        UNROLL for (size_t i = 0; i < (count); i++) {                                            \
-            store_two(dst, i, count, v[i]);                                                      \
-        }                                                                                        \
-    }                                                                                            \
-                                                                                                 \
-    target static void interleave_##name(const void *planes, size_t stride, void *group,         \
-                                         size_t c2, size_t positions, size_t channels) {         \
-        const size_t size = (bits) / 8;                                                          \
-        const size_t step = stride * size;                                                       \
-        if (c2 != (count) || positions < (block)) {                                              \
-            interleave_##narrower(planes, stride, group, c2, positions, channels);               \
-            return;                                                                              \
-        }                                                                                        \
-        for (size_t next = 0, p = 0; next < positions; next = p + (block)) {                     \
-            p = rkr_min(next, positions - (block));                                              \
-            const char *src = (const char *)planes + p * size;                                   \
-            char *dst = (char *)group + p * c2 * size;                                           \
-            if (channels == (count)) {                                                           \
-                interleave_##name##_block(src, step, dst, count);                                \
-            } else {                                                                             \
-                interleave_##name##_block(src, step, dst, channels);                             \
-            }                                                                                    \
-        }                                                                                        \
-    }
 
 /* 16-byte vectors in the compilers' own notation: SSE2 and NEON. */
 
@@ -165,87 +53,88 @@ typedef uint32_t vector_32 __attribute__((vector_size(16)));
 #define SHUFFLE(vector, a, b, ...) __builtin_shuffle(a, b, (vector){__VA_ARGS__})
 #endif
 
-#define LOW_8(a, b) SHUFFLE(vector_8, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH_8(a, b) \
-    SHUFFLE(vector_8, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define LOW_16(a, b) SHUFFLE(vector_16, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH_16(a, b) SHUFFLE(vector_16, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define LOW_32(a, b) SHUFFLE(vector_32, a, b, 0, 4, 1, 5)
-#define HIGH_32(a, b) SHUFFLE(vector_32, a, b, 2, 6, 3, 7)
+RKR_INLINE vector_8 low_8(vector_8 a, vector_8 b) {
+    return SHUFFLE(vector_8, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
 
-#define VECTOR_ACCESS(bits)                                                            \
-    INLINE vector_##bits load_##bits(const char *src) {                                \
-        vector_##bits v;                                                               \
-        memcpy(&v, src, sizeof v);                                                     \
-        return v;                                                                      \
-    }                                                                                  \
-    INLINE void store_##bits(char *dst, vector_##bits v) {                             \
-        memcpy(dst, &v, sizeof v);                                                     \
-    }                                                                                  \
-    INLINE vector_##bits load_run_##bits(const char *src, size_t i, size_t count) {    \
-        (void)count;                                                                   \
-        return load_##bits(src + 16 * i);                                              \
-    }                                                                                  \
-    INLINE void store_run_##bits(char *dst, size_t i, size_t count, vector_##bits v) { \
-        (void)count;                                                                   \
-        store_##bits(dst + 16 * i, v);                                                 \
-    }
+RKR_INLINE vector_8 high_8(vector_8 a, vector_8 b) {
+    return SHUFFLE(vector_8, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
 
-VECTOR_ACCESS(8)
-VECTOR_ACCESS(16)
-VECTOR_ACCESS(32)
+RKR_INLINE vector_16 low_16(vector_16 a, vector_16 b) {
+    return SHUFFLE(vector_16, a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+}
 
-#define VECTOR(bits, count, zips_out, zips_in)                                                 \
-    VARIANT(bits##_##count##_vector, bits##_plain, , vector_##bits, bits, count, 128 / (bits), \
-            zips_out, zips_in, load_run_##bits, store_run_##bits, load_##bits, store_##bits,   \
-            LOW_##bits, HIGH_##bits)
+RKR_INLINE vector_16 high_16(vector_16 a, vector_16 b) {
+    return SHUFFLE(vector_16, a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
 
-VECTOR(8, 16, 4, 4)
-VECTOR(8, 8, 4, 3)
-VECTOR(16, 8, 3, 3)
-VECTOR(16, 4, 3, 2)
-VECTOR(32, 4, 2, 2)
+RKR_INLINE vector_32 low_32(vector_32 a, vector_32 b) {
+    return SHUFFLE(vector_32, a, b, 0, 4, 1, 5);
+}
+
+RKR_INLINE vector_32 high_32(vector_32 a, vector_32 b) {
+    return SHUFFLE(vector_32, a, b, 2, 6, 3, 7);
+}
+
+RKR_INLINE vector_8 load_8(const char *src) {
+    vector_8 v;
+    memcpy(&v, src, sizeof v);
+    return v;
+}
+
+#define VARIANT vector
+#define TARGET
+#define VECTOR RKR_NAME_2(vector, BITS)
+#define LOW RKR_NAME_2(low, BITS)
+#define HIGH RKR_NAME_2(high, BITS)
+#define LOAD_RUN(src, i) (VECTOR) load_8((src) + 16 * (i))
+#define STORE_RUN(dst, i, v) memcpy((dst) + 16 * (i), &(v), 16)
+#define LOAD(src) (VECTOR) load_8(src)
+#define STORE(dst, v) memcpy(dst, &(v), 16)
+#define NARROWER(verb) RKR_NAME_3(verb, BITS, plain)
+#include "kernels/interleave_variant_tmpl.h"
 #endif
 
 #if RKR_HAVE_AVX2
 
-/* The lower and the upper half of a vector are zipped apart, so they hold two blocks. */
-#define AVX2_INLINE RKR_TARGET_AVX2 INLINE
+/* The lower and the upper half of a vector are zipped apart, so they hold two blocks of 16-byte
+ * vectors. */
 
-AVX2_INLINE __m256i load_avx2(const char *src) {
+RKR_TARGET_AVX2 RKR_INLINE __m256i load_avx2(const char *src) {
     return _mm256_loadu_si256((const __m256i *)(const void *)src);
 }
 
-AVX2_INLINE void store_avx2(char *dst, __m256i v) {
+RKR_TARGET_AVX2 RKR_INLINE void store_avx2(char *dst, __m256i v) {
     _mm256_storeu_si256((__m256i *)(void *)dst, v);
 }
 
-AVX2_INLINE __m256i load_two_avx2(const char *src, size_t i, size_t count) {
+RKR_TARGET_AVX2 RKR_INLINE __m256i load_two_avx2(const char *src, size_t i, size_t count) {
     const __m128i *first = (const __m128i *)(const void *)(src + 16 * i);
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(first)),
                                    _mm_loadu_si128(first + count), 1);
 }
 
-AVX2_INLINE void store_two_avx2(char *dst, size_t i, size_t count, __m256i v) {
+RKR_TARGET_AVX2 RKR_INLINE void store_two_avx2(char *dst, size_t i, size_t count, __m256i v) {
     __m128i *first = (__m128i *)(void *)(dst + 16 * i);
     _mm_storeu_si128(first, _mm256_castsi256_si128(v));
     _mm_storeu_si128(first + count, _mm256_extracti128_si256(v, 1));
 }
 
-#define AVX2(bits, count, zips_out, zips_in)                                                       \
-    VARIANT(bits##_##count##_avx2, bits##_##count##_vector, RKR_TARGET_AVX2, __m256i, bits, count, \
-            256 / (bits), zips_out, zips_in, load_two_avx2, store_two_avx2, load_avx2, store_avx2, \
-            _mm256_unpacklo_epi##bits, _mm256_unpackhi_epi##bits)
-
-AVX2(8, 16, 4, 4)
-AVX2(8, 8, 4, 3)
-AVX2(16, 8, 3, 3)
-AVX2(16, 4, 3, 2)
-AVX2(32, 4, 2, 2)
+#define VARIANT avx2
+#define TARGET RKR_TARGET_AVX2
+#define VECTOR __m256i
+#define LOW RKR_JOIN(_mm256_unpacklo_epi, BITS)
+#define HIGH RKR_JOIN(_mm256_unpackhi_epi, BITS)
+#define LOAD_RUN(src, i) load_two_avx2(src, i, COUNT)
+#define STORE_RUN(dst, i, v) store_two_avx2(dst, i, COUNT, v)
+#define LOAD(src) load_avx2(src)
+#define STORE(dst, v) store_avx2(dst, v)
+#define NARROWER(verb) RKR_NAME_4(verb, BITS, COUNT, vector)
+#include "kernels/interleave_variant_tmpl.h"
 
 /* Vectors are loaded as they lie in memory, so that after the zips quarter l of channel c
  * holds the chunks of positions l, l + 4, l + 8 ..; one permutation more puts them in order. */
-#define AVX512_INLINE RKR_TARGET_AVX512 INLINE
 #define CHUNKS_OF_4(chunk, count) \
     chunk, (count) + (chunk), 2 * (count) + (chunk), 3 * (count) + (chunk)
 #define CHUNKS_OF_16(chunk, count)                                                               \
@@ -266,93 +155,92 @@ static const _Alignas(64) uint16_t IN_8[] = {QUARTER_8(0), QUARTER_8(1), QUARTER
 static const _Alignas(64) uint32_t IN_4[] = {QUARTER_4(0), QUARTER_4(1), QUARTER_4(2),
                                              QUARTER_4(3)};
 
-AVX512_INLINE __m512i load_run_avx512(const char *src, size_t i, size_t count) {
-    (void)count;
+RKR_TARGET_AVX512 RKR_INLINE __m512i load_run_avx512(const char *src, size_t i) {
     return _mm512_loadu_si512((const void *)(src + 64 * i));
 }
 
-AVX512_INLINE void store_run_avx512(char *dst, size_t i, size_t count, __m512i v) {
-    (void)count;
+RKR_TARGET_AVX512 RKR_INLINE void store_run_avx512(char *dst, size_t i, __m512i v) {
     _mm512_storeu_si512((void *)(dst + 64 * i), v);
 }
 
-#define AVX512_ACCESS(count, bits)                                                         \
-    AVX512_INLINE __m512i load_##count##_avx512(const char *src) {                         \
-        const __m512i order = _mm512_load_si512((const void *)IN_##count);                 \
-        return _mm512_permutexvar_epi##bits(order, _mm512_loadu_si512((const void *)src)); \
-    }                                                                                      \
-    AVX512_INLINE void store_##count##_avx512(char *dst, __m512i v) {                      \
-        const __m512i order = _mm512_load_si512((const void *)OUT_##count);                \
-        _mm512_storeu_si512((void *)dst, _mm512_permutexvar_epi##bits(order, v));          \
+RKR_TARGET_AVX512 RKR_INLINE __m512i load_16_avx512(const char *src) {
+    const __m512i order = _mm512_load_si512((const void *)IN_16);
+    return _mm512_permutexvar_epi8(order, load_run_avx512(src, 0));
+}
+
+RKR_TARGET_AVX512 RKR_INLINE void store_16_avx512(char *dst, __m512i v) {
+    const __m512i order = _mm512_load_si512((const void *)OUT_16);
+    store_run_avx512(dst, 0, _mm512_permutexvar_epi8(order, v));
+}
+
+RKR_TARGET_AVX512 RKR_INLINE __m512i load_8_avx512(const char *src) {
+    const __m512i order = _mm512_load_si512((const void *)IN_8);
+    return _mm512_permutexvar_epi16(order, load_run_avx512(src, 0));
+}
+
+RKR_TARGET_AVX512 RKR_INLINE void store_8_avx512(char *dst, __m512i v) {
+    const __m512i order = _mm512_load_si512((const void *)OUT_8);
+    store_run_avx512(dst, 0, _mm512_permutexvar_epi16(order, v));
+}
+
+RKR_TARGET_AVX512 RKR_INLINE __m512i load_4_avx512(const char *src) {
+    const __m512i order = _mm512_load_si512((const void *)IN_4);
+    return _mm512_permutexvar_epi32(order, load_run_avx512(src, 0));
+}
+
+RKR_TARGET_AVX512 RKR_INLINE void store_4_avx512(char *dst, __m512i v) {
+    const __m512i order = _mm512_load_si512((const void *)OUT_4);
+    store_run_avx512(dst, 0, _mm512_permutexvar_epi32(order, v));
+}
+
+#define VARIANT avx512
+#define TARGET RKR_TARGET_AVX512
+#define VECTOR __m512i
+#define LOW RKR_JOIN(_mm512_unpacklo_epi, BITS)
+#define HIGH RKR_JOIN(_mm512_unpackhi_epi, BITS)
+#define LOAD_RUN(src, i) load_run_avx512(src, i)
+#define STORE_RUN(dst, i, v) store_run_avx512(dst, i, v)
+#define LOAD(src) RKR_NAME_3(load, COUNT, avx512)(src)
+#define STORE(dst, v) RKR_NAME_3(store, COUNT, avx512)(dst, v)
+#define NARROWER(verb) RKR_NAME_4(verb, BITS, COUNT, avx2)
+#include "kernels/interleave_variant_tmpl.h"
+#endif
+
+/* Rows of the tables below: bits of an element, then c2 where that has variants of its own. */
+enum { ROW_8_16, ROW_8_8, ROW_16_8, ROW_16_4, ROW_32_4, ROW_8, ROW_16, ROW_32, ROW_64, N_ROWS };
+
+static int row_of(size_t element_size, size_t c2) {
+    switch (element_size) {
+    case 1:
+        return c2 == 16 ? ROW_8_16 : c2 == 8 ? ROW_8_8 : ROW_8;
+    case 2:
+        return c2 == 8 ? ROW_16_8 : c2 == 4 ? ROW_16_4 : ROW_16;
+    case 4:
+        return c2 == 4 ? ROW_32_4 : ROW_32;
+    default:
+        assert(element_size == 8);
+        return ROW_64;
     }
+}
 
-AVX512_ACCESS(16, 8)
-AVX512_ACCESS(8, 16)
-AVX512_ACCESS(4, 32)
+#define SAME_FOR_ALL(plain) RKR_VARIANTS(plain, plain, plain, plain)
+#define WITH_VARIANTS(verb, bits, count)                                  \
+    RKR_VARIANTS(verb##_##bits##_plain, verb##_##bits##_##count##_vector, \
+                 verb##_##bits##_##count##_avx2, verb##_##bits##_##count##_avx512)
+#define TABLE_OF(verb)                                                                   \
+    {[ROW_8_16] = WITH_VARIANTS(verb, 8, 16),  [ROW_8_8] = WITH_VARIANTS(verb, 8, 8),    \
+     [ROW_16_8] = WITH_VARIANTS(verb, 16, 8),  [ROW_16_4] = WITH_VARIANTS(verb, 16, 4),  \
+     [ROW_32_4] = WITH_VARIANTS(verb, 32, 4),  [ROW_8] = SAME_FOR_ALL(verb##_8_plain),   \
+     [ROW_16] = SAME_FOR_ALL(verb##_16_plain), [ROW_32] = SAME_FOR_ALL(verb##_32_plain), \
+     [ROW_64] = SAME_FOR_ALL(verb##_64_plain)}
 
-#define AVX512(bits, count, zips_out, zips_in)                                                \
-    VARIANT(bits##_##count##_avx512, bits##_##count##_avx2, RKR_TARGET_AVX512, __m512i, bits, \
-            count, 512 / (bits), zips_out, zips_in, load_run_avx512, store_run_avx512,        \
-            load_##count##_avx512, store_##count##_avx512, _mm512_unpacklo_epi##bits,         \
-            _mm512_unpackhi_epi##bits)
+static rkr_deinterleave_fn *const DEINTERLEAVE[N_ROWS][RKR_CPU_LEVELS] = TABLE_OF(deinterleave);
+static rkr_interleave_fn *const INTERLEAVE[N_ROWS][RKR_CPU_LEVELS] = TABLE_OF(interleave);
 
-AVX512(8, 16, 4, 4)
-AVX512(8, 8, 4, 3)
-AVX512(16, 8, 3, 3)
-AVX512(16, 4, 3, 2)
-AVX512(32, 4, 2, 2)
-#endif
+rkr_deinterleave_fn *rkr_deinterleaver(size_t element_size, size_t c2) {
+    return DEINTERLEAVE[row_of(element_size, c2)][rkr_cpu_level()];
+}
 
-#if RKR_HAVE_VECTOR
-#define VECTOR_ENTRY(verb, bits, count) [RKR_CPU_VECTOR] = verb##_##bits##_##count##_vector,
-#else
-#define VECTOR_ENTRY(verb, bits, count)
-#endif
-#if RKR_HAVE_AVX2
-#define X86_ENTRIES(verb, bits, count)               \
-    [RKR_CPU_AVX2] = verb##_##bits##_##count##_avx2, \
-    [RKR_CPU_AVX512] = verb##_##bits##_##count##_avx512,
-#else
-#define X86_ENTRIES(verb, bits, count)
-#endif
-
-#define CHOOSE(verb, bits, count)                                            \
-    do {                                                                     \
-        static rkr_##verb##_fn *const TABLE[RKR_CPU_LEVELS] = {              \
-            [RKR_CPU_PLAIN] = verb##_##bits##_plain,                         \
-            VECTOR_ENTRY(verb, bits, count) X86_ENTRIES(verb, bits, count)}; \
-        return TABLE[rkr_cpu_level()];                                       \
-    } while (0)
-
-#define CHOOSER(verb)                                                \
-    rkr_##verb##_fn *rkr_##verb##r(size_t element_size, size_t c2) { \
-        if (element_size == 1 && c2 == 16) {                         \
-            CHOOSE(verb, 8, 16);                                     \
-        }                                                            \
-        if (element_size == 1 && c2 == 8) {                          \
-            CHOOSE(verb, 8, 8);                                      \
-        }                                                            \
-        if (element_size == 2 && c2 == 8) {                          \
-            CHOOSE(verb, 16, 8);                                     \
-        }                                                            \
-        if (element_size == 2 && c2 == 4) {                          \
-            CHOOSE(verb, 16, 4);                                     \
-        }                                                            \
-        if (element_size == 4 && c2 == 4) {                          \
-            CHOOSE(verb, 32, 4);                                     \
-        }                                                            \
-        switch (element_size) {                                      \
-        case 1:                                                      \
-            return verb##_8_plain;                                   \
-        case 2:                                                      \
-            return verb##_16_plain;                                  \
-        case 4:                                                      \
-            return verb##_32_plain;                                  \
-        default:                                                     \
-            assert(element_size == 8);                               \
-            return verb##_64_plain;                                  \
-        }                                                            \
-    }
-
-CHOOSER(deinterleave)
-CHOOSER(interleave)
+rkr_interleave_fn *rkr_interleaver(size_t element_size, size_t c2) {
+    return INTERLEAVE[row_of(element_size, c2)][rkr_cpu_level()];
+}

@@ -10,7 +10,9 @@
  * ONNX QuantizeLinear and NumPy. Every step is a float32 operation of its own. A normal
  * scale keeps all products normal, so that NEON, which flushes denormals on 32-bit ARM,
  * computes the same bits. */
-#include "kernels/kernels.h"
+#include "kernels/quantize.h"
+#include "kernels/cpu.h"
+#include "kernels/sizes.h"
 
 #include <assert.h>
 #include <float.h>
@@ -18,24 +20,17 @@
 #if RKR_HAVE_AVX2
 #include <immintrin.h>
 #endif
-#ifdef __ARM_NEON
+#if RKR_HAVE_NEON_32 || RKR_HAVE_NEON_64
 #include <arm_neon.h>
-#ifdef __aarch64__
-#define RKR_NEON_64 1
-#else
-#define RKR_NEON_32 1
-#endif
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE uint32_t bits_of(float value) {
+RKR_INLINE uint32_t bits_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-INLINE float float_of(uint32_t bits) {
+RKR_INLINE float float_of(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -43,14 +38,14 @@ INLINE float float_of(uint32_t bits) {
 
 /* All ones where the condition holds: a choice by masks has no branch that would keep a
  * compiler from vectorizing the loop. */
-INLINE uint32_t mask(bool condition) {
+RKR_INLINE uint32_t mask(bool condition) {
     return 0u - (uint32_t)condition;
 }
 
 /* The bits of floats as integers that are ordered as the floats are (-0 below +0, a NaN
  * beyond infinity), and back: clamped as integers, the loop vectorizes without a licence
  * to ignore NaNs. */
-INLINE int32_t order_of(uint32_t bits) {
+RKR_INLINE int32_t order_of(uint32_t bits) {
     return (int32_t)(bits ^ (mask(bits >> 31) & 0x7fffffff));
 }
 
@@ -58,8 +53,8 @@ INLINE int32_t order_of(uint32_t bits) {
  * right for |value| < 2^22. */
 #define ROUNDER 12582912.0f
 
-INLINE int32_t quantize_element(float real, float scale, float offset, float lowest, float highest,
-                                uint32_t *unordered) {
+RKR_INLINE int32_t quantize_element(float real, float scale, float offset, float lowest,
+                                    float highest, uint32_t *unordered) {
     const int32_t floor = order_of(bits_of(lowest));
     const int32_t ceiling = order_of(bits_of(highest));
     const uint32_t bits = bits_of(real / scale + offset);
@@ -71,7 +66,7 @@ INLINE int32_t quantize_element(float real, float scale, float offset, float low
     return (int32_t)(bits_of(clamped + ROUNDER) - bits_of(ROUNDER));
 }
 
-INLINE float widen_element(uint16_t half) {
+RKR_INLINE float widen_element(uint16_t half) {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     const uint32_t magnitude = half & 0x7fff;
     const uint32_t is_subnormal = mask(magnitude < 0x0400);
@@ -83,7 +78,7 @@ INLINE float widen_element(uint16_t half) {
     return float_of(sign | quiet | (is_subnormal & subnormal) | (~is_subnormal & normal));
 }
 
-INLINE uint16_t narrow_element(float value) {
+RKR_INLINE uint16_t narrow_element(float value) {
     const uint32_t bits = bits_of(value);
     const uint32_t sign = (bits >> 16) & 0x8000;
     const uint32_t magnitude = bits & 0x7fffffff;
@@ -102,41 +97,11 @@ typedef void quantize_fn(const float *source, size_t len, void *target, int32_t 
                          float scale, bool *has_nan);
 typedef void narrow_fn(const float *source, size_t len, uint16_t *target);
 
-/* The plain loops, compiled once for every CPU and once for those with AVX2. */
+/* Plain C. With AVX2 switched on compilers vectorize the same loops as well as a hand does. */
 
-#define DEQUANTIZE(name, type, variant, target_cpu)                                       \
-    target_cpu static void dequantize_##name##_##variant(                                 \
-        const void *source, size_t len, float *target, int32_t zero_point, float scale) { \
-        const type *restrict src = source;                                                \
-        float *restrict dst = target;                                                     \
-        for (size_t i = 0; i < len; i++) {                                                \
-            dst[i] = (float)(src[i] - zero_point) * scale;                                \
-        }                                                                                 \
-    }
-
-#define QUANTIZE(name, type, lowest, highest, variant, target_cpu)                               \
-    target_cpu static void quantize_##name##_##variant(const float *source, size_t len,          \
-                                                       void *target, int32_t zero_point,         \
-                                                       float scale, bool *has_nan) {             \
-        const float *restrict src = source;                                                      \
-        type *restrict dst = target;                                                             \
-        const float offset = (float)zero_point;                                                  \
-        uint32_t unordered = 0;                                                                  \
-        for (size_t i = 0; i < len; i++) {                                                       \
-            dst[i] = (type)quantize_element(src[i], scale, offset, lowest, highest, &unordered); \
-        }                                                                                        \
-        *has_nan = unordered != 0;                                                               \
-    }
-
-#define LOOPS(variant, target_cpu)                               \
-    DEQUANTIZE(int8, int8_t, variant, target_cpu)                \
-    DEQUANTIZE(uint8, uint8_t, variant, target_cpu)              \
-    DEQUANTIZE(int16, int16_t, variant, target_cpu)              \
-    QUANTIZE(int8, int8_t, -128.0f, 127.0f, variant, target_cpu) \
-    QUANTIZE(uint8, uint8_t, 0.0f, 255.0f, variant, target_cpu)  \
-    QUANTIZE(int16, int16_t, -32768.0f, 32767.0f, variant, target_cpu)
-
-LOOPS(plain, )
+#define VARIANT plain
+#define TARGET
+#include "kernels/quantize_variant_tmpl.h"
 
 static void widen_float16_plain(const void *source, size_t len, float *target, int32_t zero_point,
                                 float scale) {
@@ -158,7 +123,9 @@ static void narrow_float16_plain(const float *source, size_t len, uint16_t *targ
 }
 
 #if RKR_HAVE_AVX2
-LOOPS(avx2, RKR_TARGET_AVX2)
+#define VARIANT avx2
+#define TARGET RKR_TARGET_AVX2
+#include "kernels/quantize_variant_tmpl.h"
 
 RKR_TARGET_AVX2 static void widen_float16_avx2(const void *source, size_t len, float *target,
                                                int32_t zero_point, float scale) {
@@ -181,76 +148,77 @@ RKR_TARGET_AVX2 static void narrow_float16_avx2(const float *source, size_t len,
     narrow_float16_plain(source + i, len - i, target + i);
 }
 
-#define DEQUANTIZE_AVX512(name, type, vector, load, widen)                                \
-    RKR_TARGET_AVX512 static void dequantize_##name##_avx512(                             \
-        const void *source, size_t len, float *target, int32_t zero_point, float scale) { \
-        const type *src = source;                                                         \
-        const __m512i zero = _mm512_set1_epi32(zero_point);                               \
-        const __m512 factor = _mm512_set1_ps(scale);                                      \
-        size_t i = 0;                                                                     \
-        for (; i + 16 <= len; i += 16) {                                                  \
-            const __m512i q = widen(load((const vector *)(const void *)(src + i)));       \
-            const __m512 difference = _mm512_cvtepi32_ps(_mm512_sub_epi32(q, zero));      \
-            _mm512_storeu_ps(target + i, _mm512_mul_ps(difference, factor));              \
-        }                                                                                 \
-        dequantize_##name##_plain(src + i, len - i, target + i, zero_point, scale);       \
-    }
+/* 16 elements a step. */
 
-DEQUANTIZE_AVX512(int8, int8_t, __m128i, _mm_loadu_si128, _mm512_cvtepi8_epi32)
-DEQUANTIZE_AVX512(uint8, uint8_t, __m128i, _mm_loadu_si128, _mm512_cvtepu8_epi32)
-DEQUANTIZE_AVX512(int16, int16_t, __m256i, _mm256_loadu_si256, _mm512_cvtepi16_epi32)
+RKR_TARGET_AVX512 RKR_INLINE void dequantize_avx512(__m512i q, float *target, int32_t zero_point,
+                                                    float scale) {
+    const __m512i difference = _mm512_sub_epi32(q, _mm512_set1_epi32(zero_point));
+    _mm512_storeu_ps(target, _mm512_mul_ps(_mm512_cvtepi32_ps(difference), _mm512_set1_ps(scale)));
+}
+
+RKR_TARGET_AVX512 RKR_INLINE void dequantize_int8_avx512_step(const int8_t *src, float *target,
+                                                              int32_t zero_point, float scale) {
+    const __m128i q = _mm_loadu_si128((const __m128i *)(const void *)src);
+    dequantize_avx512(_mm512_cvtepi8_epi32(q), target, zero_point, scale);
+}
+
+RKR_TARGET_AVX512 RKR_INLINE void dequantize_uint8_avx512_step(const uint8_t *src, float *target,
+                                                               int32_t zero_point, float scale) {
+    const __m128i q = _mm_loadu_si128((const __m128i *)(const void *)src);
+    dequantize_avx512(_mm512_cvtepu8_epi32(q), target, zero_point, scale);
+}
+
+RKR_TARGET_AVX512 RKR_INLINE void dequantize_int16_avx512_step(const int16_t *src, float *target,
+                                                               int32_t zero_point, float scale) {
+    const __m256i q = _mm256_loadu_si256((const __m256i *)(const void *)src);
+    dequantize_avx512(_mm512_cvtepi16_epi32(q), target, zero_point, scale);
+}
+
+#define VARIANT avx512
+#define TARGET RKR_TARGET_AVX512
+#define STEP 16
+#include "kernels/dequantize_variant_tmpl.h"
 #endif
 
-#ifdef RKR_NEON_32
-/* Compilers do not vectorize floats for 32-bit NEON, because of the denormals. */
+#if RKR_HAVE_NEON_32
+/* Compilers do not vectorize floats for 32-bit NEON, because of the denormals. 8 elements a
+ * step. */
 
-INLINE void dequantize_four(int32x4_t difference, float *target, float scale) {
+RKR_INLINE void dequantize_four(int32x4_t difference, float *target, float scale) {
     vst1q_f32(target, vmulq_n_f32(vcvtq_f32_s32(difference), scale));
 }
 
-INLINE void dequantize_eight(int16x8_t difference, float *target, float scale) {
+RKR_INLINE void dequantize_eight(int16x8_t difference, float *target, float scale) {
     dequantize_four(vmovl_s16(vget_low_s16(difference)), target, scale);
     dequantize_four(vmovl_s16(vget_high_s16(difference)), target + 4, scale);
 }
 
-static void dequantize_int8_neon(const void *source, size_t len, float *target, int32_t zero_point,
-                                 float scale) {
-    const int8_t *src = source;
-    const int8x8_t zero = vdup_n_s8((int8_t)zero_point);
-    size_t i = 0;
-    for (; i + 8 <= len; i += 8) {
-        dequantize_eight(vsubl_s8(vld1_s8(src + i), zero), target + i, scale);
-    }
-    dequantize_int8_plain(src + i, len - i, target + i, zero_point, scale);
+RKR_INLINE void dequantize_int8_neon_step(const int8_t *src, float *target, int32_t zero_point,
+                                          float scale) {
+    dequantize_eight(vsubl_s8(vld1_s8(src), vdup_n_s8((int8_t)zero_point)), target, scale);
 }
 
-static void dequantize_uint8_neon(const void *source, size_t len, float *target, int32_t zero_point,
-                                  float scale) {
-    const uint8_t *src = source;
-    const uint8x8_t zero = vdup_n_u8((uint8_t)zero_point);
-    size_t i = 0;
-    for (; i + 8 <= len; i += 8) {
-        const uint16x8_t difference = vsubl_u8(vld1_u8(src + i), zero);
-        dequantize_eight(vreinterpretq_s16_u16(difference), target + i, scale);
-    }
-    dequantize_uint8_plain(src + i, len - i, target + i, zero_point, scale);
+RKR_INLINE void dequantize_uint8_neon_step(const uint8_t *src, float *target, int32_t zero_point,
+                                           float scale) {
+    const uint16x8_t difference = vsubl_u8(vld1_u8(src), vdup_n_u8((uint8_t)zero_point));
+    dequantize_eight(vreinterpretq_s16_u16(difference), target, scale);
 }
 
-static void dequantize_int16_neon(const void *source, size_t len, float *target, int32_t zero_point,
-                                  float scale) {
-    const int16_t *src = source;
+RKR_INLINE void dequantize_int16_neon_step(const int16_t *src, float *target, int32_t zero_point,
+                                           float scale) {
     const int16x4_t zero = vdup_n_s16((int16_t)zero_point);
-    size_t i = 0;
-    for (; i + 8 <= len; i += 8) {
-        const int16x8_t q = vld1q_s16(src + i);
-        dequantize_four(vsubl_s16(vget_low_s16(q), zero), target + i, scale);
-        dequantize_four(vsubl_s16(vget_high_s16(q), zero), target + i + 4, scale);
-    }
-    dequantize_int16_plain(src + i, len - i, target + i, zero_point, scale);
+    const int16x8_t q = vld1q_s16(src);
+    dequantize_four(vsubl_s16(vget_low_s16(q), zero), target, scale);
+    dequantize_four(vsubl_s16(vget_high_s16(q), zero), target + 4, scale);
 }
+
+#define VARIANT neon
+#define TARGET
+#define STEP 8
+#include "kernels/dequantize_variant_tmpl.h"
 #endif
 
-#ifdef RKR_NEON_64
+#if RKR_HAVE_NEON_64
 static void widen_float16_neon(const void *source, size_t len, float *target, int32_t zero_point,
                                float scale) {
     const uint16_t *src = source;
@@ -274,37 +242,41 @@ static void narrow_float16_neon(const float *source, size_t len, uint16_t *targe
 }
 #endif
 
-/* Elsewhere compilers vectorize the plain loops as well as a hand does. */
-#ifdef RKR_NEON_32
-#define NEON_32(name) name##_neon
-#else
-#define NEON_32(name) name##_plain
-#endif
-#ifdef RKR_NEON_64
-#define NEON_64(name) name##_neon
-#else
-#define NEON_64(name) name##_plain
-#endif
-#if RKR_HAVE_AVX2
-#define X86_ENTRIES(name, wide) [RKR_CPU_AVX2] = name##_avx2, [RKR_CPU_AVX512] = name##_##wide,
-#else
-#define X86_ENTRIES(name, wide)
-#endif
-/* `wide` is what AVX-512 runs: its own variant where that wins, else avx2. */
-#define VARIANTS(name, vector, wide) \
-    {[RKR_CPU_PLAIN] = name##_plain, [RKR_CPU_VECTOR] = vector, X86_ENTRIES(name, wide)}
+/* The tables. */
 
-/* The choice, and the validating entry points. */
+static rkr_dequantize_fn *const DEQUANTIZE[][RKR_CPU_LEVELS] = {
+    [RKR_INT8] = RKR_VARIANTS(dequantize_int8_plain,
+                              RKR_ON_NEON_32(dequantize_int8_neon, dequantize_int8_plain),
+                              dequantize_int8_avx2, dequantize_int8_avx512),
+    [RKR_UINT8] = RKR_VARIANTS(dequantize_uint8_plain,
+                               RKR_ON_NEON_32(dequantize_uint8_neon, dequantize_uint8_plain),
+                               dequantize_uint8_avx2, dequantize_uint8_avx512),
+    [RKR_INT16] = RKR_VARIANTS(dequantize_int16_plain,
+                               RKR_ON_NEON_32(dequantize_int16_neon, dequantize_int16_plain),
+                               dequantize_int16_avx2, dequantize_int16_avx512),
+    [RKR_FLOAT16] =
+        RKR_VARIANTS(widen_float16_plain, RKR_ON_NEON_64(widen_float16_neon, widen_float16_plain),
+                     widen_float16_avx2, widen_float16_avx2),
+};
+
+static quantize_fn *const QUANTIZE[][RKR_CPU_LEVELS] = {
+    [RKR_INT8] = RKR_VARIANTS(quantize_int8_plain, quantize_int8_plain, quantize_int8_avx2,
+                              quantize_int8_avx2),
+    [RKR_UINT8] = RKR_VARIANTS(quantize_uint8_plain, quantize_uint8_plain, quantize_uint8_avx2,
+                               quantize_uint8_avx2),
+    [RKR_INT16] = RKR_VARIANTS(quantize_int16_plain, quantize_int16_plain, quantize_int16_avx2,
+                               quantize_int16_avx2),
+};
+
+static narrow_fn *const NARROW[RKR_CPU_LEVELS] =
+    RKR_VARIANTS(narrow_float16_plain, RKR_ON_NEON_64(narrow_float16_neon, narrow_float16_plain),
+                 narrow_float16_avx2, narrow_float16_avx2);
+
+/* The choice, and the entry points, which check their arguments. */
 
 rkr_dequantize_fn *rkr_dequantizer(rkr_dtype dtype) {
-    static rkr_dequantize_fn *const TABLE[RKR_DTYPES][RKR_CPU_LEVELS] = {
-        [RKR_INT8] = VARIANTS(dequantize_int8, NEON_32(dequantize_int8), avx512),
-        [RKR_UINT8] = VARIANTS(dequantize_uint8, NEON_32(dequantize_uint8), avx512),
-        [RKR_INT16] = VARIANTS(dequantize_int16, NEON_32(dequantize_int16), avx512),
-        [RKR_FLOAT16] = VARIANTS(widen_float16, NEON_64(widen_float16), avx2),
-    };
-    assert(dtype < RKR_DTYPES);
-    return TABLE[dtype][rkr_cpu_level()];
+    assert(dtype < RKR_FLOAT32);
+    return DEQUANTIZE[dtype][rkr_cpu_level()];
 }
 
 bool rkr_affine_is_valid(rkr_dtype dtype, int32_t zero_point, float scale) {
@@ -357,18 +329,13 @@ int rkr_dequantize_int16(const int16_t *src, size_t len, float *dst, int32_t zer
 
 static int quantize(rkr_dtype dtype, const float *src, size_t len, void *dst, size_t dst_size,
                     int32_t zero_point, float scale) {
-    static quantize_fn *const TABLE[][RKR_CPU_LEVELS] = {
-        [RKR_INT8] = VARIANTS(quantize_int8, quantize_int8_plain, avx2),
-        [RKR_UINT8] = VARIANTS(quantize_uint8, quantize_uint8_plain, avx2),
-        [RKR_INT16] = VARIANTS(quantize_int16, quantize_int16_plain, avx2),
-    };
     bool has_nan = false;
     if (!rkr_affine_is_valid(dtype, zero_point, scale)) {
         return RKR_ERR_ARGUMENT;
     }
     const int status = check_run(src, sizeof *src, dst, dst_size, len);
     if (status == RKR_OK) {
-        TABLE[dtype][rkr_cpu_level()](src, len, dst, zero_point, scale, &has_nan);
+        QUANTIZE[dtype][rkr_cpu_level()](src, len, dst, zero_point, scale, &has_nan);
     }
     return has_nan ? RKR_ERR_NAN : status;
 }
@@ -396,11 +363,9 @@ int rkr_widen_float16(const uint16_t *src, size_t len, float *dst) {
 }
 
 int rkr_narrow_float16(const float *src, size_t len, uint16_t *dst) {
-    static narrow_fn *const TABLE[RKR_CPU_LEVELS] =
-        VARIANTS(narrow_float16, NEON_64(narrow_float16), avx2);
     const int status = check_run(src, sizeof *src, dst, sizeof *dst, len);
     if (status == RKR_OK) {
-        TABLE[rkr_cpu_level()](src, len, dst);
+        NARROW[rkr_cpu_level()](src, len, dst);
     }
     return status;
 }

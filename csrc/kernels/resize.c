@@ -16,7 +16,9 @@
  * its right neighbour, and leave the pixels where that would pass the end of the row to
  * the plain one. They write 4 lanes per pixel, of which the next pixel overwrites those
  * beyond dst_channels; rows of lanes have room for that at their end. */
-#include "kernels/kernels.h"
+#include "kernels/cpu.h"
+#include "kernels/rows.h"
+#include "kernels/sizes.h"
 
 #include <assert.h>
 #include <stdlib.h>

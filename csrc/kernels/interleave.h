@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One channel group of NC1HWC2 <-> one plane per channel. */
+#ifndef RKR_KERNELS_INTERLEAVE_H
+#define RKR_KERNELS_INTERLEAVE_H
+
+#include <stddef.h>
+
+/* The first `channels` of one group of c2 channels <-> planes `stride` elements apart.
+ * Deinterleaving writes only planes[c * stride + p], p < positions, c < channels, but with
+ * c2 <= 16 reads all c2 channels; interleaving may write all of them, and what the others
+ * then hold is undefined. */
+typedef void rkr_deinterleave_fn(const void *group, size_t c2, void *planes, size_t stride,
+                                 size_t positions, size_t channels);
+typedef void rkr_interleave_fn(const void *planes, size_t stride, void *group, size_t c2,
+                               size_t positions, size_t channels);
+
+/* The variant in use; element_size 1, 2, 4 or 8. */
+rkr_deinterleave_fn *rkr_deinterleaver(size_t element_size, size_t c2);
+rkr_interleave_fn *rkr_interleaver(size_t element_size, size_t c2);
+
+#endif

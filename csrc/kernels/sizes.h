@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sizes of buffers: products that fit, ranges that overlap. */
+#ifndef RKR_KERNELS_SIZES_H
+#define RKR_KERNELS_SIZES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline size_t rkr_min(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* True when the product of all factors fits; `*product` is then set. */
+static inline bool rkr_multiply(size_t *product, const size_t *factors, size_t count) {
+    size_t result = 1;
+    for (size_t i = 0; i < count; i++) {
+        if (__builtin_mul_overflow(result, factors[i], &result)) {
+            return false;
+        }
+    }
+    *product = result;
+    return true;
+}
+
+static inline bool rkr_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+    const uintptr_t left = (uintptr_t)a;
+    const uintptr_t right = (uintptr_t)b;
+    return a_bytes > 0 && b_bytes > 0 && left < right + b_bytes && right < left + a_bytes;
+}
+
+#endif
