@@ -172,7 +172,7 @@ int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, flo
                                const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
                                const rkr_detections *out, size_t *count);
 
-/* The picture that masks are made for, and where it lies on the prototypes: the centre of
+/* The image that masks are made for, and where it lies on the prototypes: the centre of
  * pixel (x, y) is at ((x + 0.5) * scale_x + offset_x, (y + 0.5) * scale_y + offset_y), where
  * prototype cell (0, 0) has its centre at (0.5, 0.5). Scales are above 0. */
 typedef struct {

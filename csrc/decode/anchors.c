@@ -2,7 +2,8 @@
  *
  * YOLOv5 and YOLOv7: boxes relative to anchors.
  * centre = (2 s - 0.5 + cell) * stride, size = (2 s)^2 * anchor, s = sigmoid(stored). */
-#include "decode/yolo_internal.h"
+#include "decode/objectness.h"
+#include "decode/sigmoid.h"
 
 static void anchor_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
                        float y, float box[4]) {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Classification: softmax(v) = e^(v - max) / sum(e^(v - max)), then the k highest. */
-#include "decode/yolo_internal.h"
+#include "decode/sort.h"
+#include "decode/view.h"
+
+#include <math.h>
 
 static bool are_probabilities(const float *values, uint32_t n) {
     double sum = 0.0;
@@ -13,7 +16,8 @@ static bool are_probabilities(const float *values, uint32_t n) {
     return inside && fabs(sum - 1.0) < 0.02;
 }
 
-/* NaN takes no part; with an infinite highest value all the weight is on the infinite. */
+/* NaN stays NaN and does not count. Where the highest value is infinite, the infinite values
+ * share the whole weight and all others get 0. */
 static void apply_softmax(float *values, uint32_t n) {
     float highest = -INFINITY;
     for (uint32_t i = 0; i < n; i++) {

@@ -2,7 +2,11 @@
  *
  * Graphs that end with their own selection: [1, 300, 6], each row x1, y1, x2, y2, score,
  * class. Only the threshold and the order are left to do. */
-#include "decode/yolo_internal.h"
+#include "decode/candidates.h"
+#include "decode/scan.h"
+#include "decode/view.h"
+
+#include <math.h>
 
 static void decode_row(const rkr_tensor_view *view, float scale_x, float scale_y, float threshold,
                        uint32_t row, rkr_yolo_workspace *workspace) {
@@ -35,13 +39,9 @@ int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, flo
     }
     rkr_scan scan;
     rkr_scan_init(&scan, output, 4, 1, options->conf_threshold);
-    uint32_t rows = rkr_view_cells(output);
-    for (uint32_t first = 0; first < rows; first += RKR_SCAN_CELLS) {
-        uint32_t n = rows - first < RKR_SCAN_CELLS ? rows - first : RKR_SCAN_CELLS;
-        for (uint64_t hits = rkr_scan_cells(&scan, first, n); hits != 0; hits &= hits - 1) {
-            decode_row(output, scale_x, scale_y, options->conf_threshold,
-                       first + (uint32_t)__builtin_ctzll(hits), workspace);
-        }
+    rkr_hits hits = rkr_hits_of(&scan, NULL);
+    for (uint32_t row; rkr_next_hit(&hits, &row);) {
+        decode_row(output, scale_x, scale_y, options->conf_threshold, row, workspace);
     }
     rkr_yolo_options unsuppressed = *options;
     unsuppressed.suppress = 0;

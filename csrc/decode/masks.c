@@ -4,15 +4,19 @@
  *
  * With the coefficients c[k] of a detection and the prototypes P[k][v][u],
  *   logit(u, v) = sum over k of c[k] * P[k][v][u],   mask = sigmoid(logit) > 0.5 = logit > 0.
- * The logits, not the mask, are interpolated bilinearly to the picture, once; beyond the
- * outermost cells the value at the edge holds.
+ * The logits, not the mask, are interpolated bilinearly to the size of the image; pixels beyond
+ * the centres of the outermost cells take the value of those.
  *
  * Logits are only computed for the rows and columns that a box touches, two rows at a time.
- * Of 8-bit coefficients and prototypes the integers are multiplied: the scales are positive
- * and do not change the sign, and the sum is exact. Between two cells whose logits (already
- * interpolated between rows) have one sign no pixel can have the other one. */
-#include "decode/yolo_internal.h"
+ * Where coefficients and prototypes are of 8 bits, their integers are multiplied: scales are
+ * positive, so they do not change the sign, and the sum is exact. Where two neighbouring logits
+ * of a row (already interpolated between rows) have the same sign, all pixels between them have
+ * it, too, and are filled without being computed. */
+#include "decode/grids.h"
+#include "decode/view.h"
+#include "kernels/cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MAX_COEFFICIENTS 256u
@@ -27,7 +31,7 @@ typedef struct {
     int32_t bias; /* - zero point of the prototypes * sum of the weights */
 } detection;
 
-/* Where the pixels of a picture lie on one axis of the prototypes; see decl/yolo.h. */
+/* Where the pixels of the image lie on one axis of the prototypes; see decl/yolo.h. */
 typedef struct {
     double scale, offset;
     uint32_t n_cells;
@@ -63,46 +67,23 @@ static void load_weights(detection *detection, const rkr_yolo_grid *grid, uint32
         rkr_view_load(&grid->view, grid->first, n, cell, detection->reals);
         return;
     }
-    uint8_t bytes[MAX_COEFFICIENTS];
-    rkr_view_load_bytes(&grid->view, grid->first, n, cell, bytes);
-    int32_t lowest = grid->view.type == RKNN_TENSOR_INT8 ? INT8_MIN : 0;
+    uint8_t buffer[MAX_COEFFICIENTS];
+    const uint8_t *bytes = rkr_view_bytes(&grid->view, grid->first, n, cell, buffer);
     int32_t sum = 0;
     for (uint32_t k = 0; k < n; k++) {
-        detection->weights[k] = (int16_t)(bytes[k] + lowest - grid->view.zero_point);
+        int32_t q = grid->view.type == RKNN_TENSOR_INT8 ? (int8_t)bytes[k] : bytes[k];
+        detection->weights[k] = (int16_t)(q - grid->view.zero_point);
         sum += detection->weights[k];
     }
     detection->bias = -prototypes->zero_point * sum;
 }
 
-/* sums[i] += weights of one channel group . lanes of cell i */
-#define DEFINE_ADD_GROUP(NAME, TYPE)                                                             \
-    static void NAME(const TYPE *restrict src, uint32_t c2, uint32_t n_lanes,                    \
-                     const int16_t *restrict weights, uint32_t n, int32_t *restrict sums) {      \
-        for (uint32_t i = 0; i < n; i++) {                                                       \
-            const TYPE *lanes = src + (size_t)i * c2;                                            \
-            int32_t sum = 0;                                                                     \
-            for (uint32_t k = 0; k < n_lanes; k++) {                                             \
-                int16_t lane = lanes[k];                                                         \
-                sum += (int32_t)lane * (int32_t)weights[k];                                      \
-            }                                                                                    \
-            sums[i] += sum;                                                                      \
-        }                                                                                        \
-    }                                                                                            \
-    static void NAME##_16(const TYPE *restrict src, const int16_t *restrict weights, uint32_t n, \
-                          int32_t *restrict sums) {                                              \
-        for (uint32_t i = 0; i < n; i++) {                                                       \
-            const TYPE *lanes = src + (size_t)i * 16;                                            \
-            int32_t sum = 0;                                                                     \
-            for (uint32_t k = 0; k < 16; k++) {                                                  \
-                int16_t lane = lanes[k];                                                         \
-                sum += (int32_t)lane * (int32_t)weights[k];                                      \
-            }                                                                                    \
-            sums[i] += sum;                                                                      \
-        }                                                                                        \
-    }
-
-DEFINE_ADD_GROUP(add_int8, int8_t)
-DEFINE_ADD_GROUP(add_uint8, uint8_t)
+#define DTYPE int8
+#define TYPE int8_t
+#include "decode/masks_group_tmpl.h"
+#define DTYPE uint8
+#define TYPE uint8_t
+#include "decode/masks_group_tmpl.h"
 
 static void integer_row(const detection *detection, uint32_t cell, uint32_t n, float *logits) {
     const rkr_tensor_view *view = detection->prototypes;
@@ -151,7 +132,7 @@ static void real_row(const detection *detection, uint32_t cell, uint32_t n, floa
     }
 }
 
-/* Logits of columns [first, first + n) of one row of prototypes, as first of logits. */
+/* logits[i]: the logit of column first + i, i < n, of one row of prototypes. */
 static void logits_of_row(const detection *detection, uint32_t row, uint32_t first, uint32_t n,
                           float *logits) {
     uint32_t cell = row * detection->prototypes->width + first;
@@ -166,7 +147,7 @@ static void logits_of_row(const detection *detection, uint32_t row, uint32_t fir
  * starts[i]. */
 static void fill_row(const axis *across, const float *logits, uint32_t first_cell, uint32_t n_cells,
                      const uint32_t *starts, uint8_t *row) {
-    uint32_t begin = starts[0]; /* of a run of pixels that are as the last column */
+    uint32_t begin = starts[0]; /* of the pixels whose value is that of the column before them */
     for (uint32_t i = 0; i + 1 < n_cells; i++) {
         float left = logits[i], right = logits[i + 1];
         if ((left > 0.0f) == (right > 0.0f)) {

@@ -7,89 +7,14 @@
  * class-agnostic) is above the threshold; all in float32, in this order of operations.
  * Sides below 0 count as 0. Work: n * kept comparisons, and it ends when max_detections
  * are kept. */
+#include "decode/nms.h"
+#include "decode/sort.h"
+#include "decode/view.h"
 #include "kernels/movemask.h"
-#include "decode/yolo_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Bottom-up merge sort above runs made by insertion: no worst case, no recursion. */
-#define SORT_RUN 12u
-
-static void sort_run(uint64_t *keys, size_t n) {
-    for (size_t i = 1; i < n; i++) {
-        uint64_t key = keys[i];
-        size_t j = i;
-        for (; j > 0 && keys[j - 1] < key; j--) {
-            keys[j] = keys[j - 1];
-        }
-        keys[j] = key;
-    }
-}
-
-static void merge(const uint64_t *src, size_t middle, size_t n, uint64_t *dst) {
-    size_t left = 0, right = middle;
-    for (size_t i = 0; i < n; i++) {
-        bool take_left = right >= n || (left < middle && src[left] > src[right]);
-        dst[i] = take_left ? src[left++] : src[right++];
-    }
-}
-
-static void merge_sort(uint64_t *keys, uint64_t *scratch, size_t n) {
-    for (size_t at = 0; at < n; at += SORT_RUN) {
-        sort_run(keys + at, n - at < SORT_RUN ? n - at : SORT_RUN);
-    }
-    uint64_t *src = keys, *dst = scratch;
-    for (size_t width = SORT_RUN; width < n; width *= 2) {
-        for (size_t at = 0; at < n; at += 2 * width) {
-            size_t length = n - at < 2 * width ? n - at : 2 * width;
-            merge(src + at, width < length ? width : length, length, dst + at);
-        }
-        uint64_t *swap = src;
-        src = dst;
-        dst = swap;
-    }
-    if (src != keys) {
-        memcpy(keys, src, n * sizeof *keys);
-    }
-}
-
-/* One pass puts most keys of a frame into a bucket of their own; the others are sorted there. */
-#define BUCKETS 256u
-#define LEAST_FOR_BUCKETS 48u
-
-void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n) {
-    if (n < LEAST_FOR_BUCKETS) {
-        merge_sort(keys, scratch, n);
-        return;
-    }
-    uint64_t lowest = UINT64_MAX, highest = 0;
-    for (size_t i = 0; i < n; i++) {
-        lowest = keys[i] < lowest ? keys[i] : lowest;
-        highest = keys[i] > highest ? keys[i] : highest;
-    }
-    /* No two keys are equal; 8 bits of their distance to the highest are left. */
-    int bits = 64 - __builtin_clzll(highest - lowest), shift = bits > 8 ? bits - 8 : 0;
-    uint32_t ends[BUCKETS] = {0};
-    for (size_t i = 0; i < n; i++) {
-        ends[(highest - keys[i]) >> shift]++;
-    }
-    uint32_t end = 0;
-    for (size_t k = 0; k < BUCKETS; k++) {
-        end += ends[k];
-        ends[k] = end;
-    }
-    for (size_t i = n; i-- > 0;) {
-        scratch[--ends[(highest - keys[i]) >> shift]] = keys[i];
-    }
-    memcpy(keys, scratch, n * sizeof *keys);
-    for (size_t k = 0; k < BUCKETS; k++) { /* ends[k]: where bucket k begins */
-        size_t count = (k + 1 < BUCKETS ? ends[k + 1] : n) - ends[k];
-        if (count > 1) {
-            merge_sort(keys + ends[k], scratch, count);
-        }
-    }
-}
 
 void rkr_kept_init(rkr_kept_boxes *kept, float *columns, size_t capacity) {
     capacity = rkr_kept_floats(capacity) / RKR_NMS_COLUMNS;
@@ -132,18 +57,19 @@ static bool overlaps_block(const rkr_kept_boxes *kept, size_t first, const float
 
 typedef uint8_t tag_vector __attribute__((vector_size(RKR_NMS_BLOCK)));
 
-/* Of a frame with many classes, most blocks have no box of the candidate's, the others one. */
+/* In a frame with many classes, most blocks have no box of the candidate's class, and nearly all
+ * others have one. */
 static bool overlaps_class(const rkr_kept_boxes *kept, size_t first, const float box[4], float area,
                            int32_t class_id, tag_vector tag, float iou_threshold) {
     tag_vector tags;
     memcpy(&tags, kept->tag + first, sizeof tags);
     tags = (tag_vector)(tags == tag);
-    uint64_t marks = rkr_movemask(&tags);
-    if (marks == 0) {
+    uint64_t mask = rkr_movemask(&tags);
+    if (mask == 0) {
         return false;
     }
-    size_t at = (size_t)__builtin_ctzll(marks) / RKR_MASK_BITS;
-    if (marks >> (at * RKR_MASK_BITS) >> RKR_MASK_BITS != 0) {
+    size_t at = (size_t)__builtin_ctzll(mask) / RKR_MASK_BITS;
+    if (mask >> (at * RKR_MASK_BITS) >> RKR_MASK_BITS != 0) {
         return overlaps_block(kept, first, box, area, class_id, 0, iou_threshold);
     }
     return kept->class_id[first + at] == class_id &&

@@ -5,9 +5,14 @@
  * As for upright boxes, with the IoU of the two rectangles themselves: one is cut by the
  * four sides of the other (Sutherland and Hodgman, 1974), areas are by the shoelace
  * formula, in double. Pairs whose upright hulls do not meet are not cut. */
-#include "decode/yolo_internal.h"
+#include "decode/nms_oriented.h"
+#include "decode/candidates.h"
+#include "decode/sort.h"
 
-#define MAX_CORNERS 8 /* of what two quadrangles have in common */
+#include <math.h>
+#include <stdbool.h>
+
+#define MAX_CORNERS 8 /* of the part that two quadrangles share */
 
 typedef struct {
     double x, y;

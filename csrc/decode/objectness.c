@@ -3,9 +3,15 @@
  * Heads with objectness: confidence = objectness * highest class score, or objectness alone.
  *
  * Scores are at most 1, so a cell whose objectness is below the threshold cannot pass: one
- * channel of each grid is scanned, and classes are read only where it hits. Quantization
- * moves 1 by up to half a step, or down to what the type can hold. */
-#include "decode/yolo_internal.h"
+ * channel of each grid is scanned, and classes are read only where it hits. Quantized
+ * scores may be above 1 by half a step, and the largest value of a type may be below 1. */
+#include "decode/objectness.h"
+#include "decode/candidates.h"
+#include "decode/scan.h"
+#include "decode/sigmoid.h"
+#include "decode/view.h"
+
+#include <math.h>
 
 /* `classes` is NULL where objectness alone counts. */
 static void decode_cell(const rkr_yolo_grid *grid, const rkr_scan *classes, bool sigmoid,
@@ -93,16 +99,12 @@ int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n
         if (n_classes > 0) {
             rkr_scan_init(&classes, &grid->view, grid->first + 5, n_classes, factor);
         }
-        uint32_t cells = rkr_view_cells(&grid->view);
-        for (uint32_t first = 0; first < cells; first += RKR_SCAN_CELLS) {
-            uint32_t n = cells - first < RKR_SCAN_CELLS ? cells - first : RKR_SCAN_CELLS;
-            for (uint64_t hits = rkr_scan_cells(&scan, first, n); hits != 0; hits &= hits - 1) {
-                uint32_t cell = first + (uint32_t)__builtin_ctzll(hits);
-                decode_cell(grid, n_classes > 0 ? &classes : NULL, sigmoid, box_of, threshold, cell,
-                            source + cell, workspace);
-            }
+        rkr_hits hits = rkr_hits_of(&scan, NULL);
+        for (uint32_t cell; rkr_next_hit(&hits, &cell);) {
+            decode_cell(grid, n_classes > 0 ? &classes : NULL, sigmoid, box_of, threshold, cell,
+                        source + cell, workspace);
         }
-        source += cells;
+        source += rkr_view_cells(&grid->view);
     }
     rkr_decode_end(workspace, options, out, count);
     return RKR_OK;

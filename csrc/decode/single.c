@@ -3,20 +3,25 @@
  * Ultralytics' single output of YOLOv8, v9, 11, 12: [1, 4 + classes, N], each prediction
  * cx, cy, w, h and the class scores after sigmoid; box = centre -/+ size / 2. With an
  * angle behind the scores (YOLOv8-obb) the box is turned about its centre. */
-#include "decode/yolo_internal.h"
+#include "decode/candidates.h"
+#include "decode/nms_oriented.h"
+#include "decode/scan.h"
+#include "decode/view.h"
+
+#include <math.h>
 
 typedef struct {
     const rkr_tensor_view *output;
     uint32_t n_classes;
     bool oriented;
-    float scale_x, scale_y, threshold;
+    float scale_x, scale_y;
     rkr_yolo_workspace *workspace;
 } single_decoder;
 
 static void decode_prediction(const single_decoder *decoder, const rkr_scan *scan, uint32_t cell) {
     uint32_t class_id;
     float score, box[4], angle;
-    if (!rkr_scan_best(scan, cell, &score, &class_id) || !(score >= decoder->threshold)) {
+    if (!rkr_scan_best(scan, cell, &score, &class_id) || !(score >= scan->real_threshold)) {
         return;
     }
     rkr_view_load(decoder->output, 0, 4, cell, box);
@@ -54,14 +59,13 @@ static int decode(const single_decoder *decoder, const rkr_yolo_options *options
         return RKR_ERR_ARGUMENT;
     }
     rkr_scan scan;
-    rkr_scan_init(&scan, output, 4, decoder->n_classes, decoder->threshold);
-    uint32_t cells = rkr_view_cells(output);
-    for (uint32_t first = 0; first < cells; first += RKR_SCAN_CELLS) {
-        uint32_t n = cells - first < RKR_SCAN_CELLS ? cells - first : RKR_SCAN_CELLS;
-        for (uint64_t hits = rkr_scan_cells(&scan, first, n); hits != 0; hits &= hits - 1) {
-            decode_prediction(decoder, &scan, first + (uint32_t)__builtin_ctzll(hits));
-        }
+    rkr_scan_init(&scan, output, 4, decoder->n_classes, options->conf_threshold);
+    rkr_hits hits = rkr_hits_of(&scan, NULL);
+    for (uint32_t cell; rkr_next_hit(&hits, &cell);) {
+        decode_prediction(decoder, &scan, cell);
     }
+    (decoder->oriented ? rkr_decode_end_oriented : rkr_decode_end)(decoder->workspace, options, out,
+                                                                   count);
     return RKR_OK;
 }
 
@@ -69,26 +73,14 @@ int rkr_yolo_decode_single(const rkr_tensor_view *output, uint32_t n_classes, fl
                            float scale_y, const rkr_yolo_options *options,
                            rkr_yolo_workspace *workspace, const rkr_detections *out,
                            size_t *count) {
-    const single_decoder decoder = {output,   n_classes, false,
-                                    scale_x,  scale_y,   options ? options->conf_threshold : 0.0f,
-                                    workspace};
-    int status = decode(&decoder, options, out, count);
-    if (status == RKR_OK) {
-        rkr_decode_end(workspace, options, out, count);
-    }
-    return status;
+    const single_decoder decoder = {output, n_classes, false, scale_x, scale_y, workspace};
+    return decode(&decoder, options, out, count);
 }
 
 int rkr_yolo_decode_single_oriented(const rkr_tensor_view *output, uint32_t n_classes,
                                     float scale_x, float scale_y, const rkr_yolo_options *options,
                                     rkr_yolo_workspace *workspace, const rkr_detections *out,
                                     size_t *count) {
-    const single_decoder decoder = {output,   n_classes, true,
-                                    scale_x,  scale_y,   options ? options->conf_threshold : 0.0f,
-                                    workspace};
-    int status = decode(&decoder, options, out, count);
-    if (status == RKR_OK) {
-        rkr_decode_end_oriented(workspace, options, out, count);
-    }
-    return status;
+    const single_decoder decoder = {output, n_classes, true, scale_x, scale_y, workspace};
+    return decode(&decoder, options, out, count);
 }

@@ -2,7 +2,7 @@
  *
  * YOLOv5 and YOLOv7 (also YOLOX, YOLOv6) with the boxes worked out in the graph:
  * cx, cy, w, h, objectness, class scores, all after sigmoid and anchors. */
-#include "decode/yolo_internal.h"
+#include "decode/objectness.h"
 
 static void scaled_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
                        float y, float box[4]) {

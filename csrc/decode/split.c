@@ -8,8 +8,14 @@
  *   sum(i * e^b[i]) / sum(e^b[i]),   i = 0 .. n_bins - 1
  * (distribution focal loss). In 8-bit tensors b[i] - max(b) is one of 256 values, whose
  * powers of e come from a table; other types call expf. */
-#include "decode/yolo_internal.h"
+#include "decode/candidates.h"
+#include "decode/nms_oriented.h"
+#include "decode/scan.h"
+#include "decode/sigmoid.h"
+#include "decode/view.h"
+#include "kernels/cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MAX_BINS 64u
@@ -24,33 +30,34 @@ typedef struct {
     rkr_yolo_workspace *workspace;
 } branch_decoder;
 
-/* sum(i * w[i]) / sum(w[i]), the upper sum as that of all sums from the end; w[i] is
- * powers[b[i] - max(b)]. */
-#define DEFINE_MEAN(NAME, TYPE)                                                   \
-    static inline float NAME(const TYPE *bins, uint32_t n, const float *powers) { \
-        TYPE highest = bins[0];                                                   \
-        for (uint32_t i = 1; i < n; i++) {                                        \
-            highest = bins[i] > highest ? bins[i] : highest;                      \
-        }                                                                         \
-        const float *weights = powers - highest;                                  \
-        float sum = 0.0f, weighted = 0.0f;                                        \
-        for (uint32_t i = n - 1; i > 0; i--) {                                    \
-            sum += weights[bins[i]];                                              \
-            weighted += sum;                                                      \
-        }                                                                         \
-        return weighted / (sum + weights[bins[0]]);                               \
-    }
+RKR_INLINE int bin_at(const uint8_t *bins, uint32_t i, const bool is_signed) {
+    return is_signed ? (int8_t)bins[i] : bins[i];
+}
 
-DEFINE_MEAN(mean_of_int8, int8_t)
-DEFINE_MEAN(mean_of_uint8, uint8_t)
+/* sum(i * w[i]) / sum(w[i]), where sum(i * w[i]) is the sum of all sums from the end; w[i] is
+ * powers[b[i] - max(b)]. Always inlined with the type known. */
+RKR_INLINE float mean_of_bins(const uint8_t *bins, uint32_t n, const bool is_signed,
+                              const float *powers) {
+    int highest = bin_at(bins, 0, is_signed);
+    for (uint32_t i = 1; i < n; i++) {
+        int bin = bin_at(bins, i, is_signed);
+        highest = bin > highest ? bin : highest;
+    }
+    const float *weights = powers - highest;
+    float sum = 0.0f, weighted = 0.0f;
+    for (uint32_t i = n - 1; i > 0; i--) {
+        sum += weights[bin_at(bins, i, is_signed)];
+        weighted += sum;
+    }
+    return weighted / (sum + weights[bin_at(bins, 0, is_signed)]);
+}
 
 static float mean_of_bytes(const uint8_t *bins, uint32_t n, bool is_signed, const float *powers) {
     if (!is_signed) {
-        return mean_of_uint8(bins, n, powers);
+        return mean_of_bins(bins, n, false, powers);
     }
     /* With the number known the compiler unrolls; 16 is that of every YOLO. */
-    return n == 16 ? mean_of_int8((const int8_t *)bins, 16, powers)
-                   : mean_of_int8((const int8_t *)bins, n, powers);
+    return n == 16 ? mean_of_bins(bins, 16, true, powers) : mean_of_bins(bins, n, true, powers);
 }
 
 static float mean_of_floats(const float *bins, uint32_t n) {
@@ -146,8 +153,8 @@ static const float *powers_of_e(rkr_yolo_workspace *workspace, size_t index,
     return last;
 }
 
-/* The sum is as high as the highest score but for the rounding of both. One at the end of its
- * range may stand for more: where calibration saw few objects, that end is low. */
+/* The sum is at least the highest score, except for the rounding of both. A sum at the end of its
+ * range may stand for a larger one: where calibration saw few objects, that end is low. */
 static float sum_threshold(const rkr_yolo_branch *branch, bool sigmoid, float threshold) {
     float slack = 0.01f * threshold;
     slack += rkr_view_is_float(&branch->score_sum) ? 0.0f : branch->score_sum.scale;
@@ -166,14 +173,9 @@ static void decode_branch(const branch_decoder *decoder) {
         rkr_scan_init(&sum_scan, &branch->score_sum, 0, 1,
                       sum_threshold(branch, decoder->sigmoid, threshold));
     }
-    uint32_t cells = rkr_view_cells(&branch->score);
-    for (uint32_t first = 0; first < cells; first += RKR_SCAN_CELLS) {
-        uint32_t n = cells - first < RKR_SCAN_CELLS ? cells - first : RKR_SCAN_CELLS;
-        uint64_t hits = has_sum ? rkr_scan_cells(&sum_scan, first, n) : ~(uint64_t)0;
-        hits = hits != 0 ? hits & rkr_scan_cells(&scan, first, n) : 0;
-        for (; hits != 0; hits &= hits - 1) {
-            decode_cell(decoder, &scan, first + (uint32_t)__builtin_ctzll(hits));
-        }
+    rkr_hits hits = rkr_hits_of(&scan, has_sum ? &sum_scan : NULL);
+    for (uint32_t cell; rkr_next_hit(&hits, &cell);) {
+        decode_cell(decoder, &scan, cell);
     }
 }
 
@@ -238,18 +240,15 @@ static int decode(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n
         decode_branch(&decoder);
         first_source += rkr_view_cells(&branches[i].box);
     }
+    (angles != NULL ? rkr_decode_end_oriented : rkr_decode_end)(workspace, options, out, count);
     return RKR_OK;
 }
 
 int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
                           uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
                           rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
-    int status = decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, NULL, options,
-                        workspace, out, count);
-    if (status == RKR_OK) {
-        rkr_decode_end(workspace, options, out, count);
-    }
-    return status;
+    return decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, NULL, options, workspace,
+                  out, count);
 }
 
 int rkr_yolo_decode_split_oriented(const rkr_yolo_branch *branches, size_t n_branches,
@@ -260,10 +259,6 @@ int rkr_yolo_decode_split_oriented(const rkr_yolo_branch *branches, size_t n_bra
     if (angles == NULL || out == NULL || out->corners == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    int status = decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, angles, options,
-                        workspace, out, count);
-    if (status == RKR_OK) {
-        rkr_decode_end_oriented(workspace, options, out, count);
-    }
-    return status;
+    return decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, angles, options, workspace,
+                  out, count);
 }

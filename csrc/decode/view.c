@@ -3,9 +3,10 @@
  * Access to tensors in native memory: element (c, p) of every layout the runtimes
  * deliver is ((c / c2) * plane + p) * c2 + c % c2 (see decl/yolo.h), so a channel range of
  * one cell is a few runs of neighbours, one per channel group. */
-#include "kernels/quantize.h"
-#include "decode/yolo_internal.h"
+#include "decode/view.h"
+#include "kernels/cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 size_t rkr_view_element_size(const rkr_tensor_view *view) {
@@ -23,20 +24,6 @@ size_t rkr_view_element_size(const rkr_tensor_view *view) {
     }
 }
 
-/* Of any type but FLOAT32. */
-static rkr_dtype dtype_of(const rkr_tensor_view *view) {
-    switch (view->type) {
-    case RKNN_TENSOR_INT8:
-        return RKR_INT8;
-    case RKNN_TENSOR_UINT8:
-        return RKR_UINT8;
-    case RKNN_TENSOR_INT16:
-        return RKR_INT16;
-    default:
-        return RKR_FLOAT16;
-    }
-}
-
 int rkr_view_check(const rkr_tensor_view *view) {
     if (view == NULL || view->data == NULL) {
         return RKR_ERR_ARGUMENT;
@@ -46,7 +33,7 @@ int rkr_view_check(const rkr_tensor_view *view) {
         return RKR_ERR_ARGUMENT;
     }
     if (!rkr_view_is_float(view) &&
-        !rkr_affine_is_valid(dtype_of(view), view->zero_point, view->scale)) {
+        !rkr_affine_is_valid(rkr_view_dtype(view), view->zero_point, view->scale)) {
         return RKR_ERR_ARGUMENT;
     }
     uint64_t cells = (uint64_t)view->height * view->width;
@@ -79,7 +66,8 @@ float rkr_view_highest(const rkr_tensor_view *view) {
     }
 }
 
-/* A division takes longer than the loads, and boxes come first. */
+/* Channels of boxes are mostly in the first group: the division, which takes longer than the
+ * loads, is left out for them. */
 static uint32_t group_of(const rkr_tensor_view *view, uint32_t channel) {
     return channel < view->c2 ? 0 : channel / view->c2;
 }
@@ -95,17 +83,18 @@ static uint32_t run_length(const rkr_tensor_view *view, uint32_t channel, uint32
     return run < n ? run : n;
 }
 
-/* One value or a box is too short for a call of a vector kernel; the same formula as there. */
+/* For a single value or a box the call of a vector kernel takes longer than the work: the same
+ * formula stands here. */
 #define SHORT_RUN 4u
 
 static float value_of(const rkr_tensor_view *view, uint8_t byte) {
-    uint8_t flip = rkr_view_flip(view);
-    return (float)((uint8_t)(byte ^ flip) - flip - view->zero_point) * view->scale;
+    int32_t q = view->type == RKNN_TENSOR_INT8 ? (int8_t)byte : byte;
+    return (float)(q - view->zero_point) * view->scale;
 }
 
 static void load_short(const rkr_tensor_view *view, const uint8_t *src, uint32_t n, float *dst) {
     if (n == 4) {
-        /* In one store: a caller's load of two coordinates would wait for two. */
+        /* In one store: a later load that spans two small stores would have to wait for both. */
         typedef float vector __attribute__((vector_size(16)));
         const vector box = {value_of(view, src[0]), value_of(view, src[1]), value_of(view, src[2]),
                             value_of(view, src[3])};
@@ -120,7 +109,7 @@ static void load_short(const rkr_tensor_view *view, const uint8_t *src, uint32_t
 __attribute__((noinline)) static void load_runs(const rkr_tensor_view *view, uint32_t first,
                                                 uint32_t n, uint32_t cell, float *dst) {
     bool is_float32 = view->type == RKNN_TENSOR_FLOAT32;
-    rkr_dequantize_fn *dequantize = is_float32 ? NULL : rkr_dequantizer(dtype_of(view));
+    rkr_dequantize_fn *dequantize = is_float32 ? NULL : rkr_dequantizer(rkr_view_dtype(view));
     size_t size = rkr_view_element_size(view);
     while (n > 0) {
         uint32_t run = run_length(view, first, n);
@@ -159,15 +148,6 @@ const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint3
     return buffer;
 }
 
-void rkr_view_load_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
-                         uint8_t *dst) {
-    const uint8_t *src = rkr_view_bytes(view, first, n, cell, dst);
-    uint8_t flip = rkr_view_flip(view);
-    for (uint32_t i = 0; i < n; i++) {
-        dst[i] = src[i] ^ flip;
-    }
-}
-
 /* Floats order like their bits read as a signed integer, once negative ones are turned
  * around; NaN goes below everything. */
 static int32_t order_of_half(uint16_t half) {
@@ -184,32 +164,30 @@ static int32_t order_of_float(uint32_t bits) {
     return bits & 0x80000000u ? -(int32_t)(bits & 0x7fffffffu) : (int32_t)bits;
 }
 
-#define ORDER_OF_INTEGER(x) ((int32_t)(x))
+static int32_t order_of_integer(int32_t element) {
+    return element;
+}
 
-#define DEFINE_BEST(NAME, TYPE, ORDER)                                                             \
-    static uint32_t NAME(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell) { \
-        uint32_t best = 0;                                                                         \
-        int32_t highest = INT32_MIN;                                                               \
-        for (uint32_t channel = 0; channel < n;) {                                                 \
-            uint32_t run = run_length(view, first + channel, n - channel);                         \
-            const TYPE *src = (const TYPE *)view->data + element_at(view, first + channel, cell);  \
-            for (uint32_t i = 0; i < run; i++) {                                                   \
-                int32_t order = ORDER(src[i]);                                                     \
-                if (order > highest) {                                                             \
-                    highest = order;                                                               \
-                    best = channel + i;                                                            \
-                }                                                                                  \
-            }                                                                                      \
-            channel += run;                                                                        \
-        }                                                                                          \
-        return best;                                                                               \
-    }
-
-DEFINE_BEST(best_int8, int8_t, ORDER_OF_INTEGER)
-DEFINE_BEST(best_uint8, uint8_t, ORDER_OF_INTEGER)
-DEFINE_BEST(best_int16, int16_t, ORDER_OF_INTEGER)
-DEFINE_BEST(best_float16, uint16_t, order_of_half)
-DEFINE_BEST(best_float32, uint32_t, order_of_float)
+#define DTYPE int8
+#define TYPE int8_t
+#define ORDER order_of_integer
+#include "decode/view_best_tmpl.h"
+#define DTYPE uint8
+#define TYPE uint8_t
+#define ORDER order_of_integer
+#include "decode/view_best_tmpl.h"
+#define DTYPE int16
+#define TYPE int16_t
+#define ORDER order_of_integer
+#include "decode/view_best_tmpl.h"
+#define DTYPE float16
+#define TYPE uint16_t
+#define ORDER order_of_half
+#include "decode/view_best_tmpl.h"
+#define DTYPE float32
+#define TYPE uint32_t
+#define ORDER order_of_float
+#include "decode/view_best_tmpl.h"
 
 float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                     uint32_t *best) {
@@ -232,51 +210,4 @@ float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uin
     float value;
     rkr_view_load(view, first + *best, 1, cell, &value);
     return value;
-}
-
-int rkr_grids_check(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels) {
-    for (size_t i = 0; i < n_grids; i++) {
-        int status = rkr_view_check(&grids[i].view);
-        if (status != RKR_OK) {
-            return status;
-        }
-        if (!rkr_view_has(&grids[i].view, grids[i].first, n_channels)) {
-            return RKR_ERR_SHAPE;
-        }
-    }
-    return RKR_OK;
-}
-
-const rkr_yolo_grid *rkr_grid_of(const rkr_yolo_grid *grids, size_t n_grids, uint32_t *cell) {
-    for (size_t i = 0; i < n_grids; i++) {
-        uint32_t cells = rkr_view_cells(&grids[i].view);
-        if (*cell < cells) {
-            return &grids[i];
-        }
-        *cell -= cells;
-    }
-    return NULL;
-}
-
-int rkr_yolo_gather(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels,
-                    const uint32_t *source, size_t n, float *dst) {
-    if (grids == NULL || n_grids == 0 || (n > 0 && (source == NULL || dst == NULL))) {
-        return RKR_ERR_ARGUMENT;
-    }
-    int status = rkr_grids_check(grids, n_grids, n_channels);
-    if (status != RKR_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint32_t cell = source[i];
-        if (rkr_grid_of(grids, n_grids, &cell) == NULL) {
-            return RKR_ERR_ARGUMENT;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint32_t cell = source[i];
-        const rkr_yolo_grid *grid = rkr_grid_of(grids, n_grids, &cell);
-        rkr_view_load(&grid->view, grid->first, n_channels, cell, dst + i * n_channels);
-    }
-    return RKR_OK;
 }

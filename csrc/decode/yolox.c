@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * YOLOX (arXiv 2107.08430): no anchors. centre = (v + cell) * stride, size = e^v * stride. */
-#include "decode/yolo_internal.h"
+#include "decode/objectness.h"
+
+#include <math.h>
 
 static void yolox_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
                       float y, float box[4]) {

@@ -3,11 +3,15 @@
  * Candidates of one frame: collected in the order of the head's predictions, limited to
  * the best max_candidates, suppressed, written out.
  *
- * The buffer holds up to twice max_candidates. When it is full, the better half stays,
- * in its order, so the limit costs O(log n) per candidate and equal scores still go to
- * the earlier prediction. */
-#include "decode/yolo_internal.h"
+ * The buffer holds up to twice max_candidates. When it is full, the better half stays, in the
+ * order in which it came. So the limit costs O(log n) per candidate, and of equal scores the
+ * earlier prediction still wins. */
+#include "decode/candidates.h"
+#include "decode/nms.h"
+#include "decode/sort.h"
+#include "decode/view.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 int rkr_yolo_workspace_new(size_t n_predictions, size_t max_candidates, size_t max_detections,
@@ -75,7 +79,7 @@ static void sort_candidates(rkr_yolo_workspace *workspace) {
     rkr_sort_keys(workspace->keys, workspace->scratch, workspace->n_candidates);
 }
 
-/* Leave the best max_candidates, in their order. */
+/* Keep the best max_candidates, in the order in which they came. */
 static void halve_candidates(rkr_yolo_workspace *workspace) {
     if (workspace->n_candidates <= workspace->max_candidates) {
         return;
@@ -137,16 +141,4 @@ void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *optio
         n++;
     }
     *count = n;
-}
-
-float rkr_sigmoid(float x) {
-    return 1.0f / (1.0f + expf(-x));
-}
-
-float rkr_logit_below(float probability) {
-    if (probability <= 0.0f || probability > 1.0f) {
-        return probability <= 0.0f ? -INFINITY : INFINITY;
-    }
-    double lower = (double)probability * (1.0 - 1e-6);
-    return (float)log(lower / (1.0 - lower));
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The candidates of one frame, from the first that passes to the results. */
+#ifndef RKR_DECODE_CANDIDATES_H
+#define RKR_DECODE_CANDIDATES_H
+
+#include "rkr.h"
+
+#define RKR_MAX_BRANCHES 8
+
+typedef struct {
+    float box[4]; /* x1, y1, x2, y2; of an oriented box centre x, y, width, height */
+    float angle;  /* of an oriented box, radians */
+    float score;
+    int32_t class_id;
+    uint32_t source;
+} rkr_candidate;
+
+struct rkr_yolo_workspace {
+    rkr_candidate *candidates;
+    uint64_t *keys, *scratch;
+    float *kept; /* columns of rkr_kept_boxes */
+    size_t n_predictions, n_candidates, capacity, max_candidates, max_detections;
+    /* e^(k * scale), k from -255 to 0, for 8-bit distributions, one table per branch; what
+     * follows keeps pointers that count from a highest value below 0 inside. */
+    float powers[RKR_MAX_BRANCHES][384], powers_scale[RKR_MAX_BRANCHES];
+};
+
+/* Checks what every decoder is given, and empties the workspace. */
+int rkr_decode_begin(uint64_t n_predictions, const rkr_yolo_options *options,
+                     rkr_yolo_workspace *workspace, const rkr_detections *out, const size_t *count);
+
+/* Add a candidate; in the order of the head's predictions. Drops what is not finite. */
+void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float score,
+                        uint32_t class_id, uint32_t source);
+
+/* The same for an oriented box. */
+void rkr_candidate_push_oriented(rkr_yolo_workspace *workspace, const float centred[4], float angle,
+                                 float score, uint32_t class_id, uint32_t source);
+
+/* Bring the candidates to the limit and in order; candidate k is then
+ * candidates[rkr_key_index(keys[k])]. Returns their number. */
+size_t rkr_candidates_sort(rkr_yolo_workspace *workspace);
+
+/* Suppress and write the results. */
+void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
+                    const rkr_detections *out, size_t *count);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading single values of a tensor in native memory. Nothing here checks its arguments: the
+ * public functions of decl/yolo.h do. */
+#ifndef RKR_DECODE_VIEW_H
+#define RKR_DECODE_VIEW_H
+
+#include "kernels/quantize.h"
+#include "rkr.h"
+
+#include <stdbool.h>
+
+#define RKR_VIEW_MAX_CELLS 0x7fffffffu
+
+static inline uint32_t rkr_view_cells(const rkr_tensor_view *view) {
+    return view->height * view->width;
+}
+
+/* Bytes of one element; 0 for a type that no decoder reads. */
+size_t rkr_view_element_size(const rkr_tensor_view *view);
+
+/* Dequantize channels [first, first + n) of one cell. */
+void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                   float *dst);
+
+/* 8-bit channels of one cell as they are stored: in place where they are neighbours, else
+ * copied to buffer[n]. */
+const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n,
+                              uint32_t cell, uint8_t *buffer);
+
+/* Of a view with an element size. */
+static inline rkr_dtype rkr_view_dtype(const rkr_tensor_view *view) {
+    switch (view->type) {
+    case RKNN_TENSOR_INT8:
+        return RKR_INT8;
+    case RKNN_TENSOR_UINT8:
+        return RKR_UINT8;
+    case RKNN_TENSOR_INT16:
+        return RKR_INT16;
+    case RKNN_TENSOR_FLOAT16:
+        return RKR_FLOAT16;
+    default:
+        return RKR_FLOAT32;
+    }
+}
+
+static inline bool rkr_view_is_8_bit(const rkr_tensor_view *view) {
+    return view->type == RKNN_TENSOR_INT8 || view->type == RKNN_TENSOR_UINT8;
+}
+
+static inline bool rkr_view_is_float(const rkr_tensor_view *view) {
+    return view->type == RKNN_TENSOR_FLOAT16 || view->type == RKNN_TENSOR_FLOAT32;
+}
+
+/* True when channels [first, first + n) exist. */
+static inline bool rkr_view_has(const rkr_tensor_view *view, uint32_t first, uint32_t n) {
+    return n > 0 && first <= view->channels && n <= view->channels - first;
+}
+
+/* The largest value that the view's type can stand for; infinity for floats. */
+float rkr_view_highest(const rkr_tensor_view *view);
+
+/* The highest of channels [first, first + n) of one cell; the first of equals. NaN loses
+ * against everything. *best counts from `first`. Returns the dequantized value. */
+float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                    uint32_t *best);
+
+#endif
