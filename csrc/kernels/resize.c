@@ -204,29 +204,16 @@ static void resample_row_neon(const uint8_t *src, const columns *at, int16_t *ds
 
 #endif
 
-static resample_row_fn *row_resampler(size_t channels) {
-    const int level = rkr_cpu_level();
-    if (channels == 1 && level != RKR_CPU_PLAIN) {
-        return resample_row_grey;
-    }
-#if RKR_HAVE_AVX2
-    return level >= RKR_CPU_AVX2 ? resample_row_avx2 : resample_row_plain;
-#elif defined(__ARM_NEON)
-    return level == RKR_CPU_VECTOR ? resample_row_neon : resample_row_plain;
-#else
-    (void)level;
-    return resample_row_plain;
-#endif
-}
+static resample_row_fn *const RESAMPLE_ROW[RKR_CPU_LEVELS] =
+    RKR_VARIANTS(resample_row_plain, RKR_ON_NEON(resample_row_neon, resample_row_plain),
+                 resample_row_avx2, resample_row_avx2);
 
-static blend_rows_fn *row_blender(void) {
-#if RKR_HAVE_AVX2
-    if (rkr_cpu_level() >= RKR_CPU_AVX2) {
-        return blend_rows_avx2;
-    }
-#endif
-    return blend_rows_plain; /* which compilers vectorize, for NEON hardly worse than a hand */
-}
+static resample_row_fn *const RESAMPLE_GREY_ROW[RKR_CPU_LEVELS] =
+    RKR_VARIANTS(resample_row_plain, resample_row_grey, resample_row_grey, resample_row_grey);
+
+/* Compilers vectorize the plain one, for NEON hardly worse than a hand. */
+static blend_rows_fn *const BLEND_ROWS[RKR_CPU_LEVELS] =
+    RKR_VARIANTS(blend_rows_plain, blend_rows_plain, blend_rows_avx2, blend_rows_avx2);
 
 /* Where destination position i of `dst` lies between positions `*first` and `*first` + 1
  * of `src`, which both exist unless src is 1: at (i + 1/2) * src / dst - 1/2, held at both
@@ -286,8 +273,10 @@ static bool is_copy(const images *im, const columns *at) {
 }
 
 static void resize_rows(const images *im, const columns *at, int16_t *const rows[2]) {
-    resample_row_fn *resample = row_resampler(im->dst_channels);
-    blend_rows_fn *blend_rows = row_blender();
+    const int level = rkr_cpu_level();
+    resample_row_fn *resample =
+        im->dst_channels == 1 ? RESAMPLE_GREY_ROW[level] : RESAMPLE_ROW[level];
+    blend_rows_fn *blend_rows = BLEND_ROWS[level];
     size_t held[2] = {SIZE_MAX, SIZE_MAX};
     for (size_t y = 0; y < im->dst_height; y++) {
         size_t first = 0;
