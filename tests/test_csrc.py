@@ -1,0 +1,59 @@
+"""Who may include whom in the C sources: arrows between the rooms never go back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+CSRC = Path(__file__).resolve().parent.parent / "csrc"
+#: A room may include its own headers, ``rkr.h``, and those of the rooms listed for it.
+ALLOWED = {"kernels": set(), "decode": {"kernels"}}
+
+if not CSRC.exists():
+    pytest.skip("needs the checkout", allow_module_level=True)
+
+
+def included(path: Path) -> list[str]:
+    return re.findall(r'^#include "(.+)"$', path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def sources(room: str) -> list[Path]:
+    found = sorted((CSRC / room).glob("*.[ch]"))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_room_includes_only_what_lies_below_it(room):
+    """No kernel knows a decoder, no decoder the simulated runtime."""
+    for path in sources(room):
+        rooms = {name.split("/")[0] for name in included(path) if name != "rkr.h"}
+        assert rooms <= {room, *ALLOWED[room]}, path
+
+
+def test_the_declarations_are_included_by_one_file():
+    """Only csrc/rkr.h includes csrc/decl, whose files have no include guards."""
+    includers = {
+        path.name
+        for path in CSRC.rglob("*.[ch]")
+        if any(name.startswith("decl/") for name in included(path))
+    }
+    assert includers == {"rkr.h"}
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_header_is_guarded_unless_it_is_a_template(room):
+    """A template is included many times and undefines what it defines; all else once."""
+    for path in sources(room):
+        text = path.read_text(encoding="utf-8")
+        if path.name.endswith("_tmpl.h"):
+            defined = set(re.findall(r"^#define (\w+)", text, re.MULTILINE))
+            gone = set(re.findall(r"^#undef (\w+)", text, re.MULTILINE))
+            handed_on = any(name.endswith("_tmpl.h") for name in included(path))
+            assert gone, path
+            assert handed_on or defined <= gone, path
+        elif path.suffix == ".h":
+            guard = f"RKR_{room.upper()}_{path.stem.upper()}_H"
+            assert f"#ifndef {guard}\n#define {guard}\n" in text, path
