@@ -1,4 +1,4 @@
-"""Boxes, lines and stencils on arrays, natively: csrc/draw.c."""
+"""Boxes, lines and stencils on arrays, natively: csrc/kernels/draw.c."""
 
 from __future__ import annotations
 

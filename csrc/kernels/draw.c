@@ -12,7 +12,8 @@
  * distance is that to the infinite line beside the segment, and to an end beyond it. It is
  * computed in double, from coordinates that may lie far outside of the image; of each row
  * only the pixels are visited that the line can reach. */
-#include "kernels.h"
+#include "kernels/sizes.h"
+#include "rkr.h"
 
 #include <math.h>
 #include <string.h>
