@@ -12,7 +12,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 # What the installation in $(VENV) is made of. Python files are not: it is an editable one.
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
-.PHONY: demo test lint types warnings sanitize pytest bench abi wheels wheel-static test-arm test-vendor clean
+.PHONY: demo test lint types warnings sanitize pytest torture bench abi wheels wheel-static test-arm test-vendor clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -34,9 +34,17 @@ warnings: $(VENV)/.test
 
 sanitize: $(VENV)/.test
 	$(BIN)/python tools/sanitize.py
+	$(BIN)/python tools/sanitize.py --threads
+	$(BIN)/python tools/sanitize.py --allocations
 
 pytest: $(VENV)/.test
 	$(BIN)/pytest
+
+# What is too long for every change; some 15 minutes.
+torture: $(VENV)/.test
+	RKNN_TEST_MUTATIONS=100000 $(BIN)/pytest tests/modelfile/test_reader_hostile.py
+	RKNN_TEST_ROUNDS=2000 $(BIN)/pytest tests/npu/test_threads.py
+	RKNN_TEST_ROUNDS=1000 $(BIN)/python tools/sanitize.py --threads
 
 bench: $(VENV)/.test
 	for each in benchmarks/bench_*.py; do $(BIN)/python $$each || exit 1; done

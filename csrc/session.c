@@ -80,16 +80,13 @@ rknn_tensor_mem *rkr_session_memory(const rkr_session *session, uint64_t id) {
     return i == session->n_entries ? NULL : session->entries[i].mem;
 }
 
-static rknn_tensor_mem *take(rkr_session *session, size_t i) {
+/* Forget the entry at i, then release what it held. */
+static int destroy_at(rkr_session *session, size_t i) {
     rkr_session_entry *entry = &session->entries[i];
     rknn_tensor_mem *mem = entry->mem;
     session->n_entries--;
     memmove(entry, entry + 1, (session->n_entries - i) * sizeof *entry);
-    return mem;
-}
-
-static int destroy_at(rkr_session *session, size_t i) {
-    return rkr_destroy_mem(session->library, session->context, take(session, i));
+    return rkr_destroy_mem(session->library, session->context, mem);
 }
 
 int rkr_session_destroy_mem(rkr_session *session, uint64_t id) {
@@ -114,13 +111,6 @@ int rkr_session_close(rkr_session *session, int *memory_status) {
         *memory_status = *memory_status == RKNN_SUCC ? status : *memory_status;
     }
     return rkr_destroy(session->library, session->context);
-}
-
-void rkr_session_forget_mem(rkr_session *session, uint64_t id) {
-    const size_t i = session == NULL ? 0 : find(session, id);
-    if (session != NULL && i < session->n_entries) {
-        (void)take(session, i);
-    }
 }
 
 void rkr_session_forget(rkr_session *session) {

@@ -1,15 +1,21 @@
-"""Run tests on an AddressSanitizer and UndefinedBehaviorSanitizer build of the C code.
+"""Run tests on builds of the C code in which mistakes show.
 
-    python tools/sanitize.py [PYTEST ARGUMENT ...]
+    python tools/sanitize.py [--threads | --allocations] [PYTEST ARGUMENT ...]
 
 Builds the extension and the simulated runtime with gcc (or $CC) in a temporary folder and
-runs the tests of everything that C computes on them; the arguments replace that choice.
+runs tests on them; the arguments replace the choice of tests. Exits with pytest's status.
+
+By default with AddressSanitizer and UndefinedBehaviorSanitizer, all tests of what C computes.
+With --threads with ThreadSanitizer, the tests that use several threads; with --allocations the
+tests that let every single allocation of memory fail once.
+
 Python itself is not instrumented: the sanitizer's library is loaded before it, and Python's
-own leaks are not reported. Exits with pytest's status.
+own leaks are not reported.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import shlex
@@ -18,28 +24,66 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 SOURCES = PROJECT / "csrc"
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-FLAGS = [*SANITIZE, "-fno-omit-frame-pointer", "-g1", "-O1", "-std=c11", "-fPIC", "-shared"]
-#: Tests of C code. Not those that measure memory or fork, which a sanitizer disturbs.
-TESTS = (
-    "test_ffi.py",
-    "test_hostile_calls.py",
-    "kernels/test_*.py",
-    "npu/test_[!l]*.py",
-    "npu/test_library.py",
-    "sim/test_*.py",
-    "vision/test_drawing.py",
-    "vision/test_letterbox.py",
-    "vision/test_nms.py",
-    "vision/heads/test_*.py",
+FAILING = PROJECT / "tools" / "failing_malloc.c"
+FLAGS = ["-fno-omit-frame-pointer", "-g1", "-O1", "-std=c11", "-fPIC", "-shared"]
+
+
+@dataclass(frozen=True)
+class Build:
+    """A way to build and to run the tests."""
+
+    flags: list[str]
+    #: Of the compiler, loaded before Python.
+    libraries: list[str]
+    tests: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    sources: tuple[Path, ...] = ()
+
+
+ADDRESSES = Build(
+    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    # The sanitizer looks for C++'s throw when it starts, before any module needs it.
+    ["libasan.so", "libstdc++.so.6"],
+    # Not those that measure memory or fork, which a sanitizer disturbs.
+    (
+        "test_ffi.py",
+        "test_hostile_calls.py",
+        "kernels/test_*.py",
+        "npu/test_[!l]*.py",
+        "npu/test_library.py",
+        "sim/test_*.py",
+        "vision/test_drawing.py",
+        "vision/test_letterbox.py",
+        "vision/test_nms.py",
+        "vision/heads/test_*.py",
+    ),
+    {
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1:"
+        "allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONMALLOC": "malloc",
+    },
+)
+THREADS = Build(
+    ["-fsanitize=thread"],
+    ["libtsan.so"],
+    ("npu/test_threads.py",),
+    {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=0"},
+)
+ALLOCATIONS = Build(
+    ["-include", str(FAILING.with_suffix(".h"))],
+    [],
+    ("test_allocations.py",),
+    sources=(FAILING,),
 )
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, how: Build) -> None:
     """Build the package in place in a copy, by the compiler alone: no setuptools needed."""
     package = folder / "rknn_runtime"
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
@@ -55,7 +99,8 @@ def build(folder: Path) -> None:
     ):
         # The name by which setup.py links it too: the dynamic linker finds an open library by it.
         named = [f"-Wl,-soname,{target.name}", "-o", str(target)]
-        command = [*compiler(), *FLAGS, *includes, *map(str, sources), *named]
+        all_sources = map(str, (*sources, *how.sources))
+        command = [*compiler(), *how.flags, *FLAGS, *includes, *all_sources, *named]
         subprocess.run([*command, *libraries], check=True)
 
 
@@ -73,22 +118,26 @@ def library(name: str) -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--threads", action="store_const", const=THREADS, dest="how")
+    kind.add_argument("--allocations", action="store_const", const=ALLOCATIONS, dest="how")
+    parser.set_defaults(how=ADDRESSES)
+    arguments, chosen = parser.parse_known_args()
+    how: Build = arguments.how
     with tempfile.TemporaryDirectory(prefix="sanitize-") as name:
         folder = Path(name)
-        build(folder)
+        build(folder, how)
         environment = {
             **os.environ,
-            # The sanitizer looks for C++'s throw when it starts, before any module needs it.
-            "LD_PRELOAD": f"{library('libasan.so')}:{library('libstdc++.so.6')}",
-            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1:"
-            "allocator_may_return_null=1",
-            "UBSAN_OPTIONS": "print_stacktrace=1",
-            "PYTHONMALLOC": "malloc",
+            **how.environment,
             "PYTHONPATH": str(folder),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        chosen = sys.argv[1:] or sorted(
-            str(path) for pattern in TESTS for path in (PROJECT / "tests").glob(pattern)
+        if how.libraries:
+            environment["LD_PRELOAD"] = ":".join(map(library, how.libraries))
+        chosen = chosen or sorted(
+            str(path) for pattern in how.tests for path in (PROJECT / "tests").glob(pattern)
         )
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
         # Not in the checkout: Python would find the uninstrumented package there.

@@ -48,6 +48,5 @@ int rkr_session_destroy_mem(rkr_session *session, uint64_t id);
  * that is not open is left alone. */
 int rkr_session_close(rkr_session *session, int *memory_status);
 
-/* Forget a memory, or everything, and release nothing: in a forked child. */
-void rkr_session_forget_mem(rkr_session *session, uint64_t id);
+/* Forget everything and release nothing: in a forked child. */
 void rkr_session_forget(rkr_session *session);

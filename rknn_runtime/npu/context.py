@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rknn_runtime._arrays import Span
 from rknn_runtime._ffi import ffi, lib
@@ -32,6 +32,19 @@ def warn(message: str) -> None:
     import logging  # not before it is needed, as it costs more than all of this package
 
     logging.getLogger("rknn_runtime").warning(message)
+
+
+class NewMemory(NamedTuple):
+    """A memory of the runtime."""
+
+    #: Names it to its context; none is given twice.
+    number: int
+    #: The ``rknn_tensor_mem *``.
+    pointer: Any
+    #: Who views it.
+    span: Span
+    #: Releases it when its owner is collected, unless the owner detaches this.
+    finalizer: weakref.finalize[[Any], object]
 
 
 class _Owned:
@@ -223,16 +236,10 @@ class Context:
             status: int = lib.rkr_query(self.handle, self.opened(), command, info, size)
         return status
 
-    def create_memory(
-        self, owner: object, size_bytes: int
-    ) -> tuple[int, weakref.finalize[[Any], object]]:
+    def create_memory(self, owner: object, size_bytes: int) -> NewMemory:
         """Allocate memory that the NPU sees.
 
         It is released with the context, by `destroy_memory`, or when ``owner`` is collected.
-
-        Returns:
-            The memory's number, for the functions below; none is given twice. And what releases
-            it when ``owner`` is collected, unless the caller detaches this.
 
         Raises:
             AllocationError: the runtime has none.
@@ -247,26 +254,19 @@ class Context:
             try:
                 status = lib.rkr_session_create_mem(self._session, size_bytes, number)
                 self.check(status, call)
-                self._note_span(number[0], size_bytes, call)
+                mem = self.memory(number[0])
+                span = self._owned.spans[number[0]] = _span(mem, size_bytes, call)
+                return NewMemory(number[0], mem, span, finalizer)
             except BaseException:
                 self._owned.destroy_memory(number[0])  # none has number 0
                 raise
-        return number[0], finalizer
-
-    def _note_span(self, number: int, size_bytes: int, call: str) -> None:
-        mem = self.memory(number)
-        address = int(ffi.cast("uintptr_t", mem.virt_addr))
-        if not address or mem.size < size_bytes:
-            raise RknnError(f"{call} gave {f'{mem.size} bytes' if address else 'no address'}")
-        self._owned.spans[number] = Span(address, size_bytes)
 
     def memory(self, number: int) -> Any:
-        """Return the ``rknn_tensor_mem *`` of a memory, NULL when it was released."""
-        return lib.rkr_session_memory(self._session, number)
+        """Return the ``rknn_tensor_mem *`` of a memory, NULL when it was released.
 
-    def span(self, number: int) -> Span:
-        """Return who views a memory that was not released."""
-        return self._owned.spans[number]
+        The caller is inside ``with context.lock``.
+        """
+        return lib.rkr_session_memory(self._session, number)
 
     def destroy_memory(self, number: int) -> None:
         """Release a memory of `create_memory`; a released one is left alone.
@@ -274,10 +274,6 @@ class Context:
         The caller is inside ``with context.lock``.
         """
         self.check(self._owned.destroy_memory(number), "rknn_destroy_mem(...)")
-
-    def forget_memory(self, number: int) -> None:
-        """Forget a memory without releasing it, as a forked child does."""
-        lib.rkr_session_forget_mem(self._session, number)
 
     def refuse_views(self) -> None:
         """Raise `BufferError` while an array that views a memory is alive."""
@@ -301,3 +297,15 @@ class Context:
         self._finalizer.detach()
         for status, call in failed:
             self.check(status, call)
+
+
+def _span(mem: Any, size_bytes: int, call: str) -> Span:
+    """Look at a memory that a runtime gave.
+
+    Raises:
+        RknnError: it cannot be used.
+    """
+    address = int(ffi.cast("uintptr_t", mem.virt_addr))
+    if not address or mem.size < size_bytes:
+        raise RknnError(f"{call} gave {f'{mem.size} bytes' if address else 'no address'}")
+    return Span(address, size_bytes)

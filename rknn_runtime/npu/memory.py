@@ -50,9 +50,7 @@ class TensorMemory:
             raise TypeError(f"context must be a Context, got {type(context).__name__}")
         size_bytes = whole(size_bytes, "size_bytes", 1, 2**32 - 1)
         self._context = context
-        self._number, self._finalizer = context.create_memory(self, size_bytes)
-        self._span = context.span(self._number)
-        mem = context.memory(self._number)
+        self._number, mem, self._span, self._finalizer = context.create_memory(self, size_bytes)
         self._bound_to: str | None = None
         self.size_bytes = size_bytes
         self.fd = int(mem.fd)
@@ -70,7 +68,7 @@ class TensorMemory:
     @property
     def is_closed(self) -> bool:
         """Whether it was released, by itself or with its context."""
-        return bool(self._context.memory(self._number) == ffi.NULL)
+        return not self._finalizer.alive or self._context.is_closed
 
     @property
     def has_views(self) -> bool:
@@ -153,13 +151,14 @@ class TensorMemory:
         if self._bound_to is not None:
             raise BufferError(f"the memory is {self._bound_to} of a model: close the model")
         if self._context.is_foreign:
-            self._context.forget_memory(self._number)
+            self._finalizer.detach()
             return
         with self._context.lock:
             if self.has_views:
                 raise BufferError("an array that views the memory is alive: drop or copy it first")
-            self._context.destroy_memory(self._number)
-            self._finalizer.detach()
+            # In this order: an interrupt between them leaves it to the model to release.
+            if self._finalizer.detach() is not None:
+                self._context.destroy_memory(self._number)
 
     def __enter__(self) -> TensorMemory:
         return self

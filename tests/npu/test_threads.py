@@ -1,0 +1,214 @@
+"""Many threads at once, on one object and on several: for ThreadSanitizer, and for results.
+
+`tools/sanitize.py --threads` runs these on code that reports every access of two threads to one
+place that no lock orders.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from bundles import image, output, recorded
+
+from rknn_runtime import Classifier, Detector, GeneralModel, Model, TensorMemory, letterbox
+from rknn_runtime.errors import ClosedError
+from rknn_runtime.kernels import dequantize_nc1hwc2, nc1hwc2_to_nchw, quantize_affine
+from rknn_runtime.npu.library import open_library
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.vision import nms
+
+THREADS = 8
+#: How often each thread does its work.
+ROUNDS = int(os.environ.get("RKNN_TEST_ROUNDS", "40"))
+FRAME = np.zeros((8, 20, 3), np.uint8)
+
+
+def together(work: Callable[[int], None]) -> None:
+    """Start the same work in all threads at once; raise what the first of them raised."""
+    start = threading.Barrier(THREADS)
+    errors: list[BaseException] = []
+
+    def run(number: int) -> None:
+        start.wait()
+        try:
+            for _ in range(ROUNDS):
+                work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def detector_bundle() -> bytes:
+    """A detector of 64x64 that always sees one object in the middle."""
+    boxes = np.zeros((1, 6, 84, 1), np.float32)
+    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
+    values = {"zero_point": -128, "scale": 1 / 255}
+    return bundle_from_arrays(
+        [describe_input("images", (1, 3, 64, 64), **values)],
+        [describe_output("output0", boxes.shape, **values)],
+        [Record([boxes])],
+    )
+
+
+@pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
+def test_one_model(control, soc: str) -> None:
+    """Runs and reads of one model: every result is whole."""
+    made = recorded(soc, outputs=[output(f"o{i}", (1, 5, 4, 6), soc, i) for i in range(3)])
+    with Model(made.data, library="sim") as model:
+
+        def work(_: int) -> None:
+            for found, expected in zip(model(FRAME), made.expected):
+                np.testing.assert_array_equal(found, expected)
+
+        together(work)
+
+
+def test_a_model_for_each(control) -> None:
+    """Models loaded, run and closed in every thread."""
+    made = recorded()
+
+    def work(_: int) -> None:
+        with Model(made.data, library="sim") as model:
+            np.testing.assert_array_equal(model(FRAME)[0], made.expected[0])
+
+    together(work)
+
+
+def test_the_general_api(control) -> None:
+    """One model of the general API: results belong to their call."""
+    made = recorded()
+    with GeneralModel(made.data, library="sim") as model:
+
+        def work(_: int) -> None:
+            np.testing.assert_array_equal(model.run(FRAME)[0], made.expected[0])
+
+        together(work)
+
+
+def test_memories_come_and_go_while_others_run(control) -> None:
+    """Half of the threads run, the others make memories and drop or close them."""
+    with Model(recorded().data, library="sim") as model:
+
+        def work(number: int) -> None:
+            if number % 2:
+                model.run(FRAME)
+                return
+            memory = TensorMemory(model._context, 4096)
+            memory.array()[:] = number
+            memory.sync_to_device()
+            if number % 4:
+                memory.close()
+
+        together(work)
+
+
+def test_close_while_others_use_the_model(control) -> None:
+    """Each gets its result or `ClosedError`."""
+    made = recorded(inputs=[image()])
+    for _ in range(10):  # rounds of rounds: only the first round of each meets an open model
+        model = Model(made.data, library="sim")
+
+        def work(number: int, model: Model = model) -> None:
+            if number == 0:
+                model.close()
+                return
+            try:
+                model(FRAME)
+            except ClosedError:
+                assert model.is_closed
+
+        together(work)
+
+
+def test_detectors_and_decoders(control) -> None:
+    """One detector, and its decoder on arrays of one's own, from all threads."""
+    frame = np.zeros((64, 64, 3), np.uint8)
+    with Model(detector_bundle(), library="sim") as model:
+        detector = Detector(model)
+        detector(frame)
+        raw = model.output_raw(0).copy()
+
+        def work(number: int) -> None:
+            found = detector(frame) if number % 2 else detector.decoder([raw])
+            assert found.class_id.tolist() == [1]
+            np.testing.assert_allclose(found.xyxy, [[24, 24, 40, 40]], atol=0.6)
+
+        together(work)
+
+
+def test_classifiers(control) -> None:
+    """One classifier from all threads."""
+    values = {"zero_point": 0, "scale": 0.05}
+    bundle = bundle_from_arrays(
+        [describe_input("image", (1, 3, 16, 24), zero_point=-128, scale=1 / 255)],
+        [describe_output("scores", (1, 4), **values)],
+        [Record([np.array([[1.0, 4.0, -2.0, 3.0]], np.float32)])],
+    )
+    with Model(bundle, library="sim") as model:
+        classifier = Classifier(model)
+
+        def work(_: int) -> None:
+            found = classifier(np.zeros((16, 24, 3), np.uint8))
+            assert found.class_id.tolist() == [1, 3, 0, 2]
+
+        together(work)
+
+
+def test_kernels() -> None:
+    """Kernels share nothing: the same source, a result for each."""
+    packed = np.random.default_rng(0).integers(-128, 128, (1, 3, 20, 30, 16)).astype(np.int8)
+    floats = np.random.default_rng(1).standard_normal((3, 40, 50)).astype(np.float32)
+    boxes = np.array([[0, 0, 10, 10], [1, 1, 11, 11], [50, 50, 60, 60]], np.float32)
+    scores = np.array([0.9, 0.8, 0.7], np.float32)
+    scene = np.random.default_rng(2).integers(0, 256, (60, 90, 3)).astype(np.uint8)
+    expected = (
+        nc1hwc2_to_nchw(packed, 40),
+        dequantize_nc1hwc2(packed, 40, 3, 0.5),
+        quantize_affine(floats, 3, 0.05, np.dtype(np.int8)),
+        letterbox(scene, (64, 64))[0],
+    )
+
+    def work(_: int) -> None:
+        found = (
+            nc1hwc2_to_nchw(packed, 40),
+            dequantize_nc1hwc2(packed, 40, 3, 0.5),
+            quantize_affine(floats, 3, 0.05, np.dtype(np.int8)),
+            letterbox(scene, (64, 64))[0],
+        )
+        for one, other in zip(found, expected):
+            np.testing.assert_array_equal(one, other)
+        assert nms(boxes, scores, iou_threshold=0.5).tolist() == [0, 2]
+
+    together(work)
+
+
+def test_the_controls_of_the_simulated_npu(control) -> None:
+    """Counted, steered and questioned while others run."""
+    made = recorded()
+    with Model(made.data, library="sim") as model:
+
+        def work(number: int) -> None:
+            if number == 0:
+                control.set_latency(1)
+            elif number == 1:
+                assert control.calls("rknn_run") >= 0
+            elif number == 2:
+                assert control.live.contexts == 1
+            elif number == 3:
+                assert control.violations == 0
+            else:
+                model.run(FRAME)
+                assert open_library("sim") is model.library
+
+        together(work)

@@ -1,0 +1,102 @@
+"""Every allocation of C fails once: an exception comes, nothing leaks, all works afterwards.
+
+Only in the build of `tools/sanitize.py --allocations` can allocations be made to fail.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from bundles import output, recorded
+
+from rknn_runtime import Detector, GeneralModel, Model, TensorMemory, _rkr, letterbox
+from rknn_runtime.errors import RknnError
+from rknn_runtime.npu.library import open_library
+from rknn_runtime.sim import Live, Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.vision import nms
+
+FRAME = np.zeros((8, 20, 3), np.uint8)
+LIBRARIES = [ctypes.CDLL(_rkr.__file__), ctypes.CDLL(open_library("sim").path)]
+pytestmark = pytest.mark.skipif(
+    not all(hasattr(library, "fail_allocation") for library in LIBRARIES),
+    reason="a build of tools/sanitize.py --allocations",
+)
+
+
+def use_a_model(soc: str) -> None:
+    made = recorded(soc, outputs=[output(f"o{i}", (1, 5, 4, 6), soc, i) for i in range(3)])
+    with Model(made.data, library="sim") as model:
+        found = model(FRAME)
+        memory = TensorMemory(model._context, 64)
+        memory.close()
+    for one, other in zip(found, made.expected):
+        np.testing.assert_array_equal(one, other)
+
+
+def use_the_general_api() -> None:
+    made = recorded()
+    with GeneralModel(made.data, library="sim") as model:
+        np.testing.assert_array_equal(model.run(FRAME)[0], made.expected[0])
+        model.run(FRAME, float_outputs=False)
+
+
+def use_a_detector() -> None:
+    boxes = np.zeros((1, 6, 84, 1), np.float32)
+    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
+    values = {"zero_point": -128, "scale": 1 / 255}
+    bundle = bundle_from_arrays(
+        [describe_input("images", (1, 3, 64, 64), **values)],
+        [describe_output("output0", boxes.shape, **values)],
+        [Record([boxes])],
+    )
+    with Model(bundle, library="sim") as model:
+        found = Detector(model)(np.zeros((48, 64, 3), np.uint8))
+    assert found.class_id.tolist() == [1]
+
+
+def use_kernels() -> None:
+    boxes = np.array([[0, 0, 10, 10], [1, 1, 11, 11], [50, 50, 60, 60]], np.float32)
+    scores = np.array([0.9, 0.8, 0.7], np.float32)
+    assert nms(boxes, scores, iou_threshold=0.5).tolist() == [0, 2]
+    for shape in ((48, 64, 3), (49, 63), (96, 128, 4)):
+        letterbox(np.zeros(shape, np.uint8), (64, 64))
+
+
+USES: dict[str, Callable[[], None]] = {
+    "Model-rk3588": lambda: use_a_model("rk3588"),
+    "Model-rv1106": lambda: use_a_model("rv1106"),
+    "GeneralModel": use_the_general_api,
+    "Detector": use_a_detector,
+    "kernels": use_kernels,
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=["extension", "simulated runtime"])
+@pytest.mark.parametrize("name", USES)
+def test_every_allocation_fails_once(control, name: str, library: ctypes.CDLL) -> None:
+    """The nth fails, for every n that there is."""
+    use = USES[name]
+    use()
+    failures = 0
+    for nth in range(1, 1000):
+        library.fail_allocation(nth)
+        try:
+            use()
+        except (MemoryError, RknnError):
+            failures += 1
+        finally:
+            left = library.fail_allocation(0)
+        gc.collect()
+        assert control.live == Live(0, 0, 0), nth
+        assert control.last_violation == "", nth
+        if left > 0:
+            break
+    else:
+        pytest.fail("there is no end of allocations")
+    # Some of the simulated runtime may fail without harm, such as a line of its log.
+    assert failures >= (nth - 1) * 0.8
+    use()
