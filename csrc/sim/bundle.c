@@ -34,7 +34,7 @@
  * The executor's model (an ONNX file), which only the executor reads
  *
  * Bundles may come from anywhere: nothing is believed before it is checked. */
-#include "sim.h"
+#include "bundle.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -257,7 +257,7 @@ static int parse_body(sim_model *model, const uint8_t *bytes, size_t size) {
                : RKNN_ERR_MODEL_INVALID;
 }
 
-int sim_model_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runtime *runtime) {
+int sim_bundle_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runtime *runtime) {
     if (size >= 4 && memcmp(bytes, "RKNN", 4) == 0 && (size < 8 || memcmp(bytes + 4, "SIM1", 4))) {
         sim_log("this is a .rknn file: the simulated NPU never executes its graph; make a bundle "
                 "from it and its ONNX file (rknn_runtime.sim.bundle_from_rknn)");
@@ -288,22 +288,9 @@ int sim_model_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runt
     if (status != RKNN_SUCC) {
         sim_log(status == RKNN_ERR_MALLOC_FAIL ? "no memory for the bundle"
                                                : "the bundle contradicts itself");
-        sim_model_free(model);
+        sim_model_drop(model);
         return status;
     }
     *out = model;
     return RKNN_SUCC;
-}
-
-void sim_model_free(sim_model *model) {
-    if (model != NULL) {
-        free(model->tensors);
-        free(model->records);
-        free(model->bytes);
-        free(model);
-    }
-}
-
-const sim_tensor *sim_model_tensor(const sim_model *model, uint32_t shape, uint32_t index) {
-    return &model->tensors[(size_t)shape * (model->n_input + model->n_output) + index];
 }

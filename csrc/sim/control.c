@@ -9,7 +9,7 @@
  *   RKNN_SIM_LOG         "stderr", or a file that is appended to
  *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr where that is not set */
 #define _POSIX_C_SOURCE 200809L
-#include "sim.h"
+#include "control.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -41,6 +41,8 @@ static struct {
     uint32_t outputs;
     char log_path[1024];
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -8,32 +8,11 @@
  * integer that is not quantized (by the rule of TensorAttr.affine) stands for itself.
  * Native images: element (n, c, h, w) lies at
  *   ((n*C1 + c/C2)*P + h*W + w)*C2 + c%C2, P = product of the native H and W. */
-#include "sim.h"
+#include "convert.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-size_t sim_type_bytes(rknn_tensor_type type) {
-    switch (type) {
-    case RKNN_TENSOR_INT8:
-    case RKNN_TENSOR_UINT8:
-    case RKNN_TENSOR_BOOL:
-        return 1;
-    case RKNN_TENSOR_FLOAT16:
-    case RKNN_TENSOR_INT16:
-    case RKNN_TENSOR_UINT16:
-        return 2;
-    case RKNN_TENSOR_FLOAT32:
-    case RKNN_TENSOR_INT32:
-    case RKNN_TENSOR_UINT32:
-        return 4;
-    case RKNN_TENSOR_INT64:
-        return 8;
-    default: /* INT4, BFLOAT16: no runtime was seen to report them */
-        return 0;
-    }
-}
 
 bool sim_type_is_real(rknn_tensor_type type) {
     return type <= RKNN_TENSOR_UINT16;

@@ -2,24 +2,8 @@
  *
  * The copying calls, which only librknnrt has: rknn_inputs_set, rknn_outputs_get and
  * rknn_outputs_release. */
-#include "sim.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-uint8_t *sim_port_value(sim_context *ctx, uint32_t index) {
-    sim_port *port = &ctx->ports[index];
-    size_t bytes = 0;
-    for (uint32_t shape = 0; port->value == NULL && shape < ctx->model->n_shapes; shape++) {
-        const sim_tensor *tensor = sim_model_tensor(ctx->model, shape, index);
-        const size_t need = tensor->n_elems * tensor->elem_bytes;
-        bytes = need > bytes ? need : bytes;
-    }
-    if (port->value == NULL) {
-        port->value = calloc(1, bytes);
-    }
-    return port->value;
-}
+#include "convert.h"
+#include "ports.h"
 
 static bool type_can_be_set(rknn_tensor_type type) {
     return type == RKNN_TENSOR_UINT8 || type == RKNN_TENSOR_INT8 || type == RKNN_TENSOR_FLOAT32 ||
@@ -54,10 +38,7 @@ static int set_input(sim_context *ctx, const rknn_input *input) {
     }
     sim_port *port = &ctx->ports[input->index];
     port->source = SIM_SET;
-    if (port->mem != NULL) {
-        sim_mem_give_back(port->mem);
-        port->mem = NULL;
-    }
+    sim_port_bind(port, NULL);
     return RKNN_SUCC;
 }
 
@@ -83,44 +64,6 @@ int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]
 
 /* ---- rknn_outputs_get ------------------------------------------------------- */
 
-/* Gives a buffer of the library's own; the list knows it until it is released. */
-static bool hand_out(sim_context *ctx, size_t bytes, void **buf) {
-    sim_output_buffer *entry = malloc(sizeof *entry);
-    void *data = malloc(bytes);
-    if (entry == NULL || data == NULL) {
-        free(entry);
-        free(data);
-        return false;
-    }
-    *entry = (sim_output_buffer){data, ctx->outputs};
-    ctx->outputs = entry;
-    *buf = data;
-    sim_count_output(1);
-    return true;
-}
-
-static bool take_back(sim_context *ctx, const void *data) {
-    sim_output_buffer **link = &ctx->outputs;
-    while (*link != NULL && (*link)->data != data) {
-        link = &(*link)->next;
-    }
-    sim_output_buffer *entry = *link;
-    if (entry == NULL) {
-        return false;
-    }
-    *link = entry->next;
-    free(entry->data);
-    free(entry);
-    sim_count_output(-1);
-    return true;
-}
-
-void sim_outputs_free(sim_context *ctx) {
-    while (ctx->outputs != NULL) {
-        take_back(ctx, ctx->outputs->data);
-    }
-}
-
 /* The position in the array says which output: vendor examples leave `index` alone. */
 static int get_output(sim_context *ctx, uint32_t position, rknn_output *output) {
     const uint32_t index = ctx->model->n_input + position;
@@ -136,7 +79,8 @@ static int get_output(sim_context *ctx, uint32_t position, rknn_output *output) 
         }
         output->size = ctx->model->batch > 1 ? (uint32_t)bytes : output->size;
     } else {
-        if (!hand_out(ctx, bytes, &output->buf)) {
+        output->buf = sim_output_hand_out(ctx, bytes);
+        if (output->buf == NULL) {
             return RKNN_ERR_MALLOC_FAIL;
         }
         output->size = (uint32_t)bytes;
@@ -162,7 +106,7 @@ static int get_outputs(sim_context *ctx, uint32_t n_outputs, rknn_output outputs
     }
     for (uint32_t i = 0; status != RKNN_SUCC && i < done; i++) {
         if (!outputs[i].is_prealloc) {
-            take_back(ctx, outputs[i].buf);
+            sim_output_take_back(ctx, outputs[i].buf);
             outputs[i].buf = NULL;
         }
     }
@@ -196,7 +140,7 @@ int rknn_outputs_release(rknn_context context, uint32_t n_outputs, rknn_output o
         if (outputs[i].is_prealloc || outputs[i].buf == NULL) {
             continue;
         }
-        if (!take_back(ctx, outputs[i].buf)) {
+        if (!sim_output_take_back(ctx, outputs[i].buf)) {
             sim_violation("rknn_outputs_release: %p did not come from rknn_outputs_get or was "
                           "released before",
                           outputs[i].buf);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rknn_query: what each of the two runtimes answers, and how it refuses. */
-#include "sim.h"
+#include "handles.h"
 
 #include <stdio.h>
 #include <string.h>

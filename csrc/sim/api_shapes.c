@@ -3,17 +3,9 @@
  * Dynamic shapes, which only librknnrt has: one of the shapes that the model was built
  * for becomes the current one. Until then the vendor's ends the process when data come
  * in or a model is run; here that is refused. */
-#include "sim.h"
+#include "handles.h"
 
 #include <string.h>
-
-bool sim_shape_is_chosen(const sim_context *ctx, const char *function) {
-    if (ctx->model->n_shapes == 1 || ctx->shape_was_set) {
-        return true;
-    }
-    sim_violation("%s: none of the model's shapes was chosen (rknn_set_input_shapes)", function);
-    return false;
-}
 
 /* The dimensions as the runtime lists them (NHWC), or in NCHW when the attribute says so. */
 static bool shape_matches(const sim_tensor *tensor, const rknn_tensor_attr *attr) {

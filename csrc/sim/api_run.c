@@ -3,16 +3,11 @@
  * rknn_run: inputs from the NPU's side of their memories, the graph by the executor
  * or from the records, outputs to the NPU's side of theirs. */
 #define _POSIX_C_SOURCE 200809L
-#include "sim.h"
+#include "compute.h"
+#include "convert.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-static uint32_t port_count(const sim_context *ctx) {
-    return ctx->model->n_input + ctx->model->n_output;
-}
 
 /* The client may have freed, overrun or (with another shape) outgrown a memory since. */
 static int check_port(const sim_context *ctx, uint32_t index) {
@@ -31,7 +26,7 @@ static int check_port(const sim_context *ctx, uint32_t index) {
                       port->mem->size, (unsigned long long)need);
         return RKNN_ERR_FAIL;
     }
-    return sim_mem_check(port->mem, "rknn_run");
+    return sim_mem_is_intact(port->mem, false, "rknn_run") ? RKNN_SUCC : RKNN_ERR_FAIL;
 }
 
 /* The bound memory -> values in native type and framework's order. */
@@ -73,114 +68,6 @@ static int read_inputs(sim_context *ctx, bool values_matter) {
     return RKNN_SUCC;
 }
 
-/* ---- who computes ----------------------------------------------------------- */
-
-static int prepare_buffer(sim_context *ctx, uint32_t index, rknn_sim_buffer *buffer) {
-    const sim_tensor *tensor = sim_tensor_of(ctx, index);
-    sim_port *port = &ctx->ports[index];
-    const rknn_tensor_type type = tensor->attr[SIM_NATIVE].type;
-    const bool is_real = sim_type_is_real(type);
-    uint8_t *value = sim_port_value(ctx, index);
-    free(port->real); /* the shape may have changed */
-    port->real = is_real ? malloc(tensor->n_elems * sizeof(float)) : NULL;
-    if (value == NULL || (is_real && port->real == NULL)) {
-        return RKNN_ERR_MALLOC_FAIL;
-    }
-    *buffer = (rknn_sim_buffer){.data = is_real ? port->real : value,
-                                .n_elems = tensor->n_elems,
-                                .type = is_real ? RKNN_TENSOR_FLOAT32 : type,
-                                .n_dims = tensor->n_dims};
-    memcpy(buffer->dims, tensor->dims, sizeof buffer->dims);
-    return RKNN_SUCC;
-}
-
-static int execute(sim_context *ctx) {
-    const sim_model *model = ctx->model;
-    pthread_mutex_lock(&sim_lock); /* a duplicate may set it meanwhile */
-    rknn_sim_executor_fn *executor = model->executor;
-    void *user_data = model->user_data;
-    pthread_mutex_unlock(&sim_lock);
-    if (executor == NULL) {
-        sim_log("rknn_run: the bundle has no recorded outputs and nobody gave it an executor "
-                "(rknn_sim_set_executor)");
-        return RKNN_ERR_FAIL;
-    }
-    rknn_sim_buffer *buffers = calloc(port_count(ctx), sizeof *buffers);
-    int status = buffers == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
-    for (uint32_t i = 0; status == RKNN_SUCC && i < port_count(ctx); i++) {
-        status = prepare_buffer(ctx, i, &buffers[i]);
-        if (status == RKNN_SUCC && i < model->n_input && ctx->ports[i].real != NULL) {
-            sim_dequantize(sim_tensor_of(ctx, i), ctx->ports[i].value, buffers[i].data);
-        }
-    }
-    if (status == RKNN_SUCC) {
-        status =
-            executor(user_data, model->n_input, buffers, model->n_output, buffers + model->n_input);
-    }
-    for (uint32_t i = model->n_input; status == RKNN_SUCC && i < port_count(ctx); i++) {
-        if (ctx->ports[i].real != NULL) {
-            sim_quantize(sim_tensor_of(ctx, i), (const float *)buffers[i].data,
-                         ctx->ports[i].value);
-        }
-    }
-    free(buffers);
-    return status;
-}
-
-static bool record_matches(const sim_context *ctx, const sim_record *record) {
-    if (record->shape != ctx->shape || record->any_input) {
-        return record->shape == ctx->shape;
-    }
-    const uint8_t *values = record->inputs;
-    for (uint32_t i = 0; i < ctx->model->n_input; i++) {
-        const sim_tensor *tensor = sim_tensor_of(ctx, i);
-        const size_t bytes = tensor->n_elems * tensor->elem_bytes;
-        if (memcmp(ctx->ports[i].value, values, bytes) != 0) {
-            return false;
-        }
-        values += bytes;
-    }
-    return true;
-}
-
-static int replay(sim_context *ctx) {
-    const sim_model *model = ctx->model;
-    const sim_record *record = model->records;
-    while (record < model->records + model->n_records && !record_matches(ctx, record)) {
-        record++;
-    }
-    if (record == model->records + model->n_records) {
-        sim_log("rknn_run: none of the %u recorded inputs is this one", model->n_records);
-        return RKNN_ERR_FAIL;
-    }
-    const uint8_t *values = record->outputs;
-    for (uint32_t i = model->n_input; i < port_count(ctx); i++) {
-        const sim_tensor *tensor = sim_tensor_of(ctx, i);
-        const size_t bytes = tensor->n_elems * tensor->elem_bytes;
-        uint8_t *value = sim_port_value(ctx, i);
-        if (value == NULL) {
-            return RKNN_ERR_MALLOC_FAIL;
-        }
-        memcpy(value, values, bytes);
-        values += bytes;
-    }
-    return RKNN_SUCC;
-}
-
-/* A run with nothing to read computes, on a board, whatever lies in the NPU's memory. */
-static int compute_garbage(sim_context *ctx) {
-    sim_log("rknn_run: no input is set, the outputs are garbage");
-    for (uint32_t i = ctx->model->n_input; i < port_count(ctx); i++) {
-        const sim_tensor *tensor = sim_tensor_of(ctx, i);
-        uint8_t *value = sim_port_value(ctx, i);
-        if (value == NULL) {
-            return RKNN_ERR_MALLOC_FAIL;
-        }
-        sim_garbage(value, tensor->n_elems * tensor->elem_bytes);
-    }
-    return RKNN_SUCC;
-}
-
 static int compute(sim_context *ctx) {
     const sim_model *model = ctx->model;
     bool has_input = false;
@@ -188,7 +75,7 @@ static int compute(sim_context *ctx) {
         has_input = has_input || ctx->ports[i].source != SIM_UNBOUND;
     }
     if (!has_input) {
-        return compute_garbage(ctx);
+        return sim_compute_garbage(ctx);
     }
     /* The first record that answers any input makes the rest unreachable. */
     const bool is_fixed =
@@ -197,7 +84,7 @@ static int compute(sim_context *ctx) {
     if (status != RKNN_SUCC) {
         return status;
     }
-    return model->needs_executor ? execute(ctx) : replay(ctx);
+    return sim_compute(ctx);
 }
 
 /* ---- outputs ---------------------------------------------------------------- */
@@ -237,13 +124,14 @@ static int write_output(sim_context *ctx, uint32_t index) {
 
 static int run(sim_context *ctx) {
     int status = RKNN_SUCC;
-    for (uint32_t i = 0; status == RKNN_SUCC && i < port_count(ctx); i++) {
+    for (uint32_t i = 0; status == RKNN_SUCC && i < sim_model_tensors(ctx->model); i++) {
         status = check_port(ctx, i);
     }
     if (status == RKNN_SUCC) {
         status = compute(ctx);
     }
-    for (uint32_t i = ctx->model->n_input; status == RKNN_SUCC && i < port_count(ctx); i++) {
+    for (uint32_t i = ctx->model->n_input; status == RKNN_SUCC && i < sim_model_tensors(ctx->model);
+         i++) {
         if (ctx->ports[i].source == SIM_BOUND) {
             status = write_output(ctx, i);
         }

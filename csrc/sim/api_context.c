@@ -1,119 +1,39 @@
 /* SPDX-License-Identifier: MIT
  *
- * Life of contexts, and what concerns a context as a whole. Handles are numbers
- * that are never given out twice, so a stale one is always recognised. */
+ * Life of contexts, and what concerns a context as a whole. */
 #define _POSIX_C_SOURCE 200809L
-#include "sim.h"
+#include "bundle.h"
+#include "ports.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_ID 0x1001u
 #define MAX_BUNDLE_BYTES 0x7fffffff
 
-pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
-static sim_context *contexts;
-static rknn_context next_id = FIRST_ID;
-
-/* With sim_lock held. */
-static sim_context *find(rknn_context id) {
-    sim_context *ctx = contexts;
-    while (ctx != NULL && ctx->id != id) {
-        ctx = ctx->next;
-    }
-    return ctx;
-}
-
-bool sim_context_is_alive(rknn_context id) {
-    return find(id) != NULL;
-}
-
-sim_context *sim_acquire(rknn_context id, const char *function) {
-    pthread_mutex_lock(&sim_lock);
-    sim_context *ctx = find(id);
-    while (ctx != NULL && ctx->busy && !pthread_equal(ctx->owner, pthread_self())) {
-        pthread_cond_wait(&released, &sim_lock);
-        ctx = find(id);
-    }
-    const bool is_own = ctx != NULL && ctx->busy;
-    const bool is_past = id >= FIRST_ID && id < next_id;
-    if (ctx != NULL && !is_own) {
-        ctx->busy = true;
-        ctx->owner = pthread_self();
-    }
-    pthread_mutex_unlock(&sim_lock);
-    if (is_own) {
-        sim_violation("%s: the executor uses the context that it computes for", function);
-    } else if (ctx == NULL && id == 0) {
-        sim_log("%s: the context is 0", function);
-    } else if (ctx == NULL) {
-        sim_violation(is_past ? "%s: the context was destroyed before"
-                              : "%s: this is not a context of this runtime",
-                      function);
-    }
-    return is_own ? NULL : ctx;
-}
-
-void sim_release(sim_context *ctx) {
-    pthread_mutex_lock(&sim_lock);
-    ctx->busy = false;
-    pthread_cond_broadcast(&released);
-    pthread_mutex_unlock(&sim_lock);
-}
-
-const sim_tensor *sim_tensor_of(const sim_context *ctx, uint32_t index) {
-    return sim_model_tensor(ctx->model, ctx->shape, index);
-}
-
-/* Takes over one reference of the model. */
+/* Takes over one reference of the model when it succeeds. */
 static int context_create(sim_model *model, uint32_t flags, rknn_context *out) {
     sim_context *ctx = calloc(1, sizeof *ctx);
-    sim_port *ports = calloc(model->n_input + model->n_output, sizeof *ports);
-    if (ctx == NULL || ports == NULL) {
-        free(ctx);
-        free(ports);
+    if (ctx == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
     }
     ctx->model = model;
     ctx->flags = flags;
-    ctx->ports = ports;
-    pthread_mutex_lock(&sim_lock);
-    ctx->id = next_id++;
-    ctx->next = contexts;
-    contexts = ctx;
-    *out = ctx->id;
-    pthread_mutex_unlock(&sim_lock);
-    sim_count_context(1);
+    if (!sim_ports_create(ctx)) {
+        free(ctx);
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    *out = sim_context_register(ctx);
     return RKNN_SUCC;
 }
 
-/* Owned by the caller; other threads that wait for it find it gone. */
+/* Owned by the caller. */
 static void context_free(sim_context *ctx) {
-    pthread_mutex_lock(&sim_lock);
-    sim_context **link = &contexts;
-    while (*link != ctx) {
-        link = &(*link)->next;
-    }
-    *link = ctx->next;
-    const bool is_last = --ctx->model->references == 0;
-    pthread_cond_broadcast(&released);
-    pthread_mutex_unlock(&sim_lock);
-    for (uint32_t i = 0; i < ctx->model->n_input + ctx->model->n_output; i++) {
-        if (ctx->ports[i].mem != NULL) {
-            sim_mem_give_back(ctx->ports[i].mem);
-        }
-        free(ctx->ports[i].value);
-        free(ctx->ports[i].real);
-    }
-    free(ctx->ports);
-    if (is_last) {
-        sim_model_free(ctx->model);
-    }
+    sim_context_unregister(ctx);
+    sim_ports_free(ctx);
+    sim_model_drop(ctx->model);
     free(ctx);
-    sim_count_context(-1);
 }
 
 static int parse_file(const char *path, sim_model **model, sim_runtime *runtime) {
@@ -137,7 +57,7 @@ static int parse_file(const char *path, sim_model **model, sim_runtime *runtime)
         } else if (fread(bytes, 1, (size_t)size, file) != (size_t)size) {
             sim_log("%s: cannot be read", path);
         } else {
-            status = sim_model_parse(bytes, (size_t)size, model, runtime);
+            status = sim_bundle_parse(bytes, (size_t)size, model, runtime);
         }
         free(bytes);
     }
@@ -170,7 +90,7 @@ int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
     sim_model *parsed = NULL;
     sim_runtime runtime = SIM_FULL;
     int status = size == 0 ? parse_file(model, &parsed, &runtime)
-                           : sim_model_parse(model, size, &parsed, &runtime);
+                           : sim_bundle_parse(model, size, &parsed, &runtime);
     if (status != RKNN_SUCC) {
         /* librknnmrt knows one code for every bad model. */
         return runtime == SIM_MINI ? RKNN_ERR_FAIL : status;
@@ -180,7 +100,7 @@ int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
         status = context_create(parsed, flag, context);
     }
     if (status != RKNN_SUCC) {
-        sim_model_free(parsed);
+        sim_model_drop(parsed);
     }
     return status;
 }
@@ -196,14 +116,10 @@ int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
     }
     int status = RKNN_ERR_FAIL;
     if (ctx->model->runtime == SIM_FULL) {
-        pthread_mutex_lock(&sim_lock);
-        ctx->model->references++;
-        pthread_mutex_unlock(&sim_lock);
+        sim_model_keep(ctx->model);
         status = context_create(ctx->model, ctx->flags, context_out);
         if (status != RKNN_SUCC) {
-            pthread_mutex_lock(&sim_lock);
-            ctx->model->references--;
-            pthread_mutex_unlock(&sim_lock);
+            sim_model_drop(ctx->model);
         }
     }
     sim_release(ctx);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the simulated runtime exports: the vendor's API, and the functions by which it is
+ * steered. The compiler compares each definition with its type in decl/. */
+#ifndef SIM_CALLS_H
+#define SIM_CALLS_H
+
+#include "rkr.h"
+
+#define SIM_EXPORT __attribute__((visibility("default")))
+
+/* Every function of the vendor's API, by the name behind `rknn_`. */
+#define SIM_FUNCTIONS(X)      \
+    X(init)                   \
+    X(dup_context)            \
+    X(destroy)                \
+    X(query)                  \
+    X(inputs_set)             \
+    X(set_batch_core_num)     \
+    X(set_core_mask)          \
+    X(run)                    \
+    X(wait)                   \
+    X(outputs_get)            \
+    X(outputs_release)        \
+    X(create_mem_from_phys)   \
+    X(create_mem_from_fd)     \
+    X(create_mem_from_mb_blk) \
+    X(create_mem)             \
+    X(create_mem2)            \
+    X(destroy_mem)            \
+    X(set_weight_mem)         \
+    X(set_internal_mem)       \
+    X(set_io_mem)             \
+    X(set_input_shape)        \
+    X(set_input_shapes)       \
+    X(mem_sync)
+
+#define SIM_DECLARE(name) SIM_EXPORT rknn_##name##_fn rknn_##name;
+SIM_FUNCTIONS(SIM_DECLARE)
+#undef SIM_DECLARE
+
+typedef enum {
+#define SIM_ENUMERATE(name) SIM_CALL_##name,
+    SIM_FUNCTIONS(SIM_ENUMERATE)
+#undef SIM_ENUMERATE
+        SIM_CALLS
+} sim_call;
+
+SIM_EXPORT rknn_sim_version_fn rknn_sim_version;
+SIM_EXPORT rknn_sim_set_executor_fn rknn_sim_set_executor;
+SIM_EXPORT rknn_sim_fail_fn rknn_sim_fail;
+SIM_EXPORT rknn_sim_latency_fn rknn_sim_latency;
+SIM_EXPORT rknn_sim_live_fn rknn_sim_live;
+SIM_EXPORT rknn_sim_calls_fn rknn_sim_calls;
+SIM_EXPORT rknn_sim_violations_fn rknn_sim_violations;
+SIM_EXPORT rknn_sim_message_fn rknn_sim_message;
+SIM_EXPORT rknn_sim_reset_fn rknn_sim_reset;
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The graph, computed by the executor in float32 or answered from the records. */
+#include "compute.h"
+
+#include "convert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int prepare_buffer(sim_context *ctx, uint32_t index, rknn_sim_buffer *buffer) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    sim_port *port = &ctx->ports[index];
+    const rknn_tensor_type type = tensor->attr[SIM_NATIVE].type;
+    const bool is_real = sim_type_is_real(type);
+    uint8_t *value = sim_port_value(ctx, index);
+    free(port->real); /* the shape may have changed */
+    port->real = is_real ? malloc(tensor->n_elems * sizeof(float)) : NULL;
+    if (value == NULL || (is_real && port->real == NULL)) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    *buffer = (rknn_sim_buffer){.data = is_real ? port->real : value,
+                                .n_elems = tensor->n_elems,
+                                .type = is_real ? RKNN_TENSOR_FLOAT32 : type,
+                                .n_dims = tensor->n_dims};
+    memcpy(buffer->dims, tensor->dims, sizeof buffer->dims);
+    return RKNN_SUCC;
+}
+
+static int execute(sim_context *ctx) {
+    const sim_model *model = ctx->model;
+    pthread_mutex_lock(&sim_lock); /* a duplicate may set it meanwhile */
+    rknn_sim_executor_fn *executor = model->executor;
+    void *user_data = model->user_data;
+    pthread_mutex_unlock(&sim_lock);
+    if (executor == NULL) {
+        sim_log("rknn_run: the bundle has no recorded outputs and nobody gave it an executor "
+                "(rknn_sim_set_executor)");
+        return RKNN_ERR_FAIL;
+    }
+    rknn_sim_buffer *buffers = calloc(sim_model_tensors(ctx->model), sizeof *buffers);
+    int status = buffers == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
+    for (uint32_t i = 0; status == RKNN_SUCC && i < sim_model_tensors(ctx->model); i++) {
+        status = prepare_buffer(ctx, i, &buffers[i]);
+        if (status == RKNN_SUCC && i < model->n_input && ctx->ports[i].real != NULL) {
+            sim_dequantize(sim_tensor_of(ctx, i), ctx->ports[i].value, buffers[i].data);
+        }
+    }
+    if (status == RKNN_SUCC) {
+        status =
+            executor(user_data, model->n_input, buffers, model->n_output, buffers + model->n_input);
+    }
+    for (uint32_t i = model->n_input; status == RKNN_SUCC && i < sim_model_tensors(ctx->model);
+         i++) {
+        if (ctx->ports[i].real != NULL) {
+            sim_quantize(sim_tensor_of(ctx, i), (const float *)buffers[i].data,
+                         ctx->ports[i].value);
+        }
+    }
+    free(buffers);
+    return status;
+}
+
+static bool record_matches(const sim_context *ctx, const sim_record *record) {
+    if (record->shape != ctx->shape || record->any_input) {
+        return record->shape == ctx->shape;
+    }
+    const uint8_t *values = record->inputs;
+    for (uint32_t i = 0; i < ctx->model->n_input; i++) {
+        const sim_tensor *tensor = sim_tensor_of(ctx, i);
+        const size_t bytes = sim_value_bytes(tensor);
+        if (memcmp(ctx->ports[i].value, values, bytes) != 0) {
+            return false;
+        }
+        values += bytes;
+    }
+    return true;
+}
+
+static int replay(sim_context *ctx) {
+    const sim_model *model = ctx->model;
+    const sim_record *record = model->records;
+    while (record < model->records + model->n_records && !record_matches(ctx, record)) {
+        record++;
+    }
+    if (record == model->records + model->n_records) {
+        sim_log("rknn_run: none of the %u recorded inputs is this one", model->n_records);
+        return RKNN_ERR_FAIL;
+    }
+    const uint8_t *values = record->outputs;
+    for (uint32_t i = model->n_input; i < sim_model_tensors(ctx->model); i++) {
+        const sim_tensor *tensor = sim_tensor_of(ctx, i);
+        const size_t bytes = sim_value_bytes(tensor);
+        uint8_t *value = sim_port_value(ctx, i);
+        if (value == NULL) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        memcpy(value, values, bytes);
+        values += bytes;
+    }
+    return RKNN_SUCC;
+}
+
+/* A run with nothing to read computes, on a board, whatever lies in the NPU's memory. */
+int sim_compute_garbage(sim_context *ctx) {
+    sim_log("rknn_run: no input is set, the outputs are garbage");
+    for (uint32_t i = ctx->model->n_input; i < sim_model_tensors(ctx->model); i++) {
+        const sim_tensor *tensor = sim_tensor_of(ctx, i);
+        uint8_t *value = sim_port_value(ctx, i);
+        if (value == NULL) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        sim_garbage(value, sim_value_bytes(tensor));
+    }
+    return RKNN_SUCC;
+}
+
+int sim_compute(sim_context *ctx) {
+    return ctx->model->needs_executor ? execute(ctx) : replay(ctx);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * State of the whole library: failures on demand, latency, counters, log, and the lock
+ * of everything else that is shared.
+ *
+ * Layers: each file of this folder knows only those before it, and includes their headers.
+ *   calls      what is exported
+ *   control    this file
+ *   model      what the library knows about a model
+ *   convert    numbers and layouts
+ *   bundle     bytes of a bundle -> sim_model
+ *   handles    contexts, and who owns one
+ *   blocks     memories
+ *   ports      inputs and outputs of a context: what is bound to them and what that means
+ *   compute    the graph, by an executor or from records
+ *   api_*      the exported functions; none calls another */
+#ifndef SIM_CONTROL_H
+#define SIM_CONTROL_H
+
+#include "calls.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "bundles and NPU memory are little endian"
+#endif
+
+#define SIM_VERSION "1"
+
+/* Guards the lists of contexts and memories and the references to models; never held
+ * while anything is computed. */
+extern pthread_mutex_t sim_lock;
+
+/* Count a call; true when it shall fail, with the code in `*code`. */
+bool sim_enter(sim_call call, int *code);
+void sim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void sim_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint32_t sim_latency_us(void);
+int64_t sim_now_us(void);
+void sim_count_context(int change);
+void sim_count_memory(int change);
+void sim_count_output(int change);
+
+#define SIM_ENTER(name)                              \
+    do {                                             \
+        int sim_code;                                \
+        if (sim_enter(SIM_CALL_##name, &sim_code)) { \
+            return sim_code;                         \
+        }                                            \
+    } while (0)
+#define SIM_ENTER_POINTER(name)                      \
+    do {                                             \
+        int sim_code;                                \
+        if (sim_enter(SIM_CALL_##name, &sim_code)) { \
+            return NULL;                             \
+        }                                            \
+    } while (0)
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Numbers and layouts: between what a client has, what the NPU holds, and the values of a
+ * tensor (its native type, in the order of the exporting framework). */
+#ifndef SIM_CONVERT_H
+#define SIM_CONVERT_H
+
+#include "model.h"
+
+/* Whether the executor sees this type as FLOAT32. */
+bool sim_type_is_real(rknn_tensor_type type);
+/* Between the native type (zero point and scale of the native attribute) and float32. */
+void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out);
+void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values);
+/* Normalises ((x - mean) / std), quantizes and reorders foreign input data of the given
+ * type and layout, whose rows are w_stride pixels apart (NHWC of rank 4 only). */
+void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
+                       rknn_tensor_format fmt, size_t w_stride, uint8_t *values);
+/* Native layout -> framework's order, and back with garbage in the padding. */
+void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *values);
+void sim_pack_native(const sim_tensor *tensor, const uint8_t *values, uint8_t *data);
+/* Framework's order -> compact NHWC (rank 4), elements of any size. */
+void sim_to_nhwc(const sim_tensor *tensor, const uint8_t *values, size_t elem_bytes, uint8_t *data);
+/* Output values, in their order, as `type`: the native one, FLOAT32, FLOAT16, or UINT8
+ * from INT8. */
+void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_tensor_type type,
+                        uint8_t *out);
+void sim_garbage(uint8_t *data, size_t size);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Contexts by their handles. A call on a context owns it from sim_acquire to sim_release;
+ * other threads wait, the executor's own thread is refused. */
+#ifndef SIM_HANDLES_H
+#define SIM_HANDLES_H
+
+#include "model.h"
+
+typedef struct sim_context {
+    rknn_context id;
+    bool busy;
+    pthread_t owner;
+    sim_model *model;
+    uint32_t flags;
+    uint32_t shape; /* index into the dynamic shapes */
+    bool shape_was_set;
+    bool has_run;
+    int64_t run_us;
+    struct sim_port *ports;            /* inputs, then outputs */
+    struct sim_output_buffer *outputs; /* handed out by rknn_outputs_get */
+    struct sim_context *next;
+} sim_context;
+
+/* Give a new context its handle. */
+rknn_context sim_context_register(sim_context *context);
+/* Take an owned context out of the list: other threads that wait for it find it gone. */
+void sim_context_unregister(sim_context *context);
+/* Own a context until sim_release; NULL (and a message) when there is no such
+ * context or its executor asks for it. */
+sim_context *sim_acquire(rknn_context id, const char *function);
+void sim_release(sim_context *context);
+/* With sim_lock held. */
+bool sim_context_is_alive(rknn_context id);
+/* Whether one of the shapes of a dynamic model was chosen; else a violation. */
+bool sim_shape_is_chosen(const sim_context *context, const char *function);
+/* Tensor of the current shape; outputs follow inputs. */
+const sim_tensor *sim_tensor_of(const sim_context *context, uint32_t index);
+
+#endif

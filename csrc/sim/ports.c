@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The two runtimes differ in what they make of a type and a layout: see sim_output_form
+ * and sim_input_is_readable. */
+#include "ports.h"
+
+#include <stdlib.h>
+
+struct sim_output_buffer {
+    void *data;
+    struct sim_output_buffer *next;
+};
+
+bool sim_ports_create(sim_context *ctx) {
+    ctx->ports = calloc(sim_model_tensors(ctx->model), sizeof *ctx->ports);
+    return ctx->ports != NULL;
+}
+
+void sim_ports_free(sim_context *ctx) {
+    for (uint32_t i = 0; i < sim_model_tensors(ctx->model); i++) {
+        sim_port_bind(&ctx->ports[i], NULL);
+        free(ctx->ports[i].value);
+        free(ctx->ports[i].real);
+    }
+    free(ctx->ports);
+    sim_outputs_free(ctx);
+}
+
+void sim_port_bind(sim_port *port, sim_mem *mem) {
+    if (port->mem != NULL) {
+        sim_mem_give_back(port->mem);
+    }
+    port->mem = mem;
+}
+
+bool sim_port_is_input(const sim_context *ctx, uint32_t index) {
+    return index < ctx->model->n_input;
+}
+
+uint8_t *sim_port_value(sim_context *ctx, uint32_t index) {
+    sim_port *port = &ctx->ports[index];
+    size_t bytes = 0;
+    for (uint32_t shape = 0; port->value == NULL && shape < ctx->model->n_shapes; shape++) {
+        const sim_tensor *tensor = sim_model_tensor(ctx->model, shape, index);
+        const size_t need = sim_value_bytes(tensor);
+        bytes = need > bytes ? need : bytes;
+    }
+    if (port->value == NULL) {
+        port->value = calloc(1, bytes);
+    }
+    return port->value;
+}
+
+/* ---- what a binding means --------------------------------------------------- */
+
+/* librknnrt: every type but those below becomes the native type or float32. */
+static rknn_tensor_type full_type(const sim_tensor *tensor, rknn_tensor_type type,
+                                  rknn_tensor_format fmt, bool *is_known) {
+    const rknn_tensor_type native = tensor->attr[SIM_NATIVE].type;
+    *is_known = true;
+    if (type == native || type == RKNN_TENSOR_FLOAT32) {
+        return type;
+    }
+    if (native == RKNN_TENSOR_FLOAT16) {
+        return RKNN_TENSOR_FLOAT32;
+    }
+    if (type == RKNN_TENSOR_FLOAT16) {
+        const bool is_nchw = tensor->n_dims == 4 && fmt != RKNN_TENSOR_NHWC;
+        return is_nchw ? RKNN_TENSOR_FLOAT16 : RKNN_TENSOR_FLOAT32;
+    }
+    *is_known = type == RKNN_TENSOR_UINT8 && native == RKNN_TENSOR_INT8;
+    return type;
+}
+
+sim_form sim_output_form(const sim_context *ctx, uint32_t index, rknn_tensor_type *type) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    *type = port->type;
+    if (port->fmt == native->fmt && port->type == native->type) {
+        return SIM_WRITES_NATIVE;
+    }
+    if (ctx->model->runtime == SIM_FULL) {
+        bool is_known;
+        *type = full_type(tensor, port->type, port->fmt, &is_known);
+        return !is_known                                              ? SIM_WRITES_NOTHING
+               : port->fmt == RKNN_TENSOR_NHWC && tensor->n_dims == 4 ? SIM_WRITES_NHWC
+                                                                      : SIM_WRITES_NCHW;
+    }
+    if (tensor->n_dims != 4) {
+        return SIM_WRITES_NOTHING;
+    }
+    if (port->fmt == RKNN_TENSOR_NHWC) {
+        return port->type == native->type ? SIM_WRITES_NHWC : SIM_WRITES_NOTHING;
+    }
+    return port->type == native->type || port->type == RKNN_TENSOR_FLOAT32 ? SIM_WRITES_NCHW
+                                                                           : SIM_WRITES_NOTHING;
+}
+
+static uint64_t output_bytes(const sim_context *ctx, uint32_t index) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    rknn_tensor_type type;
+    const sim_form form = sim_output_form(ctx, index, &type);
+    if (form == SIM_WRITES_NATIVE) {
+        return sim_native_bytes(tensor);
+    }
+    if (form == SIM_WRITES_NOTHING) {
+        return 1;
+    }
+    const size_t written = tensor->n_elems * sim_type_bytes(type);
+    const sim_kind kind = form == SIM_WRITES_NHWC ? SIM_NHWC : SIM_LOGICAL;
+    const size_t with_stride = tensor->attr[kind].size_with_stride;
+    const bool is_described = type == native->type && tensor->status[kind] == RKNN_SUCC;
+    return is_described && with_stride > written ? with_stride : written;
+}
+
+/* librknnmrt takes any binding of an input and finds out when it runs. */
+bool sim_input_is_readable(const sim_context *ctx, uint32_t index) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    return ctx->model->runtime == SIM_FULL || port->pass_through ||
+           (port->fmt == native->fmt && (tensor->is_pixel || port->type == native->type));
+}
+
+static uint64_t input_bytes(const sim_context *ctx, uint32_t index) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    if (!sim_input_is_readable(ctx, index)) {
+        return 1; /* rknn_run will refuse it */
+    }
+    if (port->pass_through || ctx->model->runtime == SIM_MINI) {
+        return sim_native_bytes(tensor);
+    }
+    if (tensor->is_pixel && native->w_stride > 0) {
+        return (uint64_t)(tensor->n_elems / tensor->dims[3]) * native->w_stride *
+               sim_type_bytes(port->type);
+    }
+    return tensor->n_elems * sim_type_bytes(port->type);
+}
+
+uint64_t sim_port_bytes(const sim_context *ctx, uint32_t index) {
+    return sim_port_is_input(ctx, index) ? input_bytes(ctx, index) : output_bytes(ctx, index);
+}
+
+/* ---- buffers given away ------------------------------------------------------ */
+
+void *sim_output_hand_out(sim_context *ctx, size_t bytes) {
+    struct sim_output_buffer *entry = malloc(sizeof *entry);
+    void *data = malloc(bytes);
+    if (entry == NULL || data == NULL) {
+        free(entry);
+        free(data);
+        return NULL;
+    }
+    *entry = (struct sim_output_buffer){data, ctx->outputs};
+    ctx->outputs = entry;
+    sim_count_output(1);
+    return data;
+}
+
+bool sim_output_take_back(sim_context *ctx, const void *data) {
+    struct sim_output_buffer **link = &ctx->outputs;
+    while (*link != NULL && (*link)->data != data) {
+        link = &(*link)->next;
+    }
+    struct sim_output_buffer *entry = *link;
+    if (entry == NULL) {
+        return false;
+    }
+    *link = entry->next;
+    free(entry->data);
+    free(entry);
+    sim_count_output(-1);
+    return true;
+}
+
+void sim_outputs_free(sim_context *ctx) {
+    while (ctx->outputs != NULL) {
+        sim_output_take_back(ctx, ctx->outputs->data);
+    }
+}
