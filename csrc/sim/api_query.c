@@ -101,7 +101,7 @@ static int perf(const sim_context *ctx, rknn_query_cmd cmd, void *info) {
 static void sdk_version(const sim_model *model, rknn_sdk_version *version) {
     memset(version, 0, sizeof *version);
     snprintf(version->api_version, sizeof version->api_version, "%s (simulated %s, rknn_sim %s)",
-             model->runtime == SIM_MINI ? "2.3.2" : "1.5.2", model->soc, SIM_VERSION);
+             model->version, model->soc, SIM_VERSION);
     snprintf(version->drv_version, sizeof version->drv_version, "0.9.8 (simulated)");
 }
 

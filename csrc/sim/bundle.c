@@ -3,8 +3,8 @@
  * A simulation bundle: everything that the library knows about a model. Little
  * endian, no alignment, written by rknn_runtime/sim/bundle.py.
  *
- * Header (1112 bytes)
- *      0  char[8]  "RKNNSIM1"
+ * Header (1128 bytes)
+ *      0  char[8]  "RKNNSIM2"
  *      8  u64      bytes of the whole bundle
  *     16  char[16] SoC, NUL-terminated
  *     32  u32      runtime that is imitated: 0 librknnmrt, 1 librknnrt
@@ -20,6 +20,8 @@
  *     72  u64      DMA bytes
  *     80  u64      bytes of the executor's model
  *     88  char[1024] custom string, NUL-terminated
+ *   1112  char[16] version of the imitated runtime, NUL-terminated: "2.3.2",
+ *             or "1.5.2" of librknnrt
  * Tensors (1276 bytes each), shape by shape, inputs before outputs
  *      0  3 x 376  rknn_tensor_attr: logical, native, NHWC
  *   1128  3 x i32  status of the three queries
@@ -40,7 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER_BYTES 1112
+#define HEADER_BYTES 1128
 #define TENSOR_BYTES 1276
 #define MAX_TENSORS 256
 #define MAX_RECORDS 65536
@@ -213,6 +215,8 @@ static bool parse_header(const uint8_t *bytes, sim_model *model) {
     model->internal_bytes = u32_at(bytes + 68);
     model->dma_bytes = u64_at(bytes + 72);
     memcpy(model->custom_string, bytes + 88, sizeof model->custom_string);
+    memcpy(model->version, bytes + 1112, sizeof model->version);
+    model->is_1_5_2 = strcmp(model->version, "1.5.2") == 0;
     return memchr(model->soc, 0, sizeof model->soc) != NULL &&
            memchr(model->custom_string, 0, sizeof model->custom_string) != NULL &&
            model->cores >= 1 && model->cores <= 16 && model->batch >= 1 && model->n_input >= 1 &&
@@ -257,17 +261,22 @@ static int parse_body(sim_model *model, const uint8_t *bytes, size_t size) {
                : RKNN_ERR_MODEL_INVALID;
 }
 
+static bool is_known(const uint8_t *version, uint32_t runtime) {
+    return memcmp(version, "2.3.2", 6) == 0 ||
+           (runtime == SIM_FULL && memcmp(version, "1.5.2", 6) == 0);
+}
+
 int sim_bundle_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runtime *runtime) {
-    if (size >= 4 && memcmp(bytes, "RKNN", 4) == 0 && (size < 8 || memcmp(bytes + 4, "SIM1", 4))) {
+    if (size >= 4 && memcmp(bytes, "RKNN", 4) == 0 && (size < 8 || memcmp(bytes + 4, "SIM2", 4))) {
         sim_log("this is a .rknn file: the simulated NPU never executes its graph; make a bundle "
                 "from it and its ONNX file (rknn_runtime.sim.bundle_from_rknn)");
         return RKNN_ERR_MODEL_INVALID;
     }
-    if (size < HEADER_BYTES || memcmp(bytes, "RKNNSIM1", 8) != 0) {
+    if (size < HEADER_BYTES || memcmp(bytes, "RKNNSIM2", 8) != 0) {
         sim_log("these %zu bytes are not a simulation bundle", size);
         return RKNN_ERR_MODEL_INVALID;
     }
-    if (u32_at(bytes + 32) > SIM_FULL) {
+    if (u32_at(bytes + 32) > SIM_FULL || !is_known(bytes + 1112, u32_at(bytes + 32))) {
         sim_log("the bundle wants a runtime that is not known");
         return RKNN_ERR_MODEL_INVALID;
     }

@@ -34,6 +34,8 @@ typedef struct {
 typedef struct {
     unsigned references; /* by contexts */
     sim_runtime runtime;
+    char version[16]; /* of the runtime */
+    bool is_1_5_2;    /* else 2.3.2 */
     char soc[16];
     uint32_t cores;
     uint32_t batch;

@@ -15,6 +15,7 @@ from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.reader import ModelInfo, Preprocessing
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["add_parser", "run"]
@@ -29,6 +30,11 @@ def add_parser(subparsers: Any) -> None:
         "Several files make a table with one row each.",
     )
     parser.add_argument("models", nargs="+", metavar="MODEL", help="a .rknn file")
+    parser.add_argument(
+        "--runtime-version",
+        choices=RUNTIME_VERSIONS[FULL_RUNTIME],
+        help="describe models of librknnrt as this version does, not as the newest known",
+    )
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object per model, a line each"
     )
@@ -45,8 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     failed = False
     for model in arguments.models:
         try:
-            read.append((model, reader.read(Path(model))))
-        except (InvalidModelError, OSError) as error:
+            version = arguments.runtime_version
+            read.append((model, reader.read(Path(model), runtime_version=version)))
+        except (InvalidModelError, OSError, ValueError) as error:
             failed = True
             reason = error.strerror if isinstance(error, OSError) else None
             print(f"rknn-runtime: {model}: {reason or error}", file=sys.stderr)
@@ -78,6 +85,7 @@ def as_json(model: str, info: ModelInfo) -> dict[str, Any]:
         "soc": info.soc,
         "npu": info.npu,
         "runtime": info.runtime,
+        "runtime_version": info.runtime_version,
         "container": info.container,
         "container_version": info.container_version,
         "toolkit_version": info.toolkit_version,
@@ -130,6 +138,7 @@ def page(model: str, info: ModelInfo) -> list[str]:
     head = guess_head(info)
     facts = [
         ("made for", f"{info.soc} ({info.npu}), runs with {info.runtime}.so"),
+        ("described", f"as {info.runtime} {info.runtime_version} does"),
         ("made by", f"rknn-toolkit2 {info.toolkit_version} from {info.framework or 'unknown'}"),
         ("container", f"{info.container}, version {info.container_version}, "
                       f"{_bytes(info.file_bytes)}"),

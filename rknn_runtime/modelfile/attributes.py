@@ -1,7 +1,7 @@
 """What the vendor's runtimes answer about a tensor, from what the model file says of it.
 
-The rules were found by asking both runtimes (librknnmrt 2.3.2 on RV1106, librknnrt 1.5.2
-on RK3588) about some hundred models. They concern the six attribute queries: the logical,
+The rules were found by asking the runtimes (librknnmrt 2.3.2 on RV1106, librknnrt 2.3.2 and
+1.5.2 on RK3588) about some hundred models. They concern the six attribute queries: the logical,
 the native and the NHWC view of an input or an output. The container decides whose rules
 hold, because each runtime reads only its own: mini files are librknnmrt's.
 """
@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from rknn_runtime.enums import Layout, QuantType, TensorType
-from rknn_runtime.modelfile.soc import Soc
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, Soc, known_version
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["FileTensor", "Rules", "input_attr", "output_attr"]
@@ -45,9 +45,8 @@ class FileTensor:
     reserved_bytes: int
     #: An image input that the NPU reads as NHWC rows and normalizes itself.
     is_pixel_input: bool
-    #: What a standard container says to report as logical type and layout.
+    #: What a standard container says to report as logical type.
     api_dtype: TensorType | None = None
-    api_layout: Layout | None = None
 
     def __post_init__(self) -> None:
         for shape in (self.native_shape, self.shape):
@@ -94,8 +93,24 @@ class Rules:
     batch: int = 1
     #: The model was built for several input shapes.
     dynamic: bool = False
-    #: Version of the container; librknnrt 1.5.2 pairs the channel groups of old ones.
+    #: Version of the container; librknnrt pairs the channel groups of old ones.
     container_version: int = 6
+    #: Version of the runtime; None: the newest known, which takes its place.
+    runtime_version: str | None = None
+
+    def __post_init__(self) -> None:
+        version = known_version(self.runtime, self.runtime_version)
+        object.__setattr__(self, "runtime_version", version)
+
+    @property
+    def runtime(self) -> str:
+        """The vendor's library that reads the container: ``librknnrt`` or ``librknnmrt``."""
+        return MINI_RUNTIME if self.mini else FULL_RUNTIME
+
+    @property
+    def reserves_inputs(self) -> bool:
+        """The reserved bytes are the size of a logical input; else that of a native output."""
+        return not self.mini and self.runtime_version == "1.5.2"
 
 
 class _Describer:
@@ -106,6 +121,9 @@ class _Describer:
         self.index = index
         self.rules = rules
         self.item = tensor.dtype.numpy.itemsize
+        #: Bytes of an element as the logical attribute has it: old containers say float32.
+        logical = tensor.dtype if tensor.api_dtype is None else tensor.api_dtype
+        self.logical_item = logical.numpy.itemsize
         #: Elements to a multiple of which librknnrt and the NPU align rows.
         self.row = max(1, rules.soc.row_bytes // self.item)
 
@@ -156,11 +174,12 @@ class _Describer:
         shape = self.tensor.nhwc_shape
         n, h, w, c = shape
         w_stride = _align(w, self.row)
-        stride_bytes = n * h * w_stride * c * self.item
+        elements = n * h * w_stride * c
+        stride_bytes = elements * self.item
         view = self.attr(shape, Layout.NHWC, size_with_stride=stride_bytes, w_stride=w_stride)
-        logical_bytes = stride_bytes
-        if not self.rules.mini:
-            logical_bytes = max(stride_bytes, self.tensor.reserved_bytes)
+        logical_bytes = elements * self.logical_item
+        if self.rules.reserves_inputs:
+            logical_bytes = max(logical_bytes, self.tensor.reserved_bytes)
         return self.attr(
             shape,
             Layout.NHWC,
@@ -177,11 +196,10 @@ class _Describer:
         width = tensor.shape[3]
         native = self.attr(tensor.native_shape, tensor.layout, w_stride=width)
         nhwc = self.attr(tensor.nhwc_shape, Layout.NHWC, w_stride=width) if mini else native
-        layout = tensor.api_layout or Layout.NHWC
         return self.attr(
-            tensor.nhwc_shape if layout is Layout.NHWC else tensor.shape,
-            layout,
-            size_with_stride=None if mini else tensor.reserved_bytes,
+            tensor.nhwc_shape,
+            Layout.NHWC,
+            size_with_stride=tensor.reserved_bytes if self.rules.reserves_inputs else None,
             w_stride=width,
             dtype=tensor.api_dtype,
             native=native,
@@ -195,7 +213,7 @@ class _Describer:
         return self.attr(
             tensor.shape,
             Layout.UNDEFINED,
-            size_with_stride=None if self.rules.mini else tensor.reserved_bytes,
+            size_with_stride=tensor.reserved_bytes if self.rules.reserves_inputs else None,
             dtype=tensor.api_dtype,
             native=view,
             nhwc=view,
@@ -226,6 +244,7 @@ class _Describer:
         """An output as librknnrt describes it."""
         tensor, item = self.tensor, self.item
         rank4 = len(tensor.shape) == 4
+        reserved = None if self.rules.reserves_inputs else tensor.reserved_bytes
         nhwc = None
         if not self.rules.dynamic:  # the runtime refuses this query for dynamic models
             tight = math.prod(tensor.shape) * item
@@ -235,16 +254,20 @@ class _Describer:
                 size_with_stride=_align(tight, self.row),
             )
         if not rank4:
-            native = self.attr(tensor.shape, Layout.UNDEFINED)
+            native = self.attr(
+                tensor.shape, Layout.UNDEFINED, size=reserved, size_with_stride=reserved
+            )
             return self.attr(
                 tensor.shape, Layout.UNDEFINED, dtype=tensor.api_dtype, native=native, nhwc=nhwc
             )
-        native = self.attr(self.native_output_shape(), tensor.layout)
+        native = self.attr(
+            self.native_output_shape(), tensor.layout, size=reserved, size_with_stride=reserved
+        )
         n, c, h, w = tensor.shape
         return self.attr(
             tensor.shape,
             Layout.NCHW,
-            size_with_stride=n * _align(c, self.row) * h * _align(w, self.row) * item,
+            size_with_stride=n * _align(c, self.row) * h * _align(w, self.row) * self.logical_item,
             dtype=tensor.api_dtype,
             native=native,
             nhwc=nhwc,
@@ -254,12 +277,12 @@ class _Describer:
         """The native shape as runtimes report it.
 
         The pixels of a channel group are one row when their number is no multiple of 4,
-        padded to one. librknnrt 1.5.2 pairs the channel groups of old containers.
+        padded to one. librknnrt pairs the channel groups of containers of version 2 to 4.
         """
         if self.tensor.layout is not Layout.NC1HWC2:
             return self.tensor.native_shape
         n, c1, h, w, c2 = self.tensor.native_shape
-        if not self.rules.mini and self.rules.container_version < 5:
+        if not self.rules.mini and 2 <= self.rules.container_version < 5:
             c1 = _align(c1, 2)
         if h * w > 1 and h * w % 4:
             h, w = 1, _align(h * w, 4)

@@ -39,7 +39,7 @@ SIGNATURES = (
     (0, ENCRYPTED, "an encrypted RKNN model",
      "the vendor's runtime can load it, but nothing can look into it; "
      "use the model as it was before encryption"),
-    (0, b"RKNNSIM1", "a bundle of the simulated NPU",
+    (0, b"RKNNSIM2", "a bundle of the simulated NPU",
      'only the simulated NPU loads it (library="sim"); look into the model that it was made of'),
     (0, b"RKNX", "an RKNN3 model, for RK182x coprocessors",
      "it needs the vendor's RKNN3 runtime; " + EXPORT + " for a SoC of this family"),

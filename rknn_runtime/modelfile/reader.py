@@ -20,7 +20,7 @@ from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, out
 from rknn_runtime.modelfile.container import Container, Memory, ModelSource, opened, parse_container
 from rknn_runtime.modelfile.flatbuffer import Buffer, Children, Table, root
 from rknn_runtime.modelfile.literal import parse_literal
-from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, known_version
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = [
@@ -141,6 +141,8 @@ class ModelHeader:
 class ModelInfo(ModelHeader):
     """All that is read of a model."""
 
+    #: Version of `runtime` whose answers the attributes are.
+    runtime_version: str
     file_bytes: int
     #: What ``rknn.config(custom_string=...)`` was given; empty when nothing.
     custom_string: str
@@ -172,11 +174,14 @@ class ModelInfo(ModelHeader):
         }
 
 
-def read(model: ModelSource) -> ModelInfo:
+def read(model: ModelSource, *, runtime_version: str | None = None) -> ModelInfo:
     """Read all that a model file says about itself.
 
     Args:
         model: A path, which is mapped and not loaded, or the bytes of a model.
+        runtime_version: Version of the vendor's library that the attributes are described
+            for: ``"2.3.2"`` or ``"1.5.2"`` of librknnrt, ``"2.3.2"`` of librknnmrt. None: the
+            newest of these. Native outputs and inputs differ in their sizes.
 
     Returns:
         The description; nothing in it refers to the file any more.
@@ -184,10 +189,11 @@ def read(model: ModelSource) -> ModelInfo:
     Raises:
         InvalidModelError: It is not a readable RKNN model; the message says what it is.
         OSError: The file cannot be opened.
-        TypeError: ``model`` is neither path nor bytes.
+        TypeError: ``model`` is neither path nor bytes, or the version no str.
+        ValueError: Nobody recorded what this version of the model's library answers.
     """
     with opened(model) as data:
-        return ModelFile(data).info()
+        return ModelFile(data).info(runtime_version)
 
 
 def read_header(model: ModelSource) -> ModelHeader:
@@ -250,14 +256,20 @@ class ModelFile:
             self._reader = _Reader(data)
             self.header = ModelHeader(**self._reader.header())
 
-    def info(self) -> ModelInfo:
+    def info(self, runtime_version: str | None = None) -> ModelInfo:
         """Read all that the file says.
+
+        Args:
+            runtime_version: Whose answers to describe, as in `read`.
 
         Raises:
             InvalidModelError: It is damaged, or made for a SoC unknown to this package.
+            TypeError: The version is no str.
+            ValueError: Nobody recorded what this version of the model's library answers.
         """
+        version = known_version(self._reader.runtime, runtime_version)
         with _named_as_damage():
-            return self._reader.info(self.header)
+            return self._reader.info(self.header, version)
 
     def needs(self) -> Needs:
         """Read only what the model needs of its caller, also for SoCs unknown to this package.
@@ -280,6 +292,11 @@ class _Reader:
             data, self.container.flatbuffer_start, self.container.flatbuffer_end
         )
 
+    @property
+    def runtime(self) -> str:
+        """The vendor's library that reads the container."""
+        return MINI_RUNTIME if self.container.mini else FULL_RUNTIME
+
     def header(self) -> dict[str, Any]:
         toolkit, _, compiler = self.model.text(self.slots.version, MAX_TEXT_BYTES).partition("(")
         return {
@@ -292,16 +309,17 @@ class _Reader:
             "framework": self.model.text(self.slots.framework, MAX_NAME_BYTES),
         }
 
-    def info(self, header: ModelHeader) -> ModelInfo:
+    def info(self, header: ModelHeader, runtime_version: str) -> ModelInfo:
         graphs = self.model.children(MODEL_GRAPHS, MAX_SHAPES)
         if not len(graphs):
             raise ValueError("the model has no graph")
-        rules = self.rules(header.soc, dynamic=len(graphs) > 1)
+        rules = self.rules(header.soc, len(graphs) > 1, runtime_version)
         variants = tuple(self.variants(graphs, rules))
         first = variants[0]
         memory = self.memory()
         return ModelInfo(
             **vars(header),
+            runtime_version=runtime_version,
             file_bytes=len(self.data),
             custom_string=self.model.text(self.slots.custom_string, MAX_TEXT_BYTES),
             batch=rules.batch,
@@ -322,7 +340,7 @@ class _Reader:
         reserved = (tensors[number].scalar(self.slots.tensor_reserved, "I") for number in outputs)
         return Needs(tuple(reserved), is_dynamic=len(graphs) > 1)
 
-    def rules(self, target: str, dynamic: bool) -> Rules:
+    def rules(self, target: str, dynamic: bool, runtime_version: str) -> Rules:
         soc = SOCS.get(target)
         if soc is None:
             raise InvalidModelError(f"made for {target!r}; known here are {', '.join(SOCS)}")
@@ -335,6 +353,7 @@ class _Reader:
             batch=max(1, int(batch or "1")),
             dynamic=dynamic,
             container_version=self.container.version,
+            runtime_version=runtime_version,
         )
 
     def memory(self) -> Memory:
@@ -397,11 +416,10 @@ class _Reader:
             reserved_bytes=table.scalar(self.slots.tensor_reserved, "I"),
             is_pixel_input=bool(table.find(self.slots.tensor_pixel)),
             api_dtype=TYPE_NAMES.get(str(described.get("dtype"))),
-            api_layout=Layout.__members__.get(str(described.get("layout"))),
         )
 
     def api_types(self, slot: int) -> dict[str, Any]:
-        """Type and layout to report as logical, by tensor name; mini containers have none."""
+        """Types to report as logical, by tensor name; mini containers have none."""
         text = (
             b""
             if self.container.mini

@@ -8,13 +8,23 @@ from pathlib import Path
 
 from rknn_runtime._frozen import Frozen
 
-__all__ = ["DEVICE_TREE", "SOCS", "Soc", "find_soc", "soc_of_this_machine"]
+__all__ = [
+    "DEVICE_TREE",
+    "RUNTIME_VERSIONS",
+    "SOCS",
+    "Soc",
+    "find_soc",
+    "known_version",
+    "soc_of_this_machine",
+]
 
 #: Where Linux says which board it runs on: NUL-separated ``vendor,name`` strings.
 DEVICE_TREE = "/proc/device-tree/compatible"
 
 FULL_RUNTIME = "librknnrt"
 MINI_RUNTIME = "librknnmrt"
+#: Versions of each library whose answers were recorded, newest first.
+RUNTIME_VERSIONS = {FULL_RUNTIME: ("2.3.2", "1.5.2"), MINI_RUNTIME: ("2.3.2",)}
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,29 @@ SOCS = {
         Soc("rk2118", "RKNPU w2", mini=True, cores=1, c2_bytes=8, row_bytes=16),
     )
 }
+
+
+def known_version(runtime: str, version: str | None) -> str:
+    """Return the version of a vendor's library that a caller wants described.
+
+    Args:
+        runtime: ``librknnrt`` or ``librknnmrt``.
+        version: ``"1.5.2"``; None for the newest known.
+
+    Raises:
+        TypeError: ``version`` is no str.
+        ValueError: nobody recorded what this version answers.
+    """
+    known = RUNTIME_VERSIONS[runtime]
+    if version is None:
+        return known[0]
+    if not isinstance(version, str):
+        raise TypeError(f"runtime_version: expected a str or None, got {type(version).__name__}")
+    if version not in known:
+        raise ValueError(
+            f"runtime_version: expected {' or '.join(known)} for {runtime}, got {version!r}"
+        )
+    return version
 
 
 def find_soc(name: str) -> Soc | None:

@@ -18,7 +18,7 @@ from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
-from rknn_runtime.modelfile.soc import MINI_RUNTIME, SOCS
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, known_version
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = [
@@ -29,8 +29,8 @@ __all__ = [
     "read_bundle",
 ]
 
-MAGIC = b"RKNNSIM1"
-HEADER = struct.Struct("<8sQ16s10I2Q1024s")
+MAGIC = b"RKNNSIM2"
+HEADER = struct.Struct("<8sQ16s10I2Q1024s16s")
 ATTR = struct.Struct("<2I16I256s2I3i b3x i f 2I B3x I")
 TENSOR_TAIL = struct.Struct("<3i2I16f16f")
 RECORD = struct.Struct("<2I")
@@ -63,6 +63,8 @@ class Bundle:
     onnx: bytes = b""
     #: Imitate librknnmrt, else librknnrt; None: what the SoC has.
     mini: bool | None = None
+    #: Version of the imitated runtime; None: the newest known, which takes its place.
+    runtime_version: str | None = None
     batch: int = 1
     weight_bytes: int = 0
     internal_bytes: int = 0
@@ -74,10 +76,19 @@ class Bundle:
         if self.soc not in SOCS:
             raise ValueError(f"SoC {self.soc!r} is none of {', '.join(SOCS)}")
         object.__setattr__(self, "_soc", SOCS[self.soc])
+        version = known_version(self.runtime, self.runtime_version)
+        object.__setattr__(self, "runtime_version", version)
         if not self.variants or not self.variants[0].inputs or not self.variants[0].outputs:
             raise ValueError("a model has at least one input and one output")
         if len(self.custom_string.encode()) > 1023:
             raise ValueError("custom_string must have less than 1024 bytes")
+
+    @property
+    def runtime(self) -> str:
+        """The vendor's library that is imitated."""
+        if self.mini is None:
+            return str(self._soc.runtime)
+        return MINI_RUNTIME if self.mini else FULL_RUNTIME
 
     def __bytes__(self) -> bytes:
         """Write the file.
@@ -93,12 +104,11 @@ class Bundle:
         ]
         body += [self._record(record) for record in self.records]
         body.append(self.onnx)
-        mini = self._soc.runtime == MINI_RUNTIME if self.mini is None else self.mini
         header = HEADER.pack(
             MAGIC,
             HEADER.size + sum(map(len, body)),
             self.soc.encode(),
-            0 if mini else 1,
+            0 if self.runtime == MINI_RUNTIME else 1,
             self._soc.cores,
             self.batch,
             len(first.inputs),
@@ -111,6 +121,7 @@ class Bundle:
             self.weight_bytes + self.internal_bytes + self.command_bytes,
             len(self.onnx),
             self.custom_string.encode(),
+            str(self.runtime_version).encode(),
         )
         return b"".join([header, *body])
 
@@ -200,7 +211,7 @@ class _Reader:
         magic, total, soc, full, _cores, batch, n_inputs, n_outputs, n_shapes, n_records, *rest = (
             self.take(HEADER)
         )
-        _computes, weights, internal, dma, onnx_bytes, custom_string = rest
+        _computes, weights, internal, dma, onnx_bytes, custom_string, version = rest
         if magic != MAGIC or total != len(self.data):
             raise ValueError(f"it should have {total} bytes, here are {len(self.data)}")
         tensor_bytes = 3 * ATTR.size + TENSOR_TAIL.size
@@ -224,6 +235,7 @@ class _Reader:
             records=records,
             onnx=self.data[self.at :],
             mini=full == 0,
+            runtime_version=_text(version),
             batch=batch,
             weight_bytes=weights,
             internal_bytes=internal,

@@ -36,6 +36,7 @@ def describe_input(
     dtype: TensorType = TensorType.INT8,
     zero_point: int | None = 0,
     scale: float | None = 1.0,
+    runtime_version: str | None = None,
 ) -> TensorAttr:
     """Describe an input as the runtime of a SoC would.
 
@@ -47,19 +48,21 @@ def describe_input(
         dtype: Type in NPU memory.
         zero_point: None, together with ``scale``, for a tensor that is not quantized.
         scale: ``real = (q - zero_point) * scale``.
+        runtime_version: Version of the SoC's runtime, as in ``rknn_runtime.modelfile.read``.
 
     Returns:
         The logical attribute, with ``native`` and ``nhwc`` beside it.
 
     Raises:
-        TypeError: ``dtype`` is no TensorType, or a dimension no integer.
-        ValueError: An unknown SoC, or an impossible shape or scale.
+        TypeError: ``dtype`` is no TensorType, a dimension no integer, or the version no str.
+        ValueError: An unknown SoC or version, or an impossible shape or scale.
     """
     chip = _soc(soc)
     pixel_channels = {1, 2, 3, 4} if chip.mini else {1, 3, 4}
     pixel = len(shape) == 4 and shape[1] in pixel_channels and dtype in NPU_TYPES
-    tensor = _file_tensor(name, shape, chip, dtype, zero_point, scale, pixel=pixel, pairs=False)
-    return input_attr(tensor, index, Rules(chip, chip.mini))
+    rules = Rules(chip, chip.mini, runtime_version=runtime_version)
+    tensor = _file_tensor(name, shape, chip, dtype, zero_point, scale, pixel=pixel)
+    return input_attr(tensor, index, rules)
 
 
 def describe_output(
@@ -71,6 +74,7 @@ def describe_output(
     dtype: TensorType = TensorType.INT8,
     zero_point: int | None = 0,
     scale: float | None = 1.0,
+    runtime_version: str | None = None,
 ) -> TensorAttr:
     """Describe an output as the runtime of a SoC would.
 
@@ -84,18 +88,23 @@ def describe_output(
         dtype: Type in NPU memory.
         zero_point: None, together with ``scale``, for a tensor that is not quantized.
         scale: ``real = (q - zero_point) * scale``.
+        runtime_version: Version of the SoC's runtime, as in ``rknn_runtime.modelfile.read``.
 
     Returns:
         The logical attribute, with ``native`` and ``nhwc`` beside it.
 
     Raises:
-        TypeError: ``dtype`` is no TensorType, or a dimension no integer.
-        ValueError: An unknown SoC, or an impossible shape or scale.
+        TypeError: ``dtype`` is no TensorType, a dimension no integer, or the version no str.
+        ValueError: An unknown SoC or version, or an impossible shape or scale.
     """
     chip = _soc(soc)
     pairs = not chip.mini or dtype is TensorType.INT16
-    tensor = _file_tensor(name, shape, chip, dtype, zero_point, scale, pixel=False, pairs=pairs)
-    return output_attr(tensor, index, Rules(chip, chip.mini))
+    alignment = 64 if chip.mini or len(shape) != 4 else 16
+    rules = Rules(chip, chip.mini, runtime_version=runtime_version)
+    tensor = _file_tensor(
+        name, shape, chip, dtype, zero_point, scale, pairs=pairs, alignment=alignment
+    )
+    return output_attr(tensor, index, rules)
 
 
 def _soc(name: str) -> Soc:
@@ -112,8 +121,9 @@ def _file_tensor(
     zero_point: int | None,
     scale: float | None,
     *,
-    pixel: bool,
-    pairs: bool,
+    pixel: bool = False,
+    pairs: bool = False,
+    alignment: int = 16,
 ) -> FileTensor:
     if not isinstance(dtype, TensorType):
         raise TypeError(f"dtype must be a TensorType, got {dtype!r}")
@@ -132,8 +142,6 @@ def _file_tensor(
             layout, native_shape = Layout.NC1HWC2, (n, c1, h, w, c2)
             plane = h * w if h * w == 1 else _align(h * w, 4)
             elements = n * c1 * plane * c2
-    # A standard container names the type and layout that librknnrt reports as logical.
-    image = len(shape) == 4
     return FileTensor(
         name=name,
         dtype=dtype,
@@ -142,10 +150,9 @@ def _file_tensor(
         shape=shape,
         zero_point=zero_point,
         scale=scale,
-        reserved_bytes=_align(elements * item, 64 if soc.mini else 16),
+        reserved_bytes=_align(elements * item, alignment),
         is_pixel_input=pixel,
         api_dtype=None if soc.mini else dtype,
-        api_layout=Layout.NHWC if image and not soc.mini else None,
     )
 
 

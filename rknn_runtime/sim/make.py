@@ -14,7 +14,7 @@ from rknn_runtime._arrays import Array
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.reader import ModelInfo, Preprocessing, ShapeVariant, read
-from rknn_runtime.modelfile.soc import SOCS
+from rknn_runtime.modelfile.soc import SOCS, known_version
 from rknn_runtime.sim.bundle import Bundle
 from rknn_runtime.sim.derive import describe_input, describe_output
 from rknn_runtime.sim.executor import Graph, GraphTensor
@@ -27,7 +27,10 @@ Sample = Union[Array, Sequence[Array]]
 
 
 def bundle_from_rknn(
-    model: str | os.PathLike[str] | bytes, onnx: str | os.PathLike[str] | bytes | None
+    model: str | os.PathLike[str] | bytes,
+    onnx: str | os.PathLike[str] | bytes | None,
+    *,
+    runtime_version: str | None = None,
 ) -> bytes:
     """Make a bundle that looks like a ``.rknn`` file and computes as the ONNX file it came from.
 
@@ -38,6 +41,8 @@ def bundle_from_rknn(
         model: The ``.rknn`` file: path or bytes.
         onnx: The ONNX file: path or bytes. None: the bundle answers every query, but
             cannot be run.
+        runtime_version: Version of the vendor's runtime that is imitated, as in
+            ``rknn_runtime.modelfile.read``; None: the newest known.
 
     Returns:
         The bundle, for ``Model(bundle, library="sim")`` or a file.
@@ -47,9 +52,11 @@ def bundle_from_rknn(
             names and shapes of the tensors differ.
         RknnError: onnxruntime is not installed.
         OSError: A file cannot be opened.
+        TypeError: ``runtime_version`` is no str.
+        ValueError: Nobody recorded what this version answers.
     """
     graph = None if onnx is None else Graph(_bytes_of(onnx))
-    return bundle_of(read(model), graph)
+    return bundle_of(read(model, runtime_version=runtime_version), graph)
 
 
 def bundle_of(info: ModelInfo, graph: Graph | None) -> bytes:
@@ -72,6 +79,7 @@ def bundle_of(info: ModelInfo, graph: Graph | None) -> bytes:
                 preprocessing=info.preprocessing,
                 onnx=b"" if graph is None else graph.onnx,
                 mini=info.container == "mini",
+                runtime_version=info.runtime_version,
                 batch=info.batch,
                 weight_bytes=info.weight_bytes,
                 internal_bytes=info.internal_bytes,
@@ -92,6 +100,7 @@ def bundle_from_onnx(
     mean_values: Sequence[Sequence[float]] | None = None,
     std_values: Sequence[Sequence[float]] | None = None,
     custom_string: str = "",
+    runtime_version: str | None = None,
 ) -> bytes:
     """Make a bundle from an ONNX file alone, as if the toolkit had converted it.
 
@@ -107,6 +116,8 @@ def bundle_from_onnx(
             units of the input. None: 0.
         std_values: Likewise, the value to divide by. None: 1.
         custom_string: What the model's custom string is.
+        runtime_version: Version of the SoC's runtime that is imitated, as in
+            ``rknn_runtime.modelfile.read``; None: the newest known.
 
     Returns:
         The bundle, for ``Model(bundle, library="sim")`` or a file.
@@ -115,11 +126,14 @@ def bundle_from_onnx(
         InvalidModelError: onnxruntime cannot load the file, or an input's shape is open
             and no sample says what it is.
         RknnError: onnxruntime is not installed.
-        ValueError: An argument does not fit the model, or the SoC cannot do the type.
+        TypeError: ``runtime_version`` is no str.
+        ValueError: An argument does not fit the model, the SoC cannot do the type, or nobody
+            recorded what the version answers.
         OSError: The file cannot be opened.
     """
     if soc not in SOCS:
         raise ValueError(f"SoC {soc!r} is none of {', '.join(SOCS)}")
+    version = known_version(SOCS[soc].runtime, runtime_version)
     samples = list(samples)
     if dtype is None:
         dtype = TensorType.INT8 if samples else TensorType.FLOAT16
@@ -135,7 +149,7 @@ def bundle_from_onnx(
         if len(row) != len(graph.inputs):
             raise ValueError(f"a sample of {len(row)} arrays, there are {len(graph.inputs)} inputs")
     preprocessing = _preprocessing(len(graph.inputs), mean_values, std_values)
-    plan = _Plan(graph, soc, dtype, preprocessing, rows)
+    plan = _Plan(graph, (soc, version), dtype, preprocessing, rows)
     return bytes(
         Bundle(
             soc=soc,
@@ -143,6 +157,7 @@ def bundle_from_onnx(
             preprocessing=preprocessing,
             onnx=graph.onnx,
             custom_string=custom_string,
+            runtime_version=version,
         )
     )
 
@@ -153,13 +168,14 @@ class _Plan:
     def __init__(
         self,
         graph: Graph,
-        soc: str,
+        runtime: tuple[str, str],
         dtype: TensorType,
         preprocessing: tuple[Preprocessing | None, ...],
         rows: Sequence[tuple[Array, ...]],
     ) -> None:
         self.graph = graph
-        self.soc = soc
+        #: Whose runtime describes the tensors, and its version.
+        self.soc, self.version = runtime
         self.dtype = dtype
         self.preprocessing = preprocessing
         self.rows = rows
@@ -190,6 +206,7 @@ class _Plan:
             tensor.name,
             tuple(size or 0 for size in shape),
             soc=self.soc,
+            runtime_version=self.version,
             dtype=self._npu_type(tensor),
             zero_point=None,
             scale=None,
@@ -215,6 +232,7 @@ class _Plan:
                     tensor.name,
                     attr.nchw_shape,
                     soc=self.soc,
+                    runtime_version=self.version,
                     index=index,
                     dtype=self._npu_type(tensor),
                     zero_point=zero_point,
@@ -239,6 +257,7 @@ class _Plan:
                     tensor.name,
                     arrays[0].shape,
                     soc=self.soc,
+                    runtime_version=self.version,
                     index=index,
                     dtype=self._npu_type(tensor),
                     zero_point=zero_point,

@@ -41,6 +41,7 @@ def bundle_from_arrays(
     soc: str = "rk3588",
     preprocessing: Sequence[Preprocessing | None] | None = None,
     custom_string: str = "",
+    runtime_version: str | None = None,
 ) -> bytes:
     """Make a bundle from attributes and recorded arrays.
 
@@ -53,13 +54,17 @@ def bundle_from_arrays(
         soc: The SoC that is imitated, a key of ``rknn_runtime.modelfile.soc.SOCS``.
         preprocessing: Per input, the mean and std with which the NPU normalizes pixels.
         custom_string: What the model's custom string is.
+        runtime_version: Version of the SoC's runtime that is imitated, as in
+            ``rknn_runtime.modelfile.read``: the one that ``inputs`` and ``outputs`` were
+            described for. None: the newest known.
 
     Returns:
         The bundle, for ``Model(bundle, library="sim")`` or a file.
 
     Raises:
+        TypeError: ``runtime_version`` is no str.
         ValueError: Arrays and attributes do not fit each other, their indices are not their
-            positions, or there is no record.
+            positions, there is no record, or nobody recorded what the version answers.
     """
     if not records:
         raise ValueError("a recorded bundle needs at least one record")
@@ -74,6 +79,7 @@ def bundle_from_arrays(
             preprocessing=given,
             records=tuple(_raw_record(variant, given, record) for record in records),
             custom_string=custom_string,
+            runtime_version=runtime_version,
         )
     )
 

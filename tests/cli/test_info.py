@@ -96,14 +96,33 @@ def test_several_models_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"rknn-runtime: {models[1]}: this is an ONNX model" in captured.err
 
 
+def test_a_version_of_the_runtime_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """It decides the sizes; one that is not librknnmrt's is an error for its models alone."""
+    paths = [str(MODELS / f"rank1_in_vec_{soc}.rknn") for soc in ("rk3588", "rv1106")]
+    sizes = {}
+    for option in ([], ["--runtime-version", "2.3.2"], ["--runtime-version", "1.5.2"]):
+        status = main(["info", "--json", *option, *paths])
+        printed = capsys.readouterr()
+        found = [json.loads(line) for line in printed.out.splitlines()]
+        assert status == 2 - len(found)
+        assert ("for librknnmrt, got '1.5.2'" in printed.err) == (len(found) == 1)
+        sizes[found[0]["runtime_version"]] = found[0]["outputs"][0]["native"]["size"]
+    assert sizes == {"2.3.2": 64, "1.5.2": 8}
+    assert main(["info", "--runtime-version", "1.5.2", paths[0]]) == 0
+    assert "as librknnrt 1.5.2 does" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["info", "--runtime-version", "2.0.0", *paths])
+
+
 def test_json_has_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
     """One object per line; the keys are the names of the Python attributes."""
     models = [MODELS / "mi_img_vec_rk3588.rknn", MODELS / "custom_string_rv1106.rknn"]
     assert main(["info", "--json", *map(str, models)]) == 0
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert list(first) == list(second) == [
-        "file", "file_bytes", "soc", "npu", "runtime", "container", "container_version",
-        "toolkit_version", "compiler_version", "framework", "custom_string", "batch",
+        "file", "file_bytes", "soc", "npu", "runtime", "runtime_version", "container",
+        "container_version", "toolkit_version", "compiler_version", "framework", "custom_string",
+        "batch",
         "dynamic_shapes", "weight_bytes", "internal_bytes", "command_bytes", "input_bytes",
         "output_bytes", "operators", "inputs", "outputs", "head", "warnings",
     ]  # fmt: skip

@@ -37,6 +37,7 @@ FEATURES = FileTensor(
     is_pixel_input=False,
 )
 RK3588 = Rules(SOCS["rk3588"], mini=False)
+RK3588_OLD = Rules(SOCS["rk3588"], mini=False, runtime_version="1.5.2")
 RV1106 = Rules(SOCS["rv1106"], mini=True)
 
 
@@ -64,13 +65,16 @@ def test_rows_of_an_image_begin_at_the_alignment_of_the_soc(
 
 
 def test_a_collapsed_output() -> None:
-    """7 * 7 pixels are one row of 52; librknnmrt reports the reserved bytes as size."""
+    """7 * 7 pixels are one row of 52; all but librknnrt 1.5.2 report the reserved bytes."""
     native = output_attr(FEATURES, 2, RV1106).native
     assert native is not None
     assert native.shape == (1, 3, 1, 52, 16)
     assert (native.n_elems, native.size, native.size_with_stride) == (2496, 2560, 2560)
     assert (native.index, native.w_stride) == (2, 7)
     native = output_attr(FEATURES, 2, RK3588).native
+    assert native is not None
+    assert (native.n_elems, native.size, native.size_with_stride) == (2496, 2560, 2560)
+    native = output_attr(FEATURES, 2, RK3588_OLD).native
     assert native is not None
     assert (native.n_elems, native.size, native.size_with_stride) == (2496, 2496, 2496)
     assert native.w_stride == 0
@@ -91,7 +95,7 @@ def test_multiples_of_four_pixels_and_single_ones_keep_height_and_width(
 
 @pytest.mark.parametrize(("c1", "reported"), [(1, 2), (2, 2), (3, 4)])
 def test_old_containers_have_their_channel_groups_paired(c1: int, reported: int) -> None:
-    """Librknnrt 1.5.2 rounds C1 of container versions below 5 up to even."""
+    """Librknnrt rounds C1 of container versions 2 to 4 up to even."""
     tensor = dataclasses.replace(FEATURES, shape=(1, 16 * c1, 4, 4), native_shape=(1, c1, 4, 4, 16))
     rules = dataclasses.replace(RK3588, container_version=2)
     native = output_attr(tensor, 0, rules).native
@@ -116,7 +120,28 @@ def test_an_output_made_by_the_cpu_keeps_its_layout() -> None:
     attr = output_attr(tensor, 0, RK3588)
     assert attr.native is not None
     assert (attr.native.layout, attr.native.shape) == (Layout.NCHW, (1, 1, 7, 7))
-    assert (attr.native.size, attr.qnt_type) == (7 * 7 * 8, QuantType.AFFINE)
+    assert (attr.native.n_elems, attr.qnt_type) == (7 * 7, QuantType.AFFINE)
+
+
+def test_the_reserved_bytes_are_an_input_s_for_librknnrt_1_5_2_alone() -> None:
+    """As the size with strides of a logical input that is no image."""
+    tensor = dataclasses.replace(IMAGE, shape=(1, 8), native_shape=(1, 8), is_pixel_input=False,
+                                 layout=Layout.UNDEFINED, reserved_bytes=16)  # fmt: skip
+    for rules, expected in ((RK3588, 8), (RK3588_OLD, 16), (RV1106, 8)):
+        assert input_attr(tensor, 0, rules).size_with_stride == expected
+
+
+def test_a_logical_type_of_its_own_decides_the_logical_sizes() -> None:
+    """Old containers have float32 reported for int8 tensors, with strides in float32, too."""
+    image = dataclasses.replace(IMAGE, api_dtype=TensorType.FLOAT32)
+    attr = input_attr(image, 0, RK3588)
+    assert attr.native is not None
+    assert attr.size_with_stride == 4 * attr.native.size_with_stride
+    features = dataclasses.replace(
+        FEATURES, shape=(1, 8, 128, 128), native_shape=(1, 1, 128, 128, 16),
+        api_dtype=TensorType.FLOAT32,
+    )  # fmt: skip
+    assert output_attr(features, 0, RK3588).size_with_stride == 16 * 128 * 128 * 4
 
 
 def test_unquantized_tensors_have_a_scale_of_one_or_none() -> None:

@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import handmade
 import numpy as np
 import pytest
-from paths import DATA
+from recorded import MODELS, Fact, Recording, recordings
 
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.tensor import TensorAttr
-
-MODELS = DATA / "models"
-#: A directory of further models with their answers beside them, to compare as well.
-MORE_MODELS = os.environ.get("RKNN_TEST_MODELS")
-
-
-def answers(model: Path) -> list[dict[str, Any]]:
-    facts: list[dict[str, Any]] = json.loads(
-        model.with_suffix(".json").read_text(encoding="utf-8")
-    )["facts"]
-    return facts
-
-
-def recorded_models() -> list[Path]:
-    """The models whose attributes were asked; a runtime refused the others."""
-    folders = [MODELS, *([Path(MORE_MODELS)] if MORE_MODELS else [])]
-    models = [path for folder in folders for path in sorted(folder.glob("*.rknn"))]
-    return [path for path in models if any(fact["t"] == "in" for fact in answers(path))]
 
 
 def as_recorded(attr: TensorAttr) -> dict[str, Any]:
@@ -71,7 +52,7 @@ def normalized(recorded: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def asked(info: reader.ModelInfo, facts: list[dict[str, Any]]) -> Iterator[tuple[Any, Any]]:
+def asked(info: reader.ModelInfo, facts: Iterable[Fact]) -> Iterator[tuple[Any, Any]]:
     """Each recorded attribute query, and our attribute for it."""
     for fact in facts:
         if fact["t"] in ("in", "out"):
@@ -83,17 +64,19 @@ def asked(info: reader.ModelInfo, facts: list[dict[str, Any]]) -> Iterator[tuple
             yield fact, attr.native if fact["q"].startswith("cur_n") else attr
 
 
-@pytest.mark.parametrize("path", recorded_models(), ids=lambda path: path.stem)
-def test_attributes_equal_the_recorded_answers(path: Path) -> None:
-    """Every field of every attribute of the six queries, for every shape of the model."""
-    info, facts = reader.read(path), answers(path)
+@pytest.mark.parametrize("recording", recordings("in"), ids=str)
+def test_attributes_equal_the_recorded_answers(recording: Recording) -> None:
+    """Every recorded field of the six attribute queries, for every shape of the model."""
+    info = reader.read(recording.model, runtime_version=recording.version)
+    assert info.runtime_version == recording.version
     compared = 0
-    for fact, attr in asked(info, facts):
+    for fact, attr in asked(info, recording.facts):
         compared += 1
         if fact["rc"] != 0:
             assert attr is None
             continue
-        ours, theirs = as_recorded(attr), normalized(fact["a"])
+        theirs = normalized(fact["a"])
+        ours = {name: value for name, value in as_recorded(attr).items() if name in theirs}
         if attr.dtype is TensorType.INT16 and theirs["type"] == TensorType.INT4:
             # librknnrt 1.5.2 does not know the file's "int16" as a logical type.
             for field in ("type", "size", "size_with_stride"):
@@ -102,15 +85,16 @@ def test_attributes_equal_the_recorded_answers(path: Path) -> None:
     assert compared >= 3 * (len(info.inputs) + len(info.outputs))
 
 
-@pytest.mark.parametrize("path", recorded_models(), ids=lambda path: path.stem)
-def test_the_rest_equals_the_recorded_answers(path: Path) -> None:
+@pytest.mark.parametrize("recording", recordings("mem"), ids=str)
+def test_the_rest_equals_the_recorded_answers(recording: Recording) -> None:
     """Counts of inputs and outputs, memory sizes, custom string, dynamic shapes."""
-    info, facts = reader.read(path), answers(path)
-    found = {fact["t"]: fact for fact in facts if fact.get("rc") == 0}
+    info = reader.read(recording.model, runtime_version=recording.version)
+    found = {fact["t"]: fact for fact in recording.facts if fact.get("rc") == 0}
     assert len(info.inputs) == found["io"]["n_input"]
     assert len(info.outputs) == found["io"]["n_output"]
     assert info.internal_bytes == found["mem"]["internal"]
-    if not info.variants:  # the file counts the weights of every shape, the runtime of one
+    # The file counts the weights of every shape, and so does librknnrt 2.3.2; 1.5.2 of one.
+    if not info.variants or recording.version != "1.5.2":
         assert info.weight_bytes == found["mem"]["weight"]
     inner = info.weight_bytes + info.internal_bytes + info.command_bytes
     if info.container == "mini":
@@ -127,17 +111,37 @@ def test_the_rest_equals_the_recorded_answers(path: Path) -> None:
         assert [list(shape) for shape in shapes] == found["range"]["ranges"]
 
 
-@pytest.mark.parametrize("path", recorded_models(), ids=lambda path: path.stem)
-def test_the_needs_of_a_model(path: Path) -> None:
-    """In a mini container what librknnmrt 2.3.2 says of native outputs; room for them in any."""
+@pytest.mark.parametrize("recording", recordings("in"), ids=str)
+def test_the_needs_of_a_model(recording: Recording) -> None:
+    """What the runtimes 2.3.2 say of native outputs, for one image; room for them in any."""
+    path = recording.model
     info, needs = reader.read(path), reader.ModelFile(path.read_bytes()).needs()
-    native = [attr.native.size_with_stride for attr in info.outputs if attr.native]
-    if info.container == "mini":
-        assert list(needs.output_bytes) == native
+    native = [attr.native.size_with_stride // info.batch for attr in info.outputs if attr.native]
+    assert list(needs.output_bytes) == native
     tight = [attr.size // info.batch for attr in info.outputs]
     assert len(needs.output_bytes) == len(tight)
     assert all(room >= need for room, need in zip(needs.output_bytes, tight))
     assert needs.is_dynamic == bool(info.variants)
+
+
+def test_the_newest_known_runtime_is_described_by_default() -> None:
+    """A version on request is another description of the same model."""
+    path = MODELS / "rank1_in_vec_rk3588.rknn"
+    newest, old = reader.read(path), reader.read(path, runtime_version="1.5.2")
+    assert newest == reader.read(path, runtime_version="2.3.2")
+    assert (newest.runtime_version, old.runtime_version) == ("2.3.2", "1.5.2")
+    sizes = [info.outputs[0].native.size for info in (newest, old) if info.outputs[0].native]
+    assert sizes == [64, 8]
+
+
+def test_a_version_that_nobody_asked_is_no_fault_of_the_model() -> None:
+    """It is a ValueError that lists what is known, for each library its own."""
+    for name, version in (("ic5_rk3588", "2.2.0"), ("ic5_rv1106", "1.5.2"), ("ic5_rk3588", "")):
+        with pytest.raises(ValueError, match=r"runtime_version: expected 2\.3\.2") as caught:
+            reader.read(MODELS / f"{name}.rknn", runtime_version=version)
+        assert not isinstance(caught.value, InvalidModelError)
+    with pytest.raises(TypeError, match="runtime_version: expected a str"):
+        reader.read(MODELS / "ic5_rk3588.rknn", runtime_version=2)  # type: ignore[arg-type]
 
 
 def test_a_standard_model() -> None:
@@ -238,12 +242,15 @@ def test_a_model_built_by_hand() -> None:
 
 
 def test_an_old_container_has_a_short_header() -> None:
-    """Container version 1: 24 bytes, and channel groups in pairs."""
+    """Container version 1: 24 bytes; channel groups are paired from version 2 on."""
     output = handmade.tensor("output0", (1, 16, 8, 8), (1, 1, 8, 8, 16))
     info = reader.read(handmade.standard_model([IMAGE], [output], version=1))
     assert info.container_version == 1
     assert info.outputs[0].native is not None
-    assert info.outputs[0].native.shape == (1, 2, 8, 8, 16)
+    assert info.outputs[0].native.shape == (1, 1, 8, 8, 16)
+    later = reader.read(handmade.standard_model([IMAGE], [output], version=2))
+    assert later.outputs[0].native is not None
+    assert later.outputs[0].native.shape == (1, 2, 8, 8, 16)
 
 
 def test_metadata_that_cannot_be_read_is_no_obstacle() -> None:
@@ -276,7 +283,7 @@ def test_per_channel_mean_and_channel_order() -> None:
 OTHER_FORMATS = [
     (b"CYPTRKNN" + bytes(100), "encrypted"),
     (b"RKNX" + bytes(100), "RKNN3"),
-    (b"RKNNSIM1" + bytes(100), "bundle of the simulated NPU"),
+    (b"RKNNSIM2" + bytes(100), "bundle of the simulated NPU"),
     (b"RKNN".ljust(24, b"\0") + b"VPMN" + bytes(100), "RKNN1"),
     (b"RKNN".ljust(64, b"\0") + b"VPMN" + bytes(100), "RKNN1"),
     (b"\x08\x07\x12\x07pytorch" + bytes(100), "ONNX"),

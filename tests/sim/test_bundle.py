@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import struct
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_a_bundle_is_read_as_it_was_written(soc: str) -> None:
     assert again.variants[0].inputs[1] == bundle.variants[0].inputs[1]
     assert again.preprocessing == bundle.preprocessing
     assert again.custom_string == "ä"
+    assert again.runtime_version == bundle.runtime_version == "2.3.2"
     assert again.onnx == b"graph"
     assert again.records[0].inputs is not None
     np.testing.assert_array_equal(again.records[0].inputs[1], np.ones(2, np.int8))
@@ -209,7 +211,22 @@ def test_a_type_without_whole_bytes_is_refused(tensor_type: int) -> None:
         read_bundle(bytes(data))
 
 
-@pytest.mark.parametrize("data", [b"RKNN", b"RKNNSIM1", b"\0" * 2000, b"RKNNSIM1" + b"\xff" * 4000])
+def test_a_bundle_of_an_unknown_runtime_is_refused() -> None:
+    """By the writer, the reader and the library: librknnmrt 1.5.2 and librknnrt 9.9.9."""
+    for soc, version in (("rv1106", b"1.5.2"), ("rk3588", b"9.9.9"), ("rk3588", b"2.3.2\x01")):
+        bundle = small(soc)
+        with pytest.raises(ValueError, match=r"runtime_version: expected 2\.3\.2"):
+            dataclasses.replace(bundle, runtime_version=version.decode())
+        data = bytearray(bytes(bundle))
+        data[HEADER.size - 16 : HEADER.size] = version.ljust(16, b"\0")
+        with pytest.raises(InvalidModelError, match=r"runtime_version: expected 2\.3\.2"):
+            read_bundle(bytes(data))
+        api = Api(bytes(data))
+        assert api.status != 0
+        assert "a runtime that is not known" in api.control.last_message
+
+
+@pytest.mark.parametrize("data", [b"RKNN", b"RKNNSIM2", b"\0" * 2000, b"RKNNSIM2" + b"\xff" * 4000])
 def test_other_bytes_are_no_bundle(data: bytes) -> None:
     """Refused as an invalid model, and the log has a reason."""
     api = Api(data)

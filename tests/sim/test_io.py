@@ -420,7 +420,7 @@ def dynamic_bundle() -> bytes:
     for width in (40, 24):
         source = FileTensor(
             "x", TensorType.INT8, Layout.NHWC, (1, 1, 4, width, 3), (1, 3, 4, width), 0, 1.0,
-            4 * 48 * 3, True, TensorType.INT8, Layout.NHWC,
+            4 * 48 * 3, True, TensorType.INT8,
         )  # fmt: skip
         target = FileTensor(
             "y", TensorType.INT8, Layout.NC1HWC2, (1, 2, 4, width, 16), (1, 3, 4, width), 0, 1.0,

@@ -17,6 +17,7 @@ from rknn_runtime import GeneralModel, Model, TensorAttr
 from rknn_runtime.enums import Layout
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import reader
+from rknn_runtime.modelfile.soc import RUNTIME_VERSIONS
 
 
 def zeros(attr: TensorAttr, view: np.ndarray) -> np.ndarray:
@@ -40,6 +41,8 @@ def run(library: str | None, path: str) -> str:
     info = reader.read(path)
     with Model(path, library=library) as model:
         version = model.sdk_version.api
+        if version.split()[0] in RUNTIME_VERSIONS[info.runtime]:
+            info = reader.read(path, runtime_version=version.split()[0])
         differ = differences(model, info)
         frame = [zeros(attr, model.input_view(i)) for i, attr in enumerate(model.inputs)]
         for _ in range(2):
