@@ -5,9 +5,15 @@
 #include "convert.h"
 #include "ports.h"
 
-static bool type_can_be_set(rknn_tensor_type type) {
-    return type == RKNN_TENSOR_UINT8 || type == RKNN_TENSOR_INT8 || type == RKNN_TENSOR_FLOAT32 ||
-           type == RKNN_TENSOR_FLOAT16 || type == RKNN_TENSOR_INT32 || type == RKNN_TENSOR_INT64;
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* Data that librknnrt cannot convert: it says so in its log alone. */
+static void leave(const sim_context *ctx, const rknn_input *input) {
+    sim_violation("rknn_inputs_set: input %u: librknnrt %s does not convert type %d, layout %d; "
+                  "it would run on what was there before",
+                  input->index, ctx->model->version, (int)input->type, (int)input->fmt);
 }
 
 static int set_input(sim_context *ctx, const rknn_input *input) {
@@ -15,12 +21,13 @@ static int set_input(sim_context *ctx, const rknn_input *input) {
         return RKNN_ERR_PARAM_INVALID;
     }
     const sim_tensor *tensor = sim_tensor_of(ctx, input->index);
-    if (!input->pass_through && !type_can_be_set(input->type)) {
+    const sim_intake intake = sim_input_intake(ctx, input->index, input->type, input->fmt);
+    if (intake == SIM_REFUSES) {
         sim_log("rknn_inputs_set: type %d is not supported", (int)input->type);
         return RKNN_ERR_PARAM_INVALID;
     }
-    const size_t need = input->pass_through ? sim_native_bytes(tensor)
-                                            : tensor->n_elems * sim_type_bytes(input->type);
+    const size_t tight = tensor->n_elems * sim_type_bytes(input->type);
+    const size_t need = input->pass_through ? larger(sim_native_bytes(tensor), tight) : tight;
     if (input->size < need) {
         sim_log("rknn_inputs_set: input %u has %u bytes, it needs %zu", input->index, input->size,
                 need);
@@ -32,9 +39,12 @@ static int set_input(sim_context *ctx, const rknn_input *input) {
     }
     if (input->pass_through) {
         sim_unpack_native(tensor, input->buf, value);
+    } else if (intake == SIM_FAILS) {
+        leave(ctx, input);
     } else {
         sim_convert_input(tensor, input->buf, input->type, input->fmt,
-                          tensor->n_dims == 4 ? tensor->dims[3] : 1, value);
+                          tensor->n_dims == 4 ? tensor->dims[3] : 1, intake == SIM_NORMALIZES,
+                          value);
     }
     sim_port *port = &ctx->ports[input->index];
     port->source = SIM_SET;

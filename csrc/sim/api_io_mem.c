@@ -11,7 +11,7 @@ static int check_input_mini(const sim_context *ctx, uint32_t index, const sim_me
     const sim_port *port = &ctx->ports[index];
     if (port->pass_through) {
         const bool is_native = port->type == sim_tensor_of(ctx, index)->attr[SIM_NATIVE].type;
-        return is_native ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
+        return is_native && port->type != RKNN_TENSOR_INT64 ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
     }
     return mem->size >= attr->size_with_stride ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
 }
@@ -22,7 +22,7 @@ static int check_input_full(const sim_context *ctx, uint32_t index, const sim_me
     if (port->pass_through) {
         return RKNN_SUCC;
     }
-    if (port->type == RKNN_TENSOR_INT16 || sim_type_bytes(port->type) == 0) {
+    if (sim_input_intake(ctx, index, port->type, port->fmt) == SIM_REFUSES) {
         sim_log("rknn_set_io_mem: input type %d without pass_through", (int)port->type);
         return RKNN_ERR_FAIL;
     }

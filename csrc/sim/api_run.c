@@ -30,8 +30,9 @@ static int check_port(const sim_context *ctx, uint32_t index) {
 }
 
 /* The bound memory -> values in native type and framework's order. */
-static void read_input(const sim_context *ctx, const sim_tensor *tensor, const sim_port *port,
-                       uint8_t *value) {
+static void read_input(const sim_context *ctx, uint32_t index, uint8_t *value) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const sim_port *port = &ctx->ports[index];
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
     const uint8_t *data = port->mem->npu;
     const bool is_mini = ctx->model->runtime == SIM_MINI;
@@ -41,18 +42,45 @@ static void read_input(const sim_context *ctx, const sim_tensor *tensor, const s
     }
     const size_t width = tensor->n_dims == 4 ? tensor->dims[3] : 1;
     const size_t row = tensor->is_pixel && native->w_stride > 0 ? native->w_stride : width;
+    const bool normalizes =
+        is_mini || sim_input_intake(ctx, index, port->type, port->fmt) == SIM_NORMALIZES;
     sim_convert_input(tensor, data, is_mini ? RKNN_TENSOR_UINT8 : port->type, port->fmt, row,
-                      value);
+                      normalizes, value);
+}
+
+/* Whether a bound input can be read; librknnrt 1.5.2 goes on without. */
+static int check_input(const sim_context *ctx, uint32_t index, bool *is_left) {
+    const sim_port *port = &ctx->ports[index];
+    const char *name = sim_tensor_of(ctx, index)->attr[SIM_NATIVE].name;
+    *is_left = false;
+    if (!sim_input_is_readable(ctx, index)) {
+        sim_log("rknn_run: input %s: type %d, layout %d are not supported, try pass_through 1",
+                name, (int)port->type, (int)port->fmt);
+        return RKNN_ERR_FAIL;
+    }
+    if (ctx->model->runtime == SIM_MINI || port->pass_through ||
+        sim_input_intake(ctx, index, port->type, port->fmt) != SIM_FAILS) {
+        return RKNN_SUCC;
+    }
+    if (!ctx->model->is_1_5_2) {
+        sim_log("rknn_run: input %s: type %d, layout %d are not converted", name, (int)port->type,
+                (int)port->fmt);
+        return RKNN_ERR_FAIL;
+    }
+    sim_violation("rknn_run: input %s: librknnrt 1.5.2 does not convert type %d, layout %d; it "
+                  "runs on what was there before",
+                  name, (int)port->type, (int)port->fmt);
+    *is_left = true;
+    return RKNN_SUCC;
 }
 
 static int read_inputs(sim_context *ctx, bool values_matter) {
     for (uint32_t i = 0; i < ctx->model->n_input; i++) {
-        const sim_tensor *tensor = sim_tensor_of(ctx, i);
-        const sim_port *port = &ctx->ports[i];
-        if (port->source == SIM_BOUND && !sim_input_is_readable(ctx, i)) {
-            sim_log("rknn_run: input %s: type %d, layout %d are not supported, try pass_through 1",
-                    tensor->attr[SIM_NATIVE].name, (int)port->type, (int)port->fmt);
-            return RKNN_ERR_FAIL;
+        const bool is_bound = ctx->ports[i].source == SIM_BOUND;
+        bool is_left = false;
+        const int status = is_bound ? check_input(ctx, i, &is_left) : RKNN_SUCC;
+        if (status != RKNN_SUCC) {
+            return status;
         }
         if (!values_matter) {
             continue;
@@ -61,8 +89,8 @@ static int read_inputs(sim_context *ctx, bool values_matter) {
         if (value == NULL) {
             return RKNN_ERR_MALLOC_FAIL;
         }
-        if (port->source == SIM_BOUND) {
-            read_input(ctx, tensor, port, value);
+        if (is_bound && !is_left) {
+            read_input(ctx, i, value);
         }
     }
     return RKNN_SUCC;

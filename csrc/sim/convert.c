@@ -191,14 +191,13 @@ static bool is_native_image(const sim_tensor *tensor) {
 }
 
 void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
-                       rknn_tensor_format fmt, size_t w_stride, uint8_t *values) {
+                       rknn_tensor_format fmt, size_t w_stride, bool normalizes, uint8_t *values) {
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
     const bool is_image = tensor->n_dims == 4;
     const size_t channels = is_image ? tensor->dims[1] : 1;
     const size_t height = is_image ? tensor->dims[2] : 1;
     const size_t width = is_image ? tensor->dims[3] : 1;
     const bool is_nhwc = is_image && fmt != RKNN_TENSOR_NCHW;
-    const bool is_real = sim_type_is_real(native->type);
     const size_t planes = tensor->n_elems / (height * width);
     size_t i = 0;
     for (size_t plane = 0; plane < planes; plane++) {
@@ -208,7 +207,7 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
             const size_t row = (plane / channels * height + pixel / width) * w_stride;
             const size_t at = is_nhwc ? (row + pixel % width) * channels + c : i;
             double number = load(data, type, at);
-            if (!is_real) {
+            if (!normalizes) {
                 store(values, native->type, i, number);
                 continue;
             }

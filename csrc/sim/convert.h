@@ -12,10 +12,11 @@ bool sim_type_is_real(rknn_tensor_type type);
 /* Between the native type (zero point and scale of the native attribute) and float32. */
 void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out);
 void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values);
-/* Normalises ((x - mean) / std), quantizes and reorders foreign input data of the given
- * type and layout, whose rows are w_stride pixels apart (NHWC of rank 4 only). */
+/* Reorders foreign input data of the given type and layout, whose rows are w_stride pixels
+ * apart (NHWC of rank 4 only); also normalises ((x - mean) / std) and quantizes them when
+ * they are in the unit of the pixels. */
 void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
-                       rknn_tensor_format fmt, size_t w_stride, uint8_t *values);
+                       rknn_tensor_format fmt, size_t w_stride, bool normalizes, uint8_t *values);
 /* Native layout -> framework's order, and back with garbage in the padding. */
 void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *values);
 void sim_pack_native(const sim_tensor *tensor, const uint8_t *values, uint8_t *data);

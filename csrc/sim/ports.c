@@ -4,6 +4,8 @@
  * and sim_input_is_readable. */
 #include "ports.h"
 
+#include "convert.h"
+
 #include <stdlib.h>
 
 struct sim_output_buffer {
@@ -113,6 +115,46 @@ static uint64_t output_bytes(const sim_context *ctx, uint32_t index) {
     const size_t with_stride = tensor->attr[kind].size_with_stride;
     const bool is_described = type == native->type && tensor->status[kind] == RKNN_SUCC;
     return is_described && with_stride > written ? with_stride : written;
+}
+
+/* As measured on librknnrt 1.5.2 and 2.3.2 for models in int8, float16 and int16: data of
+ * the model's own int8 are quantized already, all others are in the unit of the pixels. */
+static sim_intake intake_of(rknn_tensor_type native, rknn_tensor_type type, bool is_1_5_2) {
+    switch (type) {
+    case RKNN_TENSOR_FLOAT32:
+    case RKNN_TENSOR_FLOAT16:
+    case RKNN_TENSOR_UINT8:
+        return SIM_NORMALIZES;
+    case RKNN_TENSOR_INT8:
+        return native == RKNN_TENSOR_INT8 ? SIM_COPIES : SIM_FAILS;
+    case RKNN_TENSOR_INT16:
+        return is_1_5_2 ? SIM_REFUSES : native == RKNN_TENSOR_INT16 ? SIM_NORMALIZES : SIM_FAILS;
+    case RKNN_TENSOR_BOOL:
+        return native == RKNN_TENSOR_INT8 && !is_1_5_2 ? SIM_NORMALIZES : SIM_FAILS;
+    case RKNN_TENSOR_INT64:
+        return native == RKNN_TENSOR_FLOAT16 && !is_1_5_2 ? SIM_NORMALIZES : SIM_FAILS;
+    case RKNN_TENSOR_INT32:
+        return SIM_FAILS;
+    default:
+        return SIM_REFUSES;
+    }
+}
+
+sim_intake sim_input_intake(const sim_context *ctx, uint32_t index, rknn_tensor_type type,
+                            rknn_tensor_format fmt) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    const rknn_tensor_type native = tensor->attr[SIM_NATIVE].type;
+    const sim_intake intake = intake_of(native, type, ctx->model->is_1_5_2);
+    if (intake == SIM_REFUSES) {
+        return SIM_REFUSES;
+    }
+    if (native != RKNN_TENSOR_INT8 && native != RKNN_TENSOR_FLOAT16 &&
+        native != RKNN_TENSOR_INT16) { /* not measured: whatever makes sense */
+        return sim_type_is_real(native) ? SIM_NORMALIZES : SIM_COPIES;
+    }
+    const bool is_ordered =
+        tensor->n_dims == 4 ? fmt == RKNN_TENSOR_NHWC : fmt != RKNN_TENSOR_NC1HWC2;
+    return is_ordered ? intake : SIM_FAILS;
 }
 
 /* librknnmrt takes any binding of an input and finds out when it runs. */

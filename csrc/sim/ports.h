@@ -31,6 +31,16 @@ void sim_port_bind(sim_port *port, sim_mem *mem);
 bool sim_port_is_input(const sim_context *context, uint32_t index);
 
 sim_form sim_output_form(const sim_context *context, uint32_t index, rknn_tensor_type *type);
+/* What librknnrt does with input data that are not the NPU's own (pass_through 0). */
+typedef enum {
+    SIM_REFUSES,    /* the call that brings them */
+    SIM_FAILS,      /* when it converts them, and then says so in its log */
+    SIM_COPIES,     /* takes the values as they are, in another order at most */
+    SIM_NORMALIZES, /* (x - mean) / std, then quantizes */
+} sim_intake;
+
+sim_intake sim_input_intake(const sim_context *context, uint32_t index, rknn_tensor_type type,
+                            rknn_tensor_format fmt);
 /* Whether rknn_run can use what is bound to an input. */
 bool sim_input_is_readable(const sim_context *context, uint32_t index);
 /* Bytes that the memory of a bound input or output must have. */

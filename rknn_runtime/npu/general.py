@@ -20,18 +20,11 @@ from rknn_runtime.npu.query import QueriedTensor
 __all__ = ["GeneralModel"]
 
 
-#: What librknnrt converts to the model's own element type; it refuses INT16.
-_TYPES = {
-    kind.numpy: kind
-    for kind in (
-        TensorType.UINT8,
-        TensorType.INT8,
-        TensorType.FLOAT16,
-        TensorType.FLOAT32,
-        TensorType.INT32,
-        TensorType.INT64,
-    )
-}
+#: What librknnrt converts to any element type of a model, as measured on 1.5.2 and 2.3.2. Of
+#: others it says in its log that it does not, returns success, and runs on old data.
+_CONVERTED = (TensorType.UINT8, TensorType.FLOAT16, TensorType.FLOAT32)
+#: What is taken besides by models of other element types than those that were measured.
+_NOT_MEASURED = (TensorType.INT8, TensorType.INT32, TensorType.INT64)
 _FLOAT32 = np.dtype("float32")
 _ZERO_COPY_ONLY = (
     "librknnmrt (RV1103, RV1106) refuses this call always: it has only the zero-copy flow, which "
@@ -89,6 +82,7 @@ class GeneralModel(LoadedModel):
         for i, (tensor, struct) in enumerate(zip(inputs, self._input_structs)):
             struct.index = i
             struct.fmt = int(tensor.attr.layout)
+        self._types = [_taken(tensor) for tensor in inputs]
         self._raw_dtypes = [_element(i, tensor) for i, tensor in enumerate(outputs)]
         # Of an element type that it does not know, as int16, librknnrt 1.5.2 computes the size
         # wrongly: then it is not given memory to write to, but asked for its own.
@@ -105,9 +99,10 @@ class GeneralModel(LoadedModel):
         Args:
             *inputs: one C-contiguous array per input, in the order and the shapes of
                 ``model.inputs`` (``(N, H, W, C)`` for images, ``(H, W, C)`` where N is 1), of
-                uint8, int8, float16, float32, int32 or int64. The numbers are real ones: the
-                runtime normalises images with the mean and std of the conversion, quantizes,
-                and clamps what the model's type cannot hold.
+                uint8, float16 or float32. The numbers are real ones: the runtime normalises
+                images with the mean and std of the conversion, quantizes, and clamps what the
+                model's type cannot hold. A model in int8 also takes int8, its own elements,
+                which the runtime takes as they are.
             float_outputs: float32 outputs, dequantized by the runtime. False: the model's own
                 elements, of the dtype of ``model.outputs[i].native``.
             out: one array per output to write to, C-contiguous, of the output's shape and
@@ -156,7 +151,7 @@ class GeneralModel(LoadedModel):
         kept = []
         for i, (array, attr, struct) in enumerate(zip(inputs, self.inputs, self._input_structs)):
             name = f"input {i} {attr.name!r}"
-            array = source(array, name, _TYPES)
+            array = source(array, name, self._types[i])
             is_one_image = len(attr.shape) == 4 and attr.shape[0] == 1
             if array.shape != attr.shape and not (is_one_image and array.shape == attr.shape[1:]):
                 raise ValueError(
@@ -164,7 +159,7 @@ class GeneralModel(LoadedModel):
                 )
             kept.append(pointer(array))
             struct.buf, struct.size = kept[-1], array.nbytes
-            struct.type = int(_TYPES[array.dtype])
+            struct.type = int(self._types[i][array.dtype])
         status = lib.rkr_inputs_set(self._context.handle, handle, len(inputs), self._input_structs)
         self._check_general(status, "rknn_inputs_set")
 
@@ -201,6 +196,17 @@ class GeneralModel(LoadedModel):
     def _check_general(self, status: int, call: str) -> None:
         detail = _ZERO_COPY_ONLY if status == lib.RKNN_ERR_PARAM_INVALID else ""
         self._context.check(status, call, detail)
+
+
+def _taken(tensor: QueriedTensor) -> dict[np.dtype[Any], TensorType]:
+    """Return what the runtime takes for an input, by NumPy dtype."""
+    kinds: tuple[TensorType, ...] = _NOT_MEASURED
+    native = tensor.native.type
+    if native == TensorType.INT8:
+        kinds = (TensorType.INT8,)
+    elif native in (TensorType.FLOAT16, TensorType.INT16):
+        kinds = ()
+    return {kind.numpy: kind for kind in (*_CONVERTED, *kinds)}
 
 
 def _element(index: int, tensor: QueriedTensor) -> np.dtype[Any]:

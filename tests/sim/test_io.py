@@ -127,29 +127,6 @@ def test_librknnmrt_refuses_at_the_run_what_it_cannot_read() -> None:
             assert api.destroy_mem(mem) == 0
 
 
-@pytest.mark.parametrize("channels", [3, 5])
-@pytest.mark.parametrize(
-    "tensor_type", [TensorType.FLOAT32, TensorType.FLOAT16, TensorType.INT8, TensorType.UINT8]
-)
-def test_librknnrt_converts_any_numeric_input(channels: int, tensor_type: TensorType) -> None:
-    """Numbers of any type are normalized and quantized; pixels have padded rows."""
-    rng = np.random.default_rng(3)
-    preprocessing = [Preprocessing((2.0,), (4.0,), False)]
-    bundle = computed_bundle(
-        [image(FULL, channels)], [vector("o", FULL, "out")], FULL, preprocessing
-    )
-    with Api(bundle) as api:
-        mem = api.bind("in", view="logical", type=tensor_type, fmt=lib.RKNN_TENSOR_NHWC)
-        row = 48 if channels == 3 else 37
-        given = rng.integers(0, 100, (1, 5, row, channels)).astype(tensor_type.numpy)
-        view = bytes_of(mem).view(tensor_type.numpy)
-        view[: given.size] = given.reshape(-1)
-        real = given[:, :, :37].transpose(0, 3, 1, 2).astype(np.float32)
-        expected = quantized((real - 2) / np.float32(4), 0, 0.01)
-        np.testing.assert_array_equal(seen(api, mem), expected)
-        assert api.destroy_mem(mem) == 0
-
-
 def test_float16_and_integers_reach_the_executor_unharmed() -> None:
     """float16 is widened, int64 stays int64 to the last bit."""
     half = describe_input("h", (1, 6), dtype=TensorType.FLOAT16, zero_point=None, scale=None)
@@ -369,18 +346,14 @@ def test_inputs_set_and_outputs_get_copy() -> None:
         )
         normalized = (pixels.transpose(0, 3, 1, 2).astype(np.float32) - mean) / std
         np.testing.assert_array_equal(inputs[0], quantized(normalized, 0, 0.01))
-        planar = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-        assert api.inputs_set([{**given, "buf": ffi.from_buffer(planar), "fmt": NCHW}]) == 0
-        assert api.run() == 0
-        np.testing.assert_array_equal(inputs[1], inputs[0])
 
         bound = api.bind("in", type=TensorType.UINT8)  # the last call decides
         assert api.run() == 0
-        assert not np.array_equal(inputs[2], inputs[0])
+        assert not np.array_equal(inputs[1], inputs[0])
         assert api.inputs_set([{**given, "fmt": NHWC}]) == 0
         assert api.destroy_mem(bound) == 0
         assert api.run() == 0
-        np.testing.assert_array_equal(inputs[3], inputs[0])
+        np.testing.assert_array_equal(inputs[2], inputs[0])
 
         outputs = ffi.new("rknn_output[1]", [{"want_float": 1}])
         assert api.outputs_get(outputs) == 0
