@@ -45,10 +45,11 @@ def attr_fields(attr: Any) -> dict[str, Any]:
 class Api:
     """One context; every method is one call, and returns what the call returned."""
 
-    def __init__(self, bundle: bytes, flags: int = 0) -> None:
+    def __init__(self, bundle: bytes, flags: int = 0, *, strict: bool = True) -> None:
         self.library = open_library("sim")
         self.handle = self.library.handle
         self.control = Control(self.library)
+        self.control.set_caches(strict=strict)
         context = ffi.new("rknn_context *")
         self.data = ffi.from_buffer(bundle)
         self.status = lib.rkr_init(self.handle, context, self.data, len(bundle), flags, ffi.NULL)

@@ -54,5 +54,16 @@ typedef uint64_t rknn_sim_violations_fn(char *text, size_t text_size);
 /* The last line of the log, for whatever reason a call failed; same conventions. */
 typedef void rknn_sim_message_fn(char *text, size_t text_size);
 
+#define RKNN_SIM_COHERENT 0
+#define RKNN_SIM_STRICT 1
+#define RKNN_SIM_STRICT_UNLESS_SAID 2
+
+/* Caches of the memories that are made from now on where the runtime leaves them to its caller
+ * (librknnmrt). RKNN_SIM_COHERENT, which holds where nobody said anything: CPU and NPU see the
+ * same bytes. RKNN_SIM_STRICT: only rknn_mem_sync moves bytes between the two, and using old
+ * ones is a violation. RKNN_SIM_STRICT_UNLESS_SAID: strict, unless an earlier call or the
+ * environment said otherwise. RKNN_ERR_PARAM_INVALID for any other mode. */
+typedef int rknn_sim_caches_fn(int mode);
+
 /* Forget failures that wait, latency, call counts, violations and the last message. */
 typedef void rknn_sim_reset_fn(void);

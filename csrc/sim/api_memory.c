@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memories: rknn_create_mem and its like, rknn_destroy_mem, rknn_mem_sync.
- *
- * On a runtime whose caches are not coherent (librknnmrt) the NPU has a copy of its own,
- * and only rknn_mem_sync moves bytes between the two. */
-#include "blocks.h"
-
-#include <string.h>
-
-static bool is_coherent(const sim_context *ctx) {
-    return ctx->model->runtime == SIM_FULL;
-}
+ * Memories: rknn_create_mem and its like, rknn_destroy_mem, rknn_mem_sync. */
+#include "caches.h"
 
 static rknn_tensor_mem *public_of(sim_mem *mem) {
     return mem == NULL ? NULL : &mem->public;
@@ -22,7 +13,7 @@ rknn_tensor_mem *rknn_create_mem(rknn_context context, uint32_t size) {
     if (ctx == NULL) {
         return NULL;
     }
-    sim_mem *mem = sim_mem_create(context, size, is_coherent(ctx));
+    sim_mem *mem = sim_mem_create(context, size, sim_caches_are_coherent(ctx->model));
     sim_release(ctx);
     return public_of(mem);
 }
@@ -36,7 +27,7 @@ rknn_tensor_mem *rknn_create_mem2(rknn_context context, uint64_t size, uint64_t 
     if (ctx == NULL) {
         return NULL;
     }
-    sim_mem *mem = sim_mem_create(context, size, is_coherent(ctx));
+    sim_mem *mem = sim_mem_create(context, size, sim_caches_are_coherent(ctx->model));
     sim_release(ctx);
     return public_of(mem);
 }
@@ -48,7 +39,8 @@ rknn_tensor_mem *rknn_create_mem_from_fd(rknn_context context, int32_t fd, void 
     if (ctx == NULL) {
         return NULL;
     }
-    sim_mem *mem = sim_mem_around_fd(context, fd, size, offset, is_coherent(ctx));
+    sim_mem *mem =
+        sim_mem_around_fd(context, fd, size, offset, sim_caches_are_coherent(ctx->model));
     if (mem != NULL) {
         mem->public.virt_addr = virt_addr;
     }
@@ -63,7 +55,7 @@ rknn_tensor_mem *rknn_create_mem_from_phys(rknn_context context, uint64_t phys_a
     if (ctx == NULL) {
         return NULL;
     }
-    sim_mem *mem = sim_mem_around(context, virt_addr, size, is_coherent(ctx));
+    sim_mem *mem = sim_mem_around(context, virt_addr, size, sim_caches_are_coherent(ctx->model));
     if (mem != NULL) {
         mem->public.phys_addr = phys_addr;
         mem->public.flags = ctx->model->runtime == SIM_FULL ? RKNN_TENSOR_MEMORY_FLAGS_ALLOC_INSIDE
@@ -90,6 +82,7 @@ static int destroy(rknn_context context, bool is_alive, rknn_tensor_mem *mem) {
         }
         return is_alive ? RKNN_ERR_PARAM_INVALID : RKNN_ERR_CTX_INVALID;
     }
+    sim_cache_forget(found);
     const bool is_orphan = found->context != 0 && !(is_alive && found->context == context);
     if (is_orphan) { /* released all the same, as nobody could do it later */
         sim_violation("rknn_destroy_mem: the context was destroyed before its memory");
@@ -111,23 +104,6 @@ int rknn_destroy_mem(rknn_context context, rknn_tensor_mem *mem) {
     return injected != RKNN_SUCC ? injected : status;
 }
 
-/* On a non-coherent runtime: which side is newer decides what moves. A sync to the
- * device after the NPU wrote would move nothing on a board either, as the CPU's cache
- * holds nothing dirty: the CPU goes on seeing old bytes. */
-static void move_bytes(sim_mem *mem, rknn_mem_sync_mode mode) {
-    const bool from_device = (mode & RKNN_MEMORY_SYNC_FROM_DEVICE) != 0;
-    const bool to_device = (mode & RKNN_MEMORY_SYNC_TO_DEVICE) != 0;
-    if (from_device && (mem->npu_wrote || !to_device)) {
-        memcpy(mem->cpu, mem->npu, mem->size);
-        mem->npu_wrote = false;
-    } else if (to_device && mem->npu_wrote) {
-        sim_log("rknn_mem_sync to the device on a memory that the NPU wrote: the CPU will not "
-                "see it before a sync from the device");
-    } else if (to_device) {
-        memcpy(mem->npu, mem->cpu, mem->size);
-    }
-}
-
 int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sync_mode mode) {
     SIM_ENTER(mem_sync);
     if (mem == NULL) {
@@ -141,8 +117,8 @@ int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sync_mode
     sim_mem *found = sim_mem_take(context, mem, "rknn_mem_sync");
     if (found != NULL) {
         status = sim_mem_is_intact(found, false, "rknn_mem_sync") ? RKNN_SUCC : RKNN_ERR_FAIL;
-        if (status == RKNN_SUCC && found->npu != found->cpu) {
-            move_bytes(found, mode);
+        if (status == RKNN_SUCC) {
+            sim_cache_sync(found, mode);
         }
         sim_mem_give_back(found);
     }

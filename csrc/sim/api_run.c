@@ -82,6 +82,10 @@ static int read_inputs(sim_context *ctx, bool values_matter) {
         if (status != RKNN_SUCC) {
             return status;
         }
+        if (is_bound) {
+            const char *name = sim_tensor_of(ctx, i)->attr[SIM_NATIVE].name;
+            sim_cache_npu_reads(ctx->ports[i].mem, sim_port_bytes(ctx, i), name);
+        }
         if (!values_matter) {
             continue;
         }
@@ -146,7 +150,7 @@ static int write_output(sim_context *ctx, uint32_t index) {
                 tensor->attr[SIM_NATIVE].name, (int)port->type, (int)port->fmt);
         return RKNN_SUCC;
     }
-    sim_mem_npu_wrote(port->mem);
+    sim_cache_npu_wrote(port->mem, tensor->attr[SIM_NATIVE].name);
     return RKNN_SUCC;
 }
 

@@ -74,6 +74,9 @@ static void release(sim_mem *mem) {
     if (mem->map != NULL) {
         munmap(mem->map, mem->map_bytes);
     }
+    if (mem->client_map != NULL) {
+        munmap(mem->client_map, mem->map_bytes);
+    }
     if (mem->canary_bytes > 0) { /* else the file is the client's */
         close(mem->fd);
     }
@@ -98,7 +101,12 @@ static sim_mem *finish(sim_mem *mem, bool is_coherent) {
     return mem;
 }
 
-static bool map_file(sim_mem *mem, size_t size) {
+static uint8_t *map_shared(int fd, size_t size) {
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+static bool map_file(sim_mem *mem, size_t size, bool is_coherent) {
     const size_t page = page_bytes();
     mem->map_bytes = (size / page + 2) * page;
     mem->fd = -1;
@@ -106,15 +114,17 @@ static bool map_file(sim_mem *mem, size_t size) {
     if (fd < 0) {
         return false;
     }
-    void *map = MAP_FAILED;
     if (ftruncate(fd, (off_t)mem->map_bytes) == 0) {
-        map = mmap(NULL, mem->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        mem->map = map_shared(fd, mem->map_bytes);
+        mem->client_map = is_coherent ? NULL : map_shared(fd, mem->map_bytes);
     }
-    if (map == MAP_FAILED) {
+    if (mem->map == NULL || (mem->client_map == NULL && !is_coherent)) {
+        const int error = errno;
+        release(mem);
         close(fd);
+        errno = error;
         return false;
     }
-    mem->map = map;
     mem->cpu = mem->map;
     mem->canary_bytes = mem->map_bytes - size;
     memset(mem->cpu + size, CANARY, mem->canary_bytes);
@@ -129,13 +139,13 @@ sim_mem *sim_mem_create(rknn_context context, uint64_t size, bool is_coherent) {
         return NULL;
     }
     sim_mem *mem = calloc(1, sizeof *mem);
-    if (mem == NULL || !map_file(mem, (size_t)size)) {
+    if (mem == NULL || !map_file(mem, (size_t)size, is_coherent)) {
         sim_log("no memory of %llu bytes: %s", (unsigned long long)size, strerror(errno));
         free(mem);
         return NULL;
     }
     mem->context = context;
-    mem->public.virt_addr = mem->cpu;
+    mem->public.virt_addr = is_coherent ? mem->map : mem->client_map;
     mem->size = (uint32_t)size;
     mem->public.flags = RKNN_TENSOR_MEMORY_FLAGS_ALLOC_INSIDE;
     /* No such thing here, but a number of its own that fits RV1106's 32 bits. */
@@ -288,6 +298,14 @@ sim_mem *sim_mem_unlist(rknn_context context, const rknn_tensor_mem *mem) {
     return found;
 }
 
+sim_mem *sim_mem_find(bool (*matches)(const sim_mem *mem, const void *what), const void *what) {
+    sim_mem *mem = memories;
+    while (mem != NULL && !matches(mem, what)) {
+        mem = mem->next;
+    }
+    return mem;
+}
+
 uint32_t sim_mem_count(rknn_context context) {
     uint32_t count = 0;
     pthread_mutex_lock(&sim_lock);
@@ -315,8 +333,4 @@ bool sim_mem_is_intact(const sim_mem *mem, bool thoroughly, const char *function
         }
     }
     return true;
-}
-
-void sim_mem_npu_wrote(sim_mem *mem) {
-    mem->npu_wrote = mem->npu != mem->cpu;
 }

@@ -54,6 +54,7 @@ SIM_EXPORT rknn_sim_live_fn rknn_sim_live;
 SIM_EXPORT rknn_sim_calls_fn rknn_sim_calls;
 SIM_EXPORT rknn_sim_violations_fn rknn_sim_violations;
 SIM_EXPORT rknn_sim_message_fn rknn_sim_message;
+SIM_EXPORT rknn_sim_caches_fn rknn_sim_caches;
 SIM_EXPORT rknn_sim_reset_fn rknn_sim_reset;
 
 #endif

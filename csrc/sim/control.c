@@ -6,6 +6,7 @@
  * Environment, read at the first call of any function:
  *   RKNN_SIM_FAIL        "function:nth:code[;function:nth:code...]"
  *   RKNN_SIM_LATENCY_US  microseconds per rknn_run
+ *   RKNN_SIM_CACHES      "strict" or "coherent"; see rknn_sim_caches
  *   RKNN_SIM_LOG         "stderr", or a file that is appended to
  *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr where that is not set */
 #define _POSIX_C_SOURCE 200809L
@@ -32,6 +33,8 @@ static struct {
     failure failures[MAX_FAILURES];
     size_t n_failures;
     uint32_t latency_us;
+    bool is_strict; /* caches */
+    bool said_caches;
     int64_t calls[SIM_CALLS];
     uint64_t violations;
     char violation[MESSAGE_BYTES];
@@ -45,6 +48,7 @@ static struct {
 pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void (*_Atomic collect)(void);
 
 static const char *const call_names[SIM_CALLS] = {
 #define SIM_NAME(name) "rknn_" #name,
@@ -129,6 +133,7 @@ static void initialize(void) {
     const char *level = getenv("RKNN_LOG_LEVEL"); /* what makes the vendor's runtimes talk */
     const char *latency = getenv("RKNN_SIM_LATENCY_US");
     const char *failures = getenv("RKNN_SIM_FAIL");
+    const char *caches = getenv("RKNN_SIM_CACHES");
     if (log == NULL) {
         log = level == NULL || strcmp(level, "0") == 0 ? "" : "stderr";
     }
@@ -142,6 +147,12 @@ static void initialize(void) {
         } else {
             control.latency_us = (uint32_t)value;
         }
+    }
+    if (caches != NULL && strcmp(caches, "strict") != 0 && strcmp(caches, "coherent") != 0) {
+        write_log("error", "RKNN_SIM_CACHES is neither strict nor coherent");
+    } else if (caches != NULL) {
+        control.said_caches = true;
+        control.is_strict = strcmp(caches, "strict") == 0;
     }
     while (failures != NULL && *failures != '\0') {
         const size_t length = strcspn(failures, ";");
@@ -165,7 +176,19 @@ static void unlock(void) {
     pthread_mutex_unlock(&control.lock);
 }
 
+void sim_collect_from(void (*function)(void)) {
+    collect = function;
+}
+
+static void collect_violations(void) {
+    void (*function)(void) = collect;
+    if (function != NULL) {
+        function();
+    }
+}
+
 bool sim_enter(sim_call call, int *code) {
+    collect_violations();
     lock();
     control.calls[call]++;
     bool fails = false;
@@ -214,6 +237,13 @@ void sim_violation(const char *format, ...) {
     copy_text(control.violation, sizeof control.violation, text);
     write_log("violation", text);
     unlock();
+}
+
+bool sim_caches_are_strict(void) {
+    lock();
+    const bool is_strict = control.is_strict;
+    unlock();
+    return is_strict;
 }
 
 uint32_t sim_latency_us(void) {
@@ -290,6 +320,7 @@ int64_t rknn_sim_calls(const char *function) {
 }
 
 uint64_t rknn_sim_violations(char *text, size_t text_size) {
+    collect_violations();
     lock();
     const uint64_t violations = control.violations;
     copy_text(text, text_size, control.violation);
@@ -303,7 +334,21 @@ void rknn_sim_message(char *text, size_t text_size) {
     unlock();
 }
 
+int rknn_sim_caches(int mode) {
+    if (mode < RKNN_SIM_COHERENT || mode > RKNN_SIM_STRICT_UNLESS_SAID) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    lock();
+    if (mode != RKNN_SIM_STRICT_UNLESS_SAID || !control.said_caches) {
+        control.is_strict = mode != RKNN_SIM_COHERENT;
+    }
+    control.said_caches = control.said_caches || mode != RKNN_SIM_STRICT_UNLESS_SAID;
+    unlock();
+    return RKNN_SUCC;
+}
+
 void rknn_sim_reset(void) {
+    collect_violations(); /* those before it are forgotten, too */
     lock();
     control.n_failures = 0;
     control.latency_us = 0;

@@ -11,6 +11,7 @@
  *   bundle     bytes of a bundle -> sim_model
  *   handles    contexts, and who owns one
  *   blocks     memories
+ *   caches     what CPU and NPU see of a memory
  *   ports      inputs and outputs of a context: what is bound to them and what that means
  *   compute    the graph, by an executor or from records
  *   api_*      the exported functions; none calls another */
@@ -36,7 +37,11 @@ extern pthread_mutex_t sim_lock;
 bool sim_enter(sim_call call, int *code);
 void sim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sim_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Have a function called before violations are counted for the client, and at every call:
+ * it notes those that the client committed outside of any. */
+void sim_collect_from(void (*collect)(void));
 uint32_t sim_latency_us(void);
+bool sim_caches_are_strict(void);
 int64_t sim_now_us(void);
 void sim_count_context(int change);
 void sim_count_memory(int change);

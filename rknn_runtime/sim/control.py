@@ -83,6 +83,22 @@ class Control:
         """
         self._function("rknn_sim_latency")(whole(microseconds, "microseconds", 0, 2**32 - 1))
 
+    def set_caches(self, *, strict: bool) -> None:
+        """Choose the caches of memories that are made from now on, where librknnmrt is imitated.
+
+        Args:
+            strict: Only ``rknn_mem_sync`` moves bytes between CPU and NPU, and who uses old
+                bytes commits a violation; so it is for models that this package loads. False:
+                both see the same bytes, as for other programs that ask for nothing.
+
+        Raises:
+            TypeError: Not a bool.
+        """
+        if not isinstance(strict, bool):
+            raise TypeError(f"strict: expected a bool, got {type(strict).__name__}")
+        mode = lib.RKNN_SIM_STRICT if strict else lib.RKNN_SIM_COHERENT
+        self._function("rknn_sim_caches")(mode)
+
     @property
     def live(self) -> Live:
         """What is alive now."""
@@ -125,6 +141,6 @@ class Control:
     def reset(self) -> None:
         """Forget failures that wait, latency, call counts, violations and messages.
 
-        What is alive stays alive and counted.
+        What is alive stays alive and counted, and the caches stay as they were set.
         """
         self._function("rknn_sim_reset")()

@@ -28,6 +28,9 @@ class PreparedModel:
         self.data = data
         self._library = library
         self._executor = executor
+        # This package syncs as a board's caches need it; other programs are not asked to.
+        set_caches = ffi.cast("rknn_sim_caches_fn *", library.symbol("rknn_sim_caches"))
+        set_caches(lib.RKNN_SIM_STRICT_UNLESS_SAID)
 
     def attach(self, context: int) -> None:
         """Register the executor with a context; nothing for a recorded bundle.
