@@ -93,7 +93,7 @@ int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
                            : sim_bundle_parse(model, size, &parsed, &runtime);
     if (status != RKNN_SUCC) {
         /* librknnmrt knows one code for every bad model. */
-        return runtime == SIM_MINI ? RKNN_ERR_FAIL : status;
+        return sim_leave(SIM_CALL_init, runtime == SIM_MINI ? RKNN_ERR_FAIL : status);
     }
     status = check_flags(parsed, flag, extend);
     if (status == RKNN_SUCC) {
@@ -102,13 +102,13 @@ int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
     if (status != RKNN_SUCC) {
         sim_model_drop(parsed);
     }
-    return status;
+    return sim_leave(SIM_CALL_init, status);
 }
 
 int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
     SIM_ENTER(dup_context);
     if (context_in == NULL || context_out == NULL) {
-        return RKNN_ERR_PARAM_INVALID;
+        return sim_leave(SIM_CALL_dup_context, RKNN_ERR_PARAM_INVALID);
     }
     sim_context *ctx = sim_acquire(*context_in, "rknn_dup_context");
     if (ctx == NULL) {
@@ -121,9 +121,11 @@ int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
         if (status != RKNN_SUCC) {
             sim_model_drop(ctx->model);
         }
+    } else {
+        sim_log("rknn_dup_context: librknnmrt does not implement it");
     }
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_dup_context, status);
 }
 
 int rknn_destroy(rknn_context context) {
@@ -145,7 +147,7 @@ int rknn_destroy(rknn_context context) {
         status = RKNN_ERR_FAIL;
     }
     context_free(ctx);
-    return injected != RKNN_SUCC ? injected : status;
+    return sim_leave(SIM_CALL_destroy, injected != RKNN_SUCC ? injected : status);
 }
 
 /* rknn_set_core_mask and rknn_set_batch_core_num are not in librknnmrt, and only the
@@ -190,7 +192,7 @@ int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask) {
         }
     }
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_set_core_mask, status);
 }
 
 int rknn_set_batch_core_num(rknn_context context, int core_num) {
@@ -203,9 +205,13 @@ int rknn_set_batch_core_num(rknn_context context, int core_num) {
     if (has_cores(ctx, "rknn_set_batch_core_num")) {
         status = core_num >= 1 && (uint32_t)core_num <= ctx->model->cores ? RKNN_SUCC
                                                                           : RKNN_ERR_PARAM_INVALID;
+        if (status != RKNN_SUCC) {
+            sim_log("rknn_set_batch_core_num: %d cores on %s with %u", core_num, ctx->model->soc,
+                    ctx->model->cores);
+        }
     }
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_set_batch_core_num, status);
 }
 
 /* Memory of the client for weights or for intermediate results. */
@@ -239,12 +245,14 @@ static int set_inner_mem(rknn_context context, rknn_tensor_mem *mem, const char 
 
 int rknn_set_weight_mem(rknn_context context, rknn_tensor_mem *mem) {
     SIM_ENTER(set_weight_mem);
-    return set_inner_mem(context, mem, "rknn_set_weight_mem", true);
+    const int status = set_inner_mem(context, mem, "rknn_set_weight_mem", true);
+    return sim_leave(SIM_CALL_set_weight_mem, status);
 }
 
 int rknn_set_internal_mem(rknn_context context, rknn_tensor_mem *mem) {
     SIM_ENTER(set_internal_mem);
-    return set_inner_mem(context, mem, "rknn_set_internal_mem", false);
+    const int status = set_inner_mem(context, mem, "rknn_set_internal_mem", false);
+    return sim_leave(SIM_CALL_set_internal_mem, status);
 }
 
 int rknn_sim_set_executor(rknn_context context, rknn_sim_executor_fn *executor, void *user_data) {

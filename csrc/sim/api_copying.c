@@ -16,8 +16,24 @@ static void leave(const sim_context *ctx, const rknn_input *input) {
                   input->index, ctx->model->version, (int)input->type, (int)input->fmt);
 }
 
+/* Only librknnrt copies, and no more tensors than there are. */
+static bool can_copy(const sim_context *ctx, const char *function, const void *given,
+                     uint32_t count, uint32_t there) {
+    if (ctx->model->runtime == SIM_MINI) {
+        sim_log("%s: librknnmrt has only the zero-copy flow (rknn_set_io_mem)", function);
+        return false;
+    }
+    if (given == NULL || count > there) {
+        sim_log("%s: %u tensors at %p, the model has %u", function, count, given, there);
+        return false;
+    }
+    return true;
+}
+
 static int set_input(sim_context *ctx, const rknn_input *input) {
     if (input->index >= ctx->model->n_input || input->buf == NULL) {
+        sim_log("rknn_inputs_set: input %u of %u, data at %p", input->index, ctx->model->n_input,
+                input->buf);
         return RKNN_ERR_PARAM_INVALID;
     }
     const sim_tensor *tensor = sim_tensor_of(ctx, input->index);
@@ -59,7 +75,7 @@ int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]
         return RKNN_ERR_CTX_INVALID;
     }
     int status = RKNN_SUCC;
-    if (ctx->model->runtime == SIM_MINI || inputs == NULL || n_inputs > ctx->model->n_input) {
+    if (!can_copy(ctx, "rknn_inputs_set", inputs, n_inputs, ctx->model->n_input)) {
         status = RKNN_ERR_PARAM_INVALID;
     }
     if (status == RKNN_SUCC && !sim_shape_is_chosen(ctx, "rknn_inputs_set")) {
@@ -69,7 +85,7 @@ int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]
         status = set_input(ctx, &inputs[i]);
     }
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_inputs_set, status);
 }
 
 /* ---- rknn_outputs_get ------------------------------------------------------- */
@@ -101,7 +117,7 @@ static int get_output(sim_context *ctx, uint32_t position, rknn_output *output) 
 }
 
 static int get_outputs(sim_context *ctx, uint32_t n_outputs, rknn_output outputs[]) {
-    if (ctx->model->runtime == SIM_MINI || outputs == NULL || n_outputs > ctx->model->n_output) {
+    if (!can_copy(ctx, "rknn_outputs_get", outputs, n_outputs, ctx->model->n_output)) {
         return RKNN_ERR_PARAM_INVALID;
     }
     if (!ctx->has_run) {
@@ -135,7 +151,7 @@ int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_output outpu
         extend->frame_id = 0;
     }
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_outputs_get, status);
 }
 
 int rknn_outputs_release(rknn_context context, uint32_t n_outputs, rknn_output outputs[]) {
@@ -159,5 +175,5 @@ int rknn_outputs_release(rknn_context context, uint32_t n_outputs, rknn_output o
         outputs[i].buf = NULL;
     }
     sim_release(ctx);
-    return injected != RKNN_SUCC ? injected : status;
+    return sim_leave(SIM_CALL_outputs_release, injected != RKNN_SUCC ? injected : status);
 }

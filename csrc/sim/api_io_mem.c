@@ -122,10 +122,12 @@ int rknn_set_io_mem(rknn_context context, rknn_tensor_mem *mem, rknn_tensor_attr
         return RKNN_ERR_CTX_INVALID;
     }
     int status = RKNN_ERR_PARAM_INVALID;
-    if (mem != NULL && attr != NULL) {
+    if (mem == NULL || attr == NULL) {
+        sim_log("rknn_set_io_mem: the memory or the attribute is NULL");
+    } else {
         status = sim_shape_is_chosen(ctx, "rknn_set_io_mem") ? set_io_mem(ctx, mem, attr)
                                                              : RKNN_ERR_CTX_INVALID;
     }
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_set_io_mem, status);
 }

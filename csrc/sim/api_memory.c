@@ -101,13 +101,14 @@ int rknn_destroy_mem(rknn_context context, rknn_tensor_mem *mem) {
     if (ctx != NULL) {
         sim_release(ctx);
     }
-    return injected != RKNN_SUCC ? injected : status;
+    return sim_leave(SIM_CALL_destroy_mem, injected != RKNN_SUCC ? injected : status);
 }
 
 int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sync_mode mode) {
     SIM_ENTER(mem_sync);
     if (mem == NULL) {
-        return RKNN_ERR_PARAM_INVALID;
+        sim_log("rknn_mem_sync: the memory is NULL");
+        return sim_leave(SIM_CALL_mem_sync, RKNN_ERR_PARAM_INVALID);
     }
     sim_context *ctx = sim_acquire(context, "rknn_mem_sync");
     if (ctx == NULL) {
@@ -123,5 +124,5 @@ int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sync_mode
         sim_mem_give_back(found);
     }
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_mem_sync, status);
 }

@@ -35,11 +35,13 @@ static int tensor_attr(const sim_context *ctx, uint32_t shape, bool is_output, s
     const sim_model *model = ctx->model;
     const uint32_t count = is_output ? model->n_output : model->n_input;
     if (attr->index >= count) {
+        sim_log("rknn_query: index %u, the model has %u", attr->index, count);
         return RKNN_ERR_PARAM_INVALID;
     }
     const uint32_t first = is_output ? model->n_input : 0;
     const sim_tensor *tensor = sim_model_tensor(model, shape, first + attr->index);
     if (tensor->status[kind] != RKNN_SUCC) {
+        sim_log("rknn_query: the runtime does not describe %s so", tensor->attr[kind].name);
         return tensor->status[kind];
     }
     *attr = tensor->attr[kind];
@@ -54,6 +56,7 @@ static int current_attr(const sim_context *ctx, bool is_output, sim_kind kind,
         return RKNN_ERR_FAIL;
     }
     if (!ctx->shape_was_set) {
+        sim_log("rknn_query: no shape was set (rknn_set_input_shapes)");
         return ctx->model->n_shapes == 1 && kind == SIM_LOGICAL ? RKNN_ERR_MODEL_INVALID
                                                                 : RKNN_ERR_CTX_INVALID;
     }
@@ -168,7 +171,14 @@ int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t si
     if (info != NULL && (uint32_t)cmd <= RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR &&
         size >= answer_bytes(cmd)) {
         status = answer(ctx, cmd, info, size);
+        if (status == RKNN_ERR_FAIL || status == RKNN_ERR_MODEL_INVALID) {
+            sim_log("rknn_query: %s %s does not answer command %d for this model",
+                    ctx->model->runtime == SIM_MINI ? "librknnmrt" : "librknnrt",
+                    ctx->model->version, (int)cmd);
+        }
+    } else {
+        sim_log("rknn_query: command %d into %u bytes at %p", (int)cmd, size, info);
     }
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_query, status);
 }

@@ -191,7 +191,7 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
     ctx->run_us = sim_now_us() - start_us;
     ctx->has_run = ctx->has_run || status == RKNN_SUCC;
     sim_release(ctx);
-    return status;
+    return sim_leave(SIM_CALL_run, status);
 }
 
 int rknn_wait(rknn_context context, rknn_run_extend *extend) {

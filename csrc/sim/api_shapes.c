@@ -21,6 +21,8 @@ static int set_shapes(sim_context *ctx, uint32_t count, const rknn_tensor_attr a
     const sim_model *model = ctx->model;
     for (uint32_t i = 0; i < count; i++) {
         if (attrs[i].index >= model->n_input || attrs[i].n_dims > RKNN_MAX_DIMS) {
+            sim_log("rknn_set_input_shapes: input %u of %u with %u dimensions", attrs[i].index,
+                    model->n_input, attrs[i].n_dims);
             return RKNN_ERR_PARAM_INVALID;
         }
     }
@@ -49,10 +51,14 @@ static int set_input_shapes(rknn_context context, uint32_t count, const rknn_ten
     }
     int status;
     if (ctx->model->runtime == SIM_MINI) {
+        sim_log("%s: librknnmrt has no dynamic shapes", function);
         status = RKNN_ERR_FAIL;
     } else if (ctx->model->n_shapes == 1) {
+        sim_log("%s: the model has one shape only", function);
         status = RKNN_ERR_MODEL_INVALID;
     } else if (attrs == NULL || (needs_all && count != ctx->model->n_input)) {
+        sim_log("%s: %u shapes at %p for %u inputs", function, count, (const void *)attrs,
+                ctx->model->n_input);
         status = RKNN_ERR_PARAM_INVALID;
     } else {
         status = set_shapes(ctx, count, attrs);

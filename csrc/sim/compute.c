@@ -49,6 +49,9 @@ static int execute(sim_context *ctx) {
     if (status == RKNN_SUCC) {
         status =
             executor(user_data, model->n_input, buffers, model->n_output, buffers + model->n_input);
+        if (status != RKNN_SUCC) {
+            sim_log("rknn_run: the executor returned %d", status);
+        }
     }
     for (uint32_t i = model->n_input; status == RKNN_SUCC && i < sim_model_tensors(ctx->model);
          i++) {

@@ -48,6 +48,8 @@ static struct {
 pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* Whether the call in progress on this thread has logged anything. */
+static _Thread_local bool has_logged;
 static void (*_Atomic collect)(void);
 
 static const char *const call_names[SIM_CALLS] = {
@@ -73,6 +75,7 @@ static void copy_text(char *out, size_t out_size, const char *text) {
 
 /* With the lock held. */
 static void write_log(const char *kind, const char *text) {
+    has_logged = true;
     copy_text(control.message, sizeof control.message, text);
     if (strcmp(control.log_path, "stderr") == 0) {
         fprintf(stderr, "rknn_sim %s: %s\n", kind, text);
@@ -190,6 +193,7 @@ static void collect_violations(void) {
 bool sim_enter(sim_call call, int *code) {
     collect_violations();
     lock();
+    has_logged = false;
     control.calls[call]++;
     bool fails = false;
     for (size_t i = 0; i < control.n_failures;) {
@@ -213,6 +217,14 @@ bool sim_enter(sim_call call, int *code) {
     }
     unlock();
     return fails;
+}
+
+int sim_leave(sim_call call, int status) {
+    if (status != RKNN_SUCC && !has_logged) {
+        sim_log(status == RKNN_ERR_MALLOC_FAIL ? "%s: no memory" : "%s fails with %d",
+                call_names[call], status);
+    }
+    return status;
 }
 
 void sim_log(const char *format, ...) {

@@ -35,6 +35,8 @@ extern pthread_mutex_t sim_lock;
 
 /* Count a call; true when it shall fail, with the code in `*code`. */
 bool sim_enter(sim_call call, int *code);
+/* Return a call's status; a failure that nobody gave a reason for gets one in the log. */
+int sim_leave(sim_call call, int status);
 void sim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sim_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Have a function called before violations are counted for the client, and at every call:
