@@ -153,6 +153,30 @@ def test_librknnrt_converts_images_in_nhwc_alone(version: str, layout: Layout) -
         assert api.destroy_mem(mem) == 0
 
 
+@pytest.mark.parametrize("version", ["1.5.2", "2.3.2"])
+def test_librknnrt_passes_no_vector_in_nhwc(version: str) -> None:
+    """rknn_set_io_mem refuses it; rknn_inputs_set logs an error, and leaves the input."""
+    case = Intake(version, "INT8", "INT8", 0)
+    inputs: list[Any] = []
+    with Api(case.bundle) as api:
+        api.set_executor(lambda arrays, _: inputs.append(arrays[0].copy()))
+        before = api.control.violations
+        data = case.data.astype(np.int8)
+        struct = {"buf": ffi.from_buffer(data), "size": 40, "type": case.type, "pass_through": 1}
+        attr = api.good_attr("in", "native")
+        attr.pass_through = 1
+        mem = api.create_mem(attr.size_with_stride)
+        for layout in (Layout.NHWC, Layout.UNDEFINED, Layout.NCHW):
+            fails = layout is Layout.NHWC
+            attr.fmt = layout
+            assert api.set_io_mem(mem, attr) == (lib.RKNN_ERR_FAIL if fails else 0)
+            assert api.inputs_set([{**struct, "fmt": layout}]) == 0
+            assert api.run() == 0
+            np.testing.assert_array_equal(inputs[-1], case.seen("F" if fails else "C"))
+        assert api.control.violations == before + 1
+        assert api.destroy_mem(mem) == 0
+
+
 def test_librknnmrt_takes_int64_without_pass_through_alone() -> None:
     """With it rknn_set_io_mem says -5; without, the numbers are read as they are."""
     tokens = describe_input(

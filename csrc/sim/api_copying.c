@@ -9,11 +9,12 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Data that librknnrt cannot convert: it says so in its log alone. */
+/* Data that librknnrt cannot take: it says so in its log alone. */
 static void leave(const sim_context *ctx, const rknn_input *input) {
-    sim_violation("rknn_inputs_set: input %u: librknnrt %s does not convert type %d, layout %d; "
-                  "it would run on what was there before",
-                  input->index, ctx->model->version, (int)input->type, (int)input->fmt);
+    sim_violation("rknn_inputs_set: input %u: librknnrt %s does not convert type %d, layout %d, "
+                  "pass_through %d; it would run on what was there before",
+                  input->index, ctx->model->version, (int)input->type, (int)input->fmt,
+                  input->pass_through);
 }
 
 /* Only librknnrt copies, and no more tensors than there are. */
@@ -53,10 +54,11 @@ static int set_input(sim_context *ctx, const rknn_input *input) {
     if (value == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
     }
-    if (input->pass_through) {
-        sim_unpack_native(tensor, input->buf, value);
-    } else if (intake == SIM_FAILS) {
+    if (input->pass_through ? !sim_input_passes(ctx, input->index, input->fmt)
+                            : intake == SIM_FAILS) {
         leave(ctx, input);
+    } else if (input->pass_through) {
+        sim_unpack_native(tensor, input->buf, value);
     } else {
         sim_convert_input(tensor, input->buf, input->type, input->fmt,
                           tensor->n_dims == 4 ? tensor->dims[3] : 1, intake == SIM_NORMALIZES,

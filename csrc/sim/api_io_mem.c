@@ -20,7 +20,7 @@ static int check_input_full(const sim_context *ctx, uint32_t index, const sim_me
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
     const sim_port *port = &ctx->ports[index];
     if (port->pass_through) {
-        return RKNN_SUCC;
+        return sim_input_passes(ctx, index, port->fmt) ? RKNN_SUCC : RKNN_ERR_FAIL;
     }
     if (sim_input_intake(ctx, index, port->type, port->fmt) == SIM_REFUSES) {
         sim_log("rknn_set_io_mem: input type %d without pass_through", (int)port->type);

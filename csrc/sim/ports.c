@@ -157,6 +157,12 @@ sim_intake sim_input_intake(const sim_context *ctx, uint32_t index, rknn_tensor_
     return is_ordered ? intake : SIM_FAILS;
 }
 
+/* "pass_through mode only support channel 1, 2, 3, 4, in NHWC layout", say 1.5.2 and 2.3.2 of
+ * a vector, and take feature maps of more channels all the same. */
+bool sim_input_passes(const sim_context *ctx, uint32_t index, rknn_tensor_format fmt) {
+    return fmt != RKNN_TENSOR_NHWC || sim_tensor_of(ctx, index)->n_dims == 4;
+}
+
 /* librknnmrt takes any binding of an input and finds out when it runs. */
 bool sim_input_is_readable(const sim_context *ctx, uint32_t index) {
     const sim_tensor *tensor = sim_tensor_of(ctx, index);

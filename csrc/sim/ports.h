@@ -41,6 +41,8 @@ typedef enum {
 
 sim_intake sim_input_intake(const sim_context *context, uint32_t index, rknn_tensor_type type,
                             rknn_tensor_format fmt);
+/* Whether librknnrt takes the NPU's own data (pass_through 1) in this layout. */
+bool sim_input_passes(const sim_context *context, uint32_t index, rknn_tensor_format fmt);
 /* Whether rknn_run can use what is bound to an input. */
 bool sim_input_is_readable(const sim_context *context, uint32_t index);
 /* Bytes that the memory of a bound input or output must have. */
