@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paths import TESTS
 from sim_api import Api, bytes_of, computed_bundle
 
 from rknn_runtime import Model
@@ -225,8 +226,8 @@ def test_a_foreign_program_syncs_only_when_it_asks_to(
 #: After strict caches made the library watch for faults.
 WATCHING = """
 import ctypes, sys
-sys.path.insert(0, {tests!r})
-from test_sim_caches import Bound
+sys.path[:0] = {folders!r}
+from test_caches import Bound
 with Bound() as api:
     assert api.run() == 0
     {statement}
@@ -237,7 +238,9 @@ with Bound() as api:
 @pytest.mark.parametrize("handler", ["", "-Xfaulthandler"])
 def test_another_fault_ends_the_process_as_ever(handler: str) -> None:
     """By SIGSEGV, with the traceback of whoever was there before."""
-    code = WATCHING.format(tests=str(Path(__file__).parent), statement="ctypes.string_at(8)")
+    code = WATCHING.format(
+        folders=[str(TESTS), str(TESTS / "sim")], statement="ctypes.string_at(8)"
+    )
     command = [sys.executable, *([handler] if handler else []), "-c", code]
     # A sanitizer, where one runs, would make a report of it.
     options = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"
@@ -250,6 +253,6 @@ def test_another_fault_ends_the_process_as_ever(handler: str) -> None:
 def test_a_later_handler_of_faults_is_left_alone() -> None:
     """Reads are not watched from then on: it would not know what to do with our faults."""
     statement = "import faulthandler; api.read(); faulthandler.enable(); api.run()"
-    code = WATCHING.format(tests=str(Path(__file__).parent), statement=statement)
+    code = WATCHING.format(folders=[str(TESTS), str(TESTS / "sim")], statement=statement)
     done = run_python(code)
     assert done.stdout == "[0, 0, 0, 0] 1\n", done.stderr
