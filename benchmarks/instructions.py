@@ -75,7 +75,7 @@ def cases():
     plain = random.integers(-128, 128, (1, 84, 1, 8400), dtype=np.int8)
     half = random.standard_normal((1, 11, 1, 8400, 8)).astype(np.float16)
     real = random.standard_normal(plain.shape).astype(np.float32)
-    picture = random.integers(0, 256, (720, 1280, 3), dtype=np.uint8)
+    image = random.integers(0, 256, (720, 1280, 3), dtype=np.uint8)
     size, shape, wide = plain.size, plain.shape, np.empty(plain.shape, np.float32)
     rows, wide_rows = np.empty((1, 1, 8400, 84), np.int8), np.empty((1, 1, 8400, 84), np.float32)
     narrow, frame = np.empty(shape, np.int8), np.empty((640, 640, 3), np.uint8)
@@ -102,14 +102,50 @@ def cases():
     yield (
         "letterbox 1280x720 to 640x640, per pixel",
         640 * 640,
-        lambda: letterbox(picture, (640, 640), out=frame)[0],
+        lambda: letterbox(image, (640, 640), out=frame)[0],
     )
-    grey, grey_frame = picture[:, :, :1].copy(), np.empty((640, 640, 1), np.uint8)
+    halves, thirds = np.empty((360, 640, 3), np.uint8), np.empty((240, 426, 3), np.uint8)
+    tall = np.ascontiguousarray(image[:, :1278])
+    for name, out, source in (("2:1", halves, image), ("3:1", thirds, tall)):
+        yield (
+            f"resize {name}, 3 channels, per pixel",
+            out.size // 3,
+            lambda source=source, out=out: resize_bilinear(source, out.shape[:2], out=out),
+        )
+    deep, deep_half = image.repeat(2, axis=2)[..., :4].copy(), np.empty((360, 640, 4), np.uint8)
     yield (
-        "resize 1280x720 to 640x640, grey, per pixel",
-        640 * 640,
-        lambda: resize_bilinear(grey, (640, 640), out=grey_frame),
+        "resize 2:1, 4 channels, per pixel",
+        640 * 360,
+        lambda: resize_bilinear(deep, (360, 640), out=deep_half),
     )
+    luma = np.empty((640, 640, 1), np.uint8)
+    yield (
+        "letterbox 1280x720 to 640x640 gray, per pixel",
+        640 * 640,
+        lambda: letterbox(image, (640, 640), out_color="GRAY", out=luma)[0],
+    )
+    gray = image[:, :, :1].copy()
+    for height, width in ((640, 640), (360, 640), (640, 1000)):
+        out = np.empty((height, width, 1), np.uint8)
+        yield (
+            f"resize 1280x720 to {width}x{height}, gray, per pixel",
+            height * width,
+            lambda out=out: resize_bilinear(gray, out.shape[:2], out=out),
+        )
+    for color, shape in (
+        ("NV12", (1080, 1280)),
+        ("NV12", (1620, 1920)),
+        ("YUYV", (720, 1280, 2)),
+        ("YUYV", (480, 640, 2)),
+    ):
+        camera = random.integers(0, 256, shape, dtype=np.uint8)
+        yield (
+            f"letterbox {color} of width {shape[1]} to 640x640, per pixel",
+            640 * 640,
+            lambda camera=camera, color=color: letterbox(
+                camera, (640, 640), color=color, out=frame
+            )[0],
+        )
     for classes, side, n in ((80, 640, 8400), (6, 320, 2100)):  # the second is the demo's
         head = random.uniform(0, 0.2, (1, 4 + classes, 1, n)).astype(np.float32)
         head[0, :4] = random.uniform(0, 1, (4, 1, n))

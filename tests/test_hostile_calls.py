@@ -24,7 +24,8 @@ import rknn_runtime
 from rknn_runtime import Detections, GeneralModel, Model, TensorAttr, kernels, sim, vision
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
 from rknn_runtime.errors import RknnError
-from rknn_runtime.kernels.resize import resize_bilinear
+from rknn_runtime.kernels.resize import resize_bilinear, resize_luma
+from rknn_runtime.kernels.yuv import YuvFrame
 from rknn_runtime.modelfile import soc
 from rknn_runtime.modelfile.reader import read, read_header
 from rknn_runtime.npu.library import open_library
@@ -273,6 +274,7 @@ LIMITS = {
 }  # fmt: skip
 PLACE = LetterboxTransform((40, 30), SIZE, (32, 24), (0, 4))
 PIXELS = np.arange(40 * 30 * 3, dtype=np.uint8).reshape(40, 30, 3)
+NV12 = PIXELS[:30, :, 0].copy()
 BOXES = np.arange(24, dtype=np.float32).reshape(6, 4)
 SCORES = np.linspace(0, 1, 6, dtype=np.float32)
 CLASSES = np.arange(6, dtype=np.int32)
@@ -302,6 +304,10 @@ def use_layout(attr, channel, start, count, threshold):
 def transform_calls(image_size, size, resized_size, offset, boxes):
     transform = LetterboxTransform(image_size, size, resized_size, offset)
     return transform.boxes_from_image(transform.boxes_to_image(boxes))
+
+
+def yuv_calls(image, size, out_color, **options):
+    return YuvFrame(image, **options).resize(size, out_color)
 
 
 def use_model(library, flags, core_mask, check, frame, index, out):
@@ -362,7 +368,13 @@ CALLS = {
     "letterbox": (letterbox, (PIXELS, SIZE),
                   {"pad_value": 3, "color": "BGR", "out_color": "RGB", "center": True,
                    "resize": "native", "out": np.zeros((32, 32, 3), np.uint8)}),
+    "letterbox of a camera frame": (letterbox, (NV12, SIZE),
+                                    {"color": "NV12", "matrix": "bt709", "full_range": True,
+                                     "out": np.zeros((32, 32, 3), np.uint8)}),
+    "YuvFrame": (yuv_calls, ((NV12[:20], NV12[20:]), SIZE),
+                 {"color": "NV12", "matrix": "bt601", "full_range": False, "out_color": "BGR"}),
     "resize_bilinear": (resize_bilinear, (PIXELS, SIZE), {"channels": (2, 1, 0)}),
+    "resize_luma": (resize_luma, (PIXELS, SIZE), {"channels": (2, 1, 0)}),
     "LetterboxTransform": (transform_calls, ((40, 30), SIZE, (32, 24), (0, 4), BOXES), {}),
     "Detections": (detections_calls, (BOXES, SCORES, CLASSES, np.zeros((6, 4, 4), bool),
                                       np.zeros((6, 2, 3), np.float32),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Resizing of uint8 images. */
+ * Resizing of uint8 images, and of camera frames to RGB. */
 
 /* Bilinear resampling with pixel centres at half positions, as in OpenCV's INTER_LINEAR:
  * destination pixel x lies at (x + 0.5) * src_width / dst_width - 0.5 of the source, held
@@ -20,3 +20,52 @@ int rkr_resize_bilinear_uint8(const uint8_t *src, size_t src_len, size_t src_hei
                               size_t src_width, size_t src_stride, size_t src_channels,
                               uint8_t *dst, size_t dst_len, size_t dst_height, size_t dst_width,
                               size_t dst_stride, size_t dst_channels, const uint8_t *order);
+
+/* The same for the luma of a colour image: 0.299 R + 0.587 G + 0.114 B of the resized pixels
+ * as bytes, ITU-R BT.601, rounded: (19595 R + 38470 G + 7471 B + 2^15) >> 16. The result has
+ * one channel; order[0..2] are the source's channels of R, G and B. */
+int rkr_resize_luma_uint8(const uint8_t *src, size_t src_len, size_t src_height, size_t src_width,
+                          size_t src_stride, size_t src_channels, uint8_t *dst, size_t dst_len,
+                          size_t dst_height, size_t dst_width, size_t dst_stride,
+                          const uint8_t *order);
+
+/* Values of rkr_yuv_image.matrix: Kr = 0.299, Kb = 0.114; and Kr = 0.2126, Kb = 0.0722. */
+#define RKR_YUV_BT601 0 /* ITU-R BT.601-7 */
+#define RKR_YUV_BT709 1 /* ITU-R BT.709-6 */
+
+/* A camera frame: luma Y and the colour differences U (Cb) and V (Cr), which have half the
+ * columns, rounded up, and with `halved_rows` half the rows, too. Sample (row, column) of
+ * channel c (0 Y, 1 U, 2 V) is data[c][row * stride[c] + column * step[c]]; so NV12 has the
+ * steps 1, 2, 2, YUYV 2, 4, 4, and I420 1, 1, 1. len[c] is what may be read from data[c] on. */
+typedef struct {
+    const uint8_t *data[3];
+    size_t len[3];
+    size_t stride[3];
+    size_t step[3];
+    size_t height, width; /* of Y: 1..2^20 */
+    int halved_rows;      /* 1: 4:2:0; 0: 4:2:2 */
+    int matrix;           /* RKR_YUV_BT601, RKR_YUV_BT709 */
+    int full_range;       /* 1: Y, U and V use 0..255; 0: Y 16..235, U and V 16..240 */
+} rkr_yuv_image;
+
+/* Resize a camera frame and convert it, in one pass. Each channel is resampled bilinearly to
+ * the result's size, a sample of U and V standing in the middle of the pixels that share it,
+ * then, unrounded, with y = Y - 16 and s = 255 / 219, t = 255 / 224 (full range: y = Y and
+ * s = t = 1), u = U - 128, v = V - 128 and Kg = 1 - Kr - Kb,
+ *
+ *     R = s y + 2 t (1 - Kr) v
+ *     G = s y - 2 t (1 - Kb) Kb / Kg u - 2 t (1 - Kr) Kr / Kg v
+ *     B = s y + 2 t (1 - Kb) u
+ *
+ * rounded and held to 0..255: within one grey level of that formula.
+ *
+ * `dst_channels` is 3, R first or with `bgr` B first, or 1: s y, the frame's own luma.
+ * Byte (y, x, c) of the result is at y * dst_stride + x * dst_channels + c.
+ *
+ * RKR_ERR_ARGUMENT: a null pointer, a step other than 1, 2 and 4, a number of channels, a
+ * flag or a matrix that is not known. RKR_ERR_SHAPE: a side, a stride shorter than a row, or
+ * a len shorter than the channel. RKR_ERR_OVERFLOW: rows * stride beyond size_t.
+ * RKR_ERR_OVERLAP: dst overlaps a channel. RKR_ERR_MEMORY: no room for the rows. On an error
+ * dst is not touched. */
+int rkr_resize_yuv_uint8(const rkr_yuv_image *src, uint8_t *dst, size_t dst_len, size_t dst_height,
+                         size_t dst_width, size_t dst_stride, size_t dst_channels, int bgr);

@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * Bilinear resizing of uint8 images, in two passes: each source row that is needed is
- * resampled to the destination's width once, and each destination row blends two of these.
- *
- * Both passes use one formula on 16-bit lanes. A value v is held in 1/128 (0..32640) and a
- * weight w in 1/32768 (0..32767), and
- *
- *     blend(a, b, w) = a + (((b - a) * w + 2^14) >> 15)
- *
- * which is one instruction each for the subtraction, the rounding high multiplication
- * (pmulhrsw, vqrdmulh) and the addition. A pass errs by less than 1/128 of a grey level
- * plus 1/32768 of a - b; the result is (v + 64) >> 7.
+ * resampled to the destination's width once, and each destination row blends two of these,
+ * by the formula in resize.h. Rows of one channel are resampled in resize_plane.c,
+ * rows that shrink by whole numbers in resize_exact.c, which needs one pass.
  *
  * The vector variants of the row pass read 8 bytes at each left pixel, which hold it and
  * its right neighbour, and leave the pixels where that would pass the end of the row to
  * the plain one. They write 4 lanes per pixel, of which the next pixel overwrites those
- * beyond dst_channels; rows of lanes have room for that at their end. */
-#include "kernels/cpu.h"
-#include "kernels/rows.h"
-#include "kernels/sizes.h"
+ * beyond the result's channels; rows of lanes have room for that at their end. */
+#include "kernels/resize.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,11 +20,6 @@
 #include <arm_neon.h>
 #endif
 
-#define MAX_SIDE ((size_t)1 << 20)
-#define MAX_CHANNELS 4
-/* Lanes behind a row that vectors may overwrite. */
-#define ROW_SLACK 16
-
 /* Where the pixels of a destination row lie in a source row. */
 typedef struct {
     size_t width;          /* destination pixels */
@@ -43,7 +28,7 @@ typedef struct {
     size_t vectorizable;   /* leading pixels at which 8 bytes may be read */
     const uint32_t *left;  /* [width] bytes from the row's begin to the left pixel */
     const int16_t *weight; /* [width][4] of the right pixel, the same 4 times */
-    uint8_t order[MAX_CHANNELS];
+    uint8_t order[RKR_MAX_CHANNELS];
 } columns;
 
 typedef void resample_row_fn(const uint8_t *src, const columns *at, int16_t *dst);
@@ -51,10 +36,6 @@ typedef void blend_rows_fn(const int16_t *upper, const int16_t *lower, int16_t w
                            uint8_t *dst);
 
 /* Plain C. */
-
-static inline int16_t blend(int a, int b, int weight) {
-    return (int16_t)(a + (((b - a) * weight + (1 << 14)) >> 15));
-}
 
 /* From pixel x on. */
 static void resample_row_from(const uint8_t *restrict src, const columns *at, int16_t *restrict dst,
@@ -64,7 +45,7 @@ static void resample_row_from(const uint8_t *restrict src, const columns *at, in
         const int weight = at->weight[x * 4];
         for (size_t c = 0; c < at->channels; c++) {
             const uint8_t *channel = pixel + at->order[c];
-            dst[x * at->channels + c] = blend(channel[0] << 7, channel[at->step] << 7, weight);
+            dst[x * at->channels + c] = rkr_blend(channel[0] << 7, channel[at->step] << 7, weight);
         }
     }
 }
@@ -73,18 +54,8 @@ static void resample_row_plain(const uint8_t *src, const columns *at, int16_t *d
     resample_row_from(src, at, dst, 0);
 }
 
-/* One channel: too little for a vector per pixel, but no loop over channels either. */
-static void resample_row_grey(const uint8_t *restrict src, const columns *at,
-                              int16_t *restrict dst) {
-    const uint8_t *left = src + at->order[0], *right = left + at->step;
-    for (size_t x = 0; x < at->width; x++) {
-        const uint32_t offset = at->left[x];
-        dst[x] = blend(left[offset] << 7, right[offset] << 7, at->weight[x * 4]);
-    }
-}
-
 static inline uint8_t blend_to_byte(int16_t upper, int16_t lower, int16_t weight) {
-    return (uint8_t)((blend(upper, lower, weight) + 64) >> 7);
+    return (uint8_t)((rkr_blend(upper, lower, weight) + 64) >> 7);
 }
 
 static void blend_rows_plain(const int16_t *restrict upper, const int16_t *restrict lower,
@@ -100,7 +71,7 @@ static void blend_rows_plain(const int16_t *restrict upper, const int16_t *restr
 /* Positions of a pixel's four lanes among the 8 bytes read at it; lanes without a channel
  * and all high bytes get `none`. */
 static void lane_positions(const columns *at, size_t offset, uint8_t none, uint8_t position[4]) {
-    for (size_t c = 0; c < MAX_CHANNELS; c++) {
+    for (size_t c = 0; c < RKR_MAX_CHANNELS; c++) {
         position[c] = c < at->channels ? (uint8_t)(at->order[c] + offset) : none;
     }
 }
@@ -131,6 +102,10 @@ RKR_TARGET_AVX2 static inline __m256i blend_avx2(__m256i a, __m256i b, __m256i w
 }
 
 RKR_TARGET_AVX2 static void resample_row_avx2(const uint8_t *src, const columns *at, int16_t *dst) {
+    if (at->channels == 1) { /* one of several: too little for a vector per pixel */
+        resample_row_plain(src, at, dst);
+        return;
+    }
     const __m256i left_control = spread_control(at, 0);
     const __m256i right_control = spread_control(at, at->step);
     /* Of 4 + 4 lanes in each half, those with a channel, side by side. */
@@ -208,51 +183,81 @@ static resample_row_fn *const RESAMPLE_ROW[RKR_CPU_LEVELS] =
     RKR_VARIANTS(resample_row_plain, RKR_ON_NEON(resample_row_neon, resample_row_plain),
                  resample_row_avx2, resample_row_avx2);
 
-static resample_row_fn *const RESAMPLE_GREY_ROW[RKR_CPU_LEVELS] =
-    RKR_VARIANTS(resample_row_plain, resample_row_grey, resample_row_grey, resample_row_grey);
-
 /* Compilers vectorize the plain one, for NEON hardly worse than a hand. */
 static blend_rows_fn *const BLEND_ROWS[RKR_CPU_LEVELS] =
     RKR_VARIANTS(blend_rows_plain, blend_rows_plain, blend_rows_avx2, blend_rows_avx2);
 
-/* Where destination position i of `dst` lies between positions `*first` and `*first` + 1
- * of `src`, which both exist unless src is 1: at (i + 1/2) * src / dst - 1/2, held at both
- * ends. All in integers, as numerators over 2 * dst. */
-static int16_t locate(size_t i, size_t src, size_t dst, size_t *first) {
-    const int64_t numerator = (int64_t)((2 * (uint64_t)i + 1) * src) - (int64_t)dst;
-    const uint64_t denominator = 2 * (uint64_t)dst;
-    assert(src <= MAX_SIDE && dst <= MAX_SIDE && i < dst);
-    if (numerator <= 0 || src == 1) {
-        *first = 0;
-        return 0;
-    }
-    *first = (size_t)((uint64_t)numerator / denominator);
-    if (*first >= src - 1) {
-        *first = src - 2;
-        return INT16_MAX;
-    }
-    const uint64_t rest = (uint64_t)numerator % denominator;
-    const uint64_t weight = (rest * 32768 + dst) / denominator;
-    return weight > INT16_MAX ? INT16_MAX : (int16_t)weight;
-}
-
+/* One call: the source, rows of `channels` bytes per pixel made of it, and where they go. */
 typedef struct {
     const uint8_t *src;
     size_t src_height, src_width, src_stride, src_channels;
     uint8_t *dst;
-    size_t dst_height, dst_width, dst_stride, dst_channels;
-} images;
+    size_t dst_height, dst_width, dst_stride;
+    size_t channels;
+    uint8_t order[RKR_MAX_CHANNELS];
+    bool luma; /* the rows are RGB, and their luma goes to dst */
+} job;
 
-static void fill_columns(columns *at, uint32_t *left, int16_t *weight, const images *im) {
-    const size_t row_bytes = im->src_width * im->src_channels;
-    at->width = im->dst_width;
-    at->channels = im->dst_channels;
-    at->step = im->src_width > 1 ? im->src_channels : 0;
+/* Where a row is made: in place, or beside for the conversion to luma. */
+typedef struct {
+    uint8_t *beside;
+    rkr_luma_columns columns;
+    rkr_luma_row_fn *convert;
+} luma;
+
+static uint8_t *row_begin(const job *j, const luma *to, size_t y) {
+    return j->luma ? to->beside : j->dst + y * j->dst_stride;
+}
+
+static void row_end(const job *j, const luma *to, size_t y) {
+    if (j->luma) {
+        to->convert(to->beside, &to->columns, j->dst + y * j->dst_stride);
+    }
+}
+
+/* True when the result is the source itself. */
+static bool is_copy(const job *j) {
+    bool same = j->src_height == j->dst_height && j->src_width == j->dst_width &&
+                j->src_channels == j->channels;
+    for (size_t c = 0; same && c < j->channels; c++) {
+        same = j->order[c] == c;
+    }
+    return same;
+}
+
+static bool is_exact(const job *j) {
+    return j->src_width % j->dst_width == 0 && j->src_height % j->dst_height == 0;
+}
+
+static void resize_exact(const job *j, const luma *to) {
+    const size_t in_x = j->src_width / j->dst_width, in_y = j->src_height / j->dst_height;
+    const size_t offset = (in_x - 1) / 2 * j->src_channels;
+    rkr_exact_columns at = {.width = j->dst_width,
+                            .channels = j->channels,
+                            .src_channels = j->src_channels,
+                            .ratio = in_x,
+                            .readable = j->src_width * j->src_channels - offset};
+    memcpy(at.order, j->order, sizeof at.order);
+    rkr_exact_row_fn *const resample = rkr_exact_resampler(&at);
+    for (size_t y = 0; y < j->dst_height; y++) {
+        const uint8_t *upper = j->src + (y * in_y + (in_y - 1) / 2) * j->src_stride + offset;
+        const uint8_t *lower = in_y % 2 == 0 ? upper + j->src_stride : upper;
+        resample(upper, lower, &at, row_begin(j, to, y));
+        row_end(j, to, y);
+    }
+}
+
+static void fill_columns(columns *at, uint32_t *left, int16_t *weight, const job *j) {
+    const size_t row_bytes = j->src_width * j->src_channels;
+    at->width = j->dst_width;
+    at->channels = j->channels;
+    at->step = j->src_width > 1 ? j->src_channels : 0;
     at->vectorizable = 0;
-    for (size_t x = 0; x < im->dst_width; x++) {
+    memcpy(at->order, j->order, sizeof at->order);
+    for (size_t x = 0; x < j->dst_width; x++) {
         size_t first = 0;
-        const int16_t value = locate(x, im->src_width, im->dst_width, &first);
-        left[x] = (uint32_t)(first * im->src_channels);
+        const int16_t value = rkr_locate(x, j->src_width, 1, j->dst_width, &first);
+        left[x] = (uint32_t)(first * j->src_channels);
         for (size_t lane = 0; lane < 4; lane++) {
             weight[x * 4 + lane] = value;
         }
@@ -262,36 +267,106 @@ static void fill_columns(columns *at, uint32_t *left, int16_t *weight, const ima
     at->weight = weight;
 }
 
-/* True when the result is the source itself. */
-static bool is_copy(const images *im, const columns *at) {
-    bool same = im->src_height == im->dst_height && im->src_width == im->dst_width &&
-                im->src_channels == im->dst_channels;
-    for (size_t c = 0; same && c < im->dst_channels; c++) {
-        same = at->order[c] == c;
-    }
-    return same;
-}
+/* Either of the two ways to resample a row. */
+typedef struct {
+    columns pixels;
+    rkr_plane_columns plane;
+    resample_row_fn *resample_pixels;
+    rkr_plane_row_fn *resample_plane; /* NULL: the other */
+} resampler;
 
-static void resize_rows(const images *im, const columns *at, int16_t *const rows[2]) {
-    const int level = rkr_cpu_level();
-    resample_row_fn *resample =
-        im->dst_channels == 1 ? RESAMPLE_GREY_ROW[level] : RESAMPLE_ROW[level];
-    blend_rows_fn *blend_rows = BLEND_ROWS[level];
+static void resize_rows(const job *j, const resampler *by, int16_t *const rows[2], const luma *to) {
+    blend_rows_fn *const blend_rows = BLEND_ROWS[rkr_cpu_level()];
     size_t held[2] = {SIZE_MAX, SIZE_MAX};
-    for (size_t y = 0; y < im->dst_height; y++) {
+    for (size_t y = 0; y < j->dst_height; y++) {
         size_t first = 0;
-        const int16_t weight = locate(y, im->src_height, im->dst_height, &first);
-        const size_t second = im->src_height > 1 ? first + 1 : first;
+        const int16_t weight = rkr_locate(y, j->src_height, 1, j->dst_height, &first);
+        const size_t second = weight > 0 ? first + 1 : first;
         /* Row r lives in slot r % 2, so that neighbours never displace each other. */
         for (size_t r = first; r <= second; r++) {
-            if (held[r % 2] != r) {
-                resample(im->src + r * im->src_stride, at, rows[r % 2]);
-                held[r % 2] = r;
+            const uint8_t *src = j->src + r * j->src_stride;
+            if (held[r % 2] != r && by->resample_plane != NULL) {
+                by->resample_plane(src, &by->plane, rows[r % 2]);
+            } else if (held[r % 2] != r) {
+                by->resample_pixels(src, &by->pixels, rows[r % 2]);
             }
+            held[r % 2] = r;
         }
-        blend_rows(rows[first % 2], rows[second % 2], weight, im->dst_width * im->dst_channels,
-                   im->dst + y * im->dst_stride);
+        blend_rows(rows[first % 2], rows[second % 2], weight, j->dst_width * j->channels,
+                   row_begin(j, to, y));
+        row_end(j, to, y);
     }
+}
+
+/* The tables and rows that a general resize needs. */
+static int resize_any(const job *j, const luma *to) {
+    const bool plane = j->src_channels == 1 && j->channels == 1;
+    const size_t width = j->dst_width, row_lanes = width * j->channels + RKR_ROW_SLACK;
+    const size_t table_bytes =
+        plane ? rkr_plane_columns_bytes(width) : width * (sizeof(uint32_t) + 4 * sizeof(int16_t));
+    uint32_t *table = malloc(table_bytes);
+    int16_t *lanes = malloc(2 * row_lanes * sizeof *lanes);
+    if (table != NULL && lanes != NULL) {
+        int16_t *const rows[2] = {lanes, lanes + row_lanes};
+        resampler by = {.resample_pixels = RESAMPLE_ROW[rkr_cpu_level()]};
+        if (plane) {
+            rkr_plane_columns_init(&by.plane, table, j->src_width, 1, width);
+            by.resample_plane = rkr_plane_resampler(by.plane.spacing);
+        } else {
+            fill_columns(&by.pixels, table, (int16_t *)(table + width), j);
+        }
+        resize_rows(j, &by, rows, to);
+    }
+    const int status = table != NULL && lanes != NULL ? RKR_OK : RKR_ERR_MEMORY;
+    free(table);
+    free(lanes);
+    return status;
+}
+
+static void copy(const job *j) {
+    const size_t row_bytes = j->dst_width * j->channels;
+    if (j->src_stride == row_bytes && j->dst_stride == row_bytes) {
+        memcpy(j->dst, j->src, j->dst_height * row_bytes);
+    } else {
+        rkr_copy_rows(j->src, j->src_stride, j->dst, j->dst_stride, j->dst_height, row_bytes);
+    }
+}
+
+static int resize_by_rows(const job *j, const luma *to) {
+    if (is_exact(j)) {
+        resize_exact(j, to);
+        return RKR_OK;
+    }
+    return resize_any(j, to);
+}
+
+static int resize_to_luma(const job *j) {
+    luma to = {.convert = rkr_luma_converter()};
+    if (j->src_height == j->dst_height && j->src_width == j->dst_width) {
+        rkr_luma_columns_init(&to.columns, j->dst_width, j->src_channels, j->order);
+        for (size_t y = 0; y < j->dst_height; y++) {
+            to.convert(j->src + y * j->src_stride, &to.columns, j->dst + y * j->dst_stride);
+        }
+        return RKR_OK;
+    }
+    static const uint8_t RGB[] = {0, 1, 2};
+    rkr_luma_columns_init(&to.columns, j->dst_width, 3, RGB);
+    to.beside = malloc(j->dst_width * 3);
+    const int status = to.beside != NULL ? resize_by_rows(j, &to) : RKR_ERR_MEMORY;
+    free(to.beside);
+    return status;
+}
+
+/* All sizes are checked: a side is at most 2^20, so that no product overflows. */
+static int resize(const job *j) {
+    if (j->luma) {
+        return resize_to_luma(j);
+    }
+    if (is_copy(j)) {
+        copy(j);
+        return RKR_OK;
+    }
+    return resize_by_rows(j, NULL);
 }
 
 static int check_image(const uint8_t *data, size_t len, size_t height, size_t width, size_t stride,
@@ -299,7 +374,7 @@ static int check_image(const uint8_t *data, size_t len, size_t height, size_t wi
     if (data == NULL || (channels != 1 && channels != 3 && channels != 4)) {
         return RKR_ERR_ARGUMENT;
     }
-    if (height == 0 || width == 0 || height > MAX_SIDE || width > MAX_SIDE ||
+    if (height == 0 || width == 0 || height > RKR_MAX_SIDE || width > RKR_MAX_SIDE ||
         stride < width * channels) {
         return RKR_ERR_SHAPE;
     }
@@ -310,18 +385,15 @@ static int check_image(const uint8_t *data, size_t len, size_t height, size_t wi
     return *bytes > len ? RKR_ERR_SHAPE : RKR_OK;
 }
 
-int rkr_resize_bilinear_uint8(const uint8_t *src, size_t src_len, size_t src_height,
-                              size_t src_width, size_t src_stride, size_t src_channels,
-                              uint8_t *dst, size_t dst_len, size_t dst_height, size_t dst_width,
-                              size_t dst_stride, size_t dst_channels, const uint8_t *order) {
-    const images im = {src, src_height, src_width, src_stride, src_channels,
-                       dst, dst_height, dst_width, dst_stride, dst_channels};
+/* The public functions: `order` has 3 entries for luma, else one for each channel of dst. */
+static int check_and_resize(job *j, size_t src_len, size_t dst_len, size_t dst_channels,
+                            const uint8_t *order) {
     size_t src_bytes = 0, dst_bytes = 0;
-    int status =
-        check_image(src, src_len, src_height, src_width, src_stride, src_channels, &src_bytes);
+    int status = check_image(j->src, src_len, j->src_height, j->src_width, j->src_stride,
+                             j->src_channels, &src_bytes);
     if (status == RKR_OK) {
-        status =
-            check_image(dst, dst_len, dst_height, dst_width, dst_stride, dst_channels, &dst_bytes);
+        status = check_image(j->dst, dst_len, j->dst_height, j->dst_width, j->dst_stride,
+                             dst_channels, &dst_bytes);
     }
     if (status != RKR_OK) {
         return status;
@@ -329,32 +401,30 @@ int rkr_resize_bilinear_uint8(const uint8_t *src, size_t src_len, size_t src_hei
     if (order == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    columns at = {.order = {0}};
-    for (size_t c = 0; c < rkr_min(dst_channels, MAX_CHANNELS); c++) {
-        if (order[c] >= src_channels) {
+    j->channels = j->luma ? 3 : dst_channels;
+    for (size_t c = 0; c < j->channels; c++) {
+        if (order[c] >= j->src_channels) {
             return RKR_ERR_ARGUMENT;
         }
-        at.order[c] = order[c];
+        j->order[c] = order[c];
     }
-    if (rkr_overlap(src, src_bytes, dst, dst_bytes)) {
-        return RKR_ERR_OVERLAP;
-    }
-    if (is_copy(&im, &at)) {
-        rkr_copy_rows(src, src_stride, dst, dst_stride, dst_height, dst_width * dst_channels);
-        return RKR_OK;
-    }
-    /* At most 2^20 * (4 + 4 * 2 + 2 * 4 * 2) bytes: no product overflows. */
-    const size_t row_lanes = dst_width * dst_channels + ROW_SLACK;
-    uint32_t *left = malloc(dst_width * sizeof *left);
-    int16_t *lanes = malloc((dst_width * 4 + row_lanes * 2) * sizeof *lanes);
-    if (left == NULL || lanes == NULL) {
-        status = RKR_ERR_MEMORY;
-    } else {
-        int16_t *const rows[2] = {lanes + dst_width * 4, lanes + dst_width * 4 + row_lanes};
-        fill_columns(&at, left, lanes, &im);
-        resize_rows(&im, &at, rows);
-    }
-    free(left);
-    free(lanes);
-    return status;
+    return rkr_overlap(j->src, src_bytes, j->dst, dst_bytes) ? RKR_ERR_OVERLAP : resize(j);
+}
+
+int rkr_resize_bilinear_uint8(const uint8_t *src, size_t src_len, size_t src_height,
+                              size_t src_width, size_t src_stride, size_t src_channels,
+                              uint8_t *dst, size_t dst_len, size_t dst_height, size_t dst_width,
+                              size_t dst_stride, size_t dst_channels, const uint8_t *order) {
+    job j = {src,        src_height, src_width,  src_stride, src_channels, dst,
+             dst_height, dst_width,  dst_stride, 0,          {0},          false};
+    return check_and_resize(&j, src_len, dst_len, dst_channels, order);
+}
+
+int rkr_resize_luma_uint8(const uint8_t *src, size_t src_len, size_t src_height, size_t src_width,
+                          size_t src_stride, size_t src_channels, uint8_t *dst, size_t dst_len,
+                          size_t dst_height, size_t dst_width, size_t dst_stride,
+                          const uint8_t *order) {
+    job j = {src,        src_height, src_width,  src_stride, src_channels, dst,
+             dst_height, dst_width,  dst_stride, 0,          {0},          true};
+    return check_and_resize(&j, src_len, dst_len, 1, order);
 }

@@ -13,10 +13,10 @@ from rknn_runtime._ffi import lib
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["resize_bilinear"]
+__all__ = ["plain_order", "resize_bilinear", "resize_luma"]
 
 #: The kernel takes sides up to this many pixels.
-_MAX_SIDE = 1 << 20
+MAX_SIDE = 1 << 20
 
 
 def resize_bilinear(
@@ -49,34 +49,102 @@ def resize_bilinear(
         ValueError: A shape, size or channel is not as said above, `out` cannot be written in
             place, or `out` overlaps `image`.
     """
-    height, width = size
-    height, width = whole(height, "height", 1, _MAX_SIDE), whole(width, "width", 1, _MAX_SIDE)
     image = _plain_image(image, "image")
     order = tuple(range(image.shape[2])) if channels is None else _channels(channels, image)
-    shape = (height, width, len(order))
-    target = np.empty(shape, np.uint8) if out is None else _plain_image(out, "out")
+    if len(order) not in (1, 3, 4):
+        raise ValueError(f"channels: expected 1, 3 or 4 of them, got {order}")
+    target = target_image(size, len(order), out)
+    image, order = plain_order(image, order)
+    status = lib.rkr_resize_bilinear_uint8(*pixel_rows(image), *pixel_rows(target), bytes(order))
+    check_status(status, target, "rkr_resize_bilinear_uint8")
+    return target if out is None else out
+
+
+def resize_luma(
+    image: NDArray[np.uint8],
+    size: tuple[SupportsIndex, SupportsIndex],
+    *,
+    channels: Sequence[int] = (0, 1, 2),
+    out: NDArray[np.uint8] | None = None,
+) -> NDArray[np.uint8]:
+    """Resize a colour image to its luma: `resize_bilinear`, then gray, in one pass.
+
+    Luma is that of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B of the resized pixels, rounded
+    as Pillow's ``convert("L")`` does.
+
+    Args:
+        image: ``(H, W, 3 or 4) uint8``, as for `resize_bilinear`.
+        size: Height and width of the result, 1..2**20.
+        channels: Channels of `image` that are R, G and B.
+        out: ``(height, width, 1) uint8`` to write to; its rows may be apart.
+
+    Returns:
+        `out`, or a new array.
+
+    Raises:
+        MemoryError: No room for the temporary rows.
+        TypeError: `image` or `out` is not an array of uint8.
+        ValueError: A shape, size or channel is not as said above, `out` cannot be written in
+            place, or `out` overlaps `image`.
+    """
+    image = _plain_image(image, "image")
+    order = _channels(channels, image)
+    if len(order) != 3:
+        raise ValueError(f"channels: expected 3 of them, R, G and B, got {order}")
+    target = target_image(size, 1, out)
+    image, order = plain_order(image, order)
+    # Without the number of the result's channels, which is 1.
+    status = lib.rkr_resize_luma_uint8(*pixel_rows(image), *pixel_rows(target)[:5], bytes(order))
+    check_status(status, target, "rkr_resize_luma_uint8")
+    return target if out is None else out
+
+
+def plain_order(
+    image: NDArray[np.uint8], order: tuple[int, ...]
+) -> tuple[NDArray[np.uint8], tuple[int, ...]]:
+    """Return an image whose rows have contiguous pixels, and the order of its channels.
+
+    Reversed channels are contiguous pixels too, read in the other order; of what else is not
+    contiguous a copy is made.
+    """
+    if image.shape[2] > 1 and image.strides[2] == -1:
+        image = image[..., ::-1]
+        order = tuple(image.shape[2] - 1 - channel for channel in order)
+    return (image if has_pixel_rows(image) else np.ascontiguousarray(image)), order
+
+
+def target_image(size: Any, n_channels: int, out: Any) -> NDArray[np.uint8]:
+    """Return the array to write to: `out` as a plain one, checked, or a new one.
+
+    Raises:
+        TypeError: `out` is not an array of uint8, or a side no integer.
+        ValueError: A side is out of range, or `out` of another shape or not writable in place.
+    """
+    height, width = size
+    height, width = whole(height, "height", 1, MAX_SIDE), whole(width, "width", 1, MAX_SIDE)
+    shape = (height, width, n_channels)
+    if out is None:
+        return np.empty(shape, np.uint8)
+    target = _plain_image(out, "out")
     if target.shape != shape:
         raise ValueError(f"out: expected shape {shape}, got {target.shape}")
     if not target.flags.writeable:
         raise ValueError("out: expected a writable array, got a read-only one")
-    # Reversed channels are contiguous pixels too, read in the other order.
-    if image.shape[2] > 1 and image.strides[2] == -1:
-        image = image[..., ::-1]
-        order = tuple(image.shape[2] - 1 - channel for channel in order)
-    if not has_pixel_rows(image):
-        image = np.ascontiguousarray(image)
     if not has_pixel_rows(target):
         raise ValueError(
             "out: expected rows of contiguous pixels (strides (any, channels, 1)), "
             f"got strides {target.strides}"
         )
-    status = lib.rkr_resize_bilinear_uint8(*pixel_rows(image), *pixel_rows(target), bytes(order))
+    return target
+
+
+def check_status(status: int, target: NDArray[np.uint8], call: str) -> None:
+    """Raise for the status of a kernel whose arguments were checked before."""
     if status == lib.RKR_ERR_OVERLAP:
         raise ValueError("out overlaps image: give an array of its own memory")
     if status == lib.RKR_ERR_MEMORY:
-        raise MemoryError(f"no memory for two rows of {width} pixels")
-    check(status, "rkr_resize_bilinear_uint8")
-    return target if out is None else out
+        raise MemoryError(f"no memory for rows of {target.shape[1]} pixels")
+    check(status, call)
 
 
 def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
@@ -84,17 +152,13 @@ def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
     pixels: NDArray[np.uint8] = plain(image, name, "an array of uint8")
     if pixels.dtype != np.uint8:
         raise TypeError(f"{name}: expected an array of uint8, got {pixels.dtype}")
-    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
-        raise ValueError(
-            f"{name}: expected shape (height, width, 1, 3 or 4 channels), got {pixels.shape}"
-        )
-    if not 0 < pixels.shape[0] <= _MAX_SIDE or not 0 < pixels.shape[1] <= _MAX_SIDE:
-        raise ValueError(f"{name}: expected sides of 1..{_MAX_SIDE} pixels, got {pixels.shape}")
+    shape = pixels.shape
+    if len(shape) != 3 or shape[2] not in (1, 3, 4):
+        raise ValueError(f"{name}: expected shape (height, width, 1, 3 or 4 channels), got {shape}")
+    if not 0 < shape[0] <= MAX_SIDE or not 0 < shape[1] <= MAX_SIDE:
+        raise ValueError(f"{name}: expected sides of 1..{MAX_SIDE} pixels, got {shape}")
     return pixels
 
 
 def _channels(channels: Sequence[int], image: NDArray[np.uint8]) -> tuple[int, ...]:
-    order = tuple(whole(channel, "channels", 0, image.shape[2] - 1) for channel in channels)
-    if len(order) not in (1, 3, 4):
-        raise ValueError(f"channels: expected 1, 3 or 4 of them, got {order}")
-    return order
+    return tuple(whole(channel, "channels", 0, image.shape[2] - 1) for channel in channels)

@@ -89,13 +89,19 @@ class Detector(PictureModel):
         height, width = self.input_size
         return f"<Detector {self.head}, {width}x{height} pixels, {self.model!r}>"
 
-    def __call__(self, image: Any, *, color: str = "RGB") -> Detections:
+    def __call__(
+        self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False
+    ) -> Detections:
         """Find the objects in one picture.
 
         Args:
             image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
                 path of a file (these two need Pillow: ``rknn-runtime[image]``).
-            color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV).
+            color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or the
+                format of a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or
+                ``"UYVY"``: see `rknn_runtime.kernels.yuv.YuvFrame`.
+            matrix: Of a camera frame: ``"bt601"`` or ``"bt709"``, the standard of its colours.
+            full_range: Of a camera frame: its values use 0..255 (JPEG), not 16..235.
 
         Returns:
             Detections in pixels of the picture, boxes cut off at its edges.
@@ -108,8 +114,14 @@ class Detector(PictureModel):
             RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler.
             TypeError: `image` is nothing that can be a picture.
-            ValueError: It has a wrong shape, or `color` is not known.
+            ValueError: It has a wrong shape, or `color` or `matrix` is not known.
         """
         with self._lock.held():
-            raw, transform = self._run(image, color, pad_value=self._pad_value)
+            raw, transform = self._run(
+                image,
+                color=color,
+                matrix=matrix,
+                full_range=full_range,
+                pad_value=self._pad_value,
+            )
             return self.decoder(raw, transform)

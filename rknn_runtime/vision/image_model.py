@@ -49,13 +49,12 @@ class PictureModel:
             self.input_color = "GRAY"
         self._lock = ExclusiveLock()
 
-    def _run(self, image: Any, color: str, **options: Any) -> tuple[list[Any], LetterboxTransform]:
-        """Run on one picture, while the lock is held; return views of the outputs."""
+    def _run(self, image: Any, **options: Any) -> tuple[list[Any], LetterboxTransform]:
+        """Run on one image, while the lock is held; return views of the outputs."""
         _, transform = letterbox(
             image,
             self.input_size,
             out=self.model.input_view(0),
-            color=color,
             out_color=self.input_color,
             **options,
         )

@@ -1,4 +1,4 @@
-"""Fit pictures into a model's input, and map what was found back onto the picture."""
+"""Fit images into a model's input, and map what was found back onto the image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from rknn_runtime._arrays import MAX_DIMENSION, plain, whole
 from rknn_runtime._frozen import Frozen
-from rknn_runtime.kernels.resize import resize_bilinear
+from rknn_runtime.kernels.resize import plain_order, resize_bilinear, resize_luma
+from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.images import as_pixels, import_pillow
 
@@ -24,7 +25,7 @@ __all__ = ["LetterboxTransform", "letterbox"]
 
 @dataclass(frozen=True)
 class LetterboxTransform(Frozen):
-    """Where a picture lies in its letterbox, and the mapping of coordinates between the two.
+    """Where an image lies in its letterbox, and the mapping of coordinates between the two.
 
     Coordinates are continuous, in pixels: 0 is the left (top) edge of the first pixel and the
     width (height) the right (bottom) edge of the last. On each axis
@@ -34,11 +35,11 @@ class LetterboxTransform(Frozen):
 
     __slots__ = ("image_size", "offset", "resized_size", "size")
 
-    #: Height and width of the picture.
+    #: Height and width of the image.
     image_size: tuple[int, int]
     #: Height and width of the letterbox.
     size: tuple[int, int]
-    #: Height and width of the picture within the letterbox.
+    #: Height and width of the image within the letterbox.
     resized_size: tuple[int, int]
     #: Rows above and columns to the left of it.
     offset: tuple[int, int]
@@ -58,11 +59,11 @@ class LetterboxTransform(Frozen):
                 whole(number, name, lowest, MAX_DIMENSION)
 
     def boxes_to_image(self, boxes: NDArray[Any], *, clip: bool = True) -> NDArray[Any]:
-        """Map ``(..., 4)`` boxes xyxy from the letterbox to the picture; a new array.
+        """Map ``(..., 4)`` boxes xyxy from the letterbox to the image; a new array.
 
         Args:
             boxes: Float32 or float64, pixels of the letterbox.
-            clip: Cut off what lies outside of the picture.
+            clip: Cut off what lies outside of the image.
 
         Raises:
             TypeError: `boxes` is not an array of float32 or float64.
@@ -72,7 +73,7 @@ class LetterboxTransform(Frozen):
         return self.points_to_image(boxes.reshape(-1, 2), clip=clip).reshape(boxes.shape)
 
     def boxes_from_image(self, boxes: NDArray[Any]) -> NDArray[Any]:
-        """Map ``(..., 4)`` boxes xyxy from the picture to the letterbox; a new array.
+        """Map ``(..., 4)`` boxes xyxy from the image to the letterbox; a new array.
 
         Raises:
             TypeError: `boxes` is not an array of float32 or float64.
@@ -82,12 +83,12 @@ class LetterboxTransform(Frozen):
         return self.points_from_image(boxes.reshape(-1, 2)).reshape(boxes.shape)
 
     def points_to_image(self, points: NDArray[Any], *, clip: bool = False) -> NDArray[Any]:
-        """Map points from the letterbox to the picture; a new array.
+        """Map points from the letterbox to the image; a new array.
 
         Args:
             points: ``(..., 2 or more)`` float32 or float64: x and y in pixels of the letterbox;
                 what follows, as a keypoint's confidence, is kept.
-            clip: Move points outside of the picture onto its edge.
+            clip: Move points outside of the image onto its edge.
 
         Raises:
             TypeError: `points` is not an array of float32 or float64.
@@ -105,10 +106,10 @@ class LetterboxTransform(Frozen):
         return _with_xy(points, xy)
 
     def points_from_image(self, points: NDArray[Any]) -> NDArray[Any]:
-        """Map points from the picture to the letterbox; a new array.
+        """Map points from the image to the letterbox; a new array.
 
         Args:
-            points: ``(..., 2 or more)`` float32 or float64: x and y in pixels of the picture.
+            points: ``(..., 2 or more)`` float32 or float64: x and y in pixels of the image.
 
         Raises:
             TypeError: `points` is not an array of float32 or float64.
@@ -123,17 +124,17 @@ class LetterboxTransform(Frozen):
         return _with_xy(points, xy)
 
     def detections_to_image(self, detections: Detections, *, clip: bool = True) -> Detections:
-        """Map detections from the letterbox to the picture.
+        """Map detections from the letterbox to the image.
 
         Args:
             detections: Objects in pixels of the letterbox.
-            clip: Cut off what of the upright boxes lies outside of the picture.
+            clip: Cut off what of the upright boxes lies outside of the image.
 
         Raises:
             ValueError: They have masks, whose pixels do not map one to one.
         """
         if detections.mask is not None:
-            raise ValueError("masks are made in the picture's own size, they are not mapped")
+            raise ValueError("masks are made in the image's own size, they are not mapped")
         keypoints, corners = detections.keypoints, detections.xyxyxyxy
         return Detections._of(
             self.boxes_to_image(detections.xyxy, clip=clip),
@@ -183,54 +184,64 @@ def letterbox(
     stretch: bool = False,
     color: str = "RGB",
     out_color: str = "RGB",
+    matrix: str = "bt601",
+    full_range: bool = False,
 ) -> tuple[NDArray[np.uint8], LetterboxTransform]:
-    """Scale a picture into a frame, keeping its proportions, and fill the rest of the frame.
+    """Scale an image into a frame, keeping its proportions, and fill the rest of the frame.
 
     Args:
         image: An array ``(H, W)``, ``(H, W, 1)``, ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a
             Pillow image, or the path of a file (turned upright as its EXIF data say; both
-            need Pillow: ``rknn-runtime[image]``). Alpha is ignored.
+            need Pillow: ``rknn-runtime[image]``). Alpha is ignored. Or a camera frame: see
+            `color`.
         size: Height and width of the frame.
         pad_value: 0..255 for the rest of the frame, one for all channels or one for each.
         out: The frame, to write in place: ``(height, width, C)`` or ``(1, height, width, C)``
             uint8 with contiguous pixels, such as ``model.input_view()``; its rows may be apart.
         resize: ``"native"``: this package's bilinear kernel. ``"opencv"``: INTER_LINEAR (extra
             ``opencv``). ``"pillow"``: BILINEAR, which averages when it shrinks.
-        center: Put the picture in the middle (an odd row or column goes below or to the
+        center: Put the image in the middle (an odd row or column goes below or to the
             right); False: to the top left.
         stretch: Fill the whole frame instead, without regard to proportions.
-        color: Order of the channels of an array, ``"RGB"`` or ``"BGR"`` (as from OpenCV).
+        color: Order of the channels of an array, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or
+            the format of a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or
+            ``"UYVY"``: `image` is then what `rknn_runtime.kernels.yuv.YuvFrame` takes, scaled and
+            converted in one pass, by ``"native"`` alone.
         out_color: Channels of the frame: ``"RGB"``, ``"BGR"`` or ``"GRAY"`` (C = 1, ITU-R
-            BT.601 luma).
+            BT.601 luma; of a camera frame its own luma).
+        matrix: Of a camera frame: ``"bt601"`` or ``"bt709"``, the standard of its colours.
+        full_range: Of a camera frame: its values use 0..255 (JPEG), not 16..235.
 
     Returns:
         The frame (`out`, or a new ``(height, width, C)`` array) and the transform that maps
-        coordinates back to the picture.
+        coordinates back to the image.
 
     Raises:
         ImportError: What `resize` or the kind of `image` needs is not installed.
-        OSError: The file cannot be read, or is no picture.
-        TypeError: `image` is nothing that can be a picture, or an argument has a wrong type.
+        OSError: The file cannot be read, or is no image.
+        TypeError: `image` is nothing that can be an image, or an argument has a wrong type.
         ValueError: A shape, size, name or value is not as said above.
     """
-    resizer = _RESIZERS.get(resize)
-    if resizer is None:
+    if resize not in _RESIZERS:
         raise ValueError(f"resize: expected one of {sorted(_RESIZERS)}, got {resize!r}")
     if out_color not in ("RGB", "BGR", "GRAY"):
         raise ValueError(f'out_color: expected "RGB", "BGR" or "GRAY", got {out_color!r}')
-    pixels, order = as_pixels(image, color)
-    transform = _place(pixels.shape[:2], _sides(size), center, stretch)
+    if color not in ("RGB", "BGR", *FORMATS):
+        raise ValueError(f"color: expected one of {('RGB', 'BGR', *FORMATS)}, got {color!r}")
+    if color in FORMATS and resize != "native":
+        raise ValueError(f'resize: expected "native" for {color}, got {resize!r}')
+    check_yuv_options(matrix, full_range)
+    source = (
+        YuvFrame(image, color, matrix, full_range)
+        if color in FORMATS
+        else _Pixels(*as_pixels(image, color), resize)
+    )
+    transform = _place(source.size, _sides(size), center, stretch)
     n_channels = 1 if out_color == "GRAY" else 3
     frame = _frame(out, (*transform.size, n_channels))
     (top, left), (height, width) = transform.offset, transform.resized_size
     padding = _pad_values(pad_value, n_channels)
-    region = frame[top : top + height, left : left + width]
-    if out_color == "GRAY" and pixels.shape[2] > 1:
-        rgb = np.empty((height, width, 3), np.uint8)
-        resizer(pixels, (0, 1, 2) if order == "RGB" else (2, 1, 0), rgb)
-        _write_luma(rgb, region)
-    else:
-        resizer(pixels, _channel_order(pixels.shape[2], order, out_color), region)
+    source.resize((height, width), out_color, frame[top : top + height, left : left + width])
     # Last, since it cannot fail: after an error the frame is as it was.
     _fill_border(frame, transform, padding)
     return frame if out is None else out, transform
@@ -246,10 +257,14 @@ def _sides(size: Any) -> tuple[int, int]:
     return height, width
 
 
+@lru_cache(maxsize=64)
 def _place(
-    image_size: tuple[int, ...], size: tuple[int, int], center: bool, stretch: bool
+    image_size: tuple[int, int], size: tuple[int, int], center: bool, stretch: bool
 ) -> LetterboxTransform:
-    """Find the largest size with the picture's proportions that fits, in integers."""
+    """Find the largest size with the image's proportions that fits, in integers.
+
+    A video's frames all have the same.
+    """
     image_height, image_width = image_size
     height, width = size
     if stretch:
@@ -285,62 +300,73 @@ def _pad_values(pad_value: Any, n_channels: int) -> list[int]:
     return [whole(value, "pad_value", 0, 255) for value in given]
 
 
+class _Pixels:
+    """An image of 1, 3 or 4 channels, to be scaled into a frame as a `YuvFrame` is."""
+
+    def __init__(self, pixels: NDArray[np.uint8], order: str, resize: str) -> None:
+        self._pixels, self._order, self._resize = pixels, order, resize
+        self.size: tuple[int, int] = (pixels.shape[0], pixels.shape[1])
+
+    def resize(self, size: tuple[int, int], out_color: str, out: NDArray[np.uint8]) -> None:
+        pixels = self._pixels
+        channels = _channel_order(pixels.shape[2], self._order, out_color)
+        if self._resize != "native":
+            pixels, channels = plain_order(pixels, channels)
+            pixels = _RESIZERS[self._resize](pixels, size)
+        # What has its size already is copied, in the frame's order of channels.
+        if out_color == "GRAY" and pixels.shape[2] > 1:
+            resize_luma(pixels, size, channels=channels, out=out)
+        else:
+            resize_bilinear(pixels, size, channels=channels, out=out)
+
+
 def _fill_border(
     frame: NDArray[np.uint8], transform: LetterboxTransform, values: list[int]
 ) -> None:
     (top, left), (height, width) = transform.offset, transform.resized_size
-    frame[:top] = values
-    frame[top + height :] = values
-    frame[top : top + height, :left] = values
-    frame[top : top + height, left + width :] = values
+    # One number fills faster than the same number for each channel, and a row than a pixel.
+    border: Any = values[0]
+    if any(value != border for value in values):
+        border = np.empty(frame.shape[1:], np.uint8)
+        border[...] = values
+    columns = border if isinstance(border, int) else border[0]
+    frame[:top] = border
+    frame[top + height :] = border
+    frame[top : top + height, :left] = columns
+    frame[top : top + height, left + width :] = columns
 
 
 def _channel_order(n_channels: int, order: str, out_color: str) -> tuple[int, ...]:
-    """Return the picture's channel for each channel of the frame."""
+    """Return the image's channel for each of the frame, or for R, G and B where that is gray."""
     if n_channels == 1:
         return (0,) if out_color == "GRAY" else (0, 0, 0)
-    return (0, 1, 2) if order == out_color else (2, 1, 0)
+    return (0, 1, 2) if order == ("RGB" if out_color == "GRAY" else out_color) else (2, 1, 0)
 
 
-def _write_luma(rgb: NDArray[np.uint8], gray: NDArray[np.uint8]) -> None:
-    """Write 0.299 R + 0.587 G + 0.114 B, rounded, in 16 fractional bits as Pillow does."""
-    weights = np.array([19595, 38470, 7471], np.uint32)
-    gray[..., 0] = (rgb.astype(np.uint32) @ weights + 0x8000) >> 16
-
-
-def _resize_native(
-    pixels: NDArray[np.uint8], channels: tuple[int, ...], region: NDArray[np.uint8]
-) -> None:
-    resize_bilinear(pixels, region.shape[:2], channels=channels, out=region)
-
-
-def _resize_opencv(
-    pixels: NDArray[np.uint8], channels: tuple[int, ...], region: NDArray[np.uint8]
-) -> None:
+def _resize_opencv(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     try:
         import cv2
     except ImportError as error:
         raise ImportError(
             "OpenCV is needed for this: pip install 'rknn-runtime[opencv]'"
         ) from error
-    height, width = region.shape[:2]
-    resized = cv2.resize(
-        np.ascontiguousarray(pixels), (width, height), interpolation=cv2.INTER_LINEAR
-    )
-    region[...] = resized.reshape(height, width, -1)[..., channels]
+    resized: Any = cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_LINEAR)
+    return np.asarray(resized, np.uint8).reshape(*size, -1)
 
 
-def _resize_pillow(
-    pixels: NDArray[np.uint8], channels: tuple[int, ...], region: NDArray[np.uint8]
-) -> None:
+def _resize_pillow(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     images = import_pillow().Image
-    height, width = region.shape[:2]
-    # Without alpha, by which Pillow would weight the colours.
-    opaque = pixels[..., 0] if pixels.shape[2] == 1 else pixels[..., :3]
-    picture = images.fromarray(np.ascontiguousarray(opaque))
+    height, width, n_channels = pixels.shape
+    # The fourth channel is none to Pillow, which would weight the colours by an alpha.
+    mode = {1: "L", 3: "RGB", 4: "RGBX"}[n_channels]
+    data = np.ascontiguousarray(pixels)
+    image = images.frombuffer(mode, (width, height), data, "raw", mode, 0, 1)
     bilinear = getattr(images, "Resampling", images).BILINEAR  # Pillow 9.1 moved it there
-    resized = np.asarray(picture.resize((width, height), bilinear))
-    region[...] = resized.reshape(height, width, -1)[..., channels]
+    return np.asarray(image.resize(size[::-1], bilinear)).reshape(*size, -1)
 
 
-_RESIZERS = {"native": _resize_native, "opencv": _resize_opencv, "pillow": _resize_pillow}
+_RESIZERS: dict[str, Any] = {
+    "native": None,
+    "opencv": _resize_opencv,
+    "pillow": _resize_pillow,
+}

@@ -11,7 +11,7 @@ from reference.resize import bilinear
 from variants import CANARY, LEVELS, SIZES, random, variant, with_canaries
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.kernels.resize import resize_bilinear
+from rknn_runtime.kernels.resize import resize_bilinear, resize_luma
 
 __all__ = ["variant"]
 
@@ -28,6 +28,15 @@ CASES = [
     ((2, 2), (300, 301)),
     ((301, 300), (1, 1)),
     ((3, 4000), (2, 17)),
+    ((90, 120), (30, 40)),
+    ((120, 160), (30, 40)),
+    ((100, 150), (20, 25)),
+    ((60, 64), (20, 32)),
+    ((60, 63), (30, 21)),
+    ((64, 40), (32, 40)),
+    ((40, 64), (70, 64)),
+    ((21, 64), (20, 32)),
+    ((60, 450), (11, 67)),
 ]
 
 
@@ -80,6 +89,87 @@ def test_variants_agree_between_guard_pages(width, out_width):
         assert _off_by(results[0], expected) < 0.54
 
 
+@pytest.mark.parametrize("ratio", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("out_width", SIZES)
+def test_exact_ratios_agree_between_guard_pages(ratio, out_width):
+    """At whole numbers a result is the mean of one, two or four pixels, rounded once."""
+    before = lib.rkr_cpu_level()
+    for channels, order, in_y in (
+        (1, (0,), 1),
+        (1, (0,), 2),
+        (1, (0, 0, 0), 3),
+        (3, (0, 1, 2), 2),
+        (3, (2, 1, 0), 1),
+        (3, (1,), 2),
+        (4, (0, 1, 2), 4),
+        (4, (2, 1, 0, 3), 3),
+        (3, (2, 1, 0, 0), 2),
+    ):
+        image = random((2 * in_y, out_width * ratio, channels), np.uint8)
+        near = [slice((r - 1) // 2, None, r) for r in (in_y, ratio)]
+        next_to = [slice(r // 2, None, r) for r in (in_y, ratio)]
+        sums = sum(
+            image[y, x].astype(int) for y in (near[0], next_to[0]) for x in (near[1], next_to[1])
+        )
+        expected = ((sums + 2) >> 2)[..., order]
+        for level in LEVELS.values():
+            if lib.rkr_cpu_select(level) != lib.RKR_OK:
+                continue
+            for end in (True, False):
+                out = guarded.empty(expected.shape, np.uint8, end)
+                source = guarded.copy(image, end)
+                resize_bilinear(source, expected.shape[:2], channels=order, out=out)
+                np.testing.assert_array_equal(out, expected)
+        lib.rkr_cpu_select(before)
+
+
+@pytest.mark.parametrize("width", [1, 2, 15, 16, 17, 40, 200, 1000])
+@pytest.mark.parametrize("out_width", SIZES)
+def test_gray_agrees_between_guard_pages(width, out_width):
+    """One channel has kernels of its own, chosen by how far apart the pixels lie."""
+    before = lib.rkr_cpu_level()
+    image = random((5, width, 1), np.uint8)
+    for end in (True, False):
+        source, out = guarded.copy(image, end), guarded.empty((3, out_width, 1), np.uint8, end)
+        results = []
+        for level in LEVELS.values():
+            if lib.rkr_cpu_select(level) == lib.RKR_OK:
+                results.append(resize_bilinear(source, (3, out_width), out=out).copy())
+        lib.rkr_cpu_select(before)
+        assert all((result == results[0]).all() for result in results)
+        assert _off_by(results[0], bilinear(image, 3, out_width)) < 0.54
+
+
+@pytest.mark.parametrize("out_width", SIZES)
+def test_luma_is_that_of_the_resized_pixels(out_width):
+    """Resizing to luma equals resizing and then weighing R, G and B, rounded once."""
+    before = lib.rkr_cpu_level()
+    weights = np.array([19595, 38470, 7471])
+    for src, channels, order in (
+        ((5, out_width), 3, (0, 1, 2)),
+        ((3, out_width), 3, (2, 1, 0)),
+        ((6, 2 * out_width), 4, (0, 1, 2)),
+        ((5, 41), 4, (2, 1, 0)),
+    ):
+        image = random((*src, channels), np.uint8)
+        resized = resize_bilinear(image, (3, out_width), channels=order)
+        expected = (resized.astype(int) @ weights + 0x8000) >> 16
+        for level in LEVELS.values():
+            if lib.rkr_cpu_select(level) == lib.RKR_OK:
+                for end in (True, False):
+                    out = guarded.empty((3, out_width, 1), np.uint8, end)
+                    source = guarded.copy(image, end)
+                    resize_luma(source, (3, out_width), channels=order, out=out)
+                    np.testing.assert_array_equal(out[..., 0], expected)
+        lib.rkr_cpu_select(before)
+
+
+def test_luma_of_every_level_of_gray_is_that_level():
+    """The weights add up to one: a gray pixel is its own luma."""
+    gray = np.repeat(np.arange(256, dtype=np.uint8).reshape(4, 64, 1), 3, axis=2)
+    np.testing.assert_array_equal(resize_luma(gray, (4, 64)), gray[..., :1])
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(1, 40),
@@ -89,7 +179,7 @@ def test_variants_agree_between_guard_pages(width, out_width):
     st.integers(0, 255),
 )
 def test_one_colour_stays(h, w, height, width, value):
-    """A picture of one colour keeps it at every size, and no value leaves its range."""
+    """An image of one colour keeps it at every size, and no value leaves its range."""
     image = np.full((h, w, 3), value, np.uint8)
     assert (resize_bilinear(image, (height, width)) == value).all()
 
@@ -113,7 +203,7 @@ def test_stays_between_its_neighbours(h, w, height, width, seed):
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_same_size_is_a_copy(variant, channels):
-    """A picture that has the size already comes back byte for byte."""
+    """An image that has the size already comes back byte for byte."""
     image = random((23, 31, channels), np.uint8)
     result = resize_bilinear(image, (23, 31))
     assert (result == image).all() and not np.shares_memory(result, image)
@@ -169,7 +259,7 @@ def test_views_are_resized_as_what_they_show(view):
 
 
 def test_rows_of_the_result_may_be_apart(variant):
-    """Writing into a frame touches the picture's place in it and nothing else."""
+    """Writing into a frame touches the image's place in it and nothing else."""
     image = random((37, 45, 3), np.uint8)
     frame = np.full((60, 90, 3), CANARY, np.uint8)
     inside = frame[10:40, 20:53]
@@ -231,6 +321,21 @@ def test_wrong_options_are_refused(options, error, message):
         resize_bilinear(IMAGE, (4, 5), **options)
 
 
+@pytest.mark.parametrize(
+    ("image", "options", "error", "message"),
+    [
+        (IMAGE[..., :1], {}, ValueError, "channels must be from 0 to 0, got 1"),
+        (IMAGE, {"channels": (0,)}, ValueError, "3 of them, R, G and B"),
+        (IMAGE, {"out": np.zeros((4, 5, 3), np.uint8)}, ValueError, r"shape \(4, 5, 1\)"),
+        (IMAGE.astype(np.int8), {}, TypeError, "got int8"),
+    ],
+)
+def test_wrong_arguments_of_luma_are_refused(image, options, error, message):
+    """Luma needs three channels, and a result of one."""
+    with pytest.raises(error, match=message):
+        resize_luma(image, (4, 5), **options)
+
+
 def test_overlap_is_refused():
     """A result within the source is refused, one beside it in the same array is not."""
     memory = random((40, 20, 3), np.uint8)
@@ -249,6 +354,38 @@ def _call(**changes):
     }  # fmt: skip
     status = lib.rkr_resize_bilinear_uint8(*arguments.values())
     return status, bytes(ffi.buffer(dst)[0:126])
+
+
+def _call_luma(**changes):
+    """Call the kernel for luma on a 4x5 to 6x7 image, with some arguments changed."""
+    src, dst = ffi.new("uint8_t[]", 60), ffi.new("uint8_t[]", b"\xa5" * 42)
+    arguments = {
+        "src": src, "src_len": 60, "src_height": 4, "src_width": 5, "src_stride": 15,
+        "src_channels": 3, "dst": dst, "dst_len": 42, "dst_height": 6, "dst_width": 7,
+        "dst_stride": 7, "order": ffi.new("uint8_t[]", [0, 1, 2]), **changes,
+    }  # fmt: skip
+    status = lib.rkr_resize_luma_uint8(*arguments.values())
+    return status, bytes(ffi.buffer(dst)[0:42])
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "OK"),
+        ({"src": ffi.NULL}, "ARGUMENT"),
+        ({"dst": ffi.NULL}, "ARGUMENT"),
+        ({"order": ffi.NULL}, "ARGUMENT"),
+        ({"order": ffi.new("uint8_t[]", [0, 3, 1])}, "ARGUMENT"),
+        ({"src_channels": 1}, "ARGUMENT"),
+        ({"dst_len": 41}, "SHAPE"),
+        ({"dst_stride": 6}, "SHAPE"),
+        ({"src_len": 59}, "SHAPE"),
+    ],
+)
+def test_the_kernel_for_luma_refuses(changes, status):
+    """Only the unchanged call succeeds; after a refusal the result is as it was."""
+    expected = lib.RKR_OK if status == "OK" else getattr(lib, f"RKR_ERR_{status}")
+    assert _call_luma(**changes) == (expected, bytes(42) if status == "OK" else b"\xa5" * 42)
 
 
 def test_the_kernel_takes_what_fits_exactly():

@@ -15,23 +15,25 @@ from rknn_runtime.vision.heads import Classifications
 Floats = NDArray[np.float32]
 
 
-def detecting(model: Model, picture: NDArray[np.uint8]) -> None:
+def detecting(model: Model, image: NDArray[np.uint8]) -> None:
     detector = Detector(model, labels=["disc"], conf_threshold=0.5, head="yolov8")
     Detector(model, labels={7: "disc"}, max_detections=10)
     Detector(model, labels=[7])  # type: ignore[list-item]
     Detector(model, labels={"disc": 7})  # type: ignore[dict-item]
     Detector("model.rknn")  # type: ignore[arg-type]
-    found: Detections = detector(picture, color="BGR")
-    boxes: Floats = detector(picture)  # type: ignore[assignment]
+    found: Detections = detector(image, color="BGR")
+    detector(image, color="NV12", matrix="bt709", full_range=True)
+    detector((image, image), color="NV12", full_range="yes")  # type: ignore[arg-type]
+    boxes: Floats = detector(image)  # type: ignore[assignment]
     head: str = detector.head
     same: Model = detector.model
     print(found, boxes, head, same)
 
 
-def classifying(model: Model, picture: NDArray[np.uint8]) -> None:
+def classifying(model: Model, image: NDArray[np.uint8]) -> None:
     classifier = Classifier(model, labels=["cat", "dog"], top_k=1)
     Classifier(model, top_k="all")  # type: ignore[arg-type]
-    found: Classifications = classifier(picture, color="BGR")
+    found: Classifications = classifier(image, color="BGR")
     class_id: NDArray[np.int32] = found.class_id
     floats: Floats = found.class_id  # type: ignore[assignment]
     for label, confidence in found.named({0: "cat"}):
@@ -85,12 +87,12 @@ def building(xyxy: Floats, confidence: Floats, class_id: NDArray[np.int32]) -> N
     print(found[kept], nothing, floats)
 
 
-def mapping(picture: NDArray[np.uint8], found: Detections) -> None:
-    frame, transform = letterbox(picture, (320, 320))
+def mapping(image: NDArray[np.uint8], found: Detections) -> None:
+    frame, transform = letterbox(image, (320, 320))
     pixels: NDArray[np.uint8] = frame
     where: LetterboxTransform = transform
     mapped: Detections = where.detections_to_image(found)
     offset: tuple[int, int] = where.offset
-    letterbox(picture, 320)  # type: ignore[arg-type]
+    letterbox(image, 320)  # type: ignore[arg-type]
     number: int = frame  # type: ignore[assignment]
     print(pixels, mapped, offset, number)

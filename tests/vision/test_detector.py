@@ -207,3 +207,25 @@ def test_threads(model):
 def test_repr(model):
     """It names the head."""
     assert repr(Detector(model)).startswith("<Detector yolov8-single, 320x320 pixels, <Model")
+
+
+@pytest.mark.parametrize("color", ["NV12", "YUYV"])
+def test_camera_frames(model, color):
+    """A camera frame goes through letterbox's own conversion, with its options."""
+    detector = Detector(model)
+    rgb = np.asarray(Image.open(SCENES[0]).convert("RGB"))
+    rgb = rgb[: rgb.shape[0] // 2 * 2, : rgb.shape[1] // 2 * 2].astype(float)
+    y = 0.2126 * rgb[..., 0] + 0.7152 * rgb[..., 1] + 0.0722 * rgb[..., 2]
+    u, v = (rgb[..., 2] - y) / 1.8556 + 128, (rgb[..., 0] - y) / 1.5748 + 128
+    y, u, v = (np.clip(plane + 0.5, 0, 255).astype(np.uint8) for plane in (y, u, v))
+    if color == "NV12":
+        frame = (y, np.stack([u[::2, ::2], v[::2, ::2]], axis=2))
+    else:
+        frame = np.stack([y, u], axis=2)
+        frame[:, 1::2, 1] = v[:, ::2]
+    found = detector(frame, color=color, matrix="bt709", full_range=True)
+    pixels, transform = letterbox(frame, (320, 320), color=color, matrix="bt709", full_range=True)
+    model.run(pixels)
+    assert found == detector.decoder(model.output_raw(0), transform)
+    expected = detector(SCENES[0])
+    assert sorted(found.class_id) == sorted(expected.class_id) and len(found) > 4

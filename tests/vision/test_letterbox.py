@@ -18,7 +18,7 @@ from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
 sides = st.integers(1, 5000)
 
 
-def picture(height, width, channels=3, seed=0):
+def noise(height, width, channels=3, seed=0):
     shape = (height, width, channels) if channels else (height, width)
     return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
 
@@ -42,17 +42,17 @@ def transform_of(image_size, size, center=True):
         ((7, 7), (1, 1), (1, 1), (0, 0)),
     ],
 )
-def test_places_the_picture(image_size, size, resized, offset):
-    """The picture fills the frame in one direction, keeps its proportions, and is centred."""
+def test_places_the_image(image_size, size, resized, offset):
+    """The image fills the frame in one direction, keeps its proportions, and is centred."""
     transform = transform_of(image_size, size)
     assert transform == LetterboxTransform(image_size, size, resized, offset)
     corner = transform_of(image_size, size, center=False)
     assert corner == LetterboxTransform(image_size, size, resized, (0, 0))
 
 
-def test_stretched_pictures_fill_the_frame():
+def test_stretched_images_fill_the_frame():
     """Without regard to proportions; coordinates are mapped back on each axis by itself."""
-    image = picture(40, 100)
+    image = noise(40, 100)
     frame, transform = letterbox(image, (64, 32), stretch=True)
     assert np.array_equal(frame, resize_bilinear(image, (64, 32)))
     assert transform == LetterboxTransform((40, 100), (64, 32), (64, 32), (0, 0))
@@ -74,9 +74,9 @@ def test_fills_one_side_and_stays_inside(h, w, height, width):
     assert (frame == 7).sum() == rh * rw and (frame == 114).sum() == height * width - rh * rw
 
 
-def test_frame_is_the_resized_picture_and_padding():
-    """Inside is the picture resized bilinearly, outside the pad value."""
-    image = picture(75, 100)
+def test_frame_is_the_resized_image_and_padding():
+    """Inside is the image resized bilinearly, outside the pad value."""
+    image = noise(75, 100)
     frame, transform = letterbox(image, (96, 96))
     assert frame.shape == (96, 96, 3) and frame.dtype == np.uint8 and frame.flags.c_contiguous
     assert transform.resized_size == (72, 96) and transform.offset == (12, 0)
@@ -86,18 +86,18 @@ def test_frame_is_the_resized_picture_and_padding():
 
 def test_pad_value_per_channel():
     """A value for each channel is in the order of the frame's channels."""
-    frame, _ = letterbox(picture(10, 40), (40, 40), pad_value=(1, 2, 3), out_color="BGR")
+    frame, _ = letterbox(noise(10, 40), (40, 40), pad_value=(1, 2, 3), out_color="BGR")
     assert (frame[0, 0] == (1, 2, 3)).all() and (frame[39, 39] == (1, 2, 3)).all()
-    black, _ = letterbox(picture(10, 40), (40, 40), pad_value=np.int64(0))
+    black, _ = letterbox(noise(10, 40), (40, 40), pad_value=np.int64(0))
     assert (black[0] == 0).all()
 
 
 def test_orders_of_channels():
-    """RGB, BGR, gray and transparent pictures reach the frame in its order."""
-    rgb = picture(30, 50)
+    """RGB, BGR, gray and transparent images reach the frame in its order."""
+    rgb = noise(30, 50)
     expected, _ = letterbox(rgb, (64, 64))
     bgr = np.ascontiguousarray(rgb[..., ::-1])
-    alpha = picture(30, 50, 1, seed=3)
+    alpha = noise(30, 50, 1, seed=3)
     for image, options in (
         (bgr, {"color": "BGR"}),
         (rgb[..., ::-1], {"color": "BGR"}),
@@ -110,9 +110,9 @@ def test_orders_of_channels():
 
 
 @pytest.mark.parametrize("channels", [0, 1])
-def test_gray_pictures(channels):
-    """A gray picture has three equal channels in a colour frame and one in a gray one."""
-    image = picture(20, 30, channels)
+def test_gray_images(channels):
+    """A gray image has three equal channels in a colour frame and one in a gray one."""
+    image = noise(20, 30, channels)
     colour, _ = letterbox(image, (45, 45))
     gray, _ = letterbox(image, (45, 45), out_color="GRAY")
     assert colour.shape == (45, 45, 3) and gray.shape == (45, 45, 1)
@@ -121,9 +121,9 @@ def test_gray_pictures(channels):
 
 @pytest.mark.parametrize("color", ["RGB", "BGR"])
 def test_colour_to_gray_is_luma(color):
-    """A gray frame of a colour picture holds ITU-R BT.601 luma, as Pillow computes it."""
+    """A gray frame of a colour image holds ITU-R BT.601 luma, as Pillow computes it."""
     image = pytest.importorskip("PIL.Image")
-    pixels = picture(64, 64)
+    pixels = noise(64, 64)
     gray, _ = letterbox(pixels, (64, 64), color=color, out_color="GRAY")
     rgb = pixels if color == "RGB" else np.ascontiguousarray(pixels[..., ::-1])
     np.testing.assert_array_equal(gray[..., 0], np.asarray(image.fromarray(rgb).convert("L")))
@@ -136,9 +136,9 @@ def test_writes_into_a_frame_with_padded_rows(leading):
     view = np.lib.stride_tricks.as_strided(
         memory, (*leading, 48, 64, 3), (*((memory.nbytes,) * len(leading)), *memory.strides)
     )
-    frame, _ = letterbox(picture(30, 50), (48, 64), out=view)
+    frame, _ = letterbox(noise(30, 50), (48, 64), out=view)
     assert frame is view
-    expected, _ = letterbox(picture(30, 50), (48, 64))
+    expected, _ = letterbox(noise(30, 50), (48, 64))
     np.testing.assert_array_equal(view.reshape(48, 64, 3), expected)
     assert (memory[:, 64:] == 200).all()
 
@@ -148,7 +148,7 @@ def test_other_resizers(resize):
     """OpenCV agrees within one level; Pillow, which averages, on enlarging."""
     pytest.importorskip({"opencv": "cv2", "pillow": "PIL"}[resize])
     for channels in (1, 3, 4):
-        image = picture(31, 47, channels)
+        image = noise(31, 47, channels)
         for options in ({}, {"color": "BGR"}, {"out_color": "GRAY"}):
             native, transform = letterbox(image, (100, 120), **options)
             other, same = letterbox(image, (100, 120), resize=resize, **options)
@@ -161,13 +161,13 @@ def test_missing_resizer_is_named(monkeypatch, resize, module):
     """A resizer that is not installed raises; nothing else is taken in its place."""
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match="pip install"):
-        letterbox(picture(4, 4), (8, 8), resize=resize)
+        letterbox(noise(4, 4), (8, 8), resize=resize)
 
 
 def test_pillow_images_and_files(tmp_path):
     """Pillow images of any mode and files give what their pixels give."""
     image = pytest.importorskip("PIL.Image")
-    pixels = picture(40, 60)
+    pixels = noise(40, 60)
     whole = image.fromarray(pixels)
     whole.save(tmp_path / "p.png")
     expected, transform = letterbox(pixels, (64, 64))
@@ -189,8 +189,8 @@ def test_pillow_images_and_files(tmp_path):
 def test_files_are_turned_upright(tmp_path, orientation):
     """A file is shown as its EXIF orientation says, for all eight of them."""
     image = pytest.importorskip("PIL.Image")
-    pixels = picture(12, 20)
-    # How a stored picture is turned so that it is upright, from the EXIF standard.
+    pixels = noise(12, 20)
+    # How a stored image is turned so that it is upright, from the EXIF standard.
     stored = {
         1: pixels,
         2: pixels[:, ::-1],
@@ -209,12 +209,12 @@ def test_files_are_turned_upright(tmp_path, orientation):
     np.testing.assert_array_equal(frame, pixels)
 
 
-def test_a_file_that_is_no_picture(tmp_path):
-    """A missing file and one that is no picture are OSErrors that name the file."""
+def test_a_file_that_is_no_image(tmp_path):
+    """A missing file and one that is no image are OSErrors that name the file."""
     pytest.importorskip("PIL")
     with pytest.raises(FileNotFoundError, match=r"none\.png"):
         letterbox(tmp_path / "none.png", (8, 8))
-    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "text.png").write_text("no image")
     with pytest.raises(OSError, match=r"text\.png"):
         letterbox(tmp_path / "text.png", (8, 8))
 
@@ -223,45 +223,45 @@ def test_missing_pillow_names_the_extra(monkeypatch):
     """A path without Pillow raises with the extra's name."""
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match=r"rknn-runtime\[image\]"):
-        letterbox("picture.png", (8, 8))
+        letterbox("image.png", (8, 8))
 
 
 @pytest.mark.parametrize(
     ("image", "size", "options", "error", "message"),
     [
-        (picture(4, 4).astype(float), (8, 8), {}, TypeError, "uint8 .* float64"),
-        (picture(4, 4, 2), (8, 8), {}, ValueError, r"1, 3 or 4 channels, got \(4, 4, 2\)"),
-        (picture(4, 4)[None], (8, 8), {}, ValueError, r"got \(1, 4, 4, 3\)"),
-        (picture(4, 0), (8, 8), {}, ValueError, "at least one pixel"),
+        (noise(4, 4).astype(float), (8, 8), {}, TypeError, "uint8 .* float64"),
+        (noise(4, 4, 2), (8, 8), {}, ValueError, r"1, 3 or 4 channels, got \(4, 4, 2\)"),
+        (noise(4, 4)[None], (8, 8), {}, ValueError, r"got \(1, 4, 4, 3\)"),
+        (noise(4, 0), (8, 8), {}, ValueError, "at least one pixel"),
         (None, (8, 8), {}, TypeError, "image: expected an array .* got NoneType"),
-        (picture(4, 4), 8, {}, TypeError, r"\(height, width\) as integers, got 8"),
-        (picture(4, 4), (8, 8, 3), {}, TypeError, "height, width"),
-        (picture(4, 4), (8.0, 8), {}, TypeError, "height, width"),
-        (picture(4, 4), (0, 8), {}, ValueError, "at least 1"),
-        (picture(4, 4), (8, 8), {"resize": "cubic"}, ValueError, "native.*got 'cubic'"),
-        (picture(4, 4), (8, 8), {"color": "RGBA"}, ValueError, "color: .* got 'RGBA'"),
-        (picture(4, 4), (8, 8), {"out_color": "L"}, ValueError, "out_color: .* got 'L'"),
-        (picture(4, 4), (8, 8), {"pad_value": 256}, ValueError, "pad_value must be .* got 256"),
-        (picture(4, 4), (8, 8), {"pad_value": (1, 2)}, ValueError, "one or 3"),
-        (picture(4, 4), (8, 8), {"pad_value": 0.5}, TypeError, "pad_value must be an integer"),
-        (picture(4, 4), (8, 8), {"out": [1]}, TypeError, "out: .* got list"),
-        (picture(4, 4), (8, 8), {"out": np.zeros((8, 8, 3), np.int8)}, TypeError, "got int8"),
+        (noise(4, 4), 8, {}, TypeError, r"\(height, width\) as integers, got 8"),
+        (noise(4, 4), (8, 8, 3), {}, TypeError, "height, width"),
+        (noise(4, 4), (8.0, 8), {}, TypeError, "height, width"),
+        (noise(4, 4), (0, 8), {}, ValueError, "at least 1"),
+        (noise(4, 4), (8, 8), {"resize": "cubic"}, ValueError, "native.*got 'cubic'"),
+        (noise(4, 4), (8, 8), {"color": "RGBA"}, ValueError, "color: .* got 'RGBA'"),
+        (noise(4, 4), (8, 8), {"out_color": "L"}, ValueError, "out_color: .* got 'L'"),
+        (noise(4, 4), (8, 8), {"pad_value": 256}, ValueError, "pad_value must be .* got 256"),
+        (noise(4, 4), (8, 8), {"pad_value": (1, 2)}, ValueError, "one or 3"),
+        (noise(4, 4), (8, 8), {"pad_value": 0.5}, TypeError, "pad_value must be an integer"),
+        (noise(4, 4), (8, 8), {"out": [1]}, TypeError, "out: .* got list"),
+        (noise(4, 4), (8, 8), {"out": np.zeros((8, 8, 3), np.int8)}, TypeError, "got int8"),
         (
-            picture(4, 4),
+            noise(4, 4),
             (8, 8),
             {"out": np.zeros((2, 8, 8, 3), np.uint8)},
             ValueError,
             r"expected shape \(8, 8, 3\) or \(1, 8, 8, 3\), got \(2, 8, 8, 3\)",
         ),
         (
-            picture(4, 4),
+            noise(4, 4),
             (8, 8),
             {"out": np.broadcast_to(np.uint8(0), (8, 8, 3))},
             ValueError,
             "read-only",
         ),
         (
-            picture(4, 4),
+            noise(4, 4),
             (8, 8),
             {"out": np.zeros((8, 16, 3), np.uint8)[:, ::2]},
             ValueError,
@@ -277,7 +277,7 @@ def test_wrong_arguments_are_refused(image, size, options, error, message):
 
 def test_a_refused_call_leaves_the_frame_alone():
     """After an error the frame holds what it held before."""
-    frame = picture(16, 16)
+    frame = noise(16, 16)
     before = frame.copy()
     with pytest.raises(ValueError, match="overlaps"):
         letterbox(frame[:8], (16, 16), out=frame)
@@ -301,8 +301,8 @@ def test_mapping_there_and_back_is_exact(image_size, size, center, boxes):
 
 
 @given(st.tuples(sides, sides), st.tuples(st.integers(1, 2000), st.integers(1, 2000)))
-def test_the_picture_maps_onto_its_place(image_size, size):
-    """The whole picture is the box of its place in the frame, exactly, in both directions."""
+def test_the_image_maps_onto_its_place(image_size, size):
+    """The whole image is the box of its place in the frame, exactly, in both directions."""
     transform = transform_of(image_size, size)
     (top, left), (height, width) = transform.offset, transform.resized_size
     place = np.array([[left, top, left + width, top + height]], np.float32)
@@ -322,7 +322,7 @@ def test_float32_is_off_by_its_own_rounding_alone():
 
 
 def test_clipping():
-    """Boxes are cut at the picture's edges unless they are to be kept; points are kept."""
+    """Boxes are cut at the image's edges unless they are to be kept; points are kept."""
     transform = transform_of((100, 200), (640, 640))
     boxes = np.float32([[-50, 0, 700, 640]])
     np.testing.assert_array_equal(transform.boxes_to_image(boxes), [[0, 0, 200, 100]])

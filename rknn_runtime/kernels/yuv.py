@@ -1,0 +1,243 @@
+"""Camera frames (NV12, NV21, I420, YUYV, UYVY), resized and converted in one pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.kernels.resize import MAX_SIDE, check_status, target_image
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FORMATS", "YuvFrame"]
+
+#: Names of the formats, as cameras and OpenCV have them.
+FORMATS = ("NV12", "NV21", "I420", "YUYV", "UYVY")
+_MATRICES = {"bt601": lib.RKR_YUV_BT601, "bt709": lib.RKR_YUV_BT709}
+_CHANNELS = {"RGB": (3, 0), "BGR": (3, 1), "GRAY": (1, 0)}
+#: Bytes of Y, U and V among the four of two pixels.
+_PACKED = {"YUYV": (0, 1, 3), "UYVY": (1, 0, 2)}
+_POINTER, _NATIVE = ffi.typeof("uint8_t *"), ffi.typeof("rkr_yuv_image *")
+
+if TYPE_CHECKING:
+    #: An array ``(rows, bytes)``, the first sample's byte in a row, bytes from sample to sample.
+    _Channel = tuple[NDArray[np.uint8], int, int]
+
+
+class YuvFrame:
+    """A camera frame as views of its channels Y, U and V.
+
+    Args:
+        image: The frame, uint8, sides up to 2**20, in one of the forms of `color`. The bytes of
+            a row are contiguous; rows, and planes, may be apart.
+
+            * NV12 and NV21: ``(H * 3 / 2, W)``, the rows of Y before those of U and V, with H
+              and W even; or a pair ``(Y, UV)`` of ``(H, W)`` and ``(h, w, 2)`` or ``(h, 2 * w)``,
+              where h and w are half of H and W, rounded up. NV21 has V before U.
+            * I420: ``(H * 3 / 2, W)`` as one contiguous block, H and W even; or ``(Y, U, V)`` of
+              ``(H, W)``, ``(h, w)`` and ``(h, w)``.
+            * YUYV and UYVY: ``(H, W, 2)`` or ``(H, 2 * W)``, W even.
+        color: One of `FORMATS`.
+        matrix: ``"bt601"`` or ``"bt709"``, the standard of the colours.
+        full_range: Y, U and V use 0..255, as in JPEG; False: 16..235 and 16..240.
+
+    Attributes:
+        size: Height and width in pixels.
+
+    Raises:
+        TypeError: `image` is not made of arrays of uint8, or `full_range` is no bool.
+        ValueError: A shape or the strides are not as said, or `color` or `matrix` is not known.
+    """
+
+    __slots__ = ("_arrays", "_native", "size")
+
+    def __init__(
+        self, image: Any, color: str, matrix: str = "bt601", full_range: bool = False
+    ) -> None:
+        check_yuv_options(matrix, full_range)
+        if color in _PACKED:
+            channels, self.size = _packed(image, color)
+        elif color in FORMATS:
+            channels, self.size = _planar(image, color)
+        else:
+            raise ValueError(f"color: expected one of {FORMATS}, got {color!r}")
+        self._arrays = [channel[0] for channel in channels]  # which the pointers do not keep
+        pointers, lens, strides, steps = zip(*(_row_bytes(*channel) for channel in channels))
+        halved_rows, matrix = color not in _PACKED, _MATRICES[matrix]
+        self._native = ffi.new(
+            _NATIVE, (pointers, lens, strides, steps, *self.size, halved_rows, matrix, full_range)
+        )
+
+    def resize(
+        self,
+        size: tuple[SupportsIndex, SupportsIndex],
+        out_color: str = "RGB",
+        out: NDArray[np.uint8] | None = None,
+    ) -> NDArray[np.uint8]:
+        """Resize by bilinear interpolation and convert, in one pass.
+
+        Each channel is resampled to the result's size as `resize_bilinear` does, where a sample
+        of U and V stands in the middle of the pixels that share it; then the colours are
+        computed as ITU-R BT.601-7 or BT.709-6 say, and rounded. Within one grey level of that
+        in real numbers (``csrc/decl/image.h`` has the formula). The GIL is released meanwhile.
+
+        Args:
+            size: Height and width of the result, 1..2**20.
+            out_color: ``"RGB"``, ``"BGR"``, or ``"GRAY"``: the frame's own luma, in 0..255.
+            out: ``(height, width, 3 or 1) uint8`` to write to; its rows may be apart.
+
+        Returns:
+            `out`, or a new array.
+
+        Raises:
+            MemoryError: No room for the temporary rows.
+            TypeError: `out` is not an array of uint8, or a side no integer.
+            ValueError: A side is out of range, `out_color` is not known, or `out` has another
+                shape, cannot be written in place, or overlaps the frame.
+        """
+        if out_color not in _CHANNELS:
+            raise ValueError(f'out_color: expected "RGB", "BGR" or "GRAY", got {out_color!r}')
+        n_channels, bgr = _CHANNELS[out_color]
+        target = target_image(size, n_channels, out)
+        height, width = target.shape[:2]
+        stride = target.strides[0] if height > 1 else width * n_channels
+        status = lib.rkr_resize_yuv_uint8(
+            self._native,
+            _address(target),
+            (height - 1) * stride + width * n_channels,
+            height,
+            width,
+            stride,
+            n_channels,
+            bgr,
+        )
+        check_status(status, target, "rkr_resize_yuv_uint8")
+        return target if out is None else out
+
+
+def check_yuv_options(matrix: Any, full_range: Any) -> None:
+    """Raise for what is no matrix or no bool.
+
+    Raises:
+        TypeError: `full_range` is no bool.
+        ValueError: `matrix` is not known.
+    """
+    if matrix not in _MATRICES:
+        raise ValueError(f'matrix: expected "bt601" or "bt709", got {matrix!r}')
+    if not isinstance(full_range, (bool, np.bool_)):
+        raise TypeError(f"full_range: expected True or False, got {full_range!r}")
+
+
+def _address(array: NDArray[np.uint8]) -> Any:
+    return ffi.cast(_POINTER, array.__array_interface__["data"][0])
+
+
+def _row_bytes(array: NDArray[np.uint8], offset: int, step: int) -> tuple[Any, int, int, int]:
+    """Return where a channel begins, bytes from there to its end, from row to row and sample."""
+    rows, row_bytes = array.shape
+    stride = array.strides[0] if rows > 1 else row_bytes
+    return _address(array) + offset, (rows - 1) * stride + row_bytes - offset, stride, step
+
+
+def _packed(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
+    pixels = _plain(image, "image")
+    height, width = pixels.shape[0] if pixels.ndim else 0, 0
+    if pixels.ndim == 3 and pixels.shape[2] == 2:
+        width = pixels.shape[1]
+    elif pixels.ndim == 2 and pixels.shape[1] % 2 == 0:
+        width = pixels.shape[1] // 2
+    if width % 2 or not _is_size(height, width):
+        raise ValueError(
+            f"image: expected for {color} an array (height, width, 2) or (height, 2 * width) of "
+            f"an even width and sides of 1..{MAX_SIDE}, got {pixels.shape}"
+        )
+    rows = _rows(pixels, "image", 2 * width)
+    luma, u, v = _PACKED[color]
+    return [(rows, luma, 2), (rows, u, 4), (rows, v, 4)], (height, width)
+
+
+def _planar(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
+    names = ("Y", "U", "V") if color == "I420" else ("Y", "UV")
+    if not isinstance(image, (tuple, list)):
+        planes = _split(_plain(image, "image"), color)
+    elif len(image) == len(names):
+        planes = [_plain(plane, f"image[{i}]") for i, plane in enumerate(image)]
+    else:
+        raise ValueError(
+            f"image: expected for {color} one array or the planes ({', '.join(names)}), "
+            f"got {len(image)} of them"
+        )
+    height, width = planes[0].shape if planes[0].ndim == 2 else (0, 0)
+    if not _is_size(height, width):
+        raise ValueError(
+            f"image[0]: expected Y as (height, width), sides of 1..{MAX_SIDE}, "
+            f"got {planes[0].shape}"
+        )
+    h, w = (height + 1) // 2, (width + 1) // 2
+    shapes = [(h, w)] if color == "I420" else [(h, w, 2), (h, 2 * w)]
+    for i, plane in enumerate(planes[1:], 1):
+        if plane.shape not in shapes:
+            expected = " or ".join(map(str, shapes))
+            raise ValueError(
+                f"image[{i}]: expected {names[i]} of shape {expected} beside Y of "
+                f"{planes[0].shape}, got {plane.shape}"
+            )
+    y, first, *second = (_rows(p, f"image ({n})", p[0].size) for n, p in zip(names, planes))
+    if color == "I420":
+        return [(y, 0, 1), (first, 0, 1), (second[0], 0, 1)], (height, width)
+    u, v = (0, 1) if color == "NV12" else (1, 0)
+    return [(y, 0, 1), (first, u, 2), (first, v, 2)], (height, width)
+
+
+def _split(frame: NDArray[np.uint8], color: str) -> list[NDArray[np.uint8]]:
+    """Return the planes of a frame in one array, as views."""
+    rows, width = frame.shape if frame.ndim == 2 else (0, 0)
+    height = rows // 3 * 2
+    if rows % 3 or width % 2 or not _is_size(height, width):
+        raise ValueError(
+            f"image: expected for {color} an array (height * 3 / 2, width) of even height and "
+            f"width and sides of 1..{MAX_SIDE}, or its planes; got {frame.shape}"
+        )
+    if color != "I420":
+        return [frame[:height], frame[height:]]
+    if not frame.flags.c_contiguous:
+        raise ValueError(
+            "image: expected I420 as one contiguous block, or its planes (Y, U, V), "
+            f"got strides {frame.strides}"
+        )
+    quarter = (-1, height // 2, width // 2)
+    u, v = frame[height:].reshape(quarter)
+    return [frame[:height], u, v]
+
+
+def _plain(array: Any, name: str) -> NDArray[np.uint8]:
+    """Check for uint8; a subclass, which may lie about its shape, becomes a plain array."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name}: expected an array of uint8, got {type(array).__name__}")
+    plain: NDArray[np.uint8] = array
+    if type(array) is not np.ndarray:
+        plain = np.ndarray.view(array, np.ndarray)
+    if plain.dtype != np.uint8:
+        raise TypeError(f"{name}: expected an array of uint8, got {plain.dtype}")
+    return plain
+
+
+def _is_size(height: int, width: int) -> bool:
+    return 0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE
+
+
+def _rows(array: NDArray[np.uint8], name: str, row_bytes: int) -> NDArray[np.uint8]:
+    """View an array whose rows are contiguous bytes, one after another, as ``(rows, bytes)``."""
+    shape, strides = array.shape, array.strides
+    # Where there is only one, how far the next is does not matter.
+    fits = strides[-1] == 1 or shape[-1] == 1
+    fits = fits and (len(shape) == 2 or strides[1] == 2 or shape[1] == 1)
+    if not fits or (shape[0] > 1 and strides[0] < row_bytes):
+        raise ValueError(
+            f"{name}: expected rows of contiguous bytes, one after another, "
+            f"got strides {strides}; give its .copy(order='C')"
+        )
+    return array if len(shape) == 2 else array.reshape(shape[0], row_bytes)
