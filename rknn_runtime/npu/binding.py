@@ -276,13 +276,20 @@ class OutputBinding(Binding):
 
 
 class Frame:
-    """All inputs and outputs of a model, synced and run in one call."""
+    """All inputs and outputs of a model, synced and run in one call.
+
+    Also the way in for who binds to a model once and then holds ``context.lock`` from the input's
+    bytes to the outputs', as `rknn_runtime.Detector` does.
+
+    Attributes:
+        context: of the model.
+    """
 
     def __init__(
         self, context: Context, inputs: Sequence[Binding], outputs: Sequence[Binding]
     ) -> None:
         """Collect the pointers, once."""
-        self._context, self._inputs, self._outputs = context, inputs, outputs
+        self.context, self._inputs, self._outputs = context, inputs, outputs
         self._failed = ffi.new("int *")
         self._failed_index = ffi.new("size_t *")
         with context.lock:
@@ -296,6 +303,14 @@ class Frame:
                 self._failed,
                 self._failed_index,
             )
+
+    def arrays(self) -> tuple[list[Array], list[Array]]:
+        """Return the arrays of the inputs and of the outputs, inside ``with context.lock``.
+
+        These are the private ones: `Model.close` refuses while somebody has one. Their addresses
+        stay as long as the model is open.
+        """
+        return [b._array for b in self._inputs], [b._array for b in self._outputs]
 
     def run(self) -> None:
         """Sync to the device, run, sync from it, inside ``with context.lock``.
@@ -312,7 +327,7 @@ class Frame:
             call = f"rknn_mem_sync({self._inputs[index].name}, to device)"
         elif step == lib.RKR_STEP_SYNC_OUTPUT:
             call = f"rknn_mem_sync({self._outputs[index].name}, from device)"
-        self._context.check_run(status, call)
+        self.context.check_run(status, call)
 
 
 def bind_input(context: Context, name: str, queried: QueriedTensor) -> InputBinding:

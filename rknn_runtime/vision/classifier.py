@@ -20,8 +20,9 @@ class Classifier(PictureModel):
 
     The picture is scaled straight into NPU memory, to the input's size whatever its proportions,
     as the examples of the vendor's model zoo do; who trained on centre crops cuts them out
-    before. One classifier serves several threads, one call at a time; nobody else may run its
-    model meanwhile. The model stays the caller's to close.
+    before. One classifier serves several threads, one call at a time, and nobody runs its model
+    in the middle of a call. The model stays the caller's to close; a classifier that is alive
+    does not prevent it.
 
     Args:
         model: A loaded model with one image input and one output (MobileNet, ResNet, YOLO-cls).
@@ -67,6 +68,7 @@ class Classifier(PictureModel):
                 f"there are {len(self.labels)} labels, but the output has {classes} classes:\n"
                 f"{describe(model.outputs)}"
             )
+        self._settle(self.decoder.settle, stretch=True)
 
     def __repr__(self) -> str:
         height, width = self.input_size
@@ -102,8 +104,4 @@ class Classifier(PictureModel):
             TypeError: `image` is nothing that can be a picture.
             ValueError: It has a wrong shape, or `color` or `matrix` is not known.
         """
-        with self._lock.held():
-            raw, _ = self._run(
-                image, color=color, matrix=matrix, full_range=full_range, stretch=True
-            )
-            return self.decoder(raw[0])
+        return self._run(image, self.decoder.decode_settled, color, matrix, full_range)

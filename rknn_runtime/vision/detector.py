@@ -19,8 +19,9 @@ class Detector(PictureModel):
     """Find objects in pictures: letterbox, run, decode, map back.
 
     The picture is scaled straight into NPU memory and the outputs are decoded where the NPU
-    wrote them. One detector serves several threads, one call at a time; nobody else may run
-    its model meanwhile. The model stays the caller's to close.
+    wrote them, in memory that is bound when the detector is made. One detector serves several
+    threads, one call at a time, and nobody runs its model in the middle of a call. The model
+    stays the caller's to close; a detector that is alive does not prevent it.
 
     Args:
         model: A loaded model with one image input.
@@ -43,7 +44,8 @@ class Detector(PictureModel):
     Attributes:
         model: The model.
         head: The form of the head that was taken.
-        decoder: Its decoder, in pixels of the model's input.
+        decoder: Its decoder, in pixels of the model's input. It can also be called with outputs
+            of one's own; thresholds that are set in it count for the detector, too.
         labels: Names of the classes, or None.
         input_size: Height and width of the model's input in pixels.
         input_color: ``"RGB"``, ``"BGR"`` or ``"GRAY"``: the channels of the model's input, for
@@ -54,7 +56,7 @@ class Detector(PictureModel):
             head's decoder does not take.
         ValueError: The model has not one image input, its outputs make no known head, or one of
             another number of classes than there are labels; the message lists them. Or
-            `input_color` is not known; or see the decoder.
+            `input_color` is not known, or `pad_value` not 0..255; or see the decoder.
     """
 
     def __init__(
@@ -70,7 +72,6 @@ class Detector(PictureModel):
         **options: Any,
     ) -> None:
         super().__init__(model, labels, input_color)
-        self._pad_value = pad_value
         if head == "auto":
             head = self._facts.get("head", "auto")
             if head != "auto" and head not in HEADS:
@@ -84,6 +85,7 @@ class Detector(PictureModel):
         self.decoder = reading.make(
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )
+        self._settle(self.decoder.settle, pad_value=pad_value, stretch=False)
 
     def __repr__(self) -> str:
         height, width = self.input_size
@@ -116,12 +118,4 @@ class Detector(PictureModel):
             TypeError: `image` is nothing that can be a picture.
             ValueError: It has a wrong shape, or `color` or `matrix` is not known.
         """
-        with self._lock.held():
-            raw, transform = self._run(
-                image,
-                color=color,
-                matrix=matrix,
-                full_range=full_range,
-                pad_value=self._pad_value,
-            )
-            return self.decoder(raw, transform)
+        return self._run(image, self.decoder.decode_settled, color, matrix, full_range)

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rknn_runtime._locks import ExclusiveLock
+import numpy as np
+
+from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.npu.model import Model
-from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
+from rknn_runtime.vision.image_writer import ImageWriter
+from rknn_runtime.vision.images import as_pixels
+from rknn_runtime.vision.letterbox import LetterboxTransform
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Labels
 
 __all__ = ["PictureModel"]
 
+_R = TypeVar("_R")
+
 
 class PictureModel:
-    """A loaded model with one image input.
+    """A loaded model with one image input, which is bound once.
+
+    An image goes from its array to the results under the model's lock: nobody runs the
+    model between the two. Only addresses are kept of the model's memory, which are used while the
+    lock is held and the model found open, so the model can be closed at any other time.
 
     Args:
         model: The model.
@@ -47,19 +57,53 @@ class PictureModel:
         self.input_color = input_color or self._facts.get("color", "RGB")
         if channels == 1:
             self.input_color = "GRAY"
-        self._lock = ExclusiveLock()
+        self._frame = model._frame
 
-    def _run(self, image: Any, **options: Any) -> tuple[list[Any], LetterboxTransform]:
-        """Run on one image, while the lock is held; return views of the outputs."""
-        _, transform = letterbox(
-            image,
-            self.input_size,
-            out=self.model.input_view(0),
-            out_color=self.input_color,
-            **options,
-        )
-        self.model.run()
-        return [self.model.output_raw(i) for i in range(len(self.model.outputs))], transform
+    def _settle(self, settle: Callable[[list[Any]], None], **options: Any) -> None:
+        """Bind to the model's memory, once.
+
+        Args:
+            settle: Takes the arrays of the outputs, of which it keeps the addresses.
+            **options: For `ImageWriter`.
+        """
+        context = self._frame.context
+        with context.lock:
+            context.check_open()
+            (image,), outputs = self._frame.arrays()
+            self._writer = ImageWriter(image, self.input_color, **options)
+            settle(outputs)
+
+    def _run(
+        self,
+        image: Any,
+        decode: Callable[[LetterboxTransform], _R],
+        color: str,
+        matrix: str,
+        full_range: bool,
+    ) -> _R:
+        """Run on one image and decode the outputs."""
+        # What is no image is refused before an array of the model is in the traceback, and a file
+        # is not read while others wait.
+        source = None
+        if isinstance(color, str) and color in FORMATS:
+            source = YuvFrame(image, color, matrix, full_range)
+        else:
+            check_yuv_options(matrix, full_range)
+            if not isinstance(image, np.ndarray):
+                image, color = as_pixels(image, color)
+        frame, context = self._frame, self._frame.context
+        with context.lock:
+            context.check_open()
+            if source is not None:
+                transform = self._writer.write_camera(source, frame.arrays()[0][0])
+            else:
+                written = self._writer.write(image, color)
+                if written is None:
+                    image, color = as_pixels(image, color)
+                    written = self._writer.write_any(image, color, frame.arrays()[0][0])
+                transform = written
+            frame.run()
+            return decode(transform)
 
 
 def _image_size(model: Model) -> tuple[tuple[int, int], int]:
@@ -67,6 +111,6 @@ def _image_size(model: Model) -> tuple[tuple[int, int], int]:
     if [(len(attr.shape), attr.shape[:1]) for attr in model.inputs] != [(4, (1,))]:
         raise ValueError(f"expected a model with one image input, got {shapes}")
     attr = model.inputs[0]
-    if attr.channels not in (1, 3):
+    if not attr.takes_pixels or attr.channels not in (1, 3):
         raise ValueError(f"expected an image input of 1 or 3 channels, got {shapes}")
     return (attr.height, attr.width), attr.channels

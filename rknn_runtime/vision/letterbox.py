@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import MAX_DIMENSION, plain, whole
+from rknn_runtime._arrays import (
+    MAX_DIMENSION,
+    check,
+    has_pixel_rows,
+    pixel_rows,
+    plain,
+    pointer,
+    whole,
+)
+from rknn_runtime._ffi import lib
 from rknn_runtime._frozen import Frozen
 from rknn_runtime.kernels.resize import plain_order, resize_bilinear, resize_luma
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
@@ -71,6 +80,15 @@ class LetterboxTransform(Frozen):
         """
         _check_floats(boxes, "boxes", 4, 4)
         return self.points_to_image(boxes.reshape(-1, 2), clip=clip).reshape(boxes.shape)
+
+    def _boxes_of(self, boxes: Any, n: int) -> NDArray[np.float32]:
+        """Map n boxes as `boxes_to_image` does, from ``float *`` to a new ``(n, 4)`` array."""
+        mapped = np.empty((n, 4), np.float32)
+        if n:
+            lib.rkr_boxes_to_image(
+                boxes, n, *self.offset, *self.image_size, *self.resized_size, pointer(mapped)
+            )
+        return mapped
 
     def boxes_from_image(self, boxes: NDArray[Any]) -> NDArray[Any]:
         """Map ``(..., 4)`` boxes xyxy from the image to the letterbox; a new array.
@@ -288,7 +306,13 @@ def _frame(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
         raise ValueError(f"out: expected shape {shape} or {(1, *shape)}, got {frame.shape}")
     if not frame.flags.writeable:
         raise ValueError("out: expected a writable array, got a read-only one")
-    return frame if frame.ndim == 3 else frame[0]
+    frame = frame if frame.ndim == 3 else frame[0]
+    if not has_pixel_rows(frame):
+        raise ValueError(
+            "out: expected rows of contiguous pixels (strides (any, channels, 1)), "
+            f"got strides {frame.strides}"
+        )
+    return frame
 
 
 def _pad_values(pad_value: Any, n_channels: int) -> list[int]:
@@ -323,17 +347,16 @@ class _Pixels:
 def _fill_border(
     frame: NDArray[np.uint8], transform: LetterboxTransform, values: list[int]
 ) -> None:
-    (top, left), (height, width) = transform.offset, transform.resized_size
-    # One number fills faster than the same number for each channel, and a row than a pixel.
-    border: Any = values[0]
-    if any(value != border for value in values):
-        border = np.empty(frame.shape[1:], np.uint8)
-        border[...] = values
-    columns = border if isinstance(border, int) else border[0]
-    frame[:top] = border
-    frame[top + height :] = border
-    frame[top : top + height, :left] = columns
-    frame[top : top + height, left + width :] = columns
+    status = lib.rkr_fill_border_uint8(*_border(pixel_rows(frame), transform, values))
+    check(status, "rkr_fill_border_uint8")
+
+
+def _border(
+    rows: tuple[Any, ...], transform: LetterboxTransform, values: list[int]
+) -> tuple[Any, ...]:
+    """Return the arguments of ``rkr_fill_border_uint8`` for a frame as `pixel_rows` views it."""
+    color = bytes(values * rows[5] if len(values) == 1 else values)
+    return (*rows, *transform.offset, *transform.resized_size, color)
 
 
 def _channel_order(n_channels: int, order: str, out_color: str) -> tuple[int, ...]:

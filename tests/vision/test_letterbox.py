@@ -5,12 +5,15 @@ from __future__ import annotations
 import pickle
 import sys
 
+import guarded
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference.resize import bilinear
 
+from rknn_runtime._arrays import pointer
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import resize_bilinear
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
@@ -275,6 +278,69 @@ def test_wrong_arguments_are_refused(image, size, options, error, message):
         letterbox(image, size, **options)
 
 
+@given(
+    st.integers(0, 9), st.integers(0, 9), st.integers(1, 9), st.integers(1, 9),
+    st.integers(0, 9), st.integers(0, 9), st.integers(0, 5),
+    st.lists(st.integers(0, 255), min_size=1, max_size=4), st.booleans(),
+)  # fmt: skip
+def test_the_border_is_all_but_the_rectangle(
+    top, left, inner_height, inner_width, below, right, gap, color, end
+):
+    """Of any colour, between guard pages; the rectangle and what is between rows stays."""
+    height, width = top + inner_height + below, left + inner_width + right
+    row, n_channels = width * len(color), len(color)
+    memory = guarded.empty(((height - 1) * (row + gap) + row,), np.uint8, end)
+    memory[:] = 99
+    expected = np.full((height, row + gap), 99, np.uint8)
+    pixels = expected[:, :row].reshape(height, width, n_channels).copy()
+    inner = slice(top, top + inner_height), slice(left, left + inner_width)
+    kept = pixels[inner].copy()
+    pixels[...] = color
+    pixels[inner] = kept
+    expected[:, :row] = pixels.reshape(height, row)
+    status = lib.rkr_fill_border_uint8(
+        pointer(memory), memory.size, height, width, row + gap, n_channels,
+        top, left, inner_height, inner_width, bytes(color),
+    )  # fmt: skip
+    assert status == lib.RKR_OK
+    assert np.array_equal(memory, expected.ravel()[: memory.size])
+
+
+MOST = 2 ** (8 * ffi.sizeof("size_t")) - 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "OK"),
+        ({"frame": ffi.NULL}, "ERR_ARGUMENT"),
+        ({"color": ffi.NULL}, "ERR_ARGUMENT"),
+        ({"channels": 0}, "ERR_ARGUMENT"),
+        ({"len": 74}, "ERR_SHAPE"),
+        ({"height": 0}, "ERR_SHAPE"),
+        ({"width": 0}, "ERR_SHAPE"),
+        ({"stride": 14}, "ERR_SHAPE"),
+        ({"top": 5}, "ERR_SHAPE"),
+        ({"inner_height": 4}, "ERR_SHAPE"),
+        ({"inner_height": MOST}, "ERR_SHAPE"),
+        ({"left": 6}, "ERR_SHAPE"),
+        ({"inner_width": 4}, "ERR_SHAPE"),
+        ({"inner_width": MOST}, "ERR_SHAPE"),
+        ({"width": MOST // 2}, "ERR_OVERFLOW"),
+        ({"stride": MOST // 2}, "ERR_OVERFLOW"),
+    ],
+)
+def test_the_border_of_no_frame_is_refused(changes, status):
+    """A rectangle that leaves the frame, a frame that leaves its memory; nothing is written."""
+    frame = np.zeros(75, np.uint8)
+    arguments = {
+        "frame": pointer(frame), "len": 75, "height": 4, "width": 5, "stride": 20, "channels": 3,
+        "top": 1, "left": 2, "inner_height": 3, "inner_width": 3, "color": b"\1\2\3", **changes,
+    }  # fmt: skip
+    assert lib.rkr_fill_border_uint8(*arguments.values()) == getattr(lib, f"RKR_{status}")
+    assert bool(frame.any()) == (not changes)
+
+
 def test_a_refused_call_leaves_the_frame_alone():
     """After an error the frame holds what it held before."""
     frame = noise(16, 16)
@@ -319,6 +385,23 @@ def test_float32_is_off_by_its_own_rounding_alone():
     assert mapped.dtype == np.float32
     exact = transform.boxes_to_image(boxes.astype(np.float64))
     np.testing.assert_array_equal(mapped, exact.astype(np.float32))
+
+
+def test_a_decoders_boxes_are_mapped_by_the_same_formula():
+    """In C the same bits, cut off at the edges; what is not finite goes the same way."""
+    random = np.random.default_rng(0)
+    for image_size, size in (
+        ((1080, 1920), (640, 640)),
+        ((333, 500), (320, 416)),
+        ((7, 5), (9, 2)),
+    ):
+        transform = transform_of(image_size, size)
+        boxes = random.normal(100, 300, (500, 4)).astype(np.float32)
+        boxes[:5, 0] = 0, np.inf, -np.inf, np.nan, 3e38
+        mapped = transform._boxes_of(pointer(boxes), len(boxes))
+        np.testing.assert_array_equal(mapped, transform.boxes_to_image(boxes))
+    assert transform._boxes_of(ffi.NULL, 0).shape == (0, 4)
+    assert lib.rkr_boxes_to_image(ffi.NULL, 1, *[1.0] * 6, ffi.NULL) == lib.RKR_ERR_ARGUMENT
 
 
 def test_clipping():

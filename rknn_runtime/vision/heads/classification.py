@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import names_of
 from rknn_runtime.vision.heads.views import (
-    OutputBinding,
+    BoundOutputs,
     channels_first,
     quantization_of,
     representable,
@@ -80,9 +81,9 @@ class ClassificationDecoder:
         self.output, self.num_classes = output, classes
         self.top_k = min(whole(top_k, "top_k", 1, 2**31 - 1), classes)
         self._softmax = _softmax_mode(output, softmax)
-        self._binding = OutputBinding(output)
+        self._bound = BoundOutputs((output,))
         self._view = ffi.new("rkr_tensor_view *")
-        self._binding.add_grid(self._view, classes, 1, 1)
+        self._bound.bindings[0].add_grid(self._view, classes, 1, 1)
         self._scratch = np.empty(3 * classes, np.uint64)
         self._lock = ExclusiveLock()
 
@@ -99,18 +100,41 @@ class ClassificationDecoder:
             TypeError: The array has another dtype than the output.
             ValueError: It has another shape, or is not contiguous.
         """
-        found = Classifications(np.empty(self.top_k, np.int32), np.empty(self.top_k, np.float32))
         with self._lock.held():
-            self._binding.bind(raw)
-            status = lib.rkr_top_k(
-                self._view,
-                self._softmax,
-                self.top_k,
-                pointer(self._scratch),
-                pointer(found.class_id),
-                pointer(found.confidence),
-            )
-            check(status, type(self).__name__)
+            self._bound.bind((raw,))
+            return self._decoded()
+
+    def settle(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Note where a model keeps the output, for `decode_settled`; not for direct use.
+
+        Args:
+            arrays: The one output, of which only the address is kept.
+
+        Raises:
+            TypeError: As for a frame.
+            ValueError: As for a frame.
+        """
+        with self._lock.held():
+            self._bound.settle(arrays)
+
+    def decode_settled(self, _: object = None) -> Classifications:
+        """Decode what is where `settle` said; the caller vouches that the memory is still there."""
+        with self._lock.held():
+            self._bound.return_home()
+            return self._decoded()
+
+    def _decoded(self) -> Classifications:
+        """Decode what is bound, while the lock is held."""
+        found = Classifications(np.empty(self.top_k, np.int32), np.empty(self.top_k, np.float32))
+        status = lib.rkr_top_k(
+            self._view,
+            self._softmax,
+            self.top_k,
+            pointer(self._scratch),
+            pointer(found.class_id),
+            pointer(found.confidence),
+        )
+        check(status, type(self).__name__)
         return found
 
 

@@ -12,7 +12,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.heads.views import OutputBinding, checked_size
+from rknn_runtime.vision.heads.views import BoundOutputs, OutputBinding, checked_size
 from rknn_runtime.vision.letterbox import LetterboxTransform
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Decoder:
         if extra:
             self.outputs = tuple(sorted((*outputs, *extra), key=lambda attr: attr.index))
         self.input_size = checked_size(input_size)
-        self._bindings = [OutputBinding(attr) for attr in self.outputs]
+        self._bound = BoundOutputs(self.outputs)
+        self._bindings = self._bound.bindings
         self._lock = ExclusiveLock()
         self._options = ffi.new("rkr_yolo_options *")
         self._options.suppress = True
@@ -151,12 +152,34 @@ class Decoder:
         if len(arrays) != len(self._bindings):
             raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")
         with self._lock.held():
-            for binding, array in zip(self._bindings, arrays):
-                binding.bind(array)
-            status = self._decode()
-            if status:
-                check(status, type(self).__name__)
-            return self._results(self._count[0], transform)
+            self._bound.bind(arrays)
+            return self._decoded(transform)
+
+    def settle(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Note where a model keeps the outputs, for `decode_settled`; not for direct use.
+
+        Args:
+            arrays: In the order of ``outputs``. Only their addresses are kept.
+
+        Raises:
+            TypeError: As for a frame.
+            ValueError: As for a frame.
+        """
+        with self._lock.held():
+            self._bound.settle(arrays)
+
+    def decode_settled(self, transform: LetterboxTransform | None) -> Detections:
+        """Decode what is where `settle` said; the caller vouches that the memory is still there."""
+        with self._lock.held():
+            self._bound.return_home()
+            return self._decoded(transform)
+
+    def _decoded(self, transform: LetterboxTransform | None) -> Detections:
+        """Decode what is bound, while the lock is held."""
+        status = self._decode()
+        if status:
+            check(status, type(self).__name__)
+        return self._results(self._count[0], transform)
 
     def _binding(self, attr: TensorAttr) -> OutputBinding:
         return next(binding for binding in self._bindings if binding.attr is attr)
@@ -173,9 +196,11 @@ class Decoder:
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
         """Return the first n results as new arrays."""
-        xyxy, confidence, class_id = self._xyxy[:n], self._confidence[:n], self._class_id[:n]
-        found = Detections._of(xyxy.copy(), confidence.copy(), class_id.copy())
-        return found if transform is None else transform.detections_to_image(found)
+        if transform is None:
+            xyxy = self._xyxy[:n].copy()
+        else:
+            xyxy = transform._boxes_of(self._out.xyxy, n)
+        return Detections._of(xyxy, self._confidence[:n].copy(), self._class_id[:n].copy())
 
 
 def _new_workspace(n_predictions: int, max_candidates: int, max_detections: int) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, plain, pointer, whole
+from rknn_runtime._ffi import ffi
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.tensor import TensorAttr
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BoundOutputs",
     "OutputBinding",
     "channels_first",
     "checked_size",
@@ -131,7 +133,7 @@ class OutputBinding:
     ``offset``, all counted in elements.
     """
 
-    __slots__ = ("_dtype", "_shape", "_views", "attr")
+    __slots__ = ("_dtype", "_home", "_shape", "_views", "attr")
 
     def __init__(self, attr: TensorAttr) -> None:
         self.attr = attr
@@ -139,6 +141,7 @@ class OutputBinding:
         self._dtype = attr.stored.dtype.numpy
         self._shape = attr.stored.shape
         self._views: list[tuple[Any, int]] = []
+        self._home: Any = None
 
     def add_grid(
         self,
@@ -228,6 +231,60 @@ class OutputBinding:
             )
         if not raw.flags.c_contiguous:
             raise ValueError(f"output {self.attr.name!r}: the array must be C-contiguous")
+        self._point(pointer(raw))
+
+    def settle(self, raw: NDArray[Any]) -> None:
+        """Bind, and note the address as the one to `return_home` to; nothing else of it is kept.
+
+        Raises:
+            TypeError: As in `bind`.
+            ValueError: As in `bind`.
+        """
+        self.bind(raw)
+        # A pointer of its own type, without the array that `pointer` keeps alive.
         data = pointer(raw)
+        self._home = ffi.cast(ffi.typeof(data).item.cname + " *", data)
+
+    def return_home(self) -> None:
+        """Point the views at the address of `settle`."""
+        self._point(self._home)
+
+    def _point(self, data: Any) -> None:
         for view, offset in self._views:
             view.data = data + offset if offset else data
+
+
+class BoundOutputs:
+    """The outputs that a decoder reads: where one frame has them, or where a model keeps them.
+
+    Not thread-safe.
+
+    Args:
+        attrs: Logical attributes of the outputs.
+    """
+
+    __slots__ = ("_is_at_home", "bindings")
+
+    def __init__(self, attrs: Sequence[TensorAttr]) -> None:
+        self.bindings = [OutputBinding(attr) for attr in attrs]
+        self._is_at_home = False
+
+    def bind(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Bind one array per output for one frame; see `OutputBinding.bind`."""
+        self._is_at_home = False  # first: the next may raise halfway
+        for binding, array in zip(self.bindings, arrays):
+            binding.bind(array)
+
+    def settle(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Note where a model keeps the outputs, for `return_home`; see `OutputBinding.settle`."""
+        self._is_at_home = False
+        for binding, array in zip(self.bindings, arrays):
+            binding.settle(array)
+        self._is_at_home = True
+
+    def return_home(self) -> None:
+        """Bind what was settled, unless that is bound."""
+        if not self._is_at_home:
+            for binding in self.bindings:
+                binding.return_home()
+            self._is_at_home = True

@@ -1,0 +1,146 @@
+"""What Python costs per image: ``detector(image)`` beside a C loop of the same kernels and calls.
+
+A split head of nine outputs on the simulated NPU, which answers with recorded outputs. Both
+columns resize, fill the border, run and decode with the same functions on the same memory, in
+turns; the difference is all that Python does. The small input shows it best.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from rknn_runtime import Detector, Model
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+
+HERE = Path(__file__).resolve().parent
+ROUNDS, CALLS = 40, 100
+#: Side of the input, sides of the image, objects in it.
+CASES = [(64, (72, 128), 0), (64, (72, 128), 8), (320, (360, 640), 0), (320, (360, 640), 30)]
+CLASSES, BINS = 80, 16
+
+Word, Address = ctypes.c_size_t, ctypes.c_void_p
+
+
+class Calls(ctypes.Structure):
+    """``bench_calls`` of detector_baseline.c."""
+
+    _fields_ = [
+        *((name, Address) for name in ("resize", "image", "frame")),
+        *((name, Word) for name in ("height", "width", "side", "top", "rows")),
+        *((name, Address) for name in ("run", "library")),
+        ("context", ctypes.c_uint64),
+        *((name, Address) for name in ("inputs", "outputs")),
+        *((name, Word) for name in ("n_inputs", "n_outputs")),
+        *((name, Address) for name in ("failed", "failed_index", "decode", "branches")),
+        *((name, Word) for name in ("n_branches", "n_classes", "n_bins", "sigmoid")),
+        *((name, Address) for name in ("options", "workspace", "out", "count")),
+    ]
+
+
+def bundle(side, objects):
+    """Make a model that answers any image with the same objects."""
+    tensors, random = [], np.random.default_rng(0)
+    for cells in (side // 8, side // 16, side // 32):
+        box = random.uniform(0, 1, (1, 4 * BINS, cells, cells))
+        score = random.uniform(0, 0.1, (1, CLASSES, cells, cells))
+        if cells == side // 8:
+            places = np.linspace(0, cells * cells - 1, objects).astype(int)
+            for number, place in enumerate(places):
+                score[0, number, place // cells, place % cells] = 0.9
+        total = np.minimum(score.sum(axis=1, keepdims=True), 1)
+        tensors += [x.astype(np.float32) for x in (box, score, total)]
+    scale = {"zero_point": -128, "scale": 1 / 255}
+    return bundle_from_arrays(
+        [describe_input("image", (1, 3, side, side), **scale)],
+        [describe_output(f"y{i}", x.shape, index=i, **scale) for i, x in enumerate(tensors)],
+        [Record(tensors)],
+    )
+
+
+def address(pointer):
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+def calls_of(detector, image, frame):
+    """Collect what the C loop calls: the functions and the memory of the detector."""
+    (height, width), side = image.shape[:2], frame.shape[1]
+    rows = side * height // width
+    library, context, inputs, n_inputs, outputs, n_outputs, *failed = (
+        detector.model._frame._arguments
+    )
+    branches, n_branches, *numbers, options, workspace, out, count = detector.decoder._arguments
+    resize, run, decode = (
+        address(ffi.addressof(lib, name))
+        for name in ("rkr_resize_bilinear_uint8", "rkr_run_synced", "rkr_yolo_decode_split")
+    )
+    pointers = map(address, (library, inputs, outputs, *failed, branches, options))
+    library, inputs, outputs, failed, failed_index, branches, options = pointers
+    return Calls(
+        resize, image.ctypes.data, frame.ctypes.data,
+        height, width, side, (side - rows) // 2, rows,
+        run, library, context, inputs, outputs, n_inputs, n_outputs, failed, failed_index,
+        decode, branches, n_branches, *map(int, numbers),
+        options, *map(address, (workspace, out, count)),
+    )  # fmt: skip
+
+
+def measure(loop, calls, detector, image):
+    """Return nanoseconds per image: C and Python, each ROUNDS * CALLS."""
+    in_c, in_python = (np.empty((ROUNDS, CALLS), np.int64) for _ in range(2))
+    clock = time.perf_counter_ns
+    for turn in range(ROUNDS):
+        row = in_python[turn]
+        for call in range(CALLS):
+            begin = clock()
+            detector(image)
+            row[call] = clock() - begin
+        status = loop.bench_images(ctypes.byref(calls), CALLS, in_c[turn].ctypes.data_as(Address))
+        assert status == 0, status
+    # The first turn warms up.
+    return in_c[1:].ravel(), in_python[1:].ravel()
+
+
+def main():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    print(f"detector(image), 9 outputs, Python {sys.version.split()[0]}, simulated NPU; us")
+    print(f"{'':40}{'C p50':>9}{'p90':>9}{'here p50':>10}{'p90':>9}{'more p50':>10}{'p90':>7}")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "baseline.so"
+        subprocess.run(
+            ["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{HERE.parent / 'csrc'}",
+             "-o", target, HERE / "detector_baseline.c"],
+            check=True,
+        )  # fmt: skip
+        loop = ctypes.CDLL(str(target))
+        for side, size, objects in CASES:
+            image = np.random.default_rng(1).integers(0, 256, (*size, 3)).astype(np.uint8)
+            with Model(bundle(side, objects), library="sim") as model:
+                detector = Detector(model, iou_threshold=1.0)
+                assert len(detector(image)) == objects
+                frame = model.input_view(0)
+                filled = frame.copy()
+                calls = calls_of(detector, image, frame)
+                frame[...] = 0
+                assert loop.bench_images(ctypes.byref(calls), 1, (ctypes.c_int64 * 1)()) == 0
+                assert np.array_equal(frame, filled)
+                del frame
+                in_c, in_python = measure(loop, calls, detector, image)
+            name = f"{size[1]}x{size[0]} to {side}x{side}, {objects} objects"
+            (c50, c90), (p50, p90) = (
+                np.percentile(times, [50, 90]) / 1000 for times in (in_c, in_python)
+            )
+            print(f"{name:40}{c50:9.2f}{c90:9.2f}{p50:10.2f}{p90:9.2f}"
+                  f"{p50 - c50:10.2f}{p90 - c90:7.2f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
