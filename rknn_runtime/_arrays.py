@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "plain",
     "pointer",
     "real",
+    "refuse_overlaps",
     "result",
     "source",
     "untyped",
@@ -53,7 +54,7 @@ _TYPES = {
 }
 
 # Looked up once: these are on the path of every frame.
-_ndarray, _index, _from_buffer = np.ndarray, operator.index, ffi.from_buffer
+_ndarray, _index, _from_buffer, _cast = np.ndarray, operator.index, ffi.from_buffer, ffi.cast
 
 #: Of one dimension: what the vendor's 32-bit structs hold.
 MAX_DIMENSION = 2**31 - 1
@@ -188,6 +189,37 @@ def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
     return out
 
 
+def refuse_overlaps(
+    outs: Sequence[Array], inputs: Sequence[object], taken: Iterable[tuple[int, int, str]] = ()
+) -> None:
+    """Check that what is written to is memory of its own.
+
+    Args:
+        outs: the caller's arrays that were given as ``out``, checked by `result`.
+        inputs: what the caller gave as inputs, of any kind.
+        taken: other memory as begin, end and name; no two of them overlap.
+
+    Raises:
+        ValueError: two share memory; the message names them.
+    """
+    spans = [*taken]
+    for i, array in enumerate(outs):
+        begin = int(_cast("uintptr_t", _from_buffer(array)))
+        spans.append((begin, begin + array.nbytes, f"out[{i}]"))
+        for k, source in enumerate(inputs):
+            # First by their bounds, which is quick.
+            if (
+                isinstance(source, _ndarray)
+                and np.may_share_memory(array, source)
+                and np.shares_memory(array, source)
+            ):
+                raise ValueError(f"out[{i}] overlaps input {k}: give it memory of its own")
+    spans.sort()
+    for (_, end, name), (begin, _, other) in zip(spans, spans[1:]):
+        if begin < end:
+            raise ValueError(f"{other} overlaps {name}: give each its own memory")
+
+
 def has_pixel_rows(image: Array) -> bool:
     """Tell whether an ``(H, W, C) uint8`` array has rows of contiguous pixels, one after another.
 
@@ -278,10 +310,10 @@ class Span:
     Not thread-safe.
     """
 
-    __slots__ = ("_address", "_exported", "_private", "_size_bytes")
+    __slots__ = ("_exported", "_private", "_size_bytes", "address")
 
     def __init__(self, address: int, size_bytes: int) -> None:
-        self._address = address
+        self.address = address
         self._size_bytes = size_bytes
         self._exported: weakref.ref[_Exporter] | None = None
         self._private: weakref.ref[_Exporter] | None = None
@@ -300,7 +332,7 @@ class Span:
         """View the bytes in an array that keeps ``owner`` alive."""
         exporter = self._exported() if self._exported is not None else None
         if exporter is None:
-            exporter = _Exporter(self._address, self._size_bytes, owner)
+            exporter = _Exporter(self.address, self._size_bytes, owner)
             self._exported = weakref.ref(exporter)
         return np.asarray(exporter)
 
@@ -310,7 +342,7 @@ class Span:
         The array does not keep anything alive: the collector does not see through arrays, so
         that one between a model and its memory would make every cycle around them a leak.
         """
-        exporter = _Exporter(self._address, self._size_bytes, None)
+        exporter = _Exporter(self.address, self._size_bytes, None)
         self._private = weakref.ref(exporter)
         return np.asarray(exporter)
 

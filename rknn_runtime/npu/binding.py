@@ -96,6 +96,12 @@ class Binding:
         """Whether the private array is alive; after `forget`, in a traceback."""
         return self.memory._span.is_private
 
+    @property
+    def span(self) -> tuple[int, int, str]:
+        """Begin and end of the memory, and whose it is."""
+        begin = self.memory._span.address
+        return begin, begin + self.memory.size_bytes, f"the memory of {self.name}"
+
     def forget(self) -> None:
         """Drop the private arrays, before the memory is released."""
         self._bytes = self._array = np.empty(0, self.dtype)
@@ -243,10 +249,15 @@ class OutputBinding(Binding):
         if self._is_packed:
             _, self._channels, self._height, self._width = attr.nchw_shape
 
-    def read(self, out: Array | None) -> Array:
-        """Return the output as float32 in the logical shape; see ``Model.output_f32``."""
-        # Checked here: the traceback of a kernel's exception would hold the private array.
-        out = result(out, self.attr.shape, _FLOAT32)
+    def checked(self, out: Array | None) -> Array:
+        """Check an array to `read` to, or make one; see ``Model.output_f32``."""
+        return result(out, self.attr.shape, _FLOAT32)
+
+    def read(self, out: Array) -> Array:
+        """Write the output as float32 in the logical shape to a `checked` array; return that.
+
+        Checked before: the traceback of a kernel's exception would hold the private array.
+        """
         if not self._is_packed:
             return self._real(self._array, out)
         if (self._is_quantized and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:

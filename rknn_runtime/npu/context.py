@@ -185,12 +185,13 @@ class Context:
             ForkError: the context belongs to the parent process.
             RuntimeError: this thread holds it already; see `ExclusiveLock.held`.
         """
-        if self._owned.is_foreign:
+        owned = self._owned
+        if owned.generation != fork_generation():  # `is_foreign`, on the path of every frame
             raise ForkError(
                 "this process was forked after the model was loaded, and an NPU context does not "
                 "survive that: load the model in the child, or start processes with 'spawn'"
             )
-        return self._owned.lock.held()
+        return owned.lock.held()
 
     def opened(self) -> int:
         """Return the ``rknn_context``, inside ``with context.lock``.

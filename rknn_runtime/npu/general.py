@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rknn_runtime._arrays import Array, pointer, result, source
+from rknn_runtime._arrays import Array, pointer, refuse_overlaps, result, source
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag, TensorType
 from rknn_runtime.errors import RknnError
@@ -106,7 +106,8 @@ class GeneralModel(LoadedModel):
             float_outputs: float32 outputs, dequantized by the runtime. False: the model's own
                 elements, of the dtype of ``model.outputs[i].native``.
             out: one array per output to write to, C-contiguous, of the output's shape and
-                dtype; None in the place of an array makes a new one.
+                dtype; None in the place of an array makes a new one. They overlap neither each
+                other nor an input.
 
         Returns:
             One array per output in its logical shape (NCHW for rank 4): ``out``'s, or new
@@ -120,12 +121,14 @@ class GeneralModel(LoadedModel):
             RknnStatusError: the runtime failed.
             RuntimeError: called in the middle of another call, as by a signal handler.
             TypeError: not an ndarray, another number of inputs, or another dtype.
-            ValueError: another shape, not C-contiguous, or ``out`` is not writable.
+            ValueError: another shape, not C-contiguous, or ``out`` is not writable or overlaps.
         """
         with self._context.lock:
             handle = self._context.opened()
             self._check_count(inputs)
             arrays = self._output_arrays(float_outputs, out)
+            if out is not None:
+                refuse_overlaps(arrays, inputs)
             self._set(handle, inputs)
             status = lib.rkr_run(self._context.handle, handle, ffi.NULL)
             self._context.check_run(status, "rknn_run")

@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable, Sequence
 from typing import SupportsIndex, TypeVar
 
-from rknn_runtime._arrays import Array
+from rknn_runtime._arrays import Array, refuse_overlaps
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel
 from rknn_runtime.npu.binding import Binding, Frame, InputBinding, OutputBinding, bind_input
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.query import QueriedTensor
+from rknn_runtime.npu.results import ResultPool
 
 __all__ = ["Model"]
 
@@ -62,6 +63,7 @@ class Model(LoadedModel):
         library = open_library(library)
         self._inputs: list[InputBinding] = []
         self._outputs: list[OutputBinding] = []
+        self._results = ResultPool([])
         if InitFlag(flags) & SYNC_FLAGS:
             library.require("rknn_mem_sync")
         super().__init__(model, library, flags, core_mask, check)
@@ -77,6 +79,8 @@ class Model(LoadedModel):
             name = f"output {i} {tensor.attr.name!r}"
             self._outputs.append(OutputBinding(self._context, name, tensor, size))
         self._frame = Frame(self._context, self._inputs, self._outputs)
+        self._spans = [binding.span for binding in (*self._inputs, *self._outputs)]
+        self._results = ResultPool([attr.shape for attr in self.outputs])
 
     def run(self, *inputs: Array) -> None:
         """Copy the inputs into NPU memory and run.
@@ -97,6 +101,7 @@ class Model(LoadedModel):
             ValueError: another shape, or a NaN where an input is quantized.
         """
         with self._context.lock:
+            self._context.check_open()
             self._run(inputs)
 
     def __call__(self, *inputs: Array, out: Sequence[Array] | None = None) -> list[Array]:
@@ -104,28 +109,37 @@ class Model(LoadedModel):
 
         Args:
             *inputs: as in `run`.
-            out: one array per output to write to, each as in `output_f32`.
+            out: one array per output to write to, each as in `output_f32`; they overlap neither
+                each other, nor an input, nor the model's own memory.
 
         Returns:
-            One array per output, as `output_f32` gives it.
+            One array per output, as `output_f32` gives it. New ones are copies. Where they take
+            128 KiB or more, they lie in one block of memory, which is as alive as any of them;
+            the model keeps up to two such blocks, and uses one again when nobody has an array
+            of it.
 
         Raises:
             Exception: as in `run` and `output_f32`.
+            ValueError: also when arrays of ``out`` overlap, or are not as many as the outputs.
         """
         if out is not None and len(out) != len(self._outputs):
             raise ValueError(f"out must have {len(self._outputs)} arrays, got {len(out)}")
         with self._context.lock:
+            self._context.check_open()
+            arrays = self._results.arrays() if out is None else self._checked_outs(out, inputs)
             self._run(inputs)
-            return [
-                binding.read(None if out is None else out[i])
-                for i, binding in enumerate(self._outputs)
-            ]
+            return [binding.read(array) for binding, array in zip(self._outputs, arrays)]
+
+    def _checked_outs(self, out: Sequence[Array], inputs: tuple[Array, ...]) -> list[Array]:
+        arrays = [binding.checked(array) for binding, array in zip(self._outputs, out)]
+        refuse_overlaps(arrays, inputs, self._spans)
+        return arrays
 
     def _run(self, inputs: tuple[Array, ...]) -> None:
-        """Run while the lock is held."""
-        self._context.check_open()
+        """Run while the lock is held and the model open."""
         if inputs:
-            self._check_count(inputs)
+            if len(inputs) != len(self._inputs):
+                self._check_count(inputs)
             for binding, array in zip(self._inputs, inputs):
                 binding.write(array)
         self._frame.run()
@@ -188,12 +202,16 @@ class Model(LoadedModel):
             IndexError: no such output.
             RuntimeError: called in the middle of another call, as by a signal handler.
             TypeError: ``out`` is no ndarray of float32, or ``index`` no integer.
-            ValueError: ``out`` has another shape, or is not C-contiguous or not writable.
+            ValueError: ``out`` has another shape, is not C-contiguous or not writable, or overlaps
+                the model's own memory.
         """
         binding = _at(self._outputs, index, "output")
         with self._context.lock:
             self._context.opened()
-            return binding.read(out)
+            array = binding.checked(out)
+            if out is not None:
+                refuse_overlaps([array], (), self._spans)
+            return binding.read(array)
 
     def input_memory(self, index: SupportsIndex = 0) -> TensorMemory:
         """Return the memory block of an input, as for its DMA-BUF file descriptor.
@@ -230,6 +248,7 @@ class Model(LoadedModel):
     def _forget(self) -> None:
         for binding in (*self._inputs, *self._outputs):
             binding.forget()
+        self._results.clear()
 
     def _remember(self) -> None:
         for binding in (*self._inputs, *self._outputs):
