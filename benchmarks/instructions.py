@@ -246,11 +246,49 @@ def crowds():
         )
 
 
+def detectors():
+    """Yield a whole frame of a detector of nine outputs and its native calls, as `cases`.
+
+    The difference is what Python costs.
+    """
+    import numpy as np
+
+    from rknn_runtime import Detector, Model
+    from rknn_runtime._ffi import ffi, lib
+    from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+
+    scale = {"zero_point": -128, "scale": 1 / 255}
+    shapes = [(1, channels, cells, cells) for cells in (8, 4, 2) for channels in (64, 80, 1)]
+    outputs = [describe_output(f"y{i}", x, index=i, **scale) for i, x in enumerate(shapes)]
+    data = bundle_from_arrays(
+        [describe_input("image", (1, 3, 64, 64), **scale)],
+        outputs,
+        [Record([np.zeros(shape, np.float32) for shape in shapes])],
+    )
+    model = Model(data, library="sim")
+    detector, image = Detector(model), np.zeros((72, 128, 3), np.uint8)
+    detector(image)
+
+    def frame():
+        return detector(image).xyxy
+
+    def native():
+        resize, border, _ = detector._writer._known[image.shape, "RGB"]
+        lib.rkr_resize_bilinear_uint8(ffi.from_buffer(image), *resize)
+        lib.rkr_fill_border_uint8(*border)
+        lib.rkr_run_synced(*model._frame._arguments)
+        detector.decoder._native(*detector.decoder._arguments)
+        return image
+
+    yield "detector of 9 outputs, an empty frame", 1, frame
+    yield "resize, border, run and decode of it", 1, native
+
+
 def guest() -> None:
     """Run every case at every level: checked and warm first, then between two marks."""
     from rknn_runtime._ffi import lib
 
-    for name, count, call in (*cases(), *transpositions(), *scans(), *crowds()):
+    for name, count, call in (*cases(), *transpositions(), *scans(), *crowds(), *detectors()):
         lib.rkr_cpu_select(lib.RKR_CPU_PLAIN)
         expected = call().tobytes()
         for level in (lib.RKR_CPU_PLAIN, lib.RKR_CPU_VECTOR):

@@ -149,8 +149,6 @@ class Decoder:
                 f"transform must be what letterbox returned, got {type(transform).__name__}"
             )
         arrays = (raw,) if isinstance(raw, _ndarray) else tuple(raw)
-        if len(arrays) != len(self._bindings):
-            raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")
         with self._lock.held():
             self._bound.bind(arrays)
             return self._decoded(transform)

@@ -270,13 +270,25 @@ class BoundOutputs:
         self._is_at_home = False
 
     def bind(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Bind one array per output for one frame; see `OutputBinding.bind`."""
+        """Bind one array per output for one frame; see `OutputBinding.bind`.
+
+        Raises:
+            TypeError: See there.
+            ValueError: See there; or they are not as many as the outputs.
+        """
+        self._check_count(arrays)
         self._is_at_home = False  # first: the next may raise halfway
         for binding, array in zip(self.bindings, arrays):
             binding.bind(array)
 
     def settle(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Note where a model keeps the outputs, for `return_home`; see `OutputBinding.settle`."""
+        """Note where a model keeps the outputs, for `return_home`; see `OutputBinding.settle`.
+
+        Raises:
+            TypeError: See there.
+            ValueError: See there; or they are not as many as the outputs.
+        """
+        self._check_count(arrays)
         self._is_at_home = False
         for binding, array in zip(self.bindings, arrays):
             binding.settle(array)
@@ -288,3 +300,7 @@ class BoundOutputs:
             for binding in self.bindings:
                 binding.return_home()
             self._is_at_home = True
+
+    def _check_count(self, arrays: Sequence[NDArray[Any]]) -> None:
+        if len(arrays) != len(self.bindings):
+            raise ValueError(f"expected {len(self.bindings)} outputs, got {len(arrays)}")
