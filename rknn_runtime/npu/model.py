@@ -102,7 +102,9 @@ class Model(LoadedModel):
         """
         with self._context.lock:
             self._context.check_open()
-            self._run(inputs)
+            if inputs:
+                self._write(inputs)
+            self._frame.run()
 
     def __call__(self, *inputs: Array, out: Sequence[Array] | None = None) -> list[Array]:
         """Run, and return every output as float32.
@@ -127,7 +129,9 @@ class Model(LoadedModel):
         with self._context.lock:
             self._context.check_open()
             arrays = self._results.arrays() if out is None else self._checked_outs(out, inputs)
-            self._run(inputs)
+            if inputs:
+                self._write(inputs)
+            self._frame.run()
             return [binding.read(array) for binding, array in zip(self._outputs, arrays)]
 
     def _checked_outs(self, out: Sequence[Array], inputs: tuple[Array, ...]) -> list[Array]:
@@ -135,14 +139,11 @@ class Model(LoadedModel):
         refuse_overlaps(arrays, inputs, self._spans)
         return arrays
 
-    def _run(self, inputs: tuple[Array, ...]) -> None:
-        """Run while the lock is held and the model open."""
-        if inputs:
-            if len(inputs) != len(self._inputs):
-                self._check_count(inputs)
-            for binding, array in zip(self._inputs, inputs):
-                binding.write(array)
-        self._frame.run()
+    def _write(self, inputs: tuple[Array, ...]) -> None:
+        """Write the inputs while the lock is held and the model open."""
+        self._check_count(inputs)
+        for binding, array in zip(self._inputs, inputs):
+            binding.write(array)
 
     def input_view(self, index: SupportsIndex = 0) -> Array:
         """Return the memory of an input, to write a frame in place; then ``run()``.
