@@ -5,7 +5,8 @@
  * Byte (y, x, c) of the frame is at y * stride + x * channels + c. The border is every pixel
  * outside of the rectangle at (top, left); a row of it is one run above and below, and two runs
  * beside. */
-#include "kernels.h"
+#include "kernels/sizes.h"
+#include "rkr.h"
 
 #include <string.h>
 
