@@ -121,6 +121,7 @@ def standard_model(
     target: str = "rk3588",
     version: int = 6,
     padding: int = 8192,
+    trailer: bytes = b"{}",
     **changes: Any,
 ) -> bytes:
     """A standard container; ``slot_N=value`` in ``changes`` sets a slot of the model table."""
@@ -143,4 +144,5 @@ def standard_model(
     model.update({int(key[len("slot_") :]): value for key, value in changes.items()})
     data = flatbuffer(model) + b"\0" * padding
     header = struct.pack("<8sQQ", b"RKNN", version, len(data))
-    return header.ljust(64 if version > 1 else 24, b"\0") + data
+    header = header.ljust(64 if version > 1 else 24, b"\0")
+    return header + data + struct.pack("<Q", len(trailer)) + trailer

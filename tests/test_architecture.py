@@ -21,7 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "npu": {"root", "kernels", "modelfile"},
     "vision": {"root", "kernels"},
     "vision.heads": {"root", "vision"},
-    "models of images": {"modelfile", "npu", "vision", "vision.heads"},
+    "models of images": {"kernels", "modelfile", "npu", "vision", "vision.heads"},
     "sim": {"root", "modelfile", "npu"},
     "cli": {"root", "modelfile", "vision.heads"},
 }

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rknn_runtime._files import opened_file
 from rknn_runtime._frozen import Frozen
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.reader import ModelFile, ModelHeader, ModelInfo
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, soc_of_this_machine
 
@@ -25,6 +25,11 @@ __all__ = [
 ]
 
 VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
+
+#: Longest text that it matches, and what of a library is searched at once.
+VERSION_BYTES = 64
+CHUNK_BYTES = 1 << 20
+MAX_LIBRARY_BYTES = 1 << 31
 
 #: Where the driver tells its version; which one depends on how the kernel was built.
 DRIVER_FILES = ("/proc/rknpu/version", "/sys/kernel/debug/rknpu/version")
@@ -67,14 +72,15 @@ def runtime_in(library: str | os.PathLike[str]) -> Runtime | None:
         The runtime, or None when the file cannot be read or has no such text.
     """
     try:
-        with opened(library) as data:
-            match = VERSION.search(data)
-            if match is None:
-                return None
-            major, minor, patch = (int(match[group]) for group in (2, 3, 4))
-            return Runtime(f"lib{match[1].decode()}", (major, minor, patch))
-    except (OSError, InvalidModelError):
-        return None
+        with opened_file(library, MAX_LIBRARY_BYTES) as data:
+            for start in range(0, len(data), CHUNK_BYTES):
+                match = VERSION.search(data[start : start + CHUNK_BYTES + VERSION_BYTES])
+                if match is not None:
+                    major, minor, patch = (int(match[group]) for group in (2, 3, 4))
+                    return Runtime(f"lib{match[1].decode()}", (major, minor, patch))
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def problems(

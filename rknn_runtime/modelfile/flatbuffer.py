@@ -7,14 +7,16 @@ child tables are u32 offsets forward from where they stand. All integers little 
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Iterator
 from typing import Union
 
+from rknn_runtime._files import FileView
+
 __all__ = ["Buffer", "FlatbufferError", "Table", "root"]
 
-Buffer = Union[mmap.mmap, memoryview]
+#: What is sliced, never held: each slice is a copy or is used up at once.
+Buffer = Union[FileView, memoryview]
 
 
 class FlatbufferError(ValueError):
@@ -40,8 +42,9 @@ class Region:
 
     def number(self, position: int, code: str) -> int:
         """Read one little-endian integer of a `struct` format character."""
-        self.check(position, struct.calcsize("<" + code))
-        value: int = struct.unpack_from("<" + code, self.buffer, position)[0]
+        size = struct.calcsize("<" + code)
+        self.check(position, size)
+        value: int = struct.unpack("<" + code, self.buffer[position : position + size])[0]
         return value
 
     def vector(self, position: int, item_size: int, limit: int) -> tuple[int, int]:
@@ -102,7 +105,8 @@ class Table:
         if not position:
             return ()
         position, length = self.region.vector(position, 4, limit)
-        return struct.unpack_from(f"<{length}{code}", self.region.buffer, position)
+        data = self.region.buffer[position : position + 4 * length]
+        return struct.unpack(f"<{length}{code}", data)
 
     def integers(self, slot: int, limit: int) -> tuple[int, ...]:
         """Read a vector of i32; empty when absent."""

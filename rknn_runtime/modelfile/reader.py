@@ -17,7 +17,14 @@ from rknn_runtime._frozen import Frozen
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
-from rknn_runtime.modelfile.container import Container, Memory, ModelSource, opened, parse_container
+from rknn_runtime.modelfile.container import (
+    Container,
+    Memory,
+    ModelSource,
+    check_trailer,
+    opened,
+    parse_container,
+)
 from rknn_runtime.modelfile.flatbuffer import Buffer, Children, Table, root
 from rknn_runtime.modelfile.literal import parse_literal
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, known_version
@@ -178,7 +185,7 @@ def read(model: ModelSource, *, runtime_version: str | None = None) -> ModelInfo
     """Read all that a model file says about itself.
 
     Args:
-        model: A path, which is mapped and not loaded, or the bytes of a model.
+        model: A path, of which only the parts are read that are needed, or the bytes of a model.
         runtime_version: Version of the vendor's library that the attributes are described
             for: ``"2.3.2"`` or ``"1.5.2"`` of librknnrt, ``"2.3.2"`` of librknnmrt. None: the
             newest of these. Native outputs and inputs differ in their sizes.
@@ -202,7 +209,7 @@ def read_header(model: ModelSource) -> ModelHeader:
     Works for SoCs unknown to this package, too.
 
     Args:
-        model: A path, which is mapped and not loaded, or the bytes of a model.
+        model: A path, of which only the parts are read that are needed, or the bytes of a model.
 
     Returns:
         The header.
@@ -213,7 +220,9 @@ def read_header(model: ModelSource) -> ModelHeader:
         TypeError: ``model`` is neither path nor bytes.
     """
     with opened(model) as data:
-        return ModelFile(data).header
+        file = ModelFile(data)
+        file.check_whole()
+        return file.header
 
 
 class Needs(NamedTuple):
@@ -241,7 +250,7 @@ class ModelFile:
     """An opened model file, parsed once: for those who ask it several things.
 
     Args:
-        data: Its content, as `opened` yields it; this object must not outlive that.
+        data: Its content, as `opened` or `loaded` yields it; this object must not outlive that.
 
     Attributes:
         header: What decides whether a runtime can load the model, also for SoCs unknown to
@@ -256,6 +265,14 @@ class ModelFile:
             self._reader = _Reader(data)
             self.header = ModelHeader(**self._reader.header())
 
+    def check_whole(self) -> None:
+        """Check that the file has its end, which nothing but old runtimes reads.
+
+        Raises:
+            InvalidModelError: It has not.
+        """
+        check_trailer(self._reader.data, self._reader.container.flatbuffer_end)
+
     def info(self, runtime_version: str | None = None) -> ModelInfo:
         """Read all that the file says.
 
@@ -263,11 +280,12 @@ class ModelFile:
             runtime_version: Whose answers to describe, as in `read`.
 
         Raises:
-            InvalidModelError: It is damaged, or made for a SoC unknown to this package.
+            InvalidModelError: It is damaged, cut short, or made for a SoC unknown to this package.
             TypeError: The version is no str.
             ValueError: Nobody recorded what this version of the model's library answers.
         """
         version = known_version(self._reader.runtime, runtime_version)
+        self.check_whole()
         with _named_as_damage():
             return self._reader.info(self.header, version)
 

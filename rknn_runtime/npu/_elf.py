@@ -6,16 +6,24 @@ nor the C library that it wants, and these are the two usual reasons on boards.
 
 from __future__ import annotations
 
-import mmap
+import os
 import struct
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["mismatch"]
+from rknn_runtime._files import FileView, opened_file
+
+__all__ = ["cut_short", "mismatch"]
+
+#: No library comes near; what is larger is something else.
+_MAX_BYTES = 1 << 32
 
 _MACHINES = {3: "x86", 40: "32-bit ARM", 62: "x86-64", 183: "64-bit ARM (aarch64)", 243: "RISC-V"}
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NEEDED, _DT_STRTAB = 1, 5
+_MAX_NAME_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,8 @@ class Elf:
     machine: int
     #: Names of the libraries it needs, and its program interpreter if it has one.
     needed: tuple[str, ...]
+    #: Bytes that the file must have for what the dynamic linker maps of it.
+    mapped_bytes: int
 
     @property
     def target(self) -> str:
@@ -46,67 +56,102 @@ def read(path: str) -> Elf | None:
     Raises:
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file:
-        if len(file.read(20)) < 20:
-            return None
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    with data:
-        return _parse(data)
-
-
-def _parse(data: mmap.mmap) -> Elf | None:
-    if data[:4] != b"\x7fELF" or data[4] not in (1, 2):
-        return None
-    wide = data[4] == 2
-    order = ">" if data[5] == 2 else "<"
-    machine = struct.unpack_from(order + "H", data, 18)[0]
     try:
-        needed = _needed(data, wide, order)
+        with opened_file(path, _MAX_BYTES) as data:
+            return _parse(data)
+    except ValueError:  # no regular file, empty, or cut meanwhile
+        return None
+
+
+def _parse(data: FileView) -> Elf | None:
+    start = data[:20]
+    if len(start) < 20 or start[:4] != b"\x7fELF" or start[4] not in (1, 2):
+        return None
+    wide = start[4] == 2
+    order = ">" if start[5] == 2 else "<"
+    machine = struct.unpack(order + "H", start[18:20])[0]
+    needed: tuple[str, ...] = ()
+    mapped_bytes = 0
+    try:
+        segments = _segments(data, wide, order)
+        mapped_bytes = max((s.offset + s.size for s in segments if s.kind == _PT_LOAD), default=0)
+        needed = _needed(data, segments, order + ("qQ" if wide else "iI"))
     except (struct.error, ValueError, OverflowError):
-        needed = ()
-    return Elf(64 if wide else 32, machine, needed)
+        pass
+    return Elf(64 if wide else 32, machine, needed, mapped_bytes)
 
 
-def _needed(data: mmap.mmap, wide: bool, order: str) -> tuple[str, ...]:
-    """Names in DT_NEEDED and PT_INTERP (System V ABI, chapters 4 and 5)."""
-    if wide:
-        header, start, count = "Q", 32, 56
-        program, dynamic = "IIQQQQQQ", "qQ"
-    else:
-        header, start, count = "I", 28, 44
-        program, dynamic = "IIIIIIII", "iI"
-    table = struct.unpack_from(order + header, data, start)[0]
-    number = struct.unpack_from(order + "H", data, count)[0]
-    loads: list[tuple[int, int, int]] = []
-    entries: list[tuple[int, int]] = []
-    names: list[str] = []
-    for index in range(number):
-        fields = struct.unpack_from(
-            order + program, data, table + index * struct.calcsize(order + program)
-        )
+class _Segment(NamedTuple):
+    """An entry of the program header table: a part of the file and where it goes."""
+
+    kind: int
+    offset: int
+    address: int
+    #: Bytes in the file.
+    size: int
+
+
+def _segments(data: FileView, wide: bool, order: str) -> list[_Segment]:
+    """Read the program header table (System V ABI, chapter 5)."""
+    header, start, count = ("Q", 32, 56) if wide else ("I", 28, 44)
+    entry = struct.Struct(order + ("IIQQQQQQ" if wide else "IIIIIIII"))
+    place = struct.calcsize(order + header)
+    table = struct.unpack(order + header, data[start : start + place])[0]
+    number = struct.unpack(order + "H", data[count : count + 2])[0]
+    found = []
+    for fields in entry.iter_unpack(data[table : table + number * entry.size]):
         offset, address, size = (
             (fields[2], fields[3], fields[5]) if wide else (fields[1], fields[2], fields[4])
         )
-        if fields[0] == _PT_LOAD:
-            loads.append((address, offset, size))
-        elif fields[0] == _PT_INTERP:
+        found.append(_Segment(fields[0], offset, address, size))
+    return found
+
+
+def _needed(data: FileView, segments: Sequence[_Segment], dynamic: str) -> tuple[str, ...]:
+    """Names in DT_NEEDED and PT_INTERP (System V ABI, chapters 4 and 5)."""
+    entry = struct.Struct(dynamic)
+    entries: list[tuple[int, int]] = []
+    names: list[str] = []
+    for kind, offset, _, size in segments:
+        if kind == _PT_INTERP:
             names.append(_string(data, offset))
-        elif fields[0] == _PT_DYNAMIC:
-            body = data[offset : offset + size - size % struct.calcsize(order + dynamic)]
-            entries.extend(struct.iter_unpack(order + dynamic, body))
+        elif kind == _PT_DYNAMIC:
+            entries.extend(entry.iter_unpack(data[offset : offset + size - size % entry.size]))
     strings = [value for tag, value in entries if tag == _DT_STRTAB]
-    for address, offset, size in loads:
-        if strings and address <= strings[0] < address + size:
+    for kind, offset, address, size in segments:
+        if kind == _PT_LOAD and strings and address <= strings[0] < address + size:
             base = strings[0] - address + offset
             names += [_string(data, base + value) for tag, value in entries if tag == _DT_NEEDED]
     return tuple(names)
 
 
-def _string(data: mmap.mmap, offset: int) -> str:
-    end = data.find(b"\0", offset)
-    if end < 0:
+def _string(data: FileView, offset: int) -> str:
+    text, end, _ = data[offset : offset + _MAX_NAME_BYTES].partition(b"\0")
+    if not end:
         raise ValueError("no end of string")
-    return data[offset:end].decode("utf-8", "backslashreplace")
+    return text.decode("utf-8", "backslashreplace")
+
+
+def cut_short(path: str) -> str | None:
+    """Say that a library file lacks its end, as after an interrupted copy.
+
+    The dynamic linker maps what is missing all the same, and the process ends by SIGBUS at the
+    first touch, often inside of dlopen.
+
+    Args:
+        path: a file.
+
+    Returns:
+        What is wrong, or None when all is there that gets mapped, or it is no ELF file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    elf = read(path)
+    size = os.stat(path).st_size
+    if elf is None or elf.mapped_bytes <= size:
+        return None
+    return f"cut short: {size} of at least {elf.mapped_bytes} bytes are there; copy it again"
 
 
 def mismatch(path: str) -> str | None:
@@ -129,8 +174,10 @@ def mismatch(path: str) -> str | None:
         return f"built for {elf.target}, this Python is {mine.target}"
     if _wants_uclibc(elf) and not (mine is not None and _wants_uclibc(mine)):
         return (
-            "built for uClibc, which this Python does not use; take a glibc build of the "
-            "runtime, or a Python of the board's own uClibc system"
+            "built for uClibc, which this Python does not use; link the vendor's archive into "
+            "this package instead (make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a, see "
+            "docs/boards.md), or take a glibc build of the runtime, or a Python of the board's "
+            "own uClibc system"
         )
     return None
 

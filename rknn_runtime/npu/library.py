@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.npu import _elf
 
@@ -18,6 +21,7 @@ __all__ = ["Library", "c_name", "open_library"]
 #: The variable that names the library where ``library=`` does not.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
 NAMES = ("librknnrt.so", "librknnmrt.so")
+_LINKER_CACHE = "/etc/ld.so.cache"
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 #: Only where a vendor's runtime was linked in when the package was built.
 LINKED = os.path.join(_PACKAGE, "librknn_linked.so")
@@ -189,6 +193,11 @@ def _try(candidate: str, attempts: list[tuple[str, str]]) -> Library | None:
         candidate = os.path.realpath(candidate)
         if any(candidate == path for path, _ in attempts):  # /lib is often a link to /usr/lib
             return None
+    for path in [candidate] if os.sep in candidate else _linkers_files(candidate):
+        reason = _cut_short(path)
+        if reason is not None:
+            attempts.append((path, reason))
+            return None
     with _lock:
         if candidate in _opened:
             return _opened[candidate]
@@ -241,6 +250,28 @@ def _not_a_file(path: str) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None if stat.S_ISREG(mode) else "not a file"
+
+
+def _linkers_files(name: str) -> Iterator[str]:
+    """Where the dynamic linker may find a name; which of the files it takes only it knows."""
+    paths = [os.path.join(folder, name) for folder in _folders()]
+    paths += [
+        os.path.join(folder, name)
+        for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        if folder
+    ]
+    with suppress(OSError, ValueError):  # glibc's list of libraries: paths that end in NUL
+        cache = read_file(_LINKER_CACHE, 1 << 26)
+        pattern = rb"/[^\0]*/" + re.escape(os.fsencode(name)) + rb"(?=\0)"
+        paths += map(os.fsdecode, re.findall(pattern, cache))
+    return (path for path in paths if _not_a_file(path) is None)
+
+
+def _cut_short(path: str) -> str | None:
+    try:
+        return _elf.cut_short(path)
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _explained(path: str, reason: str) -> str:

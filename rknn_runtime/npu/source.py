@@ -54,9 +54,9 @@ def opened_source(model: Any, library: Library, check: bool) -> Iterator[Source]
         return
     # Here, as the simulated NPU does without and reading files is half of the import.
     from rknn_runtime.modelfile import compatibility
-    from rknn_runtime.modelfile.container import ENCRYPTED, opened
+    from rknn_runtime.modelfile.container import ENCRYPTED, loaded
 
-    with opened(model) as data:
+    with loaded(model, check=check) as data:
         name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
         is_encrypted = bytes(data[: len(ENCRYPTED)]) == ENCRYPTED
         file = None if is_encrypted else _parsed(data, name, check)
@@ -81,7 +81,10 @@ def _parsed(data: Any, name: str, check: bool) -> ModelFile | None:
     from rknn_runtime.modelfile.reader import ModelFile
 
     try:
-        return ModelFile(data)
+        file = ModelFile(data)
+        if check:
+            file.check_whole()
+        return file
     except InvalidModelError as error:
         if check:
             raise InvalidModelError(f"{name}: {error}" if name else str(error)) from None

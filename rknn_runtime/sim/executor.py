@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,11 +11,15 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._files import read_file
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Executor", "Graph", "GraphTensor"]
+__all__ = ["Executor", "Graph", "GraphTensor", "read_onnx"]
+
+#: No protocol buffer can be larger.
+MAX_ONNX_BYTES = 2**31 - 1
 
 #: ONNX element types that a graph's inputs and outputs may have.
 DTYPES = {
@@ -170,6 +175,19 @@ def rkr_sim_execute(
     for i, result in enumerate(results):
         ffi.memmove(outputs[i].data, result, result.nbytes)
     return status
+
+
+def read_onnx(path: str | os.PathLike[str]) -> bytes:
+    """Read an ONNX file.
+
+    Raises:
+        InvalidModelError: It is no regular file, empty, too large, or it changes.
+        OSError: It cannot be read.
+    """
+    try:
+        return read_file(path, MAX_ONNX_BYTES)
+    except ValueError as error:
+        raise InvalidModelError(str(error)) from None
 
 
 def _form(buffer: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Union
 
 import numpy as np
@@ -17,7 +16,7 @@ from rknn_runtime.modelfile.reader import ModelInfo, Preprocessing, ShapeVariant
 from rknn_runtime.modelfile.soc import SOCS, known_version
 from rknn_runtime.sim.bundle import Bundle
 from rknn_runtime.sim.derive import describe_input, describe_output
-from rknn_runtime.sim.executor import Graph, GraphTensor
+from rknn_runtime.sim.executor import Graph, GraphTensor, read_onnx
 from rknn_runtime.sim.values import real_input
 from rknn_runtime.tensor import TensorAttr
 
@@ -303,7 +302,7 @@ def _preprocessing(
 
 
 def _bytes_of(file: str | os.PathLike[str] | bytes) -> bytes:
-    return file if isinstance(file, bytes) else Path(os.fspath(file)).read_bytes()
+    return file if isinstance(file, bytes) else read_onnx(file)
 
 
 def _check_same(

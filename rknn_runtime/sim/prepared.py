@@ -11,7 +11,7 @@ from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.npu.library import Library
 from rknn_runtime.sim.bundle import MAGIC, read_bundle
-from rknn_runtime.sim.executor import Executor, Graph
+from rknn_runtime.sim.executor import Executor, Graph, read_onnx
 from rknn_runtime.sim.make import bundle_from_onnx, bundle_of
 
 __all__ = ["PreparedModel", "prepare"]
@@ -78,13 +78,13 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
     with opened(model) as content:
         path = Path(model)
         if bytes(content[: len(MAGIC)]) == MAGIC:
-            return _of_bundle(bytes(content), library)
+            return _of_bundle(bytes(content[:]), library)
         if path.suffix == ".onnx":
-            graph = Graph(bytes(content))
+            graph = Graph(bytes(content[:]))
             executor = Executor(graph, graph.inputs, graph.outputs)
             return PreparedModel(bundle_from_onnx(graph), library, executor)
         file = ModelFile(content)  # says what it is, when it is no .rknn file
-        graph = Graph(_onnx_beside(path).read_bytes())
+        graph = Graph(read_onnx(_onnx_beside(path)))
         info = file.info()
         executor = Executor(graph, info.inputs, info.outputs)
         return PreparedModel(bundle_of(info, graph), library, executor)

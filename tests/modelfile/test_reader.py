@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
-from collections.abc import Iterable, Iterator
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from recorded import MODELS, Fact, Recording, recordings
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import reader
-from rknn_runtime.modelfile.container import opened
+from rknn_runtime.modelfile.container import loaded
 from rknn_runtime.tensor import TensorAttr
 
 
@@ -200,14 +201,33 @@ def test_the_caller_may_resize_the_bytes_afterwards() -> None:
         pytest.fail("the section table was overwritten")
 
 
-def test_a_runtime_may_write_to_a_mapped_model(tmp_path: Path) -> None:
+def test_a_runtime_may_write_to_a_loaded_model(tmp_path: Path) -> None:
     """As to any model given to rknn_init: the file stays as it was."""
     path = tmp_path / "m.rknn"
     path.write_bytes(b"CYPTRKNN")
-    with opened(path) as content, memoryview(content) as view:
-        view[:4] = b"Rknn"
-        assert bytes(view) == b"RknnRKNN"
+    with loaded(path) as content:
+        content[:4] = b"Rknn"
+        assert bytes(content) == b"RknnRKNN"
     assert path.read_bytes() == b"CYPTRKNN"
+
+
+def test_only_parts_of_a_file_are_read(tmp_path: Path) -> None:
+    """A model of 200 MB of weights is described in a fraction of that memory."""
+    path = tmp_path / "m.rknn"
+    model = handmade.standard_model([IMAGE], [FEATURES], padding=0)
+    end = len(model) - 10
+    weights = 200 << 20
+    header = model[:16] + (end - 64 + weights).to_bytes(8, "little") + model[24:64]
+    with path.open("wb") as file:
+        file.write(header + model[64:end])
+        file.seek(end + weights)
+        file.write(model[end:])
+    tracemalloc.start()
+    try:
+        assert reader.read(path).file_bytes == len(model) + weights
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_description_survives_pickling() -> None:
@@ -319,6 +339,51 @@ def test_our_own_onnx_models_are_named() -> None:
             reader.read(path)
 
 
+@pytest.mark.parametrize("container", ["standard", "mini"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda json: None, "truncated: at least 8 bytes are missing"),
+        (lambda json: json[: len(json) // 2], "truncated: at least 5[0-9]* bytes are missing"),
+        (lambda json: json[:-1], "truncated: at least 1 bytes are missing"),
+        (lambda json: json[:-1] + b"\0", "damaged: the JSON at its end is none"),
+        (lambda json: json.replace(b"rknn model", b"rknn\xffmodel"), "at its end is none.*utf-8"),
+        (lambda json: json.replace(b"rknn model", b"rknn\nmodel"), "at its end is none"),
+        (lambda json: b"[" * len(json), "at its end is none"),
+        (lambda json: json.replace(b":0", b":NaN").ljust(len(json)), "(is none|truncated)"),
+    ],
+)
+def test_a_file_without_its_end_is_refused(
+    change: Callable[[bytes], bytes | None], message: str, container: str
+) -> None:
+    """A runtime that parses what stands there, and behind, would end the process."""
+    model = (
+        MODELS / f"ic3_w37_{'rk3588' if container == 'standard' else 'rv1106'}.rknn"
+    ).read_bytes()
+    end = 64 + int.from_bytes(model[16:24], "little")
+    assert int.from_bytes(model[end : end + 8], "little") == len(model) - end - 8
+    changed = change(model[end + 8 :])
+    model = model[:end] if changed is None else model[: end + 8] + changed
+    for read in (reader.read, reader.read_header):
+        with pytest.raises(InvalidModelError, match=message):
+            read(model)
+    # Who knows better may load it.
+    assert len(reader.ModelFile(memoryview(model)).needs().output_bytes) == 1
+
+
+def test_a_trailer_as_large_as_the_file_is_refused() -> None:
+    """Parsed it would be many times its size."""
+    model = handmade.standard_model([IMAGE], [FEATURES], trailer=b"[" + b"[]," * 20_000 + b"[]]")
+    with pytest.raises(InvalidModelError, match="damaged: a trailer of 60004 bytes"):
+        reader.read(model)
+
+
+def test_what_follows_a_file_is_nobodys_business() -> None:
+    """Every runtime loads a file with bytes behind its end."""
+    model = (MODELS / "ic3_w37_rk3588.rknn").read_bytes()
+    assert reader.read(model + b"x" * 100).inputs == reader.read(model).inputs
+
+
 def test_things_that_are_no_files(tmp_path: Path) -> None:
     """A directory is no model, a missing file an OSError, a number a TypeError."""
     with pytest.raises(InvalidModelError, match="is a directory"):
@@ -329,7 +394,7 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
         reader.read(tmp_path / "missing.rknn")
     with (tmp_path / "huge.rknn").open("wb") as file:
         file.truncate(2**32)
-    with pytest.raises(InvalidModelError, match="has 4294967296 bytes, and models at most"):
+    with pytest.raises(InvalidModelError, match="has 4294967296 bytes, expected at most"):
         reader.read(tmp_path / "huge.rknn")
     with pytest.raises(TypeError, match="not int"):
         reader.read(5)  # type: ignore[arg-type]

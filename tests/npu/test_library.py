@@ -186,6 +186,68 @@ def test_other_files_are_no_elf_libraries(tmp_path, content):
     assert refused(path).startswith("not an ELF shared library (")
 
 
+def test_a_library_that_was_cut_short_is_told(tmp_path):
+    """Where the dynamic linker would map what is not there, and end the process by SIGBUS."""
+    code = """
+import sys
+from rknn_runtime import open_library
+from rknn_runtime.errors import LibraryLoadError
+whole = open(sys.argv[1], "rb").read()
+said = set()
+for number, length in enumerate([*range(0, len(whole), len(whole) // 60), len(whole) - 1]):
+    path = f"{sys.argv[2]}/{number}.so"
+    with open(path, "wb") as file:
+        file.write(whole[:length])
+    try:
+        open_library(path)
+    except LibraryLoadError as error:
+        said.add(error.attempts[0][1].split(" ")[0])
+print(sorted(said))
+"""
+    command = [sys.executable, "-c", code, SIMULATED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "['cut', 'not']\n"), done.stderr
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_a_library_must_have_is_what_gets_mapped(tmp_path, wide):
+    """Its PT_LOAD segments, in both word sizes; what only a debugger reads may be missing."""
+    whole = elf(*this_machine()) if wide == this_machine()[1] else elf(40, wide)
+    path = tmp_path / "x.so"
+    path.write_bytes(whole + b"sections")
+    assert _elf.cut_short(str(path)) is None
+    path.write_bytes(whole)
+    assert _elf.cut_short(str(path)) is None
+    path.write_bytes(whole[:-1])
+    assert _elf.cut_short(str(path)) == (
+        f"cut short: {len(whole) - 1} of at least {len(whole)} bytes are there; copy it again"
+    )
+
+
+@pytest.mark.parametrize("found_by", ["folder", "LD_LIBRARY_PATH", "cache"])
+def test_a_name_is_not_given_to_the_linker_where_a_file_is_cut(
+    nowhere, monkeypatch, tmp_path, found_by
+):
+    """Nobody knows which of the files it takes; all that it may take are looked at."""
+    whole = elf(*this_machine())
+    path = tmp_path / "libcut.so"
+    path.write_bytes(whole[:-1])
+    cache = tmp_path / "cache"
+    cache.write_bytes(b"glibc-ld.so.cache1.1\0libcut.so\0" + os.fsencode(path) + b"\0/lib/x.so\0")
+    monkeypatch.setattr(
+        library, "_folders", lambda: [str(tmp_path)] if found_by == "folder" else []
+    )
+    monkeypatch.setattr(
+        library, "_LINKER_CACHE", str(cache) if found_by == "cache" else "/nowhere/ld.so.cache"
+    )
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/x:{tmp_path}" if found_by[0] == "L" else "")
+    with pytest.raises(LibraryLoadError) as caught:
+        open_library("libcut.so")
+    (attempt,) = caught.value.attempts
+    assert attempt[0] == str(path)
+    assert attempt[1].startswith("cut short: ")
+
+
 def test_a_library_without_the_api_is_no_runtime(tmp_path):
     """The missing function is named."""
     path = stub.build(tmp_path, "OMIT_query")
@@ -276,7 +338,9 @@ def test_a_uclibc_build_is_named_so(tmp_path):
     needed = stub.build(libc, source="int f;", flags=("-Wl,-soname,libc.so.0",))
     path = stub.build(tmp_path, flags=("-Wl,--no-as-needed", str(needed)))
     needed.unlink()
-    assert refused(path).startswith("built for uClibc, which this Python does not use")
+    reason = refused(path)
+    assert reason.startswith("built for uClibc, which this Python does not use")
+    assert "make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a" in reason
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,147 @@
+"""Regular files of a bounded size, read in a way that no one else can turn into a crash.
+
+A file that is mapped kills the process (SIGBUS) when somebody cuts it short meanwhile, as an
+interrupted copy does; so nothing is mapped here. A FIFO or a device is refused before it is
+opened: it would hang, or never end.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["FileView", "opened_file", "read_file"]
+
+#: What is read at once where only parts are wanted.
+_BLOCK_BYTES = 1 << 14
+
+
+class FileView:
+    """The bytes of an open file, each block read when it is first asked for, and then kept.
+
+    Slices are bytes, ``len()`` is the size that the file had when it was opened.
+    """
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._opened_as = self._state()
+        self._size = self._opened_as[0]
+        self._blocks: dict[int, bytes] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        """Return bytes, fewer than were asked for at the end of the file.
+
+        Raises:
+            OSError: they cannot be read.
+            ValueError: the file became shorter.
+        """
+        start, stop, _ = part.indices(self._size)
+        number = start // _BLOCK_BYTES
+        base = number * _BLOCK_BYTES
+        if stop > base + _BLOCK_BYTES:
+            return self._read(start, stop)
+        block = self._blocks.get(number)
+        if block is None:
+            block = self._read(base, min(base + _BLOCK_BYTES, self._size))
+            self._blocks[number] = block
+        return block[start - base : stop - base]
+
+    def _read(self, start: int, stop: int) -> bytes:
+        parts = []
+        while start < stop:
+            parts.append(os.pread(self._descriptor, stop - start, start))
+            if not parts[-1]:
+                raise ValueError(self._changed())
+            start += len(parts[-1])
+        return b"".join(parts)
+
+    def read_into(self, target: memoryview) -> None:
+        """Fill ``target`` with the bytes from the start on.
+
+        Raises:
+            OSError: they cannot be read.
+            ValueError: the file became shorter.
+        """
+        done = 0
+        while done < len(target):
+            with target[done:] as rest:
+                count = os.preadv(self._descriptor, [rest], done)
+            if not count:
+                raise ValueError(self._changed())
+            done += count
+
+    def check_unchanged(self) -> None:
+        """Raise ValueError when the file was written to, or cut, since it was opened."""
+        if self._state() != self._opened_as:
+            raise ValueError(self._changed())
+
+    def _state(self) -> tuple[int, int]:
+        now = os.fstat(self._descriptor)
+        return now.st_size, now.st_mtime_ns
+
+    def _changed(self) -> str:
+        return f"{self.path} changed while it was read; wait until it is complete, and try again"
+
+
+@contextmanager
+def opened_file(path: str | os.PathLike[str], most_bytes: int) -> Iterator[FileView]:
+    """Open a regular file for the time of a ``with`` block.
+
+    Args:
+        path: of the file.
+        most_bytes: that it may have.
+
+    Yields:
+        Its bytes. The caller asks `FileView.check_unchanged` when it has read all it wants.
+
+    Raises:
+        OSError: it cannot be opened.
+        TypeError: ``path`` is no path.
+        ValueError: it is a directory, a FIFO, a device; empty, or too large.
+    """
+    name = os.fsdecode(path)
+    _refuse_irregular(name, os.stat(name).st_mode)
+    # The name may mean another file by now: then a FIFO must not hang.
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        _refuse_irregular(name, status.st_mode)
+        if not status.st_size:
+            raise ValueError(f"{name} is empty: 0 bytes; export, copy or download it again")
+        if status.st_size > most_bytes:
+            raise ValueError(f"{name} has {status.st_size} bytes, expected at most {most_bytes}")
+        yield FileView(name, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
+    """Read a regular file whole.
+
+    Args:
+        path: of the file.
+        most_bytes: that it may have.
+
+    Raises:
+        OSError: it cannot be read.
+        TypeError: ``path`` is no path.
+        ValueError: it is no regular file, empty, too large, or changed while it was read.
+    """
+    with opened_file(path, most_bytes) as view:
+        content = view[:]
+        view.check_unchanged()
+        return content
+
+
+def _refuse_irregular(name: str, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kinds = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"))
+    kind = next((word for test, word in kinds if test(mode)), "a device")
+    raise ValueError(f"{name} is {kind}, not a regular file; pass the path of one")

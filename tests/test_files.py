@@ -1,0 +1,226 @@
+"""Files are read so that nobody else's write, cut or pipe ends or stops the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rknn_runtime import _files
+from rknn_runtime._files import opened_file, read_file
+
+CONTENT = bytes(range(256)) * 300
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of several blocks."""
+    file = tmp_path / "file"
+    file.write_bytes(CONTENT)
+    return file
+
+
+def test_slices_are_those_of_the_bytes(path: Path) -> None:
+    """Within a block, across blocks, at the end, behind it, all of it."""
+    block = _files._BLOCK_BYTES
+    places = (0, 1, 5, block - 1, block, block + 1, 2 * block, len(CONTENT) - 1, len(CONTENT))
+    with opened_file(path, len(CONTENT)) as view:
+        assert len(view) == len(CONTENT)
+        assert view[:] == CONTENT
+        for start in places:
+            for length in (0, 1, 2, block, 3 * block, 10**9):
+                assert view[start : start + length] == CONTENT[start : start + length]
+
+
+def test_only_what_is_asked_for_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each block once."""
+    asked = []
+    pread = os.pread
+
+    def counted(descriptor: int, size: int, offset: int) -> bytes:
+        asked.append((offset, size))
+        return pread(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    with opened_file(path, len(CONTENT)) as view:
+        for offset in (40_000, 40_010, 5, 40_020):
+            assert view[offset : offset + 4] == CONTENT[offset : offset + 4]
+    assert asked == [(32_768, 16_384), (0, 16_384)]
+
+
+@pytest.mark.parametrize("change", ["shorter", "longer", "other bytes"])
+def test_a_file_that_changes_is_told(path: Path, change: str) -> None:
+    """By what can be read no more, or at the end by its size and its time."""
+    with opened_file(path, 10 * len(CONTENT)) as view:
+        assert view[:4] == CONTENT[:4]
+        if change == "shorter":
+            os.truncate(path, 100)
+            with pytest.raises(ValueError, match=f"{path} changed while it was read"):
+                view[50_000:50_001]
+            with pytest.raises(ValueError, match="changed while it was read"):
+                view.read_into(memoryview(bytearray(len(view))))
+        elif change == "longer":
+            with path.open("ab") as file:
+                file.write(b"x")
+        else:
+            path.write_bytes(CONTENT[::-1])
+            os.utime(path, (1, 1))
+        with pytest.raises(ValueError, match=f"{path} changed while it was read"):
+            view.check_unchanged()
+
+
+def test_a_file_that_is_replaced_stays_what_it_was(path: Path) -> None:
+    """Under the same name stands another one; the open one is whole."""
+    with opened_file(path, len(CONTENT)) as view:
+        other = path.with_name("other")
+        other.write_bytes(b"other")
+        other.replace(path)
+        assert view[:] == CONTENT
+        view.check_unchanged()
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "directory", "socket", "device", "empty", "large"])
+def test_what_is_no_file_to_read_is_named(tmp_path: Path, kind: str) -> None:
+    """None of these hangs, or is read without an end."""
+    import socket
+
+    path = tmp_path / "thing"
+    words = f"is a {kind}, not a regular file; pass the path of one"
+    with socket.socket(socket.AF_UNIX) as server:
+        if kind == "FIFO":
+            os.mkfifo(path)
+        elif kind == "directory":
+            path.mkdir()
+        elif kind == "socket":
+            server.bind(str(path))
+        elif kind == "device":
+            path = Path("/dev/zero")
+        else:
+            path.touch()
+            words = "is empty: 0 bytes"
+        if kind == "large":
+            os.truncate(path, 10 << 30)
+            words = "has 10737418240 bytes, expected at most 1000"
+        with pytest.raises(ValueError, match=f"{path} {words}"):
+            read_file(path, 1000)
+
+
+def test_a_name_that_becomes_a_fifo_does_not_hang(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at it and the opening."""
+    signal.alarm(60)  # ends the process where it hangs
+    try:
+        look = os.stat
+
+        def swapped(name: str) -> os.stat_result:
+            status = look(name)
+            assert name == str(path)
+            path.unlink()
+            os.mkfifo(path)
+            return status
+
+        monkeypatch.setattr(os, "stat", swapped)
+        with pytest.raises(ValueError, match="is a FIFO"):
+            read_file(path, 1 << 20)
+    finally:
+        signal.alarm(0)
+
+
+def test_other_types_are_no_paths() -> None:
+    """And a missing file is what `open` says of it."""
+    with pytest.raises(TypeError):
+        read_file(5, 1000)  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError):
+        read_file("/nowhere/at/all", 1000)
+
+
+def test_nothing_in_the_package_maps_a_file() -> None:
+    """A mapping of a file that somebody cuts short ends the process; anonymous memory does not."""
+    package = Path(_files.__file__).parent
+    maps = [
+        line.strip()
+        for module in package.rglob("*.py")
+        for line in module.read_text("utf-8").splitlines()
+        if "mmap.mmap(" in line or "np.memmap" in line
+    ]
+    assert maps == ["return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)"]
+
+
+def test_a_model_that_is_cut_while_it_is_read_is_an_error() -> None:
+    """Whoever reads it: in a process of its own, which a SIGBUS would end."""
+    code = """
+import os, sys, tempfile
+sys.path.insert(0, sys.argv[1])
+from handmade import standard_model, tensor
+from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.modelfile import compatibility, container, reader
+
+model = standard_model([tensor("x", (1, 8), (1, 8), layout=0)],
+                       [tensor("y", (1,), (1,), layout=0)], padding=1 << 20)
+path = os.path.join(sys.argv[2], "m.rknn")
+
+def fresh():
+    with open(path, "wb") as file:
+        file.write(model)
+
+def refused(call):
+    try:
+        call()
+    except InvalidModelError as error:
+        assert f"{path} changed while it was read" in str(error), error
+        return
+    raise SystemExit("accepted")
+
+parse = container.parse_container
+
+def parse_of_a_cut_file(data):
+    os.truncate(path, cut)
+    return parse(data)
+
+reader.parse_container = parse_of_a_cut_file
+for cut in (0, 10, 64, 5000, len(model) - 1):
+    for read in (reader.read, reader.read_header):
+        fresh()
+        refused(lambda: read(path))
+reader.parse_container = parse
+
+fresh()
+with container.loaded(path) as content:
+    os.truncate(path, 0)
+    assert bytes(content) == model
+    content[:4] = b"Rknn"  # as a runtime may
+
+refuse = container.refuse_other_formats
+
+def refuse_of_a_cut_file(data):
+    os.truncate(path, 5000)
+    refuse(data)
+
+container.refuse_other_formats = refuse_of_a_cut_file
+fresh()
+refused(lambda: container.loaded(path).__enter__())
+
+def search_of_a_cut_file(data):
+    os.truncate(path, 0)
+    return None
+
+class Version:
+    search = staticmethod(search_of_a_cut_file)
+
+compatibility.VERSION = Version
+with open(path, "wb") as file:
+    file.write(bytes(5 << 20))
+assert compatibility.runtime_in(path) is None
+"""
+    folder = Path(__file__).parent
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as target:
+        command = [sys.executable, "-c", code, str(folder), target]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
