@@ -96,8 +96,10 @@ int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]
 static int get_output(sim_context *ctx, uint32_t position, rknn_output *output) {
     const uint32_t index = ctx->model->n_input + position;
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
-    const rknn_tensor_type type =
-        output->want_float ? RKNN_TENSOR_FLOAT32 : tensor->attr[SIM_NATIVE].type;
+    /* Toolkit 1.1 had float32 promised for quantized outputs; librknnrt keeps to that. */
+    const bool is_float =
+        output->want_float || tensor->attr[SIM_LOGICAL].type == RKNN_TENSOR_FLOAT32;
+    const rknn_tensor_type type = is_float ? RKNN_TENSOR_FLOAT32 : tensor->attr[SIM_NATIVE].type;
     const size_t bytes = tensor->n_elems * sim_type_bytes(type);
     if (output->is_prealloc) {
         if (output->buf == NULL || output->size < bytes) {

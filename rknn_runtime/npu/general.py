@@ -40,6 +40,8 @@ class GeneralModel(LoadedModel):
     Only librknnrt has these calls. Thread-safe, and a context manager, as `Model`.
     """
 
+    _is_zero_copy = False
+
     def __init__(
         self,
         model: str | os.PathLike[str] | bytes | bytearray | memoryview,
@@ -86,7 +88,7 @@ class GeneralModel(LoadedModel):
         self._raw_dtypes = [_element(i, tensor) for i, tensor in enumerate(outputs)]
         # Of an element type that it does not know, as int16, librknnrt 1.5.2 computes the size
         # wrongly: then it is not given memory to write to, but asked for its own.
-        self._is_known = [tensor.logical.type == tensor.native.type for tensor in outputs]
+        self._is_known = [tensor.logical.type == int(tensor.attr.dtype) for tensor in outputs]
 
     def run(
         self,
@@ -103,8 +105,9 @@ class GeneralModel(LoadedModel):
                 images with the mean and std of the conversion, quantizes, and clamps what the
                 model's type cannot hold. A model in int8 also takes int8, its own elements,
                 which the runtime takes as they are.
-            float_outputs: float32 outputs, dequantized by the runtime. False: the model's own
-                elements, of the dtype of ``model.outputs[i].native``.
+            float_outputs: float32 outputs, dequantized by the runtime. False: of the dtype of
+                ``model.outputs[i]``: the model's own elements, but float32 all the same where
+                the conversion by an old toolkit (1.1) says so.
             out: one array per output to write to, C-contiguous, of the output's shape and
                 dtype; None in the place of an array makes a new one. They overlap neither each
                 other nor an input.
@@ -213,7 +216,7 @@ def _taken(tensor: QueriedTensor) -> dict[np.dtype[Any], TensorType]:
 
 
 def _element(index: int, tensor: QueriedTensor) -> np.dtype[Any]:
-    """Return the dtype of an output's own elements.
+    """Return the dtype of an output that the runtime does not dequantize.
 
     Raises:
         RknnError: NumPy has none, or the count of elements contradicts the shape.
@@ -223,6 +226,6 @@ def _element(index: int, tensor: QueriedTensor) -> np.dtype[Any]:
     if math.prod(attr.shape) != attr.n_elems:
         raise RknnError(f"{name}: shape {attr.shape} with {attr.n_elems} elements")
     try:
-        return attr.stored.dtype.numpy
+        return attr.dtype.numpy
     except TypeError as error:
         raise RknnError(f"{name}: {error}") from None

@@ -359,6 +359,24 @@ def test_another_size_of_an_output_is_an_error(tmp_path, patch, size):
         assert handed_out(model) == 0
 
 
+def test_an_old_conversion_promises_float32(tmp_path):
+    """Containers of version 1: the runtime gives the float32 of the logical attribute."""
+    patch = "attr.type = RKNN_TENSOR_FLOAT32; attr.size = attr.size_with_stride = 32"
+    source = NO_RUN.replace("calloc(1, 16)", "calloc(1, 32)").replace(
+        "((uint8_t *)outputs[0].buf)[i] = (uint8_t)(frame[i] + 1)",
+        "((float *)outputs[0].buf)[i] = frame[i] / 2.0f",
+    )
+    assert source.count("2.0f") == 1
+    command = "PATCH_COMMAND=RKNN_QUERY_OUTPUT_ATTR"
+    library = stub.build(tmp_path, "GIVEN_BYTES=32", command, f"PATCH={patch}", source=source)
+    with GeneralModel(b"anything", library=library, check=False) as model:
+        frame = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)
+        (output,) = model.run(frame, float_outputs=False)
+        assert model.outputs[0].native.dtype is TensorType.UINT8
+        assert output.dtype == np.float32
+        np.testing.assert_array_equal(output, [np.arange(8) / 2])
+
+
 @pytest.mark.parametrize(
     ("patch", "message"),
     [
