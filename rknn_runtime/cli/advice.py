@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from rknn_runtime.cli.heads import Head
-from rknn_runtime.modelfile.compatibility import Runtime, fatal
+from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI, failures
 from rknn_runtime.modelfile.reader import ModelInfo
 from rknn_runtime.modelfile.soc import SOCS
 
 __all__ = ["io_bytes", "warnings_about"]
 
-#: Operators that librknnmrt 2.3.2 was seen to refuse, and when.
-REFUSED_BY_MINI = {
-    "ArgMax": "refuses it in rknn_init",
-    "TopK": "refuses it in rknn_init",
-    "Slice": "refuses it in rknn_init where the NPU cannot do it",
-    "Transpose": "refuses large ones in rknn_init",
-    "Gather": "fails in rknn_run where the indices are int64",
-}
-#: The oldest librknnrt that reads the containers of today's toolkits.
-OLDEST_FULL = Runtime("librknnrt", (1, 5, 2))
 
 
 def io_bytes(info: ModelInfo) -> tuple[int, int]:
@@ -61,7 +51,10 @@ def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
             if name in REFUSED_BY_MINI
         ]
     else:
-        found += fatal(info, OLDEST_FULL)
+        found += [
+            f"{info.runtime} up to {'.'.join(map(str, failure.last))} {failure.words}"
+            for failure in failures(info)
+        ]
     if info.runtime != soc.runtime:
         found.append(
             f"a {info.container} container for {info.soc}, whose {soc.runtime} reads only the "

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rknn_runtime._files import opened_file
 from rknn_runtime._frozen import Frozen
+from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.reader import ModelFile, ModelHeader, ModelInfo
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, soc_of_this_machine
 
 __all__ = [
+    "REFUSED_BY_MINI",
+    "Failure",
     "Runtime",
     "check",
     "driver_version",
-    "fatal",
+    "failures",
     "problems",
     "runtime_in",
+    "suspects",
     "versions",
 ]
 
@@ -40,12 +46,14 @@ DRIVER_FILES = ("/proc/rknpu/version", "/sys/kernel/debug/rknpu/version")
 REFUSALS = {FULL_RUNTIME: ((1, 5, 0), 6), MINI_RUNTIME: ((1, 5, 2), 4)}
 
 
-#: The last librknnrt that was seen to end the process on names of tensors beyond ASCII (which
-#: the toolkit escapes), and on an operator; by asking 1.5.2 and, about names, 1.6.0.
-NAMES_FATAL_UP_TO = (1, 6, 0)
-OPERATORS_FATAL_UP_TO = {"TopK": (1, 5, 2)}
-#: No newer one is held to any of these.
-FATAL_UP_TO = max(NAMES_FATAL_UP_TO, *OPERATORS_FATAL_UP_TO.values())
+#: Operators that librknnmrt 2.3.2 was seen to refuse, and when.
+REFUSED_BY_MINI = {
+    "ArgMax": "refuses it in rknn_init",
+    "TopK": "refuses it in rknn_init",
+    "Slice": "refuses it in rknn_init where the NPU cannot do it",
+    "Transpose": "refuses large ones in rknn_init",
+    "Gather": "fails in rknn_run where the indices are int64",
+}
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,15 @@ def problems(
     Returns:
         Sentences that say what does not fit and what to do; none when nothing is known
         to be wrong.
+
+    Raises:
+        TypeError: An argument of another type.
     """
+    for name, value, kind in (
+        ("header", header, ModelHeader), ("soc", soc, Soc), ("runtime", runtime, Runtime),
+    ):  # fmt: skip
+        if not isinstance(value, kind) and (value is not None or kind is ModelHeader):
+            raise TypeError(f"{name}: expected a {kind.__name__}, got {type(value).__name__}")
     found = []
     if soc is not None and header.npu != soc.npu:
         found.append(
@@ -123,50 +139,69 @@ def problems(
     return found
 
 
-def fatal(info: ModelInfo, runtime: Runtime) -> list[str]:
-    """List what of a model ends the process of an old librknnrt.
+class Failure(NamedTuple):
+    """What of a model librknnrt was seen to fail on, though it loads it or ends the process."""
+
+    #: The last version that was seen to; no newer one is held to it.
+    last: tuple[int, int, int]
+    #: What it does, and what helps: to go behind the name of the runtime.
+    words: str
+    #: `GeneralModel` works.
+    zero_copy_only: bool = False
+
+
+def failures(info: ModelInfo) -> list[Failure]:
+    r"""List what of a model librknnrt fails on, in one version or another.
+
+    ====================================  ================  ================  ======
+    asked, emulated, without an NPU       1.5.2             1.6.0             2.3.2
+    ====================================  ================  ================  ======
+    name that the toolkit writes as \u     abort in the query of its attribute
+    operator TopK                         abort             abort             runs
+    int16 output, bound in native layout  never written     rknn_run gives -1 works
+    ====================================  ================  ================  ======
 
     Args:
-        info: Of a model that the runtime can read.
-        runtime: Of the process.
-
-    Returns:
-        Sentences as those of `problems`.
+        info: Of a model; nothing is found in mini containers.
     """
-    if runtime.name != FULL_RUNTIME:
+    if info.runtime != FULL_RUNTIME:
         return []
-    names = [attr.name for attr in (*info.inputs, *info.outputs) if not attr.name.isascii()]
     found = []
-    if names and runtime.version <= NAMES_FATAL_UP_TO:
-        found.append(
-            f"{runtime} ends the process on the name {names[0]!r}: export the network with "
-            "names of ASCII characters, or install a newer runtime"
-        )
-    for operator, last in OPERATORS_FATAL_UP_TO.items():
-        if operator in info.operators and runtime.version <= last:
-            found.append(
-                f"{runtime} ends the process on the operator {operator}: take it out of the "
-                "network, or install a newer runtime"
-            )
+    attrs = (*info.inputs, *info.outputs)
+    # The runtime looks a name up in JSON, of which it does not decode this escape.
+    name = next((attr.name for attr in attrs if "\\u" in json.dumps(attr.name)), None)
+    if name is not None:
+        words = f"ends the process on the name {name!r}: export the network with names of ASCII"
+        found.append(Failure((2, 3, 2), words + " characters"))
+    if "TopK" in info.operators:
+        words = "ends the process on the operator TopK: take it out of the network, or install "
+        found.append(Failure((1, 6, 0), words + "librknnrt 2.3.2"))
+    if any((attr.native or attr).dtype is TensorType.INT16 for attr in info.outputs):
+        words = "does not write int16 outputs where Model has them: take GeneralModel, or install "
+        found.append(Failure((1, 6, 0), words + "librknnrt 2.3.2", zero_copy_only=True))
     return found
 
 
-def check(file: ModelFile, name: str, library: str | os.PathLike[str]) -> None:
+def check(file: ModelFile, name: str, runtime: Runtime | None, *, zero_copy: bool = True) -> None:
     """Refuse a model that the runtime would refuse, with the reason.
 
     Args:
         file: The model.
         name: What the message calls it; may be empty.
-        library: File of the loaded runtime.
+        runtime: The loaded runtime; None: unknown.
+        zero_copy: It is to run as `Model` runs it, not as `GeneralModel` does.
 
     Raises:
         InvalidModelError: The model does not fit the machine or the runtime.
     """
-    runtime = runtime_in(library)
     found = problems(file.header, soc=soc_of_this_machine(), runtime=runtime)
-    if not found and runtime is not None and runtime.version <= FATAL_UP_TO:
+    if not found and runtime is not None and runtime.name == FULL_RUNTIME:
         with suppress(InvalidModelError):  # what only the runtime can judge
-            found = fatal(file.info(), runtime)
+            found = [
+                f"{runtime} {failure.words}"
+                for failure in failures(file.info())
+                if runtime.version <= failure.last and (zero_copy or not failure.zero_copy_only)
+            ]
     if found:
         reasons = "; ".join(found)
         raise InvalidModelError(
@@ -174,12 +209,36 @@ def check(file: ModelFile, name: str, library: str | os.PathLike[str]) -> None:
         )
 
 
-def versions(header: ModelHeader | None, library: str | os.PathLike[str]) -> str:
+def suspects(file: ModelFile, call: str) -> str:
+    """Name what of a model librknnmrt is known to fail on: for the message when it did.
+
+    Args:
+        file: The model.
+        call: ``"rknn_init"`` or ``"rknn_run"``.
+
+    Returns:
+        A sentence; empty for other runtimes, and when nothing is known.
+    """
+    if file.header.runtime != MINI_RUNTIME:
+        return ""
+    try:
+        operators = file.operators()
+    except InvalidModelError:
+        return ""
+    found = [
+        f"{name} ({MINI_RUNTIME} 2.3.2 {what})"
+        for name, what in REFUSED_BY_MINI.items()
+        if name in operators and call in what
+    ]
+    return f"the model has {' and '.join(found)}" if found else ""
+
+
+def versions(header: ModelHeader | None, runtime: Runtime | None) -> str:
     """Say which versions meet: for the message about a refusal that could not be foreseen.
 
     Args:
         header: Of the model; None: it is encrypted.
-        library: File of the loaded runtime.
+        runtime: The loaded runtime; None: unknown.
 
     Returns:
         A sentence about model, runtime, driver and machine.
@@ -189,7 +248,7 @@ def versions(header: ModelHeader | None, library: str | os.PathLike[str]) -> str
     )
     soc = soc_of_this_machine()
     return (
-        f"the model is {made}; runtime {runtime_in(library) or 'unknown'}, driver "
+        f"the model is {made}; runtime {runtime or 'unknown'}, driver "
         f"{driver_version() or 'unknown'}, machine {soc.name if soc else 'unknown'}"
     )
 

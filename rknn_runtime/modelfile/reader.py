@@ -289,6 +289,15 @@ class ModelFile:
         with _named_as_damage():
             return self._reader.info(self.header, version)
 
+    def operators(self) -> dict[str, int]:
+        """Read only how often the model has which operator, also for SoCs unknown to this package.
+
+        Raises:
+            InvalidModelError: It is damaged.
+        """
+        with _named_as_damage():
+            return self._reader.operators(self._reader.model.children(MODEL_GRAPHS, MAX_SHAPES)[0])
+
     def needs(self) -> Needs:
         """Read only what the model needs of its caller, also for SoCs unknown to this package.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from rknn_runtime._arrays import whole
 from rknn_runtime._ffi import lib
@@ -49,6 +49,8 @@ class LoadedModel:
 
     inputs: tuple[TensorAttr, ...]
     outputs: tuple[TensorAttr, ...]
+    #: Memory is bound to inputs and outputs, and the runtime copies nothing.
+    _is_zero_copy: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -67,9 +69,10 @@ class LoadedModel:
                 f"a {kind} manages memory and runs itself, so it cannot take {foreign!r}"
             )
         number = whole(int(flags), "flags", 0, 2**32 - 1)
-        with opened_source(model, library, check) as source:
+        with opened_source(model, library, check, zero_copy=self._is_zero_copy) as source:
             self._needs = source.needs
             self._context = Context(library, source.data, number, source.simulation)
+            self._context.suspects = source.suspects
         try:
             if core_mask is not None:
                 self.set_core_mask(core_mask)

@@ -37,6 +37,10 @@ __all__ = [
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 #: What the kernels quantize; the runtimes quantize to nothing else.
 _QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
+_NO_INT64 = (
+    "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export the "
+    "network with this input as int32 or float32, with a Cast behind it where it must be int64"
+)
 
 
 class Binding:
@@ -75,7 +79,8 @@ class Binding:
         with context.lock:
             mem = self.memory.pointer
             status = lib.rkr_set_io_mem(context.handle, context.opened(), mem, info)
-        context.check(status, f"rknn_set_io_mem({name})")
+        is_refused_int64 = status == lib.RKNN_ERR_PARAM_INVALID and bound.dtype is TensorType.INT64
+        context.check(status, f"rknn_set_io_mem({name})", _NO_INT64 if is_refused_int64 else "")
         self.memory.bind(name)
         self.remember()
 

@@ -142,7 +142,10 @@ class Context:
     Attributes:
         library: the library it lives in.
         handle: the ``rkr_library *``, for calls to the C shim.
+        suspects: what may be the cause when a run fails; empty when nothing is known.
     """
+
+    suspects = ""
 
     def __init__(self, library: Library, model: Any, flags: int, simulation: Any = None) -> None:
         """Initialise a context.
@@ -224,7 +227,7 @@ class Context:
         simulation = self._owned.simulation
         cause: BaseException | None = None if simulation is None else simulation.take_exception()
         if cause is None:
-            self.check(status, call)
+            self.check(status, call, self.suspects)
         elif not isinstance(cause, Exception):
             raise cause  # a KeyboardInterrupt is no failure of the model
         else:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rknn_runtime._ffi import lib
 from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["Source", "opened_source"]
 
 
+#: What runtimes answer without a device, among other things.
+_NO_DEVICE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_DEVICE_UNAVAILABLE)
+
+
 class Source(NamedTuple):
     """The bytes for ``rknn_init``, and what their file says that no runtime does."""
 
@@ -25,22 +30,28 @@ class Source(NamedTuple):
     needs: Needs | None
     #: What computes a simulated model; None on an NPU.
     simulation: PreparedModel | None
+    #: What may be the cause when a run fails; empty when nothing is known.
+    suspects: str = ""
 
 
 @contextmanager
-def opened_source(model: Any, library: Library, check: bool) -> Iterator[Source]:
+def opened_source(
+    model: Any, library: Library, check: bool, *, zero_copy: bool = True
+) -> Iterator[Source]:
     """Open a model for the time of a ``with`` block, reading and parsing its file once.
 
     Args:
         model: path or bytes.
         library: the runtime that is to load it.
         check: refuse what this runtime would refuse, with the reason.
+        zero_copy: it is for a `Model`, not for a `GeneralModel`.
 
     Yields:
         What ``rknn_init`` takes. A `RknnStatusError` that leaves the block says in addition
-        which versions met.
+        what is known of its cause, and which versions met.
 
     Raises:
+        DeviceUnavailableError: the runtime would end the process on this machine's devices.
         InvalidModelError: no model, or one that does not fit.
         OSError: the file cannot be read.
         TypeError: ``model`` is neither path nor bytes.
@@ -55,24 +66,34 @@ def opened_source(model: Any, library: Library, check: bool) -> Iterator[Source]
     # Here, as the simulated NPU does without and reading files is half of the import.
     from rknn_runtime.modelfile import compatibility
     from rknn_runtime.modelfile.container import ENCRYPTED, loaded
+    from rknn_runtime.npu import device
 
     with loaded(model, check=check) as data:
         name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
         is_encrypted = bytes(data[: len(ENCRYPTED)]) == ENCRYPTED
         file = None if is_encrypted else _parsed(data, name, check)
-        if check and file is not None:
-            compatibility.check(file, name, library.path)
-        needs = None
+        runtime = compatibility.runtime_in(library.path) if check else None
+        if check:
+            if file is not None:
+                compatibility.check(file, name, runtime, zero_copy=zero_copy)
+            device.check_heap(runtime)
+        needs, suspects = None, ""
         if file is not None:
+            suspects = compatibility.suspects(file, "rknn_run") if check else ""
             with suppress(InvalidModelError):
                 needs = file.needs()
         try:
-            yield Source(data, needs, None)
+            yield Source(data, needs, None, suspects)
         except RknnStatusError as error:
             if not check:
                 raise
-            met = compatibility.versions(None if file is None else file.header, library.path)
-            detail = f"{error.detail or error.advice} ({met})"
+            known = [
+                "" if file is None else compatibility.suspects(file, "rknn_init"),
+                device.trouble() if error.code in _NO_DEVICE else "",
+                error.detail or error.advice,
+            ]
+            met = compatibility.versions(None if file is None else file.header, runtime)
+            detail = f"{'; '.join(filter(None, known))} ({met})"
             raise status_error(error.code, error.call, detail) from None
 
 

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stub
 from handmade import standard_model, tensor
 from paths import DATA
 
-from rknn_runtime.errors import InvalidModelError, RknnStatusError
+from rknn_runtime.enums import TensorType
+from rknn_runtime.errors import DeviceUnavailableError, InvalidModelError, RknnStatusError
 from rknn_runtime.modelfile import compatibility, reader
-from rknn_runtime.modelfile.compatibility import Runtime, fatal, problems, runtime_in
+from rknn_runtime.modelfile.compatibility import Runtime, failures, problems, runtime_in, suspects
 from rknn_runtime.modelfile.container import Container, opened, parse_container
 from rknn_runtime.modelfile.reader import ModelFile, ModelHeader, ModelInfo, read, read_header
 from rknn_runtime.modelfile.soc import SOCS, Soc
+from rknn_runtime.npu import device
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.model import Model
 
@@ -117,29 +120,60 @@ def test_a_container_newer_than_the_runtime(header: ModelHeader, runtime: Runtim
     assert f"{runtime} cannot read it: install {runtime.name} 2.3.2 or newer" in problem
 
 
+TOPK = {"operators": {"TopK": 1}}
+INT16 = {"outputs": {"dtype": TensorType.INT16}}
+
+
 @pytest.mark.parametrize(
-    ("change", "version", "sentence"),
+    ("change", "version", "zero_copy", "sentence"),
     [
-        ({"operators": {"TopK": 1}}, (1, 5, 2), "ends the process on the operator TopK"),
-        ({"operators": {"TopK": 1}}, (1, 6, 0), None),
-        ({"inputs": "图像"}, (1, 6, 0), "ends the process on the name '图像'"),
-        ({"outputs": "é"}, (1, 5, 2), "ends the process on the name 'é'"),
-        ({"inputs": "图像"}, (2, 0, 0), None),
-        ({}, (1, 5, 2), None),
+        (TOPK, (1, 5, 2), False, "ends the process on the operator TopK"),
+        (TOPK, (1, 6, 0), True, "ends the process on the operator TopK"),
+        (TOPK, (2, 3, 2), True, None),
+        ({"inputs": {"name": "图像"}}, (1, 6, 0), True, "ends the process on the name '图像'"),
+        ({"outputs": {"name": "é"}}, (2, 3, 2), False, "ends the process on the name 'é'"),
+        ({"outputs": {"name": "\x01"}}, (1, 5, 2), True, "ends the process on the name"),
+        ({"outputs": {"name": 'a"\\/\t~'}}, (1, 5, 2), True, None),
+        ({"inputs": {"name": "图像"}}, (2, 3, 3), True, None),
+        (INT16, (1, 5, 2), True, "does not write int16 outputs where Model has them"),
+        (INT16, (1, 6, 0), True, "take GeneralModel"),
+        (INT16, (1, 6, 0), False, None),
+        (INT16, (2, 3, 2), True, None),
+        ({}, (1, 5, 2), True, None),
     ],
 )
-def test_what_ends_the_process_of_an_old_runtime(
-    change: dict[str, Any], version: tuple[int, int, int], sentence: str | None
+def test_what_a_runtime_was_seen_to_fail_on(
+    change: dict[str, Any],
+    version: tuple[int, int, int],
+    zero_copy: bool,
+    sentence: str | None,
 ) -> None:
-    """Told before it does; newer ones are not held to it."""
+    """Told before it does; versions newer than the last that failed are not held to it."""
     info = read(MODELS / "ic3_w37_rk3588.rknn")
     fields = {**vars(info), **change}
     for side in change.keys() & {"inputs", "outputs"}:
-        fields[side] = (dataclasses.replace(vars(info)[side][0], name=change[side]),)
-    found = fatal(ModelInfo(**fields), Runtime("librknnrt", version))
-    assert len(found) == (sentence is not None)
-    assert (sentence or "") in "".join(found)
-    assert fatal(ModelInfo(**fields), MINI) == []
+        attr = dataclasses.replace(vars(info)[side][0], native=None, **change[side])
+        fields[side] = (attr,)
+    changed = ModelInfo(**fields)
+
+    class File:
+        header = RK3588
+
+        @staticmethod
+        def info() -> ModelInfo:
+            return changed
+
+    def checked(runtime: Runtime) -> str:
+        try:
+            compatibility.check(File, "", runtime, zero_copy=zero_copy)  # type: ignore[arg-type]
+        except InvalidModelError as error:
+            return str(error)
+        return ""
+
+    said = checked(Runtime("librknnrt", version))
+    assert bool(said) == (sentence is not None)
+    assert (sentence or "") in said
+    assert failures(dataclasses.replace(changed, container="mini")) == []
 
 
 def test_the_check_looks_for_what_ends_the_process(tmp_path: Path) -> None:
@@ -157,7 +191,7 @@ def test_the_check_looks_for_what_ends_the_process(tmp_path: Path) -> None:
 def check(model: Path | bytes, name: str, library: Path) -> None:
     """Check a model, opened and parsed."""
     with opened(model) as data:
-        compatibility.check(ModelFile(data), name, library)
+        compatibility.check(ModelFile(data), name, runtime_in(library))
 
 
 def real_library(file: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
@@ -256,6 +290,91 @@ def test_a_refusal_that_was_not_foreseen_names_the_versions(
     with pytest.raises(RknnStatusError, match="rknn_init") as caught:
         Model(b"CYPTRKNN" + bytes(100), library=library)
     assert f"(the model is encrypted; {runtime})" in str(caught.value)
+
+
+CONV = b"\x04\0\0\0Conv\0\0\0\0"
+
+
+def with_operator(model: Path, name: bytes) -> bytes:
+    """A model one of whose nodes is another one."""
+    data = model.read_bytes()
+    assert data.count(CONV) == 1
+    return data.replace(CONV, bytes([len(name)]) + b"\0\0\0" + name.ljust(8, b"\0"))
+
+
+def test_a_failed_load_names_what_is_known_of_its_cause(
+    mini_board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operators that this runtime refuses, and the devices of this machine."""
+    version = '__attribute__((used)) static const char text[] = "librknnmrt version: 2.3.2 (4)";'
+    refuses = "int rknn_init(rknn_context *c, void *m, uint32_t s, uint32_t f, rknn_init_extend *e)"
+    refuses += " { (void)c; (void)m; (void)s; (void)f; (void)e; return RKNN_ERR_FAIL; }"
+    source = f"#define OMIT_init\n{stub.SOURCE}\n{version}\n{refuses}\n"
+    library = stub.build(tmp_path, source=source)
+    monkeypatch.setattr(device, "trouble", lambda: "this machine shows no NPU")
+    data = with_operator(MODELS / "ic3_w37_rv1106.rknn", b"TopK")
+    with pytest.raises(RknnStatusError) as caught:
+        Model(data, library=library)
+    assert str(caught.value).startswith(
+        f"rknn_init({len(data)} bytes, flags=0x0) failed with -1 (RKNN_ERR_FAIL): the model has "
+        "TopK (librknnmrt 2.3.2 refuses it in rknn_init); this machine shows no NPU; the runtime "
+        "gives no reason"
+    )
+
+
+def test_a_board_whose_runtime_would_crash_is_told(
+    mini_board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before rknn_init, and only where the check is wanted."""
+    new = mini_board.with_name("librknnrt.so")
+    new.write_bytes(b"librknnrt version: 2.3.2 (429f97ae6b@2025-04-09T09:09:27)")
+    monkeypatch.setattr(compatibility, "soc_of_this_machine", lambda: None)
+    monkeypatch.setattr(device, "RKNPU", str(new))
+    monkeypatch.setattr(device, "HEAP", "/nowhere/dma_heap/system")
+    library = real_library(new, monkeypatch)
+    model = MODELS / "ic3_w37_rk3588.rknn"
+    with pytest.raises(DeviceUnavailableError, match="/nowhere/dma_heap/system is not there"):
+        Model(model, library=library)
+    with pytest.raises(DeviceUnavailableError, match="would end the process"):
+        Model(b"CYPTRKNN" + bytes(100), library=library)
+    with pytest.raises(RknnStatusError, match=r"rknn_init\(31631 bytes"):
+        Model(model, library=library, check=False)
+
+
+def test_a_failed_run_names_what_is_known_of_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Librknnmrt fails in a run where Gather has int64 indices."""
+    version = '__attribute__((used)) static const char text[] = "librknnmrt version: 2.3.2 (4)";'
+    run = "int rknn_run(rknn_context c, rknn_run_extend *e) { (void)c; (void)e; return -1; }"
+    source = f"#define OMIT_run\n{stub.SOURCE}\n{version}\n{run}\n"
+    monkeypatch.setattr(compatibility, "soc_of_this_machine", lambda: None)
+    data = with_operator(MODELS / "ic3_w37_rv1106.rknn", b"Gather")
+    with (
+        Model(data, library=stub.build(tmp_path, source=source)) as model,
+        pytest.raises(RknnStatusError, match=r"the model has Gather \(librknnmrt 2.3.2 fails"),
+    ):
+        model.run()
+
+
+def test_other_runtimes_have_no_suspects() -> None:
+    """Librknnrt has these operators."""
+    with opened(with_operator(MODELS / "ic3_w37_rv1106.rknn", b"TopK")) as content:
+        assert "TopK" in suspects(ModelFile(content), "rknn_init")
+        assert suspects(ModelFile(content), "rknn_run") == ""
+    with opened(standard_model([], [], slot_2=[{1: [{1: "TopK"}]}])) as content:
+        assert ModelFile(content).operators() == {"TopK": 1}
+        assert suspects(ModelFile(content), "rknn_init") == ""
+
+
+@pytest.mark.parametrize("wrong", [{"header": 5}, {"soc": "rk3588"}, {"runtime": (2, 3, 2)}])
+def test_other_types_are_named(wrong: dict[str, Any]) -> None:
+    """Not by an attribute that they lack."""
+    (name,) = wrong
+    with pytest.raises(
+        TypeError, match=f"^{name}: expected a [MSR][a-zA-Z]+, got (int|str|tuple)$"
+    ):
+        problems(**{"header": RK3588, **wrong})
 
 
 def test_the_driver_is_unknown_where_it_tells_nothing(
