@@ -163,7 +163,12 @@ def failures(info: ModelInfo) -> list[Failure]:
 
     Args:
         info: Of a model; nothing is found in mini containers.
+
+    Raises:
+        TypeError: ``info`` is none.
     """
+    if not isinstance(info, ModelInfo):
+        raise TypeError(f"info: expected a ModelInfo, got {type(info).__name__}")
     if info.runtime != FULL_RUNTIME:
         return []
     found = []

@@ -19,7 +19,7 @@ from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
 from rknn_runtime.npu.source import opened_source
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["SYNC_FLAGS", "LoadedModel"]
+__all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 
 _M = TypeVar("_M", bound="LoadedModel")
 
@@ -37,6 +37,29 @@ _FOREIGN_FLAGS = (
 )
 #: With these the runtime leaves the caches to `rknn_mem_sync`.
 SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
+
+
+def init_flags(flags: InitFlag) -> InitFlag:
+    """Check the flags of ``rknn_init``.
+
+    Raises:
+        TypeError: not an integer.
+        ValueError: not of 32 bits.
+    """
+    return InitFlag(whole(flags, "flags", 0, 2**32 - 1))
+
+
+def check_outs(out: Sequence[object], count: int) -> None:
+    """Check that ``out`` is a sequence with an array for each output.
+
+    Raises:
+        TypeError: no sequence, such as a dict.
+        ValueError: of another length.
+    """
+    if not isinstance(out, Sequence):
+        raise TypeError(f"out: expected a list of {count} arrays, got {type(out).__name__}")
+    if len(out) != count:
+        raise ValueError(f"out must have {count} arrays, got {len(out)}")
 
 
 class LoadedModel:
@@ -62,16 +85,15 @@ class LoadedModel:
     ) -> None:
         """Load a model; the arguments are those of `Model`, the library opened."""
         self._library = library
-        foreign = InitFlag(flags) & _FOREIGN_FLAGS
+        foreign = init_flags(flags) & _FOREIGN_FLAGS
         if foreign:
             kind = type(self).__name__
             raise ValueError(
                 f"a {kind} manages memory and runs itself, so it cannot take {foreign!r}"
             )
-        number = whole(int(flags), "flags", 0, 2**32 - 1)
         with opened_source(model, library, check, zero_copy=self._is_zero_copy) as source:
             self._needs = source.needs
-            self._context = Context(library, source.data, number, source.simulation)
+            self._context = Context(library, source.data, int(flags), source.simulation)
             self._context.suspects = source.suspects
         try:
             if core_mask is not None:
@@ -188,11 +210,11 @@ class LoadedModel:
             ForkError: this process was forked after the model was loaded.
             RknnStatusError: the runtime refused, as for cores that the NPU does not have.
             RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: not an integer.
             UnavailableError: the runtime has no such function.
             ValueError: not a core mask.
         """
-        mask = CoreMask(core_mask)
-        whole(int(mask), "core_mask", 0, 2**31 - 1)
+        mask = CoreMask(whole(core_mask, "core_mask", 0, 2**31 - 1))
         context = self._context
         with context.lock:
             status = lib.rkr_set_core_mask(context.handle, context.opened(), int(mask))

@@ -75,6 +75,8 @@ class Binding:
         self._strides = bound.strides
         # The runtimes do not check the size.
         needs = max(least_bytes, bound.array_bytes, attr.buffer_bytes)
+        if not 0 < needs < 2**32:
+            raise RknnError(f"{name}: the runtime's attributes make {needs} bytes of it")
         self.memory = TensorMemory(context, needs)
         with context.lock:
             mem = self.memory.pointer
@@ -133,6 +135,8 @@ class PixelInput(InputBinding):
         attr = queried.attr
         native = attr.stored
         pixels = native.is_nhwc
+        if pixels:
+            _check_layouts(name, attr, native)
         info = ffi.new("rknn_tensor_attr *", (queried.native if pixels else queried.logical)[0])
         info.type = lib.RKNN_TENSOR_UINT8
         info.fmt = lib.RKNN_TENSOR_NHWC

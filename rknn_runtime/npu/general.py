@@ -13,7 +13,7 @@ from rknn_runtime._arrays import Array, pointer, refuse_overlaps, result, source
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag, TensorType
 from rknn_runtime.errors import RknnError
-from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel
+from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.query import QueriedTensor
 
@@ -74,7 +74,7 @@ class GeneralModel(LoadedModel):
         library = open_library(library)
         for function in ("rknn_inputs_set", "rknn_outputs_get", "rknn_outputs_release"):
             library.require(function)
-        if InitFlag(flags) & SYNC_FLAGS:
+        if init_flags(flags) & SYNC_FLAGS:
             raise ValueError(f"a GeneralModel cannot take {flags!r}: the runtime copies and syncs")
         super().__init__(model, library, flags, core_mask, check)
 
@@ -144,8 +144,8 @@ class GeneralModel(LoadedModel):
         """Check what outputs are written to, or make it."""
         if out is None:
             out = [None] * len(self.outputs)
-        elif len(out) != len(self.outputs):
-            raise ValueError(f"out must have {len(self.outputs)} arrays, got {len(out)}")
+        else:
+            check_outs(out, len(self.outputs))
         dtypes = [_FLOAT32] * len(out) if float_outputs else self._raw_dtypes
         return [
             result(array, attr.shape, dtype)

@@ -9,7 +9,7 @@ from typing import SupportsIndex, TypeVar
 
 from rknn_runtime._arrays import Array, refuse_overlaps
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel
+from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
 from rknn_runtime.npu.binding import Binding, Frame, InputBinding, OutputBinding, bind_input
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.memory import TensorMemory
@@ -64,7 +64,7 @@ class Model(LoadedModel):
         self._inputs: list[InputBinding] = []
         self._outputs: list[OutputBinding] = []
         self._results = ResultPool([])
-        if InitFlag(flags) & SYNC_FLAGS:
+        if init_flags(flags) & SYNC_FLAGS:
             library.require("rknn_mem_sync")
         super().__init__(model, library, flags, core_mask, check)
 
@@ -124,8 +124,8 @@ class Model(LoadedModel):
             Exception: as in `run` and `output_f32`.
             ValueError: also when arrays of ``out`` overlap, or are not as many as the outputs.
         """
-        if out is not None and len(out) != len(self._outputs):
-            raise ValueError(f"out must have {len(self._outputs)} arrays, got {len(out)}")
+        if out is not None:
+            check_outs(out, len(self._outputs))
         with self._context.lock:
             self._context.check_open()
             arrays = self._results.arrays() if out is None else self._checked_outs(out, inputs)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
@@ -16,6 +19,7 @@ __all__ = ["MemorySize", "QueriedTensor", "SdkVersion", "inputs_and_outputs"]
 
 #: To the query of shapes: of static models by librknnmrt, old and newer librknnrt.
 _NOT_DYNAMIC = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID, lib.RKNN_ERR_MODEL_INVALID)
+_QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
 #: No network comes near; what is above is garbage.
 MAX_TENSORS = 1024
 
@@ -158,7 +162,7 @@ def _tensor(context: Context, direction: str, index: int) -> QueriedTensor:
     except InvalidParameterError:
         # Dynamic models have no NHWC outputs, and the oldest runtimes no NHWC queries.
         nhwc = None
-    attr = _tensor_attr(logical, _tensor_attr(native), nhwc)
+    attr = _tensor_attr(logical, _checked(_tensor_attr(native)), nhwc)
     return QueriedTensor(_repaired(attr), logical, native)
 
 
@@ -212,6 +216,24 @@ def _tensor_attr(
         native=native,
         nhwc=nhwc,
     )
+
+
+def _checked(native: TensorAttr) -> TensorAttr:
+    """Refuse a native attribute by which no memory can be read: better now than at each run."""
+    problem = ""
+    if not 0 <= native.scale < math.inf:  # also NaN
+        problem = f"scale {native.scale}"
+    elif native.dtype in _QUANTIZED:
+        limits = np.iinfo(native.dtype.numpy)
+        if not limits.min <= native.zero_point <= limits.max:
+            problem = f"zero point {native.zero_point} of {native.dtype.name}"
+    if native.layout is Layout.NHWC and len(native.shape) == 4:
+        _, height, width, _ = native.shape
+        if 0 < native.w_stride < width or 0 < native.h_stride < height:
+            problem = f"strides {native.h_stride} and {native.w_stride} of {height} x {width}"
+    if problem:
+        raise RknnError(f"the runtime reports {problem} for tensor {native.name!r}")
+    return native
 
 
 def _repaired(attr: TensorAttr) -> TensorAttr:

@@ -80,6 +80,9 @@ class Bundle:
         object.__setattr__(self, "runtime_version", version)
         if not self.variants or not self.variants[0].inputs or not self.variants[0].outputs:
             raise ValueError("a model has at least one input and one output")
+        if not isinstance(self.custom_string, str):
+            kind = type(self.custom_string).__name__
+            raise TypeError(f"custom_string: expected a str, got {kind}")
         if len(self.custom_string.encode()) > 1023:
             raise ValueError("custom_string must have less than 1024 bytes")
 

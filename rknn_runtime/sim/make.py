@@ -125,7 +125,7 @@ def bundle_from_onnx(
         InvalidModelError: onnxruntime cannot load the file, or an input's shape is open
             and no sample says what it is.
         RknnError: onnxruntime is not installed.
-        TypeError: ``runtime_version`` is no str.
+        TypeError: An argument of another type.
         ValueError: An argument does not fit the model, the SoC cannot do the type, or nobody
             recorded what the version answers.
         OSError: The file cannot be opened.
@@ -133,9 +133,13 @@ def bundle_from_onnx(
     if soc not in SOCS:
         raise ValueError(f"SoC {soc!r} is none of {', '.join(SOCS)}")
     version = known_version(SOCS[soc].runtime, runtime_version)
+    if isinstance(samples, (str, bytes)):
+        raise TypeError(f"samples: expected a sequence of arrays, got {type(samples).__name__}")
     samples = list(samples)
     if dtype is None:
         dtype = TensorType.INT8 if samples else TensorType.FLOAT16
+    if not isinstance(dtype, TensorType):
+        raise TypeError(f"dtype: expected a TensorType, got {type(dtype).__name__}")
     if dtype not in (TensorType.INT8, TensorType.INT16, TensorType.FLOAT16):
         raise ValueError(f"dtype must be INT8, INT16 or FLOAT16, not {dtype.name}")
     if dtype is not TensorType.FLOAT16 and not samples:
@@ -145,6 +149,9 @@ def bundle_from_onnx(
     graph = onnx if isinstance(onnx, Graph) else Graph(_bytes_of(onnx))
     rows = [(s,) if isinstance(s, np.ndarray) else tuple(s) for s in samples]
     for row in rows:
+        for array in row:
+            if not isinstance(array, np.ndarray):
+                raise TypeError(f"samples: expected arrays, got {type(array).__name__}")
         if len(row) != len(graph.inputs):
             raise ValueError(f"a sample of {len(row)} arrays, there are {len(graph.inputs)} inputs")
     preprocessing = _preprocessing(len(graph.inputs), mean_values, std_values)

@@ -62,12 +62,15 @@ def bundle_from_arrays(
         The bundle, for ``Model(bundle, library="sim")`` or a file.
 
     Raises:
-        TypeError: ``runtime_version`` is no str.
+        TypeError: An argument of another type.
         ValueError: Arrays and attributes do not fit each other, their indices are not their
             positions, there is no record, or nobody recorded what the version answers.
     """
     if not records:
         raise ValueError("a recorded bundle needs at least one record")
+    for entry in records:
+        if not isinstance(entry, Record):
+            raise TypeError(f"records: expected Records, got {type(entry).__name__}")
     given = (None,) * len(inputs) if preprocessing is None else tuple(preprocessing)
     if len(given) != len(inputs):
         raise ValueError(f"{len(given)} preprocessings for {len(inputs)} inputs")

@@ -604,6 +604,29 @@ def test_an_input_that_has_but_the_native_layout_is_taken_in_it(tmp_path):
             model.run(packed[0])
 
 
+@pytest.mark.parametrize("kind", [Model, GeneralModel])
+@pytest.mark.parametrize("name", ["flags", "core_mask"])
+@pytest.mark.parametrize(
+    ("wrong", "error"), [(1.0, TypeError), ("0", TypeError), (-1, ValueError), (2**40, ValueError)]
+)
+def test_flags_are_integers(kind, name, wrong, error):
+    """A float or a text is none, and none is negative."""
+    with pytest.raises(error, match=f"^{name} must be "):
+        kind(recorded().data, library="sim", **{name: wrong})
+
+
+@pytest.mark.parametrize("wrong", [{0: None}, {None}, 5, iter([None])])
+def test_out_is_a_sequence(wrong):
+    """A dict, a set and an iterator are none."""
+    kinds = (Model, GeneralModel)
+    for kind in kinds:
+        with kind(recorded().data, library="sim") as model:
+            frame = np.zeros(model.inputs[0].shape, np.uint8)
+            run = model if kind is Model else model.run
+            with pytest.raises(TypeError, match=r"^out: expected a list of 1 arrays, got "):
+                run(frame, out=wrong)
+
+
 def test_functions_that_a_runtime_lacks_are_named_at_the_call(real_library):
     """Without set_core_mask, cache flags or mem_sync the model runs; asking for them raises."""
     with pytest.raises(UnavailableError, match="rknn_set_core_mask"):

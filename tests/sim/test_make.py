@@ -355,3 +355,41 @@ def test_importing_the_package_does_not_import_the_simulation() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dtype": "INT8"},
+        {"custom_string": b"text"},
+        {"samples": "text"},
+        {"samples": ["text"]},
+        {"samples": [[[1, 2, 3]]]},
+    ],
+)
+def test_other_types_are_named(wrong):
+    """Not by an attribute that they lack."""
+    with pytest.raises(TypeError, match=f"^{next(iter(wrong))}: expected "):
+        bundle_from_onnx(IMAGE, **wrong)
+
+
+def test_an_onnx_file_that_never_ends_is_refused(tmp_path):
+    """A FIFO would hang, a device or a huge file be read without a limit."""
+    pipe = tmp_path / "m.onnx"
+    os.mkfifo(pipe)
+    huge = tmp_path / "huge.onnx"
+    huge.touch()
+    os.truncate(huge, 10 << 30)
+    model = MODELS / "ic3_w37_rk3588.rknn"
+    for path, words in ((pipe, "is a FIFO"), (huge, "expected at most"), ("/dev/zero", "a device")):
+        for call in (
+            lambda path=path: bundle_from_onnx(path),
+            lambda path=path: bundle_from_rknn(model, path),
+            lambda path=path: prepare(path, open_library("sim")),
+        ):
+            with pytest.raises(InvalidModelError, match=words):
+                call()
+    beside = tmp_path / "m.rknn"
+    beside.write_bytes(model.read_bytes())
+    with pytest.raises(InvalidModelError, match=r"m\.onnx"):
+        prepare(beside, open_library("sim"))
