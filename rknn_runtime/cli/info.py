@@ -202,21 +202,25 @@ def _input_lines(info: ModelInfo) -> list[str]:
         dtype = attr.stored.dtype
         own = dtype.name.lower()
         if attr.takes_pixels:
-            text = "give uint8 pixels" + _normalization(preprocessing)
+            text = "give uint8 pixels" + _normalization("the NPU", preprocessing)
         elif attr.affine or dtype is TensorType.FLOAT16:
             text = f"give float32, which becomes {own}, or {own} as it is"
+            if preprocessing is not None and (
+                any(preprocessing.mean) or set(preprocessing.std) != {1}
+            ):
+                text += _normalization("of float32 Model", preprocessing)
         else:
             text = f"give {own}"
         lines += table([[f"  {attr.name}: {text}"]])
     return lines
 
 
-def _normalization(preprocessing: Preprocessing | None) -> str:
+def _normalization(who: str, preprocessing: Preprocessing | None) -> str:
     if preprocessing is None:
         return ""
     mean, std = _per_channel(preprocessing.mean), _per_channel(preprocessing.std)
     swap = ", channels swapped for calibration" if preprocessing.rgb2bgr else ""
-    return f"; the NPU takes (value - mean) / std, mean {mean}, std {std}{swap}"
+    return f"; {who} takes (value - mean) / std, mean {mean}, std {std}{swap}"
 
 
 def _per_channel(values: tuple[float, ...]) -> str:

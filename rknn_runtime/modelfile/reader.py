@@ -8,7 +8,7 @@ checked, and time and memory are bounded by the size of the file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -99,7 +99,11 @@ MODEL_INPUT_JSON, MODEL_OUTPUT_JSON, MODEL_BATCH, MODEL_MEMORY = 12, 13, 14, 19
 
 @dataclass(frozen=True)
 class Preprocessing(Frozen):
-    """What the NPU does to the values of an image input: ``(value - mean) / std``."""
+    """What becomes of the values of an input: ``(value - mean) / std``.
+
+    The NPU does it to pixels, `Model` to the float32 of other inputs, librknnrt to what
+    `GeneralModel` hands it.
+    """
 
     __slots__ = ("mean", "rgb2bgr", "std")
 
@@ -233,6 +237,9 @@ class Needs(NamedTuple):
     output_bytes: tuple[int, ...]
     #: It was built for several input shapes: one must be chosen before all else.
     is_dynamic: bool
+    #: Mean and std per input, None where the file says none; all None where every input takes
+    #: pixels, which the NPU normalises itself.
+    preprocessing: tuple[Preprocessing | None, ...] = ()
 
 
 @contextmanager
@@ -356,7 +363,7 @@ class _Reader:
             operators=self.operators(graphs[0]),
             inputs=first.inputs,
             outputs=first.outputs,
-            preprocessing=self.preprocessing(first.inputs),
+            preprocessing=self.preprocessing([attr.name for attr in first.inputs]),
             variants=variants if rules.dynamic else (),
         )
 
@@ -365,7 +372,13 @@ class _Reader:
         tensors = graphs[0].children(GRAPH_TENSORS, MAX_TENSORS)
         outputs = graphs[0].integers(GRAPH_OUTPUTS, len(self.data) // MIN_ATTRIBUTE_BYTES)
         reserved = (tensors[number].scalar(self.slots.tensor_reserved, "I") for number in outputs)
-        return Needs(tuple(reserved), is_dynamic=len(graphs) > 1)
+        room = len(self.data) // MIN_ATTRIBUTE_BYTES
+        inputs = [tensors[number] for number in graphs[0].integers(GRAPH_INPUTS, room)]
+        preprocessing: tuple[Preprocessing | None, ...] = (None,) * len(inputs)
+        if not all(table.find(self.slots.tensor_pixel) for table in inputs):
+            names = [table.text(TENSOR_NAME, MAX_NAME_BYTES) for table in inputs]
+            preprocessing = self.preprocessing(names)
+        return Needs(tuple(reserved), len(graphs) > 1, preprocessing)
 
     def rules(self, target: str, dynamic: bool, runtime_version: str) -> Rules:
         soc = SOCS.get(target)
@@ -457,7 +470,7 @@ class _Reader:
             raise ValueError(f"the types of inputs or outputs are no object: {text[:40]!r}")
         return described
 
-    def preprocessing(self, inputs: tuple[TensorAttr, ...]) -> tuple[Preprocessing | None, ...]:
+    def preprocessing(self, names: Sequence[str]) -> tuple[Preprocessing | None, ...]:
         """Mean, std and channel order per input, which the metadata text documents.
 
         The runtimes do not read that text, so a model stays valid without it.
@@ -465,9 +478,9 @@ class _Reader:
         try:
             limit = int(len(self.data) * MAX_METADATA_PART)
             attributes = parse_literal(self.model.raw(MODEL_METADATA, limit))["attrs"]
-            return tuple(_preprocessing(attributes.get(attr.name)) for attr in inputs)
+            return tuple(_preprocessing(attributes.get(name)) for name in names)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            return (None,) * len(inputs)
+            return (None,) * len(names)
 
 
 def _preprocessing(attributes: Any) -> Preprocessing | None:

@@ -93,6 +93,7 @@ class LoadedModel:
             )
         with opened_source(model, library, check, zero_copy=self._is_zero_copy) as source:
             self._needs = source.needs
+            self._preprocessing = source.preprocessing
             self._context = Context(library, source.data, int(flags), source.simulation)
             self._context.suspects = source.suspects
         try:

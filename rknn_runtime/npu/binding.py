@@ -21,6 +21,7 @@ from rknn_runtime.errors import RknnError
 from rknn_runtime.kernels import layout, quantization
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.memory import TensorMemory
+from rknn_runtime.npu.normalisation import normalisation
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.tensor import TensorAttr
 
@@ -34,12 +35,19 @@ __all__ = [
     "bind_input",
 ]
 
+if TYPE_CHECKING:
+    from rknn_runtime.modelfile.reader import Preprocessing
+
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 #: What the kernels quantize; the runtimes quantize to nothing else.
 _QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 _NO_INT64 = (
     "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export the "
     "network with this input as int32 or float32, with a Cast behind it where it must be int64"
+)
+_UNKNOWN = (
+    "normalised and quantized: no file says the mean and std that float32 would have to be "
+    "normalised with; librknnrt knows them, for a GeneralModel"
 )
 
 
@@ -136,7 +144,7 @@ class PixelInput(InputBinding):
         native = attr.stored
         pixels = native.is_nhwc
         if pixels:
-            _check_layouts(name, attr, native)
+            _check_layouts(name, attr)
         info = ffi.new("rknn_tensor_attr *", (queried.native if pixels else queried.logical)[0])
         info.type = lib.RKNN_TENSOR_UINT8
         info.fmt = lib.RKNN_TENSOR_NHWC
@@ -188,8 +196,21 @@ class PixelInput(InputBinding):
 class TensorInput(InputBinding):
     """Any other input, in the NPU's own element type and layout."""
 
-    def __init__(self, context: Context, name: str, queried: QueriedTensor) -> None:
-        """Bind the native attribute with pass-through."""
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        queried: QueriedTensor,
+        preprocessing: Preprocessing | None = None,
+    ) -> None:
+        """Bind the native attribute with pass-through.
+
+        Args:
+            context: of the model.
+            name: such as ``input 0 'images'``, for messages.
+            queried: the input.
+            preprocessing: its mean and std; None: unknown.
+        """
         attr = queried.attr
         _check_layouts(name, attr)
         info = ffi.new("rknn_tensor_attr *", queried.native[0])
@@ -198,12 +219,20 @@ class TensorInput(InputBinding):
         self._is_packed, self._is_quantized = attr.is_packed, attr.affine is not None
         self._zero_point, self._scale = attr.affine or (0, 1.0)
         self._takes = {self.dtype}
+        self._normalisation = normalisation(name, attr, preprocessing)
+        # The toolkit normalises what is of rank 4 as it normalises images.
+        self._is_unknown = preprocessing is None and len(attr.shape) == 4 and attr.is_packed
+        if self._is_unknown:
+            return
         if (self._is_quantized and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
             self._takes.add(_FLOAT32)
 
     def write(self, array: Array) -> None:
-        """Quantize float32, or take the model's own elements as they are; then pack."""
+        """Normalise and quantize float32, or take the model's own elements as they are; pack."""
         values = np.ascontiguousarray(self._checked(array))
+        if self._normalisation is not None and values.dtype == _FLOAT32:
+            mean, std = self._normalisation
+            values = (values - mean) / std
         if values.dtype != self.dtype and self._is_quantized:
             values = quantization.quantize_affine(values, self._zero_point, self._scale, self.dtype)
         elif values.dtype != self.dtype:
@@ -226,6 +255,8 @@ class TensorInput(InputBinding):
         array = plain(array, self.name)
         if array.dtype not in self._takes:
             names = " or ".join(sorted(dtype.name for dtype in self._takes))
+            if self._is_unknown:
+                names += f" ({_UNKNOWN})"
             raise TypeError(f"{self.name} takes dtype {names}, got {array.dtype}")
         if array.shape != self.attr.shape:
             raise ValueError(
@@ -350,10 +381,13 @@ class Frame:
         self.context.check_run(status, call)
 
 
-def bind_input(context: Context, name: str, queried: QueriedTensor) -> InputBinding:
+def bind_input(
+    context: Context, name: str, queried: QueriedTensor, preprocessing: Preprocessing | None
+) -> InputBinding:
     """Bind an input in the way that its rank and channels ask for."""
-    kind = PixelInput if queried.attr.takes_pixels else TensorInput
-    return kind(context, name, queried)
+    if queried.attr.takes_pixels:
+        return PixelInput(context, name, queried)
+    return TensorInput(context, name, queried, preprocessing)
 
 
 def _check_layouts(name: str, attr: TensorAttr) -> None:

@@ -102,9 +102,9 @@ class GeneralModel(LoadedModel):
             *inputs: one C-contiguous array per input, in the order and the shapes of
                 ``model.inputs`` (``(N, H, W, C)`` for images, ``(H, W, C)`` where N is 1), of
                 uint8, float16 or float32. The numbers are real ones: the runtime normalises
-                images with the mean and std of the conversion, quantizes, and clamps what the
-                model's type cannot hold. A model in int8 also takes int8, its own elements,
-                which the runtime takes as they are.
+                inputs of rank 4 with the mean and std of the conversion, quantizes, and clamps
+                what the model's type cannot hold. A model in int8 also takes int8, its own
+                elements, normalised and quantized, which the runtime takes as they are.
             float_outputs: float32 outputs, dequantized by the runtime. False: of the dtype of
                 ``model.outputs[i]``: the model's own elements, but float32 all the same where
                 the conversion by an old toolkit (1.1) says so.

@@ -69,9 +69,12 @@ class Model(LoadedModel):
         super().__init__(model, library, flags, core_mask, check)
 
     def _bind(self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]) -> None:
-        for i, tensor in enumerate(inputs):
+        given = self._preprocessing
+        if len(given) != len(inputs):
+            given = (None,) * len(inputs)
+        for i, (tensor, preprocessing) in enumerate(zip(inputs, given)):
             name = f"input {i} {tensor.attr.name!r}"
-            self._inputs.append(bind_input(self._context, name, tensor))
+            self._inputs.append(bind_input(self._context, name, tensor, preprocessing))
         reserved = () if self._needs is None else self._needs.output_bytes
         if len(reserved) != len(outputs):
             reserved = (0,) * len(outputs)
@@ -90,7 +93,9 @@ class Model(LoadedModel):
                 on what is in the input memory (see `input_view`). Images of 1 to 4 channels
                 are ``(N, H, W, C) uint8`` pixels as they come (``(H, W, C)`` where N is 1),
                 of any strides: the NPU normalises them. Other inputs are float32 in the
-                logical shape, which is quantized here, or have the model's own dtype.
+                logical shape, which is normalised with the mean and std of the conversion and
+                quantized here, as librknnrt does for a `GeneralModel`; or they have the model's
+                own dtype, and are taken as they are, normalised and quantized.
 
         Raises:
             ClosedError: the model is closed.

@@ -12,7 +12,7 @@ from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library
 
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.reader import ModelFile, Needs
+    from rknn_runtime.modelfile.reader import ModelFile, Needs, Preprocessing
     from rknn_runtime.sim import PreparedModel
 
 __all__ = ["Source", "opened_source"]
@@ -30,6 +30,8 @@ class Source(NamedTuple):
     needs: Needs | None
     #: What computes a simulated model; None on an NPU.
     simulation: PreparedModel | None
+    #: Mean and std per input; None where nobody says it.
+    preprocessing: tuple[Preprocessing | None, ...] = ()
     #: What may be the cause when a run fails; empty when nothing is known.
     suspects: str = ""
 
@@ -61,7 +63,7 @@ def opened_source(
         from rknn_runtime import sim
 
         simulation = sim.prepare(model, library)
-        yield Source(simulation.data, None, simulation)
+        yield Source(simulation.data, None, simulation, simulation.preprocessing)
         return
     # Here, as the simulated NPU does without and reading files is half of the import.
     from rknn_runtime.modelfile import compatibility
@@ -83,7 +85,7 @@ def opened_source(
             with suppress(InvalidModelError):
                 needs = file.needs()
         try:
-            yield Source(data, needs, None, suspects)
+            yield Source(data, needs, None, needs.preprocessing if needs else (), suspects)
         except RknnStatusError as error:
             if not check:
                 raise

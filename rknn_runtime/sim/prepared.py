@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError, RknnError
 from rknn_runtime.modelfile.container import opened
-from rknn_runtime.modelfile.reader import ModelFile
+from rknn_runtime.modelfile.reader import ModelFile, Preprocessing
 from rknn_runtime.npu.library import Library
 from rknn_runtime.sim.bundle import MAGIC, read_bundle
 from rknn_runtime.sim.executor import Executor, Graph, read_onnx
@@ -16,16 +17,27 @@ from rknn_runtime.sim.make import bundle_from_onnx, bundle_of
 
 __all__ = ["PreparedModel", "prepare"]
 
+NO_PREPROCESSING = Preprocessing((0.0,), (1.0,), rgb2bgr=False)
+
 
 class PreparedModel:
     """A bundle and its executor; must live as long as the context that loads it.
 
     Attributes:
         data: The bundle.
+        preprocessing: Mean and std of each input.
     """
 
-    def __init__(self, data: bytes, library: Library, executor: Executor | None) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        library: Library,
+        executor: Executor | None,
+        preprocessing: Sequence[Preprocessing | None],
+    ) -> None:
         self.data = data
+        # What a bundle does not say is none, what a model file does not say is unknown.
+        self.preprocessing = tuple(given or NO_PREPROCESSING for given in preprocessing)
         self._library = library
         self._executor = executor
         # This package syncs as a board's caches need it; other programs are not asked to.
@@ -82,12 +94,13 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
         if path.suffix == ".onnx":
             graph = Graph(bytes(content[:]))
             executor = Executor(graph, graph.inputs, graph.outputs)
-            return PreparedModel(bundle_from_onnx(graph), library, executor)
+            given = (None,) * len(graph.inputs)
+            return PreparedModel(bundle_from_onnx(graph), library, executor, given)
         file = ModelFile(content)  # says what it is, when it is no .rknn file
         graph = Graph(read_onnx(_onnx_beside(path)))
         info = file.info()
         executor = Executor(graph, info.inputs, info.outputs)
-        return PreparedModel(bundle_of(info, graph), library, executor)
+        return PreparedModel(bundle_of(info, graph), library, executor, info.preprocessing)
 
 
 def _of_bundle(data: bytes, library: Library) -> PreparedModel:
@@ -96,7 +109,7 @@ def _of_bundle(data: bytes, library: Library) -> PreparedModel:
     if bundle.onnx:
         first = bundle.variants[0]
         executor = Executor(Graph(bundle.onnx), first.inputs, first.outputs)
-    return PreparedModel(data, library, executor)
+    return PreparedModel(data, library, executor, bundle.preprocessing)
 
 
 def _refuse_no_bundle(data: bytes) -> None:

@@ -51,14 +51,17 @@ def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Arr
     elif is_real(attr):
         dtype = np.dtype(np.float32)
     values = _framework_order(attr, array, dtype)
-    if not attr.takes_pixels:
+    if not (attr.takes_pixels or is_real(attr)):
         return values
     real = values.astype(np.float32)
+    given = normalization(attr, preprocessing)
+    if not given[0]:
+        return real
     mean, std = (
-        np.asarray(numbers, np.float32).reshape(1, -1, 1, 1)
-        for numbers in normalization(attr, preprocessing)
+        np.asarray(numbers, np.float32).reshape((-1, 1, 1) if len(numbers) > 1 else ())
+        for numbers in given
     )
-    return (real - mean) / std if mean.size else real
+    return (real - mean) / std
 
 
 def input_values(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:

@@ -48,7 +48,11 @@ def test_a_page_tells_what_a_model_wants_and_gives(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("model", "line"),
     [
-        ("ic5_rk3588", "images: give float32, which becomes int8, or int8 as it is"),
+        (
+            "ic5_rk3588",
+            "images: give float32, which becomes int8, or int8 as it is; of float32 Model takes "
+            "(value - mean) / std, mean 0, std 255",
+        ),
         ("mi_img_vec_rv1106", "vec: give float32, which becomes int8, or int8 as it is"),
         ("fp16_ic1_w37_rk3588", "images: give uint8 pixels; the NPU takes (value - mean) / std"),
     ],

@@ -18,7 +18,8 @@ from rknn_runtime.errors import (
     RknnError,
     UnavailableError,
 )
-from rknn_runtime.modelfile.reader import read
+from rknn_runtime.modelfile.reader import Preprocessing, read
+from rknn_runtime.npu.normalisation import normalisation
 from rknn_runtime.sim import PreparedModel, Record, bundle_from_arrays, describe_input
 from rknn_runtime.sim.bundle import Bundle, RawRecord
 
@@ -625,6 +626,76 @@ def test_out_is_a_sequence(wrong):
             run = model if kind is Model else model.run
             with pytest.raises(TypeError, match=r"^out: expected a list of 1 arrays, got "):
                 run(frame, out=wrong)
+
+
+@pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
+def test_float32_of_many_channels_is_normalised_as_the_runtime_does(soc):
+    """With the mean and std of the conversion; int8 is taken as it is, normalised already."""
+    path = DATA / "models" / f"ic5_{soc}.rknn"
+    pytest.importorskip("onnxruntime")
+    frame = np.random.default_rng(5).uniform(0, 255, (1, 32, 32, 5)).astype(np.float32)
+    with Model(path, library="sim") as model:
+        (result,) = model(frame)
+        native = model.inputs[0].native
+        real = frame / np.float32(255)
+        own = np.clip(np.rint(real / np.float32(native.scale)) + native.zero_point, -128, 127)
+        (same,) = model(own.astype(np.int8))
+    np.testing.assert_array_equal(result, same)
+    if soc == "rk3588":
+        with GeneralModel(path, library="sim") as general:
+            np.testing.assert_array_equal(general.run(frame)[0], result)
+
+
+def test_every_channel_has_its_own_mean_and_std():
+    """As librknnrt normalises, here for librknnmrt, too, which has no call for it."""
+    mean, std = (0.0, 10.0, 20.0, 30.0, 40.0), (1.0, 2.0, 3.0, 4.0, 5.0)
+    attr = describe_input("x", (1, 5, 4, 6), dtype=TensorType.INT8, zero_point=3, scale=0.5)
+    case = [output("y", (1, 5))]
+    frame = np.random.default_rng(6).uniform(0, 60, (1, 4, 6, 5)).astype(np.float32)
+    answers = [Record([values(case[0])], [frame])]
+    given = [Preprocessing(mean, std, rgb2bgr=False)]
+    bundle = bundle_from_arrays([attr], case, answers, preprocessing=given)
+    with Model(bundle, library="sim") as model:
+        model.run(frame)  # the record is of these numbers, and of no others
+        stored = model.input_view()[0, 0, :, :, :5].astype(np.float32)
+        expected = np.clip(np.rint((frame[0] - mean) / std / np.float32(0.5)) + 3, -128, 127)
+        np.testing.assert_array_equal(stored, expected)
+    with GeneralModel(bundle, library="sim") as model:
+        model.run(frame)
+
+
+def test_float32_is_refused_where_nobody_knows_the_mean_and_std(tmp_path):
+    """Of an encrypted model, or one of an old toolkit; int8 is taken, and vectors are."""
+    patch = (
+        "attr.type = RKNN_TENSOR_INT8; attr.scale = 0.5f; attr.qnt_type = 2; "
+        "attr.fmt = cmd == 8 ? 2 : 1; attr.n_dims = cmd == 8 ? 5 : 4; "
+        "attr.dims[1] = cmd == 8 ? 1 : 2; attr.dims[2] = 2; "
+        "attr.dims[3] = cmd == 8 ? 2 : 5; attr.dims[4] = 16; attr.n_elems = cmd == 8 ? 64 : 20; "
+        "attr.size = attr.size_with_stride = attr.n_elems"
+    )
+    library = stub.build(tmp_path, f"PATCH={patch}", "PATCH_COMMAND=cmd && input && cmd")
+    with Model(b"anything", library=library, check=False) as model:
+        assert model.inputs[0].native.shape == (1, 1, 2, 2, 16)
+        with pytest.raises(
+            TypeError, match=r"takes dtype int8 \(normalised and quantized: no file"
+        ):
+            model.run(np.zeros((1, 2, 2, 5), np.float32))
+        model.run(np.zeros((1, 2, 2, 5), np.int8))
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "message"),
+    [
+        ((0.0, 1.0), (1.0,), r"mean or std \(0.0, 1.0\) for 5 channels"),
+        ((0.0,), (0.0,), r"std \(0.0,\) has a 0"),
+        ((float("inf"),), (1.0,), "mean or std"),
+    ],
+)
+def test_a_mean_or_std_that_cannot_be_is_refused(mean, std, message):
+    """A damaged file, when it is loaded."""
+    attr = describe_input("x", (1, 5, 4, 6), dtype=TensorType.INT8, zero_point=3, scale=0.5)
+    with pytest.raises(RknnError, match=message):
+        normalisation("input 0 'x'", attr, Preprocessing(mean, std, rgb2bgr=False))
 
 
 def test_functions_that_a_runtime_lacks_are_named_at_the_call(real_library):

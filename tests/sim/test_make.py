@@ -54,12 +54,12 @@ def quantized(attr: Any, real: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def feed(rng: np.random.Generator, attr: Any, preprocessing: Any) -> tuple[Any, Any]:
     """An input for the model, and what the graph gets of it."""
     is_nhwc = attr.layout is Layout.NHWC
+    mean, std = (np.asarray(v, np.float32) for v in (preprocessing.mean, preprocessing.std))
     if is_nhwc and attr.shape[3] <= 4:
         given = rng.integers(0, 256, attr.shape).astype(np.uint8)
-        mean, std = (np.asarray(v, np.float32) for v in (preprocessing.mean, preprocessing.std))
-        real = (given.astype(np.float32) - mean) / std
     else:
-        given = real = rng.normal(size=attr.shape).astype(np.float32)
+        given = (rng.normal(size=attr.shape) * std.max()).astype(np.float32)
+    real = (given.astype(np.float32) - mean) / std if is_nhwc else given
     return given, quantized(attr, real.transpose(0, 3, 1, 2) if is_nhwc else real)
 
 
