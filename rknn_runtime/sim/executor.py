@@ -74,7 +74,7 @@ class Graph:
         except ImportError as error:
             raise RknnError(
                 "the simulated NPU computes with onnxruntime, which is not installed: "
-                "pip install 'rknn-runtime[sim]'"
+                "pip install onnxruntime"
             ) from error
         self.onnx = onnx
         options = onnxruntime.SessionOptions()

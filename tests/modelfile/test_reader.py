@@ -384,6 +384,37 @@ def test_what_follows_a_file_is_nobodys_business() -> None:
     assert reader.read(model + b"x" * 100).inputs == reader.read(model).inputs
 
 
+@pytest.mark.parametrize("soc", ["RV1109", "rk1808", "RK3399PRO"])
+@pytest.mark.parametrize("word", [0, 1, 6])
+def test_raw_weights_before_json_are_an_rknn1_model(soc: str, word: int) -> None:
+    """Magic, the size of the weights at 16, the weights, eight bytes, JSON that names the SoC."""
+    json_text = json.dumps({"name": "rknn", "target_platform": [soc, "RV1126"]}).encode()
+    weights = bytes(range(256)) * 4
+    head = b"RKNN\0\0\0\0" + word.to_bytes(8, "little") + len(weights).to_bytes(8, "little")
+    model = head + weights + len(json_text).to_bytes(8, "little") + json_text
+    with pytest.raises(InvalidModelError, match=r"this is an RKNN1 model.*without the 2"):
+        reader.read(model)
+    other = model.replace(soc.encode(), b"rk3588").replace(b"RV1126", b"rv1126b")
+    with pytest.raises(InvalidModelError) as caught:
+        reader.read(other)
+    assert "RKNN1" not in str(caught.value)
+
+
+def test_json_behind_the_header_is_an_rknn1_model() -> None:
+    """The third form: word 2 and the description at 32."""
+    model = b"RKNN\0\0\0\0" + (2).to_bytes(8, "little") + bytes(16)
+    model += b'{"network_platform": "tensorflow"}' + bytes(500)
+    with pytest.raises(InvalidModelError, match="this is an RKNN1 model"):
+        reader.read(model)
+
+
+def test_an_old_container_is_no_rknn1_model() -> None:
+    """Version 1 has the same header, and a trailer at the same place."""
+    trailer = json.dumps({"target_platform": ["rk3566"]}).encode()
+    model = handmade.standard_model([IMAGE], [FEATURES], version=1, trailer=trailer)
+    assert reader.read(model).container_version == 1
+
+
 def test_things_that_are_no_files(tmp_path: Path) -> None:
     """A directory is no model, a missing file an OSError, a number a TypeError."""
     with pytest.raises(InvalidModelError, match="is a directory"):
