@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import plain
+from rknn_runtime._files import read_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["as_pixels", "check_color", "import_pillow"]
 
+#: No image that fits a model comes near; what is larger is something else.
+MAX_FILE_BYTES = 1 << 28
 #: Order of the first three channels; a fourth is alpha in either.
 COLORS = ("RGB", "BGR")
 
@@ -31,7 +34,7 @@ def import_pillow() -> Any:
         import PIL.ImageFont
         import PIL.ImageOps
     except ImportError as error:
-        raise ImportError("Pillow is needed for this: pip install 'rknn-runtime[image]'") from error
+        raise ImportError("Pillow is needed for this: pip install Pillow") from error
     return PIL
 
 
@@ -55,15 +58,14 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
 
     Raises:
         ImportError: A file is to be read and Pillow is not installed.
-        OSError: The file cannot be read, or is no image.
+        OSError: The file cannot be read.
         TypeError: `image` is none of these, or an array of another dtype.
-        ValueError: An array has another shape, or the image no pixel.
+        ValueError: An array has another shape, the image no pixel, or the file is no
+            regular one, larger than 256 MiB, no image, or a damaged one.
     """
     check_color(color)
     if isinstance(image, (str, os.PathLike)):
-        pillow = import_pillow()
-        with Path(image).open("rb") as file, pillow.Image.open(file) as opened:
-            return _pillow_pixels(pillow.ImageOps.exif_transpose(opened)), "RGB"
+        return _pillow_pixels(_read(image)), "RGB"
     if isinstance(image, np.ndarray):
         return _array_pixels(plain(image, "image")), color
     if hasattr(image, "getbands") and hasattr(image, "convert"):
@@ -72,6 +74,19 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
         "image: expected an array of uint8, a Pillow image or the path of a file, "
         f"got {type(image).__name__}"
     )
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
+    """Decode a file and turn the image upright."""
+    pillow = import_pillow()
+    file = io.BytesIO(read_file(path, MAX_FILE_BYTES))
+    try:
+        with pillow.Image.open(file) as image:
+            return pillow.ImageOps.exif_transpose(image)
+    except MemoryError:
+        raise
+    except Exception as error:  # of a damaged file Pillow's decoders raise all kinds
+        raise ValueError(f"{os.fspath(path)} cannot be decoded as an image: {error}") from error
 
 
 def _array_pixels(array: NDArray[Any]) -> NDArray[np.uint8]:

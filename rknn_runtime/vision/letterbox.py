@@ -236,9 +236,10 @@ def letterbox(
 
     Raises:
         ImportError: What `resize` or the kind of `image` needs is not installed.
-        OSError: The file cannot be read, or is no image.
+        OSError: The file cannot be read.
         TypeError: `image` is nothing that can be an image, or an argument has a wrong type.
-        ValueError: A shape, size, name or value is not as said above.
+        ValueError: A shape, size, name or value is not as said above, or the file is no
+            image that can be decoded.
     """
     if resize not in _RESIZERS:
         raise ValueError(f"resize: expected one of {sorted(_RESIZERS)}, got {resize!r}")
@@ -371,7 +372,7 @@ def _resize_opencv(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[
         import cv2
     except ImportError as error:
         raise ImportError(
-            "OpenCV is needed for this: pip install 'rknn-runtime[opencv]'"
+            "OpenCV is needed for this: pip install opencv-python-headless"
         ) from error
     resized: Any = cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_LINEAR)
     return np.asarray(resized, np.uint8).reshape(*size, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rknn_runtime._files import read_file
 from rknn_runtime.kernels.canvas import Canvas
 from rknn_runtime.vision.images import import_pillow
 
@@ -21,6 +23,8 @@ __all__ = ["Font", "Word", "load_font", "stroke_font"]
 
 #: Words that a font keeps: names of classes, and 0 % to 100 %.
 _KEPT = 512
+#: CJK fonts have some 20 MB.
+MAX_FONT_BYTES = 1 << 27
 
 #: Where Debian has it.
 _SYSTEM = "DejaVuSans.ttf"
@@ -81,12 +85,16 @@ def load_font(path: str | None, size: float) -> Font:
 
     Raises:
         ImportError: `path` is given and Pillow, or its FreeType, is not installed.
-        OSError: The file cannot be read, or is no font.
+        OSError: The file cannot be read.
+        ValueError: It is no regular file, larger than any font, or no font.
     """
     if path is not None:
-        if Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
-            raise OSError(f"font: expected a TrueType file, got {path!r}, which is no file")
-        return _true_type_font(import_pillow().ImageFont.truetype(path, round(size)))
+        fonts = import_pillow().ImageFont
+        content = io.BytesIO(read_file(path, MAX_FONT_BYTES))
+        try:
+            return _true_type_font(fonts.truetype(content, round(size)))
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read as a font: {error}") from error
     try:
         fonts = import_pillow().ImageFont
     except ImportError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import pickle
 import sys
 
@@ -213,19 +215,66 @@ def test_files_are_turned_upright(tmp_path, orientation):
 
 
 def test_a_file_that_is_no_image(tmp_path):
-    """A missing file and one that is no image are OSErrors that name the file."""
+    """A missing file is an OSError, one that is no image a ValueError; both name the file."""
     pytest.importorskip("PIL")
     with pytest.raises(FileNotFoundError, match=r"none\.png"):
         letterbox(tmp_path / "none.png", (8, 8))
     (tmp_path / "text.png").write_text("no image")
-    with pytest.raises(OSError, match=r"text\.png"):
+    with pytest.raises(ValueError, match=r"text\.png cannot be decoded as an image"):
         letterbox(tmp_path / "text.png", (8, 8))
 
 
-def test_missing_pillow_names_the_extra(monkeypatch):
-    """A path without Pillow raises with the extra's name."""
+@pytest.mark.parametrize("format_", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"])
+def test_a_damaged_file_is_a_value_error(tmp_path, format_):
+    """Whatever Pillow's decoder stumbles over; some damage goes unnoticed."""
+    image = pytest.importorskip("PIL.Image")
+    buffer = io.BytesIO()
+    pixels = np.random.default_rng(3).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    image.fromarray(pixels).save(buffer, format_)
+    whole = buffer.getvalue()
+    path = tmp_path / "damaged"
+    refused = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        data = bytearray(whole)
+        for place in rng.integers(0, min(len(data), 400), 4):
+            data[place] = rng.integers(0, 256)
+        path.write_bytes(bytes(data[: rng.integers(1, len(data) + 1)]))
+        try:
+            letterbox(path, (8, 8))
+        except ValueError as error:
+            refused += 1
+            assert str(path) in str(error) or "8 bits per channel" in str(error)
+    assert refused > 0
+
+
+def test_an_image_of_absurd_size_is_a_value_error(tmp_path):
+    """Few bytes that claim to be 400 million pixels."""
+    image = pytest.importorskip("PIL.Image")
+    path = tmp_path / "bomb.png"
+    image.new("1", (1, 1)).save(path)
+    data = path.read_bytes()
+    header = b"IHDR" + struct.pack(">II", 20_000, 20_000) + data[24:29]
+    path.write_bytes(data[:12] + header + struct.pack(">I", zlib.crc32(header)) + data[33:])
+    with pytest.raises(ValueError, match=r"bomb\.png cannot be decoded as an image: .*bomb"):
+        letterbox(path, (8, 8))
+
+
+def test_a_file_that_never_ends_is_a_value_error(tmp_path):
+    """A FIFO would hang, a device or a huge file be read without a limit."""
+    pytest.importorskip("PIL")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", 10 << 30)
+    for path in (tmp_path / "pipe", tmp_path / "huge", "/dev/zero", tmp_path):
+        with pytest.raises(ValueError, match=f"^{path} (is a|has 10737418240 bytes)"):
+            letterbox(path, (8, 8))
+
+
+def test_missing_pillow_is_named(monkeypatch):
+    """A path without Pillow raises with the command that helps."""
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"rknn-runtime\[image\]"):
+    with pytest.raises(ImportError, match="pip install Pillow"):
         letterbox("image.png", (8, 8))
 
 
