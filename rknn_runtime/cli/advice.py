@@ -10,7 +10,6 @@ from rknn_runtime.modelfile.soc import SOCS
 __all__ = ["io_bytes", "warnings_about"]
 
 
-
 def io_bytes(info: ModelInfo) -> tuple[int, int]:
     """Bytes of the buffers of all inputs, and of all outputs in their native layout."""
     inputs = sum(max(attr.size, attr.size_with_stride) for attr in info.inputs)

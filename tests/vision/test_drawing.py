@@ -397,7 +397,7 @@ def test_old_pillow_takes_the_font_of_the_system(monkeypatch: pytest.MonkeyPatch
     assert asked == [("DejaVuSans.ttf", 8)]
 
 
-def test_a_font_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_font_can_be_given(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A font's file is opened by Pillow in the size of the captions, once."""
     pytest.importorskip("PIL", minversion="10.1")  # whose own font has sizes
     from PIL import ImageFont as fonts
@@ -406,14 +406,15 @@ def test_a_font_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
     other = fonts.load_default(20)
 
-    def truetype(path: str, size: int) -> Any:
-        opened.append((path, size))
+    def truetype(file: Any, size: int) -> Any:
+        opened.append((file.read(), size))
         return other
 
     monkeypatch.setattr(fonts, "truetype", truetype)
+    (tmp_path / "font.ttf").write_bytes(b"a font")
     for _ in range(3):
-        drawn = box([20, 60, 90, 100]).draw(canvas(), ["cat"], font="/some/font.ttf")
-    assert opened == [("/some/font.ttf", 8)]
+        drawn = box([20, 60, 90, 100]).draw(canvas(), ["cat"], font=tmp_path / "font.ttf")
+    assert opened == [(b"a font", 8)]
     monkeypatch.undo()
     assert (drawn != box([20, 60, 90, 100]).draw(canvas(), ["cat"])).any()
 
@@ -424,15 +425,15 @@ def test_files_that_are_no_fonts(tmp_path: Any) -> None:
     os.mkfifo(tmp_path / "pipe.ttf")
     (tmp_path / "text.ttf").write_text("no font", "utf-8")
     for name in ("none.ttf", "pipe.ttf", "text.ttf", ""):
-        with pytest.raises(OSError):
+        with pytest.raises(OSError if name == "none.ttf" else ValueError):
             box([20, 40, 90, 100]).draw(canvas(), font=tmp_path / name)
 
 
-def test_what_needs_pillow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_pillow_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Pillow files cannot be read and fonts not opened; the error says what brings it."""
     monkeypatch.setitem(sys.modules, "PIL", None)
     for image, font in (("image.png", None), (canvas(), "font.ttf")):
-        with pytest.raises(ImportError, match=r"rknn-runtime\[image\]"):
+        with pytest.raises(ImportError, match="pip install Pillow"):
             box([20, 40, 90, 100]).draw(image, font=font)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import struct
 import sys
+import zlib
 
 import guarded
 import numpy as np
