@@ -130,14 +130,19 @@ typedef struct {
     float anchor_height;
 } rkr_yolo_grid;
 
-/* The same with oriented boxes. angles: one channel over the cells of all branches, after
- * sigmoid: the angle is (v - 0.25) * pi. With it the distances are along the box's own axes
- * (YOLOv8-obb). */
+/* What a value v of an angle stands for. */
+#define RKR_ANGLE_SIGMOID 0 /* (v - 0.25) * pi */
+#define RKR_ANGLE_LOGIT 1   /* the same of 1 / (1 + e^-v) */
+#define RKR_ANGLE_RADIANS 2 /* v */
+
+/* The same with oriented boxes. angles: channel `first` of grids that have, one after the
+ * other, as many cells as all branches; strides and anchors are not read. angle_kind: one of
+ * RKR_ANGLE_*. With it the distances are along the box's own axes (YOLOv8-obb). */
 int rkr_yolo_decode_split_oriented(const rkr_yolo_branch *branches, size_t n_branches,
                                    uint32_t n_classes, uint32_t n_bins, int sigmoid,
-                                   const rkr_tensor_view *angles, const rkr_yolo_options *options,
-                                   rkr_yolo_workspace *workspace, const rkr_detections *out,
-                                   size_t *count);
+                                   const rkr_yolo_grid *angles, size_t n_angles, int angle_kind,
+                                   const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
+                                   const rkr_detections *out, size_t *count);
 
 /* Intersection over union of two convex quadrangles, x and y of their corners in order; 0
  * where one has no area. */

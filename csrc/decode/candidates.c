@@ -104,6 +104,8 @@ void rkr_candidate_push_oriented(rkr_yolo_workspace *workspace, const float cent
     if (workspace->n_candidates == workspace->capacity) {
         halve_candidates(workspace);
     }
+    /* Half a step of a coarse scale may stand for the difference: a confidence is 0 to 1. */
+    score = fminf(score, 1.0f);
     rkr_candidate *candidate = &workspace->candidates[workspace->n_candidates++];
     *candidate = (rkr_candidate){
         {centred[0], centred[1], centred[2], centred[3]}, angle, score, (int32_t)class_id, source};

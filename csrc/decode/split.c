@@ -21,12 +21,18 @@
 #define MAX_BINS 64u
 
 typedef struct {
+    const rkr_yolo_grid *grids; /* NULL: upright boxes */
+    size_t n_grids;
+    int kind; /* RKR_ANGLE_* */
+} angle_source;
+
+typedef struct {
     const rkr_yolo_branch *branch;
     uint32_t n_classes, n_bins, first_source;
     bool sigmoid;
     float conf_threshold;
-    const float *powers;           /* NULL: not an 8-bit distribution */
-    const rkr_tensor_view *angles; /* NULL: upright boxes */
+    const float *powers; /* NULL: not an 8-bit distribution */
+    const angle_source *angles;
     rkr_yolo_workspace *workspace;
 } branch_decoder;
 
@@ -94,12 +100,21 @@ static void load_distances(const branch_decoder *decoder, uint32_t cell, float d
     }
 }
 
+static float load_angle(const angle_source *angles, uint32_t cell) {
+    float value;
+    const rkr_yolo_grid *grid = rkr_grid_of(angles->grids, angles->n_grids, &cell);
+    rkr_view_load(&grid->view, grid->first, 1, cell, &value);
+    if (angles->kind == RKR_ANGLE_RADIANS) {
+        return value;
+    }
+    value = angles->kind == RKR_ANGLE_LOGIT ? rkr_sigmoid(value) : value;
+    return (value - 0.25f) * 3.14159265f;
+}
+
 /* The distances are along the axes of the box, from a point that is not its centre. */
 static void push_oriented(const branch_decoder *decoder, const float distances[4], float x, float y,
                           float score, uint32_t class_id, uint32_t source) {
-    float angle;
-    rkr_view_load(decoder->angles, 0, 1, source, &angle);
-    angle = (angle - 0.25f) * 3.14159265f;
+    float angle = load_angle(decoder->angles, source);
     float cosine = cosf(angle), sine = sinf(angle);
     float along = (distances[2] - distances[0]) * 0.5f;
     float across = (distances[3] - distances[1]) * 0.5f;
@@ -127,7 +142,7 @@ static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uin
     float x = (float)(cell % branch->box.width) + 0.5f;
     float y = (float)(cell / branch->box.width) + 0.5f;
     uint32_t source = decoder->first_source + cell;
-    if (decoder->angles != NULL) {
+    if (decoder->angles->grids != NULL) {
         push_oriented(decoder, distances, x, y, score, class_id, source);
         return;
     }
@@ -198,8 +213,23 @@ static int check_branch(const rkr_yolo_branch *branch, uint32_t n_classes, uint3
     return isfinite(branch->stride_x) && isfinite(branch->stride_y) ? RKR_OK : RKR_ERR_ARGUMENT;
 }
 
+static int check_angles(const angle_source *angles, uint64_t n_predictions) {
+    if (angles->grids == NULL) {
+        return RKR_OK;
+    }
+    int status = rkr_grids_check(angles->grids, angles->n_grids, 1);
+    if (status != RKR_OK) {
+        return status;
+    }
+    uint64_t n = 0;
+    for (size_t i = 0; i < angles->n_grids; i++) {
+        n += rkr_view_cells(&angles->grids[i].view);
+    }
+    return n == n_predictions ? RKR_OK : RKR_ERR_SHAPE;
+}
+
 static int decode(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
-                  uint32_t n_bins, bool sigmoid, const rkr_tensor_view *angles,
+                  uint32_t n_bins, bool sigmoid, const angle_source *angles,
                   const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
                   const rkr_detections *out, size_t *count) {
     if (branches == NULL || n_branches == 0 || n_branches > RKR_MAX_BRANCHES || n_bins == 0 ||
@@ -215,14 +245,11 @@ static int decode(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n
         n_predictions += rkr_view_cells(&branches[i].box);
     }
     int status = rkr_decode_begin(n_predictions, options, workspace, out, count);
-    if (status == RKR_OK && angles != NULL) {
-        status = rkr_view_check(angles);
+    if (status == RKR_OK) {
+        status = check_angles(angles, n_predictions);
     }
     if (status != RKR_OK) {
         return status;
-    }
-    if (angles != NULL && rkr_view_cells(angles) != n_predictions) {
-        return RKR_ERR_SHAPE;
     }
     uint32_t first_source = 0;
     for (size_t i = 0; i < n_branches; i++) {
@@ -240,25 +267,28 @@ static int decode(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n
         decode_branch(&decoder);
         first_source += rkr_view_cells(&branches[i].box);
     }
-    (angles != NULL ? rkr_decode_end_oriented : rkr_decode_end)(workspace, options, out, count);
+    (angles->grids != NULL ? rkr_decode_end_oriented : rkr_decode_end)(workspace, options, out, count);
     return RKR_OK;
 }
 
 int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
                           uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
                           rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
-    return decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, NULL, options, workspace,
-                  out, count);
+    const angle_source upright = {NULL, 0, 0};
+    return decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, &upright, options,
+                  workspace, out, count);
 }
 
 int rkr_yolo_decode_split_oriented(const rkr_yolo_branch *branches, size_t n_branches,
                                    uint32_t n_classes, uint32_t n_bins, int sigmoid,
-                                   const rkr_tensor_view *angles, const rkr_yolo_options *options,
-                                   rkr_yolo_workspace *workspace, const rkr_detections *out,
-                                   size_t *count) {
-    if (angles == NULL || out == NULL || out->corners == NULL) {
+                                   const rkr_yolo_grid *angles, size_t n_angles, int angle_kind,
+                                   const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
+                                   const rkr_detections *out, size_t *count) {
+    if (angles == NULL || angle_kind < RKR_ANGLE_SIGMOID || angle_kind > RKR_ANGLE_RADIANS ||
+        out == NULL || out->corners == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    return decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, angles, options, workspace,
-                  out, count);
+    const angle_source source = {angles, n_angles, angle_kind};
+    return decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, &source, options,
+                  workspace, out, count);
 }

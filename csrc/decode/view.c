@@ -92,17 +92,19 @@ static float value_of(const rkr_tensor_view *view, uint8_t byte) {
     return (float)(q - view->zero_point) * view->scale;
 }
 
-static void load_short(const rkr_tensor_view *view, const uint8_t *src, uint32_t n, float *dst) {
+/* `step` elements lie from one channel to the next. */
+static inline void load_short(const rkr_tensor_view *view, const uint8_t *src, size_t step,
+                              uint32_t n, float *dst) {
     if (n == 4) {
         /* In one store: a later load that spans two small stores would have to wait for both. */
         typedef float vector __attribute__((vector_size(16)));
-        const vector box = {value_of(view, src[0]), value_of(view, src[1]), value_of(view, src[2]),
-                            value_of(view, src[3])};
+        const vector box = {value_of(view, src[0]), value_of(view, src[step]),
+                            value_of(view, src[2 * step]), value_of(view, src[3 * step])};
         memcpy(dst, &box, sizeof box);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
-        dst[i] = value_of(view, src[i]);
+        dst[i] = value_of(view, src[i * step]);
     }
 }
 
@@ -127,8 +129,11 @@ __attribute__((noinline)) static void load_runs(const rkr_tensor_view *view, uin
 
 void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                    float *dst) {
-    if (n <= SHORT_RUN && rkr_view_is_8_bit(view) && run_length(view, first, n) == n) {
-        load_short(view, (const uint8_t *)view->data + element_at(view, first, cell), n, dst);
+    const uint8_t *bytes = view->data;
+    if (view->c2 == 1 && rkr_view_is_8_bit(view)) {
+        load_short(view, bytes + element_at(view, first, cell), view->plane, n, dst);
+    } else if (n <= SHORT_RUN && rkr_view_is_8_bit(view) && run_length(view, first, n) == n) {
+        load_short(view, bytes + element_at(view, first, cell), 1, n, dst);
     } else {
         load_runs(view, first, n, cell, dst);
     }
@@ -140,6 +145,13 @@ const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint3
     uint32_t run = run_length(view, first, n);
     if (run == n) {
         return data + element_at(view, first, cell);
+    }
+    if (view->c2 == 1) {
+        const uint8_t *src = data + element_at(view, first, cell);
+        for (uint32_t i = 0; i < n; i++, src += view->plane) {
+            buffer[i] = *src;
+        }
+        return buffer;
     }
     for (uint32_t done = 0; done < n; done += run) {
         run = run_length(view, first + done, n - done);

@@ -9,6 +9,17 @@ static uint32_t RKR_NAME_2(best, DTYPE)(const rkr_tensor_view *view, uint32_t fi
                                         uint32_t cell) {
     uint32_t best = 0;
     int32_t highest = INT32_MIN;
+    if (view->c2 == 1) { /* runs of one channel each */
+        const TYPE *src = (const TYPE *)view->data + element_at(view, first, cell);
+        for (uint32_t channel = 0; channel < n; channel++, src += view->plane) {
+            int32_t order = ORDER(*src);
+            if (order > highest) {
+                highest = order;
+                best = channel;
+            }
+        }
+        return best;
+    }
     for (uint32_t channel = 0; channel < n;) {
         uint32_t run = run_length(view, first + channel, n - channel);
         const TYPE *src = (const TYPE *)view->data + element_at(view, first + channel, cell);

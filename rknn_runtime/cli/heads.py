@@ -13,11 +13,6 @@ from rknn_runtime.vision.heads.views import representable
 
 __all__ = ["Head", "guess_head"]
 
-#: Parts of the names of forms that have boxes and scores as channels of one tensor. The
-#: tensors of YOLOv5 are one, too, but all 0..1.
-_SHARED = ("-single", "-grid", "end-to-end", "yolox")
-
-
 #: Classes of ImageNet, without and with one for everything else. No other number of classes is
 #: telling: embeddings come in all sizes.
 _IMAGENET = (1000, 1001)
@@ -34,6 +29,8 @@ class Head:
     classes: int | None
     #: Of a vector, how many; else None.
     numbers: int | None = None
+    #: Whether one scale quantizes boxes and scores together.
+    shares_scale: bool = False
 
     def __str__(self) -> str:
         if self.numbers is not None:
@@ -41,11 +38,6 @@ class Head:
         if self.classes is None:
             return self.name
         return f"{self.name}, {self.classes} {'class' if self.classes == 1 else 'classes'}"
-
-    @property
-    def shares_scale(self) -> bool:
-        """Whether one scale quantizes boxes and scores together."""
-        return any(part in self.name for part in _SHARED)
 
 
 def guess_head(info: ModelInfo) -> Head | None:
@@ -68,7 +60,7 @@ def guess_head(info: ModelInfo) -> Head | None:
         reading = find_head(info.outputs, size, facts.get("head", "auto"), n_labels)
     except ValueError:
         return None
-    return Head(reading.head, reading.num_classes)
+    return Head(reading.head, reading.num_classes, shares_scale=reading.shares_scale)
 
 
 def _image_size(info: ModelInfo) -> tuple[int, int] | None:

@@ -196,10 +196,15 @@ def described(*shapes: tuple[int, ...], scale: float = 0.5) -> reader.ModelInfo:
     """A model with a 640 x 640 image input and outputs of these shapes."""
     outputs = []
     for index, shape in enumerate(shapes):
-        native, layout = shape, 0
+        native, layout, zero_point = shape, 0, 3
         if len(shape) == 4:
             native, layout = (shape[0], -(-shape[1] // 16), *shape[2:], 16), 0x40
-        outputs.append(handmade.tensor(f"o{index}", shape, native, layout=layout, scale=scale))
+            zero_point = -128  # as of scores and their sums
+        outputs.append(
+            handmade.tensor(
+                f"o{index}", shape, native, layout=layout, scale=scale, zero_point=zero_point
+            )
+        )
     return reader.read(handmade.standard_model([IMAGE], outputs))
 
 
@@ -216,12 +221,12 @@ def scales(*channels: int) -> list[tuple[int, ...]]:
         (scales(64, 6), Head("yolov8-split", 6)),
         (scales(4, 80, 1), Head("yolov6-split", 80)),
         (scales(68, 80, 1), Head("ppyoloe", 80)),
-        (scales(85), Head("yolox", 80)),
-        ([(1, 84, 8400)], Head("yolov8-single", 80)),
-        ([(1, 84, 8400, 1)], Head("yolov8-single", 80)),
-        ([(1, 84, 1, 8400)], Head("yolov8-single", 80)),
-        ([(1, 8400, 85)], Head("yolox-grid", 80)),
-        ([(1, 300, 6)], Head("end-to-end", None)),
+        (scales(85), Head("yolox", 80, shares_scale=True)),
+        ([(1, 84, 8400)], Head("yolov8-single", 80, shares_scale=True)),
+        ([(1, 84, 8400, 1)], Head("yolov8-single", 80, shares_scale=True)),
+        ([(1, 84, 1, 8400)], Head("yolov8-single", 80, shares_scale=True)),
+        ([(1, 8400, 85)], Head("yolox-grid", 80, shares_scale=True)),
+        ([(1, 300, 6)], Head("end-to-end", None, shares_scale=True)),
         ([(1, 1000)], Head("classifier", 1000)),
         ([(1, 1000, 1, 1)], Head("classifier", 1000)),
         ([(1, 1001)], Head("classifier", 1001)),

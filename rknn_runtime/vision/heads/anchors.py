@@ -11,6 +11,7 @@ from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
+from rknn_runtime.vision.heads.grids import fitting
 from rknn_runtime.vision.heads.views import (
     OutputBinding,
     channels_first,
@@ -18,7 +19,14 @@ from rknn_runtime.vision.heads.views import (
     looks_like_logits,
 )
 
-__all__ = ["YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"]
+__all__ = [
+    "YOLOV5_ANCHORS",
+    "YOLOV5_P6_ANCHORS",
+    "YOLOV7_ANCHORS",
+    "AnchorDecoder",
+    "read_anchors",
+    "yolov7_decoder",
+]
 
 Anchors = Sequence[Sequence[Sequence[float]]]
 
@@ -78,19 +86,15 @@ class AnchorDecoder(Decoder):
         outputs = channels_first(outputs)
         input_size = checked_size(input_size)
         self.anchors = _checked_anchors(anchors, len(outputs))
-        scales = sorted(
-            (_scale_of(attr, input_size, self.anchors.shape[1]) for attr in outputs),
-            key=lambda scale: -scale.height * scale.width,
-        )
-        if len({scale.channels for scale in scales}) != 1:
-            raise ValueError("the outputs differ in their channels per anchor")
-        n = self.anchors.shape[1] * sum(scale.height * scale.width for scale in scales)
+        per_cell = self.anchors.shape[1]
+        form = fitting(read_anchors(outputs, input_size, per_cell=per_cell), outputs)
+        n = per_cell * sum(scale.height * scale.width for scale in form.scales)
         super().__init__(outputs, input_size, n, **options)
-        self.num_classes = scales[0].channels - 5
+        self.num_classes = form.num_classes
         self.logits = looks_like_logits(outputs[0]) if logits is None else bool(logits)
         grids = ffi.new("rkr_yolo_grid[]", self.anchors.shape[0] * self.anchors.shape[1])
         of_anchors = iter(grids)
-        for scale, sizes in zip(scales, self.anchors):
+        for scale, sizes in zip(form.scales, self.anchors):
             for k, (width, height) in enumerate(sizes):
                 grid = next(of_anchors)
                 grid.anchor_width, grid.anchor_height = width, height
@@ -120,7 +124,38 @@ class _Scale(NamedTuple):
         return 0
 
 
-def _scale_of(attr: TensorAttr, input_size: tuple[int, int], n: int) -> _Scale:
+class AnchorForm(NamedTuple):
+    """What outputs are in a head with anchors."""
+
+    num_classes: int
+    #: Finest first.
+    scales: list[_Scale]
+    doubts: int = 0
+
+
+def read_anchors(
+    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, per_cell: int = 3
+) -> AnchorForm | str:
+    """Read the form of `AnchorDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: In NCHW, scales in any order.
+        input_size: Height and width of the model's input in pixels.
+        per_cell: Anchors of each cell.
+    """
+    scales = []
+    for attr in outputs:
+        scale = _scale_of(attr, input_size, per_cell)
+        if isinstance(scale, str):
+            return scale
+        scales.append(scale)
+    if len({scale.channels for scale in scales}) != 1:
+        return "expected as many channels per anchor in each output"
+    scales.sort(key=lambda scale: -scale.height * scale.width)
+    return AnchorForm(scales[0].channels - 5, scales)
+
+
+def _scale_of(attr: TensorAttr, input_size: tuple[int, int], n: int) -> _Scale | str:
     shape, forms = attr.shape, []
     if len(shape) == 4 and shape[1] % n == 0:
         forms = [_Scale(attr, shape[1] // n, shape[2], shape[3], False)]
@@ -138,20 +173,43 @@ def _scale_of(attr: TensorAttr, input_size: tuple[int, int], n: int) -> _Scale:
         and input_size[0] * form.width == input_size[1] * form.height
     ]
     if shape[0] != 1 or len(forms) != 1:
-        problem = "it can be read in two ways" if len(forms) == 2 else "it has another form"
-        raise ValueError(
-            f"output {attr.name!r} {list(shape)}: expected [1, {n} * (5 + classes), h, w], "
-            f"[1, {n}, h, w, 5 + classes] or [1, {n}, 5 + classes, h, w] with a grid of square "
-            f"cells over {input_size[0]} x {input_size[1]} pixels; {problem}"
+        problem = "can be read in two ways" if len(forms) == 2 else "has another form"
+        return (
+            f"expected outputs [1, {n} * (5 + classes), h, w], [1, {n}, h, w, 5 + classes] or "
+            f"[1, {n}, 5 + classes, h, w] with a grid of square cells over {input_size[0]} x "
+            f"{input_size[1]} pixels; {attr.name!r} {problem}"
         )
     return forms[0]
+
+
+def yolov7_decoder(
+    outputs: Sequence[TensorAttr],
+    input_size: tuple[int, int],
+    *,
+    anchors: Anchors | None = None,
+    class_scores: bool | None = None,
+    **options: Any,
+) -> AnchorDecoder:
+    """Make an `AnchorDecoder` with what YOLOv7 has where nothing else is given.
+
+    Raises:
+        ValueError: See `AnchorDecoder`.
+    """
+    if anchors is None and len(outputs) == 3:
+        anchors = YOLOV7_ANCHORS
+    if class_scores is None:
+        form = read_anchors(channels_first(outputs), checked_size(input_size))
+        class_scores = isinstance(form, str) or form.num_classes > 1
+    return AnchorDecoder(outputs, input_size, anchors=anchors, class_scores=class_scores, **options)
 
 
 def _checked_anchors(anchors: Anchors | None, n_outputs: int) -> Array:
     if anchors is None:
         known = {3: YOLOV5_ANCHORS, 4: YOLOV5_P6_ANCHORS}
         if n_outputs not in known:
-            raise ValueError(f"no default anchors for {n_outputs} scales; give anchors=")
+            raise ValueError(
+                f"no default anchors for {n_outputs} scales; give anchors=, or another head="
+            )
         anchors = known[n_outputs]
     try:
         array = np.array(anchors, np.float64)

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
+from rknn_runtime.vision.heads.grids import fitting
 from rknn_runtime.vision.heads.single import warn_when_coarse
-from rknn_runtime.vision.heads.views import channels_first, representable
+from rknn_runtime.vision.heads.views import channels_first, has_boxes_in_0_to_1
 
-__all__ = ["EndToEndDecoder"]
+__all__ = ["EndToEndDecoder", "read_end_to_end"]
+
+
+class EndToEndForm(NamedTuple):
+    """What an output of detections is."""
+
+    n: int
+    num_classes: None = None
+    doubts: int = 0
+
+
+def read_end_to_end(outputs: Sequence[TensorAttr]) -> EndToEndForm | str:
+    """Read the form of `EndToEndDecoder`, or say what speaks against it."""
+    shape = outputs[0].shape
+    if len(outputs) != 1 or len(shape) != 3 or shape[0] != 1 or shape[2] != 6:
+        return "expected [1, N, 6]"
+    return EndToEndForm(shape[1])
 
 
 class EndToEndDecoder(Decoder):
@@ -42,16 +60,14 @@ class EndToEndDecoder(Decoder):
         **options: Any,
     ) -> None:
         (output,) = channels_first((output,))
-        shape = output.shape
-        if len(shape) != 3 or shape[0] != 1 or shape[2] != 6:
-            raise ValueError(f"output {output.name!r} {list(shape)}: expected [1, N, 6]")
-        super().__init__((output,), input_size, shape[1], **options)
+        n = fitting(read_end_to_end((output,)), (output,)).n
+        super().__init__((output,), input_size, n, **options)
         height, width = self.input_size
         if normalized is None:
-            normalized = representable(output)[1] < min(height, width) / 4
+            normalized = has_boxes_in_0_to_1(output, self.input_size)
         self.normalized = bool(normalized)
         scale = (width, height) if self.normalized else (1, 1)
         self._view = ffi.new("rkr_tensor_view *")
-        self._bindings[0].add(self._view, 6, 1, shape[1], shape[1], 6)
+        self._bindings[0].add(self._view, 6, 1, n, n, 6)
         self._decode_with(lib.rkr_yolo_decode_end_to_end, self._view, *scale)
-        warn_when_coarse(output)
+        warn_when_coarse(output, in_0_to_1=self.normalized)

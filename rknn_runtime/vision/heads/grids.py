@@ -1,65 +1,101 @@
-"""Outputs of one head sorted by scale."""
+"""Outputs of one head sorted by scale.
+
+What reads a form of a head returns it, or says in one line what speaks against it: asking
+whether outputs have a form costs no exception.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.views import describe
 
 __all__ = [
+    "Predictions",
     "by_scale",
     "cells_of_one",
-    "channels_and_predictions",
+    "fitting",
     "grid_of",
     "grids_of",
-    "scales_of_one",
+    "predictions_of",
     "strides_of",
+    "without",
 ]
+
+T = TypeVar("T")
+
+
+def fitting(form: T | str, outputs: Sequence[TensorAttr]) -> T:
+    """Return a form that was read.
+
+    Raises:
+        ValueError: It is what speaks against the form instead.
+    """
+    if isinstance(form, str):
+        raise ValueError(f"{form}, got\n{describe(outputs)}")
+    return form
 
 
 def grid_of(attr: TensorAttr) -> tuple[int, int, int]:
     """Return channels, height and width of an output over a grid.
 
     Raises:
-        ValueError: It is no grid of one picture.
+        ValueError: It is no grid of one image.
     """
-    if len(attr.shape) != 4 or attr.shape[0] != 1:
+    if not _is_grid(attr):
         raise ValueError(
             f"output {attr.name!r} {list(attr.shape)}: expected [1, channels, height, width]"
         )
     return attr.shape[1], attr.shape[2], attr.shape[3]
 
 
-def by_scale(outputs: Sequence[TensorAttr]) -> list[list[TensorAttr]]:
+def _is_grid(attr: TensorAttr) -> bool:
+    return len(attr.shape) == 4 and attr.shape[0] == 1
+
+
+def by_scale(
+    outputs: Sequence[TensorAttr], input_size: tuple[int, int], counts: Sequence[int] = ()
+) -> list[list[TensorAttr]] | str:
     """Group outputs by their grid, finest grid first, each group in the given order.
 
-    Raises:
-        ValueError: An output is no grid of one picture, or the groups differ in length.
+    All groups have the same numbers of channels, and all grids divide the input.
+
+    Args:
+        outputs: In NCHW.
+        input_size: Height and width of the model's input in pixels.
+        counts: How many outputs a group may have; empty: any number.
     """
-    groups: dict[tuple[int, int], list[TensorAttr]] = {}
+    if not outputs or not all(map(_is_grid, outputs)):
+        return "expected outputs [1, channels, h, w]"
+    count, rest = divmod(len(outputs), len({attr.shape[2:] for attr in outputs}))
+    if rest or (counts and count not in counts):
+        return f"expected as many outputs for each scale{_listed(counts)}"
+    groups: dict[tuple[int, ...], list[TensorAttr]] = {}
     for attr in outputs:
-        groups.setdefault(grid_of(attr)[1:], []).append(attr)
-    ordered = sorted(groups.items(), key=lambda item: -item[0][0] * item[0][1])
-    if len({len(group) for _, group in ordered}) != 1:
-        raise ValueError(f"the scales have different numbers of outputs:\n{describe(outputs)}")
-    return [group for _, group in ordered]
+        groups.setdefault(attr.shape[2:], []).append(attr)
+    ordered = [groups[grid] for grid in sorted(groups, key=lambda grid: -grid[0] * grid[1])]
+    if len({len(group) for group in ordered}) != 1:
+        return "expected as many outputs for each scale"
+    if len({tuple(attr.shape[1] for attr in group) for group in ordered}) != 1:
+        return "expected the same channels at each scale"
+    height, width = input_size
+    if any(height % rows or width % columns for rows, columns in groups):
+        return f"expected grids that divide the input, {height} x {width} (height x width)"
+    return ordered
 
 
-def scales_of_one(outputs: Sequence[TensorAttr]) -> list[TensorAttr]:
-    """Return outputs of which each is one scale, finest grid first.
+def _listed(counts: Sequence[int]) -> str:
+    return f", {' or '.join(map(str, counts))}" if counts else ""
 
-    Raises:
-        ValueError: Two have one grid, or they differ in their channels, or see `by_scale`.
-    """
-    scales = by_scale(outputs)
-    if len(scales[0]) != 1 or len({grid_of(attr)[0] for (attr,) in scales}) != 1:
-        raise ValueError(
-            f"expected outputs [1, channels, h, w], one per scale, got\n{describe(outputs)}"
-        )
-    return [attr for (attr,) in scales]
+
+def without(outputs: Sequence[TensorAttr], taken: Iterable[TensorAttr]) -> list[TensorAttr]:
+    """Return the outputs that are not taken, in their order."""
+    gone = {id(attr) for attr in taken}
+    return [attr for attr in outputs if id(attr) not in gone]
 
 
 def grids_of(
@@ -101,42 +137,37 @@ def cells_of_one(n: int, input_size: tuple[int, int]) -> tuple[tuple[int, ...], 
 
 
 def strides_of(attr: TensorAttr, input_size: tuple[int, int]) -> tuple[float, float]:
-    """Return the pixels between cells, down and across.
-
-    Raises:
-        ValueError: The grid does not divide the input.
-    """
+    """Return the pixels between cells, down and across, of an output over a grid."""
     _, height, width = grid_of(attr)
-    if input_size[0] % height or input_size[1] % width:
-        raise ValueError(
-            f"output {attr.name!r} {list(attr.shape)}: its grid does not divide the input, "
-            f"{input_size[0]} x {input_size[1]} (height x width)"
-        )
     return input_size[0] / height, input_size[1] / width
 
 
-def channels_and_predictions(
-    output: TensorAttr, transposed: bool | None = None
-) -> tuple[int, int, bool]:
-    """Return channels and number of predictions of a head in one output, and their order.
+class Predictions(NamedTuple):
+    """How a head lies in one output."""
+
+    channels: int
+    n: int
+    #: Whether predictions come before channels.
+    transposed: bool
+
+
+def predictions_of(output: TensorAttr, transposed: bool | None = None) -> Predictions | str:
+    """Read ``[1, C, N]``, a rank 4 form of it, or ``[1, N, C]``.
 
     Args:
-        output: ``[1, C, N]``, a rank 4 form of it, or ``[1, N, C]``.
+        output: Logical attribute of the output.
         transposed: Whether it is the last. None: when there are more rows than columns.
-
-    Raises:
-        ValueError: It has another form.
     """
     shape = output.shape
     rank_ok = len(shape) == 3 or (len(shape) == 4 and output.layout == Layout.NCHW)
     if not rank_ok or shape[0] != 1:
-        raise ValueError(
-            f"output {output.name!r} {list(shape)}: expected [1, channels, N], [1, N, channels] "
-            "or a rank 4 form of the first, of one picture"
+        return (
+            "expected [1, channels, N], [1, N, channels] or a rank 4 form of the first, "
+            "of one image"
         )
     rows, columns = shape[1], math.prod(shape[2:])
     if transposed is None:
         transposed = len(shape) == 3 and rows > columns
     if transposed and len(shape) != 3:
-        raise ValueError(f"output {output.name!r} {list(shape)}: a transposed head has rank 3")
-    return (columns, rows, True) if transposed else (rows, columns, False)
+        return "a transposed head has rank 3"
+    return Predictions(columns, rows, True) if transposed else Predictions(rows, columns, False)

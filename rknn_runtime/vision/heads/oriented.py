@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,14 +12,89 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.single import SingleOutputDecoder
-from rknn_runtime.vision.heads.split import SplitDecoder
-from rknn_runtime.vision.heads.views import channels_first, describe
+from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, without
+from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
+from rknn_runtime.vision.heads.split import SplitDecoder, read_split
+from rknn_runtime.vision.heads.views import (
+    channels_first,
+    checked_size,
+    looks_like_logits,
+    reaches_below_zero,
+)
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
 
-__all__ = ["SingleOrientedDecoder", "SplitOrientedDecoder"]
+__all__ = [
+    "SingleOrientedDecoder",
+    "SplitOrientedDecoder",
+    "read_oriented_single",
+    "read_oriented_split",
+]
+
+
+class OrientedForm(NamedTuple):
+    """What outputs are in a split head with angles."""
+
+    num_classes: int
+    bins: int
+    #: What `SplitDecoder` reads, in the model's order.
+    boxes: list[TensorAttr]
+    #: Per scale, finest first; or the one of all scales.
+    angles: list[TensorAttr]
+    doubts: int
+
+
+def read_oriented_split(
+    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, bins: int | None = None
+) -> OrientedForm | str:
+    """Read the form of `SplitOrientedDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: In NCHW, in the model's order.
+        input_size: Height and width of the model's input in pixels.
+        bins: As in `SplitDecoder`.
+    """
+    angles = [attr for attr in outputs if _is_row(attr)]
+    doubts = 0
+    if not angles:
+        scales = by_scale(outputs, input_size, (3,))
+        if isinstance(scales, str):
+            return "expected one output of angles, [1, 1, N], or [1, 1, h, w] per scale"
+        # Class scores of one class come before angles, and what is never below 0 looks like
+        # the sum of class scores.
+        places = [i for i, attr in enumerate(scales[0]) if attr.shape[1] == 1]
+        if not places:
+            return "expected angles [1, 1, h, w] as one of three outputs per scale"
+        angles = [scale[places[-1]] for scale in scales]
+        is_sum = not reaches_below_zero(angles[0])
+        doubts = 3 * (is_sum and not any(map(looks_like_logits, without(scales[0], angles))))
+    elif len(angles) != 1:
+        return "expected one output of angles, [1, 1, N]"
+    boxes = without(outputs, angles)
+    form = read_split(boxes, input_size, bins=bins)
+    if isinstance(form, str):
+        return form
+    n = sum(max(attr.shape) if _is_row(attr) else attr.shape[2] * attr.shape[3] for attr in angles)
+    if n != form.n_cells:
+        return f"angles of {n} cells for boxes of {form.n_cells}"
+    return OrientedForm(form.num_classes, form.bins, boxes, angles, doubts + form.doubts)
+
+
+def _is_row(attr: TensorAttr) -> bool:
+    """Whether an output is one row of numbers."""
+    shape = attr.shape
+    return len(shape) in (3, 4) and shape[:2] == (1, 1) and sorted(shape)[-2] == 1
+
+
+def read_oriented_single(
+    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, per_cell: int | None = None
+) -> SingleForm | str:
+    """Read the form of `SingleOrientedDecoder`; see `read_single`."""
+    form = read_single(outputs, input_size, objectness=False, n_extra=1, per_cell=per_cell)
+    if isinstance(form, str) or form.num_classes != 80:
+        return form
+    return form._replace(doubts=form.doubts + 4)  # the 80 classes of COCO have upright boxes
 
 
 class _OrientedDecoder(Decoder):
@@ -48,7 +123,10 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
     cells of all scales, finest first, v after the sigmoid; the angle is ``(v - 0.25) * pi``,
     from the x axis towards the y axis. ``xyxyxyxy`` of the detections is ``(n, 4, 2)
     float32``, the corners in order; ``xyxy`` their upright hull. (Layout: examples/yolov8_obb of
-    the zoo.)
+    the zoo.) Where the graph was cut behind its last convolutions, the angles are
+    ``[1, 1, h, w]`` per scale, before the sigmoid; there those of YOLO26, whose boxes have 1
+    bin, are radians. That is known where an integer output reaches below 0, or where the class
+    scores need the sigmoid, too.
 
     A box is suppressed by the exact IoU of the two rectangles, as in the zoo, so that
     `iou_threshold` means the same as for upright boxes. Ultralytics compares Gaussians
@@ -58,6 +136,7 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
     Args:
         outputs: Logical attributes of the outputs, in the model's order.
         input_size: Height and width of the model's input in pixels.
+        bins: See `SplitDecoder`.
         **options: See `SplitDecoder`.
 
     Raises:
@@ -65,32 +144,28 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
     """
 
     def __init__(
-        self, outputs: Sequence[TensorAttr], input_size: tuple[int, int], **options: Any
+        self,
+        outputs: Sequence[TensorAttr],
+        input_size: tuple[int, int],
+        *,
+        bins: int | None = None,
+        **options: Any,
     ) -> None:
-        outputs = channels_first(outputs)
-        angles = _angle_output(outputs)
-        boxes = [attr for attr in outputs if attr is not angles]
-        super().__init__(boxes, input_size, extra=(angles,), **options)
-        n = sum(branch.box.height * branch.box.width for branch in self._branches)
-        if max(angles.shape) != n:
-            raise ValueError(
-                f"angles of {max(angles.shape)} cells for boxes of {n}:\n{describe(outputs)}"
-            )
-        self._angles = ffi.new("rkr_tensor_view *")
-        self._binding(angles).add_grid(self._angles, 1, 1, n)
-        self._decode_with(lib.rkr_yolo_decode_split_oriented, *self._head, self._angles)
-
-
-def _angle_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
-    """Return the output that is one row of numbers."""
-    rows = [
-        attr
-        for attr in outputs
-        if len(attr.shape) in (3, 4) and sorted(attr.shape)[-2] == 1 and attr.shape[1] == 1
-    ]
-    if len(rows) != 1:
-        raise ValueError(f"expected one output of angles, [1, 1, N], got\n{describe(outputs)}")
-    return rows[0]
+        outputs, size = channels_first(outputs), checked_size(input_size)
+        form = fitting(read_oriented_split(outputs, size, bins=bins), outputs)
+        super().__init__(form.boxes, input_size, extra=form.angles, bins=bins, **options)
+        angles = form.angles
+        self._angles = ffi.new("rkr_yolo_grid[]", len(angles))
+        for grid, attr in zip(self._angles, angles):
+            is_row = _is_row(attr)
+            shape = (1, 1, max(attr.shape)) if is_row else grid_of(attr)
+            self._binding(attr).add_grid(grid.view, *shape)
+        kind = lib.RKR_ANGLE_SIGMOID
+        if reaches_below_zero(angles[0]) or (self.logits and not _is_row(angles[0])):
+            kind = lib.RKR_ANGLE_RADIANS if form.bins == 1 else lib.RKR_ANGLE_LOGIT
+        self._decode_with(
+            lib.rkr_yolo_decode_split_oriented, *self._head, self._angles, len(angles), kind
+        )
 
 
 class SingleOrientedDecoder(_OrientedDecoder, SingleOutputDecoder):

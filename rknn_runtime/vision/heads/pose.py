@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,17 +14,124 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import channels_and_predictions
-from rknn_runtime.vision.heads.single import COARSE, SingleOutputDecoder
-from rknn_runtime.vision.heads.split import SplitDecoder
-from rknn_runtime.vision.heads.views import channels_first, describe, quantization_of, representable
+from rknn_runtime.vision.heads.grids import (
+    by_scale,
+    fitting,
+    grid_of,
+    predictions_of,
+    strides_of,
+    without,
+)
+from rknn_runtime.vision.heads.single import COARSE, SingleForm, SingleOutputDecoder, read_single
+from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
+from rknn_runtime.vision.heads.views import (
+    channels_first,
+    checked_size,
+    quantization_of,
+    representable,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rknn_runtime.vision.letterbox import LetterboxTransform
 
-__all__ = ["SinglePoseDecoder", "SplitPoseDecoder"]
+__all__ = ["SinglePoseDecoder", "SplitPoseDecoder", "read_pose_single", "read_pose_split"]
+
+
+class PoseForm(NamedTuple):
+    """What outputs are in a split head with keypoints."""
+
+    num_classes: int
+    #: What `SplitDecoder` reads, in the model's order, and as it reads it.
+    boxes: list[TensorAttr]
+    split: SplitForm
+    #: Per scale, finest first, as convolutions give them; or the one of all scales, worked out.
+    points: list[TensorAttr]
+    raw: bool
+    doubts: int
+
+
+def read_pose_split(
+    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, bins: int | None = None
+) -> PoseForm | str:
+    """Read the form of `SplitPoseDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: In NCHW, in the model's order.
+        input_size: Height and width of the model's input in pixels.
+        bins: As in `SplitDecoder`.
+    """
+    points = _keypoint_output(outputs)
+    if points is not None:
+        boxes = without(outputs, [points])
+        form = read_split(boxes, input_size, bins=bins)
+        if isinstance(form, str):
+            return form
+        if points.shape[-1] != form.n_cells:
+            return f"keypoints of {points.shape[-1]} cells for boxes of {form.n_cells}"
+        return PoseForm(form.num_classes, boxes, form, [points], False, form.doubts)
+    scales = by_scale(outputs, input_size, (3,))
+    if isinstance(scales, str):
+        return "expected keypoints [1, k, 3, N] or [1, 3 * k, N], or [1, 3 * k, h, w] per scale"
+    found: PoseForm | None = None
+    for i in reversed(range(3)):  # keypoints come last, where all else fits
+        maps = [scale[i] for scale in scales]
+        if maps[0].shape[1] % 3:
+            continue
+        boxes = without(outputs, maps)
+        form = read_split(boxes, input_size, bins=bins)
+        if not isinstance(form, str):
+            doubts = form.doubts + (i < 2)
+            if found is None or doubts < found.doubts:
+                found = PoseForm(form.num_classes, boxes, form, maps, True, doubts)
+    return found or "expected keypoints [1, 3 * k, h, w] beside box and class of each scale"
+
+
+def read_pose_single(
+    outputs: Sequence[TensorAttr],
+    input_size: tuple[int, int],
+    *,
+    num_classes: int | None = None,
+    transposed: bool | None = None,
+    keypoint_shape: tuple[int, int] | None = None,
+    per_cell: int | None = None,
+) -> SingleForm | str:
+    """Read the form of `SinglePoseDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: One output, in NCHW.
+        input_size: Height and width of the model's input in pixels.
+        num_classes: As in `SinglePoseDecoder`.
+        transposed: As there.
+        keypoint_shape: As there.
+        per_cell: As in `read_single`.
+    """
+    layout = predictions_of(outputs[0], transposed) if len(outputs) == 1 else "expected one output"
+    if isinstance(layout, str):
+        return layout
+    n_extra = 0 if keypoint_shape is None else math.prod(keypoint_shape)
+    if keypoint_shape is None:
+        num_classes = 1 if num_classes is None else num_classes
+        n_extra = layout.channels - 4 - num_classes
+        if n_extra % 3 or n_extra < 3:
+            return (
+                f"{n_extra} channels are no keypoints of 3 numbers each; give "
+                "keypoint_shape=(k, 2) or num_classes="
+            )
+    form = read_single(
+        outputs,
+        input_size,
+        num_classes=num_classes,
+        transposed=transposed,
+        objectness=False,
+        n_extra=n_extra,
+        per_cell=per_cell,
+    )
+    if isinstance(form, str):
+        return form
+    # 56 channels are 17 keypoints of a person; others look more like classes.
+    return form._replace(doubts=0 if layout.channels == 56 else 3)
 
 
 def _gather(grids: Any, channels: int, source: NDArray[np.uint32]) -> NDArray[np.float32]:
@@ -53,11 +160,14 @@ class SplitPoseDecoder(SplitDecoder):
     outputs are taken too), then ``[1, k, 3, N]`` or ``[1, 3 * k, N]``: x, y in pixels of the
     input and confidence of each keypoint, for the cells of all scales, finest first.
     ``keypoints`` of the detections is ``(n, k, 3) float32``. (Layout: examples/yolov8_pose of
-    the zoo.)
+    the zoo.) Where the graph was cut behind its last convolutions, the keypoints are
+    ``[1, 3 * k, h, w]`` per scale: twice (in YOLO26, whose boxes have 1 bin: once) the way from
+    the cell to x and y in strides, from its corner (centre), and the confidence's logit.
 
     Args:
         outputs: Logical attributes of the outputs, in the model's order.
         input_size: Height and width of the model's input in pixels.
+        bins: See `SplitDecoder`.
         **options: See `SplitDecoder`.
 
     Raises:
@@ -69,24 +179,30 @@ class SplitPoseDecoder(SplitDecoder):
     """
 
     def __init__(
-        self, outputs: Sequence[TensorAttr], input_size: tuple[int, int], **options: Any
+        self,
+        outputs: Sequence[TensorAttr],
+        input_size: tuple[int, int],
+        *,
+        bins: int | None = None,
+        **options: Any,
     ) -> None:
-        outputs = channels_first(outputs)
-        points = _keypoint_output(outputs)
-        boxes = [attr for attr in outputs if attr is not points]
-        super().__init__(boxes, input_size, extra=(points,), **options)
-        n = sum(attr.shape[2] * attr.shape[3] for attr in boxes) // (
-            len(boxes) // len(self._branches)
+        outputs, size = channels_first(outputs), checked_size(input_size)
+        form = fitting(read_pose_split(outputs, size, bins=bins), outputs)
+        super().__init__(form.boxes, input_size, extra=form.points, bins=bins, **options)
+        self._n_cells = form.split.n_cells
+        self._channels, self._planes = form.points[0].shape[1], 1
+        self._raw = _RawKeypoints(form, size) if form.raw else None
+        self._points = ffi.new("rkr_yolo_grid[]", len(form.points))
+        if form.raw:
+            for grid, attr in zip(self._points, form.points):
+                self._binding(attr).add_grid(grid.view, *grid_of(attr))
+            return
+        (points,) = form.points
+        if len(points.shape) == 4:
+            self._planes = points.shape[2]
+        self._binding(points).add_grid(
+            self._points[0].view, self._channels, self._planes, self._n_cells
         )
-        if points.shape[-1] != n:
-            raise ValueError(
-                f"keypoints of {points.shape[-1]} cells for boxes of {n}:\n{describe(outputs)}"
-            )
-        self._n_cells = n
-        self._planes = points.shape[2] if len(points.shape) == 4 else 1
-        self._channels = points.shape[1]
-        self._points = ffi.new("rkr_yolo_grid[]", 1)
-        self._binding(points).add_grid(self._points[0].view, self._channels, self._planes, n)
         _warn_when_coarse(points)
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
@@ -95,6 +211,8 @@ class SplitPoseDecoder(SplitDecoder):
         if self._planes == 1:
             values = _gather(self._points, self._channels, source)
             values = values.reshape(n, self._channels // 3, 3)
+            if self._raw is not None:
+                values = self._raw.worked_out(values, source)
         else:
             steps = np.arange(self._planes, dtype=np.uint32)[:, None] * self._n_cells
             cells = (source + steps.astype(np.uint32)).ravel()
@@ -103,8 +221,41 @@ class SplitPoseDecoder(SplitDecoder):
         return _with_keypoints(found, values, transform)
 
 
-def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
-    """Return the output ``[1, k, 2 or 3, N]`` or ``[1, 3 * k, N]``."""
+class _RawKeypoints:
+    """Keypoints as convolutions give them.
+
+    Args:
+        form: What was read.
+        input_size: Height and width of the model's input.
+    """
+
+    def __init__(self, form: PoseForm, input_size: tuple[int, int]) -> None:
+        self._factor, self._centre = (1.0, 0.5) if form.split.bins == 1 else (2.0, 0.0)
+        self._starts = np.zeros(len(form.points), np.uint32)
+        self._widths = np.array([attr.shape[3] for attr in form.points], np.uint32)
+        cells = [attr.shape[2] * attr.shape[3] for attr in form.points]
+        self._starts[1:] = np.cumsum(cells[:-1])
+        # x before y
+        strides = [strides_of(attr, input_size)[::-1] for attr in form.points]
+        self._strides = np.array(strides, np.float32)
+
+    def worked_out(
+        self, values: NDArray[np.float32], source: NDArray[np.uint32]
+    ) -> NDArray[np.float32]:
+        """Return ``(n, k, 3)`` keypoints in pixels of the model's input, of these cells."""
+        scale = np.searchsorted(self._starts, source, side="right") - 1
+        y, x = np.divmod(source - self._starts[scale], self._widths[scale])
+        corner = np.stack([x, y], axis=1).astype(np.float32) + np.float32(self._centre)
+        values[..., :2] *= np.float32(self._factor)
+        values[..., :2] += corner[:, None]
+        values[..., :2] *= self._strides[scale][:, None]
+        with np.errstate(over="ignore"):  # e to a large number is infinity, and 1 / it is 0
+            values[..., 2] = 1 / (1 + np.exp(-values[..., 2]))
+        return values
+
+
+def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr | None:
+    """Return the output ``[1, k, 2 or 3, N]`` or ``[1, 3 * k, N]``, if there is one."""
     taken = [
         attr
         for attr in outputs
@@ -118,12 +269,7 @@ def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr:
         grids = {attr.shape[2:] for attr in outputs if len(attr.shape) == 4}
         counts = {id(attr): sum(h * w for h, w in grids - {attr.shape[2:]}) for attr in taken}
         taken = [attr for attr in taken if attr.shape[-1] == counts[id(attr)]]
-    if len(taken) != 1 or taken[0].shape[0] != 1:
-        raise ValueError(
-            f"expected one output of keypoints, [1, k, 3, N] or [1, 3 * k, N], got\n"
-            f"{describe(outputs)}"
-        )
-    return taken[0]
+    return taken[0] if len(taken) == 1 and taken[0].shape[0] == 1 else None
 
 
 def _warn_when_coarse(points: TensorAttr) -> None:
@@ -151,7 +297,8 @@ class SinglePoseDecoder(SingleOutputDecoder):
         input_size: Height and width of the model's input in pixels.
         keypoint_shape: k and d. None: what is left beside `num_classes`, with d = 3.
         num_classes: Classes. None: one, or what is left beside a `keypoint_shape`.
-        **options: See `SingleOutputDecoder`.
+        transposed: See `SingleOutputDecoder`.
+        **options: See there.
 
     Raises:
         ValueError: The output has not this form; or see `SingleOutputDecoder`.
@@ -164,27 +311,37 @@ class SinglePoseDecoder(SingleOutputDecoder):
         *,
         keypoint_shape: tuple[int, int] | None = None,
         num_classes: int | None = None,
+        transposed: bool | None = None,
         **options: Any,
     ) -> None:
+        (output,) = channels_first((output,))
+        if keypoint_shape is not None:
+            count, dims = keypoint_shape
+            if count < 1 or dims not in (2, 3):
+                raise ValueError(f"keypoint_shape: expected (k, 2) or (k, 3), got {keypoint_shape}")
+        form = fitting(
+            read_pose_single(
+                (output,),
+                checked_size(input_size),
+                num_classes=num_classes,
+                transposed=transposed,
+                keypoint_shape=keypoint_shape,
+            ),
+            (output,),
+        )
         if keypoint_shape is None:
-            (output,) = channels_first((output,))
-            channels = channels_and_predictions(output, options.get("transposed"))[0]
-            left = channels - 4 - (1 if num_classes is None else num_classes)
-            if left % 3:
-                raise ValueError(
-                    f"output {output.name!r} {list(output.shape)}: {left} channels are no "
-                    "keypoints of 3 numbers each; give keypoint_shape=(k, 2) or num_classes="
-                )
-            keypoint_shape = left // 3, 3
+            keypoint_shape = (form.layout.channels - 4 - form.num_classes) // 3, 3
+        self.keypoint_shape = keypoint_shape
         count, dims = keypoint_shape
-        if count < 1 or dims not in (2, 3):
-            raise ValueError(
-                f"output {output.name!r} {list(output.shape)}: keypoint_shape must be "
-                f"(k, 2) or (k, 3), got {keypoint_shape}"
-            )
-        n_extra = count * dims
-        super().__init__(output, input_size, n_extra=n_extra, num_classes=num_classes, **options)
-        self.keypoint_shape = count, dims
+        super().__init__(
+            output,
+            input_size,
+            num_classes=num_classes,
+            transposed=transposed,
+            objectness=False,
+            n_extra=count * dims,
+            **options,
+        )
         self._points = ffi.new("rkr_yolo_grid[]", 1)
         self._add_view(output, self._points[0].view)
         self._points[0].first = self._first_extra

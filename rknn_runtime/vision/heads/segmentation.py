@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from rknn_runtime._arrays import check, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.heads.anchors import AnchorDecoder
+from rknn_runtime.vision.heads.anchors import AnchorDecoder, read_anchors
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import by_scale, grid_of
-from rknn_runtime.vision.heads.single import SingleOutputDecoder
-from rknn_runtime.vision.heads.split import SplitDecoder
-from rknn_runtime.vision.heads.views import OutputBinding, channels_first, describe
+from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, without
+from rknn_runtime.vision.heads.single import SingleOutputDecoder, read_single
+from rknn_runtime.vision.heads.split import SplitDecoder, read_split
+from rknn_runtime.vision.heads.views import OutputBinding, channels_first, checked_size
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
@@ -25,6 +25,9 @@ __all__ = [
     "AnchorSegmentationDecoder",
     "SingleSegmentationDecoder",
     "SplitSegmentationDecoder",
+    "read_segmentation_anchors",
+    "read_segmentation_single",
+    "read_segmentation_split",
 ]
 
 #: What the native code has room for.
@@ -104,30 +107,120 @@ def _grids(bindings: Sequence[OutputBinding], count: int, anchors: int = 1) -> A
     return grids
 
 
-def _without_prototypes(outputs: Sequence[TensorAttr]) -> tuple[list[TensorAttr], TensorAttr]:
-    """Take out the one output whose grid no other has: the prototypes."""
-    outputs = channels_first(outputs)
+class SegmentationForm(NamedTuple):
+    """What outputs are in a head with masks."""
+
+    num_classes: int
+    #: What the decoder without masks reads, in the model's order.
+    boxes: list[TensorAttr]
+    #: Per scale, finest first; none where they are channels of the boxes' output.
+    coefficients: list[TensorAttr]
+    prototypes: TensorAttr
+    doubts: int = 0
+
+
+def read_segmentation_split(
+    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, bins: int | None = None
+) -> SegmentationForm | str:
+    """Read the form of `SplitSegmentationDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: In NCHW, in the model's order.
+        input_size: Height and width of the model's input in pixels.
+        bins: As in `SplitDecoder`.
+    """
+    prototypes = _prototypes(outputs)
+    if isinstance(prototypes, str):
+        return prototypes
+    rest = without(outputs, [prototypes])
+    scales = by_scale(rest, input_size, (3, 4))
+    if isinstance(scales, str):
+        return scales
+    count, found = prototypes.shape[1], None
+    for i in reversed(range(len(scales[0]))):  # coefficients come last, where all else fits
+        coefficients = [scale[i] for scale in scales]
+        if scales[0][i].shape[1] != count:
+            continue
+        boxes = without(rest, coefficients)
+        form = read_split(boxes, input_size, bins=bins, joined=False)
+        if not isinstance(form, str):
+            doubts = form.doubts + (i < len(scales[0]) - 1)
+            if found is None or doubts < found.doubts:
+                found = SegmentationForm(form.num_classes, boxes, coefficients, prototypes, doubts)
+    return found or f"expected box, class and {count} mask coefficients as outputs of each scale"
+
+
+def read_segmentation_anchors(
+    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, per_cell: int = 3
+) -> SegmentationForm | str:
+    """Read the form of `AnchorSegmentationDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: In NCHW, in the model's order.
+        input_size: Height and width of the model's input in pixels.
+        per_cell: Anchors of each cell.
+    """
+    prototypes = _prototypes(outputs)
+    if isinstance(prototypes, str):
+        return prototypes
+    rest = without(outputs, [prototypes])
+    scales = by_scale(rest, input_size, (2,))
+    if isinstance(scales, str):
+        return scales
+    count = per_cell * prototypes.shape[1]
+    for i in reversed(range(len(scales[0]))):
+        coefficients = [scale[i] for scale in scales]
+        if scales[0][i].shape[1] == count:
+            boxes = without(rest, coefficients)
+            form = read_anchors(boxes, input_size, per_cell=per_cell)
+            if not isinstance(form, str):
+                doubts = int(i == 0)
+                return SegmentationForm(form.num_classes, boxes, coefficients, prototypes, doubts)
+    return f"expected boxes with classes, and {count} mask coefficients, as outputs of each scale"
+
+
+def read_segmentation_single(
+    outputs: Sequence[TensorAttr],
+    input_size: tuple[int, int],
+    *,
+    num_classes: int | None = None,
+    transposed: bool | None = None,
+    objectness: bool | None = None,
+    per_cell: int | None = None,
+) -> SegmentationForm | str:
+    """Read the form of `SingleSegmentationDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: In NCHW, in the model's order.
+        input_size: Height and width of the model's input in pixels.
+        num_classes: As in `SingleOutputDecoder`.
+        transposed: As there.
+        objectness: As there.
+        per_cell: As in `read_single`.
+    """
+    planes = [attr for attr in outputs if len(attr.shape) == 4 and min(attr.shape[2:]) > 1]
+    if len(outputs) != 2 or len(planes) != 1 or planes[0].shape[0] != 1:
+        return "expected two outputs, [1, 4 + classes + p, N] and prototypes [1, p, h, w]"
+    head = without(outputs, planes)
+    form = read_single(
+        head,
+        input_size,
+        num_classes=num_classes,
+        transposed=transposed,
+        objectness=objectness,
+        n_extra=planes[0].shape[1],
+        per_cell=per_cell,
+    )
+    if isinstance(form, str):
+        return form
+    return SegmentationForm(form.num_classes, head, [], planes[0], form.doubts)
+
+
+def _prototypes(outputs: Sequence[TensorAttr]) -> TensorAttr | str:
+    """Return the one output whose grid no other has."""
     grids = [attr.shape[2:] if len(attr.shape) == 4 else None for attr in outputs]
     alone = [attr for attr, grid in zip(outputs, grids) if grid and grids.count(grid) == 1]
-    if len(alone) != 1:
-        raise ValueError(
-            f"expected one output of prototypes, on a grid of its own, got\n{describe(outputs)}"
-        )
-    return [attr for attr in outputs if attr is not alone[0]], alone[0]
-
-
-def _coefficients(
-    outputs: Sequence[TensorAttr], channels: int
-) -> tuple[list[TensorAttr], list[TensorAttr]]:
-    """Take out the last output of each scale: the coefficients, finest scale first."""
-    scales = by_scale(outputs)
-    taken = [scale[-1] for scale in scales]
-    if any(len(scale) < 2 or grid_of(scale[-1])[0] != channels for scale in scales):
-        raise ValueError(
-            f"expected {channels} mask coefficients as the last output of each scale, got\n"
-            f"{describe(outputs)}"
-        )
-    return [attr for attr in outputs if not any(attr is t for t in taken)], taken
+    return alone[0] if len(alone) == 1 else "expected one output of prototypes, on its own grid"
 
 
 class SplitSegmentationDecoder(_SegmentationDecoder, SplitDecoder):
@@ -143,6 +236,7 @@ class SplitSegmentationDecoder(_SegmentationDecoder, SplitDecoder):
     Args:
         outputs: Logical attributes of the outputs, in the model's order.
         input_size: Height and width of the model's input in pixels.
+        bins: See `SplitDecoder`.
         **options: See `SplitDecoder`.
 
     Raises:
@@ -150,14 +244,20 @@ class SplitSegmentationDecoder(_SegmentationDecoder, SplitDecoder):
     """
 
     def __init__(
-        self, outputs: Sequence[TensorAttr], input_size: tuple[int, int], **options: Any
+        self,
+        outputs: Sequence[TensorAttr],
+        input_size: tuple[int, int],
+        *,
+        bins: int | None = None,
+        **options: Any,
     ) -> None:
-        rest, prototypes = _without_prototypes(outputs)
-        boxes, coefficients = _coefficients(rest, grid_of(prototypes)[0])
-        super().__init__(boxes, input_size, extra=(*coefficients, prototypes), **options)
-        bindings = [self._binding(attr) for attr in coefficients]
-        count = grid_of(prototypes)[0]
-        self._masks = _Masks(self._binding(prototypes), _grids(bindings, count), self.input_size)
+        outputs, size = channels_first(outputs), checked_size(input_size)
+        form = fitting(read_segmentation_split(outputs, size, bins=bins), outputs)
+        extra = (*form.coefficients, form.prototypes)
+        super().__init__(form.boxes, input_size, extra=extra, bins=bins, **options)
+        bindings = [self._binding(attr) for attr in form.coefficients]
+        grids = _grids(bindings, grid_of(form.prototypes)[0])
+        self._masks = _Masks(self._binding(form.prototypes), grids, self.input_size)
 
 
 class AnchorSegmentationDecoder(_SegmentationDecoder, AnchorDecoder):
@@ -179,15 +279,16 @@ class AnchorSegmentationDecoder(_SegmentationDecoder, AnchorDecoder):
     def __init__(
         self, outputs: Sequence[TensorAttr], input_size: tuple[int, int], **options: Any
     ) -> None:
-        rest, prototypes = _without_prototypes(outputs)
-        count, anchors = grid_of(prototypes)[0], 3
+        outputs, per_cell = channels_first(outputs), 3
         if options.get("anchors") is not None:
-            anchors = len(options["anchors"][0])
-        boxes, coefficients = _coefficients(rest, anchors * count)
-        super().__init__(boxes, input_size, extra=(*coefficients, prototypes), **options)
-        bindings = [self._binding(attr) for attr in coefficients]
-        grids = _grids(bindings, count, anchors)
-        self._masks = _Masks(self._binding(prototypes), grids, self.input_size)
+            per_cell = len(options["anchors"][0])
+        size = checked_size(input_size)
+        form = fitting(read_segmentation_anchors(outputs, size, per_cell=per_cell), outputs)
+        extra = (*form.coefficients, form.prototypes)
+        super().__init__(form.boxes, input_size, extra=extra, **options)
+        bindings = [self._binding(attr) for attr in form.coefficients]
+        grids = _grids(bindings, grid_of(form.prototypes)[0], per_cell)
+        self._masks = _Masks(self._binding(form.prototypes), grids, self.input_size)
 
 
 class SingleSegmentationDecoder(_SegmentationDecoder, SingleOutputDecoder):
@@ -200,26 +301,35 @@ class SingleSegmentationDecoder(_SegmentationDecoder, SingleOutputDecoder):
     Args:
         outputs: Logical attributes of the two outputs, in the model's order.
         input_size: Height and width of the model's input in pixels.
-        **options: See `SingleOutputDecoder`.
+        num_classes: See `SingleOutputDecoder`.
+        transposed: See there.
+        objectness: See there.
+        **options: See there.
 
     Raises:
         ValueError: The outputs have not this form; or see `SingleOutputDecoder`.
     """
 
     def __init__(
-        self, outputs: Sequence[TensorAttr], input_size: tuple[int, int], **options: Any
+        self,
+        outputs: Sequence[TensorAttr],
+        input_size: tuple[int, int],
+        *,
+        num_classes: int | None = None,
+        transposed: bool | None = None,
+        objectness: bool | None = None,
+        **options: Any,
     ) -> None:
         outputs = channels_first(outputs)
-        planes = [attr for attr in outputs if len(attr.shape) == 4 and min(attr.shape[2:]) > 1]
-        if len(outputs) != 2 or len(planes) != 1:
-            raise ValueError(
-                "expected two outputs, [1, 4 + classes + p, N] and prototypes [1, p, h, w], got\n"
-                f"{describe(outputs)}"
-            )
-        prototypes = planes[0]
-        head = outputs[0] if prototypes is outputs[1] else outputs[1]
+        kind: dict[str, Any] = {
+            "num_classes": num_classes,
+            "transposed": transposed,
+            "objectness": objectness,
+        }
+        form = fitting(read_segmentation_single(outputs, checked_size(input_size), **kind), outputs)
+        (head,), prototypes = form.boxes, form.prototypes
         count = grid_of(prototypes)[0]
-        super().__init__(head, input_size, n_extra=count, extra=(prototypes,), **options)
+        super().__init__(head, input_size, n_extra=count, extra=(prototypes,), **kind, **options)
         grids = ffi.new("rkr_yolo_grid[]", 1)
         self._add_view(head, grids[0].view)
         grids[0].first = self._first_extra

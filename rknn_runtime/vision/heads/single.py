@@ -4,23 +4,90 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import cells_of_one, channels_and_predictions
+from rknn_runtime.vision.heads.grids import Predictions, cells_of_one, fitting, predictions_of
 from rknn_runtime.vision.heads.views import (
     channels_first,
     checked_size,
+    has_boxes_in_0_to_1,
     quantization_of,
     representable,
 )
 
-__all__ = ["SingleOutputDecoder"]
+__all__ = ["SingleForm", "SingleOutputDecoder", "looks_decoded", "read_single"]
 
 #: Confidences further apart than this are called coarse: fewer than 50 steps in 0..1.
 COARSE = 0.02
+
+
+class SingleForm(NamedTuple):
+    """What one output with boxes, scores and perhaps more is."""
+
+    num_classes: int
+    objectness: bool
+    layout: Predictions
+    #: How much speaks against this reading.
+    doubts: int = 0
+
+
+def read_single(
+    outputs: Sequence[TensorAttr],
+    input_size: tuple[int, int],
+    *,
+    num_classes: int | None = None,
+    transposed: bool | None = None,
+    objectness: bool | None = None,
+    n_extra: int = 0,
+    per_cell: int | None = None,
+) -> SingleForm | str:
+    """Read the form of `SingleOutputDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: One output, in NCHW.
+        input_size: Height and width of the model's input in pixels.
+        num_classes: As in `SingleOutputDecoder`.
+        transposed: As there.
+        objectness: As there.
+        n_extra: As there.
+        per_cell: How many predictions each cell of the usual strides has to have. None: any
+            number.
+    """
+    if len(outputs) != 1:
+        return "expected one output"
+    layout = predictions_of(outputs[0], transposed)
+    if isinstance(layout, str):
+        return layout
+    cells = cells_of_one(layout.n, input_size)
+    found_per_cell = None if cells is None else cells[1]
+    if per_cell not in (None, found_per_cell):
+        return f"expected {per_cell} predictions of each cell"
+    has_objectness = found_per_cell == 3 if objectness is None else bool(objectness)
+    others = 4 + has_objectness + n_extra
+    if not 1 <= (1 if num_classes is None else num_classes) <= layout.channels - others:
+        return (
+            f"{layout.channels} channels: no room for {num_classes or 'any'} classes beside "
+            f"{others} channels of other use"
+        )
+    found = layout.channels - others if num_classes is None else num_classes
+    # Ultralytics' exports of heads without objectness have channels first, others last.
+    doubts = found_per_cell == 1 and layout.transposed != has_objectness
+    raw = found_per_cell == 1 and has_objectness and not looks_decoded(outputs[0], input_size)
+    return SingleForm(found, has_objectness, layout, doubts + raw)
+
+
+def looks_decoded(output: TensorAttr, input_size: tuple[int, int]) -> bool:
+    """Tell boxes in pixels or 0..1 from YOLOX's grid, by the range of an integer output.
+
+    The grid has logarithms of sizes in strides: below 0 for small boxes, and never as large as
+    pixels are.
+    """
+    lowest, highest = representable(output)
+    return min(input_size) / 4 < highest < math.inf or (lowest > -0.5 and highest < 2)
 
 
 class SingleOutputDecoder(Decoder):
@@ -35,8 +102,9 @@ class SingleOutputDecoder(Decoder):
         output: Logical attribute of the output.
         input_size: Height and width of the model's input in pixels.
         num_classes: Classes; None: all channels behind the box.
-        normalized: Whether boxes are 0..1 of the input instead of pixels. None: an integer
-            output whose largest value is below 2 is, anything else is in pixels.
+        normalized: Whether boxes are 0..1 of the input instead of pixels. None: they are in an
+            integer output whose largest value, which may be one of the other channels, is below
+            a quarter of the input's shorter side; anything else is in pixels.
         transposed: Whether predictions come before channels. None: when there are more of
             the former, as in every real model.
         objectness: Whether there is an objectness. None: when N is three times the number of
@@ -65,33 +133,37 @@ class SingleOutputDecoder(Decoder):
         **options: Any,
     ) -> None:
         (output,) = channels_first((output,))
-        channels, n, transposed = channels_and_predictions(output, transposed)
         input_size = checked_size(input_size)
-        if objectness is None:
-            per_cell = cells_of_one(n, input_size)
-            objectness = per_cell is not None and per_cell[1] == 3
-        self.objectness = bool(objectness)
-        others = 4 + self.objectness + n_extra
-        if not 1 <= (1 if num_classes is None else num_classes) <= channels - others:
-            raise ValueError(
-                f"output {output.name!r} {list(output.shape)} has {channels} channels: no room "
-                f"for {num_classes or 'any'} classes beside {others} channels of other use"
-            )
-        super().__init__((output,), input_size, n, **options)
-        self.num_classes = channels - others if num_classes is None else num_classes
-        self.normalized = representable(output)[1] < 2 if normalized is None else bool(normalized)
-        height, width = self.input_size
+        form = fitting(
+            read_single(
+                (output,),
+                input_size,
+                num_classes=num_classes,
+                transposed=transposed,
+                objectness=objectness,
+                n_extra=n_extra,
+            ),
+            (output,),
+        )
+        super().__init__((output,), input_size, form.layout.n, **options)
+        self.objectness, self.num_classes = form.objectness, form.num_classes
+        if normalized is None:
+            normalized = has_boxes_in_0_to_1(output, input_size)
+        self.normalized = bool(normalized)
+        height, width = input_size
         self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
-        self._form = channels, n, transposed
+        self._layout = form.layout
         self._view = ffi.new("rkr_tensor_view *")
         self._add_view(output, self._view)
         self._decode_with(
-            lib.rkr_yolo_decode_single_objectness if objectness else lib.rkr_yolo_decode_single,
+            lib.rkr_yolo_decode_single_objectness
+            if form.objectness
+            else lib.rkr_yolo_decode_single,
             self._view,
             self.num_classes,
             *self._scale,
         )
-        warn_when_coarse(output, 2 if objectness else 1)
+        warn_when_coarse(output, 2 if form.objectness else 1, in_0_to_1=self.normalized)
 
     @property
     def _first_extra(self) -> int:
@@ -99,7 +171,7 @@ class SingleOutputDecoder(Decoder):
         return 4 + self.objectness + self.num_classes
 
     def _add_view(self, output: TensorAttr, view: Any) -> None:
-        channels, n, transposed = self._form
+        channels, n, transposed = self._layout
         if transposed:
             self._binding(output).add(view, channels, 1, n, n, channels)
         else:
@@ -109,25 +181,29 @@ class SingleOutputDecoder(Decoder):
 _SPLIT_FORM = (
     "Convert the split form instead, boxes and class scores as separate outputs: export with the "
     "vendor's fork of the training code (github.com/airockchip), or name the graph's last "
-    "convolutions in rknn.load_onnx(outputs=[...]). Or divide the boxes by the input size in the "
-    "graph"
+    "convolutions in rknn.load_onnx(outputs=[...])"
 )
+_OR_DIVIDE = "Or divide the boxes by the input size in the graph"
 
 
-def warn_when_coarse(output: TensorAttr, factors: int = 1, remedy: str = _SPLIT_FORM) -> None:
+def warn_when_coarse(
+    output: TensorAttr, factors: int = 1, remedy: str = "", *, in_0_to_1: bool = False
+) -> None:
     """Warn of scores that share the scale of boxes; called by constructors.
 
     Args:
         output: The output.
         factors: How many scores are multiplied to a confidence.
-        remedy: How to convert the model instead.
+        remedy: How to convert the model instead; else the forms where scores are apart.
+        in_0_to_1: Whether the boxes are divided by the input's size already.
     """
     scale = quantization_of(output)[1]
     if math.isfinite(representable(output)[1]) and scale > COARSE:
+        remedy = remedy or (_SPLIT_FORM if in_0_to_1 else f"{_SPLIT_FORM}. {_OR_DIVIDE}")
         warnings.warn(
             f"output {output.name!r} quantizes boxes and scores with one scale: all scores are "
-            f"multiples of {scale:.4g}, the smallest confidence above 0 is {scale**factors:.4g}. "
-            f"{remedy}",
+            f"multiples of {scale:.4g}, the smallest confidence above 0 is "
+            f"{min(scale**factors, 1):.4g}. {remedy}",
             UserWarning,
             stacklevel=3,
         )

@@ -3,18 +3,113 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import permutations
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import by_scale, grid_of, strides_of
-from rknn_runtime.vision.heads.views import channels_first, describe, looks_like_logits
+from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, strides_of
+from rknn_runtime.vision.heads.views import (
+    channels_first,
+    checked_size,
+    looks_like_logits,
+    reaches_below_zero,
+    representable,
+)
 
-__all__ = ["SplitDecoder"]
+__all__ = ["SplitDecoder", "SplitForm", "read_split"]
 
 _MOST_BINS = 64
 _MOST_BRANCHES = 8
+#: YOLOv6 and 26, YOLOv8 to 12, PP-YOLOE.
+_USUAL_BINS = (1, 16, 17)
+_EXPECTED = (
+    "expected per scale a box output [1, 4 * bins, h, w], a class output [1, classes, h, w] and "
+    "perhaps their sum [1, 1, h, w], or one output of 4 * bins + classes channels"
+)
+
+
+class SplitForm(NamedTuple):
+    """What outputs are in a split head."""
+
+    num_classes: int
+    bins: int
+    #: Per scale, finest first: box, class scores, perhaps their sum; or the one that is both.
+    scales: list[list[TensorAttr]]
+    #: How much speaks against this reading.
+    doubts: int
+
+    @property
+    def joined(self) -> bool:
+        """Whether boxes and class scores are one output."""
+        return len(self.scales[0]) == 1
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of all scales."""
+        return sum(attr.shape[2] * attr.shape[3] for attr, *_ in self.scales)
+
+
+def read_split(
+    outputs: Sequence[TensorAttr],
+    input_size: tuple[int, int],
+    *,
+    bins: int | None = None,
+    joined: bool | None = None,
+) -> SplitForm | str:
+    """Read the form of `SplitDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: In NCHW, in the model's order. Class scores may come before boxes where the
+            numbers of channels tell them apart.
+        input_size: Height and width of the model's input in pixels.
+        bins: As in `SplitDecoder`.
+        joined: Whether boxes and class scores have to be one output. None: both will do.
+    """
+    counts = {None: (1, 2, 3), True: (1,), False: (2, 3)}[joined]
+    scales = by_scale(outputs, input_size, counts)
+    if isinstance(scales, str):
+        return scales
+    if len(scales) > _MOST_BRANCHES:
+        return _EXPECTED
+    if len(scales[0]) == 1:
+        joined_bins = 16 if bins is None else bins
+        num_classes = scales[0][0].shape[1] - 4 * joined_bins
+        fits = num_classes > 0 and 0 < joined_bins <= _MOST_BINS
+        return SplitForm(num_classes, joined_bins, scales, 0) if fits else _EXPECTED
+    found: SplitForm | None = None
+    for order in permutations(range(len(scales[0]))):
+        form = _read_in_order(scales, order, bins)
+        if form is not None and (found is None or form.doubts < found.doubts):
+            found = form
+            if form.doubts == 0:
+                break
+    return _EXPECTED if found is None else found
+
+
+def _read_in_order(
+    scales: list[list[TensorAttr]], order: tuple[int, ...], bins: int | None
+) -> SplitForm | None:
+    box, score, *sums = (scales[0][i] for i in order)
+    found = box.shape[1] // 4
+    fits = box.shape[1] == 4 * found and 0 < found <= _MOST_BINS and bins in (None, found)
+    in_order = list(order) == sorted(order)
+    if not fits or any(each.shape[1] != 1 for each in sums):
+        return None
+    if not in_order and found not in _USUAL_BINS:
+        return None
+    doubts = [
+        not in_order,
+        representable(box)[1] < 1.05,  # distances and their distributions need more than 0..1
+        # A sum is one of probabilities: below 0 it is something else, such as an angle, and so
+        # it is beside class scores that still need the sigmoid.
+        *(reaches_below_zero(each) or looks_like_logits(score) for each in sums),
+        2 * (found not in _USUAL_BINS),
+    ]
+    return SplitForm(
+        score.shape[1], found, [[scale[i] for i in order] for scale in scales], sum(doubts)
+    )
 
 
 class SplitDecoder(Decoder):
@@ -29,8 +124,9 @@ class SplitDecoder(Decoder):
     before them.
 
     Args:
-        outputs: Logical attributes of the outputs, in the model's order: box before class
-            scores before their sum; scales in any order.
+        outputs: Logical attributes of the outputs, in the model's order. Where the numbers of
+            channels leave open which is which, boxes come before class scores, and these
+            before their sum. Scales in any order.
         input_size: Height and width of the model's input in pixels.
         bins: Bins of each distance. None: what the box outputs have, 16 where box and classes
             are one output.
@@ -53,40 +149,20 @@ class SplitDecoder(Decoder):
         nms: bool = True,
         **options: Any,
     ) -> None:
-        outputs = channels_first(outputs)
-        scales = by_scale(outputs)
-        joined = len(scales[0]) == 1
-        self.num_classes, self.bins = _classes_and_bins(scales, bins)
-        n = sum(attr.shape[2] * attr.shape[3] for attr, *_ in scales)
-        super().__init__(outputs, input_size, n, **options)
+        outputs, size = channels_first(outputs), checked_size(input_size)
+        form = fitting(read_split(outputs, size, bins=bins), outputs)
+        self.num_classes, self.bins = form.num_classes, form.bins
+        super().__init__(outputs, size, form.n_cells, **options)
         self._options.suppress = bool(nms)
         if logits is None:
-            logits = joined or looks_like_logits(scales[0][1])
+            logits = form.joined or looks_like_logits(form.scales[0][1])
         self.logits = bool(logits)
-        self._branches = ffi.new("rkr_yolo_branch[]", len(scales))
-        for branch, scale in zip(self._branches, scales):
-            parts = scale * 2 if joined else scale
+        self._branches = ffi.new("rkr_yolo_branch[]", len(form.scales))
+        for branch, scale in zip(self._branches, form.scales):
+            parts = scale * 2 if form.joined else scale
             for view, attr in zip((branch.box, branch.score, branch.score_sum), parts):
                 self._binding(attr).add_grid(view, *grid_of(attr))
-            branch.score_first = 4 * self.bins if joined else 0
-            branch.stride_y, branch.stride_x = strides_of(scale[0], self.input_size)
-        self._head = (self._branches, len(scales), self.num_classes, self.bins, self.logits)
+            branch.score_first = 4 * self.bins if form.joined else 0
+            branch.stride_y, branch.stride_x = strides_of(scale[0], size)
+        self._head = (self._branches, len(form.scales), self.num_classes, self.bins, self.logits)
         self._decode_with(lib.rkr_yolo_decode_split, *self._head)
-
-
-def _classes_and_bins(scales: list[list[TensorAttr]], bins: int | None) -> tuple[int, int]:
-    channels = {tuple(grid_of(attr)[0] for attr in scale) for scale in scales}
-    first = channels.pop()
-    if len(first) == 1:
-        box = 4 * (16 if bins is None else bins)
-        first = (box, first[0] - box)
-    box, score = first if len(first) == 2 else first[:2] if first[2:] == (1,) else (0, 0)
-    fits = 0 < box <= 4 * _MOST_BINS and box % 4 == 0 and bins in (None, box // 4) and score > 0
-    if not fits or channels or len(scales) > _MOST_BRANCHES:
-        outputs = [attr for scale in scales for attr in scale]
-        raise ValueError(
-            "expected per scale a box output [1, 4 * bins, h, w], a class output "
-            "[1, classes, h, w] and perhaps their sum [1, 1, h, w], or one output of "
-            f"4 * bins + classes channels, got\n{describe(outputs)}"
-        )
-    return score, box // 4

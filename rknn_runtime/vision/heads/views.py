@@ -12,7 +12,7 @@ import numpy as np
 
 from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, plain, pointer, whole
 from rknn_runtime._ffi import ffi
-from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.tensor import TensorAttr
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ __all__ = [
     "channels_first",
     "checked_size",
     "describe",
+    "has_boxes_in_0_to_1",
     "looks_like_logits",
     "quantization_of",
+    "reaches_below_zero",
     "representable",
 ]
 
@@ -124,6 +126,30 @@ def looks_like_logits(attr: TensorAttr) -> bool:
     """
     lowest, _ = representable(attr)
     return -math.inf < lowest < -2.5
+
+
+def has_boxes_in_0_to_1(attr: TensorAttr, input_size: tuple[int, int]) -> bool:
+    """Tell whether an integer output that holds boxes is too low for pixels of the input.
+
+    Boxes in pixels reach all over the input. What else the tensor holds beside boxes in 0..1,
+    such as mask coefficients, angles or class numbers, stays below a quarter of its shorter side.
+    """
+    return representable(attr)[1] < min(input_size) / 4
+
+
+def reaches_below_zero(attr: TensorAttr) -> bool:
+    """Tell whether an integer output holds negative numbers: not what a sigmoid gives.
+
+    A symmetric quantization of 0..1 reaches down to -1, or -2 where the scale is a power of 2,
+    though nothing there is used.
+    """
+    lowest, highest = representable(attr)
+    if math.isinf(highest):
+        return False
+    zero_point, scale = quantization_of(attr)
+    if zero_point != 0:
+        return lowest < -1.5 * scale
+    return lowest < (-2.05 if attr.stored.qnt_type == QuantType.DFP else -1.05)
 
 
 class OutputBinding:

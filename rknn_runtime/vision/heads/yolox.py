@@ -3,24 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import (
-    channels_and_predictions,
+    Predictions,
+    by_scale,
+    cells_of_one,
+    fitting,
     grid_of,
     grids_of,
-    scales_of_one,
+    predictions_of,
     strides_of,
 )
-from rknn_runtime.vision.heads.single import warn_when_coarse
-from rknn_runtime.vision.heads.views import channels_first, describe
+from rknn_runtime.vision.heads.single import looks_decoded, warn_when_coarse
+from rknn_runtime.vision.heads.views import channels_first, checked_size
 
-__all__ = ["YoloxDecoder"]
+__all__ = ["YoloxDecoder", "read_yolox"]
 
 _IN_FLOAT = "Convert the model with this output in float16 (hybrid quantization)"
+
+_EXPECTED = "expected outputs of 5 + classes channels, one per scale or one for all"
+
+
+class YoloxForm(NamedTuple):
+    """What outputs are in YOLOX's head."""
+
+    num_classes: int
+    #: Outputs per scale, finest first; or none, and the one of all scales.
+    scales: list[TensorAttr]
+    one: Predictions | None
+    doubts: int = 0
+
+
+def read_yolox(
+    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, per_cell: int | None = None
+) -> YoloxForm | str:
+    """Read the form of `YoloxDecoder`, or say what speaks against it.
+
+    Args:
+        outputs: In NCHW.
+        input_size: Height and width of the model's input in pixels.
+        per_cell: Of one output, as in `read_single`.
+    """
+    if len(outputs) == 1:
+        one = predictions_of(outputs[0])
+        if isinstance(one, str):
+            return one
+        cells = cells_of_one(one.n, input_size)
+        if one.channels < 6 or per_cell not in (None, None if cells is None else cells[1]):
+            return _EXPECTED
+        # The published export has predictions before channels.
+        doubts = (not one.transposed) + looks_decoded(outputs[0], input_size)
+        return YoloxForm(one.channels - 5, [], one, doubts)
+    scales = by_scale(outputs, input_size, (1,))
+    if isinstance(scales, str):
+        return scales
+    channels = scales[0][0].shape[1]
+    if channels < 6:
+        return _EXPECTED
+    return YoloxForm(channels - 5, [attr for (attr,) in scales], None)
 
 
 class YoloxDecoder(Decoder):
@@ -34,7 +78,8 @@ class YoloxDecoder(Decoder):
     Args:
         outputs: Logical attributes: one per scale, in any order, or the single one.
         input_size: Height and width of the model's input in pixels.
-        strides: Pixels between cells of each scale of a single output, in its order.
+        strides: Pixels between cells of each scale of a single output, in its order. None: the
+            usual ones that make so many predictions.
         logits: Whether scores still need the sigmoid. The published exports end with it.
         **options: Thresholds and limits, see `Decoder`.
 
@@ -51,27 +96,21 @@ class YoloxDecoder(Decoder):
         outputs: Sequence[TensorAttr],
         input_size: tuple[int, int],
         *,
-        strides: Sequence[int] = (8, 16, 32),
+        strides: Sequence[int] | None = None,
         logits: bool = False,
         **options: Any,
     ) -> None:
         outputs = channels_first(outputs)
-        if len(outputs) == 1:
-            channels, n, _ = channels_and_predictions(outputs[0])
-            scales = []
-        else:
-            scales = scales_of_one(outputs)
-            channels = grid_of(scales[0])[0]
-            n = sum(attr.shape[2] * attr.shape[3] for attr in scales)
-        if channels < 6:
-            raise ValueError(f"expected 5 + classes channels, got\n{describe(outputs)}")
-        super().__init__(outputs, input_size, n, **options)
-        self.num_classes = channels - 5
+        input_size = checked_size(input_size)
+        form = fitting(read_yolox(outputs, input_size), outputs)
+        n = sum(attr.shape[2] * attr.shape[3] for attr in form.scales)
+        super().__init__(outputs, input_size, form.one.n if form.one else n, **options)
+        self.num_classes = form.num_classes
         self.logits = bool(logits)
-        if scales:
-            self._add_scales(scales)
+        if form.one is None:
+            self._add_scales(form.scales)
         else:
-            self._add_runs(outputs[0], strides)
+            self._add_runs(outputs[0], form.one, strides)
             warn_when_coarse(outputs[0], 2, _IN_FLOAT)
         self._decode_with(
             lib.rkr_yolo_decode_yolox, self._grids, len(self._grids), self.num_classes, self.logits
@@ -83,8 +122,12 @@ class YoloxDecoder(Decoder):
             grid.stride_y, grid.stride_x = strides_of(attr, self.input_size)
             self._binding(attr).add_grid(grid.view, *grid_of(attr))
 
-    def _add_runs(self, output: TensorAttr, strides: Sequence[int]) -> None:
-        channels, n, transposed = channels_and_predictions(output)
+    def _add_runs(
+        self, output: TensorAttr, form: Predictions, strides: Sequence[int] | None
+    ) -> None:
+        channels, n, transposed = form
+        if strides is None:
+            strides, _ = cells_of_one(n, self.input_size) or ((8, 16, 32), 1)
         grids = grids_of(self.input_size, strides, n, output)
         self._grids = ffi.new("rkr_yolo_grid[]", len(grids))
         binding, first = self._binding(output), 0

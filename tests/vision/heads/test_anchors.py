@@ -150,7 +150,7 @@ ONE = (1, 18, 4, 4)
         ([(1, 18, 4, 8)], {"anchors": [[(1, 1)] * 3]}, "another form"),
         ([(1, 18, 16)], {"anchors": [[(1, 1)] * 3]}, "another form"),
         ([(1, 3, 8, 8, 8)], {"anchors": [[(1, 1)] * 3]}, "two ways"),
-        ([ONE, (1, 21, 2, 2)], {"anchors": [[(1, 1)] * 3] * 2}, "differ in their channels"),
+        ([ONE, (1, 21, 2, 2)], {"anchors": [[(1, 1)] * 3] * 2}, "as many channels per anchor"),
     ],
 )
 def test_refusals(shapes, options, match):

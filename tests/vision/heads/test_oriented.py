@@ -263,8 +263,9 @@ def test_random_bits(seed):
     [
         lambda d: setattr(d._out, "corners", ffi.NULL),
         lambda d: setattr(d._out, "capacity", 1),
-        lambda d: setattr(d._angles, "n_bytes", 3),
-        lambda d: setattr(d._angles, "width", 7),
+        lambda d: setattr(d._angles[0].view, "n_bytes", 3),
+        lambda d: setattr(d._angles[0].view, "width", 7),
+        lambda d: setattr(d._angles[0], "first", 1),
         lambda d: setattr(d._branches[0], "stride_x", float("nan")),
         lambda d: setattr(d._branches[1].box, "width", 3),
         lambda d: setattr(d._options, "iou_threshold", 1.5),

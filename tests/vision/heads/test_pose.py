@@ -204,10 +204,10 @@ def test_nothing_found():
 @pytest.mark.parametrize(
     ("shapes", "match"),
     [
-        ([(1, 65, 8, 8)], "one output of keypoints"),
+        ([(1, 65, 8, 8)], r"expected keypoints \[1, k, 3, N\]"),
         ([(1, 65, 8, 8), (1, 17, 3, 63)], "keypoints of 63 cells for boxes of 64"),
-        ([(1, 65, 8, 8), (1, 50, 64)], "one output of keypoints"),
-        ([(1, 65, 8, 8), (1, 51, 64), (1, 17, 3, 64)], r"\[1, 51, 64\]: expected"),
+        ([(1, 65, 8, 8), (1, 50, 64)], r"expected keypoints \[1, k, 3, N\]"),
+        ([(1, 65, 8, 8), (1, 51, 64), (1, 17, 3, 64)], r"expected outputs \[1, channels, h, w\]"),
         ([(1, 64, 8, 8), (1, 51, 64)], "expected per scale"),
     ],
 )

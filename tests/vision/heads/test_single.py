@@ -244,7 +244,7 @@ def test_class_agnostic():
 def test_coarse_scores_are_warned_of():
     """One scale for pixels and scores: the warning states the smallest confidence."""
     attr = attribute((1, 84, 8400), "int8", -128, 2.5)
-    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 2\.5\..*load_onnx"):
+    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 1\..*load_onnx"):
         SingleOutputDecoder(attr, (640, 640))
     attr = attribute((1, 25200, 85), "int8", -128, 0.5)
     with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 0\.25\."):
@@ -255,7 +255,7 @@ def test_coarse_scores_are_warned_of():
     ("shape", "options", "error", "match"),
     [
         ((84, 8400), {}, ValueError, r"expected \[1, channels, N\]"),
-        ((2, 84, 8400), {}, ValueError, "one picture"),
+        ((2, 84, 8400), {}, ValueError, "one image"),
         ((1, 4, 8400), {}, ValueError, "no room"),
         ((1, 5, 25200), {}, ValueError, "no room"),
         ((1, 5, 8400), {"objectness": True}, ValueError, "no room"),

@@ -154,11 +154,11 @@ SHAPES_8 = ((1, 64, 8, 8), (1, 80, 8, 8))
         ([(1, 260, 8, 8), (1, 80, 8, 8)], "expected per scale"),
         ([(1, 64, 8, 8)], "expected per scale"),
         ([*SHAPES_8, (1, 2, 8, 8)], "expected per scale"),
-        ([*SHAPES_8, (1, 64, 4, 4), (1, 79, 4, 4)], "expected per scale"),
-        ([*SHAPES_8, (1, 64, 4, 4)], "different numbers of outputs"),
-        ([(1, 64, 64), (1, 80, 64)], r"expected \[1, channels, height, width\]"),
-        ([(2, 64, 8, 8), (2, 80, 8, 8)], r"expected \[1, channels"),
-        ([(1, 64, 7, 8), (1, 80, 7, 8)], "does not divide the input"),
+        ([*SHAPES_8, (1, 64, 4, 4), (1, 79, 4, 4)], "same channels at each scale"),
+        ([*SHAPES_8, (1, 64, 4, 4)], "as many outputs for each scale"),
+        ([(1, 64, 64), (1, 80, 64)], r"expected outputs \[1, channels, h, w\]"),
+        ([(2, 64, 8, 8), (2, 80, 8, 8)], r"expected outputs \[1, channels"),
+        ([(1, 64, 7, 8), (1, 80, 7, 8)], "that divide the input"),
     ],
 )
 def test_refusals(shapes, match):

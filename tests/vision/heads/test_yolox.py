@@ -86,14 +86,14 @@ def test_sizes_that_overflow_are_dropped():
 @pytest.mark.parametrize(
     ("shapes", "options", "match"),
     [
-        ([(1, 84, 85)], {}, "do not give 85 predictions"),
+        ([(1, 84, 86)], {}, "do not give 86 predictions"),
         ([(1, 84, 85)], {"strides": (7,)}, "give strides="),
         ([(1, 84, 85)], {"strides": (0,)}, "give strides="),
         ([(1, 84, 5)], {}, "5 \\+ classes"),
         ([(84, 85)], {}, "expected"),
-        ([(1, 7, 8, 8), (1, 7, 8, 8)], {}, "one per scale"),
-        ([(1, 7, 8, 8), (1, 8, 4, 4)], {}, "one per scale"),
-        ([(1, 7, 7, 7), (1, 7, 4, 4)], {}, "does not divide"),
+        ([(1, 7, 8, 8), (1, 7, 8, 8)], {}, "as many outputs for each scale, 1,"),
+        ([(1, 7, 8, 8), (1, 8, 4, 4)], {}, "same channels"),
+        ([(1, 7, 7, 7), (1, 7, 4, 4)], {}, "that divide the input"),
     ],
 )
 def test_refusals(shapes, options, match):
