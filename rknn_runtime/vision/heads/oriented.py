@@ -68,7 +68,9 @@ def read_oriented_split(
             return "expected angles [1, 1, h, w] as one of three outputs per scale"
         angles = [scale[places[-1]] for scale in scales]
         is_sum = not reaches_below_zero(angles[0])
-        doubts = 3 * (is_sum and not any(map(looks_like_logits, without(scales[0], angles))))
+        doubts = (places[-1] < 2) + 3 * (
+            is_sum and not any(map(looks_like_logits, without(scales[0], angles)))
+        )
     elif len(angles) != 1:
         return "expected one output of angles, [1, 1, N]"
     boxes = without(outputs, angles)

@@ -78,6 +78,8 @@ def read_split(
         num_classes = scales[0][0].shape[1] - 4 * joined_bins
         fits = num_classes > 0 and 0 < joined_bins <= _MOST_BINS
         return SplitForm(num_classes, joined_bins, scales, 0) if fits else _EXPECTED
+    if bins is not None and all(attr.shape[1] != 4 * bins for attr in scales[0]):
+        return _EXPECTED
     found: SplitForm | None = None
     for order in permutations(range(len(scales[0]))):
         form = _read_in_order(scales, order, bins)
@@ -101,6 +103,7 @@ def _read_in_order(
         return None
     doubts = [
         not in_order,
+        order[-1] != len(order) - 1 and len(sums) > 0,  # sums are made last
         representable(box)[1] < 1.05,  # distances and their distributions need more than 0..1
         # A sum is one of probabilities: below 0 it is something else, such as an angle, and so
         # it is beside class scores that still need the sigmoid.

@@ -286,3 +286,163 @@ def test_forms_are_names_too():
     for forms in HEADS.values():
         for form in forms:
             assert form in HEADS
+
+
+def with_ranges(*parts, size=(640, 640)):
+    """int8 outputs per scale: channels, and the range that each is quantized for."""
+    attrs = []
+    for grid in GRIDS[size]:
+        for channels, lowest, highest in parts:
+            scale = (highest - lowest) / 255
+            zero_point = round(-128 - lowest / scale)
+            shape, name = (1, channels, *grid), f"o{len(attrs)}"
+            attrs.append(attribute(shape, "int8", zero_point, scale, index=len(attrs), name=name))
+    return attrs
+
+
+BOX, SCORE, LOGIT, SUM, ANGLE = (64, -8, 8), (15, 0, 1), (15, -12, 5), (1, 0, 1), (1, -1.2, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "head"),
+    [
+        ((BOX, SCORE, SUM), "yolov8-split"),
+        ((BOX, LOGIT, ANGLE), "yolov8-obb-split"),
+        ((LOGIT, BOX, ANGLE), "yolov8-obb-split"),
+        ((BOX, SCORE, ANGLE), "yolov8-obb-split"),
+        ((BOX, LOGIT, SUM), "yolov8-obb-split"),
+        (((4, 0, 20), LOGIT, ANGLE), "yolov8-obb-split"),
+    ],
+)
+def test_ranges_tell_angles_from_sums(parts, head):
+    """A sum of probabilities is never below 0, and logits have none."""
+    reading = find_head(with_ranges(*parts), (640, 640))
+    assert (reading.head, reading.num_classes) == (head, 15)
+    assert find_head(with_ranges(*parts), (640, 640), "yolov8-obb").head == "yolov8-obb-split"
+
+
+@pytest.mark.parametrize(
+    ("channels", "head", "classes", "bins"),
+    [
+        ((80, 64), "yolov8-split", 80, 16),
+        ((15, 64, 1), "yolov8-split", 15, 16),
+        ((15, 1, 64), "yolov8-split", 15, 16),
+        ((80, 4), "yolov6-split", 80, 1),
+        ((64, 4), "yolov8-split", 4, 16),
+        ((4, 64), "yolov6-split", 64, 1),
+        ((64, 1, 51), "yolov8-pose-split", 1, 16),
+        ((1, 64, 51), "yolov8-pose-split", 1, 16),
+        ((64, 1, 12), "yolov8-pose-split", 1, 16),
+        ((4, 1, 51), "yolov8-pose-split", 1, 1),
+        ((144,), "yolov8-joined", 80, 16),
+        ((65,), "yolov8-joined", 1, 16),
+    ],
+)
+def test_channels_tell_what_is_what(channels, head, classes, bins):
+    """Class scores may come before boxes, keypoints may be as convolutions give them."""
+    attrs = per_scale((640, 640), *channels)
+    reading = find_head(attrs, (640, 640))
+    assert (reading.head, reading.num_classes) == (head, classes)
+    decoder = reading.make()
+    assert (decoder.num_classes, decoder.bins) == (classes, bins)
+
+
+def test_labels_tell_boxes_from_classes():
+    """4 and 64 channels are boxes or classes, both."""
+    attrs = per_scale((640, 640), 4, 64)
+    reading = find_head(attrs, (640, 640), num_classes=4)
+    assert (reading.head, reading.make().bins) == ("yolov8-split", 16)
+
+
+def test_ranges_tell_boxes_from_classes():
+    """What holds 0..1 and no more is no box."""
+    reading = find_head(with_ranges((4, 0, 1), (64, -8, 8)), (640, 640))
+    assert (reading.head, reading.num_classes) == ("yolov8-split", 4)
+
+
+@pytest.mark.parametrize(
+    "channels", [(64, 80, 32), (64, 80, 1, 32), (80, 64, 32), (80, 64, 1, 32), (32, 64, 80)]
+)
+def test_masks_in_any_order(channels):
+    """Coefficients are as many as prototypes."""
+    shapes = [attr.shape for attr in per_scale((640, 640), *channels)]
+    reading = find_head(outputs(*shapes, (1, 32, 160, 160)), (640, 640))
+    assert (reading.head, reading.num_classes) == ("yolov8-seg-split", 80)
+    decoder = reading.make()
+    assert (decoder.num_classes, decoder.bins) == (80, 16)
+    assert [grid.view.channels for grid in decoder._masks._grids] == [32, 32, 32]
+
+
+@pytest.mark.parametrize("n_scales", [2, 5, 6])
+@pytest.mark.parametrize("channels", [21, 255])
+def test_anchors_of_other_numbers_of_scales(n_scales, channels):
+    """They are YOLOv5's, whose anchors have to be given, and not YOLOX's."""
+    shapes = [(1, channels, 64 >> i, 64 >> i) for i in range(n_scales)]
+    reading = find_head(outputs(*shapes), (512, 512))
+    assert (reading.head, reading.num_classes) == ("yolov5", channels // 3 - 5)
+    with pytest.raises(ValueError, match=f"no default anchors for {n_scales} scales; give anchor"):
+        reading.make()
+    anchors = [[(1, 2), (3, 4), (5, 6)]] * n_scales
+    assert reading.make(anchors=anchors).num_classes == channels // 3 - 5
+    if channels == 21:
+        assert find_head(outputs(*shapes), (512, 512), num_classes=16).head == "yolox"
+
+
+@pytest.mark.parametrize("name", ["yolov10n/cv2", "YOLOv10_head", "yolo26n", "one2one_cv2"])
+@pytest.mark.parametrize(
+    ("channels", "prototypes", "head"),
+    [
+        ((4, 80), [], "yolov10-split"),
+        ((4, 80, 32), [(1, 32, 160, 160)], "yolo26-seg-split"),
+        ((4, 1, 51), [], "yolo26-pose-split"),
+    ],
+)
+def test_names_of_outputs_tell_that_nothing_is_to_be_suppressed(name, channels, prototypes, head):
+    """The model's name or its layers', in any output."""
+    shapes = [*(attr.shape for attr in per_scale((640, 640), *channels)), *prototypes]
+    attrs = [
+        attribute(shape, "float32", index=i, name=f"{name}.{i}") for i, shape in enumerate(shapes)
+    ]
+    reading = find_head(attrs, (640, 640))
+    assert reading.head == head
+    assert reading.make()._options.suppress == 0
+
+
+def test_rows_of_detections_are_no_predictions():
+    """300 rows with masks, end to end, are not 300 cells with two classes."""
+    with pytest.raises(ValueError, match="cannot tell"):
+        find_head(outputs((1, 300, 38), (1, 32, 160, 160)), (640, 640))
+
+
+#: What Ultralytics 8.4 exports, made from its configurations without weights.
+ULTRALYTICS = {
+    "yolov3-tiny": ([(1, 84, 2000)], 640, "yolov8-single"),
+    "yolov5nu-p6": ([(1, 84, 34000)], 1280, "yolov8-single"),
+    "yolov8n-p2": ([(1, 84, 34000)], 640, "yolov8-single"),
+    "yolov10n": ([(1, 84, 8400)], 640, "yolov8-single"),
+    "yolo26n": ([(1, 84, 8400)], 640, "yolov8-single"),
+    "yolo26n-p6": ([(1, 84, 34000)], 1280, "yolov8-single"),
+    "yolov8n-seg": ([(1, 116, 8400), (1, 32, 160, 160)], 640, "yolov8-seg-single"),
+    "yolov8n-pose": ([(1, 56, 8400)], 640, "yolov8-pose-single"),
+    "yolov8n-obb": ([(1, 20, 8400)], 640, "yolov8-obb-single"),
+}
+
+
+@pytest.mark.parametrize("model", ULTRALYTICS)
+def test_exports_of_ultralytics(model):
+    """Each is told, by its family's name, too."""
+    shapes, side, head = ULTRALYTICS[model]
+    classes = {"yolov8n-obb": 15, "yolov8n-pose": 1}.get(model, 80)
+    assert find_head(outputs(*shapes), (side, side), num_classes=classes).head == head
+    task = f"-{model.split('-')[1]}" if model.startswith("yolov8n-") else ""
+    families = {"yolov10n": "yolov10", "yolo26n": "yolo26", "yolo26n-p6": "yolo26"}
+    family = families.get(model, "yolov8" + (task if task != "-p2" else ""))
+    assert find_head(outputs(*shapes), (side, side), family, classes).head == head
+
+
+def test_readings_say_whether_scores_share_a_scale():
+    """One tensor has boxes in pixels beside scores; that of YOLOv5 is all 0..1."""
+    assert find_head(outputs((1, 84, 8400)), (640, 640)).shares_scale
+    assert find_head(per_scale((640, 640), 85), (640, 640)).shares_scale
+    assert not find_head(per_scale((640, 640), 255), (640, 640)).shares_scale
+    assert not find_head(per_scale((640, 640), 64, 80), (640, 640)).shares_scale

@@ -14,6 +14,7 @@ from planting.oriented import iou, planted, truth
 from reference import yolo as reference
 
 from rknn_runtime._ffi import ffi
+from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
 from rknn_runtime.vision.letterbox import letterbox
 
@@ -281,3 +282,70 @@ def test_nonsense_is_refused(spoil):
     decoder(raw)
     spoil(decoder)
     assert decoder._decode() < 0
+
+
+def angle_maps(scene, angles, lowest=1e-3):
+    """What convolutions give for these angles, as ``(1, h, w)`` per scale."""
+    clipped = np.clip(angles.ravel(), lowest, 1 - lowest)
+    logits, maps, first = np.log(clipped / (1 - clipped)), [], 0
+    for height, width in scene.grids():
+        maps.append(logits[first : first + height * width].reshape(1, height, width))
+        first += height * width
+    return [each.astype(np.float32) for each in maps]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (0, 2, 1)])
+@pytest.mark.parametrize(
+    ("dtype", "form"),
+    [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
+)
+def test_angles_per_scale(dtype, form, order):
+    """Graphs that are cut behind the last convolutions: box, class and angle of each scale."""
+    scene = Scene(1, SIZE, STRIDES, 3)
+    tensors = planted_split.planted(scene, 16, logits=True)
+    angles = scene.rng.uniform(0, 1, sum(h * w for h, w in scene.grids()))
+    parts = [(*pair, each) for pair, each in zip(tensors, angle_maps(scene, angles))]
+    attrs, raw, real = deliver_all([part[i] for part in parts for i in order], dtype, form)
+    options = {} if dtype.startswith("int") else {"logits": True}
+    reading = find_head(attrs, SIZE, "yolov8-obb", 3)
+    found = reading.make(**options)(raw)
+    by_part = [real[order.index(i) :: 3] for i in range(3)]
+    flat = np.concatenate([each.ravel() for each in by_part[2]])
+    sigmoid = 1 / (1 + np.exp(-flat.astype(np.float64)))
+    pairs = list(zip(by_part[0], by_part[1]))
+    expected = reference.split_oriented(pairs, STRIDES, sigmoid, 0.25, 0.45)
+    assert len(found) >= len(scene.xyxy) - 2
+    assert_equal(found, expected)
+    if options == {} and order != (0, 2, 1):  # which may be a class and a keypoint
+        assert find_head(attrs, SIZE).head == "yolov8-obb-split"
+
+
+def test_a_row_of_angles_before_the_sigmoid():
+    """An integer output that reaches below 0 is none that a sigmoid gives."""
+    scene = Scene(1, SIZE, STRIDES, 3)
+    flat = [np.concatenate(p) for p in planted_split.planted(scene, 16, logits=True)]
+    angles = scene.rng.uniform(0, 1, sum(h * w for h, w in scene.grids()))
+    row = np.concatenate([each.ravel() for each in angle_maps(scene, angles)])
+    attrs, raw, real = deliver_all([*flat, row.reshape(1, 1, -1)], "int16", "nchw")
+    found = SplitOrientedDecoder(attrs, SIZE)(raw)
+    pairs = [(x[:64], x[64:]) for x in real[:-1]]
+    sigmoid = 1 / (1 + np.exp(-real[-1].ravel().astype(np.float64)))
+    expected = reference.split_oriented(pairs, STRIDES, sigmoid, 0.25, 0.45)
+    assert len(found) >= len(scene.xyxy) - 2
+    assert_equal(found, expected)
+
+
+def test_angles_of_yolo26_are_radians():
+    """With boxes of one bin, convolutions give the angle itself."""
+    scene = Scene(1, SIZE, STRIDES, 3)
+    tensors = planted_split.planted(scene, 1, logits=True)
+    angles = [scene.rng.uniform(-0.7, 2.3, (1, *grid)).astype(np.float32) for grid in scene.grids()]
+    flat = [x for pair, angle in zip(tensors, angles) for x in (*pair, angle)]
+    attrs, raw, real = deliver_all(flat, "int16", "c2=8")
+    reading = find_head(attrs, SIZE)
+    assert reading.head == "yolov8-obb-split"
+    radians = np.concatenate([each.ravel() for each in real[2::3]])
+    pairs = list(zip(real[::3], real[1::3]))
+    expected = reference.split_oriented(pairs, STRIDES, radians / np.pi + 0.25, 0.25, 0.45)
+    assert len(expected[0]) >= len(scene.xyxy) - 2
+    assert_equal(reading.make()(raw), expected)

@@ -18,6 +18,7 @@ from planting import (
 from planting import split as planted_split
 from reference import yolo as reference
 
+from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
 from rknn_runtime.vision.letterbox import letterbox
 
@@ -248,3 +249,33 @@ def test_random_bits():
         found = SinglePoseDecoder(attr, SIZE, conf_threshold=0.0)(x)
         assert np.isfinite(found.xyxy).all() and np.isfinite(found.confidence).all()
         assert found.keypoints.shape == (len(found), 17, 3)
+
+
+@pytest.mark.parametrize("bins", [16, 1])
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_keypoints_as_convolutions_give_them(dtype, bins):
+    """Per scale: YOLOv8's formula beside distributions, YOLO26's beside plain distances."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    tensors = planted_split.planted(scene, bins, logits=True)
+    maps = [scene.rng.normal(0, 2, (3 * K, h, w)).astype(np.float32) for h, w in scene.grids()]
+    flat = [x for (box, score), points in zip(tensors, maps) for x in (box, score, points)]
+    attrs, raw, real = deliver_all(flat, dtype, "c2=8" if dtype == "int16" else "nchw")
+    reading = find_head(attrs, SIZE)
+    assert reading.head == "yolov8-pose-split"
+    found = reading.make(logits=True)(raw)
+    pairs = list(zip(real[::3], real[1::3]))
+    expected = planted_split.reference_of(pairs, scene, logits=True)
+    assert_equal(found, expected)
+    points = []
+    for stride, x in zip(STRIDES, real[2::3]):
+        _, height, width = x.shape[-3:]
+        x = x.reshape(K, 3, height, width).astype(np.float64)
+        row, column = np.mgrid[:height, :width]
+        if bins == 1:
+            xy = (x[:, :2] + np.stack([column, row]) + 0.5) * stride
+        else:
+            xy = (x[:, :2] * 2 + np.stack([column, row])) * stride
+        each = np.concatenate([xy, 1 / (1 + np.exp(-x[:, 2:]))], axis=1)
+        points.append(each.reshape(K, 3, -1))
+    expected_points = np.concatenate(points, axis=2)[..., expected[3]].transpose(2, 0, 1)
+    np.testing.assert_allclose(found.keypoints, expected_points, rtol=0, atol=2e-3)

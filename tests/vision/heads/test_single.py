@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
@@ -334,3 +336,47 @@ def test_every_dtype_that_exists_has_an_answer():
         else:
             with pytest.raises(ValueError, match=dtype.name):
                 SingleOutputDecoder(type(attr)(**logical), (64, 64))
+
+
+@pytest.mark.parametrize(
+    ("size", "highest", "normalized"),
+    [
+        ((640, 640), 1.0, True),
+        ((640, 640), 3.6, True),
+        ((640, 640), 17.0, True),
+        ((640, 640), 635.0, False),
+        ((64, 96), 90.0, False),
+        ((64, 96), 15.0, True),
+    ],
+)
+def test_the_range_is_compared_with_the_input(size, highest, normalized):
+    """What lies beside boxes in 0..1, such as masks or angles, may be above 1, but is no pixel."""
+    n = predictions(size, (8, 16, 32))
+    attr = attribute((1, 6, n), "int8", -128, highest / 255)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert SingleOutputDecoder(attr, size).normalized == normalized
+
+
+def test_boxes_that_are_divided_are_not_to_be_divided():
+    """The advice is what still helps."""
+    n = predictions((640, 640), (8, 16, 32))
+    for highest, divide in ((10.0, False), (635.0, True)):
+        attr = attribute((1, 84, n), "int8", -128, highest / 255)
+        with pytest.warns(UserWarning, match="the split form") as caught:
+            SingleOutputDecoder(attr, (640, 640))
+        assert ("divide the boxes" in str(caught[0].message)) == divide
+
+
+@pytest.mark.parametrize("objectness", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
+def test_a_confidence_is_at_most_1(dtype, objectness):
+    """Where a step of the scale is above 1, one step stands for 1."""
+    x = np.zeros((1, 7, 8), np.float32)
+    x[0, :4, :3] = np.array([300, 300, 40, 40])[:, None] + np.arange(3) * 60
+    x[0, 4:, :3] = 1.46
+    attr, raw, _ = deliver(x[..., None], dtype, "nchw", lowest=0, highest=1.46 * 255)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decoder = SingleOutputDecoder(attr, (640, 640), normalized=False, objectness=objectness)
+    assert decoder(raw).confidence.tolist() == [1, 1, 1]
