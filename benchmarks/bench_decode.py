@@ -1,4 +1,4 @@
-"""Decoding of three heads, from native int8 buffers to `Detections`, beside two baselines.
+"""Decoding of heads, from native int8 buffers to `Detections`, beside two baselines.
 
 * numpy: what the model zoo's Python examples do (unpack, dequantize everything, softmax over
   all distributions, filter, suppress class by class), here without torch;
@@ -301,9 +301,17 @@ def megahertz():
 
 
 HEADS = {
-    "v8 split, 9 outputs": ("split", split_tensors, numpy_split, SplitDecoder, 8400),
-    "v8 single output": ("single", single_tensor, numpy_single, SingleOutputDecoder, 8400),
-    "v5, 3 outputs": ("anchors", anchor_tensors, numpy_anchors, AnchorDecoder, 25200),
+    "v8 split, 9 outputs": ("split", "c2=16", split_tensors, numpy_split, SplitDecoder, 8400),
+    "v8 single output": ("single", "c2=16", single_tensor, numpy_single, SingleOutputDecoder, 8400),
+    "v8 single output of rank 3": (
+        "single",
+        "rank3",
+        single_tensor,
+        numpy_single,
+        SingleOutputDecoder,
+        8400,
+    ),
+    "v5, 3 outputs": ("anchors", "c2=16", anchor_tensors, numpy_anchors, AnchorDecoder, 25200),
 }
 
 
@@ -313,20 +321,25 @@ def main():
     report = Report(options)
     with tempfile.TemporaryDirectory() as folder:
         library = build_baseline(folder)
-        for name, (kind, make, in_numpy, decoder_class, cells) in HEADS.items():
+        for name, (kind, form, make, in_numpy, decoder_class, cells) in HEADS.items():
+            tensors = make(np.random.default_rng(0))
             made = [
-                deliver(x[None], "int8", "c2=16", index=i, name=f"out{i}")
-                for i, x in enumerate(make(np.random.default_rng(0)))
+                deliver(x[None], "int8", form, index=i, name=f"out{i}")
+                for i, x in enumerate(tensors)
             ]
-            attrs, raw = [m[0] for m in made], [in_npu_memory(m[1]) for m in made]
+            attrs, memory = [m[0] for m in made], [in_npu_memory(m[1]) for m in made]
             decoder = decoder_class(attrs if kind != "single" else attrs[0], (SIZE, SIZE))
+            raw = memory
+            if form == "rank3":  # for the baselines: NC1HWC2 with one lane is the same memory
+                attrs = [deliver(x[None], "int8", "c2=16")[0] for x in tensors]
+                raw = [array.reshape(*array.shape, 1, 1) for array in memory]
             baseline = c_baseline(library, kind, raw, attrs)
-            found = decoder(raw)
+            found = decoder(memory)
             check(found, in_numpy(raw, attrs), f"{name}: numpy")
             check(found, baseline(), f"{name}: C")
-            plain = [Case("decoder, plain C", lambda d=decoder, r=raw: d(r), lib.RKR_CPU_PLAIN)]
+            plain = [Case("decoder, plain C", lambda d=decoder, r=memory: d(r), lib.RKR_CPU_PLAIN)]
             cases = [
-                Case("decoder", lambda d=decoder, r=raw: d(r)),
+                Case("decoder", lambda d=decoder, r=memory: d(r)),
                 Case("its native part", decoder._decode),
                 *(plain if lib.rkr_cpu_best() != lib.RKR_CPU_PLAIN else []),
                 Case("NumPy", lambda f=in_numpy, r=raw, a=attrs: f(r, a)),

@@ -267,7 +267,8 @@ static int decode(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n
         decode_branch(&decoder);
         first_source += rkr_view_cells(&branches[i].box);
     }
-    (angles->grids != NULL ? rkr_decode_end_oriented : rkr_decode_end)(workspace, options, out, count);
+    (angles->grids != NULL ? rkr_decode_end_oriented : rkr_decode_end)(workspace, options, out,
+                                                                       count);
     return RKR_OK;
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from native_tensors import attribute
 
@@ -446,3 +448,28 @@ def test_readings_say_whether_scores_share_a_scale():
     assert find_head(per_scale((640, 640), 85), (640, 640)).shares_scale
     assert not find_head(per_scale((640, 640), 255), (640, 640)).shares_scale
     assert not find_head(per_scale((640, 640), 64, 80), (640, 640)).shares_scale
+
+
+@pytest.mark.parametrize(
+    ("channels", "prototypes", "lowest", "highest", "head"),
+    [
+        (116, [(1, 32, 160, 160)], -3.5, 3.5, "yolov8-seg-single"),
+        (56, [], -0.4, 2.1, "yolov8-pose-single"),
+        (20, [], -0.79, 2.36, "yolov8-obb-single"),
+    ],
+)
+def test_int8_exports_of_ultralytics_have_boxes_in_0_to_1(
+    channels, prototypes, lowest, highest, head
+):
+    """Whatever range the other channels of the tensor need."""
+    scale = (highest - lowest) / 255
+    attrs = [
+        attribute(shape, "int8", round(-128 - lowest / scale), scale, index=i)
+        for i, shape in enumerate([(1, channels, 8400), *prototypes])
+    ]
+    reading = find_head(attrs, (640, 640), head)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decoder = reading.make()
+    assert decoder.normalized
+    assert decoder._scale == (640, 640)
