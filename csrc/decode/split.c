@@ -9,6 +9,7 @@
  * (distribution focal loss). In 8-bit tensors b[i] - max(b) is one of 256 values, whose
  * powers of e come from a table; other types call expf. */
 #include "decode/candidates.h"
+#include "decode/grids.h"
 #include "decode/nms_oriented.h"
 #include "decode/scan.h"
 #include "decode/sigmoid.h"
