@@ -40,7 +40,7 @@ LARGE = [(1, channels, cells, cells) for cells in (80, 40, 20) for channels in (
 
 
 def bundle(soc, shape, outputs):
-    """Make a model that answers any picture with the same random numbers."""
+    """Make a model that answers any image with the same random numbers."""
     image = describe_input("image", shape, soc=soc, zero_point=-128, scale=1 / 256)
     attrs = [describe_output(f"y{i}", output, soc=soc, index=i) for i, output in enumerate(outputs)]
     random = np.random.default_rng(0)

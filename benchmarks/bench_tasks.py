@@ -4,7 +4,7 @@ From native buffers (int8; keypoints float16) to `Detections`, 640x640, 30 objec
 each report, noise below the threshold. The baseline unpacks and dequantizes everything and
 decodes every cell; then
 
-* segmentation: coefficients times prototypes for the whole picture, sigmoid, bilinear
+* segmentation: coefficients times prototypes for the whole image, sigmoid, bilinear
   interpolation of the whole mask, cut to the box;
 * oriented boxes: the overlap of rectangles pair by pair, where their upright hulls meet.
 """

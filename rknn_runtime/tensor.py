@@ -15,7 +15,7 @@ __all__ = ["TensorAttr"]
 #: What the vendor's structs hold.
 _MAX_DIMENSION = 2**32 - 1
 _FL_RANGE = (-128, 127)
-#: An image of more channels is no picture to the runtimes: it comes quantized and packed.
+#: An input of more channels is no image to the runtimes: it comes quantized and packed.
 _MOST_PIXEL_CHANNELS = 4
 _FLOATS = (TensorType.FLOAT16, TensorType.FLOAT32, TensorType.BFLOAT16)
 #: Integers that the runtimes quantize to; all others are plain numbers, such as indices.

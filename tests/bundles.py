@@ -76,7 +76,7 @@ def recorded(
     input_arrays=None,
     **options,
 ) -> Recorded:
-    """Make a bundle: by default one small picture to one small map, whatever the picture.
+    """Make a bundle: by default one small image to one small map, whatever the image.
 
     Args:
         soc: The SoC to imitate.

@@ -57,3 +57,39 @@ def test_a_header_is_guarded_unless_it_is_a_template(room):
         elif path.suffix == ".h":
             guard = f"RKR_{room.upper()}_{path.stem.upper()}_H"
             assert f"#ifndef {guard}\n#define {guard}\n" in text, path
+
+
+#: Layers of the simulated runtime: each knows those before it. The exported functions, in
+#: ``api_*.c``, know them all and have no header by which they could know each other.
+SIMULATED_LAYERS = (
+    "calls", "control", "model", "convert", "bundle", "handles", "blocks", "caches", "ports",
+    "compute",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CSRC / "sim").glob("*.[ch]")), ids=lambda path: str(path.name)
+)
+def test_files_of_the_simulated_runtime_include_lower_layers(path):
+    """A header includes those of lower layers only; ``make warnings`` lets none be left out."""
+    text = path.read_text(encoding="utf-8")
+    names = set(re.findall(r'#include "(\w+)\.h"', text))
+    if path.suffix == ".c" and path.stem.startswith("api_"):
+        below = SIMULATED_LAYERS
+    else:
+        assert path.stem in SIMULATED_LAYERS, f"{path.stem} has no place yet"
+        below = SIMULATED_LAYERS[: SIMULATED_LAYERS.index(path.stem) + (path.suffix == ".c")]
+    assert names <= {*below, "rkr"}
+    assert path.suffix == ".h" or "extern" not in text
+
+
+@pytest.mark.parametrize("layer", SIMULATED_LAYERS[1:])
+def test_functions_of_the_simulated_runtime_stand_behind_their_header(layer):
+    """What ``x.h`` declares is defined in ``x.c``."""
+    name = r"^(?!static)\w[\w *]*?\b(sim_\w+)\("
+    header, source = (
+        re.findall(name, (CSRC / "sim" / f"{layer}.{end}").read_text("utf-8"), re.MULTILINE)
+        for end in "hc"
+    )
+    assert header
+    assert sorted(header) == sorted(source)

@@ -4,8 +4,8 @@
 
 /* Bilinear resampling with pixel centres at half positions, as in OpenCV's INTER_LINEAR:
  * destination pixel x lies at (x + 0.5) * src_width / dst_width - 0.5 of the source, held
- * at the first and last pixel; no averaging when the picture shrinks. Within one grey
- * level of the exact value rounded, and a picture of one colour keeps it.
+ * at the first and last pixel; no averaging when the image shrinks. Within one grey
+ * level of the exact value rounded, and an image of one colour keeps it.
  *
  * Byte (y, x, c) of an image is at y * stride + x * channels + c; what lies between the
  * rows is neither read nor written. Channel c of the result is channel order[c] of the

@@ -1,4 +1,4 @@
-"""From a picture to its most likely classes, in one call."""
+"""From an image to its most likely classes, in one call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
 from rknn_runtime.vision.heads.views import describe
-from rknn_runtime.vision.image_model import PictureModel
+from rknn_runtime.vision.image_model import ImageModel
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Labels
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Classifier"]
 
 
-class Classifier(PictureModel):
-    """Tell what is in pictures: scale, run, softmax, the most likely classes.
+class Classifier(ImageModel):
+    """Tell what is in images: scale, run, softmax, the most likely classes.
 
-    The picture is scaled straight into NPU memory, to the input's size whatever its proportions,
+    The image is scaled straight into NPU memory, to the input's size whatever its proportions,
     as the examples of the vendor's model zoo do; who trained on centre crops cuts them out
     before. One classifier serves several threads, one call at a time, and nobody runs its model
     in the middle of a call. The model stays the caller's to close; a classifier that is alive
@@ -80,7 +80,7 @@ class Classifier(PictureModel):
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False
     ) -> Classifications:
-        """Tell what is in one picture.
+        """Tell what is in one image.
 
         Args:
             image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
@@ -101,7 +101,7 @@ class Classifier(PictureModel):
             OSError: The file cannot be read.
             RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler.
-            TypeError: `image` is nothing that can be a picture.
+            TypeError: `image` is nothing that can be an image.
             ValueError: It has a wrong shape, or `color` or `matrix` is not known.
         """
         return self._run(image, self.decoder.decode_settled, color, matrix, full_range)

@@ -1,4 +1,4 @@
-"""From a picture to detections, in one call."""
+"""From an image to detections, in one call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.find import HEADS, find_head
-from rknn_runtime.vision.image_model import PictureModel
+from rknn_runtime.vision.image_model import ImageModel
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Labels
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Detector"]
 
 
-class Detector(PictureModel):
-    """Find objects in pictures: letterbox, run, decode, map back.
+class Detector(ImageModel):
+    """Find objects in images: letterbox, run, decode, map back.
 
-    The picture is scaled straight into NPU memory and the outputs are decoded where the NPU
+    The image is scaled straight into NPU memory and the outputs are decoded where the NPU
     wrote them, in memory that is bound when the detector is made. One detector serves several
     threads, one call at a time, and nobody runs its model in the middle of a call. The model
     stays the caller's to close; a detector that is alive does not prevent it.
@@ -37,7 +37,7 @@ class Detector(PictureModel):
             (``"yolov7"``) have to be named.
         input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
             None: ``input.color`` of a JSON custom string, else RGB.
-        pad_value: 0..255 around the picture.
+        pad_value: 0..255 around the image.
         **options: For the decoder: `class_agnostic`, `max_detections`, `max_candidates`, and
             what the head's decoder takes, such as `anchors` or `normalized`.
 
@@ -94,7 +94,7 @@ class Detector(PictureModel):
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False
     ) -> Detections:
-        """Find the objects in one picture.
+        """Find the objects in one image.
 
         Args:
             image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
@@ -106,7 +106,7 @@ class Detector(PictureModel):
             full_range: Of a camera frame: its values use 0..255 (JPEG), not 16..235.
 
         Returns:
-            Detections in pixels of the picture, boxes cut off at its edges.
+            Detections in pixels of the image, boxes cut off at its edges.
 
         Raises:
             ClosedError: The model is closed.
@@ -115,7 +115,7 @@ class Detector(PictureModel):
             OSError: The file cannot be read.
             RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler.
-            TypeError: `image` is nothing that can be a picture.
+            TypeError: `image` is nothing that can be an image.
             ValueError: It has a wrong shape, or `color` or `matrix` is not known.
         """
         return self._run(image, self.decoder.decode_settled, color, matrix, full_range)

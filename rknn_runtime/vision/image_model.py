@@ -1,4 +1,4 @@
-"""A model of one picture, and what its file says about it: for `Detector` and `Classifier`."""
+"""A model of one image, and what its file says about it: for `Detector` and `Classifier`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rknn_runtime.vision.letterbox import LetterboxTransform
 if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Labels
 
-__all__ = ["PictureModel"]
+__all__ = ["ImageModel"]
 
 _R = TypeVar("_R")
 
 
-class PictureModel:
+class ImageModel:
     """A loaded model with one image input, which is bound once.
 
     An image goes from its array to the results under the model's lock: nobody runs the

@@ -1,4 +1,4 @@
-"""The examples for one picture and for a video, on the trained detector of the examples."""
+"""The examples for one image and for a video, on the trained detector of the examples."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from rknn_runtime.vision.heads import YOLOV5_ANCHORS
 
 EXAMPLES = PROJECT / "examples"
 LABELS = ["disc", "square", "star"]
-#: Class, score, and the box in pixels of the 320x320 input, where the picture is 320x240.
+#: Class, score, and the box in pixels of the 320x320 input, where the image is 320x240.
 OBJECTS = [
     (0, 0.90, (40, 60, 75, 100)),
     (2, 0.80, (150, 90, 270, 230)),
@@ -95,7 +95,7 @@ def picture(tmp_path):
     ],
 )
 def test_finds_the_objects(name, model, picture, tmp_path, monkeypatch, capsys):
-    """Each example prints every object once, in pixels of the picture, and draws it."""
+    """Each example prints every object once, in pixels of the image, and draws it."""
     out = tmp_path / "out.png"
     found = run(name, model, picture, monkeypatch, capsys, "--save", out)
     expected = [o for o in OBJECTS if o[1] != 0.60]

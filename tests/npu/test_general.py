@@ -51,7 +51,7 @@ def as_told(attr):
 
 
 def answering(*outputs):
-    """A model with these outputs, for any picture."""
+    """A model with these outputs, for any image."""
     case = recorded(outputs=outputs)
     told = [as_told(attr) for attr in outputs]
     records = [Record(case.arrays)]
@@ -168,7 +168,7 @@ def test_a_read_only_out_is_refused():
 
 
 def test_pixels_arrive():
-    """uint8 NHWC, with or without the batch of 1; another picture is another input."""
+    """uint8 NHWC, with or without the batch of 1; another image is another input."""
     attr = image((1, 3, 6, 37))
     frame = picture(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])

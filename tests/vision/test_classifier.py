@@ -1,4 +1,4 @@
-"""From a picture to its most likely classes, on the simulated NPU; and the example of it."""
+"""From an image to its most likely classes, on the simulated NPU; and the example of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PICTURE = np.random.default_rng(0).integers(0, 256, (50, 90, 3), np.uint8)
 
 
 def test_finds_what_its_parts_find():
-    """The whole picture is scaled to the input, whatever its proportions; a real graph."""
+    """The whole image is scaled to the input, whatever its proportions; a real graph."""
     pytest.importorskip("onnxruntime")
     with Model(NET, library="sim") as model:
         classifier = Classifier(model, top_k=1000)
@@ -53,7 +53,7 @@ def test_softmax_top_k_and_labels():
 
 
 def test_gray_models():
-    """An input of one channel gets the luma of the picture."""
+    """An input of one channel gets the luma of the image."""
     with Model(bundle(channels=1), library="sim") as model:
         assert Classifier(model).input_color == "GRAY"
         assert Classifier(model)(PICTURE).class_id[0] == 1
@@ -73,7 +73,7 @@ def test_gray_models():
     ],
 )
 def test_refusals(made, options, error, match):
-    """What does not fit is refused before a picture comes."""
+    """What does not fit is refused before an image comes."""
     with Model(bundle(**made), library="sim") as model, pytest.raises(error, match=match):
         Classifier(model, **options)
 

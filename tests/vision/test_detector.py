@@ -1,4 +1,4 @@
-"""From a picture to detections, on the trained example and the simulated NPU."""
+"""From an image to detections, on the trained example and the simulated NPU."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_finds_what_its_parts_find(model, scene):
 
 
 def test_arrays_pictures_and_paths(model):
-    """Whatever kind the picture is, the result is the same."""
+    """Whatever kind the image is, the result is the same."""
     detector = Detector(model)
     picture = Image.open(SCENES[0]).convert("RGB")
     array = np.asarray(picture)
@@ -135,7 +135,7 @@ def test_an_unknown_head_in_the_custom_string():
 
 
 def test_gray_models():
-    """An input of one channel gets the luma of the picture."""
+    """An input of one channel gets the luma of the image."""
     with Model(answering("", channels=1), library="sim") as model:
         detector = Detector(model)
         detector(np.full((64, 64, 3), (255, 0, 0), np.uint8))
@@ -150,7 +150,7 @@ def test_an_empty_picture(model):
 
 
 def test_boxes_stay_in_the_picture(model):
-    """They are cut off at the edges of the picture, not of the letterbox."""
+    """They are cut off at the edges of the image, not of the letterbox."""
     picture = np.asarray(Image.open(SCENES[0]).convert("RGB"))[:, 40:150]
     found = Detector(model, conf_threshold=0.1)(picture)
     height, width = picture.shape[:2]

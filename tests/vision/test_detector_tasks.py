@@ -1,4 +1,4 @@
-"""Masks, keypoints and oriented boxes from a picture, through a simulated NPU's own layouts."""
+"""Masks, keypoints and oriented boxes from an image, through a simulated NPU's own layouts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PICTURE = np.zeros((300, 400, 3), np.uint8)
 
 
 def model_of(tensors, soc, floats=()):
-    """A model that answers every picture with these, and what they are after quantization."""
+    """A model that answers every image with these, and what they are after quantization."""
     outputs, arrays, real = [], [], []
     for i, x in enumerate(tensors):
         dtype = "float16" if i in floats else "int8"
@@ -51,7 +51,7 @@ def in_picture(boxes):
 
 
 def assert_boxes(found, scene):
-    """Those of the planted objects, as far as they are in the picture."""
+    """Those of the planted objects, as far as they are in the image."""
     truth = letterbox(PICTURE, SIZE)[1].boxes_to_image(scene.xyxy)
     seen = in_picture(truth)
     found = found[in_picture(found.xyxy)]
@@ -65,7 +65,7 @@ def assert_boxes(found, scene):
 @pytest.mark.parametrize("soc", SOCS)
 @pytest.mark.parametrize("head", ["yolov8-seg-split", "yolov5-seg", "yolov8-seg-single"])
 def test_masks(head, soc):
-    """Every form of segmentation: masks in the picture's size, on the planted ellipses."""
+    """Every form of segmentation: masks in the image's size, on the planted ellipses."""
     scene = scene_of()
     prototypes, c = planted_segmentation.planted_masks(scene, 3 if head == "yolov5-seg" else 1)
     options, floats = {}, ()
@@ -131,7 +131,7 @@ def test_objectness(per_cell, soc):
 
 @pytest.mark.parametrize("soc", SOCS)
 def test_keypoints(soc):
-    """The zoo's form of pose, keypoints in float16: to a pixel of the picture."""
+    """The zoo's form of pose, keypoints in float16: to a pixel of the image."""
     scene = scene_of(1)
     pairs = planted_split.planted(scene, 16, logits=True)
     n = sum(h * w for h, w in scene.grids())
@@ -153,7 +153,7 @@ def test_keypoints(soc):
 
 @pytest.mark.parametrize("soc", SOCS)
 def test_oriented_boxes(soc):
-    """The zoo's form of oriented boxes: the planted rectangles in the picture."""
+    """The zoo's form of oriented boxes: the planted rectangles in the image."""
     scene = scene_of()
     pairs, angles = planted_oriented.planted(scene)
     model, _ = model_of([*map(np.concatenate, pairs), angles[None]], soc)

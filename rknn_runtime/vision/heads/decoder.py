@@ -56,7 +56,7 @@ class Decoder:
         MemoryError: There is no room for so many candidates.
         TypeError: A threshold is not a number, or a limit not an integer.
         ValueError: A threshold or a limit is outside its range, or the outputs have a dtype
-            that no decoder reads, a batch of more than one picture, or contradicting shapes.
+            that no decoder reads, a batch of more than one image, or contradicting shapes.
     """
 
     def __init__(
@@ -132,11 +132,11 @@ class Decoder:
         Args:
             raw: The outputs in native layout, as ``model.output_raw(i)`` gives them, in the
                 order of ``outputs``; a single array where the head has one output.
-            transform: Where a picture lies in the model's input, as `letterbox` returned it.
+            transform: Where an image lies in the model's input, as `letterbox` returned it.
 
         Returns:
             Detections whose arrays are copies: in pixels of the model's input, or, with a
-            transform, in pixels of the picture and with boxes cut off at its edges.
+            transform, in pixels of the image and with boxes cut off at its edges.
 
         Raises:
             TypeError: An array has another dtype than its output.

@@ -76,15 +76,15 @@ class _Masks:
 
     def _place(self, transform: LetterboxTransform | None) -> None:
         """Say how large the masks are and where they lie on the prototypes."""
-        picture = resized = self._input_size
+        image = resized = self._input_size
         offset = (0, 0)
         if transform is not None:
-            picture, resized = transform.image_size, transform.resized_size
+            image, resized = transform.image_size, transform.resized_size
             offset = transform.offset
         (down, across), geometry = self._per_pixel, self._geometry
-        geometry.height, geometry.width = picture
-        geometry.scale_y, geometry.offset_y = resized[0] / picture[0] * down, offset[0] * down
-        geometry.scale_x, geometry.offset_x = resized[1] / picture[1] * across, offset[1] * across
+        geometry.height, geometry.width = image
+        geometry.scale_y, geometry.offset_y = resized[0] / image[0] * down, offset[0] * down
+        geometry.scale_x, geometry.offset_x = resized[1] / image[1] * across, offset[1] * across
 
 
 class _SegmentationDecoder(Decoder):
@@ -228,7 +228,7 @@ class SplitSegmentationDecoder(_SegmentationDecoder, SplitDecoder):
 
     Per scale a box, a class, perhaps a sum output (see `SplitDecoder`) and ``[1, p, h, w]``
     mask coefficients; then ``[1, p, H, W]`` prototypes. ``mask`` of the detections is
-    ``(n, height, width) bool``, of the model's input or, with a transform, of the picture:
+    ``(n, height, width) bool``, of the model's input or, with a transform, of the image:
     where the coefficients' sum of prototypes, interpolated bilinearly, is above 0 (its
     sigmoid above 0.5), inside the box. They take height * width bytes per object. (Layout:
     examples/yolov8_seg of the zoo.)

@@ -181,7 +181,7 @@ def test_mapped_to_the_picture():
 
 @pytest.mark.parametrize("points", [(1, 17, 3, 315), (1, 51, 315)])
 def test_a_grid_of_three_rows(points):
-    """The coarsest scale of a low picture, [1, 65, 3, 5], is not taken for the keypoints."""
+    """The coarsest scale of a low image, [1, 65, 3, 5], is not taken for the keypoints."""
     shapes = [(1, 65, 12, 20), (1, 65, 6, 10), (1, 65, 3, 5), points]
     attrs = [attribute(shape, "float32", index=i, name=f"o{i}") for i, shape in enumerate(shapes)]
     decoder = SplitPoseDecoder(attrs, (96, 160))

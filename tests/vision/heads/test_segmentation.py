@@ -39,7 +39,7 @@ def identity(size):
 
 
 def transforms(size):
-    """None, a picture that fills the width, and one that is larger and fills the height."""
+    """None, an image that fills the width, and one that is larger and fills the height."""
     wide, tall = (size[0] // 3, size[1]), (size[0] * 3 // 2, size[1])
     return [None] + [letterbox(np.zeros((*s, 1), np.uint8), size)[1] for s in (wide, tall)]
 
@@ -78,7 +78,7 @@ def assert_similar_masks(found, coefficients, prototypes, transform):
 
 
 def assert_ellipses(found, scene, transform, iou_at_least=0.85):
-    """The planted ellipses, in the picture."""
+    """The planted ellipses, in the image."""
     height, width = transform.image_size
     y, x = np.mgrid[0:height, 0:width] + 0.5
     boxes = transform.boxes_to_image(scene.xyxy, clip=False)
@@ -220,7 +220,7 @@ def test_only_the_box():
 
 
 def test_nothing_found():
-    """No object: a mask array of the picture's size with length 0."""
+    """No object: a mask array of the image's size with length 0."""
     attrs, raw, _ = small()
     found = SplitSegmentationDecoder(attrs, (32, 32), conf_threshold=0.95)(raw)
     assert found.mask.shape == (0, 32, 32) and found.mask.dtype == np.bool_
@@ -420,7 +420,7 @@ def test_no_parts():
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
 @pytest.mark.parametrize("offset", [-1e30, 0.0, 1e30])
 def test_absurd_geometry(scale, offset):
-    """A picture that lies far from the prototypes takes the value at their edge."""
+    """An image that lies far from the prototypes takes the value at their edge."""
     call = Call()
     call.geometry.scale_x = call.geometry.scale_y = scale
     call.geometry.offset_x = call.geometry.offset_y = offset
