@@ -19,7 +19,7 @@ from rknn_runtime.modelfile.flatbuffer import Buffer
 __all__ = [
     "ENCRYPTED",
     "Container",
-    "Memory",
+    "MemoryNeeds",
     "ModelSource",
     "check_trailer",
     "loaded",
@@ -81,7 +81,7 @@ SIGNATURES = (
 ONNX_TAGS = b"\x12\x1a\x22\x28\x32\x3a\x42"
 
 
-class Memory(NamedTuple):
+class MemoryNeeds(NamedTuple):
     """Bytes of NPU memory that a model takes besides its inputs and outputs."""
 
     weights: int
@@ -102,7 +102,7 @@ class Container:
     flatbuffer_start: int
     flatbuffer_end: int
     #: From the section table of a mini container; None in a standard one.
-    memory: Memory | None
+    memory: MemoryNeeds | None
 
 
 @contextmanager
@@ -291,7 +291,7 @@ def parse_mini(data: Buffer, version: int, start: int, end: int) -> Container:
     )
     if 64 + tasks + commands + weights + extra + flatbuffer != end - start:
         raise InvalidModelError("damaged: the sections do not add up to the data")
-    memory = Memory(weights, internal, commands + extra)
+    memory = MemoryNeeds(weights, internal, commands + extra)
     return Container(True, version, end - flatbuffer, end, memory)
 
 

@@ -19,7 +19,7 @@ from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
 from rknn_runtime.modelfile.container import (
     Container,
-    Memory,
+    MemoryNeeds,
     ModelSource,
     check_trailer,
     opened,
@@ -396,13 +396,13 @@ class _Reader:
             runtime_version=runtime_version,
         )
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryNeeds:
         if self.container.memory is not None:
             return self.container.memory
         if not self.model.find(MODEL_MEMORY):
-            return Memory(0, 0, 0)
+            return MemoryNeeds(0, 0, 0)
         memory = self.model.child(MODEL_MEMORY)
-        return Memory(memory.scalar(0, "Q"), memory.scalar(1, "Q"), 0)
+        return MemoryNeeds(memory.scalar(0, "Q"), memory.scalar(1, "Q"), 0)
 
     def operators(self, graph: Table) -> dict[str, int]:
         limit = min(MAX_NODES, len(self.data) // MIN_NODE_BYTES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from rknn_runtime._arrays import whole
 from rknn_runtime._ffi import lib
@@ -127,26 +127,6 @@ class LoadedModel:
 
     def _remember(self) -> None:
         """Take the arrays again that were dropped for closing, which failed."""
-
-    @classmethod
-    def load(
-        cls: type[_M],
-        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
-        **options: Any,
-    ) -> _M:
-        """Load a model: the same as calling the class.
-
-        Args:
-            model: path or bytes.
-            **options: as in the class.
-
-        Returns:
-            The model.
-
-        Raises:
-            Exception: as in the class.
-        """
-        return cls(model, **options)
 
     def __reduce__(self) -> NoReturn:
         kind = type(self).__name__

@@ -126,8 +126,14 @@ class Model(LoadedModel):
             of it.
 
         Raises:
-            Exception: as in `run` and `output_f32`.
-            ValueError: also when arrays of ``out`` overlap, or are not as many as the outputs.
+            ClosedError: the model is closed.
+            ForkError: this process was forked after the model was loaded.
+            RknnStatusError: the runtime failed.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: an input or ``out`` is no ndarray or has another dtype, or another number of
+                inputs.
+            ValueError: an input or ``out`` has another shape, a NaN where an input is quantized,
+                or arrays of ``out`` overlap or are not as many as the outputs.
         """
         if out is not None:
             check_outs(out, len(self._outputs))

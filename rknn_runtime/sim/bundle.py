@@ -193,12 +193,12 @@ def read_bundle(data: bytes) -> Bundle:
         InvalidModelError: ``data`` is no bundle, or a damaged one.
     """
     try:
-        return _Reader(data).bundle()
+        return _BundleReader(data).bundle()
     except (ValueError, struct.error) as error:
         raise InvalidModelError(f"not a simulation bundle, or damaged: {error}") from error
 
 
-class _Reader:
+class _BundleReader:
     """Reads a bundle from its start to its end; every failure is a ValueError."""
 
     def __init__(self, data: bytes) -> None:

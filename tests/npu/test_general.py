@@ -495,7 +495,7 @@ def test_flags_that_leave_work_to_the_caller_are_refused(control, flags):
 
 def test_a_model_of_load_is_of_its_class():
     """The other constructor, with its options."""
-    with GeneralModel.load(recorded().data, library="sim") as model:
+    with GeneralModel(recorded().data, library="sim") as model:
         assert type(model) is GeneralModel
         assert model.library.is_simulated
         assert "simulated" in model.sdk_version.api

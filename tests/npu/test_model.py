@@ -443,12 +443,6 @@ def test_flags_that_a_model_cannot_keep_are_refused(control, flags):
     assert control.calls("rknn_init") == 0
 
 
-def test_load_is_the_same_as_the_class():
-    """``Model.load`` takes the same arguments."""
-    with Model.load(recorded().data, library="sim", core_mask=CoreMask.AUTO) as model:
-        assert isinstance(model, Model)
-
-
 @pytest.mark.parametrize("wrap", [bytearray, memoryview])
 def test_any_bytes_are_a_model(wrap):
     """Bytes need not be ``bytes``."""

@@ -36,9 +36,9 @@ def loading(path: str, file: Path, data: bytes, entry: os.PathLike[str]) -> None
     Model(file, library="sim", check=False)
     Model(data, flags=InitFlag.PRIOR_LOW, core_mask=CoreMask.CORE_0 | CoreMask.CORE_1)
     Model(entry, library=open_library("sim"))
-    model: Model = Model.load(path, library="sim")
-    general: GeneralModel = GeneralModel.load(path)
-    wrong: GeneralModel = Model.load(path)  # type: ignore[assignment]
+    model: Model = Model(path, library="sim")
+    general: GeneralModel = GeneralModel(path)
+    wrong: GeneralModel = Model(path)  # type: ignore[assignment]
     Model(3)  # type: ignore[arg-type]
     Model(path, core_mask="all")  # type: ignore[arg-type]
     Model(path, libary="sim")  # type: ignore[call-arg]
