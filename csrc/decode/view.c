@@ -110,17 +110,12 @@ static inline void load_short(const rkr_tensor_view *view, const uint8_t *src, s
 
 __attribute__((noinline)) static void load_runs(const rkr_tensor_view *view, uint32_t first,
                                                 uint32_t n, uint32_t cell, float *dst) {
-    bool is_float32 = view->type == RKNN_TENSOR_FLOAT32;
-    rkr_dequantize_fn *dequantize = is_float32 ? NULL : rkr_dequantizer(rkr_view_dtype(view));
+    rkr_dequantize_fn *dequantize = rkr_dequantizer(rkr_view_dtype(view));
     size_t size = rkr_view_element_size(view);
     while (n > 0) {
         uint32_t run = run_length(view, first, n);
         const char *src = (const char *)view->data + element_at(view, first, cell) * size;
-        if (is_float32) {
-            memcpy(dst, src, run * size);
-        } else {
-            dequantize(src, run, dst, view->zero_point, view->scale);
-        }
+        dequantize(src, run, dst, view->zero_point, view->scale);
         first += run;
         n -= run;
         dst += run;

@@ -30,18 +30,12 @@ const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint3
 
 /* Of a view with an element size. */
 static inline rkr_dtype rkr_view_dtype(const rkr_tensor_view *view) {
-    switch (view->type) {
-    case RKNN_TENSOR_INT8:
-        return RKR_INT8;
-    case RKNN_TENSOR_UINT8:
-        return RKR_UINT8;
-    case RKNN_TENSOR_INT16:
-        return RKR_INT16;
-    case RKNN_TENSOR_FLOAT16:
-        return RKR_FLOAT16;
-    default:
-        return RKR_FLOAT32;
-    }
+    static const rkr_dtype DTYPES[] = {
+        [RKNN_TENSOR_INT8] = RKR_INT8,       [RKNN_TENSOR_UINT8] = RKR_UINT8,
+        [RKNN_TENSOR_INT16] = RKR_INT16,     [RKNN_TENSOR_FLOAT16] = RKR_FLOAT16,
+        [RKNN_TENSOR_FLOAT32] = RKR_FLOAT32,
+    };
+    return DTYPES[view->type];
 }
 
 static inline bool rkr_view_is_8_bit(const rkr_tensor_view *view) {

@@ -114,6 +114,14 @@ static void widen_float16_plain(const void *source, size_t len, float *target, i
     }
 }
 
+/* So that callers need no case of their own for float32. */
+static void copy_float32(const void *source, size_t len, float *target, int32_t zero_point,
+                         float scale) {
+    (void)zero_point;
+    (void)scale;
+    memcpy(target, source, len * sizeof *target);
+}
+
 static void narrow_float16_plain(const float *source, size_t len, uint16_t *target) {
     const float *restrict src = source;
     uint16_t *restrict dst = target;
@@ -257,6 +265,7 @@ static rkr_dequantize_fn *const DEQUANTIZE[][RKR_CPU_LEVELS] = {
     [RKR_FLOAT16] =
         RKR_VARIANTS(widen_float16_plain, RKR_ON_NEON_64(widen_float16_neon, widen_float16_plain),
                      widen_float16_avx2, widen_float16_avx2),
+    [RKR_FLOAT32] = RKR_VARIANTS(copy_float32, copy_float32, copy_float32, copy_float32),
 };
 
 static quantize_fn *const QUANTIZE[][RKR_CPU_LEVELS] = {
@@ -275,7 +284,7 @@ static narrow_fn *const NARROW[RKR_CPU_LEVELS] =
 /* The choice, and the entry points, which check their arguments. */
 
 rkr_dequantize_fn *rkr_dequantizer(rkr_dtype dtype) {
-    assert(dtype < RKR_FLOAT32);
+    assert(dtype < RKR_DTYPES);
     return DEQUANTIZE[dtype][rkr_cpu_level()];
 }
 
