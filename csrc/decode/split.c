@@ -37,34 +37,20 @@ typedef struct {
     rkr_yolo_workspace *workspace;
 } branch_decoder;
 
-RKR_INLINE int bin_at(const uint8_t *bins, uint32_t i, const bool is_signed) {
-    return is_signed ? (int8_t)bins[i] : bins[i];
-}
-
-/* sum(i * w[i]) / sum(w[i]), where sum(i * w[i]) is the sum of all sums from the end; w[i] is
- * powers[b[i] - max(b)]. Always inlined with the type known. */
-RKR_INLINE float mean_of_bins(const uint8_t *bins, uint32_t n, const bool is_signed,
-                              const float *powers) {
-    int highest = bin_at(bins, 0, is_signed);
-    for (uint32_t i = 1; i < n; i++) {
-        int bin = bin_at(bins, i, is_signed);
-        highest = bin > highest ? bin : highest;
-    }
-    const float *weights = powers - highest;
-    float sum = 0.0f, weighted = 0.0f;
-    for (uint32_t i = n - 1; i > 0; i--) {
-        sum += weights[bin_at(bins, i, is_signed)];
-        weighted += sum;
-    }
-    return weighted / (sum + weights[bin_at(bins, 0, is_signed)]);
-}
+#define DTYPE int8
+#define TYPE int8_t
+#include "decode/split_mean_tmpl.h"
+#define DTYPE uint8
+#define TYPE uint8_t
+#include "decode/split_mean_tmpl.h"
 
 static float mean_of_bytes(const uint8_t *bins, uint32_t n, bool is_signed, const float *powers) {
     if (!is_signed) {
-        return mean_of_bins(bins, n, false, powers);
+        return mean_of_uint8(bins, n, powers);
     }
     /* With the number known the compiler unrolls; 16 is that of every YOLO. */
-    return n == 16 ? mean_of_bins(bins, 16, true, powers) : mean_of_bins(bins, n, true, powers);
+    return n == 16 ? mean_of_int8((const int8_t *)bins, 16, powers)
+                   : mean_of_int8((const int8_t *)bins, n, powers);
 }
 
 static float mean_of_floats(const float *bins, uint32_t n) {
