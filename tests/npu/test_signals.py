@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -22,14 +21,6 @@ FRAME = np.zeros((8, 20, 3), np.uint8)
 @pytest.fixture(scope="module")
 def tripwire(tmp_path_factory: pytest.TempPathFactory) -> Tripwire:
     return Tripwire(tmp_path_factory.mktemp("tripwire"))
-
-
-@pytest.fixture(autouse=True)
-def interrupts() -> Iterator[None]:
-    """SIGINT raises, also where the tests run in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def use_model(bundle: bytes, tripwire: Tripwire) -> None:
