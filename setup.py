@@ -35,10 +35,13 @@ def linked_runtime() -> list[str]:
     return [*isolated, *whole, "-lm", "-lpthread", "-ldl"]
 
 
-#: Shared library -> its sources and what its linker is told.
-LIBRARIES = {"rknn_runtime/sim/librknn_sim.so": ("csrc/sim", ["-lm", "-lpthread"])}
+FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
+#: Shared library -> the folders of its sources and what its linker is told.
+LIBRARIES = {
+    "rknn_runtime/sim/librknn_sim.so": (["csrc/sim", "csrc/emulator"], ["-lm", "-lpthread"])
+}
 if linked_runtime():
-    LIBRARIES[LINKED] = ("csrc/link", linked_runtime())
+    LIBRARIES[LINKED] = (["csrc/link"], linked_runtime())
 
 
 class BuildExt(build_ext):
@@ -47,14 +50,20 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         # One of an earlier build would be loaded, unasked.
         Path(self.build_lib, LINKED).unlink(missing_ok=True)
-        for name, (sources, link_arguments) in LIBRARIES.items():
+        for name, (folders, link_arguments) in LIBRARIES.items():
             target = os.path.join(self.build_lib, name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             objects = self.compiler.compile(
-                sorted(str(path) for path in Path(sources).glob("*.c")),
+                sorted(str(path) for folder in folders for path in Path(folder).glob("*.c")),
                 output_dir=self.build_temp,
                 include_dirs=["csrc"],
-                extra_postargs=["-std=c11", "-O2", "-fPIC", "-fvisibility=hidden"],
+                extra_postargs=[
+                    "-std=c11",
+                    "-O2",
+                    "-ffp-contract=off",
+                    "-fPIC",
+                    "-fvisibility=hidden",
+                ],
             )
             arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments]
             self.compiler.link_shared_object(objects, target, extra_postargs=arguments)

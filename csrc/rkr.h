@@ -20,5 +20,9 @@
 #include "decl/draw.h"
 #include "decl/yolo.h"
 #include "decl/sim.h"
+#ifndef RKR_DECL_EMULATOR
+#define RKR_DECL_EMULATOR
+#include "decl/emulator.h"
+#endif
 
 #endif

@@ -95,7 +95,11 @@ def build(folder: Path, how: Build) -> None:
     extension = [folder / "_rkr.c", *(PROJECT / source for source in builder.SOURCES)]
     for target, sources, libraries in (
         (package / "_rkr.abi3.so", extension, ["-ldl", "-lm"]),
-        (package / "sim/librknn_sim.so", (SOURCES / "sim").glob("*.c"), ["-lm", "-lpthread"]),
+        (
+            package / "sim/librknn_sim.so",
+            [*(SOURCES / "sim").glob("*.c"), *(SOURCES / "emulator").glob("*.c")],
+            ["-lm", "-lpthread"],
+        ),
     ):
         # The name by which setup.py links it too: the dynamic linker finds an open library by it.
         named = [f"-Wl,-soname,{target.name}", "-o", str(target)]

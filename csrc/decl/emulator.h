@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The emulator: executes the commands of a `.rknn` file on the CPU, task by task.
+ * It knows the file and the NPU, and nothing of the vendor's API.
+ *
+ * Functions are declared by their types, one typedef each: `NAME_fn`; the simulated
+ * runtime exports them. All return RKR_OK or a status; rkr_emu_error says why. An
+ * emulator is used by one thread at a time; several may exist. */
+
+typedef struct rkr_emu rkr_emu;
+
+#define RKR_EMU_ERR_FILE -1100         /* the bytes are no model that can be read */
+#define RKR_EMU_ERR_UNKNOWN -1101      /* a command of the model is not understood */
+#define RKR_EMU_ERR_NOT_RUNNABLE -1102 /* a node of the model is refused: see its reason */
+#define RKR_EMU_ERR_RANGE -1103        /* a value left the range in which the NPU is known */
+
+#define RKR_EMU_MAX_DIMS 16
+
+/* What is known about the result of a node. */
+#define RKR_EMU_EXACT 0   /* its commands are executed; every bit as the NPU is known to */
+#define RKR_EMU_FLOAT 1   /* executed or computed in floating point: close, not every bit */
+#define RKR_EMU_REFUSED 2 /* not understood: the model does not run */
+#define RKR_EMU_NOTHING 3 /* nothing to do: the ends of the graph, what only the runtime does */
+
+/* Layouts of a tensor in memory, numbered as in the file. */
+#define RKR_EMU_PLAIN 0 /* the dimensions of the exporting framework, in order */
+#define RKR_EMU_NHWC 1
+#define RKR_EMU_NCHW 2
+#define RKR_EMU_NC1HWC2 64 /* and rows of pixels, where is_pixel */
+#define RKR_EMU_WEIGHTS 65
+
+typedef struct {
+    const char *soc;     /* "rk3588" */
+    const char *toolkit; /* the text of the file */
+    uint32_t graphs;     /* one per shape of a dynamic model; only one is loaded */
+    uint32_t tensors;
+    uint32_t nodes;
+    uint32_t inputs;
+    uint32_t outputs;
+    uint32_t tasks;
+    uint64_t model_bytes;     /* weights and constants in the machine's memory */
+    uint64_t internal_bytes;  /* tensors in the machine's memory */
+    uint64_t multiplications; /* of one run */
+} rkr_emu_info;
+
+typedef struct {
+    const char *name;   /* valid as long as the emulator */
+    uint32_t type;      /* element type, numbered as in ONNX: 3 int8, 10 float16 */
+    uint32_t layout;    /* RKR_EMU_NC1HWC2 ... */
+    uint32_t kind;      /* 1 input, 2 output, 3 internal, others constant */
+    uint32_t is_pixel;  /* 1: an image, rows of NHWC pixels */
+    uint32_t quantized; /* 1: real = (value - zero_point) * scale */
+    float scale;
+    int32_t zero_point;
+    uint32_t n_dims; /* logical, in the exporting framework's order */
+    uint32_t dims[16];
+    uint32_t n_native;
+    uint32_t native[16];
+    uint64_t n_elems;      /* logical elements */
+    uint32_t elem_bytes;   /* 0: a type that is not read */
+    uint32_t native_bytes; /* reserved in the machine's memory */
+} rkr_emu_tensor;
+
+typedef struct {
+    const char *op;     /* "ConvRelu" */
+    const char *name;   /* of the exported graph */
+    const char *reason; /* why the verdict is not RKR_EMU_EXACT; may be empty */
+    uint32_t verdict;
+    uint32_t tasks; /* commands executed: 0 where it is computed from its tensors */
+    uint32_t n_inputs;
+    const uint32_t *inputs; /* indices of tensors */
+    uint32_t n_outputs;
+    const uint32_t *outputs;
+} rkr_emu_node;
+
+/* How values are given to an input. The runtime changes commands for it. */
+#define RKR_EMU_AS_STORED 0 /* logical elements of the tensor's own type, framework's order */
+#define RKR_EMU_AS_NATIVE 1 /* bytes of the tensor's memory; nothing is converted or changed */
+#define RKR_EMU_AS_PIXELS 2 /* uint8 NHWC, normalised by the NPU; only of an image input */
+
+/* How a tensor is read. */
+#define RKR_EMU_READ_STORED 0 /* logical elements of its own type, framework's order */
+#define RKR_EMU_READ_NATIVE 1 /* its memory */
+#define RKR_EMU_READ_FLOAT 2  /* logical elements, dequantized, float32 */
+
+/* Read a model and decode the tasks of one graph (0 unless the model is dynamic).
+ * `bytes` are needed until it returns. On failure `error` (may be NULL) gets the
+ * reason, cut to error_size and NUL-terminated. A model with refused nodes opens. */
+typedef int rkr_emu_open_fn(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out,
+                            char *error, size_t error_size);
+
+/* Also accepts NULL. */
+typedef void rkr_emu_close_fn(rkr_emu *emu);
+
+/* Why the last call on this emulator failed; valid until the next one. */
+typedef const char *rkr_emu_error_fn(const rkr_emu *emu);
+
+typedef int rkr_emu_get_info_fn(const rkr_emu *emu, rkr_emu_info *info);
+typedef int rkr_emu_get_tensor_fn(const rkr_emu *emu, uint32_t tensor, rkr_emu_tensor *out);
+typedef int rkr_emu_get_node_fn(const rkr_emu *emu, uint32_t node, rkr_emu_node *out);
+
+/* The tensors of the inputs and outputs: `tensors` has room for that many. */
+typedef int rkr_emu_get_inputs_fn(const rkr_emu *emu, uint32_t *tensors);
+typedef int rkr_emu_get_outputs_fn(const rkr_emu *emu, uint32_t *tensors);
+
+/* Give input `index` its values, RKR_EMU_AS_...; `size` must be exact. */
+typedef int rkr_emu_set_input_fn(rkr_emu *emu, uint32_t index, uint32_t form, const void *data,
+                                 size_t size);
+
+/* Execute all nodes in order, or those before `nodes` only. An inner tensor holds its
+ * values until a later node takes its memory: read it after its node. */
+typedef int rkr_emu_run_fn(rkr_emu *emu, uint32_t nodes);
+
+/* Copy a tensor's values, RKR_EMU_READ_...; `size` must be exact. */
+typedef int rkr_emu_read_fn(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_t size);

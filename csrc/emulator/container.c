@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A `.rknn` file -> tensors, nodes, task table, commands, and the machine's memory.
+ *
+ * Header: "RKNN" 0 0 0 0, u64 version word (low byte: container, next: 0x10 mini), u64
+ * bytes of data, 40 more bytes; data at 64. Standard (6): the data are a flatbuffer that
+ * holds everything; weights, constants, commands (kind 9) and tasks (kind 10) are blobs of
+ * tensors, and address words are relocated: word := address of a tensor + addend. Mini (4):
+ * u32 sizes at 64 (F flatbuffer, T task table, N tasks, R commands, I internal, W weights,
+ * X extra), then T, R, X, W, flatbuffer; addresses count from the begin of
+ * [R | X | W | internal memory] and are final.
+ *
+ * A task, 40 bytes: u32 flags, node, enable mask, ..., u32 words at 24, u64 byte offset of
+ * its first word at 32. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+#define MINI_HEADER 64
+#define TASK_BYTES 40
+#define KIND_INPUT 1
+#define KIND_INTERNAL 3
+#define KIND_COMPILER 8
+#define KIND_COMMANDS 9
+#define KIND_TASKS 10
+
+typedef struct {
+    rkr_emu *emu;
+    emu_flat flat;
+    bool mini;
+    emu_table model, graph;
+    emu_vector blobs;
+    uint32_t *blob_of;    /* [tensors] index of its blob, UINT32_MAX: none */
+    const uint8_t *tasks; /* the task table */
+    uint64_t n_tasks;
+    uint64_t *words; /* commands; freed by load */
+    size_t n_words;
+    uint64_t regcmd, extra, weights, internal; /* mini: sizes */
+    const uint8_t *image;                      /* mini: [R | X | W] */
+} loader;
+
+static uint64_t number(const uint8_t *bytes, size_t size) {
+    uint64_t value = 0;
+    memcpy(&value, bytes, size);
+    return value;
+}
+
+static int bad_file(loader *l, const char *why) {
+    return emu_fail(l->emu, RKR_EMU_ERR_FILE, "not a readable model: %s", why);
+}
+
+/* The text of a slot; "" when absent. */
+static const char *text_of(loader *l, emu_table table, uint32_t slot) {
+    const emu_vector text = emu_flat_vector(&l->flat, table, slot, 1);
+    const size_t length = text.length < 4096 ? text.length : 4096;
+    const char *copy = emu_copy_text(l->emu, l->flat.bytes + text.position, length);
+    return copy == NULL ? "" : copy;
+}
+
+static uint32_t element_bytes(uint32_t type) {
+    switch (type) {
+    case 2:
+    case 3:
+    case 9:
+        return 1;
+    case 4:
+    case 5:
+    case 10:
+        return 2;
+    case 1:
+    case 6:
+    case 12:
+        return 4;
+    case 7:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+/* Product of dimensions, 0 for none; false where it is too large to be meant. */
+static bool count_elements(const uint32_t *dims, uint32_t n, uint64_t *count) {
+    uint64_t product = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        product *= dims[i];
+        if (product > EMU_MAX_MEMORY) {
+            return false;
+        }
+    }
+    *count = product;
+    return true;
+}
+
+static bool read_dims(loader *l, emu_table table, uint32_t slot, uint32_t *n, uint32_t *dims) {
+    const emu_vector vector = emu_flat_vector(&l->flat, table, slot, 4);
+    *n = 0;
+    if (vector.length > RKR_EMU_MAX_DIMS) {
+        return true; /* weights: never read as values */
+    }
+    for (uint32_t i = 0; i < vector.length; i++) {
+        dims[i] = emu_flat_u32(&l->flat, vector, i);
+    }
+    *n = vector.length;
+    return true;
+}
+
+static int read_tensor(loader *l, emu_table table, uint32_t index) {
+    emu_tensor *tensor = &l->emu->tensors[index];
+    rkr_emu_tensor *public = &tensor->public;
+    const uint32_t quantization = l->mini ? 6 : 10;
+    public->type = (uint32_t)emu_flat_scalar(&l->flat, table, 0, 1);
+    public->layout = (uint32_t)emu_flat_scalar(&l->flat, table, 1, 1);
+    public->kind = (uint32_t)emu_flat_scalar(&l->flat, table, 2, 1);
+    public->name = text_of(l, table, 5);
+    public->elem_bytes = element_bytes(public->type);
+    public->native_bytes = (uint32_t)emu_flat_scalar(&l->flat, table, l->mini ? 8 : 12, 4);
+    public->is_pixel = emu_flat_has(&l->flat, table, l->mini ? 12 : 20);
+    const emu_vector scales = emu_flat_vector(&l->flat, table, quantization, 4);
+    const emu_vector zeros = emu_flat_vector(&l->flat, table, quantization + 1, 4);
+    public->scale = 1.0f;
+    if (scales.length == 1 && zeros.length == 1) {
+        public->scale = emu_flat_f32(&l->flat, scales, 0);
+        public->zero_point = (int32_t)emu_flat_u32(&l->flat, zeros, 0);
+        public->quantized = public->scale > 0.0f && public->scale < 1e30f;
+    }
+    if (!read_dims(l, table, 3, &public->n_native, public->native) ||
+        !read_dims(l, table, 4, &public->n_dims, public->dims) ||
+        !count_elements(public->dims, public->n_dims, &public->n_elems)) {
+        return bad_file(l, "a tensor's dimensions");
+    }
+    const uint64_t offset = emu_flat_scalar(&l->flat, table, l->mini ? 9 : 13, 4);
+    tensor->address = (uint32_t)offset; /* placed below */
+    tensor->bytes = public->native_bytes;
+    if (!l->mini) {
+        l->blob_of[index] = emu_flat_has(&l->flat, table, 18)
+                                ? (uint32_t)emu_flat_scalar(&l->flat, table, 18, 4)
+                                : UINT32_MAX;
+    }
+    return RKR_OK;
+}
+
+static int read_tensors(loader *l) {
+    rkr_emu *emu = l->emu;
+    const emu_vector tensors = emu_flat_vector(&l->flat, l->graph, 0, 4);
+    if (tensors.length > EMU_MAX_TENSORS) {
+        return bad_file(l, "too many tensors");
+    }
+    emu->n_tensors = tensors.length;
+    emu->tensors = emu_allocate(emu, tensors.length, sizeof *emu->tensors);
+    l->blob_of = emu_allocate(emu, tensors.length, sizeof *l->blob_of);
+    if (emu->tensors == NULL || l->blob_of == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < tensors.length && !l->flat.bad; i++) {
+        const int status = read_tensor(l, emu_flat_item(&l->flat, tensors, i), i);
+        if (status != RKR_OK) {
+            return status;
+        }
+    }
+    return l->flat.bad ? bad_file(l, "its tensors") : RKR_OK;
+}
+
+/* A vector of tensors' indices. */
+static int read_indices(loader *l, emu_table table, uint32_t slot, uint32_t *count,
+                        uint32_t **indices) {
+    const emu_vector vector = emu_flat_vector(&l->flat, table, slot, 4);
+    if (vector.length > EMU_MAX_TENSORS) {
+        return bad_file(l, "too many tensors of a node");
+    }
+    *indices = emu_allocate(l->emu, vector.length, sizeof **indices);
+    if (*indices == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < vector.length; i++) {
+        (*indices)[i] = emu_flat_u32(&l->flat, vector, i);
+        if ((*indices)[i] >= l->emu->n_tensors) {
+            return bad_file(l, "a tensor that it does not have");
+        }
+    }
+    *count = vector.length;
+    return RKR_OK;
+}
+
+static int read_node(loader *l, emu_table table, emu_node *node) {
+    rkr_emu_node *public = &node->public;
+    uint32_t *inputs = NULL, *outputs = NULL;
+    public->op = text_of(l, table, 1);
+    public->name = text_of(l, table, 2);
+    const char *colon = strchr(public->name, ':');
+    public->name = colon == NULL ? public->name : colon + 1;
+    public->reason = node->reason;
+    node->device = (uint32_t)emu_flat_scalar(&l->flat, table, 3, 1);
+    node->attributes = table;
+    int status = read_indices(l, table, 4, &public->n_inputs, &inputs);
+    if (status == RKR_OK) {
+        status = read_indices(l, table, 5, &public->n_outputs, &outputs);
+    }
+    public->inputs = inputs;
+    public->outputs = outputs;
+    return status;
+}
+
+static int read_nodes(loader *l) {
+    rkr_emu *emu = l->emu;
+    const emu_vector nodes = emu_flat_vector(&l->flat, l->graph, 1, 4);
+    if (nodes.length > EMU_MAX_NODES) {
+        return bad_file(l, "too many nodes");
+    }
+    emu->n_nodes = nodes.length;
+    emu->nodes = emu_allocate(emu, nodes.length, sizeof *emu->nodes);
+    if (emu->nodes == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < nodes.length && !l->flat.bad; i++) {
+        const int status = read_node(l, emu_flat_item(&l->flat, nodes, i), &emu->nodes[i]);
+        if (status != RKR_OK) {
+            return status;
+        }
+    }
+    int status = read_indices(l, l->graph, 2, &emu->n_inputs, &emu->inputs);
+    if (status == RKR_OK) {
+        status = read_indices(l, l->graph, 3, &emu->n_outputs, &emu->outputs);
+    }
+    return l->flat.bad ? bad_file(l, "its nodes") : status;
+}
+
+/* Mean and standard deviation of an image's channels. */
+static int read_normalisations(loader *l) {
+    rkr_emu *emu = l->emu;
+    const emu_vector tables = emu_flat_vector(&l->flat, l->graph, 4, 4);
+    emu->normalisations = emu_allocate(emu, emu->n_inputs, sizeof *emu->normalisations);
+    emu->input_forms = emu_allocate(emu, emu->n_inputs, sizeof *emu->input_forms);
+    emu->inputs_given = emu_allocate(emu, emu->n_inputs, sizeof *emu->inputs_given);
+    if (emu->normalisations == NULL || emu->input_forms == NULL || emu->inputs_given == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < emu->n_inputs && i < tables.length; i++) {
+        const emu_table table = emu_flat_item(&l->flat, tables, i);
+        const emu_vector mean = emu_flat_vector(&l->flat, table, 0, 4);
+        const emu_vector std = emu_flat_vector(&l->flat, table, 1, 4);
+        emu_normalisation *normalisation = &emu->normalisations[i];
+        for (uint32_t c = 0; c < 4 && c < mean.length && c < std.length; c++) {
+            normalisation->mean[c] = emu_flat_f32(&l->flat, mean, c);
+            normalisation->std[c] = emu_flat_f32(&l->flat, std, c);
+            normalisation->count = c + 1;
+        }
+    }
+    return l->flat.bad ? bad_file(l, "its means") : RKR_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------- */
+
+static bool has_memory(const emu_tensor *tensor) {
+    return tensor->public.kind >= KIND_INPUT && tensor->public.kind <= KIND_INTERNAL;
+}
+
+static int allocate_memory(loader *l, uint64_t constant_bytes, uint64_t internal_bytes) {
+    rkr_emu *emu = l->emu;
+    if (constant_bytes > EMU_MAX_MEMORY || internal_bytes > EMU_MAX_MEMORY - constant_bytes) {
+        return emu_fail(emu, RKR_EMU_ERR_FILE, "the model asks for more than 1 GiB of memory");
+    }
+    emu->constant_bytes = constant_bytes;
+    emu->memory_bytes = constant_bytes + internal_bytes;
+    emu->memory = calloc(1, (size_t)emu->memory_bytes + 1);
+    return emu->memory == NULL ? emu_fail(emu, RKR_ERR_MEMORY, "no memory for the model") : RKR_OK;
+}
+
+static int place_mini(loader *l) {
+    rkr_emu *emu = l->emu;
+    const uint64_t constants = l->regcmd + l->extra + l->weights;
+    const int status = allocate_memory(l, constants, l->internal);
+    if (status != RKR_OK) {
+        return status;
+    }
+    memcpy(emu->memory, l->image, (size_t)constants);
+    for (uint32_t i = 0; i < emu->n_tensors; i++) {
+        emu_tensor *tensor = &emu->tensors[i];
+        const uint32_t kind = tensor->public.kind;
+        const uint64_t base = has_memory(tensor)      ? constants
+                              : kind == KIND_COMPILER ? l->regcmd
+                                                      : l->regcmd + l->extra;
+        const uint64_t end = has_memory(tensor) ? emu->memory_bytes : constants;
+        tensor->is_constant = !has_memory(tensor);
+        tensor->has_memory = kind >= KIND_INPUT && kind <= KIND_COMPILER && tensor->bytes != 0 &&
+                             base + tensor->address + tensor->bytes <= end;
+        tensor->address = tensor->has_memory ? (uint32_t)(base + tensor->address) : 0;
+    }
+    return RKR_OK;
+}
+
+/* The bytes of a blob. */
+static emu_vector blob(loader *l, uint32_t index) {
+    if (index >= l->blobs.length) {
+        l->flat.bad = true;
+        return (emu_vector){0, 0};
+    }
+    return emu_flat_vector(&l->flat, emu_flat_item(&l->flat, l->blobs, index), 0, 1);
+}
+
+/* Where each blob lies in memory; commands and tasks do not. */
+static int place_blobs(loader *l, uint64_t *addresses, uint64_t *constants) {
+    rkr_emu *emu = l->emu;
+    for (uint32_t i = 0; i < l->blobs.length; i++) {
+        addresses[i] = UINT64_MAX;
+    }
+    *constants = 0;
+    for (uint32_t i = 0; i < emu->n_tensors; i++) {
+        const emu_tensor *tensor = &emu->tensors[i];
+        const uint32_t at = l->blob_of[i];
+        if (has_memory(tensor) || at == UINT32_MAX || tensor->public.kind >= KIND_COMMANDS) {
+            continue;
+        }
+        const emu_vector bytes = blob(l, at);
+        if (l->flat.bad) {
+            return bad_file(l, "its weights");
+        }
+        if (addresses[at] == UINT64_MAX) {
+            addresses[at] = *constants;
+            *constants += (bytes.length + 63u) / 64 * 64;
+        }
+    }
+    return *constants > EMU_MAX_MEMORY ? bad_file(l, "more than 1 GiB of weights") : RKR_OK;
+}
+
+static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constants) {
+    rkr_emu *emu = l->emu;
+    uint64_t internal = 0;
+    for (uint32_t i = 0; i < emu->n_tensors; i++) {
+        const emu_tensor *tensor = &emu->tensors[i];
+        const uint64_t end = (uint64_t)tensor->address + tensor->bytes;
+        internal = has_memory(tensor) && end > internal ? end : internal;
+    }
+    const int status = allocate_memory(l, constants, (internal + 63) / 64 * 64);
+    if (status != RKR_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < emu->n_tensors; i++) {
+        emu_tensor *tensor = &emu->tensors[i];
+        const uint32_t at = l->blob_of[i];
+        tensor->is_constant = !has_memory(tensor);
+        if (has_memory(tensor)) {
+            tensor->has_memory = tensor->bytes != 0;
+            tensor->address += (uint32_t)constants;
+        } else if (at != UINT32_MAX && tensor->public.kind < KIND_COMMANDS) {
+            const emu_vector bytes = blob(l, at);
+            tensor->has_memory = bytes.length != 0;
+            tensor->address = (uint32_t)addresses[at];
+            tensor->bytes = bytes.length;
+            memcpy(emu->memory + tensor->address, l->flat.bytes + bytes.position, bytes.length);
+        }
+    }
+    return RKR_OK;
+}
+
+static int place_standard(loader *l) {
+    uint64_t *addresses = calloc((size_t)l->blobs.length + 1, sizeof *addresses);
+    uint64_t constants = 0;
+    if (addresses == NULL) {
+        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the model");
+    }
+    int status = place_blobs(l, addresses, &constants);
+    if (status == RKR_OK) {
+        status = fill_standard(l, addresses, constants);
+    }
+    free(addresses);
+    return status;
+}
+
+/* ---- commands -------------------------------------------------------------- */
+
+static int copy_commands(loader *l, const uint8_t *bytes, uint64_t size) {
+    l->n_words = (size_t)(size / 8);
+    l->words = malloc(l->n_words * 8 + 8);
+    if (l->words == NULL) {
+        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the commands");
+    }
+    memcpy(l->words, bytes, l->n_words * 8);
+    return RKR_OK;
+}
+
+static const emu_tensor *find_tensor(const rkr_emu *emu, const uint8_t *name, size_t length) {
+    for (uint32_t i = 0; i < emu->n_tensors; i++) {
+        const char *other = emu->tensors[i].public.name;
+        if (strlen(other) == length && memcmp(other, name, length) == 0) {
+            return &emu->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+static int relocate(loader *l) {
+    const emu_vector tables = emu_flat_vector(&l->flat, l->graph, 7, 4);
+    for (uint32_t i = 0; i < tables.length && !l->flat.bad; i++) {
+        const emu_table table = emu_flat_item(&l->flat, tables, i);
+        const emu_vector name = emu_flat_vector(&l->flat, table, 0, 1);
+        const emu_vector places = emu_flat_vector(&l->flat, table, 1, 8);
+        const emu_tensor *tensor = find_tensor(l->emu, l->flat.bytes + name.position, name.length);
+        if (tensor == NULL && places.length != 0) {
+            return bad_file(l, "a relocation of no tensor");
+        }
+        for (uint32_t k = 0; k < places.length; k++) {
+            const uint8_t *place = l->flat.bytes + places.position + 8 * (size_t)k;
+            const uint32_t addend = (uint32_t)number(place, 4);
+            const uint64_t at = number(place + 4, 4);
+            if (at >= l->n_words) {
+                return bad_file(l, "a relocation outside the commands");
+            }
+            const uint64_t value = (uint32_t)(tensor->address + addend);
+            l->words[at] = (l->words[at] & ~((uint64_t)UINT32_MAX << 16)) | value << 16;
+        }
+    }
+    return l->flat.bad ? bad_file(l, "its relocations") : RKR_OK;
+}
+
+/* The commands and tasks of a standard container, by the tensors that hold them. */
+static int find_commands(loader *l) {
+    int status = RKR_OK;
+    for (uint32_t i = 0; i < l->emu->n_tensors && status == RKR_OK; i++) {
+        const uint32_t kind = l->emu->tensors[i].public.kind;
+        if ((kind != KIND_COMMANDS && kind != KIND_TASKS) || l->blob_of[i] == UINT32_MAX) {
+            continue;
+        }
+        const emu_vector bytes = blob(l, l->blob_of[i]);
+        if (l->flat.bad) {
+            return bad_file(l, "its commands");
+        }
+        if (kind == KIND_TASKS) {
+            l->tasks = l->flat.bytes + bytes.position;
+            l->n_tasks = bytes.length / TASK_BYTES;
+        } else if (l->words == NULL) {
+            status = copy_commands(l, l->flat.bytes + bytes.position, bytes.length);
+        }
+    }
+    return status == RKR_OK ? relocate(l) : status;
+}
+
+/* Which tasks are those of one core. */
+static void choose_tasks(loader *l, uint64_t *first, uint64_t *end) {
+    *first = 0;
+    *end = l->n_tasks;
+    if (l->mini || l->emu->soc->cores == EMU_CORES_NONE) {
+        return;
+    }
+    const emu_vector lists = emu_flat_vector(&l->flat, l->graph, 10, 4);
+    if (l->emu->soc->cores == EMU_CORES_RK3588 && lists.length > 2) {
+        *first = emu_flat_u32(&l->flat, lists, 2);
+        *end = lists.length > 3 ? emu_flat_u32(&l->flat, lists, 3) : l->n_tasks;
+    } else if (l->emu->soc->cores == EMU_CORES_RK3576 && lists.length > 1) {
+        *first = emu_flat_u32(&l->flat, lists, 0);
+        *end = emu_flat_u32(&l->flat, lists, 1);
+    }
+}
+
+static int decode(loader *l) {
+    uint64_t first = 0, end = 0;
+    choose_tasks(l, &first, &end);
+    if (first > end || end > l->n_tasks || end - first > EMU_MAX_TASKS) {
+        return bad_file(l, "its list of tasks");
+    }
+    const uint32_t count = (uint32_t)(end - first);
+    emu_task_entry *entries = calloc((size_t)count + 1, sizeof *entries);
+    if (entries == NULL) {
+        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the tasks");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *task = l->tasks + (size_t)(first + i) * TASK_BYTES;
+        entries[i].node = (uint32_t)number(task + 4, 4);
+        entries[i].enabled = (uint32_t)number(task + 8, 4);
+        entries[i].words = (uint32_t)number(task + 24, 4);
+        const uint64_t offset = number(task + 32, 8);
+        entries[i].first_word = offset % 8 == 0 ? offset / 8 : UINT64_MAX;
+    }
+    const emu_words commands = {l->words, l->n_words};
+    const int status = emu_decode_tasks(l->emu, &commands, entries, count);
+    free(entries);
+    return status;
+}
+
+/* ---- the file -------------------------------------------------------------- */
+
+static int read_mini_header(loader *l, const uint8_t *data, uint64_t size) {
+    if (size < MINI_HEADER) {
+        return bad_file(l, "it ends in its header");
+    }
+    uint64_t header[7];
+    for (size_t i = 0; i < 7; i++) {
+        header[i] = number(data + 4 * i, 4);
+    }
+    const uint64_t flat = header[0], table = header[1];
+    l->n_tasks = header[2];
+    l->regcmd = header[3];
+    l->internal = header[4];
+    l->weights = header[5];
+    l->extra = header[6];
+    if (MINI_HEADER + table + l->regcmd + l->extra + l->weights + flat != size ||
+        l->n_tasks * TASK_BYTES > table) {
+        return bad_file(l, "the sizes of its sections");
+    }
+    l->tasks = data + MINI_HEADER;
+    l->image = l->tasks + table;
+    l->flat.start = l->flat.end - (size_t)flat;
+    return copy_commands(l, l->image, l->regcmd);
+}
+
+static int read_header(loader *l, const uint8_t *bytes, size_t size) {
+    static const uint8_t magic[8] = {'R', 'K', 'N', 'N', 0, 0, 0, 0};
+    if (size < 64 || memcmp(bytes, magic, 8) != 0) {
+        return bad_file(l, memcmp(bytes, "CYPTRKNN", size < 8 ? size : 8) == 0 && size >= 8
+                               ? "it is encrypted"
+                               : "it does not begin with RKNN");
+    }
+    const uint64_t word = number(bytes + 8, 8), data = number(bytes + 16, 8);
+    const uint32_t version = (uint32_t)(word & 0xff);
+    l->mini = (word >> 8 & 0xff) == 0x10;
+    if (data > size - 64) {
+        return bad_file(l, "it is cut");
+    }
+    if (version < (l->mini ? 4u : 5u)) {
+        return emu_fail(l->emu, RKR_EMU_ERR_UNKNOWN,
+                        "container version %u of an old toolkit: it is not understood", version);
+    }
+    l->flat = (emu_flat){bytes, 64, 64 + (size_t)data, false};
+    return l->mini ? read_mini_header(l, bytes + 64, data) : RKR_OK;
+}
+
+static int read_model(loader *l, uint32_t graph) {
+    rkr_emu *emu = l->emu;
+    l->model = emu_flat_root(&l->flat);
+    const char *target = text_of(l, l->model, l->mini ? 6 : 8);
+    emu->toolkit = text_of(l, l->model, l->mini ? 5 : 7);
+    const emu_vector graphs = emu_flat_vector(&l->flat, l->model, 2, 4);
+    emu->n_graphs = graphs.length;
+    if (l->flat.bad || graphs.length == 0) {
+        return bad_file(l, "its flatbuffer");
+    }
+    if (graph >= graphs.length) {
+        return emu_fail(emu, RKR_ERR_ARGUMENT, "graph: expected 0 to %u, got %u", graphs.length - 1,
+                        graph);
+    }
+    emu->soc = emu_find_soc(target);
+    if (emu->soc == NULL) {
+        return emu_fail(emu, RKR_EMU_ERR_UNKNOWN, "the SoC '%s' is not understood", target);
+    }
+    snprintf(emu->soc_name, sizeof emu->soc_name, "%s", target);
+    l->graph = emu_flat_item(&l->flat, graphs, graph);
+    l->blobs = l->mini ? (emu_vector){0, 0} : emu_flat_vector(&l->flat, l->model, 20, 4);
+    return RKR_OK;
+}
+
+static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph) {
+    int status = read_header(l, bytes, size);
+    status = status == RKR_OK ? read_model(l, graph) : status;
+    status = status == RKR_OK ? read_tensors(l) : status;
+    status = status == RKR_OK ? read_nodes(l) : status;
+    status = status == RKR_OK ? read_normalisations(l) : status;
+    status = status == RKR_OK ? (l->mini ? place_mini(l) : place_standard(l)) : status;
+    status = status == RKR_OK && !l->mini ? find_commands(l) : status;
+    status = status == RKR_OK ? emu_read_attributes(l->emu, &l->flat, l->mini) : status;
+    return status == RKR_OK ? decode(l) : status;
+}
+
+int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph) {
+    loader l = {.emu = emu};
+    const int status = load(&l, bytes, size, graph);
+    free(l.words);
+    return status;
+}

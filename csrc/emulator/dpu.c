@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * DPU: what a value goes through on its way to memory, for integers:
+ *
+ *     v += in_offset
+ *     BS   v += add; p = v * mul; v = rne(p, p >= 0 ? shift_pos : shift_neg); clamp
+ *     BN   the same, or p = v * mul + add (mul_first); PReLU: v < 0 rne(v * mul, shift_neg),
+ *          else rne(v, shift_pos)
+ *     EW   v op e, e = rne((operand + offset) * scale, shift); or the LUT in its place
+ *     out  clip(rne(v * out_scale, out_shift) + out_offset)
+ *
+ * rne rounds half to even. Values of channels lie in blocks of `bias_group` channels:
+ * int32[g], int16[g] offsets of the weights, int16[g] multipliers, those that exist. */
+#include "internal.h"
+
+#define LANES 16
+
+typedef struct {
+    int32_t add[LANES];
+    int32_t mul[LANES];
+    int32_t weight_offset[LANES];
+} channel_values;
+
+static int16_t int16_at(const uint8_t *bytes) {
+    int16_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+static int32_t int32_at(const uint8_t *bytes) {
+    int32_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+/* The values of 16 channels from a block in memory. */
+static void read_block(const rkr_emu *emu, const emu_stage *stage, uint32_t group, uint32_t channel,
+                       channel_values *values) {
+    const uint32_t parts = stage->block_parts;
+    const uint32_t bytes =
+        group * ((parts & 1 ? 4u : 0u) + (parts & 2 ? 2u : 0u) + (parts & 4 ? 2u : 0u));
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        const uint32_t at = (channel + lane) % group;
+        const uint8_t *block =
+            emu->memory + stage->block + (uint64_t)((channel + lane) / group) * bytes;
+        if ((parts & 1) != 0) {
+            values->add[lane] = int32_at(block + 4 * at);
+            block += 4 * group;
+        }
+        if ((parts & 2) != 0) {
+            values->weight_offset[lane] = int16_at(block + 2 * at);
+            block += 2 * group;
+        }
+        if ((parts & 4) != 0) {
+            values->mul[lane] = int16_at(block + 2 * at);
+        }
+    }
+}
+
+static void read_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
+                       uint32_t channel, channel_values *values) {
+    memset(values, 0, sizeof *values);
+    if (stage->block_parts != 0) {
+        read_block(emu, stage, dpu->bias_group, channel, values);
+    }
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        if (stage->add == EMU_CONSTANT) {
+            values->add[lane] = (int32_t)stage->add_bits;
+        }
+        if (stage->mul == EMU_CONSTANT) {
+            values->mul[lane] = (int16_t)(uint16_t)stage->mul_bits;
+        }
+    }
+}
+
+void emu_weight_offsets(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel,
+                        int32_t offsets[16]) {
+    channel_values values;
+    read_stage(emu, dpu, &dpu->bs, channel, &values);
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        offsets[lane] = dpu->weight_offset == EMU_MEMORY     ? values.weight_offset[lane]
+                        : dpu->weight_offset == EMU_CONSTANT ? dpu->weight_offset_value
+                                                             : 0;
+    }
+}
+
+static inline int64_t run_stage(const emu_stage *stage, int64_t v, int64_t add, int64_t mul) {
+    if (stage->prelu) {
+        v += add;
+        v = v < 0 ? emu_rne(emu_multiply(v, mul), stage->shift_neg) : emu_rne(v, stage->shift_pos);
+    } else if (stage->mul == EMU_NONE) {
+        v += add;
+    } else {
+        const int64_t p =
+            stage->mul_first ? emu_multiply(v, mul) + add : emu_multiply(v + add, mul);
+        v = emu_rne(p, p >= 0 ? stage->shift_pos : stage->shift_neg);
+    }
+    v = stage->clamp_low && v < stage->low ? stage->low : v;
+    return stage->clamp_high && v > stage->high ? stage->high : v;
+}
+
+static void apply_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
+                        uint32_t channel, int64_t *values, uint32_t n) {
+    if (stage->add == EMU_NONE && stage->mul == EMU_NONE && !stage->clamp_low &&
+        !stage->clamp_high) {
+        return;
+    }
+    channel_values c;
+    read_stage(emu, dpu, stage, channel, &c);
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        const int64_t add = stage->add == EMU_NONE ? 0 : c.add[lane];
+        c.add[lane] = (int32_t)add;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t lane = 0; lane < LANES; lane++) {
+            const int64_t add = stage->subtract ? -(int64_t)c.add[lane] : c.add[lane];
+            int64_t *v = &values[i * LANES + lane];
+            *v = run_stage(stage, *v, add, c.mul[lane]);
+        }
+    }
+}
+
+static inline int64_t combine(const emu_ew *ew, int64_t v, int64_t e) {
+    switch (ew->op) {
+    case EMU_EW_ADD:
+        return v + e;
+    case EMU_EW_SUB:
+        return v - e;
+    case EMU_EW_MAX:
+        return v > e ? v : e;
+    case EMU_EW_MIN:
+        return v < e ? v : e;
+    case EMU_EW_MUL:
+        return emu_rne(emu_multiply(v, e), ew->product_shift);
+    default:
+        return v;
+    }
+}
+
+static void apply_ew(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel,
+                     int64_t *values, uint32_t n) {
+    const emu_ew *ew = &dpu->ew;
+    const uint32_t bytes = ew->precision == EMU_INT8 ? 1 : 2;
+    const uint32_t group = dpu->atom_bytes / bytes;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t at = ew->per_channel ? 0 : pixel + i;
+        for (uint32_t lane = 0; lane < LANES && channel + lane < dpu->c; lane++) {
+            const uint32_t c = channel + lane;
+            const uint8_t *operand = emu->memory + ew->address + (uint64_t)(c / group) * ew->plane +
+                                     (uint64_t)at * dpu->atom_bytes + c % group * bytes;
+            int64_t e = bytes == 1 ? *(const int8_t *)operand : int16_at(operand);
+            e = ew->convert ? emu_rne((e + ew->offset) * ew->scale, ew->shift) : e;
+            int64_t *v = &values[i * LANES + lane];
+            *v = combine(ew, *v, e);
+            *v = ew->relu && *v < 0 ? 0 : *v;
+        }
+    }
+}
+
+static void apply_lut(const emu_lut *lut, int64_t *values, uint32_t n) {
+    for (uint32_t i = 0; i < n * LANES; i++) {
+        values[i] = emu_lut_value(lut, values[i]);
+    }
+}
+
+/* One row of results, LANES values a pixel, to memory. */
+static void store(rkr_emu *emu, const emu_dpu *dpu, const int64_t *values, uint32_t channel,
+                  uint32_t pixel, uint32_t n) {
+    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w;
+    for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += dpu->atom_bytes) {
+        uint8_t *plane = emu->memory + dpu->out_address +
+                         (uint64_t)((channel + base) / dpu->atom_bytes) * dpu->out_plane;
+        for (uint32_t i = 0; i < n; i++) {
+            uint8_t atom[LANES];
+            for (uint32_t lane = 0; lane < dpu->atom_bytes; lane++) {
+                const int64_t v = emu_rne(
+                    emu_multiply(values[i * LANES + base + lane], dpu->out_scale), dpu->out_shift);
+                atom[lane] = (uint8_t)emu_clip(v + dpu->out_offset, -128, 127);
+            }
+            for (uint32_t j = 0; j < dpu->repeat_y; j++) {
+                uint8_t *line = plane + ((uint64_t)y * dpu->repeat_y + j) * dpu->out_line;
+                for (uint32_t k = 0; k < dpu->repeat_x; k++) {
+                    memcpy(line + ((uint64_t)(x + i) * dpu->repeat_x + k) * dpu->out_pixel, atom,
+                           dpu->atom_bytes);
+                }
+            }
+        }
+    }
+}
+
+bool emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t channel,
+                 uint32_t pixel, uint32_t n) {
+    const emu_dpu *dpu = &task->dpu;
+    for (uint32_t i = 0; i < n * LANES && dpu->in_offset != 0; i++) {
+        values[i] += dpu->in_offset;
+    }
+    apply_stage(emu, dpu, &dpu->bs, channel, values, n);
+    apply_stage(emu, dpu, &dpu->bn, channel, values, n);
+    if (dpu->lut.tables != NULL) {
+        apply_lut(&dpu->lut, values, n);
+    } else if (dpu->ew.op != EMU_EW_NONE) {
+        apply_ew(emu, dpu, channel, pixel, values, n);
+    }
+    store(emu, dpu, values, channel, pixel, n);
+    return true;
+}
+
+/* ---- the unit alone: from memory to memory --------------------------------- */
+
+#define CHUNK 64
+
+static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel,
+                     uint32_t n, int64_t *values) {
+    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w;
+    memset(values, 0, (size_t)n * LANES * sizeof *values);
+    for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += dpu->atom_bytes) {
+        const uint8_t *line = emu->memory + dpu->in_address +
+                              (uint64_t)((channel + base) / dpu->atom_bytes) * dpu->in_plane +
+                              (uint64_t)y * dpu->in_line + (uint64_t)x * dpu->atom_bytes;
+        for (uint32_t i = 0; i < n; i++) {
+            for (uint32_t lane = 0; lane < dpu->atom_bytes; lane++) {
+                values[i * LANES + base + lane] =
+                    (int8_t)line[(uint64_t)i * dpu->atom_bytes + lane];
+            }
+        }
+    }
+}
+
+bool emu_run_dpu(rkr_emu *emu, const emu_task *task) {
+    const emu_dpu *dpu = &task->dpu;
+    int64_t values[CHUNK * LANES];
+    for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
+        for (uint32_t y = 0; y < dpu->h; y++) {
+            for (uint32_t x = 0; x < dpu->w; x += CHUNK) {
+                const uint32_t n = dpu->w - x < CHUNK ? dpu->w - x : CHUNK;
+                const uint32_t pixel = y * dpu->w + x;
+                load_row(emu, dpu, channel, pixel, n, values);
+                if (!emu_dpu_int(emu, task, values, channel, pixel, n)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The emulator's door: its functions, for whoever is linked with it. */
+#ifndef RKR_EMULATOR_H
+#define RKR_EMULATOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef RKR_DECL_EMULATOR
+#define RKR_DECL_EMULATOR
+#include "decl/emulator.h"
+#include "decl/status.h"
+#endif
+
+#define RKR_EMU_EXPORT __attribute__((visibility("default")))
+
+RKR_EMU_EXPORT rkr_emu_open_fn rkr_emu_open;
+RKR_EMU_EXPORT rkr_emu_close_fn rkr_emu_close;
+RKR_EMU_EXPORT rkr_emu_error_fn rkr_emu_error;
+RKR_EMU_EXPORT rkr_emu_get_info_fn rkr_emu_get_info;
+RKR_EMU_EXPORT rkr_emu_get_tensor_fn rkr_emu_get_tensor;
+RKR_EMU_EXPORT rkr_emu_get_node_fn rkr_emu_get_node;
+RKR_EMU_EXPORT rkr_emu_get_inputs_fn rkr_emu_get_inputs;
+RKR_EMU_EXPORT rkr_emu_get_outputs_fn rkr_emu_get_outputs;
+RKR_EMU_EXPORT rkr_emu_set_input_fn rkr_emu_set_input;
+RKR_EMU_EXPORT rkr_emu_run_fn rkr_emu_run;
+RKR_EMU_EXPORT rkr_emu_read_fn rkr_emu_read;
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Nodes that move values: Reshape, Transpose, Slice, Split, Concat, from their tensors'
+ * layouts and attributes. Values keep their bits where the quantization does not change. */
+#include "nodes.h"
+
+#include <stdlib.h>
+
+static bool no_memory(rkr_emu *emu) {
+    (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory for a node");
+    return false;
+}
+
+static bool is_same_form(const rkr_emu_tensor *a, const rkr_emu_tensor *b) {
+    return a->type == b->type && a->quantized == b->quantized &&
+           (!a->quantized || (a->scale == b->scale && a->zero_point == b->zero_point));
+}
+
+static const emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
+    return &emu->tensors[node->public.inputs[index]];
+}
+
+static const emu_tensor *output_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
+    return &emu->tensors[node->public.outputs[index]];
+}
+
+/* Logical values of a tensor, in the form of another one. Freed by the caller. */
+static uint8_t *take(rkr_emu *emu, const emu_tensor *from, const emu_tensor *as) {
+    const size_t count = (size_t)from->public.n_elems;
+    uint8_t *values = malloc(count * 8 + 1);
+    if (values == NULL) {
+        return NULL;
+    }
+    if (is_same_form(&from->public, &as->public)) {
+        emu_get_values(emu, from, values);
+        return values;
+    }
+    float *reals = malloc(count * sizeof *reals + 1);
+    if (reals == NULL) {
+        free(values);
+        return NULL;
+    }
+    emu_get_floats(emu, from, reals);
+    for (size_t i = 0; i < count; i++) {
+        emu_store_float(&as->public, reals[i], values + i * as->public.elem_bytes);
+    }
+    free(reals);
+    return values;
+}
+
+bool emu_move_reshape(rkr_emu *emu, const emu_node *node) {
+    const emu_tensor *in = input_of(emu, node, 0), *out = output_of(emu, node, 0);
+    uint8_t *values = take(emu, in, out);
+    if (values == NULL) {
+        return no_memory(emu);
+    }
+    emu_put_values(emu, out, values);
+    free(values);
+    return true;
+}
+
+/* dst[i0, i1, ...] = src[base + i0 * step0 + i1 * step1 ...], all in elements. */
+static void gather(const uint8_t *src, const rkr_emu_tensor *out, const int64_t *steps,
+                   int64_t base, uint8_t *dst) {
+    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
+    const size_t bytes = out->elem_bytes;
+    for (uint64_t i = 0; i < out->n_elems; i++) {
+        int64_t at = base;
+        for (uint32_t d = 0; d < out->n_dims; d++) {
+            at += (int64_t)index[d] * steps[d];
+        }
+        memcpy(dst + i * bytes, src + (size_t)at * bytes, bytes);
+        for (uint32_t d = out->n_dims; d-- > 0;) {
+            if (++index[d] < out->dims[d]) {
+                break;
+            }
+            index[d] = 0;
+        }
+    }
+}
+
+/* Elements from one index of a dimension to the next. */
+static void strides_of(const rkr_emu_tensor *t, int64_t *strides) {
+    int64_t stride = 1;
+    for (uint32_t d = t->n_dims; d-- > 0;) {
+        strides[d] = stride;
+        stride *= t->dims[d];
+    }
+}
+
+static bool move(rkr_emu *emu, const emu_tensor *in, const emu_tensor *out, const int64_t *steps,
+                 int64_t base) {
+    uint8_t *values = take(emu, in, out);
+    uint8_t *moved = malloc((size_t)out->public.n_elems * out->public.elem_bytes + 1);
+    if (values == NULL || moved == NULL) {
+        free(values);
+        free(moved);
+        return no_memory(emu);
+    }
+    gather(values, &out->public, steps, base, moved);
+    emu_put_values(emu, out, moved);
+    free(values);
+    free(moved);
+    return true;
+}
+
+bool emu_move_transpose(rkr_emu *emu, const emu_node *node) {
+    const emu_tensor *in = input_of(emu, node, 0), *out = output_of(emu, node, 0);
+    int64_t strides[RKR_EMU_MAX_DIMS], steps[RKR_EMU_MAX_DIMS];
+    strides_of(&in->public, strides);
+    for (uint32_t d = 0; d < out->public.n_dims; d++) {
+        steps[d] = strides[node->values->values[d]];
+    }
+    return move(emu, in, out, steps, 0);
+}
+
+bool emu_move_slice(rkr_emu *emu, const emu_node *node) {
+    const emu_tensor *in = input_of(emu, node, 0), *out = output_of(emu, node, 0);
+    const emu_attributes *a = node->values;
+    int64_t strides[RKR_EMU_MAX_DIMS], base = 0;
+    strides_of(&in->public, strides);
+    for (uint32_t d = 0; d < out->public.n_dims; d++) {
+        base += (int64_t)a->starts[d] * strides[d];
+        strides[d] *= a->steps[d];
+    }
+    return move(emu, in, out, strides, base);
+}
+
+bool emu_move_split(rkr_emu *emu, const emu_node *node) {
+    const emu_tensor *in = input_of(emu, node, 0);
+    const uint32_t axis = (uint32_t)node->values->axis;
+    int64_t strides[RKR_EMU_MAX_DIMS], base = 0;
+    strides_of(&in->public, strides);
+    for (uint32_t i = 0; i < node->public.n_outputs; i++) {
+        const emu_tensor *out = output_of(emu, node, i);
+        if (!move(emu, in, out, strides, base)) {
+            return false;
+        }
+        base += (int64_t)out->public.dims[axis] * strides[axis];
+    }
+    return true;
+}
+
+bool emu_move_concat(rkr_emu *emu, const emu_node *node) {
+    const emu_tensor *out = output_of(emu, node, 0);
+    const uint32_t axis = (uint32_t)node->values->axis, count = node->values->n_parts;
+    const size_t bytes = out->public.elem_bytes;
+    uint8_t *joined = malloc((size_t)out->public.n_elems * bytes + 1);
+    size_t inner = bytes, outer = 1, row = 0, at = 0;
+    if (joined == NULL) {
+        return no_memory(emu);
+    }
+    for (uint32_t d = 0; d < out->public.n_dims; d++) {
+        outer *= d < axis ? out->public.dims[d] : 1;
+        inner *= d > axis ? out->public.dims[d] : 1;
+    }
+    row = out->public.dims[axis] * inner;
+    for (uint32_t i = 0; i < count; i++) {
+        const emu_tensor *in = input_of(emu, node, i);
+        const size_t part = in->public.dims[axis] * inner;
+        uint8_t *values = take(emu, in, out);
+        if (values == NULL) {
+            free(joined);
+            return no_memory(emu);
+        }
+        for (size_t k = 0; k < outer; k++) {
+            memcpy(joined + k * row + at, values + k * part, part);
+        }
+        at += part;
+        free(values);
+    }
+    emu_put_values(emu, out, joined);
+    free(joined);
+    return true;
+}
+
+/* ---- checks when the model is opened ----------------------------------------- */
+
+static bool same_dims_but(const rkr_emu_tensor *a, const rkr_emu_tensor *b, uint32_t axis) {
+    bool same = a->n_dims == b->n_dims && axis < a->n_dims;
+    for (uint32_t d = 0; same && d < a->n_dims; d++) {
+        same = d == axis || a->dims[d] == b->dims[d];
+    }
+    return same;
+}
+
+bool emu_check_reshape(const rkr_emu *emu, emu_node *node) {
+    return input_of(emu, node, 0)->public.n_elems == output_of(emu, node, 0)->public.n_elems;
+}
+
+bool emu_check_transpose(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &output_of(emu, node, 0)->public;
+    emu_attributes *a = node->values;
+    uint32_t seen = 0;
+    if (a->n_values == 0) { /* the default: reversed */
+        for (uint32_t d = 0; d < in->n_dims; d++) {
+            a->values[d] = (int32_t)(in->n_dims - 1 - d);
+        }
+        a->n_values = in->n_dims;
+    }
+    bool ok = in->n_dims == out->n_dims && a->n_values == in->n_dims;
+    for (uint32_t d = 0; ok && d < in->n_dims; d++) {
+        const int32_t from = a->values[d];
+        ok = from >= 0 && (uint32_t)from < in->n_dims && out->dims[d] == in->dims[from];
+        seen |= ok ? 1u << from : 0;
+    }
+    return ok && seen == (1u << in->n_dims) - 1;
+}
+
+bool emu_check_concat(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *out = &output_of(emu, node, 0)->public;
+    emu_attributes *a = node->values;
+    a->axis += a->axis < 0 ? (int32_t)out->n_dims : 0;
+    uint64_t total = 0;
+    a->n_parts = 0;
+    /* Behind the parts there may be scratch tensors and matrices of the compiler. */
+    while (a->axis >= 0 && a->n_parts < node->public.n_inputs && (uint32_t)a->axis < out->n_dims &&
+           total < out->dims[a->axis]) {
+        const rkr_emu_tensor *in = &input_of(emu, node, a->n_parts)->public;
+        if (!same_dims_but(in, out, (uint32_t)a->axis)) {
+            return false;
+        }
+        total += in->dims[a->axis];
+        a->n_parts++;
+    }
+    return a->n_parts > 0 && total == out->dims[a->axis];
+}
+
+bool emu_check_split(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    emu_attributes *a = node->values;
+    a->axis += a->axis < 0 ? (int32_t)in->n_dims : 0;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < node->public.n_outputs; i++) {
+        const rkr_emu_tensor *out = &output_of(emu, node, i)->public;
+        if (a->axis < 0 || !same_dims_but(out, in, (uint32_t)a->axis)) {
+            return false;
+        }
+        total += out->dims[a->axis];
+    }
+    return total == in->dims[a->axis];
+}
+
+/* Whole numbers of a constant input: starts, axes ... */
+static bool constant_numbers(const rkr_emu *emu, const emu_node *node, uint32_t index,
+                             uint32_t *count, int64_t *numbers) {
+    const emu_tensor *tensor = input_of(emu, node, index);
+    float values[RKR_EMU_MAX_DIMS];
+    *count = 0;
+    if (!tensor->is_constant || tensor->public.n_elems > RKR_EMU_MAX_DIMS ||
+        !emu_is_readable(emu, tensor)) {
+        return false;
+    }
+    if (tensor->public.type == 7) {
+        emu_get_values(emu, tensor, (uint8_t *)numbers);
+    } else {
+        emu_get_floats(emu, tensor, values);
+        for (uint32_t i = 0; i < tensor->public.n_elems; i++) {
+            numbers[i] = (int64_t)values[i];
+        }
+    }
+    *count = (uint32_t)tensor->public.n_elems;
+    return true;
+}
+
+static int64_t clamped(int64_t value, int64_t size, int64_t low, int64_t high) {
+    value += value < 0 ? size : 0;
+    return value < low ? low : value > high ? high : value;
+}
+
+bool emu_check_slice(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &output_of(emu, node, 0)->public;
+    int64_t numbers[4][RKR_EMU_MAX_DIMS];
+    uint32_t counts[4] = {0};
+    emu_attributes *a = node->values;
+    if (node->public.n_inputs < 3 || in->n_dims != out->n_dims) {
+        return false;
+    }
+    for (uint32_t i = 0; i < 4 && i + 1 < node->public.n_inputs; i++) {
+        if (!constant_numbers(emu, node, i + 1, &counts[i], numbers[i]) ||
+            (i < 2 && counts[i] != counts[0])) {
+            return false;
+        }
+    }
+    for (uint32_t d = 0; d < in->n_dims; d++) {
+        a->starts[d] = 0;
+        a->steps[d] = 1;
+    }
+    for (uint32_t i = 0; i < counts[0]; i++) {
+        const int64_t axis = counts[2] == counts[0] ? numbers[2][i] : (int64_t)i;
+        const int64_t d = axis < 0 ? axis + in->n_dims : axis;
+        if (d < 0 || d >= in->n_dims) {
+            return false;
+        }
+        const int64_t step = counts[3] == counts[0] ? numbers[3][i] : 1;
+        const int64_t size = in->dims[d];
+        if (step == 0 || step < -size || step > size) {
+            return false;
+        }
+        a->starts[d] = (int32_t)clamped(numbers[0][i], size, 0, step > 0 ? size : size - 1);
+        a->steps[d] = (int32_t)step;
+    }
+    for (uint32_t d = 0; d < in->n_dims; d++) {
+        const int64_t last = a->starts[d] + ((int64_t)out->dims[d] - 1) * a->steps[d];
+        if (a->starts[d] >= (int64_t)in->dims[d] || last < 0 || last >= (int64_t)in->dims[d]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs) {
+    for (uint32_t i = 0; i < inputs; i++) {
+        for (uint32_t k = 0; k < node->public.n_outputs; k++) {
+            if (!is_same_form(&input_of(emu, node, i)->public, &output_of(emu, node, k)->public)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

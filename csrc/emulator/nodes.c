@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is done for each node: its tasks where all of them are understood; else, where the
+ * node only moves values or its meaning is known, it is computed from its tensors. */
+#include "nodes.h"
+
+static const emu_operator operators[] = {
+    {"Reshape", emu_move_reshape, emu_check_reshape, 1, true, 0, -1, -1, -1},
+    {"Flatten", emu_move_reshape, emu_check_reshape, 1, true, 0, -1, -1, -1},
+    {"Squeeze", emu_move_reshape, emu_check_reshape, 1, true, 0, -1, -1, -1},
+    {"Unsqueeze", emu_move_reshape, emu_check_reshape, 1, true, 0, -1, -1, -1},
+    {"exDataConvert", emu_move_reshape, emu_check_reshape, 1, true, 0, -1, -1, -1},
+    {"Transpose", emu_move_transpose, emu_check_transpose, 1, true, 25, -1, 0, -1},
+    {"Slice", emu_move_slice, emu_check_slice, 1, true, 0, -1, -1, -1},
+    {"Split", emu_move_split, emu_check_split, 1, true, 20, 0, -1, -1},
+    {"Concat", emu_move_concat, emu_check_concat, 255, true, 19, 0, -1, -1},
+};
+
+const emu_operator *emu_find_operator(const char *name) {
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
+        if (strcmp(operators[i].name, name) == 0) {
+            return &operators[i];
+        }
+    }
+    return NULL;
+}
+
+/* Attributes: a union of tables. Its type and the table are neighbouring slots of the node. */
+static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *node) {
+    const emu_operator *op = node->operator;
+    const uint32_t slot = mini ? 6 : 7;
+    emu_attributes *a = emu_allocate(emu, 1, sizeof *a);
+    node->values = a;
+    if (a == NULL) {
+        return false;
+    }
+    const uint32_t type = (uint32_t)emu_flat_scalar(flat, node->attributes, slot, 1);
+    if (op->type == 0 || type != op->type) {
+        return true;
+    }
+    const emu_table table = emu_flat_child(flat, node->attributes, slot + 1);
+    if (op->axis_slot >= 0) {
+        a->axis = (int32_t)(uint32_t)emu_flat_scalar(flat, table, (uint32_t)op->axis_slot, 4);
+    }
+    if (op->keepdims_slot >= 0) {
+        a->keepdims = emu_flat_scalar(flat, table, (uint32_t)op->keepdims_slot, 1) != 0;
+    }
+    if (op->values_slot >= 0) {
+        const emu_vector values = emu_flat_vector(flat, table, (uint32_t)op->values_slot, 4);
+        for (uint32_t i = 0; i < values.length && i < RKR_EMU_MAX_DIMS; i++) {
+            a->values[i] = (int32_t)emu_flat_u32(flat, values, i);
+        }
+        a->n_values = values.length < RKR_EMU_MAX_DIMS ? values.length : 0;
+    }
+    return true;
+}
+
+int emu_read_attributes(rkr_emu *emu, emu_flat *flat, bool mini) {
+    for (uint32_t i = 0; i < emu->n_nodes; i++) {
+        emu_node *node = &emu->nodes[i];
+        node->operator= emu_find_operator(node->public.op);
+        if (node->operator!= NULL && !read_attributes(emu, flat, mini, node)) {
+            return RKR_ERR_MEMORY;
+        }
+    }
+    return flat->bad ? emu_fail(emu, RKR_EMU_ERR_FILE, "not a readable model: attributes") : RKR_OK;
+}
+
+static bool is_end(const emu_node *node) {
+    return strcmp(node->public.op, "InputOperator") == 0 ||
+           strcmp(node->public.op, "OutputOperator") == 0;
+}
+
+/* How many of a node's inputs are read as values. */
+static uint32_t inputs_needed(const emu_node *node) {
+    return node->values->n_parts != 0      ? node->values->n_parts
+           : node->operator->inputs == 255 ? node->public.n_inputs
+                                           : node->operator->inputs;
+}
+
+static bool has_readable_tensors(const rkr_emu *emu, const emu_node *node) {
+    const rkr_emu_node *public = &node->public;
+    const uint32_t needed = inputs_needed(node);
+    bool readable = public->n_outputs >= 1 && needed >= 1 && needed <= public->n_inputs;
+    for (uint32_t i = 0; i < needed && readable; i++) {
+        readable = emu_is_readable(emu, &emu->tensors[public->inputs[i]]);
+    }
+    for (uint32_t i = 0; i < public->n_outputs && readable; i++) {
+        const emu_tensor *output = &emu->tensors[public->outputs[i]];
+        readable = emu_is_readable(emu, output) && !output->is_constant;
+    }
+    return readable;
+}
+
+static void refuse(emu_node *node, const char *why) {
+    node->way = EMU_NODE_REFUSED;
+    node->public.verdict = RKR_EMU_REFUSED;
+    if (node->reason[0] == 0) {
+        snprintf(node->reason, sizeof node->reason, "%s", why);
+    }
+}
+
+static void choose(rkr_emu *emu, emu_node *node) {
+    rkr_emu_node *public = &node->public;
+    public->tasks = 0;
+    if (is_end(node)) {
+        node->way = EMU_NODE_NOTHING;
+        public->verdict = RKR_EMU_NOTHING;
+        node->reason[0] = 0;
+        return;
+    }
+    if (node->n_tasks > 0 && node->tasks_understood) {
+        node->way = EMU_NODE_TASKS;
+        public->tasks = node->n_tasks;
+        public->verdict = node->reason[0] == 0 ? RKR_EMU_EXACT : RKR_EMU_FLOAT;
+        return;
+    }
+    if (node->operator== NULL) {
+        refuse(node, "an operator that is not known");
+        return;
+    }
+    if (node->public.n_inputs == 0 || node->public.n_outputs == 0 ||
+        (node->operator->check != NULL && !node->operator->check(emu, node))) {
+        refuse(node, "attributes or shapes that are not understood");
+        return;
+    }
+    if (!has_readable_tensors(emu, node)) {
+        refuse(node, "a tensor that cannot be read");
+        return;
+    }
+    node->way = EMU_NODE_FUNCTION;
+    if (node->operator->moves && emu_keeps_bits(emu, node, inputs_needed(node))) {
+        public->verdict = RKR_EMU_EXACT;
+        node->reason[0] = 0;
+        return;
+    }
+    public->verdict = RKR_EMU_FLOAT;
+    if (node->reason[0] == 0) {
+        snprintf(node->reason, sizeof node->reason, "computed from its tensors, in float");
+    }
+}
+
+void emu_choose_ways(rkr_emu *emu) {
+    for (uint32_t i = 0; i < emu->n_nodes; i++) {
+        choose(emu, &emu->nodes[i]);
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Nodes that are computed from their tensors. */
+#ifndef RKR_EMULATOR_NODES_H
+#define RKR_EMULATOR_NODES_H
+
+#include "internal.h"
+
+/* Attributes of a node, where its operator has them, checked against its tensors. */
+typedef struct emu_attributes {
+    int32_t axis;
+    uint32_t n_values;
+    int32_t values[RKR_EMU_MAX_DIMS]; /* perm, axes of a reduction */
+    int32_t starts[RKR_EMU_MAX_DIMS], steps[RKR_EMU_MAX_DIMS];
+    uint32_t n_parts; /* of a Concat */
+    bool keepdims;
+    const char *mode;
+    const char *coordinates;
+} emu_attributes;
+
+/* An operator that is computed from its tensors. */
+typedef struct emu_operator {
+    const char *name;
+    emu_node_fn *run;
+    bool (*check)(const rkr_emu *emu, emu_node *node);
+    uint8_t inputs;                               /* read as values; 255: all */
+    bool moves;                                   /* values, without computing */
+    uint8_t type;                                 /* of the attributes' table: 0 none */
+    int8_t axis_slot, values_slot, keepdims_slot; /* -1: none */
+} emu_operator;
+
+const emu_operator *emu_find_operator(const char *name);
+
+bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs);
+
+emu_node_fn emu_move_reshape, emu_move_transpose, emu_move_slice, emu_move_split, emu_move_concat;
+bool emu_check_reshape(const rkr_emu *emu, emu_node *node);
+bool emu_check_transpose(const rkr_emu *emu, emu_node *node);
+bool emu_check_slice(const rkr_emu *emu, emu_node *node);
+bool emu_check_split(const rkr_emu *emu, emu_node *node);
+bool emu_check_concat(const rkr_emu *emu, emu_node *node);
+
+#endif

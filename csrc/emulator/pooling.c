@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * PPU: pooling over windows of a feature.
+ *
+ *     maximum, minimum   over the values inside; padding never wins
+ *     average            rne(sum * reciprocal_w * reciprocal_h, 32), padding counts as
+ *                        pad_value; the rule for ties is not settled */
+#include "internal.h"
+
+static int64_t pool_window(const rkr_emu *emu, const emu_pooling *pool, const int8_t *plane,
+                           uint32_t lane, uint32_t ox, uint32_t oy) {
+    const int64_t x0 = (int64_t)ox * pool->stride_x - pool->pad_left;
+    const int64_t y0 = (int64_t)oy * pool->stride_y - pool->pad_top;
+    int64_t best = pool->method == 1 ? -128 : 127, sum = 0;
+    (void)emu;
+    for (int64_t y = y0; y < y0 + pool->kernel_h; y++) {
+        for (int64_t x = x0; x < x0 + pool->kernel_w; x++) {
+            const bool inside = y >= 0 && y < pool->in_h && x >= 0 && x < pool->in_w;
+            if (!inside) {
+                sum += pool->pad_value;
+                continue;
+            }
+            const int8_t v = plane[y * pool->in_line + x * pool->atom_bytes + lane];
+            sum += v;
+            best = pool->method == 1 ? (v > best ? v : best) : (v < best ? v : best);
+        }
+    }
+    if (pool->method != 0) {
+        return best;
+    }
+    const int64_t p = sum * pool->reciprocal_w * pool->reciprocal_h;
+    return emu_clip(emu_rne(p, 32), -128, 127);
+}
+
+bool emu_run_pooling(rkr_emu *emu, const emu_task *task) {
+    const emu_pooling *pool = &task->pool;
+    const uint32_t lanes = pool->atom_bytes;
+    for (uint32_t g = 0; g * lanes < pool->c; g++) {
+        const int8_t *plane =
+            (const int8_t *)emu->memory + pool->in_address + (uint64_t)g * pool->in_plane;
+        uint8_t *out = emu->memory + pool->out_address + (uint64_t)g * pool->out_plane;
+        for (uint32_t y = 0; y < pool->out_h; y++) {
+            for (uint32_t x = 0; x < pool->out_w; x++) {
+                for (uint32_t lane = 0; lane < lanes; lane++) {
+                    out[(uint64_t)y * pool->out_line + x * lanes + lane] =
+                        (uint8_t)pool_window(emu, pool, plane, lane, x, y);
+                }
+            }
+        }
+    }
+    return true;
+}

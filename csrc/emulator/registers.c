@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Command words -> the registers of each task -> a decoded task.
+ *
+ * A word: bits 0..15 register, 16..47 value, 48..63 target. Each block has two groups of
+ * registers. Writes go to the current one; a task that enables the block runs with it, and
+ * then the block switches: short tasks rely on what was written two tasks of the block
+ * before. S_POINTER (offset 4) = 0x30 goes back to group 0. The tables of the LUT exist
+ * once and are loaded by writes: 4100 (bit 17 write, bit 16 table, [9:0] index), then one
+ * 4104 per entry. A task that loads them does nothing else. */
+#include "internal.h"
+
+#define S_POINTER 0x004
+#define POINTER_RESET 0x30
+#define LUT_ACCESS 0x4100
+#define LUT_DATA 0x4104
+
+typedef struct {
+    rkr_emu *emu;
+    uint32_t registers[EMU_BLOCKS][2][EMU_BLOCK_REGISTERS];
+    uint8_t group[EMU_BLOCKS];
+    emu_lut_tables *lut;
+    uint32_t lut_table, lut_index;
+    bool lut_writes;
+    uint32_t allowed[EMU_BLOCKS][EMU_BLOCK_REGISTERS];
+    bool loads_lut;
+} decoder;
+
+/* The block of a target; 0: not a block of registers that matters; UINT32_MAX: unknown. */
+static uint32_t block_of(uint32_t target) {
+    switch (target) {
+    case 0x0201:
+        return EMU_CNA;
+    case 0x0801:
+        return EMU_CORE;
+    case 0x1001:
+        return EMU_DPU;
+    case 0x2001:
+        return EMU_RDMA;
+    case 0x4001:
+        return EMU_PPU;
+    case 0x8001:
+        return EMU_PPU_RDMA;
+    case 0x0000: /* alignment */
+    case 0x0041: /* separator */
+    case 0x0081: /* operation enable: the task table says it */
+    case 0x0101: /* the chain of tasks */
+    case 0x0401: /* DMA settings and the multipliers' block: no effect on results */
+        return 0;
+    default:
+        return UINT32_MAX;
+    }
+}
+
+static bool write_lut(decoder *d, uint32_t number, uint32_t value) {
+    if (number == LUT_ACCESS) {
+        d->lut_writes = (value >> 17 & 1) != 0;
+        d->lut_table = value >> 16 & 1;
+        d->lut_index = value & 0x3ff;
+        return true;
+    }
+    if (!d->lut_writes) {
+        return true;
+    }
+    if (!d->loads_lut) {
+        emu_lut_tables *tables = emu_allocate(d->emu, 1, sizeof *tables);
+        if (tables == NULL) {
+            return false;
+        }
+        if (d->lut != NULL) {
+            *tables = *d->lut;
+        }
+        d->lut = tables;
+        d->loads_lut = true;
+    }
+    if (d->lut_index > 512) {
+        return emu_refuse(d->emu, "a LUT entry beyond the table's end");
+    }
+    d->lut->table[d->lut_table][d->lut_index++] = (int16_t)(uint16_t)value;
+    d->lut->loaded[d->lut_table] = true;
+    return true;
+}
+
+static bool write_word(decoder *d, uint64_t word) {
+    const uint32_t number = (uint32_t)(word & 0xffff);
+    const uint32_t value = (uint32_t)(word >> 16);
+    const uint32_t target = (uint32_t)(word >> 48);
+    const uint32_t block = block_of(target);
+    if (block == 0) {
+        return true;
+    }
+    if (block == UINT32_MAX || number >> 12 != block || (number & 0xfff) > 0x1ff) {
+        return emu_refuse(d->emu, "an unknown register %04x of target %04x = 0x%08x", number,
+                          target, value);
+    }
+    if ((number & 0xfff) == S_POINTER) {
+        d->group[block] = (value & POINTER_RESET) != 0 ? 0 : d->group[block];
+        return true;
+    }
+    if (number == LUT_ACCESS || number == LUT_DATA) {
+        return write_lut(d, number, value);
+    }
+    d->registers[block][d->group[block]][(number & 0x1ff) >> 2] = value;
+    return true;
+}
+
+/* Every bit of the enabled blocks is understood, or known to have no effect. */
+static bool check_bits(decoder *d, const emu_registers *registers) {
+    for (uint32_t block = 0; block < EMU_BLOCKS; block++) {
+        for (uint32_t i = 0; registers->block[block] != NULL && i < EMU_BLOCK_REGISTERS; i++) {
+            const uint32_t value = registers->block[block][i];
+            if ((value & ~d->allowed[block][i]) != 0) {
+                return emu_refuse(d->emu,
+                                  "bits 0x%08x of register %04x = 0x%08x are not understood",
+                                  value & ~d->allowed[block][i], block << 12 | i << 2, value);
+            }
+        }
+    }
+    return true;
+}
+
+/* Blocks by the bits of the enable mask. */
+static const uint8_t enabled_block[8] = {EMU_CNA,  0,       EMU_CORE,     EMU_DPU,
+                                         EMU_RDMA, EMU_PPU, EMU_PPU_RDMA, 0};
+
+static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
+    emu_registers registers = {{NULL}};
+    static const uint32_t none[EMU_BLOCK_REGISTERS];
+    if (d->loads_lut) {
+        task->kind = EMU_TASK_NOTHING;
+        return true;
+    }
+    for (uint32_t bit = 0; bit < 8; bit++) {
+        const uint32_t block = enabled_block[bit];
+        if ((enabled >> bit & 1) != 0 && block != 0) {
+            registers.block[block] = d->registers[block][d->group[block]];
+        }
+    }
+    if (!check_bits(d, &registers)) {
+        return false;
+    }
+    for (uint32_t block = 0; block < EMU_BLOCKS; block++) {
+        registers.block[block] = registers.block[block] == NULL ? none : registers.block[block];
+    }
+    if (task->dpu.lut.tables == NULL) {
+        task->dpu.lut.tables = d->lut; /* dropped where the task does not use it */
+    }
+    return d->emu->soc->decode(d->emu, &registers, enabled, task) && emu_check_task(d->emu, task);
+}
+
+static int decode_entry(decoder *d, const emu_words *commands, const emu_task_entry *entry,
+                        emu_task *task) {
+    rkr_emu *emu = d->emu;
+    emu_node *node = &emu->nodes[entry->node];
+    bool understood = true;
+    d->loads_lut = false;
+    emu->error[0] = 0;
+    for (uint64_t i = 0; i < entry->words; i++) {
+        understood = write_word(d, commands->words[entry->first_word + i]) && understood;
+    }
+    task->node = entry->node;
+    understood = understood && decode_task(d, entry->enabled, task);
+    for (uint32_t bit = 0; bit < 8; bit++) {
+        if ((entry->enabled >> bit & 1) != 0) {
+            d->group[enabled_block[bit]] ^= 1;
+        }
+    }
+    if (!understood) {
+        task->kind = EMU_TASK_UNKNOWN;
+        if (node->tasks_understood) {
+            snprintf(node->reason, sizeof node->reason, "task %u: %s",
+                     (unsigned)(task - emu->tasks), emu->error);
+        }
+        node->tasks_understood = false;
+    }
+    return RKR_OK;
+}
+
+int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *entries,
+                     uint32_t count) {
+    decoder *d = emu_allocate(emu, 1, sizeof *d);
+    emu->tasks = emu_allocate(emu, count, sizeof *emu->tasks);
+    if (d == NULL || emu->tasks == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    d->emu = emu;
+    emu->n_tasks = count;
+    for (const emu_allowed *allowed = emu->soc->allowed; allowed->number != 0; allowed++) {
+        d->allowed[allowed->number >> 12][(allowed->number & 0x1ff) >> 2] = allowed->bits;
+    }
+    for (uint32_t i = 0; i < emu->n_nodes; i++) {
+        emu->nodes[i].tasks_understood = true;
+    }
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const emu_task_entry *entry = &entries[i];
+        if (entry->node >= emu->n_nodes || entry->node < last || entry->words > commands->count ||
+            entry->first_word > commands->count - entry->words) {
+            return emu_fail(emu, RKR_EMU_ERR_FILE, "not a readable model: task %u", i);
+        }
+        emu_node *node = &emu->nodes[entry->node];
+        node->first_task = node->n_tasks == 0 ? i : node->first_task;
+        node->n_tasks++;
+        last = entry->node;
+        const int status = decode_entry(d, commands, entry, &emu->tasks[i]);
+        if (status != RKR_OK) {
+            return status;
+        }
+    }
+    return RKR_OK;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The logical values of a tensor and where they lie in memory.
+ *
+ *     NC1HWC2   ((n * C1 + c / C2) * P + h * W + w) * C2 + c % C2, P = H * W: of inner tensors
+ *               and outputs rounded up to 4, unless it is 1
+ *     pixels    rows of NHWC, each rounded up to pixel_align pixels
+ *     others    the framework's order, compact; NHWC where the layout says so */
+#include "internal.h"
+
+#include <math.h>
+
+typedef struct {
+    uint64_t n, c, h, w;         /* logical */
+    uint64_t batch, row, column; /* bytes */
+    uint64_t plane;              /* bytes from one group of channels to the next */
+    uint32_t group;              /* channels side by side */
+} placement;
+
+static uint64_t dim_of(const emu_tensor *tensor, uint32_t index) {
+    return tensor->public.dims[index];
+}
+
+static bool place(const rkr_emu *emu, const emu_tensor *tensor, placement *at) {
+    const rkr_emu_tensor *t = &tensor->public;
+    const uint64_t bytes = t->elem_bytes;
+    const bool is_blocked = t->layout == RKR_EMU_NC1HWC2 && t->n_native == 5 && t->n_dims == 4;
+    if (t->n_dims == 4 && (is_blocked || t->layout == RKR_EMU_NHWC)) {
+        *at = (placement){.n = dim_of(tensor, 0),
+                          .c = dim_of(tensor, 1),
+                          .h = dim_of(tensor, 2),
+                          .w = dim_of(tensor, 3)};
+    }
+    if (is_blocked && t->is_pixel) {
+        const uint64_t align =
+            emu->soc->pixel_align / bytes == 0 ? 1 : emu->soc->pixel_align / bytes;
+        at->group = (uint32_t)at->c;
+        at->column = at->c * bytes;
+        at->row = (at->w + align - 1) / align * align * at->column;
+        at->batch = at->h * at->row;
+        return t->native[4] == at->c;
+    }
+    if (is_blocked) {
+        uint64_t pixels = at->h * at->w;
+        pixels = t->kind == 1 || pixels == 1 ? pixels : (pixels + 3) / 4 * 4;
+        at->group = t->native[4];
+        at->column = at->group * bytes;
+        at->row = at->w * at->column;
+        at->plane = pixels * at->column;
+        at->batch = t->native[1] * at->plane;
+        return at->group != 0 && (uint64_t)t->native[1] * at->group >= at->c;
+    }
+    if (t->n_dims == 4 && t->layout == RKR_EMU_NHWC) {
+        at->group = (uint32_t)at->c;
+        at->column = at->c * bytes;
+        at->row = at->w * at->column;
+        at->batch = at->h * at->row;
+        return true;
+    }
+    *at = (placement){.n = 1, .c = 1, .h = 1, .w = t->n_elems, .column = bytes, .group = 1};
+    return t->layout != RKR_EMU_WEIGHTS;
+}
+
+bool emu_is_readable(const rkr_emu *emu, const emu_tensor *tensor) {
+    placement at;
+    const rkr_emu_tensor *t = &tensor->public;
+    if (!tensor->has_memory || t->elem_bytes == 0 || t->n_elems == 0 || !place(emu, tensor, &at)) {
+        return false;
+    }
+    const uint64_t planes = at.plane == 0 ? 1 : (at.c + at.group - 1) / at.group;
+    const uint64_t last = (at.n - 1) * at.batch + (planes - 1) * at.plane + (at.h - 1) * at.row +
+                          (at.w - 1) * at.column + at.column;
+    return emu_inside(emu, tensor->address, last) &&
+           (tensor->is_constant || emu_writable(emu, tensor->address, last));
+}
+
+/* Copy one way or the other, run of pixels by run of pixels of one channel. */
+static void copy_values(const placement *at, uint8_t *memory, uint8_t *values, size_t bytes,
+                        bool to_memory) {
+    for (uint64_t n = 0; n < at->n; n++) {
+        for (uint64_t c = 0; c < at->c; c++) {
+            for (uint64_t h = 0; h < at->h; h++) {
+                uint8_t *line = memory + n * at->batch + c / at->group * at->plane + h * at->row +
+                                c % at->group * bytes;
+                for (uint64_t w = 0; w < at->w; w++, values += bytes) {
+                    uint8_t *place_of = line + w * at->column;
+                    memcpy(to_memory ? place_of : values, to_memory ? values : place_of, bytes);
+                }
+            }
+        }
+    }
+}
+
+void emu_get_values(const rkr_emu *emu, const emu_tensor *tensor, uint8_t *values) {
+    placement at;
+    (void)place(emu, tensor, &at);
+    copy_values(&at, emu->memory + tensor->address, values, tensor->public.elem_bytes, false);
+}
+
+void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *values) {
+    placement at;
+    (void)place(emu, tensor, &at);
+    copy_values(&at, emu->memory + tensor->address, (uint8_t *)(uintptr_t)values,
+                tensor->public.elem_bytes, true);
+}
+
+/* ---- numbers --------------------------------------------------------------- */
+
+float emu_half_to_float(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    const uint32_t exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;
+    if (exponent == 31) {
+        return emu_float_of_bits(sign | 0x7f800000 | mantissa << 13);
+    }
+    if (exponent == 0) {
+        const float value = (float)mantissa * 0x1p-24f;
+        return sign != 0 ? -value : value;
+    }
+    return emu_float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+uint16_t emu_float_to_half(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    const uint32_t rest = bits & 0x7fffffff;
+    if (rest >= 0x7f800000) {
+        return (uint16_t)(sign | (rest > 0x7f800000 ? 0x7e00 : 0x7c00));
+    }
+    if (rest >= 0x477ff000) {
+        return (uint16_t)(sign | 0x7c00);
+    }
+    if (rest < 0x38800000) { /* below the smallest normal number: units of 2^-24 */
+        return (uint16_t)(sign | (uint16_t)lrintf(emu_float_of_bits(rest) * 0x1p24f));
+    }
+    const uint32_t rounded = rest + 0xfff + (rest >> 13 & 1);
+    return (uint16_t)(sign | (uint16_t)((rounded - 0x38000000) >> 13));
+}
+
+static float float_of(const rkr_emu_tensor *t, const uint8_t *at) {
+    int64_t v = 0;
+    uint16_t half;
+    float real;
+    switch (t->type) {
+    case 1:
+        memcpy(&real, at, 4);
+        return real;
+    case 10:
+        memcpy(&half, at, 2);
+        return emu_half_to_float(half);
+    case 3:
+        v = *(const int8_t *)at;
+        break;
+    case 5:
+        memcpy(&half, at, 2);
+        v = (int16_t)half;
+        break;
+    case 6:
+        v = (int32_t)(at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24);
+        break;
+    case 7:
+        memcpy(&v, at, 8);
+        return (float)v;
+    default:
+        v = at[0];
+        break;
+    }
+    return t->quantized ? (float)((double)(v - t->zero_point) * (double)t->scale) : (float)v;
+}
+
+void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values) {
+    const rkr_emu_tensor *t = &tensor->public;
+    placement at;
+    (void)place(emu, tensor, &at);
+    const uint8_t *memory = emu->memory + tensor->address;
+    for (uint64_t n = 0; n < at.n; n++) {
+        for (uint64_t c = 0; c < at.c; c++) {
+            for (uint64_t h = 0; h < at.h; h++) {
+                const uint8_t *line = memory + n * at.batch + c / at.group * at.plane + h * at.row +
+                                      c % at.group * t->elem_bytes;
+                for (uint64_t w = 0; w < at.w; w++) {
+                    *values++ = float_of(t, line + w * at.column);
+                }
+            }
+        }
+    }
+}
+
+void emu_store_float(const rkr_emu_tensor *t, float value, uint8_t *at) {
+    double v = value;
+    uint16_t half;
+    int64_t whole;
+    if (t->type == 1) {
+        memcpy(at, &value, 4);
+        return;
+    }
+    if (t->type == 10) {
+        half = emu_float_to_half(value);
+        memcpy(at, &half, 2);
+        return;
+    }
+    /* Half to even before the zero point is added. */
+    v = t->quantized ? rint(v / (double)t->scale) + t->zero_point : rint(v);
+    const double limit = t->elem_bytes == 1 ? 127 : t->elem_bytes == 2 ? 32767 : 2147483647;
+    v = v != v ? 0 : v > limit ? limit : v < -limit - 1 ? -limit - 1 : v;
+    whole = (int64_t)v;
+    memcpy(at, &whole, t->elem_bytes);
+}
+
+void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values) {
+    const rkr_emu_tensor *t = &tensor->public;
+    placement at;
+    (void)place(emu, tensor, &at);
+    uint8_t *memory = emu->memory + tensor->address;
+    for (uint64_t n = 0; n < at.n; n++) {
+        for (uint64_t c = 0; c < at.c; c++) {
+            for (uint64_t h = 0; h < at.h; h++) {
+                uint8_t *line = memory + n * at.batch + c / at.group * at.plane + h * at.row +
+                                c % at.group * t->elem_bytes;
+                for (uint64_t w = 0; w < at.w; w++) {
+                    emu_store_float(t, *values++, line + w * at.column);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+"""Run a ``.rknn`` file on this machine: its NPU commands are executed, task by task.
+
+No runtime of the vendor, no ONNX, no board. Executes what the commands say as far as they
+are known; results have not been compared with a board yet. What is not understood is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import RknnError, UnavailableError
+from rknn_runtime.npu.library import Library, open_library
+
+if TYPE_CHECKING:
+    Array = np.ndarray[Any, Any]
+
+__all__ = ["Emulator", "EmulatorError", "NodeInfo", "TensorInfo", "Verdict"]
+
+TEXT_BYTES = 512
+ALL_NODES = 2**32 - 1
+#: Element types, numbered as in ONNX.
+DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.float32),
+    2: np.dtype(np.uint8),
+    3: np.dtype(np.int8),
+    4: np.dtype(np.uint16),
+    5: np.dtype(np.int16),
+    6: np.dtype(np.int32),
+    7: np.dtype(np.int64),
+    9: np.dtype(np.bool_),
+    10: np.dtype(np.float16),
+}
+
+
+class EmulatorError(RknnError):
+    """A model cannot be emulated, or a call was wrong; the text says why."""
+
+
+class Verdict(IntEnum):
+    """What is known about the result of a node."""
+
+    EXACT = lib.RKR_EMU_EXACT
+    FLOAT = lib.RKR_EMU_FLOAT
+    REFUSED = lib.RKR_EMU_REFUSED
+    NOTHING = lib.RKR_EMU_NOTHING
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One tensor of the graph."""
+
+    index: int
+    name: str
+    #: Logical, in the exporting framework's order.
+    shape: tuple[int, ...]
+    #: None: a type that is not read.
+    dtype: np.dtype[Any] | None
+    is_image: bool
+    #: ``real = (value - zero_point) * scale``; 0.0 where it is not quantized.
+    scale: float
+    zero_point: int
+    native_shape: tuple[int, ...]
+    native_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeInfo:
+    """One node of the graph and how it is run."""
+
+    index: int
+    op: str
+    name: str
+    verdict: Verdict
+    #: Why it is not `Verdict.EXACT`; may be empty.
+    reason: str
+    #: Tasks of the NPU that are executed; 0: computed from its tensors.
+    tasks: int
+    #: Indices of tensors.
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Emulator:
+    """One model on an emulated NPU. Not for several threads at a time.
+
+    Args:
+        model: The file's path, or its bytes.
+        graph: Which graph of a model with dynamic shapes; 0 is the largest.
+        library: The simulated runtime that holds the emulator; None opens this package's.
+
+    Raises:
+        EmulatorError: The file cannot be read, or its SoC or container is not understood.
+            A model with nodes that are not understood opens: see `nodes`.
+        OSError: The file cannot be opened.
+        UnavailableError: ``library`` holds no emulator.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        graph: int = 0,
+        library: Library | None = None,
+    ) -> None:
+        self._library = open_library("sim") if library is None else library
+        if not self._library.is_simulated:
+            raise UnavailableError(f"{self._library!r} is not simulated: it has no emulator")
+        if not isinstance(model, bytes):
+            with open(model, "rb") as file:  # noqa: PTH123
+                model = file.read()
+        text, out = ffi.new("char[]", TEXT_BYTES), ffi.new("rkr_emu **")
+        bytes_of = ffi.from_buffer("uint8_t[]", model)
+        status = self._function("open")(bytes_of, len(model), graph, out, text, TEXT_BYTES)
+        if status != lib.RKR_OK:
+            raise EmulatorError(ffi.string(text).decode("utf-8", "replace") or f"status {status}")
+        self._handle = ffi.gc(out[0], self._function("close"))
+        info = ffi.new("rkr_emu_info *")
+        self._check(self._function("get_info")(self._handle, info))
+        #: As the file names it: ``"rk3588"``.
+        self.soc = _text(info.soc)
+        self.toolkit = _text(info.toolkit)
+        #: Graphs in the file: one per shape of a dynamic model.
+        self.graphs = int(info.graphs)
+        self.model_bytes = int(info.model_bytes)
+        self.internal_bytes = int(info.internal_bytes)
+        #: Multiplications of one run.
+        self.multiplications = int(info.multiplications)
+        self.tensors = tuple(self._tensor(index) for index in range(info.tensors))
+        self.nodes = tuple(self._node(index) for index in range(info.nodes))
+        self.inputs = tuple(self.tensors[i] for i in self._indices("get_inputs", info.inputs))
+        self.outputs = tuple(self.tensors[i] for i in self._indices("get_outputs", info.outputs))
+
+    def _function(self, name: str) -> Any:
+        return ffi.cast(f"rkr_emu_{name}_fn *", self._library.symbol(f"rkr_emu_{name}"))
+
+    def _check(self, status: int) -> None:
+        if status != lib.RKR_OK:
+            raise EmulatorError(_text(self._function("error")(self._handle)) or f"status {status}")
+
+    def _indices(self, name: str, count: int) -> list[int]:
+        indices = ffi.new("uint32_t[]", max(count, 1))
+        self._check(self._function(name)(self._handle, indices))
+        return [indices[i] for i in range(count)]
+
+    def _tensor(self, index: int) -> TensorInfo:
+        raw = ffi.new("rkr_emu_tensor *")
+        self._check(self._function("get_tensor")(self._handle, index, raw))
+        return TensorInfo(
+            index,
+            _text(raw.name),
+            tuple(raw.dims[i] for i in range(raw.n_dims)),
+            DTYPES.get(raw.type),
+            bool(raw.is_pixel),
+            float(raw.scale) if raw.quantized else 0.0,
+            int(raw.zero_point),
+            tuple(raw.native[i] for i in range(raw.n_native)),
+            int(raw.native_bytes),
+        )
+
+    def _node(self, index: int) -> NodeInfo:
+        raw = ffi.new("rkr_emu_node *")
+        self._check(self._function("get_node")(self._handle, index, raw))
+        return NodeInfo(
+            index,
+            _text(raw.op),
+            _text(raw.name),
+            Verdict(raw.verdict),
+            _text(raw.reason),
+            int(raw.tasks),
+            tuple(raw.inputs[i] for i in range(raw.n_inputs)),
+            tuple(raw.outputs[i] for i in range(raw.n_outputs)),
+        )
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether every node is understood."""
+        return all(node.verdict != Verdict.REFUSED for node in self.nodes)
+
+    def set_input(self, index: int, values: Array) -> None:
+        """Give an input its values.
+
+        Args:
+            index: Which input.
+            values: uint8 ``(n, h, w, c)`` for an image, normalised by the NPU; else the
+                tensor's own shape and dtype, quantized already. Copied.
+
+        Raises:
+            ValueError: Another shape or dtype.
+            EmulatorError: The input cannot be set so.
+        """
+        tensor = self.inputs[index]
+        form = lib.RKR_EMU_AS_STORED
+        expected, dtype = tensor.shape, tensor.dtype
+        if tensor.is_image and values.dtype == np.uint8:
+            n, c, h, w = tensor.shape
+            form, expected, dtype = lib.RKR_EMU_AS_PIXELS, (n, h, w, c), np.dtype(np.uint8)
+        if values.shape != expected or values.dtype != dtype:
+            raise ValueError(
+                f"values: expected {expected} {dtype}, got {values.shape} {values.dtype}"
+            )
+        data = np.ascontiguousarray(values)
+        self._check(
+            self._function("set_input")(
+                self._handle, index, form, ffi.from_buffer(data), data.nbytes
+            )
+        )
+
+    def run(self, nodes: int = ALL_NODES) -> None:
+        """Execute all nodes in order, or the first ones only.
+
+        Raises:
+            EmulatorError: An input has no values, or a node is not understood.
+        """
+        self._check(self._function("run")(self._handle, nodes))
+
+    def read(self, tensor: TensorInfo | int) -> Array:
+        """Return a copy of a tensor's values: its own shape and dtype, quantized.
+
+        An inner tensor holds its values until a later node takes its memory.
+
+        Raises:
+            EmulatorError: The tensor has no values that can be read.
+        """
+        info = tensor if isinstance(tensor, TensorInfo) else self.tensors[tensor]
+        if info.dtype is None:
+            raise EmulatorError(f"tensor {info.index} '{info.name}' has a type that is not read")
+        return self._read(info, lib.RKR_EMU_READ_STORED, info.dtype)
+
+    def read_float(self, tensor: TensorInfo | int) -> Array:
+        """Return a copy of a tensor's values, dequantized: its own shape, float32.
+
+        Raises:
+            EmulatorError: The tensor has no values that can be read.
+        """
+        info = tensor if isinstance(tensor, TensorInfo) else self.tensors[tensor]
+        return self._read(info, lib.RKR_EMU_READ_FLOAT, np.dtype(np.float32))
+
+    def _read(self, info: TensorInfo, form: int, dtype: np.dtype[Any]) -> Array:
+        out = np.empty(info.shape, dtype)
+        data = ffi.from_buffer(out, require_writable=True) if out.nbytes else ffi.new("char[1]")
+        self._check(self._function("read")(self._handle, info.index, form, data, out.nbytes))
+        return out
+
+
+def _text(text: Any) -> str:
+    return str(ffi.string(text).decode("utf-8", "replace")) if text != ffi.NULL else ""
