@@ -45,10 +45,26 @@ static uint64_t packed_at(const emu_packing *packing, const emu_convolution *con
            ((uint64_t)tap * group_k + (k - first_k)) * group_c + (c - first_c);
 }
 
+/* Folded pixels: [group of kernels][row][kernel][folded_row], in these column by
+ * column 4 channels. */
+static uint64_t folded_at(const emu_packing *packing, const emu_convolution *conv, uint32_t k,
+                          uint32_t c, uint32_t tap) {
+    const uint32_t first = k / packing->oc_group * packing->oc_group;
+    const uint32_t group =
+        conv->kernels - first < packing->oc_group ? conv->kernels - first : packing->oc_group;
+    const uint32_t row = tap / conv->kernel_w, column = tap % conv->kernel_w;
+    return ((uint64_t)first * conv->kernel_h + (uint64_t)row * group + (k - first)) *
+               conv->folded_row +
+           column * 4 + c;
+}
+
 /* One of the file's weights, without the kernel's offset. */
 static int32_t weight_at(const rkr_emu *emu, const emu_convolution *conv, uint32_t k, uint32_t c,
                          uint32_t tap) {
     const int8_t *weights = (const int8_t *)emu->memory + conv->weights;
+    if (conv->folded) {
+        return weights[folded_at(&emu->soc->packing, conv, k, c, tap)];
+    }
     return weights[packed_at(&emu->soc->packing, conv, k, c, tap)];
 }
 
@@ -62,6 +78,10 @@ static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv,
         conv->weight_channels - first < group ? conv->weight_channels - first : group;
     const uint64_t at = (uint64_t)first * taps_of(conv) + (uint64_t)tap * width + (c - first);
     const int8_t *weights = (const int8_t *)emu->memory + conv->weights;
+    if (conv->weight_form == EMU_WEIGHT_PAIR_OF_TWO) {
+        const int8_t *four = weights + at / 2 * 4 + at % 2;
+        return four[0] + (four[2] == -128 ? 128 : four[2]);
+    }
     if (conv->weight_form == EMU_WEIGHT_PAIR) {
         const int32_t offset = weights[2 * at + 1];
         return weights[2 * at] + (offset == -128 ? 128 : offset);
@@ -72,6 +92,9 @@ static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv,
 static uint64_t weight_bytes(const emu_convolution *conv) {
     const uint64_t each = conv->fp16 || conv->weight_form != EMU_WEIGHT_BYTE ? 2 : 1;
     const uint64_t kernels = conv->depthwise ? 1 : conv->kernels;
+    if (conv->folded) {
+        return kernels * conv->kernel_h * conv->folded_row;
+    }
     return each * kernels * taps_of(conv) * conv->weight_channels;
 }
 
@@ -175,8 +198,9 @@ static bool is_packed_for(const emu_task *task, const emu_task *other) {
            a->weights == b->weights && a->depthwise == b->depthwise && a->fp16 == b->fp16 &&
            a->in_c == b->in_c && a->weight_channels == b->weight_channels &&
            a->kernels == b->kernels && a->kernel_w == b->kernel_w && a->kernel_h == b->kernel_h &&
-           a->weight_form == b->weight_form && a->weight_offset == b->weight_offset &&
-           task->dpu.c == other->dpu.c && task->dpu.weight_offset == other->dpu.weight_offset &&
+           a->folded == b->folded && a->weight_form == b->weight_form &&
+           a->weight_offset == b->weight_offset && task->dpu.c == other->dpu.c &&
+           task->dpu.weight_offset == other->dpu.weight_offset &&
            task->dpu.weight_offset_value == other->dpu.weight_offset_value &&
            task->dpu.bs.block == other->dpu.bs.block &&
            task->dpu.bs.block_parts == other->dpu.bs.block_parts;

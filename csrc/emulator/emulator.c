@@ -196,17 +196,16 @@ int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
     if (emu == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    for (uint32_t i = 0; i < emu->n_inputs; i++) {
-        if (!emu->inputs_given[i]) {
-            return emu_fail(emu, RKR_ERR_ARGUMENT, "input %u has no values", i);
-        }
-    }
     for (uint32_t i = 0; i < emu->n_nodes && i < nodes; i++) {
         const emu_node *node = &emu->nodes[i];
         if (node->way == EMU_NODE_REFUSED) {
             return emu_fail(emu, RKR_EMU_ERR_NOT_RUNNABLE, "node %u, %s '%s': %s", i,
                             node->public.op, node->public.name, node->reason);
         }
+    }
+    const int status = emu_restore_inputs(emu);
+    if (status != RKR_OK) {
+        return status;
     }
     for (uint32_t i = 0; i < emu->n_nodes && i < nodes; i++) {
         if (!run_node(emu, &emu->nodes[i])) {

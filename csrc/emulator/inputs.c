@@ -179,7 +179,8 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     }
     const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
-    if (!emu_is_readable(emu, tensor) || tensor->is_constant) {
+    if (!emu_is_readable(emu, tensor) || tensor->is_constant ||
+        !emu_writable(emu, tensor->address, tensor->bytes)) {
         return emu_fail(emu, RKR_EMU_ERR_UNKNOWN, "input %u has no values that can be set", index);
     }
     if (form == RKR_EMU_AS_PIXELS && !t->is_pixel) {
@@ -194,6 +195,24 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     }
     int status = t->is_pixel ? bind_image(emu, index, form) : RKR_OK;
     status = status == RKR_OK ? put_values(emu, index, form, data) : status;
-    emu->inputs_given[index] = status == RKR_OK;
+    if (status == RKR_OK && emu->input_values[index] == NULL) {
+        emu->input_values[index] = emu_allocate(emu, tensor->bytes, 1);
+        status = emu->input_values[index] == NULL ? RKR_ERR_MEMORY : RKR_OK;
+    }
+    if (status == RKR_OK) {
+        memcpy(emu->input_values[index], emu->memory + tensor->address, tensor->bytes);
+    }
     return status;
+}
+
+/* Inner tensors may lie where the inputs did: every run begins with these again. */
+int emu_restore_inputs(rkr_emu *emu) {
+    for (uint32_t i = 0; i < emu->n_inputs; i++) {
+        const emu_tensor *tensor = &emu->tensors[emu->inputs[i]];
+        if (emu->input_values[i] == NULL) {
+            return emu_fail(emu, RKR_ERR_ARGUMENT, "input %u has no values", i);
+        }
+        memcpy(emu->memory + tensor->address, emu->input_values[i], tensor->bytes);
+    }
+    return RKR_OK;
 }

@@ -109,6 +109,8 @@ typedef struct {
 typedef struct {
     bool depthwise;
     bool fp16;
+    bool folded;         /* the columns of a pixel kernel are packed side by side */
+    uint32_t folded_row; /* bytes of their row */
     bool pixels;         /* the input is rows of NHWC pixels */
     uint32_t in_w, in_h; /* what is read; outside is pad_value */
     uint32_t in_c;       /* channels that exist: padded ones have no effect */
@@ -271,7 +273,7 @@ typedef struct emu_node {
 /* ---- the SoC --------------------------------------------------------------- */
 
 #define EMU_BLOCKS 9
-#define EMU_BLOCK_REGISTERS 128
+#define EMU_BLOCK_REGISTERS 256
 
 enum { EMU_CNA = 1, EMU_CORE = 3, EMU_DPU = 4, EMU_RDMA = 5, EMU_PPU = 6, EMU_PPU_RDMA = 7 };
 
@@ -281,7 +283,7 @@ typedef struct {
 } emu_registers;
 
 static inline uint32_t emu_reg(const emu_registers *registers, uint32_t number) {
-    return registers->block[number >> 12][(number & 0x1ff) >> 2];
+    return registers->block[number >> 12][(number & 0x3ff) >> 2];
 }
 
 /* Bits high..low of a register. */
@@ -311,6 +313,8 @@ typedef enum { EMU_CORES_NONE, EMU_CORES_RK3588, EMU_CORES_RK3576 } emu_core_lis
 typedef struct emu_soc {
     const char *name;
     emu_decode_fn *decode;
+    bool is_lite;               /* RK3566, RK3568: a variant of RK3588's registers */
+    bool is_later;              /* RK3576, RV1126B: a variant of RK3562's registers */
     const emu_allowed *allowed; /* ends with number 0 */
     emu_packing packing;
     uint8_t atom_bytes;
@@ -322,6 +326,8 @@ typedef struct emu_soc {
 const emu_soc *emu_find_soc(const char *name);
 emu_decode_fn emu_decode_rk3588;
 emu_decode_fn emu_decode_rv1106;
+emu_decode_fn emu_decode_rk3562;
+emu_decode_fn emu_decode_rv1103b;
 
 /* ---- the emulator ---------------------------------------------------------- */
 
@@ -347,8 +353,7 @@ struct rkr_emu {
     uint32_t *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
     emu_normalisation *normalisations; /* per input */
-    uint32_t *input_forms;             /* RKR_EMU_AS_... */
-    bool *inputs_given;
+    uint8_t **input_values;            /* memory of the inputs; NULL: not given */
     emu_task *tasks;
     uint32_t n_tasks;
     uint32_t n_graphs;
@@ -376,6 +381,7 @@ bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t 
                          const char *what);
 
 int emu_read_attributes(rkr_emu *emu, emu_flat *flat, bool mini);
+int emu_restore_inputs(rkr_emu *emu);
 int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph);
 
 /* Words of commands, relocated. */

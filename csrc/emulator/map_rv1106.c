@@ -71,7 +71,7 @@ const emu_allowed emu_allowed_rv1106[] = {
     {0x4064, ~0u},
     {0x4068, 0xffff3f01},
     {0x406c, ~0u},
-    {0x4070, 0xffffc1c7},
+    {0x4070, 0xffffc1d7},
     {0x4074, ~0u},
     {0x4078, ~0u},
     {0x407c, ~0u},
@@ -192,7 +192,7 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
 
 static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_convolution *conv = &task->conv;
-    emu_decode_geometry(r, conv);
+    emu_decode_geometry(r, 0x3014, conv);
     if (!decode_mode(emu, r, conv) || !emu_decode_channels(emu, r, conv)) {
         return false;
     }
@@ -210,6 +210,9 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     } else {
         const bool by_lines = emu_bit(r, 0x100c, 29) || line != 4 * conv->in_w;
         conv->in_line = (by_lines ? line : conv->in_w) * ATOM;
+    }
+    if (conv->depthwise && !emu_decode_depthwise_channels(emu, r, conv)) {
+        return false;
     }
     if (!conv->depthwise && emu_reg(r, 0x1034) != taps * conv->weight_channels) {
         return emu_refuse_register(emu, r, 0x1034, "bytes of a kernel");
@@ -245,7 +248,8 @@ static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
     return true;
 }
 
-static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
+/* Without its clamps, which lie elsewhere on other SoCs. */
+bool emu_decode_bn(rkr_emu *emu, const emu_registers *r, bool is_on, emu_stage *stage) {
     const uint32_t config = emu_reg(r, 0x4060);
     const uint32_t algorithm = config >> 16 & 0xf;
     stage->prelu = (config >> 5 & 1) != 0;
@@ -253,7 +257,7 @@ static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
     stage->mul_bits = emu_bits(r, 0x4068, 31, 16);
     stage->shift_pos = (uint8_t)emu_bits(r, 0x4068, 13, 8);
     stage->shift_neg = (uint8_t)emu_bits(r, 0x4010, 15, 10);
-    if ((config & 1) != 0) {
+    if (!is_on) {
         return true;
     }
     if ((config >> 1 & 1) == 0) {
@@ -266,12 +270,17 @@ static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
     if ((config >> 4 & 1) == 0) {
         stage->mul = emu_bit(r, 0x4068, 0) ? EMU_MEMORY : EMU_CONSTANT;
     }
-    if ((config >> 6 & 1) == 0) {
+    return true;
+}
+
+static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
+    const bool is_on = !emu_bit(r, 0x4060, 0);
+    if (is_on && !emu_bit(r, 0x4060, 6)) {
         stage->clamp_low = stage->clamp_high = true;
         stage->low = (int32_t)emu_reg(r, 0x406c);
         stage->high = (int32_t)emu_reg(r, 0x4028);
     }
-    return true;
+    return emu_decode_bn(emu, r, is_on, stage);
 }
 
 static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
@@ -280,13 +289,13 @@ static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const bool has_lut = (config & 1) == 0 && (config >> 7 & 1) == 0;
     if (!has_lut) {
         dpu->lut.tables = NULL;
-    } else if (!emu_decode_lut(emu, r, &dpu->lut)) {
+    } else if (!emu_decode_lut(emu, r, 0x68, &dpu->lut)) {
         return false;
     }
     if ((config & 1) != 0 || (config >> 1 & 1) != 0 || has_lut || emu_bit(r, 0x5034, 0)) {
         return true;
     }
-    if (!emu_ew_operation(config, &ew->op)) {
+    if (!emu_ew_operation(config, config >> 16 & 0xf, &ew->op)) {
         return emu_refuse_register(emu, r, 0x4070, "operation");
     }
     ew->convert = (config >> 8 & 1) == 0;
@@ -309,10 +318,11 @@ static bool check_clamps(rkr_emu *emu, const emu_registers *r) {
     static const uint16_t highs[4] = {0x401c, 0x402c, 0x40dc, 0x40ec};
     static const uint16_t lows[4] = {0x404c, 0x407c, 0x40d8, 0x40e8};
     for (size_t i = 0; i < 4; i++) {
-        if (emu_reg(r, highs[i]) != 0x7fffffff) {
+        /* 0: never written. */
+        if (emu_reg(r, highs[i]) != 0x7fffffff && emu_reg(r, highs[i]) != 0) {
             return emu_refuse_register(emu, r, highs[i], "clamp");
         }
-        if (emu_reg(r, lows[i]) != 0x80000000) {
+        if (emu_reg(r, lows[i]) != 0x80000000 && emu_reg(r, lows[i]) != 0) {
             return emu_refuse_register(emu, r, lows[i], "clamp");
         }
     }
@@ -371,7 +381,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     dpu->bias_group = emu->soc->packing.bias_group;
     dpu->in_offset = (int32_t)emu_reg(r, 0x4018);
     if (dpu->from_memory) {
-        emu_decode_source(r, dpu);
+        emu_decode_source(r, emu_bits(r, 0x5048, 31, 19), emu_reg(r, 0x504c), dpu);
     } else {
         dpu->w = task->conv.out_w;
         dpu->h = task->conv.out_h;

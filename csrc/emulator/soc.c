@@ -3,6 +3,24 @@
  * The SoCs: which map of registers, which packing of weights. */
 #include "maps.h"
 
+#define RV1106                                                                    \
+    .decode = emu_decode_rv1106, .allowed = emu_allowed_rv1106, .atom_bytes = 16, \
+    .pixel_align = 16, .converts_in_file = true,                                  \
+    .packing = {                                                                  \
+        .oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4}
+
+#define RK3566                                                                                  \
+    .decode = emu_decode_rk3588, .is_lite = true, .allowed = emu_allowed_lite, .atom_bytes = 8, \
+    .pixel_align = 8, .converts_in_file = true,                                                 \
+    .packing = {                                                                                \
+        .oc_group = 16, .ic_group = 32, .pixel_group = 8, .depthwise_group = 32, .bias_group = 4}
+
+#define RK3576                                                                    \
+    .decode = emu_decode_rk3562, .is_later = true, .allowed = emu_allowed_rk3576, \
+    .atom_bytes = 16, .pixel_align = 16, .converts_in_file = true,                \
+    .packing = {                                                                  \
+        .oc_group = 32, .ic_group = 32, .pixel_group = 4, .depthwise_group = 64, .bias_group = 8}
+
 static const emu_soc socs[] = {
     {.name = "rk3588",
      .decode = emu_decode_rk3588,
@@ -18,22 +36,20 @@ static const emu_soc socs[] = {
      .atom_bytes = 16,
      .pixel_align = 16,
      .cores = EMU_CORES_RK3588},
-    {.name = "rv1106",
-     .decode = emu_decode_rv1106,
-     .allowed = emu_allowed_rv1106,
+    {.name = "rv1106", RV1106},
+    {.name = "rv1103", RV1106},
+    {.name = "rk3566", RK3566},
+    {.name = "rk3568", RK3566},
+    {.name = "rk3562",
+     .decode = emu_decode_rk3562,
+     .allowed = emu_allowed_rk3562,
      .packing =
          {.oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4},
      .atom_bytes = 16,
      .pixel_align = 16,
      .converts_in_file = true},
-    {.name = "rv1103",
-     .decode = emu_decode_rv1106,
-     .allowed = emu_allowed_rv1106,
-     .packing =
-         {.oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4},
-     .atom_bytes = 16,
-     .pixel_align = 16,
-     .converts_in_file = true},
+    {.name = "rk3576", .cores = EMU_CORES_RK3576, RK3576},
+    {.name = "rv1126b", RK3576},
 };
 
 const emu_soc *emu_find_soc(const char *name) {
