@@ -78,6 +78,10 @@ static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv,
         conv->weight_channels - first < group ? conv->weight_channels - first : group;
     const uint64_t at = (uint64_t)first * taps_of(conv) + (uint64_t)tap * width + (c - first);
     const int8_t *weights = (const int8_t *)emu->memory + conv->weights;
+    if (conv->weight_form == EMU_WEIGHT_EIGHT_AND_EIGHT) {
+        const int8_t *eight = weights + at / 8 * 16 + at % 8;
+        return eight[0] + (eight[8] == -128 ? 128 : eight[8]);
+    }
     if (conv->weight_form == EMU_WEIGHT_PAIR_OF_TWO) {
         const int8_t *four = weights + at / 2 * 4 + at % 2;
         return four[0] + (four[2] == -128 ? 128 : four[2]);

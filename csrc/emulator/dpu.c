@@ -57,10 +57,37 @@ static void read_block(const rkr_emu *emu, const emu_stage *stage, uint32_t grou
     }
 }
 
+/* RV1103B, per 8 channels: int32[4] int16[4] int8[8] int32[4] int16[4]. */
+static void read_interleaved(const rkr_emu *emu, const emu_stage *stage, uint32_t channel,
+                             channel_values *values) {
+    const uint32_t parts = stage->block_parts;
+    const uint32_t offsets = (parts & 2) != 0 ? 8 : 0;
+    const uint32_t half = ((parts & 1) != 0 ? 16u : 0u) + ((parts & 4) != 0 ? 8u : 0u);
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        const uint32_t at = (channel + lane) % 8;
+        const uint8_t *block =
+            emu->memory + stage->block + (uint64_t)((channel + lane) / 8) * (2 * half + offsets);
+        const uint8_t *mine = block + (at < 4 ? 0 : half + offsets);
+        if ((parts & 1) != 0) {
+            values->add[lane] = int32_at(mine + 4 * (at % 4));
+            mine += 16;
+        }
+        if ((parts & 4) != 0) {
+            values->mul[lane] = int16_at(mine + 2 * (at % 4));
+        }
+        if ((parts & 2) != 0) {
+            const int8_t offset = (int8_t)block[half + at];
+            values->weight_offset[lane] = offset == -128 ? 128 : offset;
+        }
+    }
+}
+
 static void read_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
                        uint32_t channel, channel_values *values) {
     memset(values, 0, sizeof *values);
-    if (stage->block_parts != 0) {
+    if (stage->block_parts != 0 && dpu->interleaved_block) {
+        read_interleaved(emu, stage, channel, values);
+    } else if (stage->block_parts != 0) {
         read_block(emu, stage, dpu->bias_group, channel, values);
     }
     for (uint32_t lane = 0; lane < LANES; lane++) {
@@ -101,8 +128,8 @@ static inline int64_t run_stage(const emu_stage *stage, int64_t v, int64_t add, 
 
 static void apply_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
                         uint32_t channel, int64_t *values, uint32_t n) {
-    if (stage->add == EMU_NONE && stage->mul == EMU_NONE && !stage->clamp_low &&
-        !stage->clamp_high) {
+    const bool clamps = (stage->clamp_low || stage->clamp_high) && !dpu->ew.clamp_after;
+    if (stage->add == EMU_NONE && stage->mul == EMU_NONE && !stage->prelu && !clamps) {
         return;
     }
     channel_values c;
@@ -130,6 +157,8 @@ static inline int64_t combine(const emu_ew *ew, int64_t v, int64_t e) {
         return v > e ? v : e;
     case EMU_EW_MIN:
         return v < e ? v : e;
+    case EMU_EW_PRELU:
+        return v >= 0 ? v : emu_multiply(v, e);
     case EMU_EW_MUL:
         return emu_rne(emu_multiply(v, e), ew->product_shift);
     default:
@@ -153,6 +182,9 @@ static void apply_ew(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
             int64_t *v = &values[i * LANES + lane];
             *v = combine(ew, *v, e);
             *v = ew->relu && *v < 0 ? 0 : *v;
+            if (ew->clamp_after) {
+                *v = emu_clip(*v, dpu->bn.low, dpu->bn.high);
+            }
         }
     }
 }

@@ -151,13 +151,22 @@ typedef struct {
     int32_t low, high; /* int32, or bits of a float32 */
 } emu_stage;
 
-typedef enum { EMU_EW_NONE, EMU_EW_ADD, EMU_EW_SUB, EMU_EW_MAX, EMU_EW_MIN, EMU_EW_MUL } emu_ew_op;
+typedef enum {
+    EMU_EW_NONE,
+    EMU_EW_ADD,
+    EMU_EW_SUB,
+    EMU_EW_MAX,
+    EMU_EW_MIN,
+    EMU_EW_MUL,
+    EMU_EW_PRELU, /* only negative values are multiplied */
+} emu_ew_op;
 
 typedef struct {
     emu_ew_op op;
     emu_source source;
     bool per_channel; /* one value for all pixels of a channel */
     bool convert;     /* (value + offset) * scale >> shift */
+    bool clamp_after; /* the clamp of BN comes behind it */
     bool relu;
     emu_precision precision;
     int32_t offset, scale;
@@ -166,6 +175,12 @@ typedef struct {
     uint32_t plane;
     uint32_t constant; /* bits of a float32 */
 } emu_ew;
+
+/* A line behind the end of a table. */
+typedef struct {
+    int32_t limit, slope, start;
+    uint8_t shift;
+} emu_tail;
 
 typedef struct {
     int16_t table[2][513];
@@ -178,6 +193,8 @@ typedef struct {
     uint8_t low_index, high_index; /* log2 of the steps */
     int32_t under_slope, over_slope;
     uint8_t under_shift, over_shift;
+    bool has_tails; /* four lines at each end, in place of the slopes */
+    emu_tail low_tails[4], high_tails[4];
 } emu_lut;
 
 typedef struct {
@@ -190,7 +207,8 @@ typedef struct {
     uint32_t repeat_x, repeat_y; /* unpooling: each value is written that often */
     bool in_combined;            /* 32-bit planes at two addresses: in_odd_address */
     uint32_t in_odd_address;
-    int32_t in_offset; /* added first; bits of a float32 for float precisions */
+    int32_t in_offset;      /* added first; bits of a float32 for float precisions */
+    bool interleaved_block; /* RV1103B: see read_interleaved */
     uint8_t bias_group;
     emu_source weight_offset; /* of convolutions */
     int32_t weight_offset_value;
@@ -320,6 +338,7 @@ typedef struct emu_soc {
     uint8_t atom_bytes;
     uint8_t pixel_align; /* pixels that a row of an image is rounded up to */
     emu_core_lists cores;
+    bool pads_inputs;      /* planes of inputs are rounded up to 4 pixels, too */
     bool converts_in_file; /* the file's commands convert pixels */
 } emu_soc;
 

@@ -13,12 +13,28 @@ static int32_t tail(int64_t distance, int32_t slope, uint32_t shift, int32_t fro
     return (int32_t)emu_clip(value, INT32_MIN, INT32_MAX);
 }
 
+/* The line of the farthest limit that was passed. */
+static int32_t tail_of(const emu_tail tails[4], int64_t value, int sign) {
+    uint32_t k = 0;
+    while (k < 3 && sign * (value - tails[k + 1].limit) >= 0) {
+        k++;
+    }
+    const int64_t p = emu_multiply(value - tails[k].limit, tails[k].slope);
+    return (int32_t)emu_clip(tails[k].start + emu_rne(p, tails[k].shift), INT32_MIN, INT32_MAX);
+}
+
 int32_t emu_lut_value(const emu_lut *lut, int64_t value) {
     const int16_t *low = lut->tables->table[0], *high = lut->tables->table[1];
     if (value < lut->low_start) {
+        if (lut->has_tails) {
+            return tail_of(lut->low_tails, value, -1);
+        }
         return tail(value - lut->low_start, lut->under_slope, lut->under_shift, low[0]);
     }
     if (value >= lut->high_end) {
+        if (lut->has_tails) {
+            return tail_of(lut->high_tails, value, 1);
+        }
         return tail(value - lut->high_end, lut->over_slope, lut->over_shift, high[512]);
     }
     const bool is_low = value < lut->high_start;

@@ -21,6 +21,12 @@
     .packing = {                                                                  \
         .oc_group = 32, .ic_group = 32, .pixel_group = 4, .depthwise_group = 64, .bias_group = 8}
 
+#define RV1103B                                                                    \
+    .decode = emu_decode_rv1103b, .allowed = emu_allowed_rv1103b, .atom_bytes = 8, \
+    .pixel_align = 16, .converts_in_file = true, .pads_inputs = true,              \
+    .packing = {                                                                   \
+        .oc_group = 8, .ic_group = 16, .pixel_group = 4, .depthwise_group = 8, .bias_group = 8}
+
 static const emu_soc socs[] = {
     {.name = "rk3588",
      .decode = emu_decode_rk3588,
@@ -50,6 +56,8 @@ static const emu_soc socs[] = {
      .converts_in_file = true},
     {.name = "rk3576", .cores = EMU_CORES_RK3576, RK3576},
     {.name = "rv1126b", RK3576},
+    {.name = "rv1103b", RV1103B},
+    {.name = "rv1106b", RV1103B},
 };
 
 const emu_soc *emu_find_soc(const char *name) {

@@ -42,7 +42,8 @@ static bool place(const rkr_emu *emu, const emu_tensor *tensor, placement *at) {
     }
     if (is_blocked) {
         uint64_t pixels = at->h * at->w;
-        pixels = t->kind == 1 || pixels == 1 ? pixels : (pixels + 3) / 4 * 4;
+        const bool is_exact = (t->kind == 1 && !emu->soc->pads_inputs) || pixels == 1;
+        pixels = is_exact ? pixels : (pixels + 3) / 4 * 4;
         at->group = t->native[4];
         at->column = at->group * bytes;
         at->row = at->w * at->column;

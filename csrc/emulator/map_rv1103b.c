@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The registers of RV1103B and RV1106B -> decoded tasks. Atoms are 8 bytes; sizes count
+ * from 0; there is no CORE, and the CNA pools. Biases and multipliers lie in blocks of 8
+ * channels: int32[4], int16[4], int8[8] offsets of the weights, int32[4], int16[4].
+ *
+ *   100c strides [3:0] x [7:4] y, deconvolution strides - 1 [11:8] x [15:12] y, dilations - 1
+ * [23:16] x [31:24] y   1010 bytes of weights 1014 bytes of a kernel; 28 with offsets, 24
+ * depthwise, 26 pixels, 30 maximum pooling, 31 convolution 1018 kernel W H   101c W H   1020
+ * kernels, channels   107c rows fetched: those before are still in the buffer, above the address
+ * 1084 pads right.. [15:8] left 1028 [27:24] pad top, 30 one offset of all weights, 1078   1034
+ * input   1038 weights 1050.. offsets and shifts, 1060.. scales of pixels   1088 pad value   1090
+ * 1094 strides 4010 destination   4018 W H   4030 BS   404c BN, LUT, EW   408c.. conversion */
+#include "maps.h"
+
+#define ATOM 8u
+
+const emu_allowed emu_allowed_rv1103b[] = {
+    {0x100c, ~0u},        {0x1010, ~0u},
+    {0x1014, ~0u},        {0x1018, 0x1f1fffff},
+    {0x101c, ~0u},        {0x1020, ~0u},
+    {0x1024, ~0u},        {0x1028, ~0u},
+    {0x102c, ~0u},        {0x1030, ~0u},
+    {0x1034, ~0u},        {0x1038, ~0u},
+    {0x103c, ~0u},        {0x1040, ~0u},
+    {0x1044, ~0u},        {0x1048, ~0u},
+    {0x104c, ~0u},        {0x1050, ~0u},
+    {0x1054, ~0u},        {0x1058, ~0u},
+    {0x105c, ~0u},        {0x1060, ~0u},
+    {0x1064, ~0u},        {0x1074, ~0u},
+    {0x1078, 0xffff},     {0x107c, ~0u},
+    {0x1080, ~0u},        {0x1084, ~0u},
+    {0x1088, ~0u},        {0x108c, ~0u},
+    {0x1090, ~0u},        {0x1094, ~0u},
+    {0x1100, 0xff000000}, {0x400c, 0x80257fff},
+    {0x4010, ~0u},        {0x4014, ~0u},
+    {0x4018, ~0u},        {0x401c, ~0u},
+    {0x4020, ~0u},        {0x4024, 0x1fff},
+    {0x4028, ~0u},        {0x402c, ~0u},
+    {0x4030, 0x400200ff}, {0x4034, ~0u},
+    {0x4038, 0xffff},     {0x403c, ~0u},
+    {0x4040, ~0u},        {0x4044, ~0u},
+    {0x4048, ~0u},        {0x404c, 0x33ffffff},
+    {0x4050, 0xffff},     {0x405c, ~0u},
+    {0x4060, ~0u},        {0x4064, ~0u},
+    {0x4068, ~0u},        {0x406c, ~0u},
+    {0x4070, ~0u},        {0x4074, ~0u},
+    {0x407c, ~0u},        {0x4080, 0x3f3f},
+    {0x4088, ~0u},        {0x408c, ~0u},
+    {0x4090, 0x3fffff},   {0x4108, ~0u},
+    {0x410c, 0xffff00},   {0x4110, ~0u},
+    {0x4114, ~0u},        {0x4118, ~0u},
+    {0x411c, ~0u},        {0x4140, ~0u},
+    {0x4144, ~0u},        {0x4148, ~0u},
+    {0x414c, ~0u},        {0x4150, ~0u},
+    {0x4154, ~0u},        {0x4160, ~0u},
+    {0x4170, ~0u},        {0x4174, ~0u},
+    {0x4184, ~0u},        {0x4188, ~0u},
+    {0x418c, ~0u},        {0x4190, ~0u},
+    {0x4194, ~0u},        {0x500c, 0x1fff1fff},
+    {0x5010, ~0u},        {0x5014, 0x1fff},
+    {0x5018, ~0u},        {0x501c, 0xb},
+    {0x5020, ~0u},        {0x5034, 0xf000000f},
+    {0x5038, ~0u},        {0x5040, ~0u},
+    {0x5044, ~0u},        {0x504c, ~0u},
+    {0x5068, ~0u},        {0x5078, ~0u},
+    {0x5080, ~0u},        {0, 0},
+};
+
+/* ---- CNA ------------------------------------------------------------------- */
+
+static void decode_sizes(const emu_registers *r, emu_convolution *conv) {
+    const uint32_t fetched = emu_bits(r, 0x107c, 15, 0) + 1;
+    conv->stride_x = emu_bits(r, 0x100c, 3, 0);
+    conv->stride_y = emu_bits(r, 0x100c, 7, 4);
+    conv->dilation_x = emu_bits(r, 0x100c, 23, 16) + 1;
+    conv->dilation_y = emu_bits(r, 0x100c, 31, 24) + 1;
+    conv->insert_x = emu_bits(r, 0x100c, 11, 8) + 1;
+    conv->insert_y = emu_bits(r, 0x100c, 15, 12) + 1;
+    conv->kernel_w = emu_bits(r, 0x1018, 28, 24) + 1;
+    conv->kernel_h = emu_bits(r, 0x1018, 20, 16) + 1;
+    conv->kernels = emu_bits(r, 0x1020, 31, 16) + 1;
+    conv->in_c = emu_bits(r, 0x1020, 15, 0) + 1;
+    conv->in_w = emu_bits(r, 0x101c, 31, 16) + 1;
+    conv->in_h = emu_bits(r, 0x101c, 15, 0) + 1;
+    conv->out_w = emu_bits(r, 0x4018, 15, 0) + 1;
+    conv->out_h = emu_bits(r, 0x4018, 31, 16) + 1;
+    conv->pad_left = emu_bits(r, 0x1084, 15, 8);
+    conv->pad_top = emu_bits(r, 0x1028, 27, 24);
+    conv->pad_value = (int8_t)(uint8_t)emu_bits(r, 0x1088, 7, 0);
+    conv->in_line = emu_reg(r, 0x1090) * ATOM;
+    conv->in_plane = emu_reg(r, 0x1094) * ATOM;
+    conv->in_address = emu_reg(r, 0x1034);
+    if (fetched <= conv->in_h) {
+        conv->in_address -= (conv->in_h - fetched) * conv->in_line;
+    }
+}
+
+static void decode_conversion(const emu_registers *r, emu_conversion *conversion) {
+    conversion->on = true;
+    conversion->offset_first = true;
+    for (uint32_t c = 0; c < 4; c++) {
+        const uint32_t at = c % 2 * 16, offset = emu_reg(r, 0x1050 + 4 * c);
+        conversion->scale[c] = (int16_t)(uint16_t)emu_bits(r, c < 2 ? 0x1060 : 0x1064, at + 15, at);
+        conversion->offset[c] = (int32_t)(offset << 7) >> 7;
+        conversion->shift[c] = (uint8_t)(offset >> 26);
+    }
+}
+
+static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *task) {
+    emu_convolution *conv = &task->conv;
+    const uint32_t kernel = emu_bits(r, 0x1014, 15, 0);
+    decode_sizes(r, conv);
+    const uint32_t taps = conv->kernel_w * conv->kernel_h;
+    conv->depthwise = emu_bit(r, 0x1014, 24);
+    conv->pixels = emu_bit(r, 0x1014, 26);
+    conv->weights = emu_reg(r, 0x1038);
+    if (emu_bit(r, 0x1014, 31) == conv->depthwise || emu_bit(r, 0x1014, 30) ||
+        (conv->depthwise && conv->pixels)) {
+        return emu_refuse_register(emu, r, 0x1014, "mode of a convolution");
+    }
+    if (emu_bits(r, 0x107c, 15, 0) >= conv->in_h) {
+        return emu_refuse_register(emu, r, 0x107c, "rows");
+    }
+    if (conv->depthwise) {
+        const bool pairs = emu_bit(r, 0x1014, 28);
+        const uint32_t each = pairs ? 2 : 1;
+        const int32_t offset = (int8_t)(uint8_t)emu_bits(r, 0x1078, 7, 0);
+        conv->weight_form = pairs ? EMU_WEIGHT_EIGHT_AND_EIGHT : EMU_WEIGHT_BYTE;
+        conv->weight_offset = pairs ? 0 : offset == -128 ? 128 : offset;
+        conv->weight_channels = emu_reg(r, 0x1010) / (each * taps);
+        if (emu_reg(r, 0x1010) % (each * taps) != 0 || conv->weight_channels < conv->in_c ||
+            conv->weight_channels % 8 != 0 || (pairs && emu_reg(r, 0x1078) != 0)) {
+            return emu_refuse_register(emu, r, 0x1010, "bytes of the weights");
+        }
+    } else {
+        conv->weight_channels = kernel / taps;
+        if (kernel % taps != 0 || conv->weight_channels < conv->in_c) {
+            return emu_refuse_register(emu, r, 0x1014, "bytes of a kernel");
+        }
+    }
+    if (conv->pixels) {
+        decode_conversion(r, &conv->conversion);
+    }
+    return true;
+}
+
+/* ---- DPU ------------------------------------------------------------------- */
+
+/* Lines behind the tables: the last limit that is passed counts. */
+static void decode_tails(const emu_registers *r, bool is_high, emu_tail tails[4]) {
+    const uint32_t limits = is_high ? 0x4140 : 0x4110, slopes = is_high ? 0x4170 : 0x4150;
+    const uint32_t shifts = is_high ? 0x4184 : 0x4160, starts = is_high ? 0x4190 : 0x4188;
+    for (uint32_t k = 0; k < 4; k++) {
+        const uint32_t at = k % 2 * 16;
+        tails[k].limit = (int32_t)emu_reg(r, limits + 4 * k);
+        tails[k].slope = (int16_t)(uint16_t)emu_bits(r, slopes + k / 2 * 4, at + 15, at);
+        tails[k].shift = (uint8_t)emu_bits(r, shifts, 8 * k + 4, 8 * k);
+        tails[k].start = (int16_t)(uint16_t)emu_bits(r, starts + k / 2 * 4, at + 15, at);
+    }
+}
+
+static bool decode_lut(rkr_emu *emu, const emu_registers *r, emu_lut *lut) {
+    if (lut->tables == NULL || !lut->tables->loaded[0] || !lut->tables->loaded[1]) {
+        return emu_refuse(emu, "a LUT that was not loaded");
+    }
+    lut->low_start = (int32_t)emu_reg(r, 0x4110);
+    lut->low_end = lut->high_start = 0;
+    lut->high_end = (int32_t)emu_reg(r, 0x4140);
+    lut->low_index = (uint8_t)emu_bits(r, 0x410c, 15, 8);
+    lut->high_index = (uint8_t)emu_bits(r, 0x410c, 23, 16);
+    lut->has_tails = true;
+    decode_tails(r, false, lut->low_tails);
+    decode_tails(r, true, lut->high_tails);
+    lut->low_tails[0].start = lut->tables->table[0][0];
+    lut->high_tails[0].start = lut->tables->table[1][512];
+    if (emu_reg(r, 0x4108) != 0x02000006 || lut->low_index > 16 || lut->high_index > 16 ||
+        -(int64_t)lut->low_start != (int64_t)512 << lut->low_index ||
+        lut->high_end != (int64_t)512 << lut->high_index) {
+        return emu_refuse_register(emu, r, 0x4108, "form of the LUT");
+    }
+    return true;
+}
+
+static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    const uint32_t config = emu_reg(r, 0x4030), parts = emu_reg(r, 0x501c);
+    emu_stage *bs = &dpu->bs;
+    bs->add_bits = emu_reg(r, 0x4034);
+    bs->mul_bits = emu_bits(r, 0x4038, 15, 0);
+    bs->shift_pos = (uint8_t)emu_bits(r, 0x4080, 7, 0);
+    bs->shift_neg = (uint8_t)emu_bits(r, 0x4080, 15, 8);
+    bs->block = emu_reg(r, 0x5020);
+    bs->block_parts = (uint8_t)((parts & 1) | (parts >> 3 & 1) << 1 | (parts >> 1 & 1) << 2);
+    dpu->interleaved_block = true;
+    if ((config & 1) == 0) {
+        bs->add = (config >> 4 & 1) != 0   ? EMU_NONE
+                  : (config >> 6 & 1) != 0 ? EMU_MEMORY
+                                           : EMU_CONSTANT;
+        bs->mul = (config >> 5 & 1) != 0   ? EMU_NONE
+                  : (config >> 7 & 1) != 0 ? EMU_MEMORY
+                                           : EMU_CONSTANT;
+    }
+    if ((bs->add == EMU_MEMORY && (parts & 1) == 0) ||
+        (bs->mul == EMU_MEMORY && (parts & 2) == 0)) {
+        return emu_refuse_register(emu, r, 0x501c, "values of channels");
+    }
+    return true;
+}
+
+static bool check_clamps(rkr_emu *emu, const emu_registers *r) {
+    static const uint16_t lows[2] = {0x403c, 0x4044}, highs[2] = {0x4040, 0x4048};
+    for (size_t i = 0; i < 2; i++) {
+        if ((emu_reg(r, lows[i]) != 0x80000000 && emu_reg(r, lows[i]) != 0) ||
+            (emu_reg(r, highs[i]) != 0x7fffffff && emu_reg(r, highs[i]) != 0)) {
+            return emu_refuse_register(emu, r, lows[i], "clamp");
+        }
+    }
+    if (emu_reg(r, 0x405c) != emu_reg(r, 0x4064) || emu_reg(r, 0x4060) != emu_reg(r, 0x4068)) {
+        return emu_refuse_register(emu, r, 0x4064, "clamp");
+    }
+    return true;
+}
+
+/* 404c configures BN, LUT and EW. */
+static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    const uint32_t config = emu_reg(r, 0x404c);
+    const bool has_operand = !emu_bit(r, 0x5034, 0), is_on = (config & 1) == 0;
+    emu_stage *bn = &dpu->bn;
+    emu_ew *ew = &dpu->ew;
+    if (!is_on || (config >> 11 & 1) != 0) {
+        dpu->lut.tables = NULL;
+    } else if (!decode_lut(emu, r, &dpu->lut)) {
+        return false;
+    }
+    if (is_on) {
+        bn->clamp_low = bn->clamp_high = true;
+        bn->low = (int32_t)emu_reg(r, 0x405c);
+        bn->high = (int32_t)emu_reg(r, 0x4060);
+        bn->mul_bits = emu_bits(r, 0x4050, 15, 0);
+        bn->prelu = (config >> 10 & 1) != 0;
+        bn->mul = (config >> 2 & 1) == 0 && !has_operand ? EMU_CONSTANT : EMU_NONE;
+    }
+    if (bn->mul != EMU_NONE && !bn->prelu && dpu->lut.tables == NULL) {
+        return emu_refuse_register(emu, r, 0x404c, "BN");
+    }
+    if (!has_operand) {
+        return bn->prelu && bn->mul == EMU_NONE ? emu_refuse_register(emu, r, 0x404c, "PReLU")
+                                                : true;
+    }
+    if (!is_on || dpu->lut.tables != NULL) {
+        return emu_refuse_register(emu, r, 0x404c, "an operand that is not used");
+    }
+    const uint32_t mode = emu_bits(r, 0x5034, 31, 30), size = emu_bits(r, 0x5034, 3, 2);
+    ew->op = bn->prelu ? EMU_EW_PRELU : (config >> 8 & 1) != 0 ? EMU_EW_MUL : EMU_EW_ADD;
+    bn->prelu = false;
+    ew->clamp_after = true;
+    ew->source = EMU_MEMORY;
+    ew->convert = true;
+    ew->scale = (int16_t)(uint16_t)emu_bits(r, 0x4088, 15, 0);
+    ew->offset = (int16_t)(uint16_t)emu_bits(r, 0x4088, 31, 16);
+    ew->shift = (uint8_t)emu_bits(r, 0x404c, 25, 20);
+    ew->address = emu_reg(r, 0x5038);
+    ew->per_channel = mode == 0;
+    ew->plane = ew->per_channel ? ATOM : emu_reg(r, 0x5040) * ATOM;
+    ew->precision = size == 1 ? EMU_INT8 : EMU_INT16;
+    if (mode > 1 || size == 0 || size == 3 || ((config >> 8 & 1) == 0 && ew->op != EMU_EW_ADD)) {
+        return emu_refuse_register(emu, r, 0x5034, "operand");
+    }
+    return true;
+}
+
+static bool decode_destination(const emu_registers *r, emu_dpu *dpu) {
+    const uint32_t notch = emu_bits(r, 0x4024, 12, 0);
+    dpu->out_address = emu_reg(r, 0x4010);
+    dpu->out_plane = emu_reg(r, 0x4014) * ATOM;
+    dpu->out_pixel = ATOM;
+    dpu->out_line = (dpu->w + notch) * ATOM;
+    dpu->repeat_x = dpu->repeat_y = 1;
+    if (!dpu->from_memory && notch != 0) { /* written interleaved */
+        dpu->out_pixel = (1 + notch) * ATOM;
+        dpu->out_line = ((dpu->w - 1) * (1 + notch) + 1 + emu_reg(r, 0x4028)) * ATOM;
+    }
+    return true;
+}
+
+static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
+    emu_dpu *dpu = &task->dpu;
+    dpu->in_precision = dpu->out_precision = EMU_INT8;
+    dpu->atom_bytes = ATOM;
+    dpu->bias_group = emu->soc->packing.bias_group;
+    const uint32_t size = dpu->from_memory ? 0x500c : 0x4018;
+    dpu->w = emu_bits(r, size, 15, 0) + 1;
+    dpu->h = emu_bits(r, size, 31, 16) + 1;
+    dpu->c = emu_bits(r, 0x401c, 15, 0) + 1;
+    if (dpu->from_memory) {
+        dpu->in_address = emu_reg(r, 0x5018);
+        dpu->in_line = (dpu->w + emu_reg(r, 0x5078)) * ATOM;
+        dpu->in_plane = (dpu->h - 1) * dpu->in_line + (dpu->w + emu_reg(r, 0x504c)) * ATOM;
+        if (emu_reg(r, 0x500c) != emu_reg(r, 0x407c)) {
+            return emu_refuse_register(emu, r, 0x500c, "sizes of source and result");
+        }
+    } else if (!task->conv.depthwise) {
+        const int32_t offset = (int8_t)(uint8_t)emu_bits(r, 0x1078, 7, 0);
+        dpu->weight_offset = emu_bit(r, 0x501c, 3)    ? EMU_MEMORY
+                             : emu_bit(r, 0x1028, 30) ? EMU_CONSTANT
+                                                      : EMU_NONE;
+        dpu->weight_offset_value = offset == -128 ? 128 : offset;
+    }
+    dpu->out_offset = (int32_t)emu_reg(r, 0x408c);
+    dpu->out_scale = (int16_t)(uint16_t)emu_bits(r, 0x4090, 15, 0);
+    dpu->out_shift = (uint8_t)emu_bits(r, 0x4090, 21, 16);
+    if (dpu->out_shift > 47) {
+        return emu_refuse_register(emu, r, 0x4090, "shift");
+    }
+    return check_clamps(emu, r) && decode_bs(emu, r, dpu) && decode_bn(emu, r, dpu) &&
+           decode_destination(r, dpu);
+}
+
+/* Maximum pooling in the CNA. */
+static bool decode_pooling(rkr_emu *emu, const emu_registers *r, emu_pooling *pool) {
+    emu_convolution conv = {0};
+    decode_sizes(r, &conv);
+    if (!emu_bit(r, 0x1014, 30) || !emu_bit(r, 0x404c, 0) || !emu_bit(r, 0x4030, 0) ||
+        emu_reg(r, 0x4090) != 1 || emu_reg(r, 0x408c) != 0 || conv.dilation_x != 1 ||
+        conv.dilation_y != 1 || emu_reg(r, 0x4024) != 0) {
+        return emu_refuse_register(emu, r, 0x1014, "pooling");
+    }
+    pool->precision = EMU_INT8;
+    pool->atom_bytes = ATOM;
+    pool->method = 1;
+    pool->in_w = conv.in_w;
+    pool->in_h = conv.in_h;
+    pool->c = emu_bits(r, 0x401c, 15, 0) + 1;
+    pool->out_w = conv.out_w;
+    pool->out_h = conv.out_h;
+    pool->kernel_w = conv.kernel_w;
+    pool->kernel_h = conv.kernel_h;
+    pool->stride_x = conv.stride_x;
+    pool->stride_y = conv.stride_y;
+    pool->pad_left = conv.pad_left;
+    pool->pad_top = conv.pad_top;
+    pool->in_line = emu_reg(r, 0x1090);
+    pool->in_plane = conv.in_plane;
+    pool->in_address =
+        emu_reg(r, 0x1034) - (conv.in_h - 1 - emu_bits(r, 0x107c, 15, 0)) * pool->in_line;
+    pool->out_address = emu_reg(r, 0x4010);
+    pool->out_line = pool->out_w * ATOM;
+    pool->out_plane = emu_reg(r, 0x4014) * ATOM;
+    return true;
+}
+
+bool emu_decode_rv1103b(rkr_emu *emu, const emu_registers *r, uint32_t enabled, emu_task *task) {
+    switch (enabled) {
+    case 0x19:
+        task->kind = EMU_TASK_CONVOLUTION;
+        task->dpu.from_memory = false;
+        return decode_convolution(emu, r, task) && decode_dpu(emu, r, task);
+    case 0x18:
+        task->kind = EMU_TASK_DPU;
+        task->dpu.from_memory = true;
+        return decode_dpu(emu, r, task);
+    case 0x09:
+        task->kind = EMU_TASK_POOLING;
+        return decode_pooling(emu, r, &task->pool);
+    default:
+        return emu_refuse(emu, "enable mask 0x%x", enabled);
+    }
+}
