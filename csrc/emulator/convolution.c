@@ -68,15 +68,19 @@ static int32_t weight_at(const rkr_emu *emu, const emu_convolution *conv, uint32
     return weights[packed_at(&emu->soc->packing, conv, k, c, tap)];
 }
 
-/* Depthwise: [group of channels][tap][channel], one or two bytes. */
-static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv, uint32_t c,
-                                uint32_t tap) {
-    const emu_packing *packing = &emu->soc->packing;
+/* Depthwise: [group of channels][tap][channel]. */
+static uint64_t depthwise_at(const emu_packing *packing, const emu_convolution *conv, uint32_t c,
+                             uint32_t tap) {
     const uint32_t group = conv->fp16 ? packing->depthwise_group_fp16 : packing->depthwise_group;
     const uint32_t first = c / group * group;
     const uint32_t width =
         conv->weight_channels - first < group ? conv->weight_channels - first : group;
-    const uint64_t at = (uint64_t)first * taps_of(conv) + (uint64_t)tap * width + (c - first);
+    return (uint64_t)first * taps_of(conv) + (uint64_t)tap * width + (c - first);
+}
+
+static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv, uint32_t c,
+                                uint32_t tap) {
+    const uint64_t at = depthwise_at(&emu->soc->packing, conv, c, tap);
     const int8_t *weights = (const int8_t *)emu->memory + conv->weights;
     if (conv->weight_form == EMU_WEIGHT_EIGHT_AND_EIGHT) {
         const int8_t *eight = weights + at / 8 * 16 + at % 8;
@@ -139,6 +143,29 @@ static void pack_depthwise(const rkr_emu *emu, const emu_convolution *conv,
     }
 }
 
+static uint16_t half_at(const rkr_emu *emu, uint64_t address) {
+    uint16_t half;
+    memcpy(&half, emu->memory + address, sizeof half);
+    return half;
+}
+
+static void pack_floats(const rkr_emu *emu, const emu_convolution *conv,
+                        emu_packed_weights *packed) {
+    const uint32_t taps = taps_of(conv), depth = conv->depthwise ? 1 : conv->in_c;
+    const uint32_t kernels = conv->depthwise ? conv->in_c : conv->kernels;
+    const emu_packing *packing = &emu->soc->packing;
+    for (uint32_t k = 0; k < kernels; k++) {
+        for (uint32_t tap = 0; tap < taps; tap++) {
+            for (uint32_t c = 0; c < depth; c++) {
+                const uint64_t from = conv->depthwise ? depthwise_at(packing, conv, k, tap)
+                                                      : packed_at(packing, conv, k, c, tap);
+                const size_t to = (((size_t)(k / 16) * taps + tap) * depth + c) * 16 + k % 16;
+                packed->floats[to] = emu_half_to_float(half_at(emu, conv->weights + 2 * from));
+            }
+        }
+    }
+}
+
 /* No accumulator can leave 32 bits: values and weights have 8 bits, offsets 16. */
 static bool fits_accumulator(const emu_convolution *conv, const emu_packed_weights *packed) {
     int64_t largest = 0;
@@ -172,6 +199,15 @@ static bool pack(rkr_emu *emu, emu_task *task, emu_packed_weights *packed) {
     packed->constants = emu_allocate(emu, packed->kernels, sizeof *packed->constants);
     if (packed->offsets == NULL || packed->constants == NULL) {
         return false;
+    }
+    if (conv->fp16) {
+        const size_t depth = conv->depthwise ? 1 : conv->in_c;
+        packed->floats =
+            emu_allocate(emu, (size_t)packed->kernels * taps * depth, sizeof *packed->floats);
+        if (packed->floats != NULL) {
+            pack_floats(emu, conv, packed);
+        }
+        return packed->floats != NULL;
     }
     read_offsets(emu, task, packed);
     if (!fits_accumulator(conv, packed)) {
@@ -212,9 +248,6 @@ static bool is_packed_for(const emu_task *task, const emu_task *other) {
 
 bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
     const emu_convolution *conv = &task->conv;
-    if (conv->fp16) {
-        return emu_refuse(emu, "a convolution of float16");
-    }
     if (!conv->depthwise && task->dpu.c > emu_align(conv->kernels, 16)) {
         return emu_refuse(emu, "%u kernels for %u channels", conv->kernels, task->dpu.c);
     }
@@ -456,6 +489,9 @@ static bool run(runner *r) {
 
 bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     runner r = {.emu = emu, .task = task, .packed = task->packed};
+    if (task->conv.fp16) {
+        return emu_run_convolution_float(emu, task);
+    }
     if (!plan(&r)) {
         return emu_refuse(emu, "a convolution whose rows need too much memory");
     }

@@ -17,6 +17,7 @@ struct emu_packed_weights {
     int16_t *words;          /* depthwise: [channels / 16][taps][16], offsets added */
     int32_t *offsets;        /* [kernels] added to the weights of a kernel */
     int32_t *constants;      /* [kernels] added to the dot products of u: see convolution.c */
+    float *floats;           /* float16: [kernels / 16][taps][channels][16], or [..][taps][16] */
     bool has_offsets;
 };
 
@@ -36,6 +37,8 @@ typedef struct {
 void emu_dot_block(const emu_dot *dot, uint32_t n, int32_t *acc);
 /* acc[n][16] = sum of (u - 128) * w. */
 void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc);
+
+bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task);
 
 void emu_weight_offsets(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel,
                         int32_t offsets[16]);

@@ -260,6 +260,10 @@ static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
 
 bool emu_run_dpu(rkr_emu *emu, const emu_task *task) {
     const emu_dpu *dpu = &task->dpu;
+    if (dpu->is_float) {
+        emu_run_dpu_float(emu, task);
+        return true;
+    }
     int64_t values[CHUNK * LANES];
     for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
         for (uint32_t y = 0; y < dpu->h; y++) {

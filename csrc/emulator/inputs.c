@@ -116,13 +116,11 @@ static void put_pixels(rkr_emu *emu, uint32_t index, const uint8_t *pixels) {
 static void fill_rows(rkr_emu *emu, uint32_t index, uint32_t form) {
     const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
-    const uint32_t columns = row_pixels(emu, tensor), channels = t->dims[1];
+    const uint32_t columns = row_pixels(emu, tensor), pixel = t->dims[1] * t->elem_bytes;
     for (uint64_t y = 0; y < (uint64_t)t->dims[0] * t->dims[2]; y++) {
-        uint8_t *row = emu->memory + tensor->address + y * columns * channels;
-        for (uint32_t x = t->dims[3]; x < columns; x++) {
-            for (uint32_t c = 0; c < channels; c++) {
-                row[x * channels + c] = fill_of(emu, index, form, c);
-            }
+        uint8_t *row = emu->memory + tensor->address + y * columns * pixel;
+        for (uint32_t i = t->dims[3] * pixel; i < columns * pixel; i++) {
+            row[i] = t->elem_bytes == 1 ? fill_of(emu, index, form, i % pixel) : 0;
         }
     }
 }
@@ -156,18 +154,18 @@ static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
         memcpy(emu->memory + tensor->address, data, tensor->bytes);
         return RKR_OK;
     }
-    const bool fills = tensor->public.is_pixel && tensor->public.elem_bytes == 1;
+    int status = RKR_OK;
     if (form == RKR_EMU_AS_STORED) {
         emu_put_values(emu, tensor, data);
     } else if (tensor->public.elem_bytes == 1) {
         put_pixels(emu, index, data);
     } else {
-        return put_pixels_as_floats(emu, index, data);
+        status = put_pixels_as_floats(emu, index, data);
     }
-    if (fills) {
+    if (tensor->public.is_pixel) {
         fill_rows(emu, index, form);
     }
-    return RKR_OK;
+    return status;
 }
 
 int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *data, size_t size) {

@@ -7,7 +7,7 @@
  *   map_*.c         what the registers of a family of SoCs mean
  *   check.c         every address of a decoded task lies in the machine's memory
  *   convolution.c   CNA and CORE: accumulators
- *   dpu.c lut.c     DPU: from accumulators or memory to stored values
+ *   dpu.c dpu_float.c lut.c  DPU: from accumulators or memory to stored values
  *   pooling.c       PPU
  *   tensors.c       logical values of a tensor <-> its memory
  *   nodes.c         what is done per node; floats.c moves.c: nodes without tasks
@@ -446,8 +446,9 @@ bool emu_run_pooling(rkr_emu *emu, const emu_task *task);
  * DPU and into memory. `pixel` counts in rows of the task's width. */
 bool emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t channel,
                  uint32_t pixel, uint32_t n);
-bool emu_dpu_float(rkr_emu *emu, const emu_task *task, float *values, uint32_t channel,
+void emu_dpu_float(rkr_emu *emu, const emu_task *task, float *values, uint32_t channel,
                    uint32_t pixel, uint32_t n);
+void emu_run_dpu_float(rkr_emu *emu, const emu_task *task);
 
 int32_t emu_lut_value(const emu_lut *lut, int64_t value);
 

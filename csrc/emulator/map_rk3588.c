@@ -26,7 +26,7 @@ const emu_allowed emu_allowed_rk3588[] = {
     {0x107c, ~0u},        {0x1080, ~0u},        {0x1084, ~0u},
     {0x1088, ~0u},        {0x1110, ~0u},        {0x1180, ~0u},
     {0x1184, ~0u},        {0x3010, 0x203},      {0x3014, 0x1fff1fff},
-    {0x3018, 0x1fff},     {0x3030, ~0u},        {0x400c, 0x01ffffff},
+    {0x3018, 0x1fff},     {0x3030, ~0u},        {0x400c, 0x81ffffff},
     {0x4010, 0xfc00ffff}, {0x4014, ~0u},        {0x4020, ~0u},
     {0x4024, ~0u},        {0x4030, ~0u},        {0x4034, ~0u},
     {0x4038, 0x1fff1fff}, {0x403c, 0x1fff1fff}, {0x4040, 0xf01d3},
@@ -170,7 +170,7 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
     if (conv->depthwise) {
         return emu_decode_depthwise_channels(emu, r, conv);
     }
-    if (emu->soc->is_lite && tap != 0) {
+    if (tap != 0) {
         conv->weight_channels = kernel / tap;
     }
     if (tap == 0 || kernel != tap * conv->weight_channels || conv->weight_channels < conv->in_c ||
@@ -475,6 +475,53 @@ void emu_decode_source(const emu_registers *r, uint32_t notch, uint32_t surface,
     }
 }
 
+static bool is_known_precision(const emu_dpu *dpu, uint32_t proc, bool fp16) {
+    if (proc == 0) {
+        return dpu->in_precision == EMU_INT8 && dpu->out_precision == EMU_INT8 && !fp16;
+    }
+    if (!dpu->is_float || (!dpu->from_memory && !fp16)) {
+        return false;
+    }
+    return (dpu->in_precision == EMU_FLOAT16 || dpu->in_precision == EMU_FLOAT32) &&
+           (dpu->out_precision == EMU_FLOAT16 || dpu->out_precision == EMU_FLOAT32);
+}
+
+/* What floats have that integers have not, and the other way round. */
+static bool check_float(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    const bool combines = dpu->is_float && dpu->from_memory && dpu->in_precision == EMU_FLOAT32;
+    if (emu_bit(r, 0x400c, 31) && !combines) {
+        return emu_refuse_register(emu, r, 0x400c, "two sources");
+    }
+    if (!dpu->is_float) {
+        return dpu->out_exponent != 0 ? emu_refuse_register(emu, r, 0x4088, "exponent") : true;
+    }
+    const bool has_lut = dpu->lut.tables != NULL;
+    if (dpu->out_shift != 0 ||
+        (!has_lut && (dpu->out_scale != 1 || dpu->out_offset != 0 || dpu->out_exponent != 0))) {
+        return emu_refuse_register(emu, r, 0x4084, "conversion of floats");
+    }
+    if (dpu->ew.op != EMU_EW_NONE && dpu->ew.convert &&
+        (dpu->ew.scale != 1 || dpu->ew.offset != 0 || dpu->ew.shift != 0)) {
+        return emu_refuse_register(emu, r, 0x4078, "conversion of a float operand");
+    }
+    if (dpu->ew.op != EMU_EW_NONE && dpu->ew.product_shift != 0) {
+        return emu_refuse_register(emu, r, 0x4078, "shift of a float product");
+    }
+    if (dpu->bs.block_parts > 1 && dpu->bs.block_parts != 4) {
+        return emu_refuse_register(emu, r, 0x501c, "values of channels");
+    }
+    if (dpu->bn.block_parts > 1 && dpu->bn.block_parts != 4) {
+        return emu_refuse_register(emu, r, 0x5028, "values of channels");
+    }
+    if (dpu->from_memory && dpu->in_precision == EMU_FLOAT32) {
+        if (emu_bits(r, 0x5044, 10, 8) != 3) {
+            return emu_refuse_register(emu, r, 0x5044, "a source of 32 bits");
+        }
+        dpu->in_plane = emu_reg(r, 0x5038) - emu_reg(r, 0x5018); /* 32 bits: two readers */
+    }
+    return true;
+}
+
 static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_dpu *dpu = &task->dpu;
     const bool unpools = emu_bit(r, 0x5048, 12) && dpu->from_memory;
@@ -483,8 +530,8 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         !emu_precision_of(emu_bits(r, 0x4010, 31, 29), &dpu->out_precision)) {
         return emu_refuse_register(emu, r, 0x4010, "precision");
     }
-    dpu->is_float = proc == 2;
-    if (!unpools && (proc != 0 || emu_reg(r, 0x4010) >> 26 != 0)) {
+    dpu->is_float = (proc == 2 || proc == 5) && !unpools;
+    if (!unpools && !is_known_precision(dpu, proc, task->conv.fp16)) {
         return emu_refuse_register(emu, r, 0x4010, "precision");
     }
     dpu->atom_bytes = emu->soc->atom_bytes;
@@ -508,7 +555,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         return emu_refuse_register(emu, r, 0x501c, "offsets of the weights");
     }
     if (!decode_ew(emu, r, dpu) || !emu_decode_output(emu, r, dpu) ||
-        !decode_destination(emu, r, dpu)) {
+        !decode_destination(emu, r, dpu) || !check_float(emu, r, dpu)) {
         return false;
     }
     if (unpools) {

@@ -32,19 +32,65 @@ static int64_t pool_window(const rkr_emu *emu, const emu_pooling *pool, const in
     return emu_clip(emu_rne(p, 32), -128, 127);
 }
 
+/* float16: the reciprocals are float16 of 65536 / size, of which exponent 31 is a normal one. */
+static float reciprocal(uint32_t bits) {
+    const float fraction = 1.0f + (float)(bits & 0x3ff) * 0x1p-10f;
+    const uint32_t exponent = bits >> 10 & 0x1f;
+    return exponent == 0 ? 0.0f : fraction * (float)(1u << exponent) * 0x1p-15f;
+}
+
+static float half_at(const uint8_t *bytes) {
+    uint16_t half;
+    memcpy(&half, bytes, sizeof half);
+    return emu_half_to_float(half);
+}
+
+static float pool_float(const emu_pooling *pool, const uint8_t *plane, uint32_t lane, uint32_t ox,
+                        uint32_t oy) {
+    const int64_t x0 = (int64_t)ox * pool->stride_x - pool->pad_left;
+    const int64_t y0 = (int64_t)oy * pool->stride_y - pool->pad_top;
+    float best = 0.0f, sum = 0.0f;
+    bool any = false;
+    for (int64_t y = y0; y < y0 + pool->kernel_h; y++) {
+        for (int64_t x = x0; x < x0 + pool->kernel_w; x++) {
+            if (y < 0 || y >= pool->in_h || x < 0 || x >= pool->in_w) {
+                continue;
+            }
+            const float v = half_at(plane + y * pool->in_line + x * pool->atom_bytes + 2 * lane);
+            sum += v;
+            best = !any || (pool->method == 1 ? v > best : v < best) ? v : best;
+            any = true;
+        }
+    }
+    return pool->method != 0
+               ? best
+               : sum * reciprocal(pool->reciprocal_w) * reciprocal(pool->reciprocal_h) * 0x1p-32f;
+}
+
+static void store_pool(const rkr_emu *emu, const emu_pooling *pool, const uint8_t *plane,
+                       uint32_t x, uint32_t y, uint8_t *atom) {
+    if (pool->precision == EMU_FLOAT16) {
+        for (uint32_t lane = 0; lane < pool->atom_bytes / 2; lane++) {
+            const uint16_t half = emu_float_to_half(pool_float(pool, plane, lane, x, y));
+            memcpy(atom + 2 * lane, &half, sizeof half);
+        }
+        return;
+    }
+    for (uint32_t lane = 0; lane < pool->atom_bytes; lane++) {
+        atom[lane] = (uint8_t)pool_window(emu, pool, (const int8_t *)plane, lane, x, y);
+    }
+}
+
 bool emu_run_pooling(rkr_emu *emu, const emu_task *task) {
     const emu_pooling *pool = &task->pool;
-    const uint32_t lanes = pool->atom_bytes;
+    const uint32_t lanes = pool->atom_bytes / (pool->precision == EMU_FLOAT16 ? 2 : 1);
     for (uint32_t g = 0; g * lanes < pool->c; g++) {
-        const int8_t *plane =
-            (const int8_t *)emu->memory + pool->in_address + (uint64_t)g * pool->in_plane;
+        const uint8_t *plane = emu->memory + pool->in_address + (uint64_t)g * pool->in_plane;
         uint8_t *out = emu->memory + pool->out_address + (uint64_t)g * pool->out_plane;
         for (uint32_t y = 0; y < pool->out_h; y++) {
             for (uint32_t x = 0; x < pool->out_w; x++) {
-                for (uint32_t lane = 0; lane < lanes; lane++) {
-                    out[(uint64_t)y * pool->out_line + x * lanes + lane] =
-                        (uint8_t)pool_window(emu, pool, plane, lane, x, y);
-                }
+                store_pool(emu, pool, plane, x, y,
+                           out + (uint64_t)y * pool->out_line + (uint64_t)x * pool->atom_bytes);
             }
         }
     }

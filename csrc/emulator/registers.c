@@ -188,6 +188,12 @@ static int decode_entry(decoder *d, const emu_words *commands, const emu_task_en
             d->group[enabled_block[bit]] ^= 1;
         }
     }
+    if (understood && node->reason[0] == 0 &&
+        (task->conv.fp16 || task->dpu.is_float || task->pool.precision == EMU_FLOAT16)) {
+        snprintf(node->reason, sizeof node->reason,
+                 "executed in float16: the order of its sums "
+                 "and their rounding are not known");
+    }
     if (!understood) {
         task->kind = EMU_TASK_UNKNOWN;
         if (node->tasks_understood) {

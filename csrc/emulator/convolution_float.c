@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Convolutions of float16: products and sums in float32. In which order the NPU adds is
+ * not known; here it is kernel row, column, channel. */
+#include "convolution.h"
+
+#include <stdlib.h>
+
+#define CHUNK 64
+
+typedef struct {
+    rkr_emu *emu;
+    const emu_task *task;
+    uint32_t channels, columns, rows;
+    float *values; /* [rows][columns][channels], the input of one row of results */
+} band;
+
+static float half_at(const uint8_t *bytes) {
+    uint16_t half;
+    memcpy(&half, bytes, sizeof half);
+    return emu_half_to_float(half);
+}
+
+/* Row `row` of the padded and inserted input -> row `at` of the band. */
+static void stage_row(const band *b, int64_t row, uint32_t at) {
+    const emu_convolution *conv = &b->task->conv;
+    float *out = b->values + (size_t)at * b->columns * b->channels;
+    const float pad = emu_half_to_float((uint16_t)conv->pad_value);
+    for (size_t i = 0; i < (size_t)b->columns * b->channels; i++) {
+        out[i] = pad;
+    }
+    if (row < 0 || row % conv->insert_y != 0 || row / conv->insert_y >= conv->in_h) {
+        return;
+    }
+    const uint32_t atom = b->emu->soc->atom_bytes, group = atom / 2;
+    const uint8_t *line =
+        b->emu->memory + conv->in_address + (uint64_t)(row / conv->insert_y) * conv->in_line;
+    for (uint32_t x = 0; x < conv->in_w; x++) {
+        const uint64_t column = conv->pad_left + (uint64_t)x * conv->insert_x;
+        for (uint32_t c = 0; c < conv->in_c && column < b->columns; c++) {
+            const uint8_t *value = conv->pixels ? line + ((uint64_t)x * conv->in_c + c) * 2
+                                                : line + (uint64_t)(c / group) * conv->in_plane +
+                                                      (uint64_t)x * atom + c % group * 2;
+            out[column * b->channels + c] = half_at(value);
+        }
+    }
+}
+
+/* One window and 16 kernels or channels. */
+static void accumulate(const band *b, uint32_t block, uint32_t x, float *sums) {
+    const emu_convolution *conv = &b->task->conv;
+    const uint32_t taps = conv->kernel_w * conv->kernel_h;
+    const uint32_t depth = conv->depthwise ? 1 : conv->in_c;
+    const float *w = b->task->packed->floats + (size_t)block * taps * depth * 16;
+    memset(sums, 0, 16 * sizeof *sums);
+    for (uint32_t tap = 0; tap < taps; tap++) {
+        const size_t row = tap / conv->kernel_w * conv->dilation_y;
+        const size_t column = (size_t)x * conv->stride_x + tap % conv->kernel_w * conv->dilation_x;
+        const float *v = b->values + (row * b->columns + column) * b->channels;
+        for (uint32_t c = 0; c < depth; c++, w += 16) {
+            for (uint32_t lane = 0; lane < 16; lane++) {
+                sums[lane] += (conv->depthwise ? v[block * 16 + lane] : v[c]) * w[lane];
+            }
+        }
+    }
+}
+
+static void run_row(const band *b, uint32_t y) {
+    const emu_convolution *conv = &b->task->conv;
+    float values[CHUNK * 16];
+    for (uint32_t i = 0; i < conv->kernel_h; i++) {
+        const int64_t row =
+            (int64_t)y * conv->stride_y + (int64_t)i * conv->dilation_y - conv->pad_top;
+        stage_row(b, row, i * conv->dilation_y);
+    }
+    for (uint32_t channel = 0; channel < b->task->dpu.c; channel += 16) {
+        for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
+            const uint32_t n = conv->out_w - x < CHUNK ? conv->out_w - x : CHUNK;
+            for (uint32_t i = 0; i < n; i++) {
+                accumulate(b, channel / 16, x + i, values + i * 16);
+            }
+            emu_dpu_float(b->emu, b->task, values, channel, y * conv->out_w + x, n);
+        }
+    }
+}
+
+bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task) {
+    const emu_convolution *conv = &task->conv;
+    band b = {.emu = emu, .task = task};
+    b.channels = emu_align(conv->in_c, 16);
+    b.rows = (conv->kernel_h - 1) * conv->dilation_y + 1;
+    b.columns = (conv->out_w - 1) * conv->stride_x + (conv->kernel_w - 1) * conv->dilation_x + 1 +
+                conv->pad_left;
+    const uint64_t count = (uint64_t)b.rows * b.columns * b.channels;
+    if (count > EMU_MAX_MEMORY / 16) {
+        return emu_refuse(emu, "a convolution whose rows need too much memory");
+    }
+    b.values = malloc((size_t)count * sizeof *b.values);
+    if (b.values == NULL) {
+        return emu_refuse(emu, "no memory for a convolution");
+    }
+    for (uint32_t y = 0; y < conv->out_h; y++) {
+        run_row(&b, y);
+    }
+    free(b.values);
+    return true;
+}
