@@ -4,6 +4,8 @@
  * node only moves values or its meaning is known, it is computed from its tensors. */
 #include "nodes.h"
 
+#define TYPE_RESIZE 26
+
 static const emu_operator operators[] = {
     {"Reshape", emu_move_reshape, emu_check_reshape, 1, true, 0, -1, -1, -1},
     {"Flatten", emu_move_reshape, emu_check_reshape, 1, true, 0, -1, -1, -1},
@@ -14,6 +16,40 @@ static const emu_operator operators[] = {
     {"Slice", emu_move_slice, emu_check_slice, 1, true, 0, -1, -1, -1},
     {"Split", emu_move_split, emu_check_split, 1, true, 20, 0, -1, -1},
     {"Concat", emu_move_concat, emu_check_concat, 255, true, 19, 0, -1, -1},
+    {"Exp", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Log", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Sqrt", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Sin", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Cos", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Erf", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Sigmoid", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Tanh", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"exSwish", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Relu", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Abs", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Neg", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Floor", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Ceil", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Cast", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
+    {"Add", emu_float_binary, emu_check_binary, 2, false, 0, -1, -1, -1},
+    {"Sub", emu_float_binary, emu_check_binary, 2, false, 0, -1, -1, -1},
+    {"Mul", emu_float_binary, emu_check_binary, 2, false, 0, -1, -1, -1},
+    {"Div", emu_float_binary, emu_check_binary, 2, false, 0, -1, -1, -1},
+    {"Pow", emu_float_binary, emu_check_binary, 2, false, 0, -1, -1, -1},
+    {"Max", emu_float_binary, emu_check_binary, 2, false, 0, -1, -1, -1},
+    {"Min", emu_float_binary, emu_check_binary, 2, false, 0, -1, -1, -1},
+    {"Softmax", emu_float_softmax, emu_check_softmax, 1, false, 18, 0, -1, -1},
+    {"exSoftmax13", emu_float_softmax, emu_check_softmax, 1, false, 61, 0, -1, -1},
+    {"ArgMax", emu_float_argmax, emu_check_argmax, 1, false, 51, 0, -1, 1},
+    {"ReduceMean", emu_float_reduce, emu_check_reduce, 1, false, 34, -1, 0, 1},
+    {"ReduceMax", emu_float_reduce, emu_check_reduce, 1, false, 53, -1, 0, 1},
+    {"Gather", emu_float_gather, emu_check_gather, 2, false, 50, 0, -1, -1},
+    {"MatMul", emu_float_matmul, emu_check_matmul, 2, false, 0, -1, -1, -1},
+    {"exMatMul", emu_float_matmul, emu_check_matmul, 2, false, 0, -1, -1, -1},
+    {"exSDPAttention", emu_float_attention, emu_check_attention, 3, false, 0, -1, -1, -1},
+    {"Tile", emu_float_repeat, emu_check_repeat, 1, false, 0, -1, -1, -1},
+    {"Expand", emu_float_repeat, emu_check_repeat, 1, false, 0, -1, -1, -1},
+    {"Resize", emu_float_resize, emu_check_resize, 1, false, 26, -1, -1, -1},
 };
 
 const emu_operator *emu_find_operator(const char *name) {
@@ -34,11 +70,21 @@ static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *n
     if (a == NULL) {
         return false;
     }
+    a->mode = a->coordinates = "";
     const uint32_t type = (uint32_t)emu_flat_scalar(flat, node->attributes, slot, 1);
     if (op->type == 0 || type != op->type) {
         return true;
     }
     const emu_table table = emu_flat_child(flat, node->attributes, slot + 1);
+    if (op->type == TYPE_RESIZE) {
+        const emu_vector coordinates = emu_flat_vector(flat, table, 0, 1);
+        const emu_vector mode = emu_flat_vector(flat, table, 4, 1);
+        a->coordinates = emu_copy_text(emu, flat->bytes + coordinates.position,
+                                       coordinates.length < 64 ? coordinates.length : 64);
+        a->mode =
+            emu_copy_text(emu, flat->bytes + mode.position, mode.length < 64 ? mode.length : 64);
+        return a->mode != NULL && a->coordinates != NULL;
+    }
     if (op->axis_slot >= 0) {
         a->axis = (int32_t)(uint32_t)emu_flat_scalar(flat, table, (uint32_t)op->axis_slot, 4);
     }

@@ -40,4 +40,18 @@ bool emu_check_slice(const rkr_emu *emu, emu_node *node);
 bool emu_check_split(const rkr_emu *emu, emu_node *node);
 bool emu_check_concat(const rkr_emu *emu, emu_node *node);
 
+emu_node_fn emu_float_unary, emu_float_binary, emu_float_softmax, emu_float_argmax,
+    emu_float_reduce, emu_float_gather, emu_float_matmul, emu_float_attention, emu_float_repeat,
+    emu_float_resize;
+bool emu_check_same_count(const rkr_emu *emu, emu_node *node);
+bool emu_check_binary(const rkr_emu *emu, emu_node *node);
+bool emu_check_softmax(const rkr_emu *emu, emu_node *node);
+bool emu_check_argmax(const rkr_emu *emu, emu_node *node);
+bool emu_check_reduce(const rkr_emu *emu, emu_node *node);
+bool emu_check_gather(const rkr_emu *emu, emu_node *node);
+bool emu_check_matmul(const rkr_emu *emu, emu_node *node);
+bool emu_check_attention(const rkr_emu *emu, emu_node *node);
+bool emu_check_repeat(const rkr_emu *emu, emu_node *node);
+bool emu_check_resize(const rkr_emu *emu, emu_node *node);
+
 #endif

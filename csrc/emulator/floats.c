@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Operators whose tasks are not understood, computed from their tensors as ONNX defines
+ * them: inputs are dequantized, results rounded to the output's quantization (half to
+ * even) or to float16. Close to what the NPU gives, not every bit. */
+#include "nodes.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
+    return &emu->tensors[node->public.inputs[index]];
+}
+
+static const emu_tensor *output_of(const rkr_emu *emu, const emu_node *node) {
+    return &emu->tensors[node->public.outputs[0]];
+}
+
+/* Real values of a tensor, freed by the caller; NULL without memory. */
+static float *take(rkr_emu *emu, const emu_tensor *tensor) {
+    float *values = malloc((size_t)tensor->public.n_elems * sizeof *values + 1);
+    if (values == NULL) {
+        (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory for a node");
+    } else {
+        emu_get_floats(emu, tensor, values);
+    }
+    return values;
+}
+
+static float *room_for(rkr_emu *emu, const emu_tensor *tensor) {
+    float *values = calloc((size_t)tensor->public.n_elems + 1, sizeof *values);
+    if (values == NULL) {
+        (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory for a node");
+    }
+    return values;
+}
+
+/* Store the results, free both. */
+static bool finish(rkr_emu *emu, const emu_node *node, float *a, float *b, float *out) {
+    const bool ok = out != NULL;
+    if (ok) {
+        emu_put_floats(emu, output_of(emu, node), out);
+    }
+    free(a);
+    free(b);
+    free(out);
+    return ok;
+}
+
+/* ---- element by element ------------------------------------------------------- */
+
+typedef double unary_fn(double x);
+
+static double sigmoid(double x) {
+    return 1.0 / (1.0 + exp(-x));
+}
+
+static double swish(double x) {
+    return x / (1.0 + exp(-x));
+}
+
+static double relu(double x) {
+    return x > 0.0 ? x : 0.0;
+}
+
+static double negate(double x) {
+    return -x;
+}
+
+static double same(double x) {
+    return x;
+}
+
+static unary_fn *find_unary(const char *op) {
+    static const struct {
+        const char *name;
+        unary_fn *function;
+    } known[] = {{"Exp", exp},       {"Log", log},   {"Sqrt", sqrt},       {"Sin", sin},
+                 {"Cos", cos},       {"Erf", erf},   {"Sigmoid", sigmoid}, {"Tanh", tanh},
+                 {"exSwish", swish}, {"Relu", relu}, {"Abs", fabs},        {"Neg", negate},
+                 {"Floor", floor},   {"Ceil", ceil}, {"Cast", same}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(known[i].name, op) == 0) {
+            return known[i].function;
+        }
+    }
+    return NULL;
+}
+
+bool emu_float_unary(rkr_emu *emu, const emu_node *node) {
+    float *values = take(emu, input_of(emu, node, 0));
+    unary_fn *function = find_unary(node->public.op);
+    for (uint64_t i = 0; values != NULL && i < output_of(emu, node)->public.n_elems; i++) {
+        values[i] = (float)function((double)values[i]);
+    }
+    return finish(emu, node, NULL, NULL, values);
+}
+
+static double binary(char op, double a, double b) {
+    switch (op) {
+    case 'A':
+        return a + b;
+    case 'S':
+        return a - b;
+    case 'M':
+        return a * b;
+    case 'D':
+        return a / b;
+    case 'P':
+        return pow(a, b);
+    case '>':
+        return a > b ? a : b;
+    default:
+        return a < b ? a : b;
+    }
+}
+
+static char binary_code(const char *op) {
+    return strcmp(op, "Max") == 0 ? '>' : strcmp(op, "Min") == 0 ? '<' : op[0];
+}
+
+/* Steps of an operand along the dimensions of the result: 0 where it is broadcast. */
+static bool broadcast_steps(const rkr_emu_tensor *t, const rkr_emu_tensor *out, int64_t *steps) {
+    int64_t step = 1;
+    if (t->n_dims > out->n_dims) {
+        return false;
+    }
+    for (uint32_t d = 0; d < out->n_dims; d++) {
+        steps[d] = 0;
+    }
+    for (uint32_t d = t->n_dims; d-- > 0;) {
+        const uint32_t at = d + out->n_dims - t->n_dims;
+        if (t->dims[d] != 1 && t->dims[d] != out->dims[at]) {
+            return false;
+        }
+        steps[at] = t->dims[d] == 1 ? 0 : step;
+        step *= t->dims[d];
+    }
+    return true;
+}
+
+bool emu_check_binary(const rkr_emu *emu, emu_node *node) {
+    int64_t steps[RKR_EMU_MAX_DIMS];
+    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    return node->public.n_inputs >= 2 &&
+           broadcast_steps(&input_of(emu, node, 0)->public, out, steps) &&
+           broadcast_steps(&input_of(emu, node, 1)->public, out, steps);
+}
+
+bool emu_float_binary(rkr_emu *emu, const emu_node *node) {
+    const rkr_emu_tensor *t = &output_of(emu, node)->public;
+    float *a = take(emu, input_of(emu, node, 0)), *b = take(emu, input_of(emu, node, 1));
+    float *out = room_for(emu, output_of(emu, node));
+    int64_t steps[2][RKR_EMU_MAX_DIMS], at[2] = {0, 0};
+    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
+    const char op = binary_code(node->public.op);
+    if (a == NULL || b == NULL || out == NULL) {
+        free(out);
+        return finish(emu, node, a, b, NULL);
+    }
+    (void)broadcast_steps(&input_of(emu, node, 0)->public, t, steps[0]);
+    (void)broadcast_steps(&input_of(emu, node, 1)->public, t, steps[1]);
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        out[i] = (float)binary(op, (double)a[at[0]], (double)b[at[1]]);
+        for (uint32_t d = t->n_dims; d-- > 0;) {
+            at[0] += steps[0][d];
+            at[1] += steps[1][d];
+            if (++index[d] < t->dims[d]) {
+                break;
+            }
+            at[0] -= steps[0][d] * t->dims[d];
+            at[1] -= steps[1][d] * t->dims[d];
+            index[d] = 0;
+        }
+    }
+    return finish(emu, node, a, b, out);
+}
+
+bool emu_check_same_count(const rkr_emu *emu, emu_node *node) {
+    return input_of(emu, node, 0)->public.n_elems == output_of(emu, node)->public.n_elems;
+}
+
+/* ---- along an axis ------------------------------------------------------------- */
+
+typedef struct {
+    size_t outer, count, inner;
+} axis_view;
+
+static bool view_axis(const rkr_emu_tensor *t, int32_t axis, axis_view *view) {
+    axis += axis < 0 ? (int32_t)t->n_dims : 0;
+    *view = (axis_view){1, 1, 1};
+    if (axis < 0 || (uint32_t)axis >= t->n_dims) {
+        return false;
+    }
+    for (uint32_t d = 0; d < t->n_dims; d++) {
+        size_t *part = d < (uint32_t)axis    ? &view->outer
+                       : d == (uint32_t)axis ? &view->count
+                                             : &view->inner;
+        *part *= t->dims[d];
+    }
+    return true;
+}
+
+bool emu_check_softmax(const rkr_emu *emu, emu_node *node) {
+    axis_view view;
+    return view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view) &&
+           emu_check_same_count(emu, node);
+}
+
+static void softmax(float *v, size_t count, size_t step) {
+    double largest = -INFINITY, sum = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        largest = (double)v[i * step] > largest ? (double)v[i * step] : largest;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sum += exp((double)v[i * step] - largest);
+    }
+    for (size_t i = 0; i < count; i++) {
+        v[i * step] = (float)(exp((double)v[i * step] - largest) / sum);
+    }
+}
+
+bool emu_float_softmax(rkr_emu *emu, const emu_node *node) {
+    axis_view view;
+    float *values = take(emu, input_of(emu, node, 0));
+    (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
+    for (size_t i = 0; values != NULL && i < view.outer * view.inner; i++) {
+        softmax(values + i / view.inner * view.count * view.inner + i % view.inner, view.count,
+                view.inner);
+    }
+    return finish(emu, node, NULL, NULL, values);
+}
+
+bool emu_check_argmax(const rkr_emu *emu, emu_node *node) {
+    axis_view view;
+    return view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view) &&
+           view.count > 0 && output_of(emu, node)->public.n_elems == view.outer * view.inner;
+}
+
+bool emu_float_argmax(rkr_emu *emu, const emu_node *node) {
+    axis_view view;
+    float *values = take(emu, input_of(emu, node, 0));
+    float *out = room_for(emu, output_of(emu, node));
+    (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
+    for (size_t i = 0; values != NULL && out != NULL && i < view.outer * view.inner; i++) {
+        const float *v = values + i / view.inner * view.count * view.inner + i % view.inner;
+        size_t best = 0;
+        for (size_t k = 1; k < view.count; k++) {
+            best = v[k * view.inner] > v[best * view.inner] ? k : best;
+        }
+        out[i] = (float)best;
+    }
+    if (values == NULL) {
+        free(out);
+        out = NULL;
+    }
+    return finish(emu, node, values, NULL, out);
+}
+
+/* Which dimensions are reduced; none named: all. */
+static bool reduced_dims(const rkr_emu_tensor *t, const emu_attributes *a, bool *reduced) {
+    for (uint32_t d = 0; d < t->n_dims; d++) {
+        reduced[d] = a->n_values == 0;
+    }
+    for (uint32_t i = 0; i < a->n_values; i++) {
+        const int32_t d = a->values[i] + (a->values[i] < 0 ? (int32_t)t->n_dims : 0);
+        if (d < 0 || (uint32_t)d >= t->n_dims) {
+            return false;
+        }
+        reduced[d] = true;
+    }
+    return true;
+}
+
+bool emu_check_reduce(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *t = &input_of(emu, node, 0)->public;
+    bool reduced[RKR_EMU_MAX_DIMS];
+    uint64_t kept = 1;
+    if (!reduced_dims(t, node->values, reduced)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < t->n_dims; d++) {
+        kept *= reduced[d] ? 1 : t->dims[d];
+    }
+    return kept == output_of(emu, node)->public.n_elems;
+}
+
+bool emu_float_reduce(rkr_emu *emu, const emu_node *node) {
+    const rkr_emu_tensor *t = &input_of(emu, node, 0)->public;
+    const uint64_t results = output_of(emu, node)->public.n_elems;
+    const bool is_max = strcmp(node->public.op, "ReduceMax") == 0;
+    const bool is_mean = strcmp(node->public.op, "ReduceMean") == 0;
+    bool reduced[RKR_EMU_MAX_DIMS];
+    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
+    float *values = take(emu, input_of(emu, node, 0)), *out = room_for(emu, output_of(emu, node));
+    double *sums = calloc((size_t)results + 1, sizeof *sums);
+    if (values == NULL || out == NULL || sums == NULL) {
+        free(sums);
+        free(out);
+        return finish(emu, node, values, NULL, NULL);
+    }
+    (void)reduced_dims(t, node->values, reduced);
+    for (uint64_t i = 0; is_max && i < results; i++) {
+        sums[i] = -INFINITY;
+    }
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        uint64_t at = 0;
+        for (uint32_t d = 0; d < t->n_dims; d++) {
+            at = reduced[d] ? at : at * t->dims[d] + index[d];
+        }
+        const double v = (double)values[i];
+        sums[at] = is_max ? (v > sums[at] ? v : sums[at]) : sums[at] + v;
+        for (uint32_t d = t->n_dims; d-- > 0 && ++index[d] == t->dims[d];) {
+            index[d] = 0;
+        }
+    }
+    for (uint64_t i = 0; i < results; i++) {
+        out[i] = (float)(is_mean ? sums[i] * (double)results / (double)t->n_elems : sums[i]);
+    }
+    free(sums);
+    return finish(emu, node, values, NULL, out);
+}
+
+bool emu_check_gather(const rkr_emu *emu, emu_node *node) {
+    axis_view view;
+    if (node->public.n_inputs < 2) {
+        return false;
+    }
+    const rkr_emu_tensor *t = &input_of(emu, node, 0)->public;
+    const uint64_t picks = input_of(emu, node, 1)->public.n_elems;
+    return view_axis(t, node->values->axis, &view) &&
+           output_of(emu, node)->public.n_elems == view.outer * view.inner * picks;
+}
+
+bool emu_float_gather(rkr_emu *emu, const emu_node *node) {
+    axis_view view;
+    float *values = take(emu, input_of(emu, node, 0)), *picks = take(emu, input_of(emu, node, 1));
+    float *out = room_for(emu, output_of(emu, node));
+    const size_t count = (size_t)input_of(emu, node, 1)->public.n_elems;
+    (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
+    bool ok = values != NULL && picks != NULL && out != NULL;
+    for (size_t i = 0; ok && i < view.outer * count; i++) {
+        const double pick = (double)picks[i % count];
+        const double from = pick < 0.0 ? pick + (double)view.count : pick;
+        if (!(from >= 0.0 && from < (double)view.count)) {
+            ok = emu_refuse(emu, "Gather '%s': an index outside of its input", node->public.name);
+            break;
+        }
+        memcpy(out + i * view.inner, values + (i / count * view.count + (size_t)from) * view.inner,
+               view.inner * sizeof *out);
+    }
+    if (!ok) {
+        free(out);
+        out = NULL;
+    }
+    return finish(emu, node, values, picks, out);
+}
+
+/* ---- products ------------------------------------------------------------------ */
+
+/* Of [batch, rows, columns] each: which side is transposed. */
+typedef struct {
+    size_t batch, m, n, k;
+    bool transpose_a, transpose_b;
+} product;
+
+static bool find_product(const rkr_emu *emu, const emu_node *node, product *p) {
+    const rkr_emu_tensor *a = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *b = &input_of(emu, node, 1)->public;
+    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    const bool ours = strcmp(node->public.op, "exMatMul") == 0;
+    if (a->n_dims != b->n_dims || a->n_dims != out->n_dims || a->n_dims < 2 ||
+        (ours && (a->n_dims != 4 || a->dims[2] != 1 || b->dims[2] != 1 || out->dims[2] != 1))) {
+        return false;
+    }
+    const uint32_t last = a->n_dims - 1, row = ours ? 1 : last - 1;
+    p->batch = 1;
+    for (uint32_t d = 0; d < row; d++) {
+        p->batch *= out->dims[d];
+        if (a->dims[d] != out->dims[d] || b->dims[d] != out->dims[d]) {
+            return false;
+        }
+    }
+    p->m = out->dims[row];
+    p->n = out->dims[last];
+    const size_t ar = a->dims[row], ac = a->dims[last], br = b->dims[row], bc = b->dims[last];
+    p->transpose_a = p->transpose_b = false;
+    if (ours && ar == br && ac == p->m && bc == p->n) {
+        p->transpose_a = true;
+        p->k = ar;
+        return true;
+    }
+    p->k = ac;
+    if (ar == p->m && ac == br && bc == p->n) {
+        return true;
+    }
+    p->transpose_b = true;
+    return ours && ar == p->m && ac == bc && br == p->n;
+}
+
+bool emu_check_matmul(const rkr_emu *emu, emu_node *node) {
+    product p;
+    return node->public.n_inputs >= 2 && find_product(emu, node, &p);
+}
+
+static void multiply(const product *p, const float *a, const float *b, float *out) {
+    for (size_t i = 0; i < p->m * p->n; i++) {
+        const size_t m = i / p->n, n = i % p->n;
+        double sum = 0.0;
+        for (size_t k = 0; k < p->k; k++) {
+            const float left = p->transpose_a ? a[k * p->m + m] : a[m * p->k + k];
+            const float right = p->transpose_b ? b[n * p->k + k] : b[k * p->n + n];
+            sum += (double)left * (double)right;
+        }
+        out[i] = (float)sum;
+    }
+}
+
+bool emu_float_matmul(rkr_emu *emu, const emu_node *node) {
+    product p;
+    float *a = take(emu, input_of(emu, node, 0)), *b = take(emu, input_of(emu, node, 1));
+    float *out = room_for(emu, output_of(emu, node));
+    if (a == NULL || b == NULL || out == NULL || !find_product(emu, node, &p)) {
+        free(out);
+        return finish(emu, node, a, b, NULL);
+    }
+    for (size_t i = 0; i < p.batch; i++) {
+        multiply(&p, a + i * p.m * p.k, b + i * p.k * p.n, out + i * p.m * p.n);
+    }
+    return finish(emu, node, a, b, out);
+}
+
+/* Attention: Q [h, d, 1, N], K [h, d, 1, M], V [h, e, 1, M] -> [h, e, 1, N]. */
+bool emu_check_attention(const rkr_emu *emu, emu_node *node) {
+    if (node->public.n_inputs < 3) {
+        return false;
+    }
+    const rkr_emu_tensor *q = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *k = &input_of(emu, node, 1)->public;
+    const rkr_emu_tensor *v = &input_of(emu, node, 2)->public;
+    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    return q->n_dims == 4 && k->n_dims == 4 && v->n_dims == 4 && out->n_dims == 4 &&
+           q->dims[2] == 1 && k->dims[2] == 1 && v->dims[2] == 1 && out->dims[2] == 1 &&
+           q->dims[0] == k->dims[0] && q->dims[0] == v->dims[0] && q->dims[0] == out->dims[0] &&
+           q->dims[1] == k->dims[1] && k->dims[3] == v->dims[3] && out->dims[1] == v->dims[1] &&
+           out->dims[3] == q->dims[3];
+}
+
+bool emu_float_attention(rkr_emu *emu, const emu_node *node) {
+    const rkr_emu_tensor *tq = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *tv = &input_of(emu, node, 2)->public;
+    const size_t heads = tq->dims[0], d = tq->dims[1], n = tq->dims[3];
+    const size_t e = tv->dims[1], m = tv->dims[3];
+    float *q = take(emu, input_of(emu, node, 0)), *k = take(emu, input_of(emu, node, 1));
+    float *v = take(emu, input_of(emu, node, 2)), *out = room_for(emu, output_of(emu, node));
+    float *weights = calloc(m + 1, sizeof *weights);
+    const bool ok = q != NULL && k != NULL && v != NULL && out != NULL && weights != NULL;
+    const double scale = 1.0 / sqrt((double)d);
+    for (size_t i = 0; ok && i < heads * n; i++) {
+        const size_t h = i / n, x = i % n;
+        for (size_t y = 0; y < m; y++) {
+            double sum = 0.0;
+            for (size_t c = 0; c < d; c++) {
+                sum += (double)q[(h * d + c) * n + x] * (double)k[(h * d + c) * m + y];
+            }
+            weights[y] = (float)(sum * scale);
+        }
+        softmax(weights, m, 1);
+        for (size_t c = 0; c < e; c++) {
+            double sum = 0.0;
+            for (size_t y = 0; y < m; y++) {
+                sum += (double)v[(h * e + c) * m + y] * (double)weights[y];
+            }
+            out[(h * e + c) * n + x] = (float)sum;
+        }
+    }
+    free(weights);
+    free(v);
+    if (!ok) {
+        free(out);
+        out = NULL;
+    }
+    return finish(emu, node, q, k, out);
+}
+
+/* ---- sizes ---------------------------------------------------------------------- */
+
+/* Tile and Expand: the input again and again, as often as the output has room. */
+bool emu_check_repeat(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    bool ok = in->n_dims == out->n_dims;
+    for (uint32_t d = 0; ok && d < in->n_dims; d++) {
+        ok = in->dims[d] != 0 && out->dims[d] % in->dims[d] == 0;
+    }
+    return ok;
+}
+
+bool emu_float_repeat(rkr_emu *emu, const emu_node *node) {
+    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *t = &output_of(emu, node)->public;
+    float *values = take(emu, input_of(emu, node, 0)), *out = room_for(emu, output_of(emu, node));
+    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
+    for (uint64_t i = 0; values != NULL && out != NULL && i < t->n_elems; i++) {
+        uint64_t at = 0;
+        for (uint32_t d = 0; d < t->n_dims; d++) {
+            at = at * in->dims[d] + index[d] % in->dims[d];
+        }
+        out[i] = values[at];
+        for (uint32_t d = t->n_dims; d-- > 0 && ++index[d] == t->dims[d];) {
+            index[d] = 0;
+        }
+    }
+    if (values == NULL) {
+        free(out);
+        out = NULL;
+    }
+    return finish(emu, node, values, NULL, out);
+}
+
+/* Resize of the last two dimensions; half_pixel unless it says asymmetric or align_corners. */
+static bool is_one_of(const char *text, const char *a, const char *b) {
+    return strcmp(text, a) == 0 || strcmp(text, b) == 0;
+}
+
+bool emu_check_resize(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    const emu_attributes *a = node->values;
+    return in->n_dims == 4 && out->n_dims == 4 && in->dims[0] == out->dims[0] &&
+           in->dims[1] == out->dims[1] && in->n_elems > 0 &&
+           (is_one_of(a->mode, "", "linear") ||
+            (strcmp(a->mode, "nearest") == 0 && strcmp(a->coordinates, "asymmetric") == 0 &&
+             out->dims[2] % in->dims[2] == 0 && out->dims[3] % in->dims[3] == 0)) &&
+           (is_one_of(a->coordinates, "", "half_pixel") ||
+            is_one_of(a->coordinates, "asymmetric", "align_corners") ||
+            strcmp(a->coordinates, "pytorch_half_pixel") == 0);
+}
+
+/* Where a coordinate of the output lies in the input: two neighbours and a weight. */
+static double source_of(const emu_attributes *a, uint32_t at, uint32_t in, uint32_t out,
+                        uint32_t near[2]) {
+    double x = ((double)at + 0.5) * in / out - 0.5;
+    if (strcmp(a->coordinates, "asymmetric") == 0) {
+        x = (double)at * in / out;
+    } else if (strcmp(a->coordinates, "align_corners") == 0) {
+        x = out == 1 ? 0.0 : (double)at * (in - 1) / (out - 1);
+    } else if (strcmp(a->coordinates, "pytorch_half_pixel") == 0 && out == 1) {
+        x = 0.0;
+    }
+    x = x<0.0 ? 0.0 : x>(double) in - 1 ? (double)in - 1 : x;
+    near[0] = (uint32_t)floor(x);
+    near[1] = near[0] + 1 < in ? near[0] + 1 : near[0];
+    return strcmp(a->mode, "nearest") == 0 ? 0.0 : x - floor(x);
+}
+
+bool emu_float_resize(rkr_emu *emu, const emu_node *node) {
+    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *t = &output_of(emu, node)->public;
+    float *values = take(emu, input_of(emu, node, 0)), *out = room_for(emu, output_of(emu, node));
+    for (uint64_t i = 0; values != NULL && out != NULL && i < t->n_elems; i++) {
+        uint32_t xs[2], ys[2];
+        const uint32_t x = (uint32_t)(i % t->dims[3]), y = (uint32_t)(i / t->dims[3] % t->dims[2]);
+        const float *plane =
+            values + i / ((uint64_t)t->dims[3] * t->dims[2]) * in->dims[2] * in->dims[3];
+        const double fx = source_of(node->values, x, in->dims[3], t->dims[3], xs);
+        const double fy = source_of(node->values, y, in->dims[2], t->dims[2], ys);
+        const float *top = plane + (size_t)ys[0] * in->dims[3];
+        const float *bottom = plane + (size_t)ys[1] * in->dims[3];
+        const double upper = (double)top[xs[0]] * (1 - fx) + (double)top[xs[1]] * fx;
+        const double lower = (double)bottom[xs[0]] * (1 - fx) + (double)bottom[xs[1]] * fx;
+        out[i] = (float)(upper * (1 - fy) + lower * fy);
+    }
+    if (values == NULL) {
+        free(out);
+        out = NULL;
+    }
+    return finish(emu, node, values, NULL, out);
+}
