@@ -35,7 +35,7 @@ def linked_runtime() -> list[str]:
     return [*isolated, *whole, "-lm", "-lpthread", "-ldl"]
 
 
-FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
+FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
 #: Shared library -> the folders of its sources and what its linker is told.
 LIBRARIES = {
     "rknn_runtime/sim/librknn_sim.so": (["csrc/sim", "csrc/emulator"], ["-lm", "-lpthread"])

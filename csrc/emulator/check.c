@@ -3,7 +3,7 @@
  * Every byte that a decoded task reads lies in the machine's memory, and every byte that it
  * writes lies behind the constants; sizes whose products could overflow are refused. What
  * passes here needs no check when it runs. */
-#include "internal.h"
+#include "dpu_fast.h"
 
 /* The largest side, number of channels, kernels: those of the registers' fields. */
 #define MAX_SIDE 8192u
@@ -171,7 +171,11 @@ bool emu_check_task(rkr_emu *emu, emu_task *task) {
         return check_convolution(emu, task) && check_dpu(emu, &task->dpu) &&
                emu_prepare_convolution(emu, task);
     case EMU_TASK_DPU:
-        return check_dpu(emu, &task->dpu);
+        if (!check_dpu(emu, &task->dpu)) {
+            return false;
+        }
+        task->is_fast = emu_can_be_fast(emu, task, 128.0);
+        return true;
     case EMU_TASK_POOLING:
         return check_pooling(emu, &task->pool);
     default:

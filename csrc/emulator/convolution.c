@@ -18,6 +18,7 @@
  * kernels know none of these. They compute sum u * w with u = stored value + bias_of_u; what
  * is missing is one number per pixel (the sum of its window) times o[k], and one per kernel. */
 #include "convolution.h"
+#include "dpu_fast.h"
 
 #include <stdlib.h>
 
@@ -167,13 +168,14 @@ static void pack_floats(const rkr_emu *emu, const emu_convolution *conv,
 }
 
 /* No accumulator can leave 32 bits: values and weights have 8 bits, offsets 16. */
-static bool fits_accumulator(const emu_convolution *conv, const emu_packed_weights *packed) {
+static bool fits_accumulator(const emu_convolution *conv, emu_packed_weights *packed) {
     int64_t largest = 0;
     for (uint32_t k = 0; k < packed->kernels; k++) {
         const int64_t offset = packed->offsets[k] < 0 ? -packed->offsets[k] : packed->offsets[k];
         largest = offset > largest ? offset : largest;
     }
     const int64_t taps = (int64_t)taps_of(conv) * (conv->depthwise ? 1 : conv->in_c);
+    packed->largest = (int32_t)emu_clip(taps * 128 * (256 + largest), 0, INT32_MAX);
     return taps * 128 * (256 + largest) < INT32_MAX && (!conv->depthwise || largest < 32000);
 }
 
@@ -264,6 +266,7 @@ bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
     const uint32_t index = (uint32_t)(task - emu->tasks);
     if (index > 0 && is_packed_for(task, &emu->tasks[index - 1])) {
         task->packed = emu->tasks[index - 1].packed;
+        task->is_fast = emu_can_be_fast(emu, task, (double)task->packed->largest);
         return true;
     }
     emu_packed_weights *packed = emu_allocate(emu, 1, sizeof *packed);
@@ -271,6 +274,7 @@ bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
         return false;
     }
     task->packed = packed;
+    task->is_fast = !conv->fp16 && emu_can_be_fast(emu, task, (double)packed->largest);
     return true;
 }
 
@@ -355,17 +359,6 @@ static void stage_row(const band *b, int64_t row, uint32_t at) {
     }
 }
 
-static void sum_channels(const band *b, uint32_t rows) {
-    for (size_t i = 0; i < (size_t)rows * b->columns; i++) {
-        const uint8_t *at = b->bytes + i * b->channels;
-        int32_t sum = 0;
-        for (uint32_t c = 0; c < b->conv->in_c; c++) {
-            sum += at[c];
-        }
-        b->sums[i] = sum;
-    }
-}
-
 /* ---- one task -------------------------------------------------------------- */
 
 typedef struct {
@@ -375,79 +368,109 @@ typedef struct {
     band band;
     uint32_t band_rows;  /* of results */
     size_t *tap_offsets; /* bytes from a window's first value */
+    int32_t zeros[16];
 } runner;
 
-/* acc[n][16] for `n` pixels of result row `y` of the band from column x on. */
-static void accumulate(const runner *r, uint32_t block, uint32_t y, uint32_t x, uint32_t n,
-                       int32_t *acc) {
+/* The windows of n pixels of a row, for the 16 kernels of `block` and perhaps those behind. */
+static emu_dot dot_of(const runner *r, uint32_t block, uint32_t y, uint32_t x) {
     const emu_convolution *conv = &r->task->conv;
+    const emu_packed_weights *packed = r->packed;
     const band *b = &r->band;
     const size_t first =
         ((size_t)y * conv->stride_y * b->columns + (size_t)x * conv->stride_x) * b->channels;
-    const emu_dot dot = {
+    const size_t weights = (size_t)block * taps_of(conv) * 16;
+    return (emu_dot){
         .input = b->bytes + first,
         .step = (size_t)conv->stride_x * b->channels,
         .taps = taps_of(conv),
         .tap_offsets = r->tap_offsets,
         .quads = b->channels / 4,
-        .weights = r->packed->bytes == NULL
-                       ? NULL
-                       : r->packed->bytes + (size_t)block * taps_of(conv) * b->channels * 16,
-        .words =
-            r->packed->words == NULL ? NULL : r->packed->words + (size_t)block * taps_of(conv) * 16,
+        .weights = packed->bytes == NULL ? NULL : packed->bytes + weights * b->channels,
+        .words = packed->words == NULL ? NULL : packed->words + weights,
         .channel = block * 16,
     };
-    if (conv->depthwise) {
-        emu_dot_depthwise(&dot, n, acc);
-        return;
-    }
-    emu_dot_block(&dot, n, acc);
-    const int32_t *constants = r->packed->constants + block * 16;
-    const int32_t *offsets = r->packed->offsets + block * 16;
-    for (uint32_t i = 0; i < n; i++) {
-        int32_t sum = 0;
-        if (r->packed->has_offsets) {
-            const int32_t *at = b->sums + (size_t)y * conv->stride_y * b->columns +
-                                (size_t)(x + i) * conv->stride_x;
-            for (uint32_t tap = 0; tap < dot.taps; tap++) {
-                sum += at[r->tap_offsets[tap] / b->channels];
-            }
-        }
-        for (uint32_t lane = 0; lane < 16; lane++) {
-            acc[i * 16 + lane] =
-                (int32_t)((uint32_t)acc[i * 16 + lane] + (uint32_t)constants[lane] +
-                          (uint32_t)offsets[lane] * (uint32_t)sum);
+}
+
+/* The sums of the windows' values, where they are needed. */
+static void sum_windows(const runner *r, uint32_t y, uint32_t x, uint32_t n, int32_t *sums) {
+    const emu_convolution *conv = &r->task->conv;
+    const band *b = &r->band;
+    memset(sums, 0, n * sizeof *sums);
+    for (uint32_t tap = 0; r->packed->has_offsets && tap < taps_of(conv); tap++) {
+        const int32_t *at = b->sums + (size_t)y * conv->stride_y * b->columns +
+                            (size_t)x * conv->stride_x + r->tap_offsets[tap] / b->channels;
+        for (uint32_t i = 0; i < n; i++) {
+            sums[i] += at[(size_t)i * conv->stride_x];
         }
     }
 }
 
-static bool run_band(const runner *r, uint32_t first_row, uint32_t rows) {
-    const emu_convolution *conv = &r->task->conv;
-    int32_t acc[CHUNK * 16];
+/* Accumulators of 16 channels through the DPU. */
+static void finish(const runner *r, const emu_fast *fast, const int32_t *acc, const int32_t *sums,
+                   uint32_t channel, uint32_t pixel, uint32_t n) {
+    const bool depthwise = r->task->conv.depthwise;
+    const int32_t *constants = depthwise ? r->zeros : r->packed->constants + channel;
+    const int32_t *offsets = depthwise ? r->zeros : r->packed->offsets + channel;
+    if (r->task->is_fast) {
+        emu_fast_accumulators(r->emu, r->task, fast, acc, constants, offsets, sums, channel, pixel,
+                              n);
+        return;
+    }
     int64_t values[CHUNK * 16];
-    const uint32_t span_rows = span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
-    for (uint32_t i = 0; i < span_rows; i++) {
-        stage_row(&r->band, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i, i);
+    for (uint32_t i = 0; i < n * 16; i++) {
+        values[i] = (int32_t)((uint32_t)acc[i] + (uint32_t)constants[i % 16] +
+                              (uint32_t)offsets[i % 16] * (uint32_t)sums[i / 16]);
     }
-    if (r->packed->has_offsets && !conv->depthwise) {
-        sum_channels(&r->band, span_rows);
+    emu_dpu_int(r->emu, r->task, values, channel, pixel, n);
+}
+
+/* Blocks `block` and, where `both`, the one behind, for all rows of a band. */
+static void run_blocks(const runner *r, uint32_t first_row, uint32_t rows, uint32_t block,
+                       bool both) {
+    const emu_convolution *conv = &r->task->conv;
+    int32_t acc[2][CHUNK * 16], sums[CHUNK];
+    emu_fast fast[2];
+    for (uint32_t i = 0; r->task->is_fast && i < (both ? 2u : 1u); i++) {
+        emu_fast_begin(r->emu, r->task, (block + i) * 16, &fast[i]);
     }
-    for (uint32_t channel = 0; channel < r->task->dpu.c; channel += 16) {
-        for (uint32_t y = 0; y < rows; y++) {
-            for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
-                const uint32_t n = conv->out_w - x < CHUNK ? conv->out_w - x : CHUNK;
-                accumulate(r, channel / 16, y, x, n, acc);
-                for (uint32_t i = 0; i < n * 16; i++) {
-                    values[i] = acc[i];
-                }
-                if (!emu_dpu_int(r->emu, r->task, values, channel,
-                                 (first_row + y) * conv->out_w + x, n)) {
-                    return false;
-                }
+    for (uint32_t y = 0; y < rows; y++) {
+        for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
+            const uint32_t n = conv->out_w - x < CHUNK ? conv->out_w - x : CHUNK;
+            const uint32_t pixel = (first_row + y) * conv->out_w + x;
+            const emu_dot dot = dot_of(r, block, y, x);
+            if (conv->depthwise) {
+                memset(sums, 0, sizeof sums);
+                emu_dot_depthwise(&dot, n, acc[0]);
+            } else {
+                sum_windows(r, y, x, n, sums);
+                emu_dot_blocks(&dot, n, acc[0], both ? acc[1] : NULL);
+            }
+            for (uint32_t i = 0; i < (both ? 2u : 1u); i++) {
+                finish(r, &fast[i], acc[i], sums, (block + i) * 16, pixel, n);
             }
         }
     }
-    return true;
+}
+
+static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
+    const emu_convolution *conv = &r->task->conv;
+    const band *b = &r->band;
+    const uint32_t span_rows = span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
+    const uint32_t blocks = emu_align(r->task->dpu.c, 16) / 16;
+    for (uint32_t i = 0; i < span_rows; i++) {
+        stage_row(b, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i, i);
+    }
+    if (r->packed->has_offsets && !conv->depthwise) {
+        emu_sum_channels(b->bytes, (size_t)span_rows * b->columns, conv->in_c, b->channels,
+                         b->sums);
+    }
+    for (uint32_t block = 0; block < blocks; block += 2) {
+        const bool both = block + 1 < blocks && !conv->depthwise;
+        run_blocks(r, first_row, rows, block, both);
+        if (block + 1 < blocks && !both) {
+            run_blocks(r, first_row, rows, block + 1, false);
+        }
+    }
 }
 
 /* Sizes of the band's buffers; false where they are too large to be meant. */
@@ -471,7 +494,7 @@ static bool plan(runner *r) {
     }
 }
 
-static bool run(runner *r) {
+static void run(runner *r) {
     const emu_convolution *conv = &r->task->conv;
     for (uint32_t tap = 0; tap < taps_of(conv); tap++) {
         const size_t row = tap / conv->kernel_w * conv->dilation_y;
@@ -480,11 +503,8 @@ static bool run(runner *r) {
     }
     for (uint32_t y = 0; y < conv->out_h; y += r->band_rows) {
         const uint32_t rows = conv->out_h - y < r->band_rows ? conv->out_h - y : r->band_rows;
-        if (!run_band(r, y, rows)) {
-            return false;
-        }
+        run_band(r, y, rows);
     }
-    return true;
 }
 
 bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
@@ -500,7 +520,11 @@ bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     r.band.sums = malloc(pixels * sizeof *r.band.sums + 1);
     r.tap_offsets = malloc(taps_of(&task->conv) * sizeof *r.tap_offsets);
     bool ok = r.band.bytes != NULL && r.band.sums != NULL && r.tap_offsets != NULL;
-    ok = ok ? run(&r) : emu_fail(emu, RKR_ERR_MEMORY, "no memory for a convolution") == RKR_OK;
+    if (ok) {
+        run(&r);
+    } else {
+        (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory for a convolution");
+    }
     free(r.band.bytes);
     free(r.band.sums);
     free(r.tap_offsets);

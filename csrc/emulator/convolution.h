@@ -19,6 +19,7 @@ struct emu_packed_weights {
     int32_t *constants;      /* [kernels] added to the dot products of u: see convolution.c */
     float *floats;           /* float16: [kernels / 16][taps][channels][16], or [..][taps][16] */
     bool has_offsets;
+    int32_t largest; /* of all accumulators */
 };
 
 /* Windows of pixels side by side, and the weights of 16 kernels or channels. */
@@ -33,10 +34,15 @@ typedef struct {
     uint32_t channel;          /* depthwise: first of the 16 channels */
 } emu_dot;
 
-/* acc[n][16] = sum of u * w; sums wrap at 32 bits, the caller's result does not. */
-void emu_dot_block(const emu_dot *dot, uint32_t n, int32_t *acc);
+/* acc[n][16] = sum of u * w; acc2 (or NULL) is for the 16 kernels behind. Sums wrap at 32 bits,
+ * the caller's results do not. */
+void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2);
 /* acc[n][16] = sum of (u - 128) * w. */
 void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc);
+
+/* sums[pixels] of the first `channels` bytes, `step` bytes apart. */
+void emu_sum_channels(const uint8_t *bytes, size_t pixels, uint32_t channels, uint32_t step,
+                      int32_t *sums);
 
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task);
 

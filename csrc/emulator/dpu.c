@@ -11,15 +11,10 @@
  *
  * rne rounds half to even. Values of channels lie in blocks of `bias_group` channels:
  * int32[g], int16[g] offsets of the weights, int16[g] multipliers, those that exist. */
-#include "internal.h"
+#include "dpu_fast.h"
+#include "dpu_values.h"
 
 #define LANES 16
-
-typedef struct {
-    int32_t add[LANES];
-    int32_t mul[LANES];
-    int32_t weight_offset[LANES];
-} channel_values;
 
 static int16_t int16_at(const uint8_t *bytes) {
     int16_t value;
@@ -35,7 +30,7 @@ static int32_t int32_at(const uint8_t *bytes) {
 
 /* The values of 16 channels from a block in memory. */
 static void read_block(const rkr_emu *emu, const emu_stage *stage, uint32_t group, uint32_t channel,
-                       channel_values *values) {
+                       emu_channel_values *values) {
     const uint32_t parts = stage->block_parts;
     const uint32_t bytes =
         group * ((parts & 1 ? 4u : 0u) + (parts & 2 ? 2u : 0u) + (parts & 4 ? 2u : 0u));
@@ -59,7 +54,7 @@ static void read_block(const rkr_emu *emu, const emu_stage *stage, uint32_t grou
 
 /* RV1103B, per 8 channels: int32[4] int16[4] int8[8] int32[4] int16[4]. */
 static void read_interleaved(const rkr_emu *emu, const emu_stage *stage, uint32_t channel,
-                             channel_values *values) {
+                             emu_channel_values *values) {
     const uint32_t parts = stage->block_parts;
     const uint32_t offsets = (parts & 2) != 0 ? 8 : 0;
     const uint32_t half = ((parts & 1) != 0 ? 16u : 0u) + ((parts & 4) != 0 ? 8u : 0u);
@@ -82,8 +77,8 @@ static void read_interleaved(const rkr_emu *emu, const emu_stage *stage, uint32_
     }
 }
 
-static void read_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
-                       uint32_t channel, channel_values *values) {
+void emu_read_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
+                    uint32_t channel, emu_channel_values *values) {
     memset(values, 0, sizeof *values);
     if (stage->block_parts != 0 && dpu->interleaved_block) {
         read_interleaved(emu, stage, channel, values);
@@ -102,8 +97,8 @@ static void read_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *
 
 void emu_weight_offsets(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel,
                         int32_t offsets[16]) {
-    channel_values values;
-    read_stage(emu, dpu, &dpu->bs, channel, &values);
+    emu_channel_values values;
+    emu_read_stage(emu, dpu, &dpu->bs, channel, &values);
     for (uint32_t lane = 0; lane < LANES; lane++) {
         offsets[lane] = dpu->weight_offset == EMU_MEMORY     ? values.weight_offset[lane]
                         : dpu->weight_offset == EMU_CONSTANT ? dpu->weight_offset_value
@@ -132,8 +127,8 @@ static void apply_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage 
     if (stage->add == EMU_NONE && stage->mul == EMU_NONE && !stage->prelu && !clamps) {
         return;
     }
-    channel_values c;
-    read_stage(emu, dpu, stage, channel, &c);
+    emu_channel_values c;
+    emu_read_stage(emu, dpu, stage, channel, &c);
     for (uint32_t lane = 0; lane < LANES; lane++) {
         const int64_t add = stage->add == EMU_NONE ? 0 : c.add[lane];
         c.add[lane] = (int32_t)add;
@@ -241,39 +236,85 @@ bool emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t c
 
 #define CHUNK 64
 
+/* Bytes of n pixels in 16 channels. */
 static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel,
-                     uint32_t n, int64_t *values) {
-    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w;
-    memset(values, 0, (size_t)n * LANES * sizeof *values);
-    for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += dpu->atom_bytes) {
+                     uint32_t n, int8_t *bytes) {
+    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w, atom = dpu->atom_bytes;
+    for (uint32_t base = 0; base < LANES; base += atom) {
         const uint8_t *line = emu->memory + dpu->in_address +
-                              (uint64_t)((channel + base) / dpu->atom_bytes) * dpu->in_plane +
-                              (uint64_t)y * dpu->in_line + (uint64_t)x * dpu->atom_bytes;
+                              (uint64_t)((channel + base) / atom) * dpu->in_plane +
+                              (uint64_t)y * dpu->in_line + (uint64_t)x * atom;
         for (uint32_t i = 0; i < n; i++) {
-            for (uint32_t lane = 0; lane < dpu->atom_bytes; lane++) {
-                values[i * LANES + base + lane] =
-                    (int8_t)line[(uint64_t)i * dpu->atom_bytes + lane];
+            if (channel + base < dpu->c) {
+                memcpy(bytes + i * LANES + base, line + (size_t)i * atom, atom);
+            } else {
+                memset(bytes + i * LANES + base, 0, atom);
             }
+        }
+    }
+}
+
+static void run_chunk(rkr_emu *emu, const emu_task *task, const emu_fast *fast, uint32_t channel,
+                      uint32_t pixel, uint32_t n) {
+    int8_t bytes[CHUNK * LANES];
+    int64_t values[CHUNK * LANES];
+    load_row(emu, &task->dpu, channel, pixel, n, bytes);
+    if (task->is_fast) {
+        emu_fast_bytes(emu, task, fast, bytes, channel, pixel, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n * LANES; i++) {
+        values[i] = bytes[i];
+    }
+    emu_dpu_int(emu, task, values, channel, pixel, n);
+}
+
+/* Nothing but bytes are moved. */
+static bool only_copies(const emu_dpu *dpu) {
+    const emu_stage *stages[2] = {&dpu->bs, &dpu->bn};
+    for (size_t i = 0; i < 2; i++) {
+        if (stages[i]->add != EMU_NONE || stages[i]->mul != EMU_NONE || stages[i]->prelu ||
+            stages[i]->clamp_low || stages[i]->clamp_high) {
+            return false;
+        }
+    }
+    return dpu->ew.op == EMU_EW_NONE && dpu->lut.tables == NULL && dpu->in_offset == 0 &&
+           dpu->out_scale == 1 && dpu->out_shift == 0 && dpu->out_offset == 0 &&
+           dpu->repeat_x == 1 && dpu->repeat_y == 1 && dpu->out_pixel == dpu->atom_bytes;
+}
+
+static void copy(rkr_emu *emu, const emu_dpu *dpu) {
+    const size_t bytes = (size_t)dpu->w * dpu->atom_bytes;
+    for (uint32_t g = 0; g * dpu->atom_bytes < dpu->c; g++) {
+        for (uint32_t y = 0; y < dpu->h; y++) {
+            memmove(emu->memory + dpu->out_address + (uint64_t)g * dpu->out_plane +
+                        (uint64_t)y * dpu->out_line,
+                    emu->memory + dpu->in_address + (uint64_t)g * dpu->in_plane +
+                        (uint64_t)y * dpu->in_line,
+                    bytes);
         }
     }
 }
 
 bool emu_run_dpu(rkr_emu *emu, const emu_task *task) {
     const emu_dpu *dpu = &task->dpu;
+    emu_fast fast;
     if (dpu->is_float) {
         emu_run_dpu_float(emu, task);
         return true;
     }
-    int64_t values[CHUNK * LANES];
+    if (only_copies(dpu)) {
+        copy(emu, dpu);
+        return true;
+    }
     for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
+        if (task->is_fast) {
+            emu_fast_begin(emu, task, channel, &fast);
+        }
         for (uint32_t y = 0; y < dpu->h; y++) {
             for (uint32_t x = 0; x < dpu->w; x += CHUNK) {
                 const uint32_t n = dpu->w - x < CHUNK ? dpu->w - x : CHUNK;
-                const uint32_t pixel = y * dpu->w + x;
-                load_row(emu, dpu, channel, pixel, n, values);
-                if (!emu_dpu_int(emu, task, values, channel, pixel, n)) {
-                    return false;
-                }
+                run_chunk(emu, task, &fast, channel, y * dpu->w + x, n);
             }
         }
     }

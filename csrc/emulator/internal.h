@@ -195,6 +195,7 @@ typedef struct {
     uint8_t under_shift, over_shift;
     bool has_tails; /* four lines at each end, in place of the slopes */
     emu_tail low_tails[4], high_tails[4];
+    const int32_t *pairs; /* of the fast way: entry i and i + 1 */
 } emu_lut;
 
 typedef struct {
@@ -249,6 +250,7 @@ typedef struct {
     emu_convolution conv;
     emu_dpu dpu;
     emu_pooling pool;
+    bool is_fast;               /* the DPU may compute in double, see dpu_fast.c */
     emu_packed_weights *packed; /* what convolution.c made of the weights */
 } emu_task;
 

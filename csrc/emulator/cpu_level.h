@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which variants of the emulator's loops this CPU runs. All give the same bits. */
+#ifndef RKR_EMULATOR_CPU_LEVEL_H
+#define RKR_EMULATOR_CPU_LEVEL_H
+
+#if defined(__x86_64__)
+#define EMU_HAVE_X86 1
+#else
+#define EMU_HAVE_X86 0
+#endif
+#if defined(__aarch64__)
+#define EMU_HAVE_ARM64 1
+#else
+#define EMU_HAVE_ARM64 0
+#endif
+
+enum { EMU_CPU_PLAIN, EMU_CPU_AVX2, EMU_CPU_AVX512, EMU_CPU_DOTPROD };
+
+int emu_cpu_level(void);
+
+#endif
