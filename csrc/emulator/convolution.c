@@ -318,6 +318,18 @@ static void stage_pixels(const band *b, const uint8_t *line, uint8_t *out, uint3
     }
 }
 
+/* Whole atoms of 16 bytes, `width` bytes apart in the band. */
+static void stage_atoms(const uint8_t *plane, uint32_t count, uint8_t *out, size_t width) {
+    const uint64_t flip = 0x8080808080808080u; /* adds 128 to each byte */
+    for (uint32_t x = 0; x < count; x++, plane += 16, out += width) {
+        uint64_t two[2];
+        memcpy(two, plane, sizeof two);
+        two[0] ^= flip;
+        two[1] ^= flip;
+        memcpy(out, two, sizeof two);
+    }
+}
+
 static void stage_feature(const band *b, uint64_t line, uint32_t first, uint32_t count,
                           uint8_t *out, uint32_t step) {
     const emu_convolution *conv = b->conv;
@@ -326,8 +338,13 @@ static void stage_feature(const band *b, uint64_t line, uint32_t first, uint32_t
         const uint8_t *plane =
             b->emu->memory + line + (uint64_t)(c / atom) * conv->in_plane + (uint64_t)first * atom;
         const uint32_t lanes = conv->in_c - c < atom ? conv->in_c - c : atom;
+        const size_t width = (size_t)step * b->channels;
+        if (lanes == 16) {
+            stage_atoms(plane, count, out + c, width);
+            continue;
+        }
         for (uint32_t x = 0; x < count; x++) {
-            uint8_t *at = out + (size_t)x * step * b->channels + c;
+            uint8_t *at = out + x * width + c;
             for (uint32_t lane = 0; lane < lanes; lane++) {
                 at[lane] = (uint8_t)(plane[(size_t)x * atom + lane] + EMU_BIAS_OF_U);
             }

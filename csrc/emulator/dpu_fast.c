@@ -22,7 +22,12 @@
 #undef TARGET
 
 #define NAME(x) x##_avx512
+#if defined(__clang__)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma")))
+#else
+#define TARGET \
+    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512")))
+#endif
 #include "dpu_fast_template.h"
 #undef NAME
 #undef TARGET
@@ -30,7 +35,8 @@
 
 typedef struct {
     void (*stage)(const emu_fast_stage *stage, double *v, size_t n);
-    void (*lut)(const emu_fast *fast, double *v, size_t n);
+    bool (*lut)(const emu_fast *fast, double *v, size_t n, int32_t *at);
+    bool (*indices)(const emu_fast *fast, const double *v, size_t n, int32_t *at);
     void (*operand)(const emu_fast *fast, const int16_t *operand, double *v, size_t n);
     void (*finish)(const emu_fast *fast, const double *v, size_t n, int8_t *out);
     void (*widen)(const int32_t *acc, const int32_t *constants, const int32_t *offsets,
@@ -38,7 +44,7 @@ typedef struct {
     void (*widen_bytes)(const int8_t *bytes, size_t n, double *v);
 } steps;
 
-#define STEPS(x) {stage##x, lut##x, operand##x, finish##x, widen##x, widen_bytes##x}
+#define STEPS(x) {stage##x, lut##x, indices##x, operand##x, finish##x, widen##x, widen_bytes##x}
 
 static const steps *the_steps(void) {
     static const steps plain = STEPS(_plain);
@@ -116,8 +122,11 @@ static double operand_limit(const emu_ew *ew, double v) {
 static bool prepare_lut(rkr_emu *emu, emu_task *task) {
     emu_lut *lut = &task->dpu.lut;
     if (lut->low_index != lut->high_index || lut->low_end != lut->high_start ||
-        lut->low_index > 8) {
+        lut->low_index > 8 || lut->low_index == 0) {
         return false;
+    }
+    if (lut->tables->pairs != NULL) {
+        return true;
     }
     int32_t *pairs = emu_allocate(emu, 1024, sizeof *pairs);
     for (uint32_t i = 0; pairs != NULL && i < 1024; i++) {
@@ -125,7 +134,7 @@ static bool prepare_lut(rkr_emu *emu, emu_task *task) {
         pairs[i] = (int32_t)((uint32_t)(uint16_t)table[i % 512] |
                              (uint32_t)(uint16_t)table[i % 512 + 1] << 16);
     }
-    lut->pairs = pairs;
+    lut->tables->pairs = pairs;
     return pairs != NULL;
 }
 
@@ -150,6 +159,8 @@ bool emu_can_be_fast(rkr_emu *emu, emu_task *task, double largest) {
     }
     return v < LIMIT && v * fabs((double)dpu->out_scale) < LIMIT;
 }
+
+static void choose_table(rkr_emu *emu, const emu_task *task, emu_fast *fast);
 
 /* ---- 16 channels of a task ------------------------------------------------------ */
 
@@ -177,13 +188,13 @@ static void begin_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage 
     }
 }
 
-void emu_fast_begin(const rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fast *fast) {
+void emu_fast_begin(rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fast *fast) {
     const emu_dpu *dpu = &task->dpu;
     begin_stage(emu, dpu, &dpu->bs, channel, &fast->bs);
     begin_stage(emu, dpu, &dpu->bn, channel, &fast->bn);
     fast->has_lut = dpu->lut.tables != NULL;
     if (fast->has_lut) {
-        fast->lut_pairs = dpu->lut.pairs;
+        fast->lut_pairs = dpu->lut.tables->pairs;
         fast->lut_start = dpu->lut.low_start;
         fast->lut_last = dpu->lut.high_end - 1 - dpu->lut.low_start;
         fast->lut_index = dpu->lut.low_index;
@@ -194,16 +205,20 @@ void emu_fast_begin(const rkr_emu *emu, const emu_task *task, uint32_t channel, 
     fast->ew_unit = ldexp(1.0, -dpu->ew.product_shift);
     fast->out_factor = (double)dpu->out_scale * ldexp(1.0, -dpu->out_shift);
     fast->out_offset = (double)dpu->out_offset;
+    choose_table(emu, task, fast);
 }
 
 /* ---- n pixels ------------------------------------------------------------------- */
 
-/* Values that left the tables. */
-static void correct_lut(const emu_lut *lut, const double *before, double *after, uint32_t count) {
-    const double low = (double)lut->low_start, high = (double)lut->high_end;
-    for (uint32_t i = 0; i < count; i++) {
-        if (before[i] < low || before[i] >= high) {
-            after[i] = (double)emu_lut_value(lut, (int64_t)before[i]);
+static void apply_lut(const emu_lut *lut, const emu_fast *fast, const steps *step, double *v,
+                      uint32_t n) {
+    int32_t at[EMU_FAST_CHUNK * 16];
+    if (step->lut(fast, v, n, at)) {
+        return;
+    }
+    for (uint32_t i = 0; i < n * 16; i++) {
+        if (at[i] < 0 || at[i] > fast->lut_last) {
+            v[i] = (double)emu_lut_value(lut, (int64_t)at[i] + fast->lut_start);
         }
     }
 }
@@ -253,6 +268,19 @@ static void store(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_
     }
 }
 
+/* LUT and conversion in one step. */
+static bool look_up(const emu_fast *fast, const steps *step, const double *v, uint32_t n,
+                    int8_t *bytes) {
+    int32_t at[EMU_FAST_CHUNK * 16];
+    if (fast->lut_bytes == NULL || !step->indices(fast, v, n, at)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n * 16; i++) {
+        bytes[i] = fast->lut_bytes[at[i]];
+    }
+    return true;
+}
+
 static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const steps *step,
                 double *v, uint32_t channel, uint32_t pixel, uint32_t n) {
     const emu_dpu *dpu = &task->dpu;
@@ -262,11 +290,12 @@ static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const 
     }
     step->stage(&fast->bs, v, n);
     step->stage(&fast->bn, v, n);
+    if (fast->has_lut && look_up(fast, step, v, n, bytes)) {
+        store(emu, dpu, bytes, channel, pixel, n);
+        return;
+    }
     if (fast->has_lut) {
-        double before[EMU_FAST_CHUNK * 16];
-        memcpy(before, v, n * 16 * sizeof *v);
-        step->lut(fast, v, n);
-        correct_lut(&dpu->lut, before, v, n * 16);
+        apply_lut(&dpu->lut, fast, step, v, n);
     } else if (fast->ew_op != EMU_EW_NONE) {
         int16_t operand[EMU_FAST_CHUNK * 16];
         take_operand(emu, dpu, channel, pixel, n, operand);
@@ -274,6 +303,44 @@ static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const 
     }
     step->finish(fast, v, n, bytes);
     store(emu, dpu, bytes, channel, pixel, n);
+}
+
+/* The byte that each value in the tables becomes. Kept for the next task with the same. */
+static const int8_t *byte_table(rkr_emu *emu, const emu_dpu *dpu, const emu_fast *fast) {
+    const steps *step = the_steps();
+    emu_byte_table *table = &emu->byte_table;
+    const uint32_t count = (uint32_t)fast->lut_last + 1;
+    if (table->bytes == NULL) {
+        table->bytes = emu_allocate(emu, EMU_BYTE_TABLE, 1);
+    } else if (table->tables == dpu->lut.tables && table->start == fast->lut_start &&
+               table->factor == fast->out_factor && table->offset == fast->out_offset) {
+        return table->bytes;
+    }
+    for (uint32_t i = 0; table->bytes != NULL && i < count; i += EMU_FAST_CHUNK * 16) {
+        double v[EMU_FAST_CHUNK * 16];
+        int32_t at[EMU_FAST_CHUNK * 16];
+        for (uint32_t k = 0; k < EMU_FAST_CHUNK * 16; k++) {
+            v[k] = (double)((int64_t)fast->lut_start + i + k);
+        }
+        (void)step->lut(fast, v, EMU_FAST_CHUNK, at);
+        step->finish(fast, v, EMU_FAST_CHUNK, table->bytes + i);
+    }
+    table->tables = dpu->lut.tables;
+    table->start = fast->lut_start;
+    table->factor = fast->out_factor;
+    table->offset = fast->out_offset;
+    return table->bytes;
+}
+
+/* Worth it for many results. */
+static void choose_table(rkr_emu *emu, const emu_task *task, emu_fast *fast) {
+    const emu_dpu *dpu = &task->dpu;
+    const uint64_t results = (uint64_t)dpu->w * dpu->h * dpu->c;
+    fast->lut_bytes = NULL;
+    if (fast->has_lut && results >= 2 * EMU_BYTE_TABLE && fast->lut_last < EMU_BYTE_TABLE &&
+        (fast->lut_last + 1) % (EMU_FAST_CHUNK * 16) == 0) {
+        fast->lut_bytes = byte_table(emu, dpu, fast);
+    }
 }
 
 void emu_fast_accumulators(rkr_emu *emu, const emu_task *task, const emu_fast *fast,

@@ -22,6 +22,7 @@ typedef struct {
     emu_fast_stage bs, bn;
     bool has_lut;
     const int32_t *lut_pairs;
+    const int8_t *lut_bytes; /* NULL, or the stored byte of each value in the tables */
     int32_t lut_start, lut_last, lut_index;
     emu_ew_op ew_op;
     double ew_offset, ew_factor, ew_unit;
@@ -30,7 +31,7 @@ typedef struct {
 
 /* Whether the task can take this way, once: needs the largest accumulator. */
 bool emu_can_be_fast(rkr_emu *emu, emu_task *task, double largest);
-void emu_fast_begin(const rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fast *fast);
+void emu_fast_begin(rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fast *fast);
 
 /* n <= EMU_FAST_CHUNK accumulators of one row -> memory. */
 void emu_fast_accumulators(rkr_emu *emu, const emu_task *task, const emu_fast *fast,

@@ -74,14 +74,18 @@ static TARGET void NAME(stage)(const emu_fast_stage *stage, double *v, size_t n)
     }
 }
 
-/* Entry and its neighbour side by side; outside of the tables the caller corrects. */
-static TARGET void NAME(lut)(const emu_fast *fast, double *restrict v, size_t n) {
+/* Entry and its neighbour side by side; false where a value left the tables: `at` then holds
+ * the values, and the caller computes them again. */
+static TARGET bool NAME(lut)(const emu_fast *fast, double *restrict v, size_t n,
+                             int32_t *restrict at) {
     const int32_t start = fast->lut_start, last = fast->lut_last, index = fast->lut_index;
-    const int32_t mask = (1 << index) - 1;
+    const int32_t mask = (1 << index) - 1, rounder = mask >> 1;
     const int32_t *pairs = fast->lut_pairs;
-    int32_t at[EMU_FAST_CHUNK * 16];
+    int32_t outside = 0;
     for (size_t i = 0; i < n * 16; i++) {
-        at[i] = (int32_t)v[i] - start;
+        const int32_t x = (int32_t)v[i] - start;
+        at[i] = x;
+        outside |= x | (last - x); /* the sign of either */
     }
     for (size_t i = 0; i < n * 16; i++) {
         int32_t x = at[i] < 0 ? 0 : at[i];
@@ -89,12 +93,23 @@ static TARGET void NAME(lut)(const emu_fast *fast, double *restrict v, size_t n)
         const int32_t pair = pairs[x >> index], f = x & mask;
         const int32_t a = (int16_t)pair, b = pair >> 16;
         const int32_t p = (a << index) + (b - a) * f;
-        const int32_t half = (mask >> 1) + ((p >> index) & 1);
-        at[i] = index == 0 ? p : (p + half) >> index;
+        const int32_t y = (p + rounder + ((p >> index) & 1)) >> index;
+        v[i] = (double)y;
     }
+    return outside >= 0;
+}
+
+/* Values as indices of a table of bytes; false where one left it. */
+static TARGET bool NAME(indices)(const emu_fast *fast, const double *restrict v, size_t n,
+                                 int32_t *restrict at) {
+    const int32_t start = fast->lut_start, last = fast->lut_last;
+    int32_t outside = 0;
     for (size_t i = 0; i < n * 16; i++) {
-        v[i] = (double)at[i];
+        const int32_t x = (int32_t)v[i] - start;
+        at[i] = x;
+        outside |= x | (last - x);
     }
+    return outside >= 0;
 }
 
 /* v op e: e of 16 channels for every pixel, as int16. */

@@ -185,17 +185,17 @@ typedef struct {
 typedef struct {
     int16_t table[2][513];
     bool loaded[2];
+    int32_t *pairs; /* of the fast way: entry i and i + 1 of both tables */
 } emu_lut_tables;
 
 typedef struct {
-    const emu_lut_tables *tables; /* NULL: no LUT */
+    emu_lut_tables *tables; /* NULL: no LUT */
     int32_t low_start, low_end, high_start, high_end;
     uint8_t low_index, high_index; /* log2 of the steps */
     int32_t under_slope, over_slope;
     uint8_t under_shift, over_shift;
     bool has_tails; /* four lines at each end, in place of the slopes */
     emu_tail low_tails[4], high_tails[4];
-    const int32_t *pairs; /* of the fast way: entry i and i + 1 */
 } emu_lut;
 
 typedef struct {
@@ -358,6 +358,15 @@ typedef struct {
     uint32_t count; /* channels for which the file has them */
 } emu_normalisation;
 
+/* What dpu_fast.c keeps from task to task. */
+#define EMU_BYTE_TABLE 32768
+typedef struct {
+    const emu_lut_tables *tables;
+    int32_t start;
+    double factor, offset;
+    int8_t *bytes;
+} emu_byte_table;
+
 typedef struct emu_block emu_block;
 
 struct rkr_emu {
@@ -379,6 +388,7 @@ struct rkr_emu {
     uint32_t n_tasks;
     uint32_t n_graphs;
     uint64_t multiplications;
+    emu_byte_table byte_table;
     emu_block *blocks; /* everything allocated */
     char error[240];
 };
