@@ -92,7 +92,7 @@ static TARGET bool NAME(lut)(const emu_fast *fast, double *restrict v, size_t n,
         x = x > last ? last : x;
         const int32_t pair = pairs[x >> index], f = x & mask;
         const int32_t a = (int16_t)pair, b = pair >> 16;
-        const int32_t p = (a << index) + (b - a) * f;
+        const int32_t p = a * (mask + 1) + (b - a) * f;
         const int32_t y = (p + rounder + ((p >> index) & 1)) >> index;
         v[i] = (double)y;
     }

@@ -1,0 +1,355 @@
+"""The emulator executes the commands of a ``.rknn`` file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stub
+from paths import DATA, TESTS
+from reference.npu import Machine, rne
+
+from rknn_runtime.errors import UnavailableError
+from rknn_runtime.npu.library import open_library
+from rknn_runtime.sim.emulator import Emulator, EmulatorError, Verdict
+
+DATA = DATA
+MODELS, MACHINES, NETS = (DATA / name for name in ("models", "emulator", "nets"))
+EVERY = sorted(path for folder in (MODELS, MACHINES, NETS) for path in folder.glob("*.rknn"))
+
+
+def fill(emulator: Emulator, seed: int = 0) -> list[np.ndarray]:
+    """Give every input random values of its own type."""
+    random, given = np.random.default_rng(seed), []
+    for index, tensor in enumerate(emulator.inputs):
+        if tensor.dtype == np.int8:
+            values = random.integers(-128, 128, tensor.shape).astype(np.int8)
+        else:
+            values = random.uniform(-1, 1, tensor.shape).astype(tensor.dtype)
+        emulator.set_input(index, values)
+        given.append(values)
+    return given
+
+
+def results(path: Path, seed: int = 0) -> list[np.ndarray]:
+    emulator = Emulator(path)
+    fill(emulator, seed)
+    emulator.run()
+    return [emulator.read(output) for output in emulator.outputs]
+
+
+def is_for_oracle(path: Path) -> bool:
+    """Whether all that the oracle knows is in the model: int8 tasks of two SoCs, rank 4."""
+    emulator = Emulator(path)
+    done = (Verdict.EXACT, Verdict.NOTHING)
+    return (
+        emulator.soc in ("rk3588", "rv1106")
+        and all(node.verdict in done for node in emulator.nodes)
+        and all(node.tasks for node in emulator.nodes if node.verdict == Verdict.EXACT)
+        and all(len(tensor.shape) == 4 for tensor in (*emulator.inputs, *emulator.outputs))
+    )
+
+
+ORACLE = [path for path in EVERY if is_for_oracle(path)]
+
+
+def replace_register(model: bytes, number: int, value: int) -> bytes:
+    """Write another value wherever a command of the model writes a register."""
+    data, target = bytearray(model), {1: 0x0201, 4: 0x1001}[number >> 12]
+    pattern = struct.pack("<H", number), struct.pack("<H", target)
+    at = data.find(pattern[0])
+    found = 0
+    while at >= 0:
+        if data[at + 6 : at + 8] == pattern[1]:
+            data[at + 2 : at + 6] = struct.pack("<I", value)
+            found += 1
+        at = data.find(pattern[0], at + 1)
+    assert found
+    return bytes(data)
+
+
+# ---- results
+
+
+def test_the_oracle_knows_most_models() -> None:
+    """At least one model of every kind of file is compared with it."""
+    names = {path.stem for path in ORACLE}
+    assert {"machine_rk3588", "machine_rv1106", "sp7x7_c33_rk3588", "ic5_rv1106"} <= names
+    assert len(ORACLE) > 15
+
+
+@pytest.mark.parametrize("path", ORACLE, ids=lambda path: path.stem)
+def test_every_bit_is_the_oracles(path: Path) -> None:
+    """All outputs equal those of the NumPy machine, which shares no code with it."""
+    emulator, machine = Emulator(path), Machine(path.read_bytes())
+    for index, values in enumerate(fill(emulator)):
+        machine.write(machine.inputs[index], values)
+    emulator.run()
+    machine.run()
+    assert [output.index for output in emulator.outputs] == machine.outputs
+    for output in emulator.outputs:
+        np.testing.assert_array_equal(emulator.read(output), machine.read(output.index))
+
+
+@pytest.mark.parametrize("soc", ["rk3566", "rk3562", "rv1106"])
+def test_other_socs_give_the_bits_of_rk3588(soc: str) -> None:
+    """One network converted for several SoCs: other registers and packings, the same bits."""
+    expected = results(MACHINES / "machine_rk3588.rknn")
+    for ours, theirs in zip(results(MACHINES / f"machine_{soc}.rknn"), expected):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_rv1126b_gives_the_bits_of_rk3576() -> None:
+    """Both have one set of registers; their compiler fuses differently from RK3588's."""
+    pair = [results(MACHINES / f"machine_{soc}.rknn") for soc in ("rk3576", "rv1126b")]
+    for ours, theirs in zip(*pair):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_rv1103b_differs_only_where_nothing_is_fused() -> None:
+    """Its sigmoid is a task of its own and rounds once more; the rest equals RK3588."""
+    ours = results(MACHINES / "machine_rv1103b.rknn")
+    theirs = results(MACHINES / "machine_rk3588.rknn")
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    np.testing.assert_array_equal(ours[2], theirs[2])
+    assert np.abs(ours[1].astype(int) - theirs[1]).max() <= 2
+
+
+@pytest.mark.parametrize("name", ["ic3_w37", "ic5", "sp7x7_c33", "yolov5_5d_nt", "rank1_in_vec"])
+def test_pairs_of_socs_agree(name: str) -> None:
+    """Files of one network for RK3588 and RV1106 give the same bits."""
+    pair = [results(MODELS / f"{name}_{soc}.rknn") for soc in ("rk3588", "rv1106")]
+    for ours, theirs in zip(*pair):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("path", sorted(MACHINES.glob("*.rknn")), ids=lambda path: path.stem)
+def test_results_are_near_the_exported_network(path: Path) -> None:
+    """Dequantized outputs correlate with onnxruntime's; float16 is within 0.01 of them."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(str(MACHINES / "machine.onnx"))
+    emulator = Emulator(path)
+    pixels = np.random.default_rng(1).integers(0, 256, (1, 16, 32, 3)).astype(np.uint8)
+    emulator.set_input(0, pixels)
+    emulator.run()
+    image = (pixels / 255).astype(np.float32).transpose(0, 3, 1, 2)
+    expected = session.run([output.name for output in emulator.outputs], {"images": image})
+    for output, theirs in zip(emulator.outputs, expected):
+        ours = emulator.read_float(output)
+        cosine = (ours * theirs).sum() / np.linalg.norm(ours) / np.linalg.norm(theirs)
+        assert cosine > 0.998
+        if output.dtype == np.float16:
+            assert np.abs(ours - theirs).max() < 0.01
+
+
+def test_pixels_are_converted_as_the_runtime_writes_it() -> None:
+    """uint8 on RK3588: ``rne(u8 * scale >> shift) + offset`` with 15 bits of 1 / (255 * scale)."""
+    pixels = np.arange(16 * 32 * 3, dtype=np.uint32).reshape(1, 16, 32, 3).astype(np.uint8)
+    ours, theirs = (Emulator(MACHINES / "machine_rk3588.rknn") for _ in range(2))
+    tensor = ours.inputs[0]
+    factor = 1 / (255 * tensor.scale)
+    shift = 14 if factor >= 1 else 15
+    scale = int(np.rint(factor * 2**shift))
+    values = np.clip(rne(pixels.astype(int) * scale, shift) + tensor.zero_point, -128, 127)
+    ours.set_input(0, pixels)
+    theirs.set_input(0, np.ascontiguousarray(values.astype(np.int8).transpose(0, 3, 1, 2)))
+    ours.run()
+    theirs.run()
+    for a, b in zip(ours.outputs, theirs.outputs):
+        np.testing.assert_array_equal(ours.read(a), theirs.read(b))
+
+
+@pytest.mark.parametrize("variant", ["plain", "avx2"])
+def test_variants_give_the_same_bits(variant: str) -> None:
+    """Plain C, and what an older CPU has: the results of this CPU's best, bit by bit."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_emulator; "
+    code += "print(test_emulator.fingerprint())"
+    environment = {**os.environ, "RKR_EMU_VARIANT": variant}
+    command = [sys.executable, "-c", code, str(TESTS)]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert run.stdout.split()[-1] == fingerprint()
+
+
+def fingerprint() -> str:
+    digest = hashlib.sha256()
+    for path in (*sorted(MACHINES.glob("*.rknn")), NETS / "shapes_yolov8_rk3588.rknn"):
+        if "fp16" not in path.stem:
+            for output in results(path):
+                digest.update(output.tobytes())
+    return digest.hexdigest()
+
+
+# ---- verdicts
+
+
+def test_nodes_tell_what_they_are() -> None:
+    """Executed nodes are exact, the ends of the graph nothing, and tensors have their names."""
+    emulator = Emulator(MACHINES / "machine_rk3588.rknn")
+    verdicts = {node.op: node.verdict for node in emulator.nodes}
+    assert verdicts["ConvRelu"] == Verdict.EXACT
+    assert verdicts["InputOperator"] == verdicts["OutputOperator"] == Verdict.NOTHING
+    assert emulator.is_runnable
+    assert [tensor.name for tensor in emulator.outputs] == ["features", "scores", "upper"]
+    assert emulator.inputs[0].is_image
+    assert emulator.multiplications > 100_000
+
+
+def test_softmax_is_computed_in_float_and_says_so() -> None:
+    """Its tasks are not understood: the node says which register, and the result sums to 1."""
+    emulator = Emulator(MODELS / "fc1000_softmax_rv1106.rknn")
+    node = next(node for node in emulator.nodes if node.op == "exSoftmax13")
+    assert node.verdict == Verdict.FLOAT
+    assert node.tasks == 0
+    assert "400c" in node.reason
+    fill(emulator)
+    emulator.run()
+    assert emulator.read(emulator.outputs[0]).astype(float).sum() == pytest.approx(1, abs=0.02)
+
+
+def test_float16_is_executed_but_not_called_exact() -> None:
+    """The order of float sums is not known."""
+    emulator = Emulator(MACHINES / "machine_fp16_rk3588.rknn")
+    convolutions = [node for node in emulator.nodes if node.op.startswith("Conv")]
+    assert {node.verdict for node in convolutions} == {Verdict.FLOAT}
+    assert all(node.tasks and "float16" in node.reason for node in convolutions)
+
+
+def test_int16_is_refused() -> None:
+    """A precision that is not understood: the reason has register and value, run fails."""
+    emulator = Emulator(MODELS / "i16_ic1_w37_rk3588.rknn")
+    assert not emulator.is_runnable
+    refused = [node for node in emulator.nodes if node.verdict == Verdict.REFUSED]
+    assert "3010 = 0x00000101" in refused[0].reason
+    fill_int16 = np.zeros(emulator.inputs[0].shape, np.int16)
+    emulator.set_input(0, fill_int16)
+    with pytest.raises(EmulatorError, match=r"node 1, ConvRelu .*3010"):
+        emulator.run()
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [(0x1100, 1), (0x100C, 0x40000005), (0x4010, 7), (0x4060, 0x800)],
+)
+def test_unknown_bits_are_refused_with_register_and_value(number: int, value: int) -> None:
+    """Compressed weights, an unknown mode, precision and bit: named, never executed."""
+    model = (MODELS / "ic5_rk3588.rknn").read_bytes()
+    emulator = Emulator(replace_register(model, number, value))
+    reasons = [n.reason for n in emulator.nodes if n.verdict == Verdict.REFUSED]
+    assert reasons
+    assert all(f"{number:04x} = 0x{value:08x}" in reason for reason in reasons)
+
+
+def test_a_task_outside_of_memory_is_refused() -> None:
+    """An input address beyond everything: the node is refused when the model is opened."""
+    model = (MODELS / "ic5_rv1106.rknn").read_bytes()
+    emulator = Emulator(replace_register(model, 0x1070, 0x7FFFFFF0))
+    assert any("outside of memory" in node.reason for node in emulator.nodes)
+    assert not emulator.is_runnable
+
+
+def test_constants_are_never_written() -> None:
+    """Results at address 0 would change commands and weights."""
+    model = (MODELS / "ic5_rv1106.rknn").read_bytes()
+    emulator = Emulator(replace_register(model, 0x4020, 0))
+    assert any("outside of the tensors' memory" in node.reason for node in emulator.nodes)
+
+
+# ---- use
+
+
+def test_a_second_run_gives_the_same() -> None:
+    """Inputs stay given, though inner tensors may lie where they did."""
+    emulator = Emulator(MACHINES / "machine_rv1106.rknn")
+    fill(emulator)
+    emulator.run()
+    first = [emulator.read(output) for output in emulator.outputs]
+    emulator.run()
+    for output, values in zip(emulator.outputs, first):
+        np.testing.assert_array_equal(emulator.read(output), values)
+
+
+def test_inner_tensors_are_read_after_their_node() -> None:
+    """Running the first nodes only leaves their results in place, as numbers too."""
+    emulator = Emulator(MACHINES / "machine_rk3588.rknn")
+    fill(emulator)
+    node = next(node for node in emulator.nodes if node.op == "MaxPool")
+    before = emulator.tensors[node.inputs[0]]
+    emulator.run(node.index + 1)
+    source, pooled = emulator.read(before), emulator.read(node.outputs[0])
+    padded = np.pad(source[0], ((0, 0), (1, 1), (1, 1)), constant_values=-128)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    np.testing.assert_array_equal(pooled[0], windows.max((3, 4)))
+    real = (source.astype(np.float64) - before.zero_point) * before.scale
+    np.testing.assert_allclose(emulator.read_float(before), real, rtol=1e-6)
+
+
+def test_graphs_of_a_dynamic_model() -> None:
+    """Each shape has its graph; the largest is the first."""
+    path = MODELS / "dyn_in_rk3588.rknn"
+    largest, other = Emulator(path), Emulator(path, graph=1)
+    assert largest.graphs == 2
+    assert largest.inputs[0].shape == (1, 3, 48, 40)
+    assert other.inputs[0].shape == (1, 3, 32, 32)
+    fill(other)
+    other.run()
+    assert other.read(other.outputs[0]).shape == (1, 24, 32, 32)
+    with pytest.raises(EmulatorError, match="graph: expected 0 to 1, got 2"):
+        Emulator(path, graph=2)
+
+
+def test_wrong_inputs_are_refused() -> None:
+    """Another shape or dtype, none at all, or pixels for what is no image."""
+    emulator = Emulator(MODELS / "ic5_rk3588.rknn")
+    with pytest.raises(EmulatorError, match="input 0 has no values"):
+        emulator.run()
+    with pytest.raises(ValueError, match="values: expected"):
+        emulator.set_input(0, np.zeros((1, 5, 32, 31), np.int8))
+    with pytest.raises(ValueError, match="values: expected"):
+        emulator.set_input(0, np.zeros((1, 32, 32, 5), np.uint8))
+
+
+def test_a_tensor_without_values_is_not_read() -> None:
+    """Weights are no values in the framework's order."""
+    emulator = Emulator(MODELS / "ic5_rk3588.rknn")
+    weights = next(tensor for tensor in emulator.tensors if len(tensor.native_shape) == 6)
+    with pytest.raises(EmulatorError, match="cannot be read"):
+        emulator.read(weights)
+
+
+@pytest.mark.parametrize("size", [0, 7, 63, 64, 200, 5000, -1])
+@pytest.mark.parametrize("name", ["ic5_rk3588", "ic5_rv1106"])
+def test_cut_files_are_refused(name: str, size: int) -> None:
+    """Wherever a file ends too early, it says that it is not readable."""
+    model = (MODELS / f"{name}.rknn").read_bytes()
+    end = size if size >= 0 else len(model) // 2
+    with pytest.raises(EmulatorError, match="not a readable model"):
+        Emulator(model[:end])
+
+
+def test_other_socs_and_containers_are_refused() -> None:
+    """A SoC that is not known, and the containers of old toolkits."""
+    model = (MODELS / "ic5_rk3588.rknn").read_bytes()
+    with pytest.raises(EmulatorError, match="'rk3999' is not understood"):
+        Emulator(model.replace(b"rk3588", b"rk3999"))
+    with pytest.raises(EmulatorError, match="container version 2"):
+        Emulator(model[:8] + b"\2" + model[9:])
+    with pytest.raises(EmulatorError, match="encrypted"):
+        Emulator(b"CYPTRKNN" + model[8:])
+
+
+def test_files_are_opened_by_path(tmp_path: Path) -> None:
+    """A path that is not there is an error of the system."""
+    with pytest.raises(FileNotFoundError):
+        Emulator(tmp_path / "none.rknn")
+
+
+def test_only_the_simulated_runtime_has_an_emulator(tmp_path: Path) -> None:
+    """Another library of the vendor's API is refused."""
+    with pytest.raises(UnavailableError, match="it has no emulator"):
+        Emulator(b"", library=open_library(stub.build(tmp_path)))
