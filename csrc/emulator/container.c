@@ -8,11 +8,12 @@
  * tensors, and address words are relocated: word := address of a tensor + addend. Mini (4):
  * u32 sizes at 64 (F flatbuffer, T task table, N tasks, R commands, I internal, W weights,
  * X extra), then T, R, X, W, flatbuffer; addresses count from the begin of
- * [R | X | W | internal memory] and are final.
+ * [R | X | W | internal memory] and are final. Version 2 of toolkits 1.3 and 1.4: see
+ * container_old.c.
  *
  * A task, 40 bytes: u32 flags, node, enable mask, ..., u32 words at 24, u64 byte offset of
  * its first word at 32. */
-#include "internal.h"
+#include "loader.h"
 
 #include <stdlib.h>
 
@@ -20,24 +21,10 @@
 #define TASK_BYTES 40
 #define KIND_INPUT 1
 #define KIND_INTERNAL 3
+#define KIND_OLD_COMMANDS 7
 #define KIND_COMPILER 8
 #define KIND_COMMANDS 9
 #define KIND_TASKS 10
-
-typedef struct {
-    rkr_emu *emu;
-    emu_flat flat;
-    bool mini;
-    emu_table model, graph;
-    emu_vector blobs;
-    uint32_t *blob_of;    /* [tensors] index of its blob, UINT32_MAX: none */
-    const uint8_t *tasks; /* the task table */
-    uint64_t n_tasks;
-    uint64_t *words; /* commands; freed by load */
-    size_t n_words;
-    uint64_t regcmd, extra, weights, internal; /* mini: sizes */
-    const uint8_t *image;                      /* mini: [R | X | W] */
-} loader;
 
 static uint64_t number(const uint8_t *bytes, size_t size) {
     uint64_t value = 0;
@@ -45,7 +32,7 @@ static uint64_t number(const uint8_t *bytes, size_t size) {
     return value;
 }
 
-static int bad_file(loader *l, const char *why) {
+int emu_bad_file(loader *l, const char *why) {
     return emu_fail(l->emu, RKR_EMU_ERR_FILE, "not a readable model: %s", why);
 }
 
@@ -126,7 +113,7 @@ static int read_tensor(loader *l, emu_table table, uint32_t index) {
     if (!read_dims(l, table, 3, &public->n_native, public->native) ||
         !read_dims(l, table, 4, &public->n_dims, public->dims) ||
         !count_elements(public->dims, public->n_dims, &public->n_elems)) {
-        return bad_file(l, "a tensor's dimensions");
+        return emu_bad_file(l, "a tensor's dimensions");
     }
     const uint64_t offset = emu_flat_scalar(&l->flat, table, l->mini ? 9 : 13, 4);
     tensor->address = (uint32_t)offset; /* placed below */
@@ -143,7 +130,7 @@ static int read_tensors(loader *l) {
     rkr_emu *emu = l->emu;
     const emu_vector tensors = emu_flat_vector(&l->flat, l->graph, 0, 4);
     if (tensors.length > EMU_MAX_TENSORS) {
-        return bad_file(l, "too many tensors");
+        return emu_bad_file(l, "too many tensors");
     }
     emu->n_tensors = tensors.length;
     emu->tensors = emu_allocate(emu, tensors.length, sizeof *emu->tensors);
@@ -157,7 +144,7 @@ static int read_tensors(loader *l) {
             return status;
         }
     }
-    return l->flat.bad ? bad_file(l, "its tensors") : RKR_OK;
+    return l->flat.bad ? emu_bad_file(l, "its tensors") : RKR_OK;
 }
 
 /* A vector of tensors' indices. */
@@ -165,7 +152,7 @@ static int read_indices(loader *l, emu_table table, uint32_t slot, uint32_t *cou
                         uint32_t **indices) {
     const emu_vector vector = emu_flat_vector(&l->flat, table, slot, 4);
     if (vector.length > EMU_MAX_TENSORS) {
-        return bad_file(l, "too many tensors of a node");
+        return emu_bad_file(l, "too many tensors of a node");
     }
     *indices = emu_allocate(l->emu, vector.length, sizeof **indices);
     if (*indices == NULL) {
@@ -174,7 +161,7 @@ static int read_indices(loader *l, emu_table table, uint32_t slot, uint32_t *cou
     for (uint32_t i = 0; i < vector.length; i++) {
         (*indices)[i] = emu_flat_u32(&l->flat, vector, i);
         if ((*indices)[i] >= l->emu->n_tensors) {
-            return bad_file(l, "a tensor that it does not have");
+            return emu_bad_file(l, "a tensor that it does not have");
         }
     }
     *count = vector.length;
@@ -204,7 +191,7 @@ static int read_nodes(loader *l) {
     rkr_emu *emu = l->emu;
     const emu_vector nodes = emu_flat_vector(&l->flat, l->graph, 1, 4);
     if (nodes.length > EMU_MAX_NODES) {
-        return bad_file(l, "too many nodes");
+        return emu_bad_file(l, "too many nodes");
     }
     emu->n_nodes = nodes.length;
     emu->nodes = emu_allocate(emu, nodes.length, sizeof *emu->nodes);
@@ -221,7 +208,7 @@ static int read_nodes(loader *l) {
     if (status == RKR_OK) {
         status = read_indices(l, l->graph, 3, &emu->n_outputs, &emu->outputs);
     }
-    return l->flat.bad ? bad_file(l, "its nodes") : status;
+    return l->flat.bad ? emu_bad_file(l, "its nodes") : status;
 }
 
 /* Mean and standard deviation of an image's channels. */
@@ -244,13 +231,19 @@ static int read_normalisations(loader *l) {
             normalisation->count = c + 1;
         }
     }
-    return l->flat.bad ? bad_file(l, "its means") : RKR_OK;
+    return l->flat.bad ? emu_bad_file(l, "its means") : RKR_OK;
 }
 
 /* ---- memory ---------------------------------------------------------------- */
 
 static bool has_memory(const emu_tensor *tensor) {
     return tensor->public.kind >= KIND_INPUT && tensor->public.kind <= KIND_INTERNAL;
+}
+
+/* Commands and tasks are no part of the machine's memory. */
+static bool is_command(const loader *l, const emu_tensor *tensor) {
+    return tensor->public.kind >= KIND_COMMANDS ||
+           (l->old && tensor->public.kind == KIND_OLD_COMMANDS);
 }
 
 static int allocate_memory(loader *l, uint64_t constant_bytes, uint64_t internal_bytes) {
@@ -288,7 +281,7 @@ static int place_mini(loader *l) {
 }
 
 /* The bytes of a blob. */
-static emu_vector blob(loader *l, uint32_t index) {
+emu_vector emu_blob(loader *l, uint32_t index) {
     if (index >= l->blobs.length) {
         l->flat.bad = true;
         return (emu_vector){0, 0};
@@ -306,19 +299,19 @@ static int place_blobs(loader *l, uint64_t *addresses, uint64_t *constants) {
     for (uint32_t i = 0; i < emu->n_tensors; i++) {
         const emu_tensor *tensor = &emu->tensors[i];
         const uint32_t at = l->blob_of[i];
-        if (has_memory(tensor) || at == UINT32_MAX || tensor->public.kind >= KIND_COMMANDS) {
+        if (has_memory(tensor) || at == UINT32_MAX || is_command(l, tensor)) {
             continue;
         }
-        const emu_vector bytes = blob(l, at);
+        const emu_vector bytes = emu_blob(l, at);
         if (l->flat.bad) {
-            return bad_file(l, "its weights");
+            return emu_bad_file(l, "its weights");
         }
         if (addresses[at] == UINT64_MAX) {
             addresses[at] = *constants;
             *constants += (bytes.length + 63u) / 64 * 64;
         }
     }
-    return *constants > EMU_MAX_MEMORY ? bad_file(l, "more than 1 GiB of weights") : RKR_OK;
+    return *constants > EMU_MAX_MEMORY ? emu_bad_file(l, "more than 1 GiB of weights") : RKR_OK;
 }
 
 static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constants) {
@@ -340,8 +333,8 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
         if (has_memory(tensor)) {
             tensor->has_memory = tensor->bytes != 0;
             tensor->address += (uint32_t)constants;
-        } else if (at != UINT32_MAX && tensor->public.kind < KIND_COMMANDS) {
-            const emu_vector bytes = blob(l, at);
+        } else if (at != UINT32_MAX && !is_command(l, tensor)) {
+            const emu_vector bytes = emu_blob(l, at);
             tensor->has_memory = bytes.length != 0;
             tensor->address = (uint32_t)addresses[at];
             tensor->bytes = bytes.length;
@@ -395,20 +388,20 @@ static int relocate(loader *l) {
         const emu_vector places = emu_flat_vector(&l->flat, table, 1, 8);
         const emu_tensor *tensor = find_tensor(l->emu, l->flat.bytes + name.position, name.length);
         if (tensor == NULL && places.length != 0) {
-            return bad_file(l, "a relocation of no tensor");
+            return emu_bad_file(l, "a relocation of no tensor");
         }
         for (uint32_t k = 0; k < places.length; k++) {
             const uint8_t *place = l->flat.bytes + places.position + 8 * (size_t)k;
             const uint32_t addend = (uint32_t)number(place, 4);
             const uint64_t at = number(place + 4, 4);
             if (at >= l->n_words) {
-                return bad_file(l, "a relocation outside the commands");
+                return emu_bad_file(l, "a relocation outside the commands");
             }
             const uint64_t value = (uint32_t)(tensor->address + addend);
             l->words[at] = (l->words[at] & ~((uint64_t)UINT32_MAX << 16)) | value << 16;
         }
     }
-    return l->flat.bad ? bad_file(l, "its relocations") : RKR_OK;
+    return l->flat.bad ? emu_bad_file(l, "its relocations") : RKR_OK;
 }
 
 /* The commands and tasks of a standard container, by the tensors that hold them. */
@@ -419,9 +412,9 @@ static int find_commands(loader *l) {
         if ((kind != KIND_COMMANDS && kind != KIND_TASKS) || l->blob_of[i] == UINT32_MAX) {
             continue;
         }
-        const emu_vector bytes = blob(l, l->blob_of[i]);
+        const emu_vector bytes = emu_blob(l, l->blob_of[i]);
         if (l->flat.bad) {
-            return bad_file(l, "its commands");
+            return emu_bad_file(l, "its commands");
         }
         if (kind == KIND_TASKS) {
             l->tasks = l->flat.bytes + bytes.position;
@@ -454,7 +447,7 @@ static int decode(loader *l) {
     uint64_t first = 0, end = 0;
     choose_tasks(l, &first, &end);
     if (first > end || end > l->n_tasks || end - first > EMU_MAX_TASKS) {
-        return bad_file(l, "its list of tasks");
+        return emu_bad_file(l, "its list of tasks");
     }
     const uint32_t count = (uint32_t)(end - first);
     emu_task_entry *entries = calloc((size_t)count + 1, sizeof *entries);
@@ -479,7 +472,7 @@ static int decode(loader *l) {
 
 static int read_mini_header(loader *l, const uint8_t *data, uint64_t size) {
     if (size < MINI_HEADER) {
-        return bad_file(l, "it ends in its header");
+        return emu_bad_file(l, "it ends in its header");
     }
     uint64_t header[7];
     for (size_t i = 0; i < 7; i++) {
@@ -493,7 +486,7 @@ static int read_mini_header(loader *l, const uint8_t *data, uint64_t size) {
     l->extra = header[6];
     if (MINI_HEADER + table + l->regcmd + l->extra + l->weights + flat != size ||
         l->n_tasks * TASK_BYTES > table) {
-        return bad_file(l, "the sizes of its sections");
+        return emu_bad_file(l, "the sizes of its sections");
     }
     l->tasks = data + MINI_HEADER;
     l->image = l->tasks + table;
@@ -504,17 +497,18 @@ static int read_mini_header(loader *l, const uint8_t *data, uint64_t size) {
 static int read_header(loader *l, const uint8_t *bytes, size_t size) {
     static const uint8_t magic[8] = {'R', 'K', 'N', 'N', 0, 0, 0, 0};
     if (size < 64 || memcmp(bytes, magic, 8) != 0) {
-        return bad_file(l, memcmp(bytes, "CYPTRKNN", size < 8 ? size : 8) == 0 && size >= 8
-                               ? "it is encrypted"
-                               : "it does not begin with RKNN");
+        return emu_bad_file(l, memcmp(bytes, "CYPTRKNN", size < 8 ? size : 8) == 0 && size >= 8
+                                   ? "it is encrypted"
+                                   : "it does not begin with RKNN");
     }
     const uint64_t word = number(bytes + 8, 8), data = number(bytes + 16, 8);
     const uint32_t version = (uint32_t)(word & 0xff);
     l->mini = (word >> 8 & 0xff) == 0x10;
     if (data > size - 64) {
-        return bad_file(l, "it is cut");
+        return emu_bad_file(l, "it is cut");
     }
-    if (version < (l->mini ? 4u : 5u)) {
+    l->old = !l->mini && version == 2;
+    if (version < (l->mini ? 4u : 5u) && !l->old) {
         return emu_fail(l->emu, RKR_EMU_ERR_UNKNOWN,
                         "container version %u of an old toolkit: it is not understood", version);
     }
@@ -530,7 +524,7 @@ static int read_model(loader *l, uint32_t graph) {
     const emu_vector graphs = emu_flat_vector(&l->flat, l->model, 2, 4);
     emu->n_graphs = graphs.length;
     if (l->flat.bad || graphs.length == 0) {
-        return bad_file(l, "its flatbuffer");
+        return emu_bad_file(l, "its flatbuffer");
     }
     if (graph >= graphs.length) {
         return emu_fail(emu, RKR_ERR_ARGUMENT, "graph: expected 0 to %u, got %u", graphs.length - 1,
@@ -542,7 +536,8 @@ static int read_model(loader *l, uint32_t graph) {
     }
     snprintf(emu->soc_name, sizeof emu->soc_name, "%s", target);
     l->graph = emu_flat_item(&l->flat, graphs, graph);
-    l->blobs = l->mini ? (emu_vector){0, 0} : emu_flat_vector(&l->flat, l->model, 20, 4);
+    l->blobs =
+        l->mini ? (emu_vector){0, 0} : emu_flat_vector(&l->flat, l->model, l->old ? 4 : 20, 4);
     return RKR_OK;
 }
 
@@ -553,9 +548,9 @@ static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph) {
     status = status == RKR_OK ? read_nodes(l) : status;
     status = status == RKR_OK ? read_normalisations(l) : status;
     status = status == RKR_OK ? (l->mini ? place_mini(l) : place_standard(l)) : status;
-    status = status == RKR_OK && !l->mini ? find_commands(l) : status;
+    status = status == RKR_OK && !l->mini && !l->old ? find_commands(l) : status;
     status = status == RKR_OK ? emu_read_attributes(l->emu, &l->flat, l->mini) : status;
-    return status == RKR_OK ? decode(l) : status;
+    return status != RKR_OK ? status : l->old ? emu_decode_old(l) : decode(l);
 }
 
 int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nodes that move values: Reshape, Transpose, Slice, Split, Concat, from their tensors'
+ * Nodes that move values: Reshape, Transpose, Slice, Split, Concat, Pad, from their tensors'
  * layouts and attributes. Values keep their bits where the quantization does not change. */
 #include "nodes.h"
 
@@ -267,6 +267,72 @@ static bool constant_numbers(const rkr_emu *emu, const emu_node *node, uint32_t 
 static int64_t clamped(int64_t value, int64_t size, int64_t low, int64_t high) {
     value += value < 0 ? size : 0;
     return value < low ? low : value > high ? high : value;
+}
+
+/* Pad: what stands around is a number, 0 unless it is given. */
+bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &output_of(emu, node, 0)->public;
+    int64_t pads[RKR_EMU_MAX_DIMS];
+    uint32_t count = 0;
+    emu_attributes *a = node->values;
+    if (node->public.n_inputs < 2 || !constant_numbers(emu, node, 1, &count, pads) ||
+        in->n_dims != out->n_dims || count != 2 * in->n_dims ||
+        (a->mode[0] != 0 && strcmp(a->mode, "constant") != 0)) {
+        return false;
+    }
+    a->fill = 0.0f;
+    if (node->public.n_inputs > 2 && input_of(emu, node, 2)->public.name[0] != 0) {
+        const emu_tensor *fill = input_of(emu, node, 2);
+        if (!fill->is_constant || fill->public.n_elems != 1 || !emu_is_readable(emu, fill)) {
+            return false;
+        }
+        emu_get_floats(emu, fill, &a->fill);
+    }
+    for (uint32_t d = 0; d < in->n_dims; d++) {
+        if (pads[d] < 0 || pads[d + in->n_dims] < 0 ||
+            in->dims[d] + pads[d] + pads[d + in->n_dims] != (int64_t)out->dims[d]) {
+            return false;
+        }
+        a->starts[d] = (int32_t)pads[d];
+    }
+    return true;
+}
+
+bool emu_move_pad(rkr_emu *emu, const emu_node *node) {
+    const emu_tensor *in = input_of(emu, node, 0), *out = output_of(emu, node, 0);
+    const rkr_emu_tensor *t = &out->public;
+    const emu_attributes *a = node->values;
+    uint8_t *values = take(emu, in, out);
+    uint8_t *padded = malloc((size_t)t->n_elems * t->elem_bytes + 1);
+    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
+    if (values == NULL || padded == NULL) {
+        free(values);
+        free(padded);
+        return no_memory(emu);
+    }
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        uint8_t *to = padded + i * t->elem_bytes;
+        uint64_t from = 0;
+        bool inside = true;
+        for (uint32_t d = 0; d < t->n_dims; d++) {
+            const int64_t at = (int64_t)index[d] - a->starts[d];
+            inside = inside && at >= 0 && at < in->public.dims[d];
+            from = from * in->public.dims[d] + (inside ? (uint64_t)at : 0);
+        }
+        if (inside) {
+            memcpy(to, values + from * t->elem_bytes, t->elem_bytes);
+        } else {
+            emu_store_float(t, a->fill, to);
+        }
+        for (uint32_t d = t->n_dims; d-- > 0 && ++index[d] == t->dims[d];) {
+            index[d] = 0;
+        }
+    }
+    emu_put_values(emu, out, padded);
+    free(values);
+    free(padded);
+    return true;
 }
 
 bool emu_check_slice(const rkr_emu *emu, emu_node *node) {

@@ -5,6 +5,7 @@
 #include "nodes.h"
 
 #define TYPE_RESIZE 26
+#define TYPE_PAD 30
 
 static const emu_operator operators[] = {
     {"Reshape", emu_move_reshape, emu_check_reshape, 1, true, 0, -1, -1, -1},
@@ -15,6 +16,7 @@ static const emu_operator operators[] = {
     {"Transpose", emu_move_transpose, emu_check_transpose, 1, true, 25, -1, 0, -1},
     {"Slice", emu_move_slice, emu_check_slice, 1, true, 0, -1, -1, -1},
     {"Split", emu_move_split, emu_check_split, 1, true, 20, 0, -1, -1},
+    {"Pad", emu_move_pad, emu_check_pad, 1, true, TYPE_PAD, -1, -1, -1},
     {"Concat", emu_move_concat, emu_check_concat, 255, true, 19, 0, -1, -1},
     {"Exp", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
     {"Log", emu_float_unary, emu_check_same_count, 1, false, 0, -1, -1, -1},
@@ -61,6 +63,11 @@ const emu_operator *emu_find_operator(const char *name) {
     return NULL;
 }
 
+static const char *short_text(rkr_emu *emu, emu_flat *flat, emu_table table, uint32_t slot) {
+    const emu_vector text = emu_flat_vector(flat, table, slot, 1);
+    return emu_copy_text(emu, flat->bytes + text.position, text.length < 64 ? text.length : 64);
+}
+
 /* Attributes: a union of tables. Its type and the table are neighbouring slots of the node. */
 static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *node) {
     const emu_operator *op = node->operator;
@@ -76,13 +83,9 @@ static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *n
         return true;
     }
     const emu_table table = emu_flat_child(flat, node->attributes, slot + 1);
-    if (op->type == TYPE_RESIZE) {
-        const emu_vector coordinates = emu_flat_vector(flat, table, 0, 1);
-        const emu_vector mode = emu_flat_vector(flat, table, 4, 1);
-        a->coordinates = emu_copy_text(emu, flat->bytes + coordinates.position,
-                                       coordinates.length < 64 ? coordinates.length : 64);
-        a->mode =
-            emu_copy_text(emu, flat->bytes + mode.position, mode.length < 64 ? mode.length : 64);
+    if (op->type == TYPE_RESIZE || op->type == TYPE_PAD) {
+        a->coordinates = short_text(emu, flat, table, 0);
+        a->mode = short_text(emu, flat, table, op->type == TYPE_PAD ? 0 : 4);
         return a->mode != NULL && a->coordinates != NULL;
     }
     if (op->axis_slot >= 0) {

@@ -14,6 +14,7 @@ typedef struct emu_attributes {
     int32_t starts[RKR_EMU_MAX_DIMS], steps[RKR_EMU_MAX_DIMS];
     uint32_t n_parts; /* of a Concat */
     bool keepdims;
+    float fill; /* of a Pad */
     const char *mode;
     const char *coordinates;
 } emu_attributes;
@@ -33,10 +34,12 @@ const emu_operator *emu_find_operator(const char *name);
 
 bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs);
 
-emu_node_fn emu_move_reshape, emu_move_transpose, emu_move_slice, emu_move_split, emu_move_concat;
+emu_node_fn emu_move_reshape, emu_move_transpose, emu_move_slice, emu_move_split, emu_move_concat,
+    emu_move_pad;
 bool emu_check_reshape(const rkr_emu *emu, emu_node *node);
 bool emu_check_transpose(const rkr_emu *emu, emu_node *node);
 bool emu_check_slice(const rkr_emu *emu, emu_node *node);
+bool emu_check_pad(const rkr_emu *emu, emu_node *node);
 bool emu_check_split(const rkr_emu *emu, emu_node *node);
 bool emu_check_concat(const rkr_emu *emu, emu_node *node);
 
