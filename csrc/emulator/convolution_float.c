@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Convolutions of float16: products and sums in float32. In which order the NPU adds is
- * not known; here it is kernel row, column, channel. */
+ * Convolutions of float16. In which order the NPU adds its products in float32 is not known:
+ * here they are summed in double and rounded once, which no order is far from. */
 #include "convolution.h"
 
 #include <stdlib.h>
@@ -47,21 +47,25 @@ static void stage_row(const band *b, int64_t row, uint32_t at) {
 }
 
 /* One window and 16 kernels or channels. */
-static void accumulate(const band *b, uint32_t block, uint32_t x, float *sums) {
+static void accumulate(const band *b, uint32_t block, uint32_t x, float *out) {
     const emu_convolution *conv = &b->task->conv;
     const uint32_t taps = conv->kernel_w * conv->kernel_h;
     const uint32_t depth = conv->depthwise ? 1 : conv->in_c;
     const float *w = b->task->packed->floats + (size_t)block * taps * depth * 16;
-    memset(sums, 0, 16 * sizeof *sums);
+    double sums[16] = {0.0};
     for (uint32_t tap = 0; tap < taps; tap++) {
         const size_t row = tap / conv->kernel_w * conv->dilation_y;
         const size_t column = (size_t)x * conv->stride_x + tap % conv->kernel_w * conv->dilation_x;
         const float *v = b->values + (row * b->columns + column) * b->channels;
         for (uint32_t c = 0; c < depth; c++, w += 16) {
             for (uint32_t lane = 0; lane < 16; lane++) {
-                sums[lane] += (conv->depthwise ? v[block * 16 + lane] : v[c]) * w[lane];
+                const float value = conv->depthwise ? v[block * 16 + lane] : v[c];
+                sums[lane] += (double)value * (double)w[lane];
             }
         }
+    }
+    for (uint32_t lane = 0; lane < 16; lane++) {
+        out[lane] = (float)sums[lane];
     }
 }
 

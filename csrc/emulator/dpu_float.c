@@ -44,11 +44,11 @@ static void read_values(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage 
 }
 
 static float run_stage(const emu_stage *stage, float v, float add, float mul) {
-    if (stage->mul != EMU_NONE && stage->mul_first) {
+    if (stage->mul != EMU_NONE && (stage->mul_first || stage->prelu)) {
         v = stage->prelu && v >= 0.0f ? v : v * mul;
     }
     v = stage->add == EMU_NONE ? v : v + add;
-    if (stage->mul != EMU_NONE && !stage->mul_first) {
+    if (stage->mul != EMU_NONE && !stage->mul_first && !stage->prelu) {
         v = v * mul;
     }
     v = stage->clamp_low && v < 0.0f ? 0.0f : v;

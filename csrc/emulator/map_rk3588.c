@@ -29,7 +29,7 @@ const emu_allowed emu_allowed_rk3588[] = {
     {0x3018, 0x1fff},     {0x3030, ~0u},        {0x400c, 0x81ffffff},
     {0x4010, 0xfc00ffff}, {0x4014, ~0u},        {0x4020, ~0u},
     {0x4024, ~0u},        {0x4030, ~0u},        {0x4034, ~0u},
-    {0x4038, 0x1fff1fff}, {0x403c, 0x1fff1fff}, {0x4040, 0xf01d3},
+    {0x4038, 0x1fff1fff}, {0x403c, 0x1fff1fff}, {0x4040, 0xf01f3},
     {0x4044, ~0u},        {0x4048, 0xffff3f01}, {0x404c, ~0u},
     {0x4050, 0x7ff},      {0x4054, 0xffff},     {0x4058, ~0u},
     {0x405c, 0x1fff1fff}, {0x4060, 0xf01f3},    {0x4064, ~0u},
@@ -73,7 +73,7 @@ const emu_allowed emu_allowed_lite[] = {
     {0x3018, 0x1fff},     {0x3030, ~0u},        {0x400c, 0x01ffffff},
     {0x4010, 0xfc00ffff}, {0x4014, ~0u},        {0x4020, ~0u},
     {0x4024, ~0u},        {0x4030, ~0u},        {0x4034, ~0u},
-    {0x4038, 0x1fff1fff}, {0x403c, 0x1fff1fff}, {0x4040, 0xf01df},
+    {0x4038, 0x1fff1fff}, {0x403c, 0x1fff1fff}, {0x4040, 0xf01ff},
     {0x4044, ~0u},        {0x4048, 0xffff3f01}, {0x404c, ~0u},
     {0x4050, 0x7ff},      {0x4054, 0xffff},     {0x4058, ~0u},
     {0x405c, 0x1fff1fff}, {0x4060, 0xf01ff},    {0x4064, ~0u},
@@ -264,9 +264,6 @@ static bool decode_stage(rkr_emu *emu, const emu_registers *r, uint32_t base, em
         (uint8_t)(base == 0x4040 ? emu_bits(r, 0x4010, 9, 4) : emu_bits(r, 0x4010, 15, 10));
     if ((config & 1) != 0) {
         return true;
-    }
-    if (base == 0x4040 && stage->prelu) {
-        return emu_refuse_register(emu, r, base, "PReLU");
     }
     if ((config >> 1 & 1) == 0) {
         stage->add = (config >> 8 & 1) != 0 ? EMU_MEMORY : EMU_CONSTANT;
@@ -491,6 +488,12 @@ static bool check_float(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const bool combines = dpu->is_float && dpu->from_memory && dpu->in_precision == EMU_FLOAT32;
     if (emu_bit(r, 0x400c, 31) && !combines) {
         return emu_refuse_register(emu, r, 0x400c, "two sources");
+    }
+    if (!dpu->is_float && dpu->bs.prelu) {
+        return emu_refuse_register(emu, r, 0x4040, "PReLU");
+    }
+    if (dpu->bs.prelu && dpu->bs.add != EMU_NONE) {
+        return emu_refuse_register(emu, r, 0x4040, "PReLU behind an addition");
     }
     if (!dpu->is_float) {
         return dpu->out_exponent != 0 ? emu_refuse_register(emu, r, 0x4088, "exponent") : true;

@@ -24,7 +24,7 @@ const emu_allowed emu_allowed_rv1106[] = {
     {0x1040, ~0u},
     {0x1044, ~0u},
     {0x1048, ~0u},
-    {0x104c, 0x4fffffff},
+    {0x104c, 0x5fffffff},
     {0x1050, ~0u},
     {0x1054, ~0u},
     {0x1058, ~0u},
