@@ -337,8 +337,8 @@ def test_other_socs_and_containers_are_refused() -> None:
     model = (MODELS / "ic5_rk3588.rknn").read_bytes()
     with pytest.raises(EmulatorError, match="'rk3999' is not understood"):
         Emulator(model.replace(b"rk3588", b"rk3999"))
-    with pytest.raises(EmulatorError, match="container version 2"):
-        Emulator(model[:8] + b"\2" + model[9:])
+    with pytest.raises(EmulatorError, match="container version 3"):
+        Emulator(model[:8] + b"\3" + model[9:])
     with pytest.raises(EmulatorError, match="encrypted"):
         Emulator(b"CYPTRKNN" + model[8:])
 
