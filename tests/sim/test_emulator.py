@@ -168,10 +168,10 @@ def test_pixels_are_converted_as_the_runtime_writes_it() -> None:
 @pytest.mark.parametrize("variant", ["plain", "avx2"])
 def test_variants_give_the_same_bits(variant: str) -> None:
     """Plain C, and what an older CPU has: the results of this CPU's best, bit by bit."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_emulator; "
+    code = "import sys; sys.path[:0] = sys.argv[1:]; import test_emulator; "
     code += "print(test_emulator.fingerprint())"
     environment = {**os.environ, "RKR_EMU_VARIANT": variant}
-    command = [sys.executable, "-c", code, str(TESTS)]
+    command = [sys.executable, "-c", code, str(TESTS), str(TESTS / "sim")]
     run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert run.stdout.split()[-1] == fingerprint()
 
