@@ -35,7 +35,7 @@ NEEDED = re.compile(
 )
 EXPORTS = {
     EXTENSION: re.compile(r"(PyInit|_cffi_pypyinit)__rkr$"),
-    SIMULATED: re.compile(r"rknn_\w+$"),
+    SIMULATED: re.compile(r"(rknn|rkr_emu)_\w+$"),
     LINKED: re.compile(r"rknn_\w+$"),
 }
 
