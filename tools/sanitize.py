@@ -73,7 +73,10 @@ THREADS = Build(
     ["-fsanitize=thread"],
     ["libtsan.so"],
     ("npu/test_threads.py",),
-    {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=0"},
+    {
+        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=0:"
+        f"suppressions={PROJECT / 'tools' / 'tsan.supp'}"
+    },
 )
 ALLOCATIONS = Build(
     ["-include", str(FAILING.with_suffix(".h"))],
