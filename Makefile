@@ -12,7 +12,8 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 # What the installation in $(VENV) is made of. Python files are not: it is an editable one.
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
-.PHONY: demo test lint types warnings sanitize pytest torture bench abi wheels wheel-static test-arm test-vendor clean
+.PHONY: demo test lint types warnings sanitize pytest torture bench abi wheels wheel-static \
+    test-models test-arm test-vendor clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -61,6 +62,12 @@ wheels: .cache/wheels/.ready
 wheel-static: .cache/wheels/.ready
 	.cache/wheels/bin/python tools/wheels/build.py dist/static $(TARGETS) \
 	    --static-library "$(RKNN_STATIC_LIBRARY)"
+
+# What was recorded of a folder of further models; tests/recorded.py says how it is kept.
+test-models: $(VENV)/.test
+	@test -d "$(MODELS)" || { echo "MODELS: expected a folder, got '$(MODELS)'" >&2; exit 2; }
+	RKNN_TEST_MODELS="$(MODELS)" $(BIN)/pytest tests/modelfile/test_reader.py \
+	    tests/sim/test_vendor_answers.py tests/sim/test_emulator_recorded.py
 
 # The suite on the wheels in dist/, in Debian 11 to 13 on arm64, armhf and amd64, under
 # emulation. Needs root. ROOTS="bookworm-armhf trixie-arm64" for some of them, OPTIONS=--quick

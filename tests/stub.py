@@ -117,7 +117,7 @@ int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t si
 
 
 def build(folder: Path, *defines: str, source: str = SOURCE, flags: tuple[str, ...] = ()) -> Path:
-    """Compile a library, or skip the test where there is no compiler.
+    """Compile a library, or skip the test where there are no means to.
 
     Args:
         folder: where to.
@@ -126,10 +126,8 @@ def build(folder: Path, *defines: str, source: str = SOURCE, flags: tuple[str, .
         flags: further options of the compiler.
     """
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    if not CSRC.is_dir():
-        pytest.skip("no C sources beside the tests")
+    if compiler is None or not CSRC.is_dir():
+        pytest.skip("needs a C compiler and the C sources of the checkout")
     text = folder / "stub.c"
     text.write_text(source, encoding="utf-8")
     target = folder / "libstub.so"

@@ -15,7 +15,7 @@ TOOL = ROOT / "tools" / "abi.py"
 DECLARATIONS = ROOT / "csrc" / "decl"
 
 if not (TOOL.exists() and shutil.which("cc")):
-    pytest.skip("needs the checkout and a C compiler", allow_module_level=True)
+    pytest.skip("needs a C compiler and the C sources of the checkout", allow_module_level=True)
 
 CONTEXT = """
 #ifdef __arm__

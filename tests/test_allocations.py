@@ -23,7 +23,7 @@ FRAME = np.zeros((8, 20, 3), np.uint8)
 LIBRARIES = [ctypes.CDLL(_rkr.__file__), ctypes.CDLL(open_library("sim").path)]
 pytestmark = pytest.mark.skipif(
     not all(hasattr(library, "fail_allocation") for library in LIBRARIES),
-    reason="a build of tools/sanitize.py --allocations",
+    reason="needs the build of `make sanitize`, in which allocations can fail",
 )
 
 

@@ -12,7 +12,7 @@ CSRC = Path(__file__).resolve().parent.parent / "csrc"
 ALLOWED = {"kernels": set(), "decode": {"kernels"}}
 
 if not CSRC.exists():
-    pytest.skip("needs the checkout", allow_module_level=True)
+    pytest.skip("needs the C sources of the checkout", allow_module_level=True)
 
 
 def included(path: Path) -> list[str]:

@@ -33,7 +33,7 @@ def test_the_version_is_that_of_the_project():
     """``__version__`` and pyproject.toml say the same."""
     project = ROOT / "pyproject.toml"
     if not project.exists():
-        pytest.skip("needs the checkout")
+        pytest.skip("needs the pyproject.toml of the checkout")
     text = project.read_text(encoding="utf-8")
     (version,) = re.findall(r'^version = "(.*)"$', text, re.MULTILINE)
     assert rknn_runtime.__version__ == version

@@ -202,7 +202,7 @@ def test_the_headless_opencv_is_recognised(model, image, monkeypatch):
     """The very package that the extra installs."""
     cv2 = pytest.importorskip("cv2")
     if not hasattr(cv2, "getBuildInformation") or "headless" not in installed_opencv():
-        pytest.skip("this OpenCV has windows")
+        pytest.skip("needs opencv-python-headless, which `make test` installs")
     monkeypatch.setenv("DISPLAY", ":0")
     with pytest.raises(SystemExit, match="opencv-python-headless"):
         run(monkeypatch, model, image, "--show")

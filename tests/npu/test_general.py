@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -526,7 +525,6 @@ def test_calls_from_threads_do_not_mix(control):
     assert control.calls("rknn_run") == control.calls("rknn_outputs_release") == 400
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_is_refused_and_releases_nothing(tmp_path):
     """In a child every use raises `ForkError`; the parent works on."""
     path = tmp_path / "model.bundle"

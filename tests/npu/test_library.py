@@ -308,7 +308,7 @@ def this_machine() -> tuple[int, bool]:
     return mine.machine, mine.bits == 64
 
 
-FOREIGN = [
+MACHINES = [
     (3, False, "32-bit x86"),
     (40, False, "32-bit ARM"),
     (62, True, "x86-64"),
@@ -318,11 +318,11 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("machine", "wide", "name"), FOREIGN)
+@pytest.mark.parametrize(
+    ("machine", "wide", "name"), [each for each in MACHINES if each[:2] != this_machine()]
+)
 def test_a_library_for_another_machine_is_named_so(tmp_path, machine, wide, name):
     """The reason says for which machine it was built and what this one is."""
-    if (machine, wide) == this_machine():
-        pytest.skip("this is that machine")
     path = tmp_path / "x.so"
     path.write_bytes(elf(machine, wide))
     reason = refused(path)

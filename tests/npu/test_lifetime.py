@@ -584,7 +584,7 @@ print("ended")
 
 @pytest.mark.skipif(
     not (3, 10) <= sys.version_info < (3, 14),
-    reason="others interrupt a with statement between taking its lock and its block",
+    reason="needs Python 3.10 to 3.13: others interrupt a with statement before its block begins",
 )
 def test_an_interrupted_call_does_not_keep_the_lock(bundle):
     """After a `KeyboardInterrupt` at any point of a call the model can be used and closed."""

@@ -318,7 +318,6 @@ def test_a_context_destroyed_while_others_wait_for_it(control: Control) -> None:
     assert statuses["query"] in (0, lib.RKNN_ERR_CTX_INVALID)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_can_use_the_library(control: Control) -> None:
     """The locks are free in the child, whatever other threads of the parent do."""
     stop = threading.Event()
