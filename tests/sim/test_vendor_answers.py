@@ -186,7 +186,9 @@ def may_differ(api: Api, fact: Fact) -> bool:
     return (is_short and fact["pt"]) or (is_batch and fact["t"] in ("setin", "inputs_set"))
 
 
-@pytest.mark.skipif(len(FOLDERS) == 1, reason="needs more recordings: `make test-models MODELS=folder`")
+@pytest.mark.skipif(
+    len(FOLDERS) == 1, reason="needs more recordings: `make test-models MODELS=folder`"
+)
 @pytest.mark.parametrize("asked", recordings("setin"), indirect=True, ids=str)
 def test_bindings_are_accepted_and_refused_as_recorded(asked: Asked) -> None:
     """rknn_set_io_mem for every type, layout and pass_through, and rknn_inputs_set."""
