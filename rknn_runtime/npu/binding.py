@@ -23,6 +23,7 @@ from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.normalisation import normalisation
 from rknn_runtime.npu.query import QueriedTensor
+from rknn_runtime.npu.results import ResultPool
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = [
@@ -288,10 +289,18 @@ class OutputBinding(Binding):
         self._unpack = layout.nc1hwc2_to_nhwc if attr.is_nhwc else layout.nc1hwc2_to_nchw
         if self._is_packed:
             _, self._channels, self._height, self._width = attr.nchw_shape
+        self._results = ResultPool([attr.shape])
 
     def checked(self, out: Array | None) -> Array:
         """Check an array to `read` to, or make one; see ``Model.output_f32``."""
+        if out is None:
+            return self._results.arrays()[0]
         return result(out, self.attr.shape, _FLOAT32)
+
+    def forget(self) -> None:
+        """Drop the private array, and the memory for results."""
+        super().forget()
+        self._results.clear()
 
     def read(self, out: Array) -> Array:
         """Write the output as float32 in the logical shape to a `checked` array; return that.

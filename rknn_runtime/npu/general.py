@@ -16,6 +16,7 @@ from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.query import QueriedTensor
+from rknn_runtime.npu.results import ResultPool
 
 __all__ = ["GeneralModel"]
 
@@ -86,6 +87,9 @@ class GeneralModel(LoadedModel):
             struct.fmt = int(tensor.attr.layout)
         self._types = [_taken(tensor) for tensor in inputs]
         self._raw_dtypes = [_element(i, tensor) for i, tensor in enumerate(outputs)]
+        shapes = [attr.shape for attr in self.outputs]
+        self._float_results = ResultPool(shapes)
+        self._raw_results = ResultPool(shapes, self._raw_dtypes)
         # Of an element type that it does not know, as int16, librknnrt 1.5.2 computes the size
         # wrongly: then it is not given memory to write to, but asked for its own.
         self._is_known = [tensor.logical.type == int(tensor.attr.dtype) for tensor in outputs]
@@ -114,7 +118,8 @@ class GeneralModel(LoadedModel):
 
         Returns:
             One array per output in its logical shape (NCHW for rank 4): ``out``'s, or new
-            ones. Copies: the runtime's own buffers are released.
+            ones. Copies: the runtime's own buffers are released. Without ``out``, their memory
+            is used again when nobody has any of them, as `Model` does when it is called.
 
         Raises:
             ClosedError: the model is closed.
@@ -138,14 +143,17 @@ class GeneralModel(LoadedModel):
             self._get(handle, float_outputs, arrays)
         return arrays
 
+    def _let_go(self) -> None:
+        self._float_results.clear()
+        self._raw_results.clear()
+
     def _output_arrays(
         self, float_outputs: bool, out: Sequence[Array | None] | None
     ) -> list[Array]:
         """Check what outputs are written to, or make it."""
         if out is None:
-            out = [None] * len(self.outputs)
-        else:
-            check_outs(out, len(self.outputs))
+            return (self._float_results if float_outputs else self._raw_results).arrays()
+        check_outs(out, len(self.outputs))
         dtypes = [_FLOAT32] * len(out) if float_outputs else self._raw_dtypes
         return [
             result(array, attr.shape, dtype)

@@ -207,6 +207,7 @@ class Model(LoadedModel):
             ``out``, or a new array: float32 in the logical shape, a copy. Quantized values are
             dequantized, ``(q - zero_point) * scale``; those of other types (as int64 from
             ArgMax) are converted, so integers beyond 2**24 are rounded: `output_raw` has them.
+            The memory of a new one of 128 KiB or more is used again when nobody has it.
 
         Raises:
             ClosedError: the model is closed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,23 +23,26 @@ _LINE = 64
 
 
 class ResultPool:
-    """Makes float32 arrays of given shapes, all in one block of memory.
+    """Makes arrays of given shapes, all in one block of memory.
 
     A block belongs to whoever has an array of it, and outlives the pool; it is used again once
     nobody has one. Small results are allocated one by one. Not thread-safe.
 
     Args:
         shapes: Of the arrays.
+        dtypes: Of the arrays; None: all float32.
     """
 
     __slots__ = ("_block_bytes", "_blocks", "_places")
 
-    def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        self._places: list[tuple[tuple[int, ...], int]] = []
+    def __init__(
+        self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]] | None = None
+    ) -> None:
+        self._places: list[tuple[tuple[int, ...], np.dtype[Any], int]] = []
         self._block_bytes = 0
-        for shape in shapes:
-            self._places.append((shape, self._block_bytes))
-            n_bytes = math.prod(shape) * _FLOAT32.itemsize
+        for shape, dtype in zip(shapes, dtypes or [_FLOAT32] * len(shapes)):
+            self._places.append((shape, dtype, self._block_bytes))
+            n_bytes = math.prod(shape) * dtype.itemsize
             self._block_bytes += -(-n_bytes // _LINE) * _LINE
         #: The blocks, and who views each.
         self._blocks: list[tuple[Array, Span]] = []
@@ -46,10 +50,10 @@ class ResultPool:
     def arrays(self) -> list[Array]:
         """Return new arrays, whose elements are anything."""
         if self._block_bytes < _LEAST_BYTES:
-            return [np.empty(shape, _FLOAT32) for shape, _ in self._places]
+            return [np.empty(shape, dtype) for shape, dtype, _ in self._places]
         block, span = self._free_block()
         data = span.export(block)
-        return [np.ndarray(shape, _FLOAT32, data, offset) for shape, offset in self._places]
+        return [np.ndarray(shape, dtype, data, offset) for shape, dtype, offset in self._places]
 
     def clear(self) -> None:
         """Keep no memory."""

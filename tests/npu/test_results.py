@@ -49,6 +49,44 @@ def test_results_are_used_again_when_nobody_has_them():
                 np.testing.assert_array_equal(array, expected)
 
 
+def one(model):
+    return model.output_f32(1)
+
+
+def converted(model):
+    return model.run(FRAME[None])[1]
+
+
+def stored(model):
+    return model.run(FRAME[None], float_outputs=False)[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "take"), [(Model, one), (GeneralModel, converted), (GeneralModel, stored)]
+)
+def test_every_new_result_is_used_again(kind, take):
+    """Also of ``output_f32`` and of `GeneralModel`, with either dtype; not what is held."""
+    case = of(BIG, dtype=TensorType.INT8, zero_point=-3, scale=0.25)
+    with kind(case.data, library="sim") as model:
+        if kind is Model:
+            model.run(FRAME)
+        expected = take(model).copy()
+        seen = set()
+        for _ in range(6):
+            y = take(model)
+            seen.add(address(y))
+        assert len(seen) == 2
+        held = [take(model) for _ in range(5)]
+        for array in held:
+            array[...] = -1
+        later = [take(model) for _ in range(3)]
+        assert all((array == -1).all() for array in held)
+        for array in later:
+            assert array.dtype == (np.int8 if take is stored else np.float32)
+            np.testing.assert_array_equal(array, expected)
+    np.testing.assert_array_equal(later[0], expected)
+
+
 def test_results_outlive_the_model():
     """Nothing of them is freed while an array is alive, in whatever way it is held."""
     case = of(BIG)
@@ -62,14 +100,17 @@ def test_results_outlive_the_model():
     np.testing.assert_array_equal(np.asarray(buffer), case.expected[1])
 
 
-def test_arrays_of_a_pool_are_apart():
+@pytest.mark.parametrize("names", [None, ["int8", "float32", "int64", "float16", "int8"]])
+def test_arrays_of_a_pool_are_apart(names):
     """Each has its shape and memory of its own, from a cache line on; also with an empty one."""
-    shapes = [(3, 5), (0, 7), (), (1, 40000), (129,)]
+    shapes = [(3, 5), (0, 7), (), (1, 400000), (129,)]
+    dtypes = names and [np.dtype(name) for name in names]
     for chosen in (shapes, shapes[:3]):
-        arrays = ResultPool(chosen).arrays()
+        arrays = ResultPool(chosen, dtypes).arrays()
         assert [array.shape for array in arrays] == chosen
         for number, array in enumerate(arrays):
-            assert array.dtype == np.float32 and array.flags.carray
+            assert array.dtype == (dtypes[number] if dtypes else np.float32)
+            assert array.flags.carray
             array[...] = number
         assert all((array == number).all() for number, array in enumerate(arrays))
         if chosen is shapes:
