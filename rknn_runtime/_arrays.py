@@ -18,16 +18,16 @@ __all__ = [
     "SCALE_RANGE",
     "Array",
     "Span",
-    "check",
+    "as_float",
+    "as_int",
+    "check_status",
     "packed",
     "plain",
     "pointer",
-    "real",
     "refuse_overlaps",
     "result",
     "source",
     "untyped",
-    "whole",
 ]
 
 if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
@@ -71,13 +71,13 @@ def pointer(array: Array) -> Any:
 untyped = ffi.from_buffer
 
 
-def check(status: int, call: str) -> None:
+def check_status(status: int, call: str) -> None:
     """Raise the exception for a status other than success."""
     if status != lib.RKR_OK:
         raise status_error(status, call)
 
 
-def whole(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
+def as_int(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
     """Take an integer from ``lowest`` to ``highest``.
 
     Raises:
@@ -89,13 +89,13 @@ def whole(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
         if number.__class__ is not int:  # before Python 3.10 a subclass, which may lie
             number = int.__index__(number)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+        raise TypeError(f"{name}: expected an integer, got {value!r}") from None
     if not lowest <= number <= highest:
-        raise ValueError(f"{name} must be from {lowest} to {highest}, got {number}")
+        raise ValueError(f"{name}: expected {lowest} to {highest}, got {number}")
     return number
 
 
-def real(value: SupportsFloat, name: str) -> float:
+def as_float(value: SupportsFloat, name: str) -> float:
     """Take a number; one that float cannot hold becomes infinity.
 
     Raises:
@@ -105,7 +105,7 @@ def real(value: SupportsFloat, name: str) -> float:
         # Not float(value), which would also read text.
         return value.__float__()
     except (AttributeError, TypeError):
-        raise TypeError(f"{name} must be a number, got {value!r}") from None
+        raise TypeError(f"{name}: expected a number, got {value!r}") from None
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
@@ -156,13 +156,15 @@ def source(
         array = plain(array, name)
     if array.dtype not in dtypes:
         expected = ", ".join(dtype.name for dtype in dtypes)
-        raise TypeError(f"{name} must have dtype {expected}, got {_describe(array.dtype)}")
+        raise TypeError(f"{name}: expected dtype {expected}, got {_describe(array.dtype)}")
     if shape and array.ndim != shape.count(",") + 1:
-        raise ValueError(f"{name} must have dimensions ({shape}), got shape {array.shape}")
+        raise ValueError(f"{name}: expected dimensions ({shape}), got shape {array.shape}")
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
-        problem = "C-contiguous" if flags.aligned else "aligned to its elements"
-        raise ValueError(f"{name} must be {problem}, as its .copy(order='C') is")
+        expected = "a C-contiguous array" if flags.aligned else "an array aligned to its elements"
+        raise ValueError(
+            f"{name}: expected {expected}, got one that is not; its .copy(order='C') is"
+        )
     return array
 
 
@@ -183,9 +185,9 @@ def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
         return out
     out = source(out, "out", (dtype,))
     if out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, got {out.shape}")
+        raise ValueError(f"out: expected shape {shape}, got {out.shape}")
     if not out.flags.writeable:
-        raise ValueError("out must be writable, got a read-only array")
+        raise ValueError("out: expected a writable array, got a read-only one")
     return out
 
 
@@ -213,11 +215,12 @@ def refuse_overlaps(
                 and np.may_share_memory(array, source)
                 and np.shares_memory(array, source)
             ):
-                raise ValueError(f"out[{i}] overlaps input {k}: give it memory of its own")
+                raise ValueError(f"out[{i}]: expected memory of its own, got that of input {k}")
     spans.sort()
     for (_, end, name), (begin, _, other) in zip(spans, spans[1:]):
         if begin < end:
-            raise ValueError(f"{other} overlaps {name}: give each its own memory")
+            out, owner = (other, name) if other.startswith("out[") else (name, other)
+            raise ValueError(f"{out}: expected memory of its own, got that of {owner}")
 
 
 def has_pixel_rows(image: Array) -> bool:
@@ -273,19 +276,19 @@ def packed(
     n, c1, rows, columns, c2 = shape
     if channels.__class__ is not int or not 0 < channels <= c1 * c2:
         if c1 * c2 == 0:
-            raise ValueError(f"C1 and C2 must not be 0, got shape {shape}")
-        channels = whole(channels, "channels", 1, c1 * c2)
+            raise ValueError(f"src: expected C1 and C2 above 0, got shape {shape}")
+        channels = as_int(channels, "channels", 1, c1 * c2)
     plane = rows * columns
     if height is None and width is None:
         return n, channels, rows, columns, c1, plane, c2
     if height is None or width is None:
-        raise ValueError("height and width go together: give both or none")
-    height = whole(height, "height", 0, MAX_DIMENSION)
-    width = whole(width, "width", 0, MAX_DIMENSION)
+        raise ValueError(f"height, width: expected both or neither, got {height} and {width}")
+    height = as_int(height, "height", 0, MAX_DIMENSION)
+    width = as_int(width, "width", 0, MAX_DIMENSION)
     fits = height * width <= plane if rows == 1 else (height, width) == (rows, columns)
     if not fits:
         expected = f"at most {plane} positions" if rows == 1 else f"{rows} x {columns}"
-        raise ValueError(f"height x width must be {expected}, got {height} x {width}")
+        raise ValueError(f"height, width: expected {expected}, got {height} x {width}")
     return n, channels, height, width, c1, plane, c2
 
 

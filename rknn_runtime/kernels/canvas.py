@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import check, has_pixel_rows, pixel_rows, pointer
+from rknn_runtime._arrays import check_status, has_pixel_rows, pixel_rows, pointer
 from rknn_runtime._ffi import ffi, lib
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Canvas:
         """
         _check_list(boxes, (4, np.int32), colors)
         status = lib.rkr_fill_boxes(self._native, pointer(boxes), pointer(colors), len(boxes))
-        check(status, "rkr_fill_boxes")
+        check_status(status, "rkr_fill_boxes")
 
     def draw_lines(self, lines: NDArray[np.float32], colors: NDArray[np.uint8]) -> None:
         """Draw lines with round ends and smooth edges, the last one on top.
@@ -72,7 +72,7 @@ class Canvas:
         """
         _check_list(lines, (5, np.float32), colors)
         status = lib.rkr_draw_lines(self._native, pointer(lines), pointer(colors), len(lines))
-        check(status, "rkr_draw_lines")
+        check_status(status, "rkr_draw_lines")
 
     def blend(self, stencil: NDArray[np.uint8], left: int, top: int, color: bytes) -> None:
         """Lay one colour over the pixels behind a stencil.
@@ -91,7 +91,7 @@ class Canvas:
         status = lib.rkr_blend_stencil(
             self._native, pointer(stencil), stencil.size, height, width, left, top, color
         )
-        check(status, "rkr_blend_stencil")
+        check_status(status, "rkr_blend_stencil")
 
 
 def _check_list(shapes: NDArray[Any], each: tuple[int, type], colors: NDArray[np.uint8]) -> None:

@@ -18,13 +18,13 @@ import numpy as np
 from rknn_runtime._arrays import (
     MAX_DIMENSION,
     Array,
-    check,
+    as_float,
+    as_int,
+    check_status,
     packed,
-    real,
     result,
     source,
     untyped,
-    whole,
 )
 from rknn_runtime._ffi import lib
 from rknn_runtime._frozen import Frozen
@@ -73,7 +73,7 @@ def nc1hwc2_to_nchw(
         untyped(src), src.size, untyped(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
     )
     if status:
-        check(status, "nc1hwc2_to_nchw")
+        check_status(status, "nc1hwc2_to_nchw")
     return out
 
 
@@ -109,7 +109,7 @@ def nc1hwc2_to_nhwc(
         untyped(src), src.size, untyped(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
     )
     if status:
-        check(status, "nc1hwc2_to_nhwc")
+        check_status(status, "nc1hwc2_to_nhwc")
     return out
 
 
@@ -141,14 +141,14 @@ def nc1hwc2_to_flat(
     data = source(data, "data", shape="c1 * h * w * c2")
     shape = (
         1,
-        whole(c1, "c1", 1, MAX_DIMENSION),
-        whole(h, "h", 0, MAX_DIMENSION),
-        whole(w, "w", 0, MAX_DIMENSION),
-        whole(c2, "c2", 1, MAX_DIMENSION),
+        as_int(c1, "c1", 1, MAX_DIMENSION),
+        as_int(h, "h", 0, MAX_DIMENSION),
+        as_int(w, "w", 0, MAX_DIMENSION),
+        as_int(c2, "c2", 1, MAX_DIMENSION),
     )
     if data.size != math.prod(shape):
         raise ValueError(
-            f"data must have c1 * h * w * c2 = {math.prod(shape)} elements, got {data.size}"
+            f"data: expected c1 * h * w * c2 = {math.prod(shape)} elements, got {data.size}"
         )
     return nc1hwc2_to_nchw(data.reshape(shape), channels).reshape(-1)
 
@@ -238,13 +238,13 @@ def _pack(
     """Pack a checked array of these N, C, H and W."""
     n, channels, height, width = sizes
     if channels == 0:
-        raise ValueError("src must have at least one channel")
-    c2 = whole(c2, "c2", 1, MAX_DIMENSION)
+        raise ValueError(f"src: expected at least one channel, got shape {src.shape}")
+    c2 = as_int(c2, "c2", 1, MAX_DIMENSION)
     needed = -(-channels // c2)
-    c1 = needed if c1 is None else whole(c1, "c1", needed, MAX_DIMENSION)
+    c1 = needed if c1 is None else as_int(c1, "c1", needed, MAX_DIMENSION)
     rows, columns = height, width
     if plane is not None:
-        rows, columns = 1, whole(plane, "plane", height * width, MAX_DIMENSION)
+        rows, columns = 1, as_int(plane, "plane", height * width, MAX_DIMENSION)
     pad = _bits(pad_value, src.dtype)
     out = result(out, (n, c1, rows, columns, c2), src.dtype)
     status = kernel(
@@ -252,7 +252,7 @@ def _pack(
         n, channels, height * width, c1, rows * columns, c2, pad,
     )  # fmt: skip
     if status:
-        check(status, "packing to NC1HWC2")
+        check_status(status, "packing to NC1HWC2")
     return out
 
 
@@ -260,11 +260,11 @@ def _bits(value: float, dtype: np.dtype[Any]) -> int:
     """The bit pattern of one element; exact for integers, rounded for floats."""
     if dtype.kind != "f":
         lowest, highest = (0, 1) if dtype.kind == "b" else _limits(dtype)
-        value = whole(value, "pad_value", lowest, highest)  # type: ignore[arg-type]
+        value = as_int(value, "pad_value", lowest, highest)  # type: ignore[arg-type]
     else:
-        value = real(value, "pad_value")
+        value = as_float(value, "pad_value")
         if math.isfinite(value) and abs(value) > float(np.finfo(dtype).max):
-            raise ValueError(f"pad_value must fit {dtype.name}, got {value}")
+            raise ValueError(f"pad_value: expected what {dtype.name} holds, got {value}")
     return int.from_bytes(np.array(value, dtype).tobytes(), "little")
 
 
@@ -315,23 +315,24 @@ class Nc1hwc2Layout(Frozen):
                 or the elements are not integers.
         """
         if not isinstance(attr, TensorAttr):
-            raise TypeError(f"attr must be a TensorAttr, got {type(attr).__name__}")
+            raise TypeError(f"attr: expected a TensorAttr, got {type(attr).__name__}")
         native = attr.stored
         if native.layout is not Layout.NC1HWC2 or len(native.shape) != 5:
             raise ValueError(
-                f"{attr.name!r} must be NC1HWC2 with 5 dimensions in memory, got "
+                f"{attr.name!r}: expected NC1HWC2 with 5 dimensions in memory, got "
                 f"{native.layout.name} {native.shape}"
             )
         dtype = native.dtype.numpy
         if dtype.kind not in "iu":
-            raise ValueError(f"{attr.name!r} must have integer elements, got {dtype.name}")
+            raise ValueError(f"{attr.name!r}: expected integer elements, got {dtype.name}")
         _, c1, rows, columns, c2 = native.shape
         channels, positions = c1 * c2, rows * columns
         if attr is not native:
             channels, positions = attr.channels, attr.height * attr.width
         if not (channels <= c1 * c2 and positions <= rows * columns):
             raise ValueError(
-                f"{attr.name!r}: {native.shape} does not hold {attr.layout.name} {attr.shape}"
+                f"{attr.name!r}: expected a native shape that holds {attr.layout.name} "
+                f"{attr.shape}, got {native.shape}"
             )
         lowest, highest = _limits(dtype)
         # Integers that are not quantized stand for themselves.
@@ -360,7 +361,7 @@ class Nc1hwc2Layout(Frozen):
             TypeError: not an integer.
             ValueError: no such channel.
         """
-        channel = whole(channel, "channel", 0, self.channels - 1)
+        channel = as_int(channel, "channel", 0, self.channels - 1)
         return channel // self.c2 * self.plane * self.c2 + channel % self.c2
 
     def channel_offsets(self, start: SupportsIndex, count: SupportsIndex) -> Array:
@@ -370,8 +371,8 @@ class Nc1hwc2Layout(Frozen):
             TypeError: not an integer.
             ValueError: the channels do not all exist.
         """
-        start = whole(start, "start", 0, self.channels)
-        count = whole(count, "count", 0, self.channels - start)
+        start = as_int(start, "start", 0, self.channels)
+        count = as_int(count, "count", 0, self.channels - start)
         channels = np.arange(start, start + count, dtype=np.int64)
         return channels // self.c2 * (self.plane * self.c2) + channels % self.c2
 
@@ -391,11 +392,11 @@ class Nc1hwc2Layout(Frozen):
             TypeError: the threshold is no number.
             ValueError: the threshold is NaN, or the scale is not positive.
         """
-        threshold = real(threshold, "threshold")
+        threshold = as_float(threshold, "threshold")
         if math.isnan(threshold):
-            raise ValueError("threshold must be a number, got nan")
+            raise ValueError("threshold: expected a number, got nan")
         if not self.scale > 0:
-            raise ValueError(f"scale must be positive, got {self.scale}")
+            raise ValueError(f"scale: expected a number above 0, got {self.scale}")
         low, high = self.lowest, self.highest + 1
         while low < high:
             middle = (low + high) // 2

@@ -9,13 +9,13 @@ import numpy as np
 from rknn_runtime._arrays import (
     SCALE_RANGE,
     Array,
-    check,
+    as_float,
+    as_int,
+    check_status,
     packed,
     pointer,
-    real,
     result,
     source,
-    whole,
 )
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout
@@ -75,7 +75,7 @@ def dequantize_affine(
     out = result(out, q.shape, _FLOAT32)
     status = _DEQUANTIZE[q.dtype](pointer(q), q.size, pointer(out), zero_point, scale)
     if status:
-        check(status, "dequantize_affine")
+        check_status(status, "dequantize_affine")
     return out
 
 
@@ -95,7 +95,7 @@ def dequantize_dfp(q: Array, fl: SupportsIndex, out: Array | None = None) -> Arr
         ValueError: a number outside its range, a shape that does not fit, memory that is
             not C-contiguous, aligned and (``out``) writable, or ``out`` overlapping ``q``.
     """
-    return dequantize_affine(q, 0, 2.0 ** -whole(fl, "fl", -127, 126), out)
+    return dequantize_affine(q, 0, 2.0 ** -as_int(fl, "fl", -127, 126), out)
 
 
 def quantize_affine(
@@ -131,12 +131,12 @@ def quantize_affine(
     x = source(x, "x", (_FLOAT32,))
     dtype = np.dtype(dtype)
     if dtype not in _INTEGERS:
-        raise TypeError(f"dtype must be int8, uint8 or int16, got {dtype}")
+        raise TypeError(f"dtype: expected int8, uint8 or int16, got {dtype}")
     zero_point, scale = _affine(zero_point, scale, dtype)
     out = result(out, x.shape, dtype)
     status = _QUANTIZE[dtype](pointer(x), x.size, pointer(out), zero_point, scale)
     if status:
-        check(status, "quantize_affine")
+        check_status(status, "quantize_affine")
     return out
 
 
@@ -157,7 +157,7 @@ def float16_to_float32(x: Array, out: Array | None = None) -> Array:
     """
     x = source(x, "x", (_FLOAT16,))
     out = result(out, x.shape, _FLOAT32)
-    check(lib.rkr_widen_float16(pointer(x), x.size, pointer(out)), "float16_to_float32")
+    check_status(lib.rkr_widen_float16(pointer(x), x.size, pointer(out)), "float16_to_float32")
     return out
 
 
@@ -178,7 +178,7 @@ def float32_to_float16(x: Array, out: Array | None = None) -> Array:
     """
     x = source(x, "x", (_FLOAT32,))
     out = result(out, x.shape, _FLOAT16)
-    check(lib.rkr_narrow_float16(pointer(x), x.size, pointer(out)), "float32_to_float16")
+    check_status(lib.rkr_narrow_float16(pointer(x), x.size, pointer(out)), "float32_to_float16")
     return out
 
 
@@ -222,7 +222,7 @@ def dequantize_nc1hwc2(
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     kernels = _UNPACK.get(layout)
     if kernels is None:
-        raise ValueError(f"layout must be NCHW or NHWC, got {layout!r}")
+        raise ValueError(f"layout: expected NCHW or NHWC, got {layout!r}")
     parameters: tuple[int, float] | tuple[()]
     if src.dtype != _FLOAT16:
         parameters = _affine(zero_point, scale, src.dtype)
@@ -230,7 +230,7 @@ def dequantize_nc1hwc2(
         parameters = ()
     else:
         raise ValueError(
-            "float16 is not quantized: zero_point must be 0 and scale 1 (or 0), got "
+            "zero_point, scale: expected 0 and 1 (or 0) for float16, which is not quantized, got "
             f"{zero_point!r} and {scale!r}"
         )
     shape = (n, c, h, w) if kernels is _UNPACK["NCHW"] else (n, h, w, c)
@@ -239,7 +239,7 @@ def dequantize_nc1hwc2(
         pointer(src), src.size, pointer(out), out.size, n, c, h * w, c1, plane, c2, *parameters
     )
     if status:
-        check(status, "dequantize_nc1hwc2")
+        check_status(status, "dequantize_nc1hwc2")
     return out
 
 
@@ -251,9 +251,9 @@ def _affine(zero_point: SupportsIndex, scale: float, dtype: np.dtype[Any]) -> tu
         ValueError: outside the range of the dtype, or no positive normal float32.
     """
     lowest, highest = _INTEGERS[dtype]
-    zero_point = whole(zero_point, "zero_point", lowest, highest)
+    zero_point = as_int(zero_point, "zero_point", lowest, highest)
     if scale.__class__ is not float:
-        scale = real(scale, "scale")
+        scale = as_float(scale, "scale")
     if not SCALE_RANGE[0] <= scale <= SCALE_RANGE[1]:
-        raise ValueError(f"scale must be positive, finite and normal in float32, got {scale}")
+        raise ValueError(f"scale: expected a positive, normal, finite float32, got {scale}")
     return zero_point, scale

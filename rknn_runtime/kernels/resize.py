@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import check, has_pixel_rows, pixel_rows, plain, whole
+from rknn_runtime._arrays import as_int, check_status, has_pixel_rows, pixel_rows, plain
 from rknn_runtime._ffi import lib
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def resize_bilinear(
     target = target_image(size, len(order), out)
     image, order = plain_order(image, order)
     status = lib.rkr_resize_bilinear_uint8(*pixel_rows(image), *pixel_rows(target), bytes(order))
-    check_status(status, target, "rkr_resize_bilinear_uint8")
+    check_resized(status, target, "rkr_resize_bilinear_uint8")
     return target if out is None else out
 
 
@@ -95,7 +95,7 @@ def resize_luma(
     image, order = plain_order(image, order)
     # Without the number of the result's channels, which is 1.
     status = lib.rkr_resize_luma_uint8(*pixel_rows(image), *pixel_rows(target)[:5], bytes(order))
-    check_status(status, target, "rkr_resize_luma_uint8")
+    check_resized(status, target, "rkr_resize_luma_uint8")
     return target if out is None else out
 
 
@@ -121,7 +121,7 @@ def target_image(size: Any, n_channels: int, out: Any) -> NDArray[np.uint8]:
         ValueError: A side is out of range, or `out` of another shape or not writable in place.
     """
     height, width = size
-    height, width = whole(height, "height", 1, MAX_SIDE), whole(width, "width", 1, MAX_SIDE)
+    height, width = as_int(height, "height", 1, MAX_SIDE), as_int(width, "width", 1, MAX_SIDE)
     shape = (height, width, n_channels)
     if out is None:
         return np.empty(shape, np.uint8)
@@ -138,13 +138,13 @@ def target_image(size: Any, n_channels: int, out: Any) -> NDArray[np.uint8]:
     return target
 
 
-def check_status(status: int, target: NDArray[np.uint8], call: str) -> None:
+def check_resized(status: int, target: NDArray[np.uint8], call: str) -> None:
     """Raise for the status of a kernel whose arguments were checked before."""
     if status == lib.RKR_ERR_OVERLAP:
-        raise ValueError("out overlaps image: give an array of its own memory")
+        raise ValueError("out: expected memory of its own, got that of image")
     if status == lib.RKR_ERR_MEMORY:
         raise MemoryError(f"no memory for rows of {target.shape[1]} pixels")
-    check(status, call)
+    check_status(status, call)
 
 
 def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
@@ -161,4 +161,4 @@ def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
 
 
 def _channels(channels: Sequence[int], image: NDArray[np.uint8]) -> tuple[int, ...]:
-    return tuple(whole(channel, "channels", 0, image.shape[2] - 1) for channel in channels)
+    return tuple(as_int(channel, "channels", 0, image.shape[2] - 1) for channel in channels)

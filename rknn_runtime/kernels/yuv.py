@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.kernels.resize import MAX_SIDE, check_status, target_image
+from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, target_image
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class YuvFrame:
             n_channels,
             bgr,
         )
-        check_status(status, target, "rkr_resize_yuv_uint8")
+        check_resized(status, target, "rkr_resize_yuv_uint8")
         return target if out is None else out
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "REFUSED_BY_MINI",
     "Failure",
     "Runtime",
-    "check",
+    "check_loadable",
     "driver_version",
     "failures",
     "problems",
@@ -187,7 +187,9 @@ def failures(info: ModelInfo) -> list[Failure]:
     return found
 
 
-def check(file: ModelFile, name: str, runtime: Runtime | None, *, zero_copy: bool = True) -> None:
+def check_loadable(
+    file: ModelFile, name: str, runtime: Runtime | None, *, zero_copy: bool = True
+) -> None:
     """Refuse a model that the runtime would refuse, with the reason.
 
     Args:

@@ -33,7 +33,7 @@ class Region:
         self.start = start
         self.end = end
 
-    def check(self, position: int, length: int) -> None:
+    def check_inside(self, position: int, length: int) -> None:
         """Refuse what does not lie inside."""
         if position < self.start or position + length > self.end:
             raise FlatbufferError(
@@ -43,7 +43,7 @@ class Region:
     def number(self, position: int, code: str) -> int:
         """Read one little-endian integer of a `struct` format character."""
         size = struct.calcsize("<" + code)
-        self.check(position, size)
+        self.check_inside(position, size)
         value: int = struct.unpack("<" + code, self.buffer[position : position + size])[0]
         return value
 
@@ -53,7 +53,7 @@ class Region:
         length = self.number(position, "I")
         if length > limit:
             raise FlatbufferError(f"a vector of {length} items, at most {limit} make sense")
-        self.check(position + 4, length * item_size)
+        self.check_inside(position + 4, length * item_size)
         return position + 4, length
 
 
@@ -69,7 +69,7 @@ class Table:
         self.vtable_size = region.number(self.vtable, "H")
         if self.vtable_size < 4 or self.vtable_size % 2:
             raise FlatbufferError(f"a vtable of {self.vtable_size} bytes")
-        region.check(self.vtable, self.vtable_size)
+        region.check_inside(self.vtable, self.vtable_size)
 
     def find(self, slot: int) -> int:
         """Position of a field, 0 when the table does not have it."""

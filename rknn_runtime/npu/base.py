@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import ClassVar, NoReturn, TypeVar
 
-from rknn_runtime._arrays import whole
+from rknn_runtime._arrays import as_int
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnStatusError
@@ -46,7 +46,7 @@ def init_flags(flags: InitFlag) -> InitFlag:
         TypeError: not an integer.
         ValueError: not of 32 bits.
     """
-    return InitFlag(whole(flags, "flags", 0, 2**32 - 1))
+    return InitFlag(as_int(flags, "flags", 0, 2**32 - 1))
 
 
 def check_outs(out: Sequence[object], count: int) -> None:
@@ -59,7 +59,7 @@ def check_outs(out: Sequence[object], count: int) -> None:
     if not isinstance(out, Sequence):
         raise TypeError(f"out: expected a list of {count} arrays, got {type(out).__name__}")
     if len(out) != count:
-        raise ValueError(f"out must have {count} arrays, got {len(out)}")
+        raise ValueError(f"out: expected {count} arrays, got {len(out)}")
 
 
 class LoadedModel:
@@ -89,7 +89,8 @@ class LoadedModel:
         if foreign:
             kind = type(self).__name__
             raise ValueError(
-                f"a {kind} manages memory and runs itself, so it cannot take {foreign!r}"
+                f"flags: expected none that leave memory or runs to the caller, got {foreign!r}: "
+                f"a {kind} does that itself"
             )
         with opened_source(model, library, check, zero_copy=self._is_zero_copy) as source:
             self._needs = source.needs
@@ -195,17 +196,17 @@ class LoadedModel:
             UnavailableError: the runtime has no such function.
             ValueError: not a core mask.
         """
-        mask = CoreMask(whole(core_mask, "core_mask", 0, 2**31 - 1))
+        mask = CoreMask(as_int(core_mask, "core_mask", 0, 2**31 - 1))
         context = self._context
         with context.lock:
             status = lib.rkr_set_core_mask(context.handle, context.opened(), int(mask))
-            self._context.check(status, f"rknn_set_core_mask({mask!r})")
+            self._context.check_status(status, f"rknn_set_core_mask({mask!r})")
 
     def _check_count(self, inputs: Sequence[object]) -> None:
         if len(inputs) != len(self.inputs):
             names = ", ".join(f"input {i} {attr.name!r}" for i, attr in enumerate(self.inputs))
             count = "1 input" if len(self.inputs) == 1 else f"{len(self.inputs)} inputs"
-            raise TypeError(f"the model takes {count} ({names}), got {len(inputs)}")
+            raise TypeError(f"inputs: expected {count} ({names}), got {len(inputs)}")
 
     @property
     def is_closed(self) -> bool:

@@ -91,7 +91,9 @@ class Binding:
             mem = self.memory.pointer
             status = lib.rkr_set_io_mem(context.handle, context.opened(), mem, info)
         is_refused_int64 = status == lib.RKNN_ERR_PARAM_INVALID and bound.dtype is TensorType.INT64
-        context.check(status, f"rknn_set_io_mem({name})", _NO_INT64 if is_refused_int64 else "")
+        context.check_status(
+            status, f"rknn_set_io_mem({name})", _NO_INT64 if is_refused_int64 else ""
+        )
         self.memory.bind(name)
         self.remember()
 
@@ -186,12 +188,12 @@ class PixelInput(InputBinding):
         array = plain(array, self.name)
         if array.dtype != self.dtype:
             raise TypeError(
-                f"{self.name} takes pixels of dtype uint8, got {array.dtype}; the NPU normalises "
-                "them itself, with the mean and std that the model was converted with"
+                f"{self.name}: expected pixels of dtype uint8, got {array.dtype}; the NPU "
+                "normalises them itself, with the mean and std that the model was converted with"
             )
         if array.shape == self.shape or (self.shape[0] == 1 and array.shape == self.shape[1:]):
             return array
-        raise ValueError(f"{self.name} takes shape {self.shape} (NHWC), got {array.shape}")
+        raise ValueError(f"{self.name}: expected shape {self.shape} (NHWC), got {array.shape}")
 
 
 class TensorInput(InputBinding):
@@ -258,10 +260,10 @@ class TensorInput(InputBinding):
             names = " or ".join(sorted(dtype.name for dtype in self._takes))
             if self._is_unknown:
                 names += f" ({_UNKNOWN})"
-            raise TypeError(f"{self.name} takes dtype {names}, got {array.dtype}")
+            raise TypeError(f"{self.name}: expected dtype {names}, got {array.dtype}")
         if array.shape != self.attr.shape:
             raise ValueError(
-                f"{self.name} takes shape {self.attr.shape} ({self.attr.layout.name}), "
+                f"{self.name}: expected shape {self.attr.shape} ({self.attr.layout.name}), "
                 f"got {array.shape}"
             )
         return array

@@ -166,7 +166,7 @@ class Context:
         with ffi.from_buffer(model) as data:
             status = lib.rkr_session_init(self._session, data, len(data), flags, ffi.NULL)
             call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
-        self.check(status, call)
+        self.check_status(status, call)
         if simulation is not None:
             simulation.attach(self._session.context)
 
@@ -213,7 +213,7 @@ class Context:
         if self._orphans:
             self._owned.destroy_orphans()
 
-    def check(self, status: int, call: str, detail: str = "") -> None:
+    def check_status(self, status: int, call: str, detail: str = "") -> None:
         """Raise the exception for a status that is not success; see `status_error`."""
         if status != lib.RKNN_SUCC:
             if status == lib.RKR_ERR_UNAVAILABLE:
@@ -227,7 +227,7 @@ class Context:
         simulation = self._owned.simulation
         cause: BaseException | None = None if simulation is None else simulation.take_exception()
         if cause is None:
-            self.check(status, call, self.suspects)
+            self.check_status(status, call, self.suspects)
         elif not isinstance(cause, Exception):
             raise cause  # a KeyboardInterrupt is no failure of the model
         else:
@@ -257,7 +257,7 @@ class Context:
             self.opened()
             try:
                 status = lib.rkr_session_create_mem(self._session, size_bytes, number)
-                self.check(status, call)
+                self.check_status(status, call)
                 mem = self.memory(number[0])
                 span = self._owned.spans[number[0]] = _span(mem, size_bytes, call)
                 return NewMemory(number[0], mem, span, finalizer)
@@ -277,7 +277,7 @@ class Context:
 
         The caller is inside ``with context.lock``.
         """
-        self.check(self._owned.destroy_memory(number), "rknn_destroy_mem(...)")
+        self.check_status(self._owned.destroy_memory(number), "rknn_destroy_mem(...)")
 
     def refuse_views(self) -> None:
         """Raise `BufferError` while an array that views a memory is alive."""
@@ -300,7 +300,7 @@ class Context:
         failed = self._owned.destroy()
         self._finalizer.detach()
         for status, call in failed:
-            self.check(status, call)
+            self.check_status(status, call)
 
 
 def _span(mem: Any, size_bytes: int, call: str) -> Span:

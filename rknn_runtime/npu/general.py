@@ -76,7 +76,10 @@ class GeneralModel(LoadedModel):
         for function in ("rknn_inputs_set", "rknn_outputs_get", "rknn_outputs_release"):
             library.require(function)
         if init_flags(flags) & SYNC_FLAGS:
-            raise ValueError(f"a GeneralModel cannot take {flags!r}: the runtime copies and syncs")
+            raise ValueError(
+                f"flags: expected none that leave caches to the caller, got {flags!r}: with a "
+                "GeneralModel the runtime copies and syncs"
+            )
         super().__init__(model, library, flags, core_mask, check)
 
     def _bind(self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]) -> None:
@@ -169,7 +172,7 @@ class GeneralModel(LoadedModel):
             is_one_image = len(attr.shape) == 4 and attr.shape[0] == 1
             if array.shape != attr.shape and not (is_one_image and array.shape == attr.shape[1:]):
                 raise ValueError(
-                    f"{name} takes shape {attr.shape} ({attr.layout.name}), got {array.shape}"
+                    f"{name}: expected shape {attr.shape} ({attr.layout.name}), got {array.shape}"
                 )
             kept.append(pointer(array))
             struct.buf, struct.size = kept[-1], array.nbytes
@@ -204,12 +207,12 @@ class GeneralModel(LoadedModel):
                 f"bytes, expected {arrays[i].nbytes}"
             )
         if status and step[0] == lib.RKR_STEP_OUTPUTS_RELEASE:
-            self._context.check(status, "rknn_outputs_release")
+            self._context.check_status(status, "rknn_outputs_release")
         self._check_general(status, "rknn_outputs_get")
 
     def _check_general(self, status: int, call: str) -> None:
         detail = _ZERO_COPY_ONLY if status == lib.RKNN_ERR_PARAM_INVALID else ""
-        self._context.check(status, call, detail)
+        self._context.check_status(status, call, detail)
 
 
 def _taken(tensor: QueriedTensor) -> dict[np.dtype[Any], TensorType]:

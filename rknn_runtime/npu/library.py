@@ -123,11 +123,11 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
         wanted = os.fspath(library)
         origin = f"library={wanted!r}"
         if not isinstance(wanted, str):
-            raise TypeError(f"library must be a path of str, not {type(wanted).__name__}")
+            raise TypeError(f"library: expected a path of str, got {type(wanted).__name__}")
         if not wanted or "\0" in wanted:
-            raise ValueError(f"library must name a file, got {wanted!r}")
+            raise ValueError(f"library: expected the name of a file, got {wanted!r}")
     else:
-        raise TypeError(f"library must be a path, a name or None, not {type(library).__name__}")
+        raise TypeError(f"library: expected a path, a name or None, got {type(library).__name__}")
     attempts: list[tuple[str, str]] = []
     for candidate in _candidates(wanted):
         found = _try(candidate, attempts)
@@ -232,9 +232,9 @@ def c_name(name: str) -> bytes:
         ValueError: it contains a null character, where C would end it.
     """
     if not isinstance(name, str):
-        raise TypeError(f"a function is named by a str, got {type(name).__name__}")
+        raise TypeError(f"function: expected a str, got {type(name).__name__}")
     if "\0" in name:
-        raise ValueError(f"a function's name has no null character, got {name!r}")
+        raise ValueError(f"function: expected a name without null characters, got {name!r}")
     return name.encode()
 
 

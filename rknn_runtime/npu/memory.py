@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rknn_runtime._arrays import whole
+from rknn_runtime._arrays import as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import ClosedError
 from rknn_runtime.npu.context import Context
@@ -47,8 +47,8 @@ class TensorMemory:
             ValueError: the size is not from 1 to 2**32 - 1.
         """
         if not isinstance(context, Context):
-            raise TypeError(f"context must be a Context, got {type(context).__name__}")
-        size_bytes = whole(size_bytes, "size_bytes", 1, 2**32 - 1)
+            raise TypeError(f"context: expected a Context, got {type(context).__name__}")
+        size_bytes = as_int(size_bytes, "size_bytes", 1, 2**32 - 1)
         self._context = context
         self._number, mem, self._span, self._finalizer = context.create_memory(self, size_bytes)
         self._bound_to: str | None = None
@@ -132,7 +132,7 @@ class TensorMemory:
             # Without this function the runtime keeps caches coherent by itself.
             if self._context.library.has("rknn_mem_sync"):
                 status = lib.rkr_mem_sync(self._context.handle, context, mem, mode)
-                self._context.check(status, f"rknn_mem_sync(mode={mode})")
+                self._context.check_status(status, f"rknn_mem_sync(mode={mode})")
 
     def bind(self, name: str) -> None:
         """Note that a model uses the memory, so that it cannot be closed alone."""

@@ -272,7 +272,7 @@ def _at(bindings: list[_B], index: SupportsIndex, what: str) -> _B:
     try:
         position = operator.index(index)
     except TypeError:
-        raise TypeError(f"the index of an {what} must be an integer, got {index!r}") from None
+        raise TypeError(f"index of an {what}: expected an integer, got {index!r}") from None
     if not 0 <= position < len(bindings):
-        raise IndexError(f"there is no {what} {position}: the model has {len(bindings)}, from 0 on")
+        raise IndexError(f"index of an {what}: expected 0 to {len(bindings) - 1}, got {position}")
     return bindings[position]

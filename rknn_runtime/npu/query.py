@@ -70,7 +70,7 @@ def inputs_and_outputs(
     """
     count = ffi.new("rknn_input_output_num *")
     status = context.query(lib.RKNN_QUERY_IN_OUT_NUM, count, ffi.sizeof(count[0]))
-    context.check(status, "rknn_query(IN_OUT_NUM)")
+    context.check_status(status, "rknn_query(IN_OUT_NUM)")
     if not (count.n_input <= MAX_TENSORS and 1 <= count.n_output <= MAX_TENSORS):
         raise RknnError(f"the runtime reports {count.n_input} inputs and {count.n_output} outputs")
     inputs = tuple(_tensor(context, "INPUT", index) for index in range(count.n_input))
@@ -87,7 +87,7 @@ def is_dynamic(context: Context) -> bool:
     info = ffi.new("rknn_input_range *")
     status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
     if status not in _NOT_DYNAMIC:
-        context.check(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
+        context.check_status(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
     return status not in _NOT_DYNAMIC
 
 
@@ -107,7 +107,7 @@ def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> N
     attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
     with context.lock:
         status = lib.rkr_set_input_shapes(context.handle, context.opened(), len(attrs), attrs)
-        context.check(status, "rknn_set_input_shapes(the biggest)")
+        context.check_status(status, "rknn_set_input_shapes(the biggest)")
 
 
 def without_groups(tensor: QueriedTensor) -> QueriedTensor:
@@ -128,7 +128,7 @@ def sdk_version(context: Context) -> SdkVersion:
     """Ask for the versions."""
     info = ffi.new("rknn_sdk_version *")
     status = context.query(lib.RKNN_QUERY_SDK_VERSION, info, ffi.sizeof(info[0]))
-    context.check(status, "rknn_query(SDK_VERSION)")
+    context.check_status(status, "rknn_query(SDK_VERSION)")
     return SdkVersion(_text(info.api_version), _text(info.drv_version))
 
 
@@ -136,7 +136,7 @@ def memory_size(context: Context) -> MemorySize:
     """Ask for the memory need."""
     info = ffi.new("rknn_mem_size *")
     status = context.query(lib.RKNN_QUERY_MEM_SIZE, info, ffi.sizeof(info[0]))
-    context.check(status, "rknn_query(MEM_SIZE)")
+    context.check_status(status, "rknn_query(MEM_SIZE)")
     return MemorySize(
         info.total_weight_size,
         info.total_internal_size,
@@ -150,7 +150,7 @@ def custom_string(context: Context) -> str:
     """Ask for the text that was given to the toolkit."""
     info = ffi.new("rknn_custom_string *")
     status = context.query(lib.RKNN_QUERY_CUSTOM_STRING, info, ffi.sizeof(info[0]))
-    context.check(status, "rknn_query(CUSTOM_STRING)")
+    context.check_status(status, "rknn_query(CUSTOM_STRING)")
     return _text(info.string)
 
 
@@ -175,7 +175,7 @@ def _attr(context: Context, command: str, index: int) -> Any:
         status = context.query(number, info, size)
         if status != lib.RKNN_ERR_PARAM_INVALID:
             break
-    context.check(status, f"rknn_query({command}, index {index})")
+    context.check_status(status, f"rknn_query({command}, index {index})")
     return info
 
 

@@ -77,7 +77,7 @@ def opened_source(
         runtime = compatibility.runtime_in(library.path) if check else None
         if check:
             if file is not None:
-                compatibility.check(file, name, runtime, zero_copy=zero_copy)
+                compatibility.check_loadable(file, name, runtime, zero_copy=zero_copy)
             device.check_heap(runtime)
         needs, suspects = None, ""
         if file is not None:

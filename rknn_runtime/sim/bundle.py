@@ -74,7 +74,7 @@ class Bundle:
 
     def __post_init__(self) -> None:
         if self.soc not in SOCS:
-            raise ValueError(f"SoC {self.soc!r} is none of {', '.join(SOCS)}")
+            raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {self.soc!r}")
         object.__setattr__(self, "_soc", SOCS[self.soc])
         version = known_version(self.runtime, self.runtime_version)
         object.__setattr__(self, "runtime_version", version)
@@ -84,7 +84,8 @@ class Bundle:
             kind = type(self.custom_string).__name__
             raise TypeError(f"custom_string: expected a str, got {kind}")
         if len(self.custom_string.encode()) > 1023:
-            raise ValueError("custom_string must have less than 1024 bytes")
+            size = len(self.custom_string.encode())
+            raise ValueError(f"custom_string: expected at most 1023 bytes, got {size}")
 
     @property
     def runtime(self) -> str:

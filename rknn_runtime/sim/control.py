@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rknn_runtime._arrays import whole
+from rknn_runtime._arrays import as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu.library import Library, c_name, open_library
@@ -40,7 +40,7 @@ class Control:
     def __init__(self, library: Library | None = None) -> None:
         self.library = open_library("sim") if library is None else library
         if not isinstance(self.library, Library):
-            raise TypeError(f"library must be a Library, got {type(library).__name__}")
+            raise TypeError(f"library: expected a Library, got {type(library).__name__}")
         if not self.library.is_simulated:
             raise UnavailableError(f"{self.library!r} is not simulated: nothing steers it")
 
@@ -66,13 +66,13 @@ class Control:
             ValueError: There is no such function, a number is out of range, or 64 failures
                 are waiting already.
         """
-        nth = whole(nth, "nth", 0, 2**32 - 1)
-        code = whole(code, "code", -(2**31), 2**31 - 1)
+        nth = as_int(nth, "nth", 0, 2**32 - 1)
+        code = as_int(code, "code", -(2**31), 2**31 - 1)
         status = self._function("rknn_sim_fail")(c_name(function), nth, code)
         if status == lib.RKNN_ERR_PARAM_INVALID:
-            raise ValueError(f"{function!r} is not a function of the RKNN API")
+            raise ValueError(f"function: expected one of the RKNN API, got {function!r}")
         if status != lib.RKNN_SUCC:
-            raise ValueError("64 failures are waiting already: reset()")
+            raise ValueError("expected at most 64 failures that wait, got one more: reset()")
 
     def set_latency(self, microseconds: int) -> None:
         """Let every ``rknn_run`` take at least this long.
@@ -81,7 +81,7 @@ class Control:
             TypeError: Not an integer.
             ValueError: Not from 0 to 2**32 - 1.
         """
-        self._function("rknn_sim_latency")(whole(microseconds, "microseconds", 0, 2**32 - 1))
+        self._function("rknn_sim_latency")(as_int(microseconds, "microseconds", 0, 2**32 - 1))
 
     def set_caches(self, *, strict: bool) -> None:
         """Choose the caches of memories that are made from now on, where librknnmrt is imitated.
@@ -115,7 +115,7 @@ class Control:
         """
         count = self._function("rknn_sim_calls")(c_name(function))
         if count < 0:
-            raise ValueError(f"{function!r} is not a function of the RKNN API")
+            raise ValueError(f"function: expected one of the RKNN API, got {function!r}")
         return int(count)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from rknn_runtime._arrays import MAX_DIMENSION, whole
+from rknn_runtime._arrays import MAX_DIMENSION, as_int
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
 from rknn_runtime.modelfile.soc import SOCS, Soc
@@ -109,7 +109,7 @@ def describe_output(
 
 def _soc(name: str) -> Soc:
     if name not in SOCS:
-        raise ValueError(f"SoC {name!r} is none of {', '.join(SOCS)}")
+        raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {name!r}")
     return SOCS[name]
 
 
@@ -126,8 +126,8 @@ def _file_tensor(
     alignment: int = 16,
 ) -> FileTensor:
     if not isinstance(dtype, TensorType):
-        raise TypeError(f"dtype must be a TensorType, got {dtype!r}")
-    shape = tuple(whole(size, "shape", 1, MAX_DIMENSION) for size in shape)
+        raise TypeError(f"dtype: expected a TensorType, got {dtype!r}")
+    shape = tuple(as_int(size, "shape", 1, MAX_DIMENSION) for size in shape)
     item = dtype.numpy.itemsize
     layout, native_shape, elements = Layout.UNDEFINED, shape, math.prod(shape)
     if len(shape) == 4 and dtype not in NPU_TYPES:

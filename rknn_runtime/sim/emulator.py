@@ -120,7 +120,7 @@ class Emulator:
             raise EmulatorError(ffi.string(text).decode("utf-8", "replace") or f"status {status}")
         self._handle = ffi.gc(out[0], self._function("close"))
         info = ffi.new("rkr_emu_info *")
-        self._check(self._function("get_info")(self._handle, info))
+        self._check_status(self._function("get_info")(self._handle, info))
         #: As the file names it: ``"rk3588"``.
         self.soc = _text(info.soc)
         self.toolkit = _text(info.toolkit)
@@ -138,18 +138,18 @@ class Emulator:
     def _function(self, name: str) -> Any:
         return ffi.cast(f"rkr_emu_{name}_fn *", self._library.symbol(f"rkr_emu_{name}"))
 
-    def _check(self, status: int) -> None:
+    def _check_status(self, status: int) -> None:
         if status != lib.RKR_OK:
             raise EmulatorError(_text(self._function("error")(self._handle)) or f"status {status}")
 
     def _indices(self, name: str, count: int) -> list[int]:
         indices = ffi.new("uint32_t[]", max(count, 1))
-        self._check(self._function(name)(self._handle, indices))
+        self._check_status(self._function(name)(self._handle, indices))
         return [indices[i] for i in range(count)]
 
     def _tensor(self, index: int) -> TensorInfo:
         raw = ffi.new("rkr_emu_tensor *")
-        self._check(self._function("get_tensor")(self._handle, index, raw))
+        self._check_status(self._function("get_tensor")(self._handle, index, raw))
         return TensorInfo(
             index,
             _text(raw.name),
@@ -164,7 +164,7 @@ class Emulator:
 
     def _node(self, index: int) -> NodeInfo:
         raw = ffi.new("rkr_emu_node *")
-        self._check(self._function("get_node")(self._handle, index, raw))
+        self._check_status(self._function("get_node")(self._handle, index, raw))
         return NodeInfo(
             index,
             _text(raw.op),
@@ -204,7 +204,7 @@ class Emulator:
                 f"values: expected {expected} {dtype}, got {values.shape} {values.dtype}"
             )
         data = np.ascontiguousarray(values)
-        self._check(
+        self._check_status(
             self._function("set_input")(
                 self._handle, index, form, ffi.from_buffer(data), data.nbytes
             )
@@ -216,7 +216,7 @@ class Emulator:
         Raises:
             EmulatorError: An input has no values, or a node is not understood.
         """
-        self._check(self._function("run")(self._handle, nodes))
+        self._check_status(self._function("run")(self._handle, nodes))
 
     def read(self, tensor: TensorInfo | int) -> Array:
         """Return a copy of a tensor's values: its own shape and dtype, quantized.
@@ -243,7 +243,7 @@ class Emulator:
     def _read(self, info: TensorInfo, form: int, dtype: np.dtype[Any]) -> Array:
         out = np.empty(info.shape, dtype)
         data = ffi.from_buffer(out, require_writable=True) if out.nbytes else ffi.new("char[1]")
-        self._check(self._function("read")(self._handle, info.index, form, data, out.nbytes))
+        self._check_status(self._function("read")(self._handle, info.index, form, data, out.nbytes))
         return out
 
 

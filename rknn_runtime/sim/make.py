@@ -131,7 +131,7 @@ def bundle_from_onnx(
         OSError: The file cannot be opened.
     """
     if soc not in SOCS:
-        raise ValueError(f"SoC {soc!r} is none of {', '.join(SOCS)}")
+        raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {soc!r}")
     version = known_version(SOCS[soc].runtime, runtime_version)
     if isinstance(samples, (str, bytes)):
         raise TypeError(f"samples: expected a sequence of arrays, got {type(samples).__name__}")
@@ -141,11 +141,11 @@ def bundle_from_onnx(
     if not isinstance(dtype, TensorType):
         raise TypeError(f"dtype: expected a TensorType, got {type(dtype).__name__}")
     if dtype not in (TensorType.INT8, TensorType.INT16, TensorType.FLOAT16):
-        raise ValueError(f"dtype must be INT8, INT16 or FLOAT16, not {dtype.name}")
+        raise ValueError(f"dtype: expected INT8, INT16 or FLOAT16, got {dtype.name}")
     if dtype is not TensorType.FLOAT16 and not samples:
-        raise ValueError(f"{dtype.name} needs samples, to measure ranges on")
+        raise ValueError(f"samples: expected some, as {dtype.name} needs measured ranges, got none")
     if dtype is TensorType.FLOAT16 and SOCS[soc].mini:
-        raise ValueError(f"{soc} runs only quantized models: give samples")
+        raise ValueError(f"samples: expected some, as {soc} runs only quantized models, got none")
     graph = onnx if isinstance(onnx, Graph) else Graph(_bytes_of(onnx))
     rows = [(s,) if isinstance(s, np.ndarray) else tuple(s) for s in samples]
     for row in rows:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 import numpy as np
 
-from rknn_runtime._arrays import plain, real, whole
+from rknn_runtime._arrays import as_float, as_int, plain
 from rknn_runtime._frozen import Frozen
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class Detection(_Record):
         for name, dtype, shape in _FIELDS:
             value = getattr(self, name)
             if name == "confidence":
-                value = real(value, name)
+                value = as_float(value, name)
             elif name == "class_id":
-                value = whole(value, name, -(2**31), 2**31 - 1)
+                value = as_int(value, name, -(2**31), 2**31 - 1)
             elif value is not None or name == "xyxy":
                 value = _checked(value, name, dtype, shape)
             object.__setattr__(self, name, value)
@@ -282,7 +282,7 @@ class Detections(_Record):
                 `indent` is not 0 to 99.
         """
         if indent is not None:
-            indent = whole(indent, "indent", 0, 99)
+            indent = as_int(indent, "indent", 0, 99)
         return json.dumps(self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def draw(

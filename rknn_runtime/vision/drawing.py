@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import real, whole
+from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime.kernels.canvas import Canvas
 from rknn_runtime.vision.images import as_pixels, import_pillow
 from rknn_runtime.vision.lettering import load_font
@@ -186,7 +186,7 @@ def _copy(pixels: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
 
 
 def _threshold(value: Any) -> float:
-    threshold = real(value, "keypoint_threshold")
+    threshold = as_float(value, "keypoint_threshold")
     if np.isnan(threshold):
         raise ValueError(f"keypoint_threshold: expected a number, got {value!r}")
     return threshold
@@ -208,7 +208,7 @@ def _joined(skeleton: Any, count: int) -> NDArray[np.intp]:
         pairs = [(a, b) for a, b in skeleton]
     except (TypeError, ValueError):
         raise TypeError(f"skeleton: expected pairs of keypoints, got {skeleton!r}") from None
-    ends = [whole(end, "skeleton", 0, count - 1) for pair in pairs for end in pair]
+    ends = [as_int(end, "skeleton", 0, count - 1) for pair in pairs for end in pair]
     return np.array(ends, np.intp).reshape(-1, 2)
 
 

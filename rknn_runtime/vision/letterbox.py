@@ -12,12 +12,12 @@ import numpy as np
 
 from rknn_runtime._arrays import (
     MAX_DIMENSION,
-    check,
+    as_int,
+    check_status,
     has_pixel_rows,
     pixel_rows,
     plain,
     pointer,
-    whole,
 )
 from rknn_runtime._ffi import lib
 from rknn_runtime._frozen import Frozen
@@ -65,7 +65,7 @@ class LetterboxTransform(Frozen):
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise TypeError(f"{name}: expected (height, width), got {pair!r}")
             for number in pair:
-                whole(number, name, lowest, MAX_DIMENSION)
+                as_int(number, name, lowest, MAX_DIMENSION)
 
     def boxes_to_image(self, boxes: NDArray[Any], *, clip: bool = True) -> NDArray[Any]:
         """Map ``(..., 4)`` boxes xyxy from the letterbox to the image; a new array.
@@ -322,7 +322,7 @@ def _pad_values(pad_value: Any, n_channels: int) -> list[int]:
         raise ValueError(
             f"pad_value: expected 0..255, one or {n_channels} of them, got {pad_value!r}"
         )
-    return [whole(value, "pad_value", 0, 255) for value in given]
+    return [as_int(value, "pad_value", 0, 255) for value in given]
 
 
 class _Pixels:
@@ -349,7 +349,7 @@ def _fill_border(
     frame: NDArray[np.uint8], transform: LetterboxTransform, values: list[int]
 ) -> None:
     status = lib.rkr_fill_border_uint8(*_border(pixel_rows(frame), transform, values))
-    check(status, "rkr_fill_border_uint8")
+    check_status(status, "rkr_fill_border_uint8")
 
 
 def _border(

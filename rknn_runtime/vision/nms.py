@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rknn_runtime._arrays import check, pointer, real, source, whole
+from rknn_runtime._arrays import as_float, as_int, check_status, pointer, source
 from rknn_runtime._ffi import ffi, lib
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def nms(
     if xyxy.shape[1] != 4 or len(confidence) != n or (class_id is not None and len(class_id) != n):
         shapes = [array.shape for array in (xyxy, confidence, class_id) if array is not None]
         raise ValueError(f"expected shapes (n, 4), (n,) and (n,) of one n, got {shapes}")
-    iou_threshold = real(iou_threshold, "iou_threshold")
+    iou_threshold = as_float(iou_threshold, "iou_threshold")
     if not 0 <= iou_threshold <= 1:
-        raise ValueError(f"iou_threshold must be in 0..1, got {iou_threshold}")
-    max_detections = whole(max_detections, "max_detections", 1, 2**31 - 1)
+        raise ValueError(f"iou_threshold: expected 0 to 1, got {iou_threshold}")
+    max_detections = as_int(max_detections, "max_detections", 1, 2**31 - 1)
     if not (np.isfinite(xyxy).all() and np.isfinite(confidence).all()):
-        raise ValueError("boxes and confidences must be finite")
+        raise ValueError("xyxy, confidence: expected finite numbers, got infinite ones or nan")
     keep = np.empty(min(n, max_detections), np.uint32)
     count = ffi.new("size_t *")
     status = lib.rkr_nms(
@@ -74,5 +74,5 @@ def nms(
         pointer(keep),
         count,
     )
-    check(status, f"nms of {n} boxes")
+    check_status(status, f"nms of {n} boxes")
     return keep[: count[0]].astype(np.intp)

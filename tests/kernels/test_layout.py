@@ -189,7 +189,7 @@ def wrong_sources():
         "strided": (good[:, :, ::2], ValueError, "C-contiguous"),
         "fortran": (np.asfortranarray(good), ValueError, "C-contiguous"),
         "misaligned": (misaligned, ValueError, "aligned"),
-        "no group": (good[:, :0], ValueError, "must not be 0"),
+        "no group": (good[:, :0], ValueError, "src: expected C1 and C2 above 0"),
     }
 
 
@@ -205,17 +205,25 @@ def test_unpack_refuses_a_source(function, case):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"channels": 0}, ValueError, "channels must be from 1 to 32, got 0"),
-        ({"channels": 33}, ValueError, "channels must be from 1 to 32, got 33"),
+        ({"channels": 0}, ValueError, "channels: expected 1 to 32, got 0"),
+        ({"channels": 33}, ValueError, "channels: expected 1 to 32, got 33"),
         ({"channels": -1}, ValueError, "got -1"),
-        ({"channels": 2**70}, ValueError, "channels must be"),
-        ({"channels": 20.0}, TypeError, "channels must be an integer, got 20.0"),
-        ({"channels": None}, TypeError, "channels must be an integer, got None"),
-        ({"channels": 20, "height": 4}, ValueError, "give both or none"),
-        ({"channels": 20, "width": 4}, ValueError, "give both or none"),
-        ({"channels": 20, "height": 2, "width": 8}, ValueError, "must be 4 x 4, got 2 x 8"),
-        ({"channels": 20, "height": 2, "width": 4}, ValueError, "must be 4 x 4, got 2 x 4"),
-        ({"channels": 20, "height": -4, "width": -4}, ValueError, "height must be"),
+        ({"channels": 2**70}, ValueError, "channels: expected"),
+        ({"channels": 20.0}, TypeError, "channels: expected an integer, got 20.0"),
+        ({"channels": None}, TypeError, "channels: expected an integer, got None"),
+        ({"channels": 20, "height": 4}, ValueError, "height, width: expected both or neither"),
+        ({"channels": 20, "width": 4}, ValueError, "height, width: expected both or neither"),
+        (
+            {"channels": 20, "height": 2, "width": 8},
+            ValueError,
+            "height, width: expected 4 x 4, got 2 x 8",
+        ),
+        (
+            {"channels": 20, "height": 2, "width": 4},
+            ValueError,
+            "height, width: expected 4 x 4, got 2 x 4",
+        ),
+        ({"channels": 20, "height": -4, "width": -4}, ValueError, "height: expected"),
     ],
 )
 @pytest.mark.parametrize("function", [nc1hwc2_to_nchw, nc1hwc2_to_nhwc])
@@ -238,9 +246,9 @@ def wrong_outputs():
     locked.setflags(write=False)
     return {
         "list": ([0], TypeError, "out: expected a numpy.ndarray"),
-        "dtype": (np.zeros(shape, np.uint8), TypeError, "out must have dtype int8, got uint8"),
-        "shape": (np.zeros((1, 4, 4, 20), np.int8), ValueError, r"out must have shape \(1, 20"),
-        "size": (np.zeros((1, 20, 4, 5), np.int8), ValueError, "out must have shape"),
+        "dtype": (np.zeros(shape, np.uint8), TypeError, "out: expected dtype int8, got uint8"),
+        "shape": (np.zeros((1, 4, 4, 20), np.int8), ValueError, r"out: expected shape \(1, 20"),
+        "size": (np.zeros((1, 20, 4, 5), np.int8), ValueError, "out: expected shape"),
         "strided": (np.zeros((1, 20, 4, 8), np.int8)[..., ::2], ValueError, "C-contiguous"),
         "read-only": (locked, ValueError, "writable"),
     }
@@ -268,12 +276,12 @@ def test_out_must_not_share_memory_with_the_source(function):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"c2": 0}, ValueError, "c2 must be from 1"),
-        ({"c2": 4, "c1": 1}, ValueError, "c1 must be from 2"),
-        ({"c2": 4, "plane": 5}, ValueError, "plane must be from 6"),
-        ({"c2": 4, "pad_value": 128}, ValueError, "pad_value must be from -128 to 127"),
-        ({"c2": 4, "pad_value": 0.5}, TypeError, "pad_value must be an integer"),
-        ({"c2": "4"}, TypeError, "c2 must be an integer"),
+        ({"c2": 0}, ValueError, "c2: expected 1"),
+        ({"c2": 4, "c1": 1}, ValueError, "c1: expected 2"),
+        ({"c2": 4, "plane": 5}, ValueError, "plane: expected 6"),
+        ({"c2": 4, "pad_value": 128}, ValueError, "pad_value: expected -128 to 127"),
+        ({"c2": 4, "pad_value": 0.5}, TypeError, "pad_value: expected an integer"),
+        ({"c2": "4"}, TypeError, "c2: expected an integer"),
     ],
 )
 @pytest.mark.parametrize("function", [nchw_to_nc1hwc2, nhwc_to_nc1hwc2])
@@ -426,14 +434,14 @@ def test_a_threshold_beyond_the_range_yields_nothing():
 
 def test_the_layout_refuses_what_it_cannot_describe():
     """Another layout, floats, NaN and channels that are not there are errors."""
-    with pytest.raises(ValueError, match="must be NC1HWC2 with 5 dimensions"):
+    with pytest.raises(ValueError, match="expected NC1HWC2 with 5 dimensions"):
         Nc1hwc2Layout.from_attr(attr((1, 84, 8400), Layout.UNDEFINED))
     with pytest.raises(ValueError, match="integer elements, got float16"):
         Nc1hwc2Layout.from_attr(attr((1, 1, 1, 4, 16), Layout.NC1HWC2, dtype=TensorType.FLOAT16))
     layout = Nc1hwc2Layout.from_attr(attr((1, 2, 1, 4, 16), Layout.NC1HWC2))
-    with pytest.raises(ValueError, match="channel must be from 0 to 31, got 32"):
+    with pytest.raises(ValueError, match="channel: expected 0 to 31, got 32"):
         layout.channel_offset(32)
-    with pytest.raises(ValueError, match="count must be from 0 to 2, got 3"):
+    with pytest.raises(ValueError, match="count: expected 0 to 2, got 3"):
         layout.channel_offsets(30, 3)
     with pytest.raises(ValueError, match="got nan"):
         layout.integer_threshold(float("nan"))
@@ -450,13 +458,13 @@ def test_the_layout_is_a_value():
 @pytest.mark.parametrize("pad_value", [None, "1", [1.0], np.array([1.0, 2.0]), 1j])
 def test_a_pad_value_of_floats_is_a_number(pad_value):
     """NumPy would make NaN of None and read text: neither is a number here."""
-    with pytest.raises(TypeError, match="pad_value must be a number"):
+    with pytest.raises(TypeError, match="pad_value: expected a number"):
         nchw_to_nc1hwc2(np.zeros((1, 3, 2, 2), np.float32), 8, pad_value=pad_value)
 
 
 def test_a_pad_value_beyond_the_dtype_is_refused():
     """It would become infinity."""
     src = np.zeros((1, 3, 2, 2), np.float16)
-    with pytest.raises(ValueError, match="pad_value must fit float16"):
+    with pytest.raises(ValueError, match="pad_value: expected what float16 holds"):
         nchw_to_nc1hwc2(src, 8, pad_value=65536)
     assert np.isinf(nchw_to_nc1hwc2(src, 8, pad_value=np.inf)[0, 0, 0, 0, 7])

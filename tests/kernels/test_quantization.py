@@ -278,7 +278,7 @@ def test_layout_is_a_name_or_the_enum():
         dequantize_nc1hwc2(src, 3, 0, 1.0, layout="NHWC"),
     )
     for layout in ("nchw", Layout.NC1HWC2, None, 7):
-        with pytest.raises(ValueError, match="layout must be NCHW or NHWC"):
+        with pytest.raises(ValueError, match="layout: expected NCHW or NHWC"):
             dequantize_nc1hwc2(src, 3, 0, 1.0, layout=layout)
 
 
@@ -287,7 +287,7 @@ def test_float16_takes_no_quantization():
     src = random((1, 1, 2, 2, 8), np.float16)
     same_bits(dequantize_nc1hwc2(src, 3), dequantize_nc1hwc2(src, 3, 0, 0.0))
     for zero_point, scale in ((1, 1.0), (0, 0.5)):
-        with pytest.raises(ValueError, match="float16 is not quantized"):
+        with pytest.raises(ValueError, match="for float16, which is not quantized"):
             dequantize_nc1hwc2(src, 3, zero_point, scale)
 
 
@@ -305,19 +305,19 @@ def calls():
 @pytest.mark.parametrize(
     ("zero_point", "scale", "error", "message"),
     [
-        (128, 1.0, ValueError, "zero_point must be from -128 to 127, got 128"),
-        (-129, 1.0, ValueError, "zero_point must be from -128 to 127, got -129"),
-        (2**80, 1.0, ValueError, "zero_point must be"),
-        (0.0, 1.0, TypeError, "zero_point must be an integer"),
-        (0, 0.0, ValueError, "scale must be positive"),
-        (0, -1.0, ValueError, "scale must be positive"),
-        (0, float("nan"), ValueError, "scale must be positive, finite and normal"),
-        (0, float("inf"), ValueError, "scale must be positive, finite and normal"),
-        (0, 1e-40, ValueError, "scale must be positive, finite and normal"),
-        (0, 1e39, ValueError, "scale must be positive, finite and normal"),
-        (0, 10**400, ValueError, "scale must be positive, finite and normal"),
-        (0, "1", TypeError, "scale must be a number"),
-        (0, None, TypeError, "scale must be a number"),
+        (128, 1.0, ValueError, "zero_point: expected -128 to 127, got 128"),
+        (-129, 1.0, ValueError, "zero_point: expected -128 to 127, got -129"),
+        (2**80, 1.0, ValueError, "zero_point: expected"),
+        (0.0, 1.0, TypeError, "zero_point: expected an integer"),
+        (0, 0.0, ValueError, "scale: expected a positive"),
+        (0, -1.0, ValueError, "scale: expected a positive"),
+        (0, float("nan"), ValueError, "scale: expected a positive, normal, finite"),
+        (0, float("inf"), ValueError, "scale: expected a positive, normal, finite"),
+        (0, 1e-40, ValueError, "scale: expected a positive, normal, finite"),
+        (0, 1e39, ValueError, "scale: expected a positive, normal, finite"),
+        (0, 10**400, ValueError, "scale: expected a positive, normal, finite"),
+        (0, "1", TypeError, "scale: expected a number"),
+        (0, None, TypeError, "scale: expected a number"),
     ],
 )
 def test_quantization_parameters_are_checked(call, zero_point, scale, error, message):
@@ -333,8 +333,8 @@ def test_quantization_parameters_are_checked(call, zero_point, scale, error, mes
         (lambda: dequantize_affine(np.zeros(3, ">i2"), 0, 1.0), "foreign byte order"),
         (lambda: dequantize_affine([1], 0, 1.0), "got list"),
         (lambda: quantize_affine(np.zeros(3), 0, 1.0, np.int8), "float32, got float64"),
-        (lambda: quantize_affine(np.zeros(3, "f4"), 0, 1.0, np.int32), "dtype must be int8"),
-        (lambda: quantize_affine(np.zeros(3, "f4"), 0, 1.0, ">i2"), "dtype must be int8"),
+        (lambda: quantize_affine(np.zeros(3, "f4"), 0, 1.0, np.int32), "dtype: expected int8"),
+        (lambda: quantize_affine(np.zeros(3, "f4"), 0, 1.0, ">i2"), "dtype: expected int8"),
         (lambda: float16_to_float32(np.zeros(3, "f4")), "float16, got float32"),
         (lambda: float32_to_float16(np.zeros(3, "f2")), "float32, got float16"),
         (lambda: dequantize_nc1hwc2(np.zeros((1, 1, 1, 1, 1), "i4"), 1, 0, 1.0), "got int32"),
@@ -350,7 +350,7 @@ def test_another_dtype_is_refused(function, message):
 def test_fl_is_checked():
     """Only fractional lengths whose power of two is a normal float32."""
     for fl in (-128, 127):
-        with pytest.raises(ValueError, match="fl must be from -127 to 126"):
+        with pytest.raises(ValueError, match="fl: expected -127 to 126"):
             dequantize_dfp(np.zeros(3, np.int8), fl)
 
 

@@ -288,10 +288,10 @@ IMAGE = np.zeros((8, 9, 3), np.uint8)
         ((IMAGE[..., 0], (4, 4)), ValueError, r"image: expected shape .* got \(8, 9\)"),
         ((IMAGE[..., :2], (4, 4)), ValueError, r"got \(8, 9, 2\)"),
         ((IMAGE[:0], (4, 4)), ValueError, r"1\.\.1048576 pixels, got \(0, 9, 3\)"),
-        ((IMAGE, (0, 4)), ValueError, "height must be from 1 to 1048576, got 0"),
+        ((IMAGE, (0, 4)), ValueError, "height: expected 1 to 1048576, got 0"),
         ((IMAGE, (4, -1)), ValueError, "width"),
         ((IMAGE, (4, 2**20 + 1)), ValueError, "width"),
-        ((IMAGE, (4, 4.0)), TypeError, "width must be an integer"),
+        ((IMAGE, (4, 4.0)), TypeError, "width: expected an integer"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, error, message):
@@ -305,7 +305,7 @@ def test_wrong_arguments_are_refused(arguments, error, message):
     [
         ({"channels": ()}, ValueError, "1, 3 or 4 of them"),
         ({"channels": (0, 1)}, ValueError, "1, 3 or 4 of them"),
-        ({"channels": (0, 1, 3)}, ValueError, "channels must be from 0 to 2, got 3"),
+        ({"channels": (0, 1, 3)}, ValueError, "channels: expected 0 to 2, got 3"),
         ({"channels": (0, 1, -1)}, ValueError, "got -1"),
         ({"out": np.zeros((4, 5, 4), np.uint8)}, ValueError, r"shape \(4, 5, 3\), got \(4, 5, 4\)"),
         ({"out": np.zeros((4, 5, 3), np.int8)}, TypeError, "out: .* got int8"),
@@ -324,7 +324,7 @@ def test_wrong_options_are_refused(options, error, message):
 @pytest.mark.parametrize(
     ("image", "options", "error", "message"),
     [
-        (IMAGE[..., :1], {}, ValueError, "channels must be from 0 to 0, got 1"),
+        (IMAGE[..., :1], {}, ValueError, "channels: expected 0 to 0, got 1"),
         (IMAGE, {"channels": (0,)}, ValueError, "3 of them, R, G and B"),
         (IMAGE, {"out": np.zeros((4, 5, 3), np.uint8)}, ValueError, r"shape \(4, 5, 1\)"),
         (IMAGE.astype(np.int8), {}, TypeError, "got int8"),
@@ -339,7 +339,7 @@ def test_wrong_arguments_of_luma_are_refused(image, options, error, message):
 def test_overlap_is_refused():
     """A result within the source is refused, one beside it in the same array is not."""
     memory = random((40, 20, 3), np.uint8)
-    with pytest.raises(ValueError, match="out overlaps image"):
+    with pytest.raises(ValueError, match="out: expected memory of its own"):
         resize_bilinear(memory[:20], (20, 20), out=memory[19:39])
     resize_bilinear(memory[:20], (20, 20), out=memory[20:])
 

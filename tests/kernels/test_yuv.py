@@ -268,7 +268,7 @@ def test_overlap_is_refused():
     """A result within the frame is refused."""
     memory = np.zeros((24, 64), np.uint8)
     out = memory[8:].reshape(-1)[: 8 * 8 * 3].reshape(8, 8, 3)
-    with pytest.raises(ValueError, match="out overlaps image"):
+    with pytest.raises(ValueError, match="out: expected memory of its own"):
         YuvFrame(memory, "NV12").resize((8, 8), out=out)
 
 

@@ -165,7 +165,7 @@ def test_what_a_runtime_was_seen_to_fail_on(
 
     def checked(runtime: Runtime) -> str:
         try:
-            compatibility.check(File, "", runtime, zero_copy=zero_copy)  # type: ignore[arg-type]
+            compatibility.check_loadable(File, "", runtime, zero_copy=zero_copy)  # type: ignore[arg-type]
         except InvalidModelError as error:
             return str(error)
         return ""
@@ -191,7 +191,7 @@ def test_the_check_looks_for_what_ends_the_process(tmp_path: Path) -> None:
 def check(model: Path | bytes, name: str, library: Path) -> None:
     """Check a model, opened and parsed."""
     with opened(model) as data:
-        compatibility.check(ModelFile(data), name, runtime_in(library))
+        compatibility.check_loadable(ModelFile(data), name, runtime_in(library))
 
 
 def real_library(file: Path, monkeypatch: pytest.MonkeyPatch) -> Library:

@@ -264,14 +264,14 @@ def test_an_undefined_symbol_is_reported(tmp_path):
 @pytest.mark.parametrize("wrong", [0, 3.5, b"/lib.so", ["sim"]])
 def test_another_type_is_a_type_error(wrong):
     """Only paths, names and libraries."""
-    with pytest.raises(TypeError, match="library must be"):
+    with pytest.raises(TypeError, match="library: expected"):
         open_library(wrong)
 
 
 @pytest.mark.parametrize("wrong", ["", "lib\0.so"])
 def test_text_that_names_no_file_is_a_value_error(wrong):
     """A null character never cuts a path short."""
-    with pytest.raises(ValueError, match="library must name a file"):
+    with pytest.raises(ValueError, match="library: expected the name of a file"):
         open_library(wrong)
 
 

@@ -163,7 +163,7 @@ def test_a_read_only_out_is_refused():
 def test_a_wrong_number_of_outs_is_refused():
     """One array per output, checked before anything runs."""
     model = Model(recorded().data, library="sim")
-    with model, pytest.raises(ValueError, match="out must have 1 arrays, got 2"):
+    with model, pytest.raises(ValueError, match="out: expected 1 arrays, got 2"):
         model(picture(model.inputs[0]), out=[None, None])
 
 
@@ -224,7 +224,7 @@ def test_a_batch_is_one_array():
     case = recorded(inputs=[attr], outputs=[output("y", (2, 5, 4, 6))], input_arrays=[frames])
     with Model(case.data, library="sim") as model:
         same(model(frames)[0], case.expected[0])
-        with pytest.raises(ValueError, match=r"takes shape \(2, 8, 20, 3\)"):
+        with pytest.raises(ValueError, match=r"expected shape \(2, 8, 20, 3\)"):
             model.run(frames[0])
 
 
@@ -244,12 +244,12 @@ class Tensor:
         (np.zeros((1, 8, 20, 3), np.float32), TypeError, "pixels of dtype uint8, got float32"),
         (np.zeros((1, 8, 20, 3), np.int8), TypeError, "pixels of dtype uint8, got int8"),
         (np.zeros((1, 3, 8, 20), np.uint8), ValueError, r"\(1, 8, 20, 3\) \(NHWC\), got \(1, 3"),
-        (np.zeros((1, 20, 8, 3), np.uint8), ValueError, "takes shape"),
-        (np.zeros((8, 20), np.uint8), ValueError, "takes shape"),
-        (np.zeros((1, 1, 8, 20, 3), np.uint8), ValueError, "takes shape"),
-        (np.zeros(480, np.uint8), ValueError, "takes shape"),
-        (np.zeros((1, 8, 20, 4), np.uint8), ValueError, "takes shape"),
-        (np.zeros(0, np.uint8), ValueError, "takes shape"),
+        (np.zeros((1, 20, 8, 3), np.uint8), ValueError, "expected shape"),
+        (np.zeros((8, 20), np.uint8), ValueError, "expected shape"),
+        (np.zeros((1, 1, 8, 20, 3), np.uint8), ValueError, "expected shape"),
+        (np.zeros(480, np.uint8), ValueError, "expected shape"),
+        (np.zeros((1, 8, 20, 4), np.uint8), ValueError, "expected shape"),
+        (np.zeros(0, np.uint8), ValueError, "expected shape"),
         (bytes(480), TypeError, "expected a numpy.ndarray, got bytes"),
         ([[0]], TypeError, "expected a numpy.ndarray, got list"),
         (None, TypeError, "expected a numpy.ndarray, got NoneType"),
@@ -279,7 +279,7 @@ def test_a_wrong_number_of_inputs_is_refused(count):
     """The message names the inputs."""
     with Model(recorded().data, library="sim") as model:
         frames = [picture(model.inputs[0])] * count
-        with pytest.raises(TypeError, match=rf"takes 1 input \(input 0 'image'\), got {count}"):
+        with pytest.raises(TypeError, match=rf"expected 1 input \(input 0 'image'\), got {count}"):
             model.run(*frames)
 
 
@@ -338,11 +338,13 @@ def test_a_wrong_tensor_is_refused(shape):
     attr = describe_input("v", shape, zero_point=3, scale=0.5)
     with Model(recorded(inputs=[attr]).data, library="sim") as model:
         good = np.zeros(attr.shape, np.float32)
-        with pytest.raises(TypeError, match="input 0 'v' takes dtype float32 or int8, got float64"):
+        with pytest.raises(
+            TypeError, match="input 0 'v': expected dtype float32 or int8, got float64"
+        ):
             model.run(good.astype(np.float64))
         with pytest.raises(TypeError, match="got uint8"):
             model.run(good.astype(np.uint8))
-        with pytest.raises(ValueError, match="takes shape"):
+        with pytest.raises(ValueError, match="expected shape"):
             model.run(good[..., :-1])
         with pytest.raises(TypeError, match=r"expected a numpy\.ndarray"):
             model.run(good.tolist())
@@ -358,7 +360,7 @@ def test_integers_that_are_not_quantized_take_their_own_dtype_only():
     case = recorded(inputs=[attr], input_arrays=[ids])
     with Model(case.data, library="sim") as model:
         same(model(ids)[0], case.expected[0])
-        with pytest.raises(TypeError, match="takes dtype int64, got float32"):
+        with pytest.raises(TypeError, match="expected dtype int64, got float32"):
             model.run(ids.astype(np.float32))
 
 
@@ -403,9 +405,9 @@ def test_a_name_of_the_largest_size_is_whole():
 def test_an_index_outside_is_refused(method, index):
     """Like a list, but negative numbers do not count from the end."""
     with Model(recorded().data, library="sim") as model:
-        with pytest.raises(IndexError, match=f"there is no .*put {index}: the model has 1,"):
+        with pytest.raises(IndexError, match=f"put: expected 0 to 0, got {index}"):
             getattr(model, method)(index)
-        with pytest.raises(TypeError, match="must be an integer, got 'image'"):
+        with pytest.raises(TypeError, match="expected an integer, got 'image'"):
             getattr(model, method)("image")
 
 
@@ -438,7 +440,7 @@ def test_flags_that_fit_are_passed_on(flags):
 )
 def test_flags_that_a_model_cannot_keep_are_refused(control, flags):
     """Flags that leave memory or timing to the caller would break silently."""
-    with pytest.raises(ValueError, match="cannot take"):
+    with pytest.raises(ValueError, match="flags: expected none"):
         Model(recorded().data, library="sim", flags=flags)
     assert control.calls("rknn_init") == 0
 
@@ -595,7 +597,7 @@ def test_an_input_that_has_but_the_native_layout_is_taken_in_it(tmp_path):
         packed = np.arange(48, dtype=np.uint8).reshape(1, 1, 2, 6, 4)
         model.run(packed)
         assert model.output_raw().tolist() == [list(range(1, 9))]
-        with pytest.raises(ValueError, match=r"takes shape \(1, 1, 2, 6, 4\) \(NC1HWC2\)"):
+        with pytest.raises(ValueError, match=r"expected shape \(1, 1, 2, 6, 4\) \(NC1HWC2\)"):
             model.run(packed[0])
 
 
@@ -606,7 +608,7 @@ def test_an_input_that_has_but_the_native_layout_is_taken_in_it(tmp_path):
 )
 def test_flags_are_integers(kind, name, wrong, error):
     """A float or a text is none, and none is negative."""
-    with pytest.raises(error, match=f"^{name} must be "):
+    with pytest.raises(error, match=f"^{name}: expected "):
         kind(recorded().data, library="sim", **{name: wrong})
 
 
@@ -671,7 +673,7 @@ def test_float32_is_refused_where_nobody_knows_the_mean_and_std(tmp_path):
     with Model(b"anything", library=library, check=False) as model:
         assert model.inputs[0].native.shape == (1, 1, 2, 2, 16)
         with pytest.raises(
-            TypeError, match=r"takes dtype int8 \(normalised and quantized: no file"
+            TypeError, match=r"expected dtype int8 \(normalised and quantized: no file"
         ):
             model.run(np.zeros((1, 2, 2, 5), np.float32))
         model.run(np.zeros((1, 2, 2, 5), np.int8))
@@ -825,5 +827,5 @@ def test_a_bundle_of_two_records_answers_each(control):
 @pytest.mark.parametrize("option", ["flags", "core_mask"])
 def test_bits_beyond_the_c_types_are_refused(control, option):
     """Flags and cores that the C API cannot say are a `ValueError`."""
-    with pytest.raises(ValueError, match=f"{option} must be from 0 to "):
+    with pytest.raises(ValueError, match=f"{option}: expected 0 to "):
         Model(recorded().data, library="sim", **{option: 1 << 40})

@@ -141,7 +141,9 @@ def test_outs_that_overlap_are_refused(control, kind):
         first, second, third = views(SMALL, 4)
         before = control.calls("rknn_run")
         for out in ([first, first, third], [first, second, third], [second, first, third.copy()]):
-            with pytest.raises(ValueError, match=r"^out\[\d\] overlaps out\[\d\]: give each"):
+            with pytest.raises(
+                ValueError, match=r"^out\[\d\]: expected memory of its own, got that of out\[\d\]"
+            ):
                 use(frame, out=out)
         assert control.calls("rknn_run") == before
         for array, expected in zip(use(frame, out=views(SMALL, 0)), case.expected):
@@ -159,7 +161,9 @@ def test_an_out_that_overlaps_an_input_is_refused(kind):
     with kind(case.data, library="sim") as model:
         use = model if kind is Model else model.run
         for begin in (0, 1, 7):
-            with pytest.raises(ValueError, match=r"out\[0\] overlaps input 0: give it"):
+            with pytest.raises(
+                ValueError, match=r"out\[0\]: expected memory of its own, got that of input 0"
+            ):
                 use(memory[None, :8], out=[memory[None, begin : begin + 8]])
         (y,) = use(memory[None, :8], out=[memory[None, 8:16]])
         np.testing.assert_array_equal(y, case.expected[0])
@@ -177,6 +181,6 @@ def test_an_out_in_the_models_own_memory_is_refused():
         ):
             out = memory.array()[:32].view(np.float32).reshape(1, 8)
             for use in (lambda o: model(FRAME, out=[o]), lambda o: model.output_f32(0, o)):
-                with pytest.raises(ValueError, match=f"overlaps.*{name}|{name}.*overlaps out"):
+                with pytest.raises(ValueError, match=rf"^out\[\d\]: expected .* that of .*{name}"):
                     use(out)
             del out

@@ -197,6 +197,6 @@ def test_an_image_in_the_models_own_memory_is_refused():
     """It would be overwritten while it is read."""
     with Model(boxes()[1], library="sim") as model:
         detector = Detector(model)
-        with pytest.raises(ValueError, match="overlaps"):
+        with pytest.raises(ValueError, match="expected memory of its own"):
             detector(model.input_view()[0])
         assert len(detector(IMAGE)) == 1

@@ -298,9 +298,9 @@ def test_json_is_indented_within_reason(indent: int) -> None:
     [
         ("xyxy", None, TypeError, "xyxy: expected an array of float32, got NoneType"),
         ("xyxy", np.zeros((1, 4), np.float32), ValueError, r"xyxy: expected shape \(4\)"),
-        ("confidence", "high", TypeError, "confidence must be a number, got 'high'"),
-        ("class_id", 0.5, TypeError, "class_id must be an integer, got 0.5"),
-        ("class_id", 2**31, ValueError, "class_id must be from"),
+        ("confidence", "high", TypeError, "confidence: expected a number, got 'high'"),
+        ("class_id", 0.5, TypeError, "class_id: expected an integer, got 0.5"),
+        ("class_id", 2**31, ValueError, "class_id: expected -2147483648 to 2147483647"),
         ("mask", [True], TypeError, "mask: expected an array of bool, got list"),
         ("mask", np.zeros(3, bool), ValueError, r"mask: expected shape \(any, any\), got \(3,\)"),
         ("keypoints", 5, TypeError, "keypoints: expected an array of float32, got int"),

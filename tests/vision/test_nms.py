@@ -106,9 +106,9 @@ BOX, ONE = np.zeros((1, 4), np.float32), np.ones(1, np.float32)
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "match"),
     [
-        ((BOX.astype(float), ONE), {}, TypeError, "xyxy must have dtype float32"),
+        ((BOX.astype(float), ONE), {}, TypeError, "xyxy: expected dtype float32"),
         ((BOX, ONE.astype(float)), {}, TypeError, "confidence"),
-        ((BOX, ONE, np.zeros(1)), {}, TypeError, "class_id must have dtype int32"),
+        ((BOX, ONE, np.zeros(1)), {}, TypeError, "class_id: expected dtype int32"),
         ((BOX.tolist(), ONE), {}, TypeError, "xyxy"),
         ((BOX[0], ONE), {}, ValueError, "xyxy"),
         ((BOX[:, :3].copy(), ONE), {}, ValueError, "shapes"),
@@ -119,7 +119,7 @@ BOX, ONE = np.zeros((1, 4), np.float32), np.ones(1, np.float32)
         ((BOX, ONE * np.float32(np.inf)), {}, ValueError, "finite"),
         ((BOX, ONE), {"iou_threshold": 1.5}, ValueError, "iou_threshold"),
         ((BOX, ONE), {"iou_threshold": float("nan")}, ValueError, "iou_threshold"),
-        ((BOX, ONE), {"iou_threshold": "x"}, TypeError, "iou_threshold must be a number"),
+        ((BOX, ONE), {"iou_threshold": "x"}, TypeError, "iou_threshold: expected a number"),
         ((BOX, ONE), {"max_detections": 0}, ValueError, "max_detections"),
         ((BOX, ONE), {"max_detections": 1.5}, TypeError, "max_detections"),
     ],

@@ -214,11 +214,13 @@ def _checked_anchors(anchors: Anchors | None, n_outputs: int) -> Array:
     try:
         array = np.array(anchors, np.float64)
     except ValueError as error:
-        raise ValueError(f"anchors must be (scales, anchors, 2) numbers: {error}") from None
+        raise ValueError(f"anchors: expected (scales, anchors, 2) numbers, got {error}") from None
     if array.ndim != 3 or array.shape[2] != 2 or array.shape[1] == 0:
-        raise ValueError(f"anchors must be (scales, anchors, 2), got shape {array.shape}")
+        raise ValueError(f"anchors: expected shape (scales, anchors, 2), got {array.shape}")
     if len(array) != n_outputs:
-        raise ValueError(f"anchors for {len(array)} scales, but {n_outputs} outputs")
+        raise ValueError(
+            f"anchors: expected {n_outputs} scales, one for each output, got {len(array)}"
+        )
     if not (np.isfinite(array).all() and (array > 0).all()):
-        raise ValueError("anchors must be finite and above 0")
+        raise ValueError("anchors: expected finite numbers above 0, got others")
     return array

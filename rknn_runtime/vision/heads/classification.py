@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import check, pointer, whole
+from rknn_runtime._arrays import as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
@@ -79,7 +79,7 @@ class ClassificationDecoder:
                 f"[1, classes, 1, 1], got {list(output.shape)}"
             )
         self.output, self.num_classes = output, classes
-        self.top_k = min(whole(top_k, "top_k", 1, 2**31 - 1), classes)
+        self.top_k = min(as_int(top_k, "top_k", 1, 2**31 - 1), classes)
         self._softmax = _softmax_mode(output, softmax)
         self._bound = BoundOutputs((output,))
         self._view = ffi.new("rkr_tensor_view *")
@@ -134,7 +134,7 @@ class ClassificationDecoder:
             pointer(found.class_id),
             pointer(found.confidence),
         )
-        check(status, type(self).__name__)
+        check_status(status, type(self).__name__)
         return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import check, pointer, real, whole
+from rknn_runtime._arrays import as_float, as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
@@ -84,8 +84,8 @@ class Decoder:
         self.conf_threshold = conf_threshold
         self.iou_threshold = iou_threshold
         self._options.class_agnostic = bool(class_agnostic)
-        max_candidates = whole(max_candidates, "max_candidates", 1, _MOST)
-        max_detections = whole(max_detections, "max_detections", 1, _MOST)
+        max_candidates = as_int(max_candidates, "max_candidates", 1, _MOST)
+        max_detections = as_int(max_detections, "max_detections", 1, _MOST)
         self._workspace = _new_workspace(n_predictions, max_candidates, max_detections)
         self._allocate_results(min(n_predictions, max_detections))
 
@@ -109,9 +109,9 @@ class Decoder:
 
     @conf_threshold.setter
     def conf_threshold(self, value: float) -> None:
-        value = real(value, "conf_threshold")
+        value = as_float(value, "conf_threshold")
         if not 0 <= value <= _MOST_FLOAT32:
-            raise ValueError(f"conf_threshold must be a finite number >= 0, got {value}")
+            raise ValueError(f"conf_threshold: expected a finite number >= 0, got {value}")
         self._options.conf_threshold = value
 
     @property
@@ -121,9 +121,9 @@ class Decoder:
 
     @iou_threshold.setter
     def iou_threshold(self, value: float) -> None:
-        value = real(value, "iou_threshold")
+        value = as_float(value, "iou_threshold")
         if not 0 <= value <= 1:
-            raise ValueError(f"iou_threshold must be in 0..1, got {value}")
+            raise ValueError(f"iou_threshold: expected 0 to 1, got {value}")
         self._options.iou_threshold = value
 
     def __call__(self, raw: RawOutputs, transform: LetterboxTransform | None = None) -> Detections:
@@ -146,7 +146,7 @@ class Decoder:
         # A tuple keeps the arrays alive that a sequence makes when it is asked for them.
         if transform is not None and not isinstance(transform, LetterboxTransform):
             raise TypeError(
-                f"transform must be what letterbox returned, got {type(transform).__name__}"
+                f"transform: expected what letterbox returned, got {type(transform).__name__}"
             )
         arrays = (raw,) if isinstance(raw, _ndarray) else tuple(raw)
         with self._lock.held():
@@ -176,7 +176,7 @@ class Decoder:
         """Decode what is bound, while the lock is held."""
         status = self._decode()
         if status:
-            check(status, type(self).__name__)
+            check_status(status, type(self).__name__)
         return self._results(self._count[0], transform)
 
     def _binding(self, attr: TensorAttr) -> OutputBinding:
@@ -203,7 +203,7 @@ class Decoder:
 
 def _new_workspace(n_predictions: int, max_candidates: int, max_detections: int) -> Any:
     out = ffi.new("rkr_yolo_workspace **")
-    check(
+    check_status(
         lib.rkr_yolo_workspace_new(n_predictions, max_candidates, max_detections, out),
         f"a workspace for {n_predictions} predictions",
     )

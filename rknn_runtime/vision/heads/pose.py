@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import check, pointer
+from rknn_runtime._arrays import check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
@@ -139,7 +139,7 @@ def _gather(grids: Any, channels: int, source: NDArray[np.uint32]) -> NDArray[np
     status = lib.rkr_yolo_gather(
         grids, len(grids), channels, pointer(source), len(source), pointer(values)
     )
-    check(status, "keypoints")
+    check_status(status, "keypoints")
     return values
 
 

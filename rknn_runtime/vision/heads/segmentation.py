@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import check, pointer
+from rknn_runtime._arrays import check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
@@ -71,7 +71,7 @@ class _Masks:
             self._geometry,
             pointer(mask),
         )
-        check(status, "masks")
+        check_status(status, "masks")
         return Detections(found.xyxy, found.confidence, found.class_id, mask)
 
     def _place(self, transform: LetterboxTransform | None) -> None:

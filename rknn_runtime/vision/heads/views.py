@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, plain, pointer, whole
+from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, as_int, plain, pointer
 from rknn_runtime._ffi import ffi
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.tensor import TensorAttr
@@ -56,8 +56,8 @@ def checked_size(input_size: tuple[int, int]) -> tuple[int, int]:
     """
     height, width = input_size
     return (
-        whole(height, "input height", 1, MAX_DIMENSION),
-        whole(width, "input width", 1, MAX_DIMENSION),
+        as_int(height, "input height", 1, MAX_DIMENSION),
+        as_int(width, "input width", 1, MAX_DIMENSION),
     )
 
 
@@ -72,7 +72,7 @@ def channels_first(attrs: Sequence[TensorAttr]) -> tuple[TensorAttr, ...]:
     for attr in attrs:
         if not isinstance(attr, TensorAttr):
             raise TypeError(
-                "a decoder is made of TensorAttr, as model.outputs has them; got "
+                "outputs: expected TensorAttr, as model.outputs has them, got "
                 f"{type(attr).__name__}"
             )
     return tuple(
@@ -94,18 +94,19 @@ def quantization_of(attr: TensorAttr) -> tuple[int, float]:
         return 0, 1.0
     if stored.dtype not in _INTEGERS:
         names = ", ".join(dtype.name for dtype in (*_INTEGERS, *_FLOATS))
-        raise ValueError(f"output {attr.name!r} is {stored.dtype.name}; a decoder reads {names}")
+        raise ValueError(f"output {attr.name!r}: expected {names}, got {stored.dtype.name}")
     zero_point, scale = attr.affine or (0, 0.0)
     if not SCALE_RANGE[0] <= scale <= SCALE_RANGE[1]:
         raise ValueError(
-            f"output {attr.name!r} is {stored.dtype.name} but has no quantization (qnt_type "
-            f"{stored.qnt_type.name}, scale {stored.scale}, fl {stored.fl}); its scores cannot "
-            "be read"
+            f"output {attr.name!r}: expected a quantization of its {stored.dtype.name}, without "
+            f"which its scores cannot be read, got qnt_type {stored.qnt_type.name}, scale "
+            f"{stored.scale}, fl {stored.fl}"
         )
     lowest, highest = _INTEGERS[stored.dtype]
     if not lowest <= zero_point <= highest:
         raise ValueError(
-            f"output {attr.name!r}: zero point {zero_point} is no value of {stored.dtype.name}"
+            f"output {attr.name!r}: expected a zero point from {lowest} to {highest}, as "
+            f"{stored.dtype.name} has them, got {zero_point}"
         )
     return zero_point, scale
 
@@ -205,8 +206,8 @@ class OutputBinding:
                 c2 = channels
         if not fits:
             raise ValueError(
-                f"output {self.attr.name!r}: native shape {list(native.shape)} does not hold "
-                f"the logical one, {list(self.attr.shape)}"
+                f"output {self.attr.name!r}: expected a native shape that holds the logical one, "
+                f"{list(self.attr.shape)}, got {list(native.shape)}"
             )
         self.add(view, channels, height, width, plane, c2, first_cell * c2)
 
@@ -227,8 +228,8 @@ class OutputBinding:
             or not 0 <= n_bytes < _MOST_BYTES
         ):
             raise ValueError(
-                f"output {self.attr.name!r}: native shape {list(self._shape)} is too large or "
-                f"too small for the logical one, {list(self.attr.shape)}"
+                f"output {self.attr.name!r}: expected a native shape of the size of the logical "
+                f"one, {list(self.attr.shape)}, got {list(self._shape)}"
             )
         view.type = int(self.attr.stored.dtype)
         view.zero_point, view.scale = quantization_of(self.attr)
@@ -256,7 +257,9 @@ class OutputBinding:
                 f"Model.output_raw gives it, got {list(raw.shape)}"
             )
         if not raw.flags.c_contiguous:
-            raise ValueError(f"output {self.attr.name!r}: the array must be C-contiguous")
+            raise ValueError(
+                f"output {self.attr.name!r}: expected a C-contiguous array, got one that is not"
+            )
         self._point(pointer(raw))
 
     def settle(self, raw: NDArray[Any]) -> None:
