@@ -26,12 +26,6 @@
 #define KIND_COMMANDS 9
 #define KIND_TASKS 10
 
-static uint64_t number(const uint8_t *bytes, size_t size) {
-    uint64_t value = 0;
-    memcpy(&value, bytes, size);
-    return value;
-}
-
 int emu_bad_file(loader *l, const char *why) {
     return emu_fail(l->emu, RKR_EMU_ERR_FILE, "not a readable model: %s", why);
 }
@@ -126,6 +120,15 @@ static int read_tensor(loader *l, emu_table table, uint32_t index) {
     return RKR_OK;
 }
 
+/* Tables of a vector, until one cannot be read. */
+static int read_each(loader *l, emu_vector tables, int (*read)(loader *, emu_table, uint32_t)) {
+    int status = RKR_OK;
+    for (uint32_t i = 0; i < tables.length && status == RKR_OK && !l->flat.bad; i++) {
+        status = read(l, emu_flat_item(&l->flat, tables, i), i);
+    }
+    return status;
+}
+
 static int read_tensors(loader *l) {
     rkr_emu *emu = l->emu;
     const emu_vector tensors = emu_flat_vector(&l->flat, l->graph, 0, 4);
@@ -138,13 +141,8 @@ static int read_tensors(loader *l) {
     if (emu->tensors == NULL || l->blob_of == NULL) {
         return RKR_ERR_MEMORY;
     }
-    for (uint32_t i = 0; i < tensors.length && !l->flat.bad; i++) {
-        const int status = read_tensor(l, emu_flat_item(&l->flat, tensors, i), i);
-        if (status != RKR_OK) {
-            return status;
-        }
-    }
-    return l->flat.bad ? emu_bad_file(l, "its tensors") : RKR_OK;
+    const int status = read_each(l, tensors, read_tensor);
+    return l->flat.bad ? emu_bad_file(l, "its tensors") : status;
 }
 
 /* A vector of tensors' indices. */
@@ -168,7 +166,8 @@ static int read_indices(loader *l, emu_table table, uint32_t slot, uint32_t *cou
     return RKR_OK;
 }
 
-static int read_node(loader *l, emu_table table, emu_node *node) {
+static int read_node(loader *l, emu_table table, uint32_t index) {
+    emu_node *node = &l->emu->nodes[index];
     rkr_emu_node *public = &node->public;
     uint32_t *inputs = NULL, *outputs = NULL;
     public->op = text_of(l, table, 1);
@@ -198,13 +197,10 @@ static int read_nodes(loader *l) {
     if (emu->nodes == NULL) {
         return RKR_ERR_MEMORY;
     }
-    for (uint32_t i = 0; i < nodes.length && !l->flat.bad; i++) {
-        const int status = read_node(l, emu_flat_item(&l->flat, nodes, i), &emu->nodes[i]);
-        if (status != RKR_OK) {
-            return status;
-        }
+    int status = read_each(l, nodes, read_node);
+    if (status == RKR_OK) {
+        status = read_indices(l, l->graph, 2, &emu->n_inputs, &emu->inputs);
     }
-    int status = read_indices(l, l->graph, 2, &emu->n_inputs, &emu->inputs);
     if (status == RKR_OK) {
         status = read_indices(l, l->graph, 3, &emu->n_outputs, &emu->outputs);
     }
@@ -392,8 +388,8 @@ static int relocate(loader *l) {
         }
         for (uint32_t k = 0; k < places.length; k++) {
             const uint8_t *place = l->flat.bytes + places.position + 8 * (size_t)k;
-            const uint32_t addend = (uint32_t)number(place, 4);
-            const uint64_t at = number(place + 4, 4);
+            const uint32_t addend = (uint32_t)emu_number(place, 4);
+            const uint64_t at = emu_number(place + 4, 4);
             if (at >= l->n_words) {
                 return emu_bad_file(l, "a relocation outside the commands");
             }
@@ -456,10 +452,10 @@ static int decode(loader *l) {
     }
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *task = l->tasks + (size_t)(first + i) * TASK_BYTES;
-        entries[i].node = (uint32_t)number(task + 4, 4);
-        entries[i].enabled = (uint32_t)number(task + 8, 4);
-        entries[i].words = (uint32_t)number(task + 24, 4);
-        const uint64_t offset = number(task + 32, 8);
+        entries[i].node = (uint32_t)emu_number(task + 4, 4);
+        entries[i].enabled = (uint32_t)emu_number(task + 8, 4);
+        entries[i].words = (uint32_t)emu_number(task + 24, 4);
+        const uint64_t offset = emu_number(task + 32, 8);
         entries[i].first_word = offset % 8 == 0 ? offset / 8 : UINT64_MAX;
     }
     const emu_words commands = {l->words, l->n_words};
@@ -476,7 +472,7 @@ static int read_mini_header(loader *l, const uint8_t *data, uint64_t size) {
     }
     uint64_t header[7];
     for (size_t i = 0; i < 7; i++) {
-        header[i] = number(data + 4 * i, 4);
+        header[i] = emu_number(data + 4 * i, 4);
     }
     const uint64_t flat = header[0], table = header[1];
     l->n_tasks = header[2];
@@ -501,7 +497,7 @@ static int read_header(loader *l, const uint8_t *bytes, size_t size) {
                                    ? "it is encrypted"
                                    : "it does not begin with RKNN");
     }
-    const uint64_t word = number(bytes + 8, 8), data = number(bytes + 16, 8);
+    const uint64_t word = emu_number(bytes + 8, 8), data = emu_number(bytes + 16, 8);
     const uint32_t version = (uint32_t)(word & 0xff);
     l->mini = (word >> 8 & 0xff) == 0x10;
     if (data > size - 64) {

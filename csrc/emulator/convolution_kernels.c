@@ -154,21 +154,10 @@ tile_avx2(const emu_dot *dot, const uint8_t *input, const uint32_t tile, int32_t
     }
 }
 
-__attribute__((target("avx2"))) static void dot_avx2(const emu_dot *dot, const uint8_t *input,
-                                                     uint32_t n, int32_t *acc, int32_t *acc2) {
-    for (uint32_t block = 0; block < (acc2 == NULL ? 1u : 2u); block++) {
-        emu_dot one = *dot;
-        int32_t *out = block == 0 ? acc : acc2;
-        uint32_t i = 0;
-        one.weights += (size_t)block * dot->taps * dot->quads * 64;
-        for (; i + 3 <= n; i += 3) {
-            tile_avx2(&one, input + i * dot->step, 3, out + 16 * i);
-        }
-        for (; i < n; i++) {
-            tile_avx2(&one, input + i * dot->step, 1, out + 16 * i);
-        }
-    }
-}
+#define TILE_FUNCTION tile_avx2
+#define PIXELS 3
+#define TARGET __attribute__((target("avx2")))
+#include "convolution_dot_tmpl.h"
 
 #elif EMU_HAVE_ARM64
 
@@ -210,21 +199,10 @@ tile_dotprod(const emu_dot *dot, const uint8_t *input, const uint32_t tile, int3
     }
 }
 
-__attribute__((target("arch=armv8.2-a+dotprod"))) static void
-dot_dotprod(const emu_dot *dot, const uint8_t *input, uint32_t n, int32_t *acc, int32_t *acc2) {
-    for (uint32_t block = 0; block < (acc2 == NULL ? 1u : 2u); block++) {
-        emu_dot one = *dot;
-        int32_t *out = block == 0 ? acc : acc2;
-        uint32_t i = 0;
-        one.weights += (size_t)block * dot->taps * dot->quads * 64;
-        for (; i + 4 <= n; i += 4) {
-            tile_dotprod(&one, input + i * dot->step, 4, out + 16 * i);
-        }
-        for (; i < n; i++) {
-            tile_dotprod(&one, input + i * dot->step, 1, out + 16 * i);
-        }
-    }
-}
+#define TILE_FUNCTION tile_dotprod
+#define PIXELS 4
+#define TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
+#include "convolution_dot_tmpl.h"
 
 #endif
 
@@ -235,11 +213,11 @@ void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2)
         dot_avx512(dot, dot->input, n, acc, acc2);
         return;
     case EMU_CPU_AVX2:
-        dot_avx2(dot, dot->input, n, acc, acc2);
+        dot_blocks(dot, dot->input, n, acc, acc2);
         return;
 #elif EMU_HAVE_ARM64
     case EMU_CPU_DOTPROD:
-        dot_dotprod(dot, dot->input, n, acc, acc2);
+        dot_blocks(dot, dot->input, n, acc, acc2);
         return;
 #endif
     default:

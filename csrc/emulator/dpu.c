@@ -16,18 +16,6 @@
 
 #define LANES 16
 
-static int16_t int16_at(const uint8_t *bytes) {
-    int16_t value;
-    memcpy(&value, bytes, sizeof value);
-    return value;
-}
-
-static int32_t int32_at(const uint8_t *bytes) {
-    int32_t value;
-    memcpy(&value, bytes, sizeof value);
-    return value;
-}
-
 /* The values of 16 channels from a block in memory. */
 static void read_block(const rkr_emu *emu, const emu_stage *stage, uint32_t group, uint32_t channel,
                        emu_channel_values *values) {
@@ -39,15 +27,15 @@ static void read_block(const rkr_emu *emu, const emu_stage *stage, uint32_t grou
         const uint8_t *block =
             emu->memory + stage->block + (uint64_t)((channel + lane) / group) * bytes;
         if ((parts & 1) != 0) {
-            values->add[lane] = int32_at(block + 4 * at);
+            values->add[lane] = (int32_t)emu_number(block + 4 * at, 4);
             block += 4 * group;
         }
         if ((parts & 2) != 0) {
-            values->weight_offset[lane] = int16_at(block + 2 * at);
+            values->weight_offset[lane] = (int16_t)emu_number(block + 2 * at, 2);
             block += 2 * group;
         }
         if ((parts & 4) != 0) {
-            values->mul[lane] = int16_at(block + 2 * at);
+            values->mul[lane] = (int16_t)emu_number(block + 2 * at, 2);
         }
     }
 }
@@ -64,11 +52,11 @@ static void read_interleaved(const rkr_emu *emu, const emu_stage *stage, uint32_
             emu->memory + stage->block + (uint64_t)((channel + lane) / 8) * (2 * half + offsets);
         const uint8_t *mine = block + (at < 4 ? 0 : half + offsets);
         if ((parts & 1) != 0) {
-            values->add[lane] = int32_at(mine + 4 * (at % 4));
+            values->add[lane] = (int32_t)emu_number(mine + 4 * (at % 4), 4);
             mine += 16;
         }
         if ((parts & 4) != 0) {
-            values->mul[lane] = int16_at(mine + 2 * (at % 4));
+            values->mul[lane] = (int16_t)emu_number(mine + 2 * (at % 4), 2);
         }
         if ((parts & 2) != 0) {
             const int8_t offset = (int8_t)block[half + at];
@@ -172,7 +160,7 @@ static void apply_ew(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
             const uint32_t c = channel + lane;
             const uint8_t *operand = emu->memory + ew->address + (uint64_t)(c / group) * ew->plane +
                                      (uint64_t)at * dpu->atom_bytes + c % group * bytes;
-            int64_t e = bytes == 1 ? *(const int8_t *)operand : int16_at(operand);
+            int64_t e = bytes == 1 ? *(const int8_t *)operand : (int16_t)emu_number(operand, 2);
             e = ew->convert ? emu_rne((e + ew->offset) * ew->scale, ew->shift) : e;
             int64_t *v = &values[i * LANES + lane];
             *v = combine(ew, *v, e);

@@ -4,7 +4,8 @@
  *   flatbuffer.c    reads a flatbuffer, trusting nothing
  *   container.c     the three containers -> tensors, nodes, tasks, memory
  *   registers.c     command words -> register groups -> one decoded task each
- *   map_*.c         what the registers of a family of SoCs mean
+ *   known_bits.c    which bits of which registers are understood
+ *   map_*.c         what the registers of a family of SoCs mean; map_cna.c map_dpu.c: of several
  *   check.c         every address of a decoded task lies in the machine's memory
  *   convolution.c   CNA and CORE: accumulators
  *   dpu.c dpu_float.c lut.c  DPU: from accumulators or memory to stored values
@@ -318,24 +319,31 @@ static inline bool emu_bit(const emu_registers *registers, uint32_t number, uint
     return (emu_reg(registers, number) >> at & 1u) != 0;
 }
 
-struct emu_soc;
-typedef bool emu_decode_fn(rkr_emu *emu, const emu_registers *registers, uint32_t enabled,
-                           emu_task *task);
-
-/* Bits of a register that are understood or known to have no effect. */
+/* Bits of the registers first..last that are understood or known to have no effect. */
 typedef struct {
-    uint16_t number;
+    uint16_t first, last;
     uint32_t bits;
-} emu_allowed;
+} emu_known;
+
+/* How a family of SoCs reads the registers of a task: which blocks work together is in the
+ * enable mask. A DPU that reads memory has the same mask in all. */
+#define EMU_ENABLED_DPU 0x18
+typedef struct {
+    uint8_t convolution_masks[4]; /* 0: no further one */
+    uint8_t pooling_mask;
+    bool (*convolution)(rkr_emu *emu, const emu_registers *registers, emu_task *task);
+    bool (*dpu)(rkr_emu *emu, const emu_registers *registers, emu_task *task);
+    bool (*pooling)(rkr_emu *emu, const emu_registers *registers, emu_pooling *pool);
+} emu_map;
 
 typedef enum { EMU_CORES_NONE, EMU_CORES_RK3588, EMU_CORES_RK3576 } emu_core_lists;
 
 typedef struct emu_soc {
     const char *name;
-    emu_decode_fn *decode;
-    bool is_lite;               /* RK3566, RK3568: a variant of RK3588's registers */
-    bool is_later;              /* RK3576, RV1126B: a variant of RK3562's registers */
-    const emu_allowed *allowed; /* ends with number 0 */
+    const emu_map *map;
+    bool is_lite;                  /* RK3566, RK3568: a variant of RK3588's registers */
+    bool is_later;                 /* RK3576, RV1126B: a variant of RK3562's registers */
+    const emu_known *const *known; /* tables that end with first 0; NULL behind the last */
     emu_packing packing;
     uint8_t atom_bytes;
     uint8_t pixel_align; /* pixels that a row of an image is rounded up to */
@@ -345,10 +353,6 @@ typedef struct emu_soc {
 } emu_soc;
 
 const emu_soc *emu_find_soc(const char *name);
-emu_decode_fn emu_decode_rk3588;
-emu_decode_fn emu_decode_rv1106;
-emu_decode_fn emu_decode_rk3562;
-emu_decode_fn emu_decode_rv1103b;
 
 /* ---- the emulator ---------------------------------------------------------- */
 
@@ -479,6 +483,13 @@ static inline int64_t emu_multiply(int64_t a, int64_t b) {
 
 static inline int64_t emu_clip(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A number of 1 to 8 bytes, at any address. */
+static inline uint64_t emu_number(const uint8_t *bytes, size_t size) {
+    uint64_t value = 0;
+    memcpy(&value, bytes, size);
+    return value;
 }
 
 float emu_half_to_float(uint16_t half);

@@ -5,92 +5,29 @@
  * channels: int32[4], int16[4], int8[8] offsets of the weights, int32[4], int16[4].
  *
  *   100c strides [3:0] x [7:4] y, deconvolution strides - 1 [11:8] x [15:12] y, dilations - 1
- * [23:16] x [31:24] y   1010 bytes of weights 1014 bytes of a kernel; 28 with offsets, 24
- * depthwise, 26 pixels, 30 maximum pooling, 31 convolution 1018 kernel W H   101c W H   1020
- * kernels, channels   107c rows fetched: those before are still in the buffer, above the address
- * 1084 pads right.. [15:8] left 1028 [27:24] pad top, 30 one offset of all weights, 1078   1034
- * input   1038 weights 1050.. offsets and shifts, 1060.. scales of pixels   1088 pad value   1090
- * 1094 strides 4010 destination   4018 W H   4030 BS   404c BN, LUT, EW   408c.. conversion */
+ *        [23:16] x [31:24] y
+ *   1010 bytes of weights   1018 kernel W H   101c W H   1020 kernels, channels
+ *   1014 bytes of a kernel; 28 with offsets, 24 depthwise, 26 pixels, 30 maximum pooling,
+ *        31 convolution
+ *   107c rows fetched: those before are still in the buffer, above the address
+ *   1084 pads right.. [15:8] left   1028 [27:24] pad top, 30 one offset of all weights: 1078
+ *   1034 input   1038 weights   1050.. offsets and shifts, 1060.. scales of pixels
+ *   1088 pad value   1090 1094 strides   4010 destination   4018 W H
+ *   4030 BS   404c BN, LUT, EW   408c.. conversion */
 #include "maps.h"
 
 #define ATOM 8u
 
-const emu_allowed emu_allowed_rv1103b[] = {
-    {0x100c, ~0u},        {0x1010, ~0u},
-    {0x1014, ~0u},        {0x1018, 0x1f1fffff},
-    {0x101c, ~0u},        {0x1020, ~0u},
-    {0x1024, ~0u},        {0x1028, ~0u},
-    {0x102c, ~0u},        {0x1030, ~0u},
-    {0x1034, ~0u},        {0x1038, ~0u},
-    {0x103c, ~0u},        {0x1040, ~0u},
-    {0x1044, ~0u},        {0x1048, ~0u},
-    {0x104c, ~0u},        {0x1050, ~0u},
-    {0x1054, ~0u},        {0x1058, ~0u},
-    {0x105c, ~0u},        {0x1060, ~0u},
-    {0x1064, ~0u},        {0x1074, ~0u},
-    {0x1078, 0xffff},     {0x107c, ~0u},
-    {0x1080, ~0u},        {0x1084, ~0u},
-    {0x1088, ~0u},        {0x108c, ~0u},
-    {0x1090, ~0u},        {0x1094, ~0u},
-    {0x1100, 0xff000000}, {0x400c, 0x80257fff},
-    {0x4010, ~0u},        {0x4014, ~0u},
-    {0x4018, ~0u},        {0x401c, ~0u},
-    {0x4020, ~0u},        {0x4024, 0x1fff},
-    {0x4028, ~0u},        {0x402c, ~0u},
-    {0x4030, 0x400200ff}, {0x4034, ~0u},
-    {0x4038, 0xffff},     {0x403c, ~0u},
-    {0x4040, ~0u},        {0x4044, ~0u},
-    {0x4048, ~0u},        {0x404c, 0x33ffffff},
-    {0x4050, 0xffff},     {0x405c, ~0u},
-    {0x4060, ~0u},        {0x4064, ~0u},
-    {0x4068, ~0u},        {0x406c, ~0u},
-    {0x4070, ~0u},        {0x4074, ~0u},
-    {0x407c, ~0u},        {0x4080, 0x3f3f},
-    {0x4088, ~0u},        {0x408c, ~0u},
-    {0x4090, 0x3fffff},   {0x4108, ~0u},
-    {0x410c, 0xffff00},   {0x4110, ~0u},
-    {0x4114, ~0u},        {0x4118, ~0u},
-    {0x411c, ~0u},        {0x4140, ~0u},
-    {0x4144, ~0u},        {0x4148, ~0u},
-    {0x414c, ~0u},        {0x4150, ~0u},
-    {0x4154, ~0u},        {0x4160, ~0u},
-    {0x4170, ~0u},        {0x4174, ~0u},
-    {0x4184, ~0u},        {0x4188, ~0u},
-    {0x418c, ~0u},        {0x4190, ~0u},
-    {0x4194, ~0u},        {0x500c, 0x1fff1fff},
-    {0x5010, ~0u},        {0x5014, 0x1fff},
-    {0x5018, ~0u},        {0x501c, 0xb},
-    {0x5020, ~0u},        {0x5034, 0xf000000f},
-    {0x5038, ~0u},        {0x5040, ~0u},
-    {0x5044, ~0u},        {0x504c, ~0u},
-    {0x5068, ~0u},        {0x5078, ~0u},
-    {0x5080, ~0u},        {0, 0},
-};
-
 /* ---- CNA ------------------------------------------------------------------- */
 
-static void decode_sizes(const emu_registers *r, emu_convolution *conv) {
+static void decode_sizes(const rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const uint32_t fetched = emu_bits(r, 0x107c, 15, 0) + 1;
-    conv->stride_x = emu_bits(r, 0x100c, 3, 0);
-    conv->stride_y = emu_bits(r, 0x100c, 7, 4);
-    conv->dilation_x = emu_bits(r, 0x100c, 23, 16) + 1;
-    conv->dilation_y = emu_bits(r, 0x100c, 31, 24) + 1;
-    conv->insert_x = emu_bits(r, 0x100c, 11, 8) + 1;
-    conv->insert_y = emu_bits(r, 0x100c, 15, 12) + 1;
-    conv->kernel_w = emu_bits(r, 0x1018, 28, 24) + 1;
-    conv->kernel_h = emu_bits(r, 0x1018, 20, 16) + 1;
-    conv->kernels = emu_bits(r, 0x1020, 31, 16) + 1;
-    conv->in_c = emu_bits(r, 0x1020, 15, 0) + 1;
-    conv->in_w = emu_bits(r, 0x101c, 31, 16) + 1;
-    conv->in_h = emu_bits(r, 0x101c, 15, 0) + 1;
-    conv->out_w = emu_bits(r, 0x4018, 15, 0) + 1;
-    conv->out_h = emu_bits(r, 0x4018, 31, 16) + 1;
+    emu_decode_geometry(emu, r, EMU_LIKE_RV1103B, 0x4018, conv);
     conv->pad_left = emu_bits(r, 0x1084, 15, 8);
     conv->pad_top = emu_bits(r, 0x1028, 27, 24);
     conv->pad_value = (int8_t)(uint8_t)emu_bits(r, 0x1088, 7, 0);
     conv->in_line = emu_reg(r, 0x1090) * ATOM;
     conv->in_plane = emu_reg(r, 0x1094) * ATOM;
-    conv->in_address = emu_reg(r, 0x1034);
     if (fetched <= conv->in_h) {
         conv->in_address -= (conv->in_h - fetched) * conv->in_line;
     }
@@ -110,11 +47,10 @@ static void decode_conversion(const emu_registers *r, emu_conversion *conversion
 static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_convolution *conv = &task->conv;
     const uint32_t kernel = emu_bits(r, 0x1014, 15, 0);
-    decode_sizes(r, conv);
+    decode_sizes(emu, r, conv);
     const uint32_t taps = conv->kernel_w * conv->kernel_h;
     conv->depthwise = emu_bit(r, 0x1014, 24);
     conv->pixels = emu_bit(r, 0x1014, 26);
-    conv->weights = emu_reg(r, 0x1038);
     if (emu_bit(r, 0x1014, 31) == conv->depthwise || emu_bit(r, 0x1014, 30) ||
         (conv->depthwise && conv->pixels)) {
         return emu_refuse_register(emu, r, 0x1014, "mode of a convolution");
@@ -125,9 +61,8 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     if (conv->depthwise) {
         const bool pairs = emu_bit(r, 0x1014, 28);
         const uint32_t each = pairs ? 2 : 1;
-        const int32_t offset = (int8_t)(uint8_t)emu_bits(r, 0x1078, 7, 0);
         conv->weight_form = pairs ? EMU_WEIGHT_EIGHT_AND_EIGHT : EMU_WEIGHT_BYTE;
-        conv->weight_offset = pairs ? 0 : offset == -128 ? 128 : offset;
+        conv->weight_offset = pairs ? 0 : emu_weight_offset(r, 0x1078);
         conv->weight_channels = emu_reg(r, 0x1010) / (each * taps);
         if (emu_reg(r, 0x1010) % (each * taps) != 0 || conv->weight_channels < conv->in_c ||
             conv->weight_channels % 8 != 0 || (pairs && emu_reg(r, 0x1078) != 0)) {
@@ -148,7 +83,7 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
 /* ---- DPU ------------------------------------------------------------------- */
 
 /* Lines behind the tables: the last limit that is passed counts. */
-static void decode_tails(const emu_registers *r, bool is_high, emu_tail tails[4]) {
+static void decode_lines(const emu_registers *r, bool is_high, emu_tail tails[4]) {
     const uint32_t limits = is_high ? 0x4140 : 0x4110, slopes = is_high ? 0x4170 : 0x4150;
     const uint32_t shifts = is_high ? 0x4184 : 0x4160, starts = is_high ? 0x4190 : 0x4188;
     for (uint32_t k = 0; k < 4; k++) {
@@ -160,26 +95,12 @@ static void decode_tails(const emu_registers *r, bool is_high, emu_tail tails[4]
     }
 }
 
-static bool decode_lut(rkr_emu *emu, const emu_registers *r, emu_lut *lut) {
-    if (lut->tables == NULL || !lut->tables->loaded[0] || !lut->tables->loaded[1]) {
-        return emu_refuse(emu, "a LUT that was not loaded");
-    }
-    lut->low_start = (int32_t)emu_reg(r, 0x4110);
-    lut->low_end = lut->high_start = 0;
-    lut->high_end = (int32_t)emu_reg(r, 0x4140);
-    lut->low_index = (uint8_t)emu_bits(r, 0x410c, 15, 8);
-    lut->high_index = (uint8_t)emu_bits(r, 0x410c, 23, 16);
+static void decode_tails(const emu_registers *r, emu_lut *lut) {
     lut->has_tails = true;
-    decode_tails(r, false, lut->low_tails);
-    decode_tails(r, true, lut->high_tails);
+    decode_lines(r, false, lut->low_tails);
+    decode_lines(r, true, lut->high_tails);
     lut->low_tails[0].start = lut->tables->table[0][0];
     lut->high_tails[0].start = lut->tables->table[1][512];
-    if (emu_reg(r, 0x4108) != 0x02000006 || lut->low_index > 16 || lut->high_index > 16 ||
-        -(int64_t)lut->low_start != (int64_t)512 << lut->low_index ||
-        lut->high_end != (int64_t)512 << lut->high_index) {
-        return emu_refuse_register(emu, r, 0x4108, "form of the LUT");
-    }
-    return true;
 }
 
 static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
@@ -207,35 +128,20 @@ static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return true;
 }
 
-static bool check_clamps(rkr_emu *emu, const emu_registers *r) {
-    static const uint16_t lows[2] = {0x403c, 0x4044}, highs[2] = {0x4040, 0x4048};
-    for (size_t i = 0; i < 2; i++) {
-        if ((emu_reg(r, lows[i]) != 0x80000000 && emu_reg(r, lows[i]) != 0) ||
-            (emu_reg(r, highs[i]) != 0x7fffffff && emu_reg(r, highs[i]) != 0)) {
-            return emu_refuse_register(emu, r, lows[i], "clamp");
-        }
-    }
-    if (emu_reg(r, 0x405c) != emu_reg(r, 0x4064) || emu_reg(r, 0x4060) != emu_reg(r, 0x4068)) {
-        return emu_refuse_register(emu, r, 0x4064, "clamp");
-    }
-    return true;
-}
-
 /* 404c configures BN, LUT and EW. */
 static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const uint32_t config = emu_reg(r, 0x404c);
     const bool has_operand = !emu_bit(r, 0x5034, 0), is_on = (config & 1) == 0;
     emu_stage *bn = &dpu->bn;
     emu_ew *ew = &dpu->ew;
-    if (!is_on || (config >> 11 & 1) != 0) {
-        dpu->lut.tables = NULL;
-    } else if (!decode_lut(emu, r, &dpu->lut)) {
+    if (!emu_use_lut(emu, r, is_on && (config >> 11 & 1) == 0, EMU_LUT_AROUND_0, dpu)) {
         return false;
     }
+    if (dpu->lut.tables != NULL) {
+        decode_tails(r, &dpu->lut);
+    }
     if (is_on) {
-        bn->clamp_low = bn->clamp_high = true;
-        bn->low = (int32_t)emu_reg(r, 0x405c);
-        bn->high = (int32_t)emu_reg(r, 0x4060);
+        emu_clamp_bn(r, EMU_CLAMPS_RV1103B, bn);
         bn->mul_bits = emu_bits(r, 0x4050, 15, 0);
         bn->prelu = (config >> 10 & 1) != 0;
         bn->mul = (config >> 2 & 1) == 0 && !has_operand ? EMU_CONSTANT : EMU_NONE;
@@ -269,25 +175,15 @@ static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return true;
 }
 
-static bool decode_destination(const emu_registers *r, emu_dpu *dpu) {
+static void decode_destination(const emu_registers *r, emu_dpu *dpu) {
     const uint32_t notch = emu_bits(r, 0x4024, 12, 0);
-    dpu->out_address = emu_reg(r, 0x4010);
-    dpu->out_plane = emu_reg(r, 0x4014) * ATOM;
-    dpu->out_pixel = ATOM;
-    dpu->out_line = (dpu->w + notch) * ATOM;
-    dpu->repeat_x = dpu->repeat_y = 1;
-    if (!dpu->from_memory && notch != 0) { /* written interleaved */
-        dpu->out_pixel = (1 + notch) * ATOM;
+    if (emu_place_results(dpu, emu_reg(r, 0x4010), emu_reg(r, 0x4014) * ATOM, notch)) {
         dpu->out_line = ((dpu->w - 1) * (1 + notch) + 1 + emu_reg(r, 0x4028)) * ATOM;
     }
-    return true;
 }
 
 static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_dpu *dpu = &task->dpu;
-    dpu->in_precision = dpu->out_precision = EMU_INT8;
-    dpu->atom_bytes = ATOM;
-    dpu->bias_group = emu->soc->packing.bias_group;
     const uint32_t size = dpu->from_memory ? 0x500c : 0x4018;
     dpu->w = emu_bits(r, size, 15, 0) + 1;
     dpu->h = emu_bits(r, size, 31, 16) + 1;
@@ -300,11 +196,10 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
             return emu_refuse_register(emu, r, 0x500c, "sizes of source and result");
         }
     } else if (!task->conv.depthwise) {
-        const int32_t offset = (int8_t)(uint8_t)emu_bits(r, 0x1078, 7, 0);
         dpu->weight_offset = emu_bit(r, 0x501c, 3)    ? EMU_MEMORY
                              : emu_bit(r, 0x1028, 30) ? EMU_CONSTANT
                                                       : EMU_NONE;
-        dpu->weight_offset_value = offset == -128 ? 128 : offset;
+        dpu->weight_offset_value = emu_weight_offset(r, 0x1078);
     }
     dpu->out_offset = (int32_t)emu_reg(r, 0x408c);
     dpu->out_scale = (int16_t)(uint16_t)emu_bits(r, 0x4090, 15, 0);
@@ -312,14 +207,15 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     if (dpu->out_shift > 47) {
         return emu_refuse_register(emu, r, 0x4090, "shift");
     }
-    return check_clamps(emu, r) && decode_bs(emu, r, dpu) && decode_bn(emu, r, dpu) &&
-           decode_destination(r, dpu);
+    decode_destination(r, dpu);
+    return emu_check_clamps(emu, r, EMU_CLAMPS_RV1103B) && decode_bs(emu, r, dpu) &&
+           decode_bn(emu, r, dpu);
 }
 
 /* Maximum pooling in the CNA. */
 static bool decode_pooling(rkr_emu *emu, const emu_registers *r, emu_pooling *pool) {
     emu_convolution conv = {0};
-    decode_sizes(r, &conv);
+    decode_sizes(emu, r, &conv);
     if (!emu_bit(r, 0x1014, 30) || !emu_bit(r, 0x404c, 0) || !emu_bit(r, 0x4030, 0) ||
         emu_reg(r, 0x4090) != 1 || emu_reg(r, 0x408c) != 0 || conv.dilation_x != 1 ||
         conv.dilation_y != 1 || emu_reg(r, 0x4024) != 0) {
@@ -349,20 +245,4 @@ static bool decode_pooling(rkr_emu *emu, const emu_registers *r, emu_pooling *po
     return true;
 }
 
-bool emu_decode_rv1103b(rkr_emu *emu, const emu_registers *r, uint32_t enabled, emu_task *task) {
-    switch (enabled) {
-    case 0x19:
-        task->kind = EMU_TASK_CONVOLUTION;
-        task->dpu.from_memory = false;
-        return decode_convolution(emu, r, task) && decode_dpu(emu, r, task);
-    case 0x18:
-        task->kind = EMU_TASK_DPU;
-        task->dpu.from_memory = true;
-        return decode_dpu(emu, r, task);
-    case 0x09:
-        task->kind = EMU_TASK_POOLING;
-        return decode_pooling(emu, r, &task->pool);
-    default:
-        return emu_refuse(emu, "enable mask 0x%x", enabled);
-    }
-}
+const emu_map emu_map_rv1103b = {{0x19}, 0x09, decode_convolution, decode_dpu, decode_pooling};

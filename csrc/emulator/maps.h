@@ -6,20 +6,47 @@
 
 #include "internal.h"
 
-extern const emu_allowed emu_allowed_rk3588[], emu_allowed_lite[], emu_allowed_rv1106[];
-extern const emu_allowed emu_allowed_rk3562[], emu_allowed_rk3576[], emu_allowed_rv1103b[];
+extern const emu_known *const emu_known_rk3588[];
+extern const emu_known *const emu_known_rk3566[];
+extern const emu_known *const emu_known_rv1106[];
+extern const emu_known *const emu_known_rk3562[];
+extern const emu_known *const emu_known_rk3576[];
+extern const emu_known *const emu_known_rv1103b[];
+extern const emu_map emu_map_rk3588, emu_map_rk3566, emu_map_rv1106, emu_map_rk3562,
+    emu_map_rv1103b;
 
-bool emu_precision_of(uint32_t code, emu_precision *precision);
-void emu_decode_geometry(const emu_registers *r, uint32_t size, emu_convolution *conv);
+/* Where the sizes of a convolution stand. */
+typedef enum { EMU_LIKE_RK3588, EMU_LIKE_RK3562, EMU_LIKE_RV1103B } emu_geometry;
+
+/* Where clamps stand. */
+typedef enum { EMU_CLAMPS_RV1106, EMU_CLAMPS_RK3562, EMU_CLAMPS_RV1103B } emu_clamps;
+
+/* Priorities of a LUT whose tables meet at 0, as RK3576 and RV1103B have it. */
+#define EMU_LUT_AROUND_0 0x02000006u
+
+void emu_decode_geometry(const rkr_emu *emu, const emu_registers *r, emu_geometry geometry,
+                         uint32_t size, emu_convolution *conv);
 bool emu_decode_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *conv);
 bool emu_decode_depthwise_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *conv);
+bool emu_decode_conversion(rkr_emu *emu, const emu_registers *r, uint32_t config,
+                           const uint16_t offsets[4], emu_convolution *conv);
+int32_t emu_weight_offset(const emu_registers *r, uint32_t number);
 bool emu_check_parts(rkr_emu *emu, const emu_registers *r, uint32_t number, emu_stage *stage);
-bool emu_decode_lut(rkr_emu *emu, const emu_registers *r, uint32_t priorities, emu_lut *lut);
+bool emu_use_lut(rkr_emu *emu, const emu_registers *r, bool is_on, uint32_t priorities,
+                 emu_dpu *dpu);
+bool emu_check_clamps(rkr_emu *emu, const emu_registers *r, emu_clamps clamps);
+void emu_clamp_bn(const emu_registers *r, emu_clamps clamps, emu_stage *bn);
 bool emu_decode_bn(rkr_emu *emu, const emu_registers *r, bool is_on, emu_stage *stage);
 bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
-bool emu_ew_operation(uint32_t config, uint32_t code, emu_ew_op *op);
+bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t priorities,
+                   emu_dpu *dpu);
+bool emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t notch);
+bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
+bool emu_check_result_size(rkr_emu *emu, const emu_registers *r, const emu_dpu *dpu);
+bool emu_only_moves(const emu_dpu *dpu);
 bool emu_decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 bool emu_decode_unpooling(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
+void emu_decode_dpu_size(const emu_registers *r, emu_task *task);
 void emu_decode_source(const emu_registers *r, uint32_t notch, uint32_t surface, emu_dpu *dpu);
 bool emu_decode_pooling(rkr_emu *emu, const emu_registers *r, emu_pooling *pool);
 

@@ -19,11 +19,13 @@ typedef struct emu_attributes {
     const char *coordinates;
 } emu_attributes;
 
-/* An operator that is computed from its tensors. */
+typedef bool emu_check_fn(const rkr_emu *emu, emu_node *node);
+
+/* Operators that are computed from their tensors, in the same way. */
 typedef struct emu_operator {
-    const char *name;
+    const char *names[16]; /* NULL: no further one */
     emu_node_fn *run;
-    bool (*check)(const rkr_emu *emu, emu_node *node);
+    emu_check_fn *check;
     uint8_t inputs;                               /* read as values; 255: all */
     bool moves;                                   /* values, without computing */
     uint8_t type;                                 /* of the attributes' table: 0 none */
@@ -36,25 +38,14 @@ bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs);
 
 emu_node_fn emu_move_reshape, emu_move_transpose, emu_move_slice, emu_move_split, emu_move_concat,
     emu_move_pad;
-bool emu_check_reshape(const rkr_emu *emu, emu_node *node);
-bool emu_check_transpose(const rkr_emu *emu, emu_node *node);
-bool emu_check_slice(const rkr_emu *emu, emu_node *node);
-bool emu_check_pad(const rkr_emu *emu, emu_node *node);
-bool emu_check_split(const rkr_emu *emu, emu_node *node);
-bool emu_check_concat(const rkr_emu *emu, emu_node *node);
+emu_check_fn emu_check_reshape, emu_check_transpose, emu_check_slice, emu_check_split,
+    emu_check_concat, emu_check_pad;
 
 emu_node_fn emu_float_unary, emu_float_binary, emu_float_softmax, emu_float_argmax,
     emu_float_reduce, emu_float_gather, emu_float_matmul, emu_float_attention, emu_float_repeat,
     emu_float_resize;
-bool emu_check_same_count(const rkr_emu *emu, emu_node *node);
-bool emu_check_binary(const rkr_emu *emu, emu_node *node);
-bool emu_check_softmax(const rkr_emu *emu, emu_node *node);
-bool emu_check_argmax(const rkr_emu *emu, emu_node *node);
-bool emu_check_reduce(const rkr_emu *emu, emu_node *node);
-bool emu_check_gather(const rkr_emu *emu, emu_node *node);
-bool emu_check_matmul(const rkr_emu *emu, emu_node *node);
-bool emu_check_attention(const rkr_emu *emu, emu_node *node);
-bool emu_check_repeat(const rkr_emu *emu, emu_node *node);
-bool emu_check_resize(const rkr_emu *emu, emu_node *node);
+emu_check_fn emu_check_same_count, emu_check_binary, emu_check_softmax, emu_check_argmax,
+    emu_check_reduce, emu_check_gather, emu_check_matmul, emu_check_attention, emu_check_repeat,
+    emu_check_resize;
 
 #endif

@@ -22,7 +22,7 @@ typedef struct {
     emu_lut_tables *lut;
     uint32_t lut_table, lut_index;
     bool lut_writes;
-    uint32_t allowed[EMU_BLOCKS][EMU_BLOCK_REGISTERS];
+    uint32_t known[EMU_BLOCKS][EMU_BLOCK_REGISTERS];
     bool loads_lut;
 } decoder;
 
@@ -106,15 +106,25 @@ static bool write_word(decoder *d, uint64_t word) {
     return true;
 }
 
+static void read_known(decoder *d, const emu_soc *soc) {
+    for (const emu_known *const *table = soc->known; *table != NULL; table++) {
+        for (const emu_known *known = *table; known->first != 0; known++) {
+            for (uint32_t number = known->first; number <= known->last; number += 4) {
+                d->known[number >> 12][(number & 0x3ff) >> 2] = known->bits;
+            }
+        }
+    }
+}
+
 /* Every bit of the enabled blocks is understood, or known to have no effect. */
 static bool check_bits(decoder *d, const emu_registers *registers) {
     for (uint32_t block = 0; block < EMU_BLOCKS; block++) {
         for (uint32_t i = 0; registers->block[block] != NULL && i < EMU_BLOCK_REGISTERS; i++) {
             const uint32_t value = registers->block[block][i];
-            if ((value & ~d->allowed[block][i]) != 0) {
+            if ((value & ~d->known[block][i]) != 0) {
                 return emu_refuse(d->emu,
                                   "bits 0x%08x of register %04x = 0x%08x are not understood",
-                                  value & ~d->allowed[block][i], block << 12 | i << 2, value);
+                                  value & ~d->known[block][i], block << 12 | i << 2, value);
             }
         }
     }
@@ -140,6 +150,30 @@ static bool is_fence(const rkr_emu *emu, uint32_t address) {
     return false;
 }
 
+/* What the enabled blocks do together. */
+static bool decode_blocks(rkr_emu *emu, const emu_registers *registers, uint32_t enabled,
+                          emu_task *task) {
+    const emu_map *map = emu->soc->map;
+    task->dpu.atom_bytes = emu->soc->atom_bytes;
+    task->dpu.bias_group = emu->soc->packing.bias_group;
+    if (enabled == map->pooling_mask) {
+        task->kind = EMU_TASK_POOLING;
+        return map->pooling(emu, registers, &task->pool);
+    }
+    if (enabled == EMU_ENABLED_DPU) {
+        task->kind = EMU_TASK_DPU;
+        task->dpu.from_memory = true;
+        return map->dpu(emu, registers, task);
+    }
+    for (size_t i = 0; i < sizeof map->convolution_masks && map->convolution_masks[i] != 0; i++) {
+        if (enabled == map->convolution_masks[i]) {
+            task->kind = EMU_TASK_CONVOLUTION;
+            return map->convolution(emu, registers, task) && map->dpu(emu, registers, task);
+        }
+    }
+    return emu_refuse(emu, "enable mask 0x%x", enabled);
+}
+
 static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
     emu_registers registers = {{NULL}};
     static const uint32_t none[EMU_BLOCK_REGISTERS];
@@ -162,7 +196,7 @@ static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
     if (task->dpu.lut.tables == NULL) {
         task->dpu.lut.tables = d->lut; /* dropped where the task does not use it */
     }
-    if (!d->emu->soc->decode(d->emu, &registers, enabled, task)) {
+    if (!decode_blocks(d->emu, &registers, enabled, task)) {
         return false;
     }
     if (task->kind != EMU_TASK_POOLING && is_fence(d->emu, task->dpu.out_address)) {
@@ -215,9 +249,7 @@ int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_ent
     }
     d->emu = emu;
     emu->n_tasks = count;
-    for (const emu_allowed *allowed = emu->soc->allowed; allowed->number != 0; allowed++) {
-        d->allowed[allowed->number >> 12][(allowed->number & 0x3ff) >> 2] = allowed->bits;
-    }
+    read_known(d, emu->soc);
     for (uint32_t i = 0; i < emu->n_nodes; i++) {
         emu->nodes[i].tasks_understood = true;
     }

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Registers of DPU and PPU, of several families of SoCs: stages, operands, results, pooling. */
+#include "maps.h"
+
+/* A stage takes from its block only what the block holds. */
+bool emu_check_parts(rkr_emu *emu, const emu_registers *r, uint32_t number, emu_stage *stage) {
+    const bool off = emu->soc->is_lite && emu_bit(r, number, 0);
+    const uint32_t parts = off ? 0 : emu_bits(r, number, 4, 1);
+    if (parts > 7 || (stage->add == EMU_MEMORY && (parts & 1) == 0) ||
+        (stage->mul == EMU_MEMORY && (parts & 4) == 0)) {
+        return emu_refuse_register(emu, r, number, "values of channels");
+    }
+    stage->block = emu_reg(r, number + 4);
+    stage->block_parts = (uint8_t)parts;
+    return true;
+}
+
+/* The two tables meet, and each has 512 steps. */
+static bool check_lut(rkr_emu *emu, const emu_registers *r, const emu_lut *lut) {
+    const int64_t span = 512;
+    if (lut->low_index > 16 || lut->high_index > 16 ||
+        (int64_t)lut->low_end - lut->low_start != span << lut->low_index ||
+        (int64_t)lut->high_end - lut->high_start != span << lut->high_index ||
+        lut->low_end != lut->high_start) {
+        return emu_refuse_register(emu, r, 0x410c, "steps of the LUT");
+    }
+    return true;
+}
+
+/* `priorities`: what 4108 must be. */
+static bool decode_lut(rkr_emu *emu, const emu_registers *r, uint32_t priorities, emu_lut *lut) {
+    if (lut->tables == NULL || !lut->tables->loaded[0] || !lut->tables->loaded[1]) {
+        return emu_refuse(emu, "a LUT that was not loaded");
+    }
+    if (emu_reg(r, 0x4108) != priorities) {
+        return emu_refuse_register(emu, r, 0x4108, "priorities of the LUT");
+    }
+    lut->low_index = (uint8_t)emu_bits(r, 0x410c, 15, 8);
+    lut->high_index = (uint8_t)emu_bits(r, 0x410c, 23, 16);
+    lut->low_start = (int32_t)emu_reg(r, 0x4110);
+    if (priorities == EMU_LUT_AROUND_0) {
+        lut->low_end = lut->high_start = 0;
+        lut->high_end = (int32_t)emu_reg(r, 0x4140);
+        return check_lut(emu, r, lut);
+    }
+    lut->low_end = (int32_t)emu_reg(r, 0x4114);
+    lut->high_start = (int32_t)emu_reg(r, 0x4118);
+    lut->high_end = (int32_t)emu_reg(r, 0x411c);
+    lut->under_slope = (int16_t)(uint16_t)emu_bits(r, 0x4120, 15, 0);
+    lut->under_shift = (uint8_t)emu_bits(r, 0x4124, 4, 0);
+    lut->over_slope = (int16_t)(uint16_t)emu_bits(r, 0x4128, 31, 16);
+    lut->over_shift = (uint8_t)emu_bits(r, 0x412c, 9, 5);
+    return check_lut(emu, r, lut);
+}
+
+bool emu_use_lut(rkr_emu *emu, const emu_registers *r, bool is_on, uint32_t priorities,
+                 emu_dpu *dpu) {
+    if (is_on) {
+        return decode_lut(emu, r, priorities, &dpu->lut);
+    }
+    dpu->lut.tables = NULL;
+    return true;
+}
+
+/* The operand of EW in memory or a register. */
+bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    emu_ew *ew = &dpu->ew;
+    const uint32_t size = emu_bits(r, 0x5034, 3, 2), mode = emu_bits(r, 0x5034, 31, 30);
+    ew->per_channel = mode == 0;
+    const uint32_t int8 = emu->soc->is_lite ? 0 : 1; /* else int16 */
+    ew->precision = dpu->is_float ? (size == 3 ? EMU_FLOAT32 : EMU_FLOAT16)
+                                  : (size == int8 ? EMU_INT8 : EMU_INT16);
+    ew->plane = emu_reg(r, 0x5040);
+    ew->address = emu_reg(r, 0x5038);
+    if (!emu->soc->is_lite && emu_bits(r, 0x5044, 10, 8) != 0) {
+        /* Even groups of channels at 5018, odd ones at 5038. */
+        ew->address = emu_reg(r, 0x5018);
+        if (!ew->per_channel && dpu->c > dpu->atom_bytes &&
+            emu_reg(r, 0x5038) - emu_reg(r, 0x5018) != ew->plane) {
+            return emu_refuse_register(emu, r, 0x5038, "operand");
+        }
+    }
+    if (mode > 1 || (!dpu->is_float && size > int8 + 1)) {
+        return emu_refuse_register(emu, r, 0x5034, "operand");
+    }
+    return true;
+}
+
+/* Operations of the ALU. */
+static const emu_ew_op alu[5] = {EMU_EW_MAX, EMU_EW_MIN, EMU_EW_ADD, EMU_EW_NONE, EMU_EW_SUB};
+
+/* What EW does in place of a LUT or beside it, from `base` on: its configuration, the offset
+ * of its operand, and the scale. Where it operates, `op` is set: what its operand is remains
+ * to be read. */
+bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t priorities,
+                   emu_dpu *dpu) {
+    const uint32_t config = emu_reg(r, base);
+    const bool has_lut = (config & 0x81) == 0;
+    emu_ew *ew = &dpu->ew;
+    if (!emu_use_lut(emu, r, has_lut, priorities, dpu)) {
+        return false;
+    }
+    if ((config & 3) != 0 || has_lut) {
+        return true;
+    }
+    const uint32_t code = emu->soc->is_lite ? config >> 3 & 3 : config >> 16 & 0xf;
+    ew->op = (config >> 2 & 1) != 0 ? EMU_EW_MUL : code < 5 ? alu[code] : EMU_EW_NONE;
+    if (ew->op == EMU_EW_NONE) {
+        return emu_refuse_register(emu, r, base, "operation");
+    }
+    ew->source = EMU_MEMORY;
+    ew->convert = (config >> 8 & 1) == 0;
+    ew->offset = (int32_t)emu_reg(r, base + 4);
+    ew->scale = (int16_t)(uint16_t)emu_bits(r, base + 8, 15, 0);
+    ew->shift = (uint8_t)emu_bits(r, base + 8, 21, 16);
+    ew->product_shift = (uint8_t)emu_bits(r, base + 8, 31, 22);
+    if (ew->convert && config >> 31 == 0 && ew->offset != 0 && !dpu->is_float) {
+        return emu_refuse_register(emu, r, base, "order of the operand's conversion");
+    }
+    return ew->product_shift > 47 ? emu_refuse_register(emu, r, base + 8, "shift of the product")
+                                  : true;
+}
+
+/* Registers of clamps, low and high. */
+static const struct {
+    uint16_t open[4][2];  /* 0: no further one */
+    uint16_t bn[2];       /* the only one that may do something */
+    uint16_t repeated[2]; /* the same once more */
+} clamps_of[] = {
+    [EMU_CLAMPS_RV1106] = {{{0x404c, 0x401c}, {0x407c, 0x402c}, {0x40d8, 0x40dc}, {0x40e8, 0x40ec}},
+                           {0x406c, 0x4028},
+                           {0x40e0, 0x40e4}},
+    [EMU_CLAMPS_RK3562] = {{{0x4048, 0x404c}, {0x4058, 0x405c}, {0x4088, 0x408c}, {0x40a4, 0x40a8}},
+                           {0x406c, 0x4070},
+                           {0x4074, 0x4078}},
+    [EMU_CLAMPS_RV1103B] = {{{0x403c, 0x4040}, {0x4044, 0x4048}},
+                            {0x405c, 0x4060},
+                            {0x4064, 0x4068}},
+};
+
+/* Clamps between stages: only those that do nothing, or were never written, are known. */
+bool emu_check_clamps(rkr_emu *emu, const emu_registers *r, emu_clamps clamps) {
+    for (size_t i = 0; i < 4 && clamps_of[clamps].open[i][0] != 0; i++) {
+        for (size_t high = 0; high < 2; high++) {
+            const uint32_t number = clamps_of[clamps].open[i][high], value = emu_reg(r, number);
+            if (value != 0 && value != (high ? 0x7fffffff : 0x80000000)) {
+                return emu_refuse_register(emu, r, number, "clamp");
+            }
+        }
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (emu_reg(r, clamps_of[clamps].bn[i]) != emu_reg(r, clamps_of[clamps].repeated[i])) {
+            return emu_refuse_register(emu, r, clamps_of[clamps].repeated[i], "clamp");
+        }
+    }
+    return true;
+}
+
+void emu_clamp_bn(const emu_registers *r, emu_clamps clamps, emu_stage *bn) {
+    bn->clamp_low = bn->clamp_high = true;
+    bn->low = (int32_t)emu_reg(r, clamps_of[clamps].bn[0]);
+    bn->high = (int32_t)emu_reg(r, clamps_of[clamps].bn[1]);
+}
+
+bool emu_decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    dpu->out_offset = (int32_t)emu_reg(r, 0x4080);
+    dpu->out_scale = (int16_t)(uint16_t)emu_bits(r, 0x4084, 15, 0);
+    dpu->out_to_float16 = emu_bit(r, 0x4084, 16);
+    dpu->out_shift = (uint8_t)emu_bits(r, 0x4088, 11, 0);
+    dpu->out_exponent = (uint8_t)emu_bits(r, 0x4088, 19, 12);
+    if (emu_bits(r, 0x4088, 11, 0) > 47) {
+        return emu_refuse_register(emu, r, 0x4088, "shift");
+    }
+    return true;
+}
+
+/* Where the results go, `notch` atoms behind each line; true: a convolution of several that
+ * write interleaved, with the notch behind each pixel, whose lines the caller reads. */
+bool emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t notch) {
+    const bool is_interleaved = !dpu->from_memory && notch != 0;
+    dpu->out_address = address;
+    dpu->out_plane = plane;
+    dpu->out_pixel = (is_interleaved ? 1 + notch : 1) * dpu->atom_bytes;
+    dpu->out_line = (dpu->w + notch) * dpu->atom_bytes;
+    dpu->repeat_x = dpu->repeat_y = 1;
+    return is_interleaved;
+}
+
+bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    const uint32_t notch = emu_bits(r, 0x4038, 12, 0), atom = dpu->atom_bytes;
+    if (emu_bits(r, 0x4038, 28, 16) != notch) {
+        return emu_refuse_register(emu, r, 0x4038, "notches");
+    }
+    if (emu_place_results(dpu, emu_reg(r, 0x4020), emu_reg(r, 0x4024), notch)) {
+        if (emu_bits(r, 0x405c, 12, 0) != 0) {
+            return emu_refuse_register(emu, r, 0x4038, "notches of a convolution");
+        }
+        dpu->out_line = emu_reg(r, 0x40c0) / atom * atom;
+    }
+    return true;
+}
+
+/* What is read has the size of what is written. */
+bool emu_check_result_size(rkr_emu *emu, const emu_registers *r, const emu_dpu *dpu) {
+    return emu_bits(r, 0x405c, 12, 0) + 1 != dpu->w || emu_bits(r, 0x405c, 28, 16) + 1 != dpu->h
+               ? emu_refuse_register(emu, r, 0x405c, "sizes of source and result")
+               : true;
+}
+
+/* Nothing between source and result changes a value. */
+bool emu_only_moves(const emu_dpu *dpu) {
+    return dpu->bs.add == EMU_NONE && dpu->bs.mul == EMU_NONE && dpu->bn.add == EMU_NONE &&
+           dpu->bn.mul == EMU_NONE && dpu->ew.op == EMU_EW_NONE && dpu->lut.tables == NULL &&
+           dpu->out_offset == 0 && dpu->out_scale == 1 && dpu->out_shift == 0 &&
+           dpu->in_offset == 0;
+}
+
+/* Nearest resize: each atom is written repeat_x * repeat_y times. */
+bool emu_decode_unpooling(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    const uint32_t notch = emu_bits(r, 0x4038, 12, 0);
+    dpu->repeat_x = emu_bits(r, 0x5048, 2, 0) + 1;
+    dpu->repeat_y = emu_bits(r, 0x5048, 5, 3) + 1;
+    if (emu_bits(r, 0x5048, 8, 6) + 1 != dpu->repeat_x ||
+        emu_bits(r, 0x5048, 11, 9) + 1 != dpu->repeat_y || emu_reg(r, 0x5048) >> 13 != 0) {
+        return emu_refuse_register(emu, r, 0x5048, "unpooling");
+    }
+    const uint32_t atom = dpu->atom_bytes;
+    const uint32_t width =
+        emu->soc->is_lite ? dpu->w * dpu->repeat_x : emu_bits(r, 0x405c, 12, 0) + 1;
+    if (width != dpu->w * dpu->repeat_x || !emu_only_moves(dpu) ||
+        emu_bits(r, 0x5014, 12, 0) + 1 > atom / 2) {
+        return emu_refuse_register(emu, r, 0x5048, "unpooling that computes");
+    }
+    /* The plane's register holds the distance of the repeated lines. */
+    dpu->out_line = emu_reg(r, 0x4024);
+    if ((width + notch) * atom != dpu->out_line * dpu->repeat_y) {
+        return emu_refuse_register(emu, r, 0x4024, "lines of unpooling");
+    }
+    dpu->in_precision = dpu->out_precision = EMU_INT8;
+    dpu->is_float = false;
+    dpu->c = atom;
+    dpu->in_plane = dpu->out_plane = 0;
+    return true;
+}
+
+/* The size of what RK3588's and RV1106's DPU reads. */
+void emu_decode_dpu_size(const emu_registers *r, emu_task *task) {
+    emu_dpu *dpu = &task->dpu;
+    if (dpu->from_memory) {
+        emu_decode_source(r, emu_bits(r, 0x5048, 31, 19), emu_reg(r, 0x504c), dpu);
+        return;
+    }
+    dpu->w = task->conv.out_w;
+    dpu->h = task->conv.out_h;
+    dpu->c = emu_bits(r, 0x403c, 28, 16) + 1;
+}
+
+/* `notch`: atoms behind a line; `surface`: bytes behind a plane. */
+void emu_decode_source(const emu_registers *r, uint32_t notch, uint32_t surface, emu_dpu *dpu) {
+    const uint32_t atom = dpu->atom_bytes;
+    dpu->w = emu_bits(r, 0x500c, 12, 0) + 1;
+    dpu->h = emu_bits(r, 0x5010, 12, 0) + 1;
+    dpu->c = emu_bits(r, 0x5014, 12, 0) + 1;
+    dpu->in_address = emu_reg(r, 0x5018);
+    dpu->in_line = (dpu->w + notch) * atom;
+    dpu->in_plane = (dpu->h - 1) * dpu->in_line + dpu->w * atom + surface; /* no notch at the end */
+    if (emu_bit(r, 0x5048, 12)) { /* unpooling: 5048 holds something else */
+        dpu->in_line = dpu->w * atom;
+    }
+}
+
+/* ---- PPU ------------------------------------------------------------------- */
+
+bool emu_decode_pooling(rkr_emu *emu, const emu_registers *r, emu_pooling *pool) {
+    pool->precision = emu_bits(r, 0x6084, 2, 0) == 2 ? EMU_FLOAT16 : EMU_INT8;
+    pool->atom_bytes = emu->soc->atom_bytes;
+    pool->in_w = emu_bits(r, 0x600c, 12, 0) + 1;
+    pool->in_h = emu_bits(r, 0x6010, 12, 0) + 1;
+    pool->c = emu_bits(r, 0x6014, 12, 0) + 1;
+    pool->out_w = emu_bits(r, 0x6018, 12, 0) + 1;
+    pool->out_h = emu_bits(r, 0x601c, 12, 0) + 1;
+    pool->method = (uint8_t)emu_bits(r, 0x6024, 1, 0);
+    pool->kernel_w = emu_bits(r, 0x6034, 3, 0) + 1;
+    pool->kernel_h = emu_bits(r, 0x6034, 11, 8) + 1;
+    pool->stride_x = emu_bits(r, 0x6034, 19, 16) + 1;
+    pool->stride_y = emu_bits(r, 0x6034, 23, 20) + 1;
+    pool->reciprocal_w = emu_bits(r, 0x6038, 16, 0);
+    pool->reciprocal_h = emu_bits(r, 0x603c, 16, 0);
+    pool->pad_left = emu_bits(r, 0x6040, 2, 0);
+    pool->pad_top = emu_bits(r, 0x6040, 6, 4);
+    pool->pad_value = (int32_t)(emu_bits(r, 0x6044, 18, 0) << 13) >> 13;
+    pool->out_address = emu_reg(r, 0x6070);
+    pool->out_line = (pool->out_w + emu_bits(r, 0x6024, 28, 16)) * pool->atom_bytes;
+    pool->out_plane = emu_reg(r, 0x607c);
+    pool->in_address = emu_reg(r, 0x701c);
+    pool->in_line = emu_reg(r, 0x7024);
+    pool->in_plane = emu_reg(r, 0x7028);
+    if (pool->method == 3) {
+        return emu_refuse_register(emu, r, 0x6024, "method of pooling");
+    }
+    return true;
+}
