@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rknn_runtime.enums import TensorType
-from rknn_runtime.modelfile.reader import Preprocessing
+from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.tensor import TensorAttr
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Control
 from rknn_runtime.sim.bundle import Bundle

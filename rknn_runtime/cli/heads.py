@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from rknn_runtime.modelfile.custom_string import facts_of
-from rknn_runtime.modelfile.reader import ModelInfo
+from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.vision.heads.classification import ClassificationDecoder
 from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.views import representable

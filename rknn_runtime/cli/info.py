@@ -14,7 +14,7 @@ from rknn_runtime.cli.heads import guess_head
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import reader
-from rknn_runtime.modelfile.reader import ModelInfo, Preprocessing
+from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
 from rknn_runtime.tensor import TensorAttr
 

@@ -310,19 +310,11 @@ def input_attr(tensor: FileTensor, index: int, rules: Rules) -> TensorAttr:
 
 
 def output_attr(tensor: FileTensor, index: int, rules: Rules) -> TensorAttr:
-    """Describe an output as the runtime of the model would.
-
-    Args:
-        tensor: The output as the file has it.
-        index: Its position among the outputs.
-        rules: What the model is built for.
+    """Describe an output likewise: arguments and exceptions are those of `input_attr`.
 
     Returns:
         The logical attribute, with ``native`` and ``nhwc`` beside it; ``nhwc`` is None
         for dynamic models in a standard container, whose runtime refuses that query.
-
-    Raises:
-        ValueError: A size does not fit the 32 bits in which runtimes report it.
     """
     describer = _Describer(tensor, index, rules)
     return describer.mini_output() if rules.mini else describer.standard_output()

@@ -14,7 +14,8 @@ from rknn_runtime._files import opened_file
 from rknn_runtime._frozen import Frozen
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.reader import ModelFile, ModelHeader, ModelInfo
+from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
+from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, soc_of_this_machine
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Union
+from typing import NamedTuple, Union
 
 from rknn_runtime._files import FileView
 
@@ -23,15 +23,12 @@ class FlatbufferError(ValueError):
     """The bytes are not a flatbuffer of the expected shape."""
 
 
-class Region:
+class Region(NamedTuple):
     """Bytes ``start <= position < end`` of a buffer."""
 
-    __slots__ = ("buffer", "end", "start")
-
-    def __init__(self, buffer: Buffer, start: int, end: int) -> None:
-        self.buffer = buffer
-        self.start = start
-        self.end = end
+    buffer: Buffer
+    start: int
+    end: int
 
     def check_inside(self, position: int, length: int) -> None:
         """Refuse what does not lie inside."""

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.reader import Preprocessing
+    from rknn_runtime.modelfile.info import Preprocessing
 
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 #: What the kernels quantize; the runtimes quantize to nothing else.

@@ -18,7 +18,7 @@ from rknn_runtime.tensor import TensorAttr
 __all__ = ["normalisation"]
 
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.reader import Preprocessing
+    from rknn_runtime.modelfile.info import Preprocessing
 
     # NumPy before 1.22 has no subscript at run time.
     _Array = np.ndarray[Any, Any]

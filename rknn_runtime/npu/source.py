@@ -12,7 +12,8 @@ from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library
 
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.reader import ModelFile, Needs, Preprocessing
+    from rknn_runtime.modelfile.info import Needs, Preprocessing
+    from rknn_runtime.modelfile.reader import ModelFile
     from rknn_runtime.sim import PreparedModel
 
 __all__ = ["Source", "opened_source"]

@@ -17,7 +17,7 @@ from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, known_version
 from rknn_runtime.tensor import TensorAttr
 

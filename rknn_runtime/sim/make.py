@@ -12,7 +12,8 @@ import numpy as np
 from rknn_runtime._arrays import Array
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.reader import ModelInfo, Preprocessing, ShapeVariant, read
+from rknn_runtime.modelfile.info import ModelInfo, Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.reader import read
 from rknn_runtime.modelfile.soc import SOCS, known_version
 from rknn_runtime.sim.bundle import Bundle
 from rknn_runtime.sim.derive import describe_input, describe_output

@@ -9,7 +9,8 @@ from pathlib import Path
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError, RknnError
 from rknn_runtime.modelfile.container import opened
-from rknn_runtime.modelfile.reader import ModelFile, Preprocessing
+from rknn_runtime.modelfile.info import Preprocessing
+from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.npu.library import Library
 from rknn_runtime.sim.bundle import MAGIC, read_bundle
 from rknn_runtime.sim.executor import Executor, Graph, read_onnx

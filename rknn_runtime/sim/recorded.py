@@ -9,7 +9,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.sim.bundle import (
     Bundle,
     RawRecord,

@@ -12,7 +12,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime.enums import TensorType
-from rknn_runtime.modelfile.reader import Preprocessing
+from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim.bundle import normalization
 from rknn_runtime.tensor import TensorAttr
 

@@ -16,7 +16,7 @@ from rknn_runtime import __version__
 from rknn_runtime.cli import main
 from rknn_runtime.cli.advice import io_bytes, warnings_about
 from rknn_runtime.cli.heads import Head, guess_head
-from rknn_runtime.modelfile import reader
+from rknn_runtime.modelfile import ModelInfo, reader
 
 ROOT = PROJECT
 MODELS = DATA / "models"
@@ -192,7 +192,7 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
 IMAGE = handmade.tensor("images", (1, 3, 640, 640), (1, 1, 640, 640, 3), pixel=True)
 
 
-def described(*shapes: tuple[int, ...], scale: float = 0.5) -> reader.ModelInfo:
+def described(*shapes: tuple[int, ...], scale: float = 0.5) -> ModelInfo:
     """A model with a 640 x 640 image input and outputs of these shapes."""
     outputs = []
     for index, shape in enumerate(shapes):
@@ -276,7 +276,7 @@ def test_a_vector_is_no_classifier(name: str, expected: str) -> None:
 )
 def test_scores_are_told_from_an_embedding(change: dict[str, object], expected: str) -> None:
     """By one softmax or as many labels; the softmaxes of a transformer's layers say nothing."""
-    info = reader.ModelInfo(**{**vars(described((1, 512))), **change})
+    info = ModelInfo(**{**vars(described((1, 512))), **change})
     assert str(guess_head(info)) == expected
 
 
@@ -337,9 +337,9 @@ def test_operators_that_the_mini_runtime_refuses_are_warned_of() -> None:
     info = reader.read(MODELS / "ic5_rv1106.rknn")
     assert len(warnings_about(info, None)) == 1
     fields = {**vars(info), "operators": {"Conv": 1, "TopK": 1, "ArgMax": 1}}
-    found = warnings_about(reader.ModelInfo(**fields), None)[1:]
+    found = warnings_about(ModelInfo(**fields), None)[1:]
     assert [text.partition(":")[0] for text in found] == ["operator TopK", "operator ArgMax"]
-    standard = warnings_about(reader.ModelInfo(**{**fields, "container": "standard"}), None)
+    standard = warnings_about(ModelInfo(**{**fields, "container": "standard"}), None)
     assert standard[1].startswith("librknnrt up to 1.6.0 ends the process on the operator TopK")
     assert "standard container for rv1106" in standard[2]
     assert len(standard) == 3
@@ -351,7 +351,7 @@ def test_a_container_of_the_other_runtime_is_warned_of() -> None:
     assert info.runtime == "librknnrt"
     assert "dynamic_input" in warnings_about(info, None)[-1]
     mini = reader.read(MODELS / "ic5_rv1106.rknn")
-    info = reader.ModelInfo(**{**vars(mini), "soc": "rk3588"})
+    info = ModelInfo(**{**vars(mini), "soc": "rk3588"})
     assert info.runtime == "librknnmrt"
     assert "whose librknnrt reads only the other kind" in warnings_about(info, None)[-1]
     assert "mini_rknn" in warnings_about(info, None)[-1]

@@ -14,10 +14,11 @@ from paths import DATA
 
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import DeviceUnavailableError, InvalidModelError, RknnStatusError
-from rknn_runtime.modelfile import compatibility, reader
+from rknn_runtime.modelfile import compatibility, tables
 from rknn_runtime.modelfile.compatibility import Runtime, failures, problems, runtime_in, suspects
 from rknn_runtime.modelfile.container import Container, opened, parse_container
-from rknn_runtime.modelfile.reader import ModelFile, ModelHeader, ModelInfo, read, read_header
+from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
+from rknn_runtime.modelfile.reader import ModelFile, read, read_header
 from rknn_runtime.modelfile.soc import SOCS, Soc
 from rknn_runtime.npu import device
 from rknn_runtime.npu.library import Library, open_library
@@ -257,7 +258,7 @@ def test_a_file_is_parsed_once(mini_board: Path, monkeypatch: pytest.MonkeyPatch
         parsed.append(data)
         return parse_container(data)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reader, "parse_container", counted)
+    monkeypatch.setattr(tables, "parse_container", counted)
     with pytest.raises(RknnStatusError, match="rknn_init"):
         Model(MODELS / "ic3_w37_rk3588.rknn", library=library)
     assert len(parsed) == 1

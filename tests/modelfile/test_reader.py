@@ -17,7 +17,7 @@ from recorded import MODELS, Fact, Recording, recordings
 
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile import reader
+from rknn_runtime.modelfile import ModelInfo, Needs, Preprocessing, reader
 from rknn_runtime.modelfile.container import loaded
 from rknn_runtime.tensor import TensorAttr
 
@@ -53,7 +53,7 @@ def normalized(recorded: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def asked(info: reader.ModelInfo, facts: Iterable[Fact]) -> Iterator[tuple[Any, Any]]:
+def asked(info: ModelInfo, facts: Iterable[Fact]) -> Iterator[tuple[Any, Any]]:
     """Each recorded attribute query, and our attribute for it."""
     for fact in facts:
         if fact["t"] in ("in", "out"):
@@ -156,7 +156,7 @@ def test_a_standard_model() -> None:
         "Conv": 1, "ConvRelu": 1, "InputOperator": 1, "OutputOperator": 1,
     }  # fmt: skip
     assert (info.batch, info.custom_string, info.variants, info.dynamic_shapes) == (1, "", (), {})
-    assert info.preprocessing == (reader.Preprocessing((0.0,) * 3, (255.0,) * 3, False),)
+    assert info.preprocessing == (Preprocessing((0.0,) * 3, (255.0,) * 3, False),)
     assert info.file_bytes == (MODELS / "ic3_w37_rk3588.rknn").stat().st_size
 
 
@@ -240,7 +240,7 @@ def test_the_header_alone_needs_no_known_soc() -> None:
     """A model for a newer SoC still says what it is for."""
     data = handmade.standard_model([], [], target="rk9999")
     assert reader.read_header(data).soc == "rk9999"
-    assert reader.ModelFile(data).needs() == reader.Needs((), is_dynamic=False)
+    assert reader.ModelFile(data).needs() == Needs((), is_dynamic=False)
     with pytest.raises(InvalidModelError, match="rk9999"):
         reader.read(data)
 
@@ -297,7 +297,7 @@ def test_per_channel_mean_and_channel_order() -> None:
     """As given to ``rknn.config``."""
     text = "{'attrs': {'images': {'mean': [1, 2.5, 3], 'std': [4, 5, 6], 'rgb2bgr': True}}}"
     info = reader.read(handmade.standard_model([IMAGE], [FEATURES], slot_3=text))
-    assert info.preprocessing == (reader.Preprocessing((1.0, 2.5, 3.0), (4.0, 5.0, 6.0), True),)
+    assert info.preprocessing == (Preprocessing((1.0, 2.5, 3.0), (4.0, 5.0, 6.0), True),)
 
 
 OTHER_FORMATS = [

@@ -14,7 +14,7 @@ from sim_api import Api, computed_bundle
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.sim import Control, Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.sim.bundle import HEADER, Bundle, RawRecord, read_bundle
 

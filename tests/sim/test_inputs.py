@@ -15,7 +15,7 @@ from sim_api import Api, bytes_of, computed_bundle
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, TensorType
-from rknn_runtime.modelfile.reader import Preprocessing
+from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim import describe_input, describe_output
 
 #: What librknnrt does with data of a type, by version and by the model's own type: it Normalizes,

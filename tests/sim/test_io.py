@@ -11,7 +11,7 @@ from sim_api import Api, bytes_of, computed_bundle
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
-from rknn_runtime.modelfile.reader import Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.sim import Control, describe_input, describe_output
 

@@ -10,7 +10,7 @@ import pytest
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime.enums import QuantType
 from rknn_runtime.errors import OperationFailedError
-from rknn_runtime.modelfile.reader import Preprocessing
+from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 PROFILES = ["rk3588", "rk3566", "rk3576", "rv1106", "rv1103b"]

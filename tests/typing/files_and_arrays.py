@@ -20,7 +20,7 @@ from rknn_runtime.kernels import (
     quantize_affine,
 )
 from rknn_runtime.modelfile import reader
-from rknn_runtime.modelfile.reader import ModelHeader, ModelInfo, Preprocessing
+from rknn_runtime.modelfile.info import ModelHeader, ModelInfo, Preprocessing
 
 Array = np.ndarray[Any, Any]
 

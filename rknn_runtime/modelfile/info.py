@@ -1,0 +1,114 @@
+"""What is known of a model once its file has been read; nothing in it refers to the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rknn_runtime._frozen import Frozen
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"]
+
+
+@dataclass(frozen=True)
+class Preprocessing(Frozen):
+    """What becomes of the values of an input: ``(value - mean) / std``.
+
+    The NPU does it to pixels, `Model` to the float32 of other inputs, librknnrt to what
+    `GeneralModel` hands it.
+    """
+
+    __slots__ = ("mean", "rgb2bgr", "std")
+
+    #: One value, or one per channel, in the unit of the input (0 to 255 for images).
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    #: The toolkit was told to swap channels 0 and 2 of calibration images.
+    rgb2bgr: bool
+
+
+@dataclass(frozen=True)
+class ShapeVariant(Frozen):
+    """The inputs and outputs of a dynamic model in one of its input shapes."""
+
+    __slots__ = ("inputs", "outputs")
+
+    inputs: tuple[TensorAttr, ...]
+    outputs: tuple[TensorAttr, ...]
+
+
+@dataclass(frozen=True)
+class ModelHeader:
+    """What decides whether a runtime can load the model."""
+
+    #: ``"standard"`` or ``"mini"``.
+    container: str
+    container_version: int
+    #: Target as the toolkit was told: ``"rk3588"``.
+    soc: str
+    #: NPU generation, for example ``"RKNPU v2"``.
+    npu: str
+    #: ``"2.3.2"``.
+    toolkit_version: str
+    #: Version, commit and date; empty when the file does not say.
+    compiler_version: str
+    #: Where the network came from: ``"ONNX"``, ``"TFLITE"``, ``"PYTORCH"``.
+    framework: str
+
+    @property
+    def runtime(self) -> str:
+        """The vendor's library that reads the container: ``librknnrt`` or ``librknnmrt``."""
+        return MINI_RUNTIME if self.container == "mini" else FULL_RUNTIME
+
+
+@dataclass(frozen=True)
+class ModelInfo(ModelHeader):
+    """All that is read of a model."""
+
+    #: Version of `runtime` whose answers the attributes are.
+    runtime_version: str
+    file_bytes: int
+    #: What ``rknn.config(custom_string=...)`` was given; empty when nothing.
+    custom_string: str
+    #: Images per run as built into the model; every shape and size includes it.
+    batch: int
+    #: Of a dynamic model: the weights of every shape.
+    weight_bytes: int
+    #: Scratch memory that one context needs besides weights, inputs and outputs.
+    internal_bytes: int
+    #: Commands for the NPU, which the runtime keeps in NPU memory as well; 0 for a
+    #: standard container, which does not say in one place.
+    command_bytes: int
+    #: Count of nodes by operator type.
+    operators: Mapping[str, int]
+    #: Logical attributes, with ``native`` and ``nhwc`` beside each.
+    inputs: tuple[TensorAttr, ...]
+    outputs: tuple[TensorAttr, ...]
+    #: One per input; None where the file does not say.
+    preprocessing: tuple[Preprocessing | None, ...]
+    #: One per input shape of a dynamic model, biggest first; empty for a static model.
+    variants: tuple[ShapeVariant, ...]
+
+    @property
+    def dynamic_shapes(self) -> dict[str, tuple[tuple[int, ...], ...]]:
+        """Shapes of each input of a dynamic model, biggest first; empty for a static one."""
+        return {
+            attr.name: tuple(variant.inputs[attr.index].shape for variant in self.variants)
+            for attr in (self.inputs if self.variants else ())
+        }
+
+
+class Needs(NamedTuple):
+    """What a model needs of its caller that runtimes do not say, and do not check."""
+
+    #: Bytes that the compiler set aside for each output, for one image, in the biggest
+    #: shape; librknnmrt before 2.2.0 says less.
+    output_bytes: tuple[int, ...]
+    #: It was built for several input shapes: one must be chosen before all else.
+    is_dynamic: bool
+    #: Mean and std per input, None where the file says none; all None where every input takes
+    #: pixels, which the NPU normalises itself.
+    preprocessing: tuple[Preprocessing | None, ...] = ()
