@@ -1,7 +1,7 @@
 """Exceptions: one root, and beside it the built-in class that a caller would expect.
 
 What a runtime or a model file does wrong is an `RknnError`. A wrong argument is a plain
-`TypeError` or `ValueError`, as in NumPy.
+`TypeError` or `ValueError`, as in NumPy. docs/errors.md has the tree, causes and remedies.
 """
 
 from __future__ import annotations
@@ -203,22 +203,7 @@ class TargetPlatformError(RknnStatusError, InvalidModelError):
 
 
 _STATUS_CLASSES: dict[int, type[RknnStatusError]] = {
-    getattr(lib, cls.name): cls
-    for cls in (
-        OperationFailedError,
-        RknnTimeoutError,
-        DeviceUnavailableError,
-        AllocationError,
-        InvalidParameterError,
-        ModelRefusedError,
-        InvalidContextError,
-        InvalidInputError,
-        InvalidOutputError,
-        DeviceMismatchError,
-        PrecompiledModelError,
-        OptimizationLevelError,
-        TargetPlatformError,
-    )
+    getattr(lib, cls.name): cls for cls in RknnStatusError.__subclasses__()
 }
 
 

@@ -17,7 +17,7 @@ from rknn_runtime.modelfile.soc import SOCS
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
-LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)|src=\"([^\"]+)\"")
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)|src=\"([^\"]+)\"")
 IMAGES = sorted((ROOT / "docs" / "images").iterdir())
 
 
@@ -130,10 +130,16 @@ def test_the_readme_names_every_soc() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_links_lead_somewhere(page: Path) -> None:
-    """A relative link names a file of the repository."""
-    found = LINK.findall(page.read_text(encoding="utf-8"))
-    targets = [link or source for link, source in found if "://" not in link]
-    assert [link for link in targets if not (page.parent / link).exists()] == []
+    """A relative link names a file of the repository, and a section that this has."""
+    for link, section, source in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        target = page.parent / (link or source) if link or source else page
+        assert target.exists(), link
+        if section:
+            titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
+            assert section in anchors, f"{link}#{section}"
 
 
 def test_the_images_are_small_and_shown() -> None:

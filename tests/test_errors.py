@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import pytest
+from paths import PROJECT
 
 from rknn_runtime import errors
 from rknn_runtime._ffi import lib
@@ -122,3 +124,31 @@ def test_every_error_has_the_one_root():
     classes = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
     assert all(issubclass(cls, RknnError) for cls in classes)
     assert len(classes) > 15
+
+
+PAGE = PROJECT / "docs" / "errors.md"
+
+
+def tree(cls=RknnError, indent=""):
+    """Lines of the tree: the class, the built-in that it also is, its status."""
+    children = sorted(cls.__subclasses__(), key=lambda child: child.__name__)
+    for child in children:
+        if child.__bases__[0] is cls:  # a second base is named beside it
+            is_last = child is children[-1]
+            also = child.__bases__[1].__name__ if len(child.__bases__) > 1 else ""
+            codes = [str(code) for code, name, _ in STATUSES if name == getattr(child, "name", "")]
+            name = f"{indent}{'└' if is_last else '├'}── {child.__name__}"
+            yield f"{name:35}{also:21}{''.join(codes)}".rstrip()
+            yield from tree(child, indent + ("    " if is_last else "│   "))
+
+
+def test_the_documented_tree_is_the_one_of_the_code():
+    """Every class stands on the page, with its parent, built-in and status."""
+    (shown,) = re.findall(r"^```text\n(RknnError\n.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    assert shown.splitlines() == ["RknnError", *tree()]
+
+
+def test_every_class_is_documented_with_cause_and_remedy():
+    """Once each, whatever their number."""
+    rows = re.findall(r"^\| `(\w+)`(?: itself)? \| (.+) \| (.+) \|$", PAGE.read_text("utf-8"), re.M)
+    assert sorted(name for name, _, _ in rows) == errors.__all__
