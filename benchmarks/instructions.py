@@ -273,10 +273,8 @@ def detectors():
         return detector(image).xyxy
 
     def native():
-        resize, border, _ = detector._writer._known[image.shape, "RGB"]
-        lib.rkr_resize_bilinear_uint8(ffi.from_buffer(image), *resize)
-        lib.rkr_fill_border_uint8(*border)
-        lib.rkr_run_synced(*model._frame._arguments)
+        letterbox, _ = detector._writer._known[image.shape, "RGB"]
+        lib.rkr_run_image(letterbox, ffi.from_buffer(image), *model._frame._arguments)
         detector.decoder._native(*detector.decoder._arguments)
         return image
 

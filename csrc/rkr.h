@@ -17,6 +17,7 @@
 #include "decl/layout.h"
 #include "decl/quantize.h"
 #include "decl/image.h"
+#include "decl/frame.h"
 #include "decl/draw.h"
 #include "decl/yolo.h"
 #include "decl/sim.h"

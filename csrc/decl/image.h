@@ -70,18 +70,38 @@ typedef struct {
 int rkr_resize_yuv_uint8(const rkr_yuv_image *src, uint8_t *dst, size_t dst_len, size_t dst_height,
                          size_t dst_width, size_t dst_stride, size_t dst_channels, int bgr);
 
-/* Fill what of a frame is outside of a rectangle: rows top .. top + inner_height - 1, columns
- * left .. left + inner_width - 1. Bytes of the frame as above; `color` has one for each channel.
+/* A frame, and where in it images of one size go. Byte (y, x, c) of the frame is as above, the
+ * image's bytes are contiguous, and channel c of the frame is the image's channel order[c]. */
+typedef struct {
+    uint8_t *frame;
+    size_t len, frame_height, frame_width, frame_stride, frame_channels; /* 1 to 4 channels */
+    size_t top, left, inner_height, inner_width;                         /* the image's place */
+    size_t height, width, channels;                                      /* of the image */
+    uint8_t order[4];
+    uint8_t color[4];
+} rkr_letterbox;
+
+/* Fill what of a frame is outside of the image's place with `color`. The image's own numbers are
+ * not read.
  *
- * RKR_ERR_ARGUMENT: a null pointer, no channel. RKR_ERR_SHAPE: an empty frame, a rectangle that
- * leaves it, a stride shorter than a row, or a len shorter than the frame. RKR_ERR_OVERFLOW: as
- * above. On an error the frame is not touched. */
-int rkr_fill_border_uint8(uint8_t *frame, size_t len, size_t height, size_t width, size_t stride,
-                          size_t channels, size_t top, size_t left, size_t inner_height,
-                          size_t inner_width, const uint8_t *color);
+ * RKR_ERR_ARGUMENT: a null pointer, a number of channels. RKR_ERR_SHAPE: an empty frame, a place
+ * that leaves it, a stride shorter than a row, or a len shorter than the frame.
+ * RKR_ERR_OVERFLOW: as above. On an error the frame is not touched. */
+int rkr_fill_border_uint8(const rkr_letterbox *letterbox);
+
+/* Resize an image to its place, by rkr_resize_bilinear_uint8, and fill the border: in one call,
+ * because each crossing from Python costs as much as a small border. Returns what these two
+ * return; on an error the frame is not touched. */
+int rkr_letterbox_uint8(const rkr_letterbox *letterbox, const uint8_t *image);
+
+/* Where an image lies in its letterbox, in pixels. The resized sides are not 0. */
+typedef struct {
+    double top, left;
+    double image_height, image_width;
+    double resized_height, resized_width;
+} rkr_placement;
 
 /* Map n boxes xyxy from a letterbox to its image, in double precision, cut off at the image's
- * edges: (x - left) * image_width / resized_width, and y likewise. The resized sides are not 0;
- * `boxes` and `out` have 4 * n numbers and may be the same. RKR_ERR_ARGUMENT: a null pointer. */
-int rkr_boxes_to_image(const float *boxes, size_t n, double top, double left, double image_height,
-                       double image_width, double resized_height, double resized_width, float *out);
+ * edges: (x - left) * image_width / resized_width, and y likewise. `boxes` and `out` have 4 * n
+ * numbers and may be the same. RKR_ERR_ARGUMENT: a null pointer. */
+int rkr_boxes_to_image(const float *boxes, size_t n, const rkr_placement *placement, float *out);

@@ -38,16 +38,20 @@ typedef struct {
 } rkr_yolo_options;
 
 /* Where results go: `capacity` rows each. xyxy: 4 floats a row, in pixels of the model's
- * input. corners: x and y of the 4 corners of an oriented box, whose upright hull xyxy then
- * is; NULL for other heads. source: position of the prediction in the head (branch, anchor,
- * cell). */
+ * input, or with `placement` in pixels of the image, cut off at its edges. corners: x and y of
+ * the 4 corners of an oriented box, whose upright hull xyxy then is, always in pixels of the
+ * input; NULL for other heads. source: position of the prediction in the head (branch, anchor,
+ * cell). columns: all of xyxy, confidence and class_id once more, for the n results that there
+ * are, one right after the other: 24 * n bytes. */
 typedef struct {
     float *xyxy;
     float *corners;
     float *confidence;
     int32_t *class_id;
     uint32_t *source;
+    uint8_t *columns;
     size_t capacity;
+    const rkr_placement *placement;
 } rkr_detections;
 
 /* Memory of one decoder, allocated once; not to be used by two calls at a time. A head

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int rkr_yolo_workspace_new(size_t n_predictions, size_t max_candidates, size_t max_detections,
                            rkr_yolo_workspace **out) {
@@ -61,7 +62,8 @@ int rkr_decode_begin(uint64_t n_predictions, const rkr_yolo_options *options,
                      const size_t *count) {
     if (options == NULL || workspace == NULL || out == NULL || count == NULL || out->xyxy == NULL ||
         out->confidence == NULL || out->class_id == NULL || out->source == NULL ||
-        out->capacity < workspace->max_detections || n_predictions > workspace->n_predictions) {
+        out->columns == NULL || out->capacity < workspace->max_detections ||
+        n_predictions > workspace->n_predictions) {
         return RKR_ERR_ARGUMENT;
     }
     if (!(options->conf_threshold >= 0.0f && isfinite(options->conf_threshold)) ||
@@ -122,6 +124,17 @@ size_t rkr_candidates_sort(rkr_yolo_workspace *workspace) {
     return workspace->n_candidates;
 }
 
+void rkr_results_end(const rkr_detections *out, size_t n, size_t *count) {
+    if (out->placement != NULL) {
+        rkr_boxes_to_image(out->xyxy, n, out->placement, out->xyxy);
+    }
+    const size_t of_boxes = 4 * n * sizeof *out->xyxy, of_scores = n * sizeof *out->confidence;
+    memcpy(out->columns, out->xyxy, of_boxes);
+    memcpy(out->columns + of_boxes, out->confidence, of_scores);
+    memcpy(out->columns + of_boxes + of_scores, out->class_id, n * sizeof *out->class_id);
+    *count = n;
+}
+
 void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
                     const rkr_detections *out, size_t *count) {
     rkr_kept_boxes kept;
@@ -142,5 +155,5 @@ void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *optio
         out->source[n] = candidate->source;
         n++;
     }
-    *count = n;
+    rkr_results_end(out, n, count);
 }

@@ -42,6 +42,9 @@ void rkr_candidate_push_oriented(rkr_yolo_workspace *workspace, const float cent
  * candidates[rkr_key_index(keys[k])]. Returns their number. */
 size_t rkr_candidates_sort(rkr_yolo_workspace *workspace);
 
+/* After n results are in the arrays: map their boxes, write the columns and the number. */
+void rkr_results_end(const rkr_detections *out, size_t n, size_t *count);
+
 /* Suppress and write the results. */
 void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
                     const rkr_detections *out, size_t *count);

@@ -139,5 +139,5 @@ void rkr_decode_end_oriented(rkr_yolo_workspace *workspace, const rkr_yolo_optio
         out->source[n] = candidate->source;
         n++;
     }
-    *count = n;
+    rkr_results_end(out, n, count);
 }

@@ -26,36 +26,72 @@ static void fill_same_run(uint8_t *dst, size_t pixels, size_t channels, const ui
     memset(dst, color[0], pixels * channels);
 }
 
-int rkr_fill_border_uint8(uint8_t *frame, size_t len, size_t height, size_t width, size_t stride,
-                          size_t channels, size_t top, size_t left, size_t inner_height,
-                          size_t inner_width, const uint8_t *color) {
-    if (frame == NULL || color == NULL || channels == 0) {
+static int check_frame(const rkr_letterbox *box) {
+    if (box == NULL || box->frame == NULL || box->frame_channels == 0 ||
+        box->frame_channels > sizeof box->color) {
         return RKR_ERR_ARGUMENT;
     }
     size_t row_bytes = 0, bytes = 0;
-    if (!rkr_multiply(&row_bytes, (const size_t[]){width, channels}, 2) ||
-        !rkr_multiply(&bytes, (const size_t[]){height, stride}, 2)) {
+    if (!rkr_multiply(&row_bytes, (const size_t[]){box->frame_width, box->frame_channels}, 2) ||
+        !rkr_multiply(&bytes, (const size_t[]){box->frame_height, box->frame_stride}, 2)) {
         return RKR_ERR_OVERFLOW;
     }
-    if (height == 0 || width == 0 || stride < row_bytes || bytes - (stride - row_bytes) > len ||
-        top > height || inner_height > height - top || left > width || inner_width > width - left) {
+    if (box->frame_height == 0 || box->frame_width == 0 || box->frame_stride < row_bytes ||
+        bytes - (box->frame_stride - row_bytes) > box->len || box->top > box->frame_height ||
+        box->inner_height > box->frame_height - box->top || box->left > box->frame_width ||
+        box->inner_width > box->frame_width - box->left) {
         return RKR_ERR_SHAPE;
     }
+    return RKR_OK;
+}
+
+static void fill_border(const rkr_letterbox *box) {
+    const size_t channels = box->frame_channels, right = box->left + box->inner_width;
     /* A color is its first byte repeated when it equals itself moved by one. */
-    const bool same = memcmp(color, color + 1, channels - 1) == 0;
+    const bool same = memcmp(box->color, box->color + 1, channels - 1) == 0;
     void (*const fill)(uint8_t *, size_t, size_t, const uint8_t *) =
         same ? fill_same_run : fill_run;
-    const size_t right = left + inner_width;
-    for (size_t y = 0; y < height; y++) {
-        uint8_t *const row = frame + y * stride;
-        if (y < top || y - top >= inner_height) {
-            fill(row, width, channels, color);
+    for (size_t y = 0; y < box->frame_height; y++) {
+        uint8_t *const row = box->frame + y * box->frame_stride;
+        if (y < box->top || y - box->top >= box->inner_height) {
+            fill(row, box->frame_width, channels, box->color);
         } else {
-            fill(row, left, channels, color);
-            fill(row + right * channels, width - right, channels, color);
+            fill(row, box->left, channels, box->color);
+            fill(row + right * channels, box->frame_width - right, channels, box->color);
         }
     }
-    return RKR_OK;
+}
+
+int rkr_fill_border_uint8(const rkr_letterbox *letterbox) {
+    const int status = check_frame(letterbox);
+    if (status == RKR_OK) {
+        fill_border(letterbox);
+    }
+    return status;
+}
+
+int rkr_letterbox_uint8(const rkr_letterbox *letterbox, const uint8_t *image) {
+    int status = check_frame(letterbox);
+    if (status != RKR_OK) {
+        return status;
+    }
+    const rkr_letterbox *box = letterbox;
+    size_t size = 0;
+    if (!rkr_multiply(&size, (const size_t[]){box->height, box->width, box->channels}, 3)) {
+        return RKR_ERR_OVERFLOW;
+    }
+    if (box->inner_height == 0 || box->inner_width == 0) {
+        return RKR_ERR_SHAPE;
+    }
+    const size_t begin = box->top * box->frame_stride + box->left * box->frame_channels;
+    status = rkr_resize_bilinear_uint8(
+        image, size, box->height, box->width, box->width * box->channels, box->channels,
+        box->frame + begin, box->len - begin, box->inner_height, box->inner_width,
+        box->frame_stride, box->frame_channels, box->order);
+    if (status == RKR_OK) {
+        fill_border(box);
+    }
+    return status;
 }
 
 static float to_image(float value, double offset, double image, double resized) {
@@ -64,16 +100,15 @@ static float to_image(float value, double offset, double image, double resized) 
     return (float)(mapped < 0 ? 0 : mapped > image ? image : mapped);
 }
 
-int rkr_boxes_to_image(const float *boxes, size_t n, double top, double left, double image_height,
-                       double image_width, double resized_height, double resized_width,
-                       float *out) {
-    if ((boxes == NULL || out == NULL) && n > 0) {
+int rkr_boxes_to_image(const float *boxes, size_t n, const rkr_placement *placement, float *out) {
+    if (placement == NULL || ((boxes == NULL || out == NULL) && n > 0)) {
         return RKR_ERR_ARGUMENT;
     }
+    const rkr_placement at = *placement;
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 4 * i; k < 4 * i + 4; k += 2) {
-            out[k] = to_image(boxes[k], left, image_width, resized_width);
-            out[k + 1] = to_image(boxes[k + 1], top, image_height, resized_height);
+            out[k] = to_image(boxes[k], at.left, at.image_width, at.resized_width);
+            out[k + 1] = to_image(boxes[k + 1], at.top, at.image_height, at.resized_height);
         }
     }
     return RKR_OK;

@@ -39,6 +39,8 @@ __all__ = [
 if TYPE_CHECKING:
     from rknn_runtime.modelfile.info import Preprocessing
 
+# Looked up once: these are on the path of every frame.
+_run_synced, _run_image, _from_buffer = lib.rkr_run_synced, lib.rkr_run_image, ffi.from_buffer
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 #: What the kernels quantize; the runtimes quantize to nothing else.
 _QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
@@ -380,9 +382,32 @@ class Frame:
         Raises:
             RknnStatusError: a step failed; the call in the message says which.
         """
-        status = lib.rkr_run_synced(*self._arguments)
-        if not status:
-            return
+        status = _run_synced(*self._arguments)
+        if status:
+            self._raise(status)
+
+    def run_image(self, letterbox: Any, image: Array) -> bool:
+        """Do as `run`, after an image was scaled into the input, in one native call.
+
+        Args:
+            letterbox: ``rkr_letterbox *``, whose frame is the input.
+            image: an array as the letterbox says.
+
+        Returns:
+            False where the image cannot be scaled so, such as one in the input itself: nothing
+            was written then, and nothing has run.
+
+        Raises:
+            RknnStatusError: a step of the run failed.
+        """
+        status = _run_image(letterbox, _from_buffer(image), *self._arguments)
+        if status:
+            if self._failed[0] == lib.RKR_STEP_IMAGE:
+                return False
+            self._raise(status)
+        return True
+
+    def _raise(self, status: int) -> None:
         step, index = self._failed[0], self._failed_index[0]
         call = "rknn_run"
         if step == lib.RKR_STEP_SYNC_INPUT:

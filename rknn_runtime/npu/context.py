@@ -142,6 +142,7 @@ class Context:
     Attributes:
         library: the library it lives in.
         handle: the ``rkr_library *``, for calls to the C shim.
+        exclusive: what `lock` hands out, for who works under the same lock without the context.
         suspects: what may be the cause when a run fails; empty when nothing is known.
     """
 
@@ -161,6 +162,7 @@ class Context:
         self.handle = library.handle
         owned = self._owned = _Owned(library, simulation)
         self._session, self._orphans = owned.session, owned.orphans
+        self.exclusive = owned.lock
         # Before there is anything to release: nothing comes between having it and this.
         self._finalizer = weakref.finalize(self, owned.finalize)
         with ffi.from_buffer(model) as data:

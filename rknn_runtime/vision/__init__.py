@@ -5,8 +5,9 @@ from rknn_runtime.vision.detections import Detection, Detections
 from rknn_runtime.vision.detector import Detector
 from rknn_runtime.vision.heads import HEADS, find_head
 from rknn_runtime.vision.heads.classification import Classifications
-from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
+from rknn_runtime.vision.letterbox import letterbox
 from rknn_runtime.vision.nms import nms
+from rknn_runtime.vision.transform import LetterboxTransform
 
 __all__ = [
     "HEADS",

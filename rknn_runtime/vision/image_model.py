@@ -12,7 +12,7 @@ from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.image_writer import ImageWriter
 from rknn_runtime.vision.images import as_pixels
-from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.transform import LetterboxTransform
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Labels
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["ImageModel"]
 
 _R = TypeVar("_R")
+#: A set of strings is asked sooner than a tuple.
+_CAMERAS = frozenset(FORMATS)
+#: The default of `matrix`, which is one object as any short string of a program's text is.
+_BT601 = "bt601"
 
 
 class ImageModel:
@@ -59,11 +63,12 @@ class ImageModel:
             self.input_color = "GRAY"
         self._frame = model._frame
 
-    def _settle(self, settle: Callable[[list[Any]], None], **options: Any) -> None:
+    def _settle(self, settle: Callable[[list[Any], Any], None], **options: Any) -> None:
         """Bind to the model's memory, once.
 
         Args:
-            settle: Takes the arrays of the outputs, of which it keeps the addresses.
+            settle: Takes the arrays of the outputs, of which it keeps the addresses, and the lock
+                that is held when they are read.
             **options: For `ImageWriter`.
         """
         context = self._frame.context
@@ -71,7 +76,7 @@ class ImageModel:
             context.check_open()
             (image,), outputs = self._frame.arrays()
             self._writer = ImageWriter(image, self.input_color, **options)
-            settle(outputs)
+            settle(outputs, context.exclusive)
 
     def _run(
         self,
@@ -85,10 +90,11 @@ class ImageModel:
         # What is no image is refused before an array of the model is in the traceback, and a file
         # is not read while others wait.
         source = None
-        if isinstance(color, str) and color in FORMATS:
+        if color.__class__ is str and color in _CAMERAS:
             source = YuvFrame(image, color, matrix, full_range)
         else:
-            check_yuv_options(matrix, full_range)
+            if full_range is not False or matrix is not _BT601:
+                check_yuv_options(matrix, full_range)
             if not isinstance(image, np.ndarray):
                 image, color = as_pixels(image, color)
         frame, context = self._frame, self._frame.context
@@ -96,12 +102,13 @@ class ImageModel:
             context.check_open()
             if source is not None:
                 transform = self._writer.write_camera(source, frame.arrays()[0][0])
-            else:
-                written = self._writer.write(image, color)
-                if written is None:
-                    image, color = as_pixels(image, color)
-                    written = self._writer.write_any(image, color, frame.arrays()[0][0])
-                transform = written
+                frame.run()
+                return decode(transform)
+            prepared = self._writer.prepare(image, color)
+            if prepared is not None and frame.run_image(prepared[0], image):
+                return decode(prepared[1])
+            image, color = as_pixels(image, color)
+            transform = self._writer.write_any(image, color, frame.arrays()[0][0])
             frame.run()
             return decode(transform)
 

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rknn_runtime._arrays import pixel_rows
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import lib
 from rknn_runtime.vision.images import COLORS
 from rknn_runtime.vision.letterbox import (
-    LetterboxTransform,
-    _border,
-    _channel_order,
-    _frame,
-    _pad_values,
-    _place,
+    channel_order,
+    frame_of,
     letterbox,
+    native_letterbox,
+    padding_of,
 )
+from rknn_runtime.vision.transform import LetterboxTransform, place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,12 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ImageWriter"]
 
-#: Of images, whose arguments are kept; a camera has one.
+#: Of images, whose letterboxes are kept; a camera has one.
 _MOST_SIZES = 32
 
 # Looked up once: it is on the path of every frame.
-_ndarray, _uint8, _from_buffer = np.ndarray, np.dtype(np.uint8), ffi.from_buffer
-_resize, _fill = lib.rkr_resize_bilinear_uint8, lib.rkr_fill_border_uint8
+_ndarray, _uint8 = np.ndarray, np.dtype(np.uint8)
 
 
 class ImageWriter:
@@ -41,7 +39,7 @@ class ImageWriter:
 
     Args:
         frame: ``(1, height, width, C) uint8`` as for `letterbox`. Only its address is kept: the
-            caller vouches that the memory is there at each `write`.
+            caller vouches that the memory is there at each writing.
         out_color: Channels of the frame, ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
         pad_value: As for `letterbox`.
         stretch: As for `letterbox`.
@@ -59,21 +57,21 @@ class ImageWriter:
     ) -> None:
         n_channels = 1 if out_color == "GRAY" else 3
         self._size = int(frame.shape[1]), int(frame.shape[2])
-        self._padding = _pad_values(pad_value, n_channels)
+        self._padding = padding_of(pad_value, n_channels)
         self._options = {"out_color": out_color, "pad_value": pad_value, "stretch": stretch}
-        self._rows = pixel_rows(_frame(frame, (*self._size, n_channels)))
-        self._known: dict[Any, tuple[Any, Any, LetterboxTransform]] = {}
+        self._rows = pixel_rows(frame_of(frame, (*self._size, n_channels)))
+        self._known: dict[Any, tuple[Any, LetterboxTransform]] = {}
 
-    def write(self, image: Any, color: str) -> LetterboxTransform | None:
-        """Write an image into the frame.
+    def prepare(self, image: Any, color: str) -> tuple[Any, LetterboxTransform] | None:
+        """Say how an image goes into the frame.
 
         Args:
             image: As for `letterbox`.
             color: As for `letterbox`.
 
         Returns:
-            The transform; None where the image takes more than this knows, or is none, and
-            nothing was written: then `letterbox` does it, or says why not.
+            The ``rkr_letterbox *`` that writes it and the transform; None where the image takes
+            more than this knows, or is none: then `write_any` does it, or says why not.
         """
         if (
             type(image) is not _ndarray
@@ -82,35 +80,26 @@ class ImageWriter:
             or not image.flags.c_contiguous
         ):
             return None
-        known = self._known.get((image.shape, color)) or self._learn(image.shape, color)
-        if known is None:
-            return None
-        resize, border, transform = known
-        # Refused when the image overlaps the frame, or there is no memory.
-        if _resize(_from_buffer(image), *resize):
-            return None
-        _fill(*border)
-        return transform
+        shape = image.shape
+        return self._known.get((shape, color)) or self._learn(shape, color)
 
     def write_camera(self, source: YuvFrame, frame: NDArray[np.uint8]) -> LetterboxTransform:
         """Write a camera frame into the frame, given once more."""
-        transform = _place(source.size, self._size, True, self._options["stretch"])
+        transform = place(source.size, self._size, True, self._options["stretch"])
         (top, left), (height, width) = transform.offset, transform.resized_size
         region = frame[0][top : top + height, left : left + width]
         source.resize((height, width), self._options["out_color"], region)
-        _fill(*_border(self._rows, transform, self._padding))
+        lib.rkr_fill_border_uint8(native_letterbox(self._rows, transform, self._padding))
         return transform
 
     def write_any(self, image: Any, color: str, frame: NDArray[np.uint8]) -> LetterboxTransform:
-        """Write into the frame, given once more, what `write` did not; raises as `letterbox`."""
+        """Write what `prepare` does not know into the frame, given once more, as `letterbox`."""
         return letterbox(image, self._size, out=frame, color=color, **self._options)[1]
 
-    def _learn(
-        self, shape: tuple[int, ...], color: str
-    ) -> tuple[Any, Any, LetterboxTransform] | None:
-        """Work out what follows from an image's shape; None where `write` does not take it."""
+    def _learn(self, shape: tuple[int, ...], color: str) -> tuple[Any, LetterboxTransform] | None:
+        """Work out what follows from an image's shape; None where it takes more."""
         height, width, channels = shape if len(shape) == 3 else (*shape, 1, 0)[:3]
-        frame, _, _, _, stride, n_channels = self._rows
+        n_channels = self._rows[5]
         if (
             len(shape) not in (2, 3)
             or 0 in shape
@@ -118,20 +107,10 @@ class ImageWriter:
             or color not in COLORS
         ):
             return None
-        transform = _place((height, width), self._size, True, self._options["stretch"])
-        (top, left), (rows, columns) = transform.offset, transform.resized_size
-        row_bytes = columns * n_channels
-        order = _channel_order(channels, color, self._options["out_color"])
-        resize = (
-            height * width * channels,
-            *(height, width, width * channels, channels),
-            frame + top * stride + left * n_channels,
-            (rows - 1) * stride + row_bytes,
-            *(rows, columns, stride, n_channels),
-            bytes(order),
-        )
+        transform = place((height, width), self._size, True, self._options["stretch"])
+        order = channel_order(channels, color, self._options["out_color"])
+        native = native_letterbox(self._rows, transform, self._padding, order, channels)
         if len(self._known) == _MOST_SIZES:
             self._known.clear()
-        known = resize, _border(self._rows, transform, self._padding), transform
-        self._known[shape, color] = known
+        known = self._known[shape, color] = native, transform
         return known

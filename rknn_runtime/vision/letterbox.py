@@ -4,191 +4,35 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import (
-    MAX_DIMENSION,
     as_int,
     check_status,
     has_pixel_rows,
     pixel_rows,
     plain,
-    pointer,
 )
-from rknn_runtime._ffi import lib
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import plain_order, resize_bilinear, resize_luma
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
-from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.images import as_pixels, import_pillow
+from rknn_runtime.vision.transform import LetterboxTransform, place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LetterboxTransform", "letterbox"]
+__all__ = [
+    "channel_order",
+    "frame_of",
+    "letterbox",
+    "native_letterbox",
+    "padding_of",
+]
 
-
-@dataclass(frozen=True)
-class LetterboxTransform(Frozen):
-    """Where an image lies in its letterbox, and the mapping of coordinates between the two.
-
-    Coordinates are continuous, in pixels: 0 is the left (top) edge of the first pixel and the
-    width (height) the right (bottom) edge of the last. On each axis
-    ``letterboxed = coordinate * resized_size / image_size + offset``, with the sizes that were
-    in fact used: both directions are exact but for the rounding of the result to its dtype.
-    """
-
-    __slots__ = ("image_size", "offset", "resized_size", "size")
-
-    #: Height and width of the image.
-    image_size: tuple[int, int]
-    #: Height and width of the letterbox.
-    size: tuple[int, int]
-    #: Height and width of the image within the letterbox.
-    resized_size: tuple[int, int]
-    #: Rows above and columns to the left of it.
-    offset: tuple[int, int]
-
-    def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            TypeError: A field is not a pair of integers.
-            ValueError: A size is not from 1 to 2**31 - 1, or the offset below 0 or above that.
-        """
-        for name in self.__slots__:
-            pair, lowest = getattr(self, name), 0 if name == "offset" else 1
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(f"{name}: expected (height, width), got {pair!r}")
-            for number in pair:
-                as_int(number, name, lowest, MAX_DIMENSION)
-
-    def boxes_to_image(self, boxes: NDArray[Any], *, clip: bool = True) -> NDArray[Any]:
-        """Map ``(..., 4)`` boxes xyxy from the letterbox to the image; a new array.
-
-        Args:
-            boxes: Float32 or float64, pixels of the letterbox.
-            clip: Cut off what lies outside of the image.
-
-        Raises:
-            TypeError: `boxes` is not an array of float32 or float64.
-            ValueError: Its last dimension is not 4.
-        """
-        _check_floats(boxes, "boxes", 4, 4)
-        return self.points_to_image(boxes.reshape(-1, 2), clip=clip).reshape(boxes.shape)
-
-    def _boxes_of(self, boxes: Any, n: int) -> NDArray[np.float32]:
-        """Map n boxes as `boxes_to_image` does, from ``float *`` to a new ``(n, 4)`` array."""
-        mapped = np.empty((n, 4), np.float32)
-        if n:
-            lib.rkr_boxes_to_image(
-                boxes, n, *self.offset, *self.image_size, *self.resized_size, pointer(mapped)
-            )
-        return mapped
-
-    def boxes_from_image(self, boxes: NDArray[Any]) -> NDArray[Any]:
-        """Map ``(..., 4)`` boxes xyxy from the image to the letterbox; a new array.
-
-        Raises:
-            TypeError: `boxes` is not an array of float32 or float64.
-            ValueError: Its last dimension is not 4.
-        """
-        _check_floats(boxes, "boxes", 4, 4)
-        return self.points_from_image(boxes.reshape(-1, 2)).reshape(boxes.shape)
-
-    def points_to_image(self, points: NDArray[Any], *, clip: bool = False) -> NDArray[Any]:
-        """Map points from the letterbox to the image; a new array.
-
-        Args:
-            points: ``(..., 2 or more)`` float32 or float64: x and y in pixels of the letterbox;
-                what follows, as a keypoint's confidence, is kept.
-            clip: Move points outside of the image onto its edge.
-
-        Raises:
-            TypeError: `points` is not an array of float32 or float64.
-            ValueError: Its last dimension is less than 2.
-        """
-        _check_floats(points, "points", 2, None)
-        offset, image_size, resized_size = _xy(self.offset, self.image_size, self.resized_size)
-        xy = points[..., :2].astype(np.float64)
-        xy -= offset
-        xy *= image_size
-        xy /= resized_size
-        if clip:
-            np.maximum(xy, _ORIGIN, out=xy)
-            np.minimum(xy, image_size, out=xy)
-        return _with_xy(points, xy)
-
-    def points_from_image(self, points: NDArray[Any]) -> NDArray[Any]:
-        """Map points from the image to the letterbox; a new array.
-
-        Args:
-            points: ``(..., 2 or more)`` float32 or float64: x and y in pixels of the image.
-
-        Raises:
-            TypeError: `points` is not an array of float32 or float64.
-            ValueError: Its last dimension is less than 2.
-        """
-        _check_floats(points, "points", 2, None)
-        offset, image_size, resized_size = _xy(self.offset, self.image_size, self.resized_size)
-        xy = points[..., :2].astype(np.float64)
-        xy *= resized_size
-        xy /= image_size
-        xy += offset
-        return _with_xy(points, xy)
-
-    def detections_to_image(self, detections: Detections, *, clip: bool = True) -> Detections:
-        """Map detections from the letterbox to the image.
-
-        Args:
-            detections: Objects in pixels of the letterbox.
-            clip: Cut off what of the upright boxes lies outside of the image.
-
-        Raises:
-            ValueError: They have masks, whose pixels do not map one to one.
-        """
-        if detections.mask is not None:
-            raise ValueError("masks are made in the image's own size, they are not mapped")
-        keypoints, corners = detections.keypoints, detections.xyxyxyxy
-        return Detections._of(
-            self.boxes_to_image(detections.xyxy, clip=clip),
-            detections.confidence,
-            detections.class_id,
-            None if keypoints is None else self.points_to_image(keypoints),
-            None if corners is None else self.points_to_image(corners),
-        )
-
-
-_ORIGIN = np.zeros(2)
-
-
-@lru_cache(maxsize=64)
-def _xy(*pairs: tuple[int, int]) -> tuple[NDArray[np.float64], ...]:
-    """Return pairs y, x as arrays x, y; those of a video's frames are all the same."""
-    return tuple(np.array(pair[::-1], np.float64) for pair in pairs)
-
-
-def _check_floats(array: Any, name: str, lowest: int, highest: int | None) -> None:
-    if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
-        came = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-        raise TypeError(f"{name}: expected an array of float32 or float64, got {came}")
-    last = array.shape[-1] if array.ndim else 0
-    if last < lowest or (highest is not None and last > highest):
-        expected = f"{lowest}" if lowest == highest else f"at least {lowest}"
-        raise ValueError(f"{name}: expected {expected} in the last dimension, got {array.shape}")
-
-
-def _with_xy(points: NDArray[Any], xy: NDArray[np.float64]) -> NDArray[Any]:
-    """Return a copy of the points with other x and y."""
-    if points.shape[-1] == 2:
-        return xy.astype(points.dtype, copy=False)
-    result = points.copy()
-    result[..., :2] = xy
-    return result
+_LETTERBOX = ffi.typeof("rkr_letterbox *")
 
 
 def letterbox(
@@ -255,14 +99,15 @@ def letterbox(
         if color in FORMATS
         else _Pixels(*as_pixels(image, color), resize)
     )
-    transform = _place(source.size, _sides(size), center, stretch)
+    transform = place(source.size, _sides(size), center, stretch)
     n_channels = 1 if out_color == "GRAY" else 3
-    frame = _frame(out, (*transform.size, n_channels))
+    frame = frame_of(out, (*transform.size, n_channels))
     (top, left), (height, width) = transform.offset, transform.resized_size
-    padding = _pad_values(pad_value, n_channels)
+    padding = padding_of(pad_value, n_channels)
     source.resize((height, width), out_color, frame[top : top + height, left : left + width])
     # Last, since it cannot fail: after an error the frame is as it was.
-    _fill_border(frame, transform, padding)
+    border = native_letterbox(pixel_rows(frame), transform, padding)
+    check_status(lib.rkr_fill_border_uint8(border), "rkr_fill_border_uint8")
     return frame if out is None else out, transform
 
 
@@ -276,28 +121,13 @@ def _sides(size: Any) -> tuple[int, int]:
     return height, width
 
 
-@lru_cache(maxsize=64)
-def _place(
-    image_size: tuple[int, int], size: tuple[int, int], center: bool, stretch: bool
-) -> LetterboxTransform:
-    """Find the largest size with the image's proportions that fits, in integers.
+def frame_of(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """Return the array ``(height, width, C)`` to write to, a new one where `out` is None.
 
-    A video's frames all have the same.
+    Raises:
+        TypeError: `out` is no array of uint8.
+        ValueError: It has another shape, or cannot be written in place.
     """
-    image_height, image_width = image_size
-    height, width = size
-    if stretch:
-        resized = size
-    elif height * image_width <= width * image_height:
-        resized = height, max(1, (2 * height * image_width + image_height) // (2 * image_height))
-    else:
-        resized = max(1, (2 * width * image_height + image_width) // (2 * image_width)), width
-    offset = ((height - resized[0]) // 2, (width - resized[1]) // 2) if center else (0, 0)
-    return LetterboxTransform((image_height, image_width), size, resized, offset)
-
-
-def _frame(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
-    """Return the array ``(height, width, C)`` to write to."""
     if out is None:
         return np.empty(shape, np.uint8)
     frame: NDArray[np.uint8] = plain(out, "out", "an array of uint8")
@@ -316,13 +146,20 @@ def _frame(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     return frame
 
 
-def _pad_values(pad_value: Any, n_channels: int) -> list[int]:
+def padding_of(pad_value: Any, n_channels: int) -> bytes:
+    """Return a `pad_value` of `letterbox` as a byte for each channel.
+
+    Raises:
+        TypeError: It is no integer, or sequence of them.
+        ValueError: One is not 0..255, or they are not as many as channels.
+    """
     given = list(pad_value) if isinstance(pad_value, (Sequence, np.ndarray)) else [pad_value]
     if len(given) not in (1, n_channels):
         raise ValueError(
             f"pad_value: expected 0..255, one or {n_channels} of them, got {pad_value!r}"
         )
-    return [as_int(value, "pad_value", 0, 255) for value in given]
+    values = [as_int(value, "pad_value", 0, 255) for value in given]
+    return bytes(values * (n_channels // len(values)))
 
 
 class _Pixels:
@@ -334,7 +171,7 @@ class _Pixels:
 
     def resize(self, size: tuple[int, int], out_color: str, out: NDArray[np.uint8]) -> None:
         pixels = self._pixels
-        channels = _channel_order(pixels.shape[2], self._order, out_color)
+        channels = channel_order(pixels.shape[2], self._order, out_color)
         if self._resize != "native":
             pixels, channels = plain_order(pixels, channels)
             pixels = _RESIZERS[self._resize](pixels, size)
@@ -345,22 +182,37 @@ class _Pixels:
             resize_bilinear(pixels, size, channels=channels, out=out)
 
 
-def _fill_border(
-    frame: NDArray[np.uint8], transform: LetterboxTransform, values: list[int]
-) -> None:
-    status = lib.rkr_fill_border_uint8(*_border(pixel_rows(frame), transform, values))
-    check_status(status, "rkr_fill_border_uint8")
+def native_letterbox(
+    rows: tuple[Any, ...],
+    transform: LetterboxTransform,
+    padding: bytes,
+    order: tuple[int, ...] = (),
+    n_channels: int = 0,
+) -> Any:
+    """Return an ``rkr_letterbox *``, which does not keep the frame's memory alive.
+
+    Args:
+        rows: The frame, as `pixel_rows` views what `frame_of` returned.
+        transform: Where the image goes.
+        padding: As `padding_of` returns it.
+        order: The image's channel for each of the frame; only the border does without.
+        n_channels: Channels of the image; likewise.
+    """
+    return ffi.new(
+        _LETTERBOX,
+        (
+            *rows,
+            *transform.offset,
+            *transform.resized_size,
+            *transform.image_size,
+            n_channels,
+            bytes(order),
+            padding,
+        ),
+    )
 
 
-def _border(
-    rows: tuple[Any, ...], transform: LetterboxTransform, values: list[int]
-) -> tuple[Any, ...]:
-    """Return the arguments of ``rkr_fill_border_uint8`` for a frame as `pixel_rows` views it."""
-    color = bytes(values * rows[5] if len(values) == 1 else values)
-    return (*rows, *transform.offset, *transform.resized_size, color)
-
-
-def _channel_order(n_channels: int, order: str, out_color: str) -> tuple[int, ...]:
+def channel_order(n_channels: int, order: str, out_color: str) -> tuple[int, ...]:
     """Return the image's channel for each of the frame, or for R, G and B where that is gray."""
     if n_channels == 1:
         return (0,) if out_color == "GRAY" else (0, 0, 0)

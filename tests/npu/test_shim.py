@@ -146,6 +146,28 @@ int stub_runs(void) { return runs; }
 """
 
 
+def letterbox_of(pixel):
+    """Return the letterbox of one pixel that fills its frame."""
+    return ffi.new("rkr_letterbox *", (pixel, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1))
+
+
+def test_an_image_that_cannot_be_scaled_does_not_run(tmp_path):
+    """The step says so; neither a sync nor a run was called."""
+    source = stub.SOURCE.replace('#include "rkr.h"\n', '#include "rkr.h"\n' + SYNCING, 1)
+    _, handle, _ = opened(stub.build(tmp_path, source=source))
+    pixel, failed, index = ffi.new("uint8_t[]", 1), ffi.new("int *", -1), ffi.new("size_t *")
+    run = (handle, 77, ffi.NULL, 0, ffi.NULL, 0, failed, index)
+    for letterbox, image in ((ffi.NULL, b"\7"), (letterbox_of(pixel), ffi.NULL)):
+        failed[0] = -1
+        assert lib.rkr_run_image(letterbox, image, *run) == lib.RKR_ERR_ARGUMENT
+        assert failed[0] == lib.RKR_STEP_IMAGE
+    assert lib.rkr_run_image(letterbox_of(pixel), pixel, *run) == lib.RKR_ERR_OVERLAP
+    nowhere = (*run[:-2], ffi.NULL, index)
+    assert lib.rkr_run_image(letterbox_of(pixel), b"\7", *nowhere) == lib.RKR_ERR_ARGUMENT
+    runs = ffi.cast("int(*)(void)", lib.rkr_library_symbol(handle, b"stub_runs"))
+    assert (pixel[0], runs()) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("failing_sync", "run_status", "expected"),
     [
@@ -157,7 +179,10 @@ int stub_runs(void) { return runs; }
         (4, 0, (-42, "RKR_STEP_SYNC_OUTPUT", 2, 5, 1)),
     ],
 )
-def test_a_frame_stops_at_its_first_failure(tmp_path, failing_sync, run_status, expected):
+@pytest.mark.parametrize("with_image", [False, True])
+def test_a_frame_stops_at_its_first_failure(
+    tmp_path, with_image, failing_sync, run_status, expected
+):
     """Sync inputs, run, sync outputs: the first failure's status, step and position come out."""
     source = stub.SOURCE.replace('#include "rkr.h"\n', '#include "rkr.h"\n' + SYNCING, 1)
     _, handle, _ = opened(stub.build(tmp_path, source=source))
@@ -168,7 +193,13 @@ def test_a_frame_stops_at_its_first_failure(tmp_path, failing_sync, run_status, 
     inputs = ffi.new("rknn_tensor_mem *[]", [memory] * 2)
     outputs = ffi.new("rknn_tensor_mem *[]", [memory] * 3)
     failed, index = ffi.new("int *", -1), ffi.new("size_t *", 99)
-    status = lib.rkr_run_synced(handle, 77, inputs, 2, outputs, 3, failed, index)
+    arguments = (handle, 77, inputs, 2, outputs, 3, failed, index)
+    if with_image:
+        pixel = ffi.new("uint8_t[]", 1)
+        status = lib.rkr_run_image(letterbox_of(pixel), b"\7", *arguments)
+        assert pixel[0] == 7
+    else:
+        status = lib.rkr_run_synced(*arguments)
     code, step, position, syncs, run_count = expected
     assert (status, steer(-1, 0), runs()) == (code, syncs, run_count)
     if step is not None:

@@ -84,7 +84,7 @@ def test_nobody_runs_the_model_between_the_image_and_its_results(kind, monkeypat
     model, user = made(kind)
     with model:
         held, lock = [], model._context._owned.lock._lock
-        write, decode = type(user._writer).write, user.decoder._decoded
+        run, decode = type(user._frame).run_image, user.decoder._decoded
 
         def seen(function):
             def call(*arguments):
@@ -93,7 +93,7 @@ def test_nobody_runs_the_model_between_the_image_and_its_results(kind, monkeypat
 
             return call
 
-        monkeypatch.setattr(type(user._writer), "write", seen(write))
+        monkeypatch.setattr(type(user._frame), "run_image", seen(run))
         monkeypatch.setattr(user.decoder, "_decoded", seen(decode))
         user(IMAGE)
         assert held == [True, True]

@@ -349,15 +349,29 @@ def test_the_border_is_all_but_the_rectangle(
     pixels[...] = color
     pixels[inner] = kept
     expected[:, :row] = pixels.reshape(height, row)
-    status = lib.rkr_fill_border_uint8(
-        pointer(memory), memory.size, height, width, row + gap, n_channels,
-        top, left, inner_height, inner_width, bytes(color),
+    box = border_of(
+        memory, frame_height=height, frame_width=width, frame_stride=row + gap,
+        frame_channels=n_channels, top=top, left=left, inner_height=inner_height,
+        inner_width=inner_width, color=color,
     )  # fmt: skip
-    assert status == lib.RKR_OK
+    assert lib.rkr_fill_border_uint8(box) == lib.RKR_OK
     assert np.array_equal(memory, expected.ravel()[: memory.size])
 
 
+def border_of(memory, **fields):
+    """Return an ``rkr_letterbox *`` with these fields."""
+    return ffi.new("rkr_letterbox *", {"frame": pointer(memory), "len": memory.size, **fields})
+
+
 MOST = 2 ** (8 * ffi.sizeof("size_t")) - 1
+
+
+#: Of an image of one pixel in a frame of 4 x 5.
+PLACE = {
+    "frame_height": 4, "frame_width": 5, "frame_stride": 20, "frame_channels": 3, "top": 1,
+    "left": 2, "inner_height": 3, "inner_width": 3, "height": 1, "width": 1, "channels": 3,
+    "order": (0, 1, 2), "color": b"\1\2\3",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -365,31 +379,61 @@ MOST = 2 ** (8 * ffi.sizeof("size_t")) - 1
     [
         ({}, "OK"),
         ({"frame": ffi.NULL}, "ERR_ARGUMENT"),
-        ({"color": ffi.NULL}, "ERR_ARGUMENT"),
-        ({"channels": 0}, "ERR_ARGUMENT"),
+        ({"frame_channels": 0}, "ERR_ARGUMENT"),
+        ({"frame_channels": 5}, "ERR_ARGUMENT"),
         ({"len": 74}, "ERR_SHAPE"),
-        ({"height": 0}, "ERR_SHAPE"),
-        ({"width": 0}, "ERR_SHAPE"),
-        ({"stride": 14}, "ERR_SHAPE"),
+        ({"frame_height": 0}, "ERR_SHAPE"),
+        ({"frame_width": 0}, "ERR_SHAPE"),
+        ({"frame_stride": 14}, "ERR_SHAPE"),
         ({"top": 5}, "ERR_SHAPE"),
         ({"inner_height": 4}, "ERR_SHAPE"),
         ({"inner_height": MOST}, "ERR_SHAPE"),
         ({"left": 6}, "ERR_SHAPE"),
         ({"inner_width": 4}, "ERR_SHAPE"),
         ({"inner_width": MOST}, "ERR_SHAPE"),
-        ({"width": MOST // 2}, "ERR_OVERFLOW"),
-        ({"stride": MOST // 2}, "ERR_OVERFLOW"),
+        ({"frame_width": MOST // 2}, "ERR_OVERFLOW"),
+        ({"frame_stride": MOST // 2}, "ERR_OVERFLOW"),
     ],
 )
 def test_the_border_of_no_frame_is_refused(changes, status):
     """A rectangle that leaves the frame, a frame that leaves its memory; nothing is written."""
     frame = np.zeros(75, np.uint8)
-    arguments = {
-        "frame": pointer(frame), "len": 75, "height": 4, "width": 5, "stride": 20, "channels": 3,
-        "top": 1, "left": 2, "inner_height": 3, "inner_width": 3, "color": b"\1\2\3", **changes,
-    }  # fmt: skip
-    assert lib.rkr_fill_border_uint8(*arguments.values()) == getattr(lib, f"RKR_{status}")
-    assert bool(frame.any()) == (not changes)
+    box = border_of(frame, **{**PLACE, **changes})
+    for call in (lib.rkr_fill_border_uint8, lambda box: lib.rkr_letterbox_uint8(box, b"\7" * 3)):
+        frame[...] = 0
+        assert call(box) == getattr(lib, f"RKR_{status}")
+        assert bool(frame.any()) == (not changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "image", "status"),
+    [
+        ({}, None, "ERR_ARGUMENT"),
+        ({"channels": 2}, b"\7" * 6, "ERR_ARGUMENT"),
+        ({"order": (0, 1, 3)}, b"\7" * 3, "ERR_ARGUMENT"),
+        ({"height": 0}, b"\7" * 3, "ERR_SHAPE"),
+        ({"inner_height": 0}, b"\7" * 3, "ERR_SHAPE"),
+        ({"inner_width": 0, "left": 5, "top": 4, "inner_height": 0}, b"\7" * 3, "ERR_SHAPE"),
+        ({"width": MOST // 2}, b"\7" * 3, "ERR_OVERFLOW"),
+    ],
+)
+def test_an_image_that_is_none_is_refused(changes, image, status):
+    """Not even the border is written then."""
+    frame = np.zeros(75, np.uint8)
+    box = border_of(frame, **{**PLACE, **changes})
+    image = ffi.NULL if image is None else image
+    assert lib.rkr_letterbox_uint8(box, image) == getattr(lib, f"RKR_{status}")
+    assert not frame.any()
+    assert lib.rkr_letterbox_uint8(ffi.NULL, b"") == lib.RKR_ERR_ARGUMENT
+    assert lib.rkr_fill_border_uint8(ffi.NULL) == lib.RKR_ERR_ARGUMENT
+
+
+def test_an_image_in_its_own_frame_is_refused():
+    """Where it is to go, it would be overwritten while it is read; nothing is written."""
+    frame = np.zeros(75, np.uint8)
+    status = lib.rkr_letterbox_uint8(border_of(frame, **PLACE), pointer(frame[26:]))
+    assert status == lib.RKR_ERR_OVERLAP
+    assert not frame.any()
 
 
 def test_a_refused_call_leaves_the_frame_alone():
@@ -449,10 +493,15 @@ def test_a_decoders_boxes_are_mapped_by_the_same_formula():
         transform = transform_of(image_size, size)
         boxes = random.normal(100, 300, (500, 4)).astype(np.float32)
         boxes[:5, 0] = 0, np.inf, -np.inf, np.nan, 3e38
-        mapped = transform._boxes_of(pointer(boxes), len(boxes))
+        mapped, placement = boxes.copy(), transform._placement
+        status = lib.rkr_boxes_to_image(pointer(boxes), len(boxes), placement, pointer(mapped))
+        assert status == lib.RKR_OK
         np.testing.assert_array_equal(mapped, transform.boxes_to_image(boxes))
-    assert transform._boxes_of(ffi.NULL, 0).shape == (0, 4)
-    assert lib.rkr_boxes_to_image(ffi.NULL, 1, *[1.0] * 6, ffi.NULL) == lib.RKR_ERR_ARGUMENT
+    data = pointer(mapped)
+    assert lib.rkr_boxes_to_image(ffi.NULL, 0, placement, ffi.NULL) == lib.RKR_OK
+    for arguments in ((ffi.NULL, 1, placement, data), (data, 1, placement, ffi.NULL),
+                      (data, 1, ffi.NULL, data)):  # fmt: skip
+        assert lib.rkr_boxes_to_image(*arguments) == lib.RKR_ERR_ARGUMENT
 
 
 def test_clipping():

@@ -104,24 +104,15 @@ class ClassificationDecoder:
             self._bound.bind((raw,))
             return self._decoded()
 
-    def settle(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Note where a model keeps the output, for `decode_settled`; not for direct use.
-
-        Args:
-            arrays: The one output, of which only the address is kept.
-
-        Raises:
-            TypeError: As for a frame.
-            ValueError: As for a frame.
-        """
-        with self._lock.held():
-            self._bound.settle(arrays)
+    def settle(self, arrays: Sequence[NDArray[Any]], lock: ExclusiveLock) -> None:
+        """Note where a model keeps the output; see `Decoder.settle`."""
+        self._bound.settle(arrays)
+        self._lock = lock
 
     def decode_settled(self, _: object = None) -> Classifications:
-        """Decode what is where `settle` said; the caller vouches that the memory is still there."""
-        with self._lock.held():
-            self._bound.return_home()
-            return self._decoded()
+        """Decode what is where `settle` said; see `Decoder.decode_settled`."""
+        self._bound.return_home()
+        return self._decoded()
 
     def _decoded(self) -> Classifications:
         """Decode what is bound, while the lock is held."""

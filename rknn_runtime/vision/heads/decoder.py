@@ -13,7 +13,7 @@ from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.views import BoundOutputs, OutputBinding, checked_size
-from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.transform import LetterboxTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["Decoder"]
 
 _MOST = 2**31 - 1
-_ndarray = np.ndarray  # looked up once: it is on the path of every frame
+#: Of a result in `rkr_detections.columns`.
+_ROW_BYTES = 24
+# Looked up once: these are on the path of every frame.
+_ndarray, _FLOAT32, _INT32 = np.ndarray, np.dtype(np.float32), np.dtype(np.int32)
+_NULL = ffi.NULL
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -90,17 +94,17 @@ class Decoder:
         self._allocate_results(min(n_predictions, max_detections))
 
     def _allocate_results(self, n: int) -> None:
-        self._xyxy = np.empty((n, 4), np.float32)
-        self._confidence = np.empty(n, np.float32)
-        self._class_id = np.empty(n, np.int32)
         self._source = np.empty(n, np.uint32)
         self._count = ffi.new("size_t *")
-        self._out = ffi.new("rkr_detections *")
-        self._out.xyxy = pointer(self._xyxy)
-        self._out.confidence = pointer(self._confidence)
-        self._out.class_id = pointer(self._class_id)
-        self._out.source = pointer(self._source)
-        self._out.capacity = n
+        # Only C looks at these.
+        self._rows = (
+            ffi.new("float[]", 4 * n), ffi.new("float[]", n), ffi.new("int32_t[]", n),
+        )  # fmt: skip
+        columns = ffi.new("uint8_t[]", _ROW_BYTES * n)
+        self._columns = ffi.buffer(columns)
+        out = self._out = ffi.new("rkr_detections *")
+        out.xyxy, out.confidence, out.class_id = self._rows
+        out.source, out.columns, out.capacity = pointer(self._source), columns, n
 
     @property
     def conf_threshold(self) -> float:
@@ -153,28 +157,32 @@ class Decoder:
             self._bound.bind(arrays)
             return self._decoded(transform)
 
-    def settle(self, arrays: Sequence[NDArray[Any]]) -> None:
+    def settle(self, arrays: Sequence[NDArray[Any]], lock: ExclusiveLock) -> None:
         """Note where a model keeps the outputs, for `decode_settled`; not for direct use.
 
         Args:
             arrays: In the order of ``outputs``. Only their addresses are kept.
+            lock: The model's, which becomes this decoder's own: a frame takes one lock, not two.
 
         Raises:
             TypeError: As for a frame.
             ValueError: As for a frame.
         """
-        with self._lock.held():
-            self._bound.settle(arrays)
+        self._bound.settle(arrays)
+        self._lock = lock
 
     def decode_settled(self, transform: LetterboxTransform | None) -> Detections:
-        """Decode what is where `settle` said; the caller vouches that the memory is still there."""
-        with self._lock.held():
-            self._bound.return_home()
-            return self._decoded(transform)
+        """Decode what is where `settle` said.
+
+        The caller holds the lock, and vouches that the memory is still there.
+        """
+        self._bound.return_home()
+        return self._decoded(transform)
 
     def _decoded(self, transform: LetterboxTransform | None) -> Detections:
         """Decode what is bound, while the lock is held."""
-        status = self._decode()
+        self._out.placement = _NULL if transform is None else transform._placement
+        status = self._native(*self._arguments)
         if status:
             check_status(status, type(self).__name__)
         return self._results(self._count[0], transform)
@@ -187,18 +195,18 @@ class Decoder:
         self._native = native
         self._arguments = (*head, self._options, self._workspace, self._out, self._count)
 
-    def _decode(self) -> int:
-        """Call the native function on the bound views; return its status."""
-        status: int = self._native(*self._arguments)
-        return status
-
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        """Return the first n results as new arrays."""
-        if transform is None:
-            xyxy = self._xyxy[:n].copy()
-        else:
-            xyxy = transform._boxes_of(self._out.xyxy, n)
-        return Detections._of(xyxy, self._confidence[:n].copy(), self._class_id[:n].copy())
+        """Return the n results that were decoded."""
+        return Detections._of(*self._arrays(n))
+
+    def _arrays(self, n: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return boxes, confidences and class numbers as new arrays: of bytes, so read-only."""
+        data = self._columns[: _ROW_BYTES * n]
+        return (
+            _ndarray((n, 4), _FLOAT32, data),
+            _ndarray(n, _FLOAT32, data, 16 * n),
+            _ndarray(n, _INT32, data, 20 * n),
+        )
 
 
 def _new_workspace(n_predictions: int, max_candidates: int, max_detections: int) -> Any:

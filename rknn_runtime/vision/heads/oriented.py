@@ -23,7 +23,7 @@ from rknn_runtime.vision.heads.views import (
 )
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.letterbox import LetterboxTransform
+    from rknn_runtime.vision.transform import LetterboxTransform
 
 __all__ = [
     "SingleOrientedDecoder",
@@ -108,13 +108,10 @@ class _OrientedDecoder(Decoder):
         self._out.corners = pointer(self._corners)
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        found = Detections(
-            self._xyxy[:n].copy(),
-            self._confidence[:n].copy(),
-            self._class_id[:n].copy(),
-            xyxyxyxy=self._corners[:n].copy(),
-        )
-        return found if transform is None else transform.detections_to_image(found)
+        corners = self._corners[:n].copy()
+        if transform is not None:
+            corners = transform.points_to_image(corners)
+        return Detections(*self._arrays(n), xyxyxyxy=corners)
 
 
 class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):

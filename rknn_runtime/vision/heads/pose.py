@@ -34,7 +34,7 @@ from rknn_runtime.vision.heads.views import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rknn_runtime.vision.letterbox import LetterboxTransform
+    from rknn_runtime.vision.transform import LetterboxTransform
 
 __all__ = ["SinglePoseDecoder", "SplitPoseDecoder", "read_pose_single", "read_pose_split"]
 
@@ -144,13 +144,14 @@ def _gather(grids: Any, channels: int, source: NDArray[np.uint32]) -> NDArray[np
 
 
 def _with_keypoints(
-    found: Detections, values: NDArray[np.float32], transform: LetterboxTransform | None
+    decoder: Decoder, values: NDArray[np.float32], transform: LetterboxTransform | None
 ) -> Detections:
-    """Add ``(n, k, 2 or 3)`` keypoints; those without a confidence get 1."""
+    """Return the results with ``(n, k, 2 or 3)`` keypoints; what has no confidence gets 1."""
     keypoints = np.ones((*values.shape[:2], 3), np.float32)
     keypoints[..., : values.shape[2]] = values
-    result = Detections(found.xyxy, found.confidence, found.class_id, keypoints=keypoints)
-    return result if transform is None else transform.detections_to_image(result)
+    if transform is not None:
+        keypoints = transform.points_to_image(keypoints)
+    return Detections(*decoder._arrays(len(values)), keypoints=keypoints)
 
 
 class SplitPoseDecoder(SplitDecoder):
@@ -206,7 +207,6 @@ class SplitPoseDecoder(SplitDecoder):
         _warn_when_coarse(points)
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        found = Decoder._results(self, n, None)
         source = self._source[:n]
         if self._planes == 1:
             values = _gather(self._points, self._channels, source)
@@ -218,7 +218,7 @@ class SplitPoseDecoder(SplitDecoder):
             cells = (source + steps.astype(np.uint32)).ravel()
             gathered = _gather(self._points, self._channels, cells)
             values = gathered.reshape(self._planes, n, self._channels).transpose(1, 2, 0)
-        return _with_keypoints(found, values, transform)
+        return _with_keypoints(self, values, transform)
 
 
 class _RawKeypoints:
@@ -347,9 +347,8 @@ class SinglePoseDecoder(SingleOutputDecoder):
         self._points[0].first = self._first_extra
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        found = Decoder._results(self, n, None)
         count, dims = self.keypoint_shape
         values = _gather(self._points, count * dims, self._source[:n]).reshape(n, count, dims)
         if self.normalized:
             values[..., :2] *= self._scale
-        return _with_keypoints(found, values, transform)
+        return _with_keypoints(self, values, transform)

@@ -19,7 +19,7 @@ from rknn_runtime.vision.heads.split import SplitDecoder, read_split
 from rknn_runtime.vision.heads.views import OutputBinding, channels_first, checked_size
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.letterbox import LetterboxTransform
+    from rknn_runtime.vision.transform import LetterboxTransform
 
 __all__ = [
     "AnchorSegmentationDecoder",
@@ -58,7 +58,7 @@ class _Masks:
         self._geometry = ffi.new("rkr_mask_geometry *")
 
     def add(self, decoder: Decoder, n: int, transform: LetterboxTransform | None) -> Detections:
-        found = Decoder._results(decoder, n, transform)
+        xyxy, confidence, class_id = decoder._arrays(n)
         self._place(transform)
         mask = np.zeros((n, self._geometry.height, self._geometry.width), np.bool_)
         status = lib.rkr_yolo_masks(
@@ -66,13 +66,13 @@ class _Masks:
             self._grids,
             len(self._grids),
             pointer(decoder._source),
-            pointer(found.xyxy),
+            pointer(xyxy),
             n,
             self._geometry,
             pointer(mask),
         )
         check_status(status, "masks")
-        return Detections(found.xyxy, found.confidence, found.class_id, mask)
+        return Detections(xyxy, confidence, class_id, mask)
 
     def _place(self, transform: LetterboxTransform | None) -> None:
         """Say how large the masks are and where they lie on the prototypes."""

@@ -27,7 +27,8 @@ from rknn_runtime.vision.heads.segmentation import (
     SingleSegmentationDecoder,
     SplitSegmentationDecoder,
 )
-from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
+from rknn_runtime.vision.letterbox import letterbox
+from rknn_runtime.vision.transform import LetterboxTransform
 
 
 def flat(tensors):
