@@ -1,0 +1,176 @@
+"""What `RKNNLite.inference` is given, checked and brought into the model's order.
+
+What the vendor's package does with each argument was measured on its version 2.5.0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from rknn_runtime._arrays import Array
+from rknn_runtime.enums import Layout
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = ["fitted", "input_arrays", "pass_through_flags"]
+
+#: Takes a message about something that is probably a mistake; raises it or logs it.
+Complain = Callable[[str], None]
+
+_FORMATS = ("nhwc", "nchw")
+#: dtypes that the vendor's package hands to the runtime, by the names that ``data_type`` takes.
+_DTYPES = (
+    "bool",
+    "float16",
+    "float32",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "uint16",
+    "uint32",
+    "uint8",
+)
+_NHWC_OF_NCHW = (0, 2, 3, 1)
+
+
+def input_arrays(
+    inputs: object,
+    attrs: Sequence[TensorAttr],
+    data_type: object,
+    data_format: object,
+    complain: Complain,
+) -> list[Array]:
+    """Check the inputs of an inference and bring them into the layout of the model.
+
+    Args:
+        inputs: a list or tuple with an array per input; a bare array stands for one input.
+        attrs: of the model's inputs.
+        data_type: None, the name of every array's dtype, or a list with one name per input.
+        data_format: None, ``"nhwc"``, ``"nchw"``, or a list with one of these per input.
+        complain: is told of what the vendor's package takes and what is probably a mistake.
+
+    Returns:
+        C-contiguous arrays: the caller's own where they were so already, else copies.
+
+    Raises:
+        TypeError: no list of arrays, or a dtype that no runtime takes or ``data_type`` denies.
+        ValueError: another number of inputs or dimensions, too few elements, or an unknown name.
+    """
+    arrays = _listed(inputs, attrs, complain)
+    types = _per_input("data_type", data_type, len(arrays), _DTYPES)
+    formats = _per_input("data_format", data_format, len(arrays), _FORMATS)
+    return [_prepared(i, *each) for i, each in enumerate(zip(arrays, attrs, types, formats))]
+
+
+def pass_through_flags(flags: object, count: int) -> list[bool]:
+    """Check ``inputs_pass_through``.
+
+    Raises:
+        TypeError: no list of 0 and 1.
+        ValueError: not one per input, or other numbers.
+    """
+    if flags is None:
+        return [False] * count
+    if not isinstance(flags, (list, tuple)):
+        kind = type(flags).__name__
+        raise TypeError(f"inputs_pass_through: expected a list of 0 and 1, got {kind}")
+    if len(flags) != count:
+        raise ValueError(
+            f"inputs_pass_through: expected one entry for each of {count} inputs, got {len(flags)}"
+        )
+    for flag in flags:
+        if not isinstance(flag, (int, np.integer)):
+            kind = type(flag).__name__
+            raise TypeError(f"inputs_pass_through: expected a list of 0 and 1, got {kind} in it")
+        if flag not in (0, 1):
+            raise ValueError(f"inputs_pass_through: expected 0 or 1, got {flag}")
+    return [bool(flag) for flag in flags]
+
+
+def _listed(inputs: object, attrs: Sequence[TensorAttr], complain: Complain) -> Sequence[Array]:
+    if isinstance(inputs, np.ndarray):
+        complain("inputs: expected a list of arrays, got an array; taking it for the one input")
+        inputs = [inputs]
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"inputs: expected a list of arrays, got {type(inputs).__name__}")
+    if len(inputs) != len(attrs):
+        names = ", ".join(f"{attr.name} {attr.shape}" for attr in attrs)
+        raise ValueError(f"inputs: expected {len(attrs)} ({names}), got {len(inputs)}")
+    for i, array in enumerate(inputs):
+        if not isinstance(array, np.ndarray):
+            kind = type(array).__name__
+            raise TypeError(f"inputs[{i}]: expected a numpy.ndarray, got {kind}")
+    return inputs
+
+
+def _per_input(name: str, given: object, count: int, known: Sequence[str]) -> list[str | None]:
+    """Spread an option over the inputs."""
+    if given is None:
+        return [None] * count
+    listed = given if isinstance(given, list) else [given] * count
+    if len(listed) != count:
+        raise ValueError(
+            f"{name}: expected one entry for each of {count} inputs, got {len(listed)}"
+        )
+    names: list[str | None] = []
+    for each in listed:
+        if not isinstance(each, str) or each not in known:
+            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {each!r}")
+        names.append(each)
+    return names
+
+
+def _prepared(
+    index: int,
+    array: Array,
+    attr: TensorAttr,
+    data_type: str | None,
+    data_format: str | None,
+) -> Array:
+    """Check and turn one input."""
+    name = f"inputs[{index}]"
+    if array.dtype.name not in _DTYPES or not array.dtype.isnative:
+        raise TypeError(
+            f"{name}: expected a dtype of {', '.join(_DTYPES)}, got {array.dtype}; convert it, as "
+            "with array.astype(numpy.float32)"
+        )
+    if data_type is not None and data_type != array.dtype.name:
+        raise TypeError(f"{name}: expected {data_type} as data_type says, got {array.dtype}")
+    if array.ndim != len(attr.shape):
+        raise ValueError(
+            f"{name}: expected {len(attr.shape)} dimensions as in {attr.shape}, got {array.shape}; "
+            "numpy.expand_dims(image, 0) adds that of a batch"
+        )
+    if data_format == "nchw" and attr.layout is Layout.NHWC:
+        array = array.transpose(_NHWC_OF_NCHW)
+    array = np.ascontiguousarray(array)
+    return array.view(np.uint8) if array.dtype == np.bool_ else array
+
+
+def fitted(name: str, array: Array, shape: tuple[int, ...], complain: Complain) -> Array:
+    """Do as the runtimes do with another shape: take the elements in their order.
+
+    Args:
+        name: of the input, for messages.
+        array: C-contiguous.
+        shape: that the model takes.
+        complain: is told.
+
+    Returns:
+        A view of the array with this shape.
+
+    Raises:
+        ValueError: the array has fewer elements.
+    """
+    if array.shape == shape:
+        return array
+    needed = math.prod(shape)
+    text = f"{name}: expected shape {shape}, got {array.shape}"
+    if array.size < needed:
+        raise ValueError(text)
+    what = "all elements" if array.size == needed else f"the first {needed} elements"
+    complain(f"{text}; taking {what} in their order, as the vendor's runtime does")
+    return array.reshape(-1)[:needed].reshape(shape)

@@ -1,0 +1,429 @@
+"""The class that scripts for the vendor's ``rknnlite`` package use, on this package."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar, TypeVar, Union
+
+import numpy as np
+
+from rknn_runtime._arrays import Array
+from rknn_runtime.enums import CoreMask, InitFlag
+from rknn_runtime.errors import InvalidModelError, UnavailableError
+from rknn_runtime.modelfile import ModelHeader, read_header
+from rknn_runtime.npu.general import GeneralModel
+from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.model import Model
+from rknn_runtime.rknnlite.arguments import fitted, input_arrays, pass_through_flags
+from rknn_runtime.rknnlite.journal import new_logger
+from rknn_runtime.rknnlite.platforms import chosen_cores, platforms_of, refuse_other_target
+
+__all__ = ["RKNNLite"]
+
+_T = TypeVar("_T")
+_F = TypeVar("_F")
+_Engine = Union[GeneralModel, Model]
+
+_NOT_LOADED = "no model is loaded: call load_rknn first"
+_NOT_READY = "the runtime is not initialised: call init_runtime first"
+_LINE = "=" * 46
+
+
+class RKNNLite:
+    """A model on this machine's NPU, as the vendor's ``rknnlite.api.RKNNLite`` runs it.
+
+    Calls, arguments and results are those of its version 2.5.0. What goes wrong is logged by
+    ``rknn_runtime.rknnlite``, and the call returns -1 or None as there; with ``strict=True`` it
+    is raised, and so is what the vendor's package takes by mistake. It also runs where the
+    vendor has no such package: on 32-bit ARM, and on RV1103 and RV1106, there over `Model`. For
+    new programs `Model` and `GeneralModel` are faster, and say more.
+
+    Attributes:
+        strict: Whether failures are raised.
+    """
+
+    NPU_CORE_AUTO: ClassVar[int] = int(CoreMask.AUTO)
+    NPU_CORE_0: ClassVar[int] = int(CoreMask.CORE_0)
+    NPU_CORE_1: ClassVar[int] = int(CoreMask.CORE_1)
+    NPU_CORE_2: ClassVar[int] = int(CoreMask.CORE_2)
+    NPU_CORE_0_1: ClassVar[int] = int(CoreMask.CORE_0_1)
+    NPU_CORE_0_1_2: ClassVar[int] = int(CoreMask.CORE_0_1_2)
+    NPU_CORE_ALL: ClassVar[int] = int(CoreMask.ALL)
+
+    def __init__(
+        self,
+        verbose: bool = False,
+        verbose_file: str | os.PathLike[str] | None = None,
+        *,
+        strict: bool = False,
+        library: str | os.PathLike[str] | Library | None = None,
+    ) -> None:
+        """Prepare to load a model.
+
+        Args:
+            verbose: log what is done, too; to standard error where the program does not
+                configure logging. The root logger is left alone.
+            verbose_file: a file to which the log is written as well.
+            strict: raise what else is logged.
+            library: the runtime library; see `rknn_runtime.open_library`.
+
+        Raises:
+            TypeError: ``verbose_file`` is no path.
+        """
+        self.strict = bool(strict)
+        self._library = library
+        self._log = new_logger(bool(verbose), verbose_file)
+        self._path = ""
+        self._engine: _Engine | None = None
+        self._n_runs = 0
+        self._kept: list[Array] | None = None
+        self._last: list[Array] | None = None
+
+    def load_rknn(
+        self, path: str | os.PathLike[str], key_path: str | os.PathLike[str] | None = None
+    ) -> int:
+        """Choose the model; `init_runtime` reads it.
+
+        Args:
+            path: of a ``.rknn`` file; on the simulated NPU of all that `Model` takes.
+            key_path: of the key of an encrypted model, which is not supported.
+
+        Returns:
+            0, or -1 on failure.
+
+        Raises:
+            OSError: with ``strict``: the file cannot be read.
+            TypeError: with ``strict``: no path.
+            UnavailableError: with ``strict``: a key was given.
+        """
+        return self._tried("load_rknn", -1, lambda: self._load(path, key_path))
+
+    def init_runtime(
+        self,
+        target: str | None = None,
+        device_id: str | None = None,
+        async_mode: bool = False,
+        core_mask: int = NPU_CORE_AUTO,
+        *,
+        fallback_prior_device: str = "cpu",
+        perf_debug: bool = False,
+        eval_mem: bool = False,
+    ) -> int:
+        """Load the model into the runtime; a second call loads it anew.
+
+        Args:
+            target: None, or the SoC that the model was converted for: nothing runs elsewhere.
+            device_id: None; other devices cannot be reached.
+            async_mode: taken, and without effect: every call of `inference` returns the outputs
+                of its own inputs.
+            core_mask: one of the ``NPU_CORE_`` numbers. As in the vendor's package, NPU_CORE_ALL
+                means all cores of the model's SoC, and RK3576 takes core 0 for NPU_CORE_2.
+            fallback_prior_device: ``"cpu"``, or ``"gpu"``: where operators run that the NPU does
+                not have.
+            perf_debug: have the runtime time every layer, which slows runs down.
+            eval_mem: taken, and without effect: `eval_memory` always works.
+
+        Returns:
+            0, or -1 on failure.
+
+        Raises:
+            RknnError: with ``strict``: there is no library, or it refuses the model.
+            OSError: with ``strict``: the file cannot be read.
+            TypeError: with ``strict``: an argument of another type.
+            ValueError: with ``strict``: no model is loaded, the target is another, or the SoC
+                does not have these cores.
+        """
+
+        def work() -> int:
+            self._init(target, device_id, core_mask, fallback_prior_device, bool(perf_debug))
+            if async_mode:
+                self._log.debug("async_mode: every inference waits for its own outputs")
+            return 0
+
+        return self._tried("init_runtime", -1, work)
+
+    def inference(
+        self,
+        inputs: list[Array],
+        data_type: str | list[str] | None = None,
+        data_format: str | list[str] | None = None,
+        inputs_pass_through: list[int] | None = None,
+        get_frame_id: bool = False,
+        reuse_outputs: bool = False,
+    ) -> list[Array] | None:
+        """Run the model.
+
+        Args:
+            inputs: an array per input, with as many dimensions as the model's: images as
+                ``(N, H, W, C)``, or NCHW with ``data_format``. The numbers are those before
+                the normalisation of the conversion: uint8, float16 or float32; bool counts as
+                uint8. A model in int8 takes int8 as its own, normalised and quantized elements.
+            data_type: a dtype's name, or one per input, that the arrays must have.
+            data_format: ``"nhwc"`` or ``"nchw"``, or one per input; None: NHWC.
+            inputs_pass_through: 0 or 1 per input; 1 is not supported.
+            get_frame_id: append the number of the run twice: of its outputs and of its inputs.
+            reuse_outputs: return the same arrays in every call, overwritten by the next.
+
+        Returns:
+            An array per output: float32 in its logical shape (NCHW for rank 4), new ones unless
+            ``reuse_outputs``. None on failure.
+
+        Raises:
+            RknnError: with ``strict``: the runtime failed.
+            TypeError: with ``strict``: no list of arrays, or a dtype that the model does not take.
+            ValueError: with ``strict``: not initialised, or another number of inputs, dimensions
+                or elements.
+        """
+
+        def work() -> list[Array]:
+            outputs = self._infer(
+                inputs, data_type, data_format, inputs_pass_through, bool(reuse_outputs)
+            )
+            # As there: numbers at the end of the list of arrays.
+            numbers: list[Array] = [self._n_runs, self._n_runs] if get_frame_id else []  # type: ignore[list-item]
+            return [*outputs, *numbers]
+
+        return self._tried("inference", None, work)
+
+    def get_sdk_version(self) -> str | None:
+        """Return the versions of runtime and driver, framed as there; None on failure.
+
+        Raises:
+            RknnError: with ``strict``: the runtime refused.
+            ValueError: with ``strict``: not initialised.
+        """
+
+        def work() -> str:
+            version = self._ready().sdk_version
+            lines = [_LINE, "RKNN VERSION:", f"  API: {version.api}", f"  DRV: {version.driver}"]
+            return "\n".join([*lines, _LINE, ""])
+
+        return self._tried("get_sdk_version", None, work)
+
+    def eval_perf(self, is_print: bool = True, fix_freq: bool = True) -> str | None:
+        """Time ten runs, of the inputs of the last inference or of zeros.
+
+        The vendor's full toolkit has this call, its ``rknnlite`` has not.
+
+        Args:
+            is_print: print the result, too.
+            fix_freq: taken, and without effect: the clocks are left alone.
+
+        Returns:
+            A text with the median time of a run, including the conversion of inputs and outputs,
+            and the runs per second. None on failure.
+
+        Raises:
+            RknnError: with ``strict``: the runtime failed.
+            ValueError: with ``strict``: not initialised.
+        """
+
+        def work() -> str:
+            text = self._timed()
+            if is_print:
+                print(text)
+            return text
+
+        return self._tried("eval_perf", None, work)
+
+    def eval_memory(self, is_print: bool = True) -> dict[str, int] | None:
+        """Ask what the model takes of NPU memory.
+
+        The vendor's full toolkit has this call, its ``rknnlite`` has not.
+
+        Args:
+            is_print: print the result, too.
+
+        Returns:
+            Bytes by ``weight_memory``, ``internal_memory``, ``other_memory`` and
+            ``total_memory``; other is 0 where the runtime does not count it. None on failure.
+
+        Raises:
+            RknnError: with ``strict``: the runtime refused.
+            ValueError: with ``strict``: not initialised.
+        """
+
+        def work() -> dict[str, int]:
+            size = self._ready().memory_size
+            known = size.weight_bytes + size.internal_bytes
+            other = max(0, size.dma_allocated_bytes - known)
+            result = {
+                "weight_memory": size.weight_bytes,
+                "internal_memory": size.internal_bytes,
+                "other_memory": other,
+                "total_memory": known + other,
+            }
+            if is_print:
+                print("\n".join(f"{name:16} {value:12,} bytes" for name, value in result.items()))
+            return result
+
+        return self._tried("eval_memory", None, work)
+
+    def query(self, what: str) -> object:
+        """Ask about the model; the vendor's package has no such call.
+
+        Args:
+            what: ``"inputs"`` or ``"outputs"``: a tuple of `TensorAttr`; ``"sdk_version"``,
+                ``"memory_size"`` or ``"custom_string"``: as of `Model`.
+
+        Returns:
+            The answer, or None on failure.
+
+        Raises:
+            RknnError: with ``strict``: the runtime refused.
+            ValueError: with ``strict``: not initialised, or something else is asked.
+        """
+
+        def work() -> object:
+            names = ("inputs", "outputs", "sdk_version", "memory_size", "custom_string")
+            if what not in names:
+                raise ValueError(f"what: expected one of {', '.join(names)}, got {what!r}")
+            return getattr(self._ready(), what)
+
+        return self._tried("query", None, work)
+
+    def list_support_target_platform(
+        self, rknn_model: str | os.PathLike[str] | None = None
+    ) -> dict[str, list[str]] | None:
+        """Print which SoCs a model runs on, or all SoCs by families that share models.
+
+        Args:
+            rknn_model: path of a ``.rknn`` file.
+
+        Returns:
+            ``{"filled_target_platform": [...], "support_target_platform": [...]}``: what the
+            conversion was told, and all that share its NPU. None without a model or on failure.
+
+        Raises:
+            InvalidModelError: with ``strict``: no model.
+            OSError: with ``strict``: the file cannot be read.
+            TypeError: with ``strict``: no path.
+        """
+        return self._tried("list_support_target_platform", None, lambda: platforms_of(rknn_model))
+
+    def list_devices(self) -> tuple[list[str], list[str]]:
+        """Return two empty lists: only this machine's NPU can be reached, no device over USB."""
+        return [], []
+
+    def release(self) -> None:
+        """Release what `init_runtime` took; idempotent.
+
+        Raises:
+            RknnError: with ``strict``: the runtime refused.
+        """
+        self._tried("release", None, self._close)
+
+    def _tried(self, call: str, failed: _F, work: Callable[[], _T]) -> _T | _F:
+        """Do something; a failure is raised if ``strict``, else logged and returned."""
+        try:
+            return work()
+        except Exception as error:
+            if self.strict:
+                raise
+            verbose = self._log.isEnabledFor(logging.DEBUG)
+            self._log.error("%s: %s", call, error, exc_info=verbose)
+            return failed
+
+    def _complain(self, text: str) -> None:
+        """Refuse or log what the vendor's package takes and what is probably a mistake."""
+        if self.strict:
+            raise ValueError(text)
+        self._log.warning("inference: %s", text)
+
+    def _ready(self) -> _Engine:
+        if self._engine is None:
+            raise ValueError(_NOT_READY)
+        return self._engine
+
+    def _load(self, path: object, key_path: object) -> int:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"path: expected a path, got {type(path).__name__}")
+        if key_path is not None:
+            raise UnavailableError("key_path: expected None: encrypted models are not supported")
+        # Found even if the program changes its folder before init_runtime.
+        place = Path(os.fspath(path)).absolute()
+        with place.open("rb"):
+            self._path = str(place)
+        return 0
+
+    def _init(
+        self, target: object, device_id: object, core_mask: object, fallback: object, perf: bool
+    ) -> None:
+        if not self._path:
+            raise ValueError(_NOT_LOADED)
+        if device_id is not None:
+            raise ValueError(f"device_id: expected None: this runs here only, got {device_id!r}")
+        if fallback not in ("cpu", "gpu"):
+            raise ValueError(f'fallback_prior_device: expected "cpu" or "gpu", got {fallback!r}')
+        header = self._header()
+        refuse_other_target(target, header)
+        cores = chosen_cores(core_mask, header, self._log.warning)
+        self._close()
+        # The flags that the vendor's package gives.
+        flags = InitFlag.PRIOR_MEDIUM
+        if perf:
+            flags |= InitFlag.COLLECT_PERF
+        if fallback == "gpu":
+            flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
+        is_mini = header is not None and header.container == "mini"
+        engine = Model if is_mini else GeneralModel
+        self._engine = engine(self._path, library=self._library, flags=flags, core_mask=cores)
+        self._log.debug("init_runtime: %r in %r", self._engine, self._engine.library)
+
+    def _header(self) -> ModelHeader | None:
+        """Read what the file is for; None of what only the simulated NPU reads."""
+        try:
+            return read_header(self._path)
+        except InvalidModelError:
+            return None
+
+    def _infer(
+        self, inputs: object, data_type: object, data_format: object, flags: object, reuse: bool
+    ) -> list[Array]:
+        engine = self._ready()
+        arrays = input_arrays(inputs, engine.inputs, data_type, data_format, self._complain)
+        if any(pass_through_flags(flags, len(arrays))):
+            raise UnavailableError("inputs_pass_through: expected 0: it is not supported")
+        arrays = [
+            fitted(f"inputs[{i}]", array, attr.shape, self._complain)
+            for i, (array, attr) in enumerate(zip(arrays, engine.inputs))
+        ]
+        outputs = self._run(engine, arrays, self._kept if reuse else None)
+        if reuse:
+            self._kept = outputs
+        self._last = arrays
+        self._n_runs += 1
+        return outputs
+
+    def _run(self, engine: _Engine, arrays: list[Array], out: list[Array] | None) -> list[Array]:
+        if isinstance(engine, Model):
+            return engine(*arrays, out=out)
+        return engine.run(*arrays, out=out)
+
+    def _timed(self) -> str:
+        engine = self._ready()
+        arrays = self._last
+        if arrays is None:
+            pixels = [attr.takes_pixels for attr in engine.inputs]
+            arrays = [
+                np.zeros(attr.shape, np.uint8 if is_image else np.float32)
+                for attr, is_image in zip(engine.inputs, pixels)
+            ]
+        times = []
+        for _ in range(10):
+            begin = time.perf_counter()
+            self._run(engine, arrays, None)
+            times.append(time.perf_counter() - begin)
+        median_us = float(np.median(times)) * 1e6
+        return f"Total Time(us): {median_us:.0f}\nFPS: {1e6 / median_us:.2f}"
+
+    def _close(self) -> None:
+        engine, self._engine = self._engine, None
+        self._kept = self._last = None
+        self._n_runs = 0
+        if engine is not None:
+            engine.close()
