@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rknn_runtime import RknnError
+from rknn_runtime.errors import LibraryLoadError
 
 
 def run(main: Callable[[], None]) -> None:
@@ -27,7 +28,11 @@ def run(main: Callable[[], None]) -> None:
     except (RknnError, OSError, ValueError, ImportError) as error:
         advice = ""
         if isinstance(error, ModuleNotFoundError) and error.name == "PIL":
-            advice = ", which is Pillow: pip install 'rknn-runtime[image]'"
+            advice = ", which is Pillow: pip install Pillow"
+        elif isinstance(error, LibraryLoadError):
+            advice = (
+                "\nThis program takes the library as --library; the simulated NPU: --library sim"
+            )
         sys.exit(f"{Path(sys.argv[0]).name}: {error}{advice}")
 
 

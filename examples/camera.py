@@ -39,7 +39,7 @@ def open_frames(source: str) -> Iterator[Any]:
     try:
         import cv2
     except ImportError:
-        raise SystemExit("videos need OpenCV: pip install 'rknn-runtime[opencv]'") from None
+        raise SystemExit("videos need OpenCV: pip install opencv-python-headless") from None
     capture = cv2.VideoCapture(int(source) if source.isdigit() else source)
     if not capture.isOpened():
         raise SystemExit(f"OpenCV cannot open {source}: no such camera or file, or no permission")

@@ -121,6 +121,18 @@ def test_snippets_name_the_simulated_npu(page: Path) -> None:
         assert [call for call in calls if 'library="sim"' not in call] == []
 
 
+def test_nobody_is_sent_to_an_index_that_lacks_the_package() -> None:
+    """Its extras are named with a place to have the package from, or by what they install."""
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    for folder in ("rknn_runtime", "examples"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            texts[path] = path.read_text(encoding="utf-8")
+    found = {
+        path: re.findall(r"rknn[-_]runtime\[[a-z,]+\](?! @)", text) for path, text in texts.items()
+    }
+    assert {path: names for path, names in found.items() if names} == {}
+
+
 def test_the_readme_names_every_soc() -> None:
     """Those that the package knows, in the table of hardware."""
     table = README.read_text(encoding="utf-8").partition("## Hardware")[2].partition("##")[0]

@@ -294,7 +294,7 @@ class Detections(_Record):
         Args:
             image: The image that the coordinates belong to: an array ``(H, W)``, ``(H, W, 1)``,
                 ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a Pillow image, or the path of a file
-                (these two need Pillow: ``rknn-runtime[image]``).
+                (these two need Pillow: ``pip install Pillow``).
             labels: Names of the classes.
             color: Order of an array's channels, ``"RGB"`` or ``"BGR"``; that of the result too.
             skeleton: Pairs of keypoints to join, counted from 0. None: COCO's where there are

@@ -98,7 +98,7 @@ class Detector(ImageModel):
 
         Args:
             image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
-                path of a file (these two need Pillow: ``rknn-runtime[image]``).
+                path of a file (these two need Pillow: ``pip install Pillow``).
             color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or the
                 format of a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or
                 ``"UYVY"``: see `rknn_runtime.kernels.yuv.YuvFrame`.

@@ -54,7 +54,7 @@ def letterbox(
     Args:
         image: An array ``(H, W)``, ``(H, W, 1)``, ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a
             Pillow image, or the path of a file (turned upright as its EXIF data say; both
-            need Pillow: ``rknn-runtime[image]``). Alpha is ignored. Or a camera frame: see
+            need Pillow: ``pip install Pillow``). Alpha is ignored. Or a camera frame: see
             `color`.
         size: Height and width of the frame.
         pad_value: 0..255 for the rest of the frame, one for all channels or one for each.
