@@ -98,3 +98,16 @@ def recorded(
         inputs, outputs, records, soc=soc, preprocessing=preprocessing, **options
     )
     return Recorded(data, list(inputs), list(outputs), arrays)
+
+
+def one_object(custom_string: str = "") -> bytes:
+    """A detector of 64 x 64 that always sees an object of class 1 in the middle."""
+    boxes = np.zeros((1, 6, 84, 1), np.float32)
+    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
+    values = {"zero_point": -128, "scale": 1 / 255}
+    return bundle_from_arrays(
+        [describe_input("images", (1, 3, 64, 64), **values)],
+        [describe_output("output0", boxes.shape, **values)],
+        [Record([boxes])],
+        custom_string=custom_string,
+    )

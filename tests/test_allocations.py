@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from bundles import output, recorded
+from bundles import one_object, output, recorded
 
 from rknn_runtime import Detector, GeneralModel, Model, TensorMemory, _rkr, letterbox
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.library import open_library
-from rknn_runtime.sim import Live, Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.sim import Live
 from rknn_runtime.vision import nms
 
 FRAME = np.zeros((8, 20, 3), np.uint8)
@@ -45,15 +45,7 @@ def use_the_general_api() -> None:
 
 
 def use_a_detector() -> None:
-    boxes = np.zeros((1, 6, 84, 1), np.float32)
-    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
-    values = {"zero_point": -128, "scale": 1 / 255}
-    bundle = bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
-        [describe_output("output0", boxes.shape, **values)],
-        [Record([boxes])],
-    )
-    with Model(bundle, library="sim") as model:
+    with Model(one_object(), library="sim") as model:
         found = Detector(model)(np.zeros((48, 64, 3), np.uint8))
     assert found.class_id.tolist() == [1]
 

@@ -31,22 +31,6 @@ from rknn_runtime.modelfile.reader import read, read_header
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Control, describe_input, describe_output
 from rknn_runtime.vision import LetterboxTransform, heads, letterbox, nms
-from rknn_runtime.vision.heads import (
-    AnchorDecoder,
-    AnchorSegmentationDecoder,
-    ClassificationDecoder,
-    EndToEndDecoder,
-    SingleOrientedDecoder,
-    SingleOutputDecoder,
-    SinglePoseDecoder,
-    SingleSegmentationDecoder,
-    SplitDecoder,
-    SplitOrientedDecoder,
-    SplitPoseDecoder,
-    SplitSegmentationDecoder,
-    YoloxDecoder,
-    find_head,
-)
 
 DOCUMENTED = (TypeError, ValueError, IndexError, BufferError, MemoryError, OSError, RknnError)
 CALLS_PER_FUNCTION = 300
@@ -228,44 +212,52 @@ SPLIT = outputs([(1, c, *grid) for grid in GRIDS for c in (64, 3)])
 ANCHORED = outputs([(1, 3 * 8, s, s) for s in (4, 2, 1)])
 ONE = outputs([(1, 9, 21)], "float32")
 HEADS = {
-    "split": (SplitDecoder, *SPLIT, {"bins": 16, "logits": True, "nms": True}),
+    "split": (heads.SplitDecoder, *SPLIT, {"bins": 16, "logits": True, "nms": True}),
     "split-seg": (
-        SplitSegmentationDecoder,
+        heads.SplitSegmentationDecoder,
         *outputs([(1, c, *grid) for grid in GRIDS for c in (64, 3, 8)] + [(1, 8, 8, 8)]),
         {},
     ),
     "split-pose": (
-        SplitPoseDecoder,
+        heads.SplitPoseDecoder,
         *outputs([(1, 65, *grid) for grid in GRIDS] + [(1, 5, 3, 20)]),
         {},
     ),
     "split-obb": (
-        SplitOrientedDecoder,
+        heads.SplitOrientedDecoder,
         *outputs([(1, 67, *grid) for grid in GRIDS] + [(1, 1, 20)]),
         {},
     ),
-    "anchors": (AnchorDecoder, *ANCHORED, {"anchors": [[(1.0, 2.0)] * 3] * 3, "logits": False}),
+    "anchors": (
+        heads.AnchorDecoder,
+        *ANCHORED,
+        {"anchors": [[(1.0, 2.0)] * 3] * 3, "logits": False},
+    ),
     "anchors-seg": (
-        AnchorSegmentationDecoder,
+        heads.AnchorSegmentationDecoder,
         *outputs([(1, c, s, s) for s in (4, 2, 1) for c in (24, 24)] + [(1, 8, 8, 8)]),
         {},
     ),
-    "yolox": (YoloxDecoder, *outputs([(1, 8, s, s) for s in (4, 2, 1)]), {"logits": True}),
-    "yolox-runs": (YoloxDecoder, *ONE, {"strides": (8, 16, 32)}),
-    "single": (SingleOutputDecoder, *ONE, {"num_classes": 5, "normalized": True, "n_extra": 0}),
+    "yolox": (heads.YoloxDecoder, *outputs([(1, 8, s, s) for s in (4, 2, 1)]), {"logits": True}),
+    "yolox-runs": (heads.YoloxDecoder, *ONE, {"strides": (8, 16, 32)}),
+    "single": (
+        heads.SingleOutputDecoder,
+        *ONE,
+        {"num_classes": 5, "normalized": True, "n_extra": 0},
+    ),
     "single-objectness": (
-        SingleOutputDecoder,
+        heads.SingleOutputDecoder,
         *outputs([(1, 63, 7)], "float32"),
         {"objectness": True, "transposed": True},
     ),
-    "single-pose": (SinglePoseDecoder, *ONE, {"keypoint_shape": (2, 2)}),
-    "single-obb": (SingleOrientedDecoder, *ONE, {}),
+    "single-pose": (heads.SinglePoseDecoder, *ONE, {"keypoint_shape": (2, 2)}),
+    "single-obb": (heads.SingleOrientedDecoder, *ONE, {}),
     "single-seg": (
-        SingleSegmentationDecoder,
+        heads.SingleSegmentationDecoder,
         *outputs([(1, 15, 21), (1, 8, 8, 8)], "float32"),
         {},
     ),
-    "end-to-end": (EndToEndDecoder, *outputs([(1, 20, 6)], "float32"), {}),
+    "end-to-end": (heads.EndToEndDecoder, *outputs([(1, 20, 6)], "float32"), {}),
 }
 OF_ONE = ("single", "single-objectness", "single-pose", "single-obb", "end-to-end")
 LIMITS = {
@@ -383,8 +375,8 @@ CALLS = {
              (PIXELS, ["a"] * 6),
              {"color": "BGR", "skeleton": [(0, 1)], "keypoint_threshold": 0.5,
               "out": np.empty_like(PIXELS)}),
-    "find_head": (find_head, (SPLIT[0], SIZE, "auto", 3), {}),
-    "classification": (lambda attr, raw, **k: ClassificationDecoder(attr, **k)(raw),
+    "heads.find_head": (heads.find_head, (SPLIT[0], SIZE, "auto", 3), {}),
+    "classification": (lambda attr, raw, **k: heads.ClassificationDecoder(attr, **k)(raw),
                        tuple(x[0] for x in outputs([(1, 9, 1, 1)])), {"top_k": 3, "softmax": True}),
     "describe_input": (describe_input, ("x", (1, 3, 8, 8)),
                        {"soc": "rk3588", "dtype": TensorType.INT8, "zero_point": 1, "scale": 0.5}),
@@ -454,8 +446,8 @@ def test_hostile_arguments_raise_what_is_documented(name):
     [
         (Detections, "xyxy"),
         (LetterboxTransform, "size"),
-        (SingleOutputDecoder, "conf_threshold"),
-        (ClassificationDecoder, "top_k"),
+        (heads.SingleOutputDecoder, "conf_threshold"),
+        (heads.ClassificationDecoder, "top_k"),
         (rknn_runtime.Detector, "head"),
     ],
 )

@@ -42,14 +42,11 @@ def run(monkeypatch, capsys, *arguments):
 
 
 @pytest.fixture
-def picture(tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    path = tmp_path / "cat.png"
-    image.new("RGB", (640, 640), (90, 90, 90)).save(path)
-    return path
+def image(save_image):
+    return save_image(640, 640)
 
 
-def test_prints_what_the_crate_prints(tmp_path, picture, monkeypatch, capsys):
+def test_prints_what_the_crate_prints(tmp_path, image, monkeypatch, capsys):
     """Line for line: model, input, output, speed, counts before and after NMS, objects."""
     model = bundle(
         tmp_path,
@@ -62,7 +59,7 @@ def test_prints_what_the_crate_prints(tmp_path, picture, monkeypatch, capsys):
             (2099, 15, 130 * SCALE, (51 * SCALE, 204 * SCALE, 51 * SCALE, 51 * SCALE)),
         ],
     )
-    lines = run(monkeypatch, capsys, model, picture, "0.6")
+    lines = run(monkeypatch, capsys, model, image, "0.6")
     assert re.fullmatch(r"\d+\.\d ms/inference \(\d+\.\d FPS\)", lines.pop(3))
     assert lines == [
         f"Model: {model}",
@@ -77,23 +74,23 @@ def test_prints_what_the_crate_prints(tmp_path, picture, monkeypatch, capsys):
 
 
 def test_default_threshold_is_above_what_int8_makes_of_no_opinion(
-    tmp_path, picture, monkeypatch, capsys
+    tmp_path, image, monkeypatch, capsys
 ):
     """A score of sigmoid(0), 0.502 in int8, is not a detection; 0.51 and more is."""
     box = (128 * SCALE, 128 * SCALE, 51 * SCALE, 51 * SCALE)
     model = bundle(tmp_path, "rk3588", 80, [(5, 0, 128 * SCALE, box), (900, 7, 131 * SCALE, box)])
-    lines = run(monkeypatch, capsys, model, picture)
+    lines = run(monkeypatch, capsys, model, image)
     assert lines[5] == "1 -> 1 detections (after NMS)"
     assert lines[7].startswith("   1. truck (51.4%) at (321, 321) ")
 
 
-def test_labels_come_from_the_model(tmp_path, picture, monkeypatch, capsys):
+def test_labels_come_from_the_model(tmp_path, image, monkeypatch, capsys):
     """A model that names its classes is printed with them, another one's are unknown."""
     objects = [(5, 1, 230 * SCALE, (0.4, 0.4, 0.2, 0.2))]
     named = bundle(tmp_path, "rk3588", 2, objects, json.dumps({"labels": ["disc", "star"]}))
-    assert "1. star (90." in run(monkeypatch, capsys, named, picture)[7]
+    assert "1. star (90." in run(monkeypatch, capsys, named, image)[7]
     nameless = bundle(tmp_path, "rk3588", 2, objects)
-    assert "1. ? (90." in run(monkeypatch, capsys, nameless, picture)[7]
+    assert "1. ? (90." in run(monkeypatch, capsys, nameless, image)[7]
 
 
 NETS = EXAMPLE.parent.parent / "tests" / "data"
@@ -102,9 +99,9 @@ NETS = EXAMPLE.parent.parent / "tests" / "data"
 @pytest.mark.parametrize(
     "name", ["nets/shapes_yolov8", "nets/shapes_yolov5", "models/sp7x7_c33", "models/rank1_in_vec"]
 )
-def test_another_model_is_refused(name, picture, monkeypatch, capsys):
+def test_another_model_is_refused(name, image, monkeypatch, capsys):
     """Several outputs, one of another form, or no image: it says what it wants."""
     pytest.importorskip("onnxruntime")
     with pytest.raises(SystemExit, match=r"coco_test\.py wants a YOLOv8 of one output, \[1, 4 \+"):
-        run(monkeypatch, capsys, NETS / f"{name}_rk3588.rknn", picture)
+        run(monkeypatch, capsys, NETS / f"{name}_rk3588.rknn", image)
     assert capsys.readouterr().out == ""

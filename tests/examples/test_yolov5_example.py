@@ -67,9 +67,9 @@ def model(soc, tmp_path):
     return path
 
 
-def run(name, model, picture, monkeypatch, capsys, *options):
+def run(name, model, image, monkeypatch, capsys, *options):
     """Run an example; return what it printed, as (label, box, confidence)."""
-    argv = [name, str(model), str(picture), "--library", "sim", *map(str, options)]
+    argv = [name, str(model), str(image), "--library", "sim", *map(str, options)]
     monkeypatch.setattr("sys.argv", argv)
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
@@ -79,11 +79,8 @@ def run(name, model, picture, monkeypatch, capsys, *options):
 
 
 @pytest.fixture
-def picture(tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    path = tmp_path / "picture.png"
-    image.new("RGB", (640, 480), (90, 90, 90)).save(path)
-    return path
+def image(save_image):
+    return save_image(640, 480)
 
 
 @pytest.mark.parametrize(
@@ -94,10 +91,10 @@ def picture(tmp_path):
         ("yolov5_zero_copy.py", "rv1106"),
     ],
 )
-def test_finds_the_objects(name, model, picture, tmp_path, monkeypatch, capsys):
+def test_finds_the_objects(name, model, image, tmp_path, monkeypatch, capsys):
     """Each example prints every object once, in pixels of the image, and draws it."""
     out = tmp_path / "out.png"
-    found = run(name, model, picture, monkeypatch, capsys, "--save", out)
+    found = run(name, model, image, monkeypatch, capsys, "--save", out)
     expected = [o for o in OBJECTS if o[1] != 0.60]
     assert [label for label, _, _ in found] == [LABELS[class_id] for class_id, _, _ in expected]
     for (_, box, confidence), (_, score, planted_box) in zip(found, expected):
@@ -114,11 +111,11 @@ def test_finds_the_objects(name, model, picture, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("soc", ["rk3588"])
-def test_both_flows_find_the_same(model, picture, monkeypatch, capsys):
+def test_both_flows_find_the_same(model, image, monkeypatch, capsys):
     """The examples of the general and of the zero-copy API print the same lines."""
     names = ("yolov5_general_api.py", "yolov5_zero_copy.py")
     general, zero_copy = (
-        run(name, model, picture, monkeypatch, capsys, "--conf", 0.55) for name in names
+        run(name, model, image, monkeypatch, capsys, "--conf", 0.55) for name in names
     )
     assert [x[0] for x in general] == [x[0] for x in zero_copy] == ["disc", "star", "square"]
     for a, b in zip(general, zero_copy):
@@ -126,7 +123,7 @@ def test_both_flows_find_the_same(model, picture, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("soc", ["rv1106"])
-def test_the_general_api_is_not_for_rv1106(model, picture, monkeypatch, capsys):
+def test_the_general_api_is_not_for_rv1106(model, image, monkeypatch, capsys):
     """There the example ends with an error that names the flow that works."""
     with pytest.raises(SystemExit, match=r"^yolov5_general_api\.py: .* only the zero-copy flow"):
-        run("yolov5_general_api.py", model, picture, monkeypatch, capsys)
+        run("yolov5_general_api.py", model, image, monkeypatch, capsys)

@@ -1,6 +1,6 @@
 """The rules by which the runtimes describe tensors, case by case.
 
-`test_inspect.py` compares them with recorded answers; here are the SoCs of which there is
+`test_reader.py` compares them with recorded answers; here are the SoCs of which there is
 no recording, old containers, and what cannot be.
 """
 

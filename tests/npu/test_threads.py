@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from bundles import image, output, recorded
+from bundles import image, one_object, output, recorded
 
 from rknn_runtime import Classifier, Detector, GeneralModel, Model, TensorMemory, letterbox
 from rknn_runtime.errors import ClosedError
@@ -47,18 +47,6 @@ def together(work: Callable[[int], None]) -> None:
         thread.join()
     if errors:
         raise errors[0]
-
-
-def detector_bundle() -> bytes:
-    """A detector of 64x64 that always sees one object in the middle."""
-    boxes = np.zeros((1, 6, 84, 1), np.float32)
-    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
-    values = {"zero_point": -128, "scale": 1 / 255}
-    return bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
-        [describe_output("output0", boxes.shape, **values)],
-        [Record([boxes])],
-    )
 
 
 @pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
@@ -134,7 +122,7 @@ def test_close_while_others_use_the_model(control) -> None:
 def test_detectors_and_decoders(control) -> None:
     """One detector, and its decoder on arrays of one's own, from all threads."""
     frame = np.zeros((64, 64, 3), np.uint8)
-    with Model(detector_bundle(), library="sim") as model:
+    with Model(one_object(), library="sim") as model:
         detector = Detector(model)
         detector(frame)
         raw = model.output_raw(0).copy()

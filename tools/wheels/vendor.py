@@ -19,16 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import debian
 from build import TARGETS, run
-from debian import (
-    architecture_of,
-    command_inside,
-    locked,
-    make_root,
-    obstacle,
-    register_emulator,
-    say,
-)
 from project import CACHE
 
 HERE = Path(__file__).resolve().parent
@@ -88,19 +80,19 @@ def verdict(model: Path) -> tuple[str, str]:
 
 def run_models(arguments: argparse.Namespace, name: str) -> list[tuple[str, str]]:
     """Run all models in a root and return their verdicts."""
-    with locked(CACHE / "roots" / f"{name}.lock"):
-        root = make_root(name)
+    with debian.locked(CACHE / "roots" / f"{name}.lock"):
+        root = debian.make_root(name)
         folder = Path(tempfile.mkdtemp(prefix="vendor-", dir=root / "tmp"))
         try:
-            fill(folder, arguments, architecture_of(name).machine)
-            say(f"{name}: running {len(arguments.models)} models")
+            fill(folder, arguments, debian.architecture_of(name).machine)
+            debian.say(f"{name}: running {len(arguments.models)} models")
             environment = {
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "HOME": f"/tmp/{folder.name}",
                 "LANG": "C.UTF-8",
                 "LIBRARY": "./librknnrt.so" if arguments.library else "",
             }
-            command = command_inside(root, f"cd /tmp/{folder.name} && {SCRIPT}")
+            command = debian.command_inside(root, f"cd /tmp/{folder.name} && {SCRIPT}")
             subprocess.run(command, env=environment, check=True)
             return [verdict(folder / "models" / f"{i:04}") for i in range(len(arguments.models))]
         finally:
@@ -114,10 +106,10 @@ def main() -> None:
     parser.add_argument("--library", type=Path, help="the vendor's librknnrt.so")
     arguments = parser.parse_args()
     name = root_for(arguments.library)
-    why_not = obstacle([name])
+    why_not = debian.obstacle([name])
     if why_not:
         raise SystemExit(why_not)
-    register_emulator(architecture_of(name))
+    debian.register_emulator(debian.architecture_of(name))
     verdicts = run_models(arguments, name)
     print("| model | result | in its words |")
     print("| --- | --- | --- |")
