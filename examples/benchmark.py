@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers here, too")
     args = parser.parse_args()
     if args.runs < 1 or args.warm_up < 0:
-        parser.error("--runs must be at least 1, --warm-up at least 0")
+        parser.error(f"expected --runs > 0 and --warm-up >= 0, got {args.runs} and {args.warm_up}")
 
     with Model(args.model, library=args.library) as model:
         prefix = "simulated NPU | " if model.library.is_simulated else ""

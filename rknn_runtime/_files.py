@@ -113,9 +113,9 @@ def opened_file(path: str | os.PathLike[str], most_bytes: int) -> Iterator[FileV
         status = os.fstat(descriptor)
         _refuse_irregular(name, status.st_mode)
         if not status.st_size:
-            raise ValueError(f"{name} is empty: 0 bytes; export, copy or download it again")
+            raise ValueError(f"{name}: expected content, got 0 bytes; copy or make it again")
         if status.st_size > most_bytes:
-            raise ValueError(f"{name} has {status.st_size} bytes, expected at most {most_bytes}")
+            raise ValueError(f"{name}: expected at most {most_bytes} bytes, got {status.st_size}")
         yield FileView(name, descriptor)
     finally:
         os.close(descriptor)
@@ -144,4 +144,4 @@ def _refuse_irregular(name: str, mode: int) -> None:
         return
     kinds = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"))
     kind = next((word for test, word in kinds if test(mode)), "a device")
-    raise ValueError(f"{name} is {kind}, not a regular file; pass the path of one")
+    raise ValueError(f"{name}: expected a regular file, got {kind}")

@@ -89,7 +89,7 @@ def test_what_is_no_file_to_read_is_named(tmp_path: Path, kind: str) -> None:
     import socket
 
     path = tmp_path / "thing"
-    words = f"is a {kind}, not a regular file; pass the path of one"
+    words = f"expected a regular file, got a {kind}"
     with socket.socket(socket.AF_UNIX) as server:
         if kind == "FIFO":
             os.mkfifo(path)
@@ -101,11 +101,11 @@ def test_what_is_no_file_to_read_is_named(tmp_path: Path, kind: str) -> None:
             path = Path("/dev/zero")
         else:
             path.touch()
-            words = "is empty: 0 bytes"
+            words = "expected content, got 0 bytes"
         if kind == "large":
             os.truncate(path, 10 << 30)
-            words = "has 10737418240 bytes, expected at most 1000"
-        with pytest.raises(ValueError, match=f"{path} {words}"):
+            words = "expected at most 1000 bytes, got 10737418240"
+        with pytest.raises(ValueError, match=f"{path}: {words}"):
             read_file(path, 1000)
 
 
@@ -124,8 +124,8 @@ def test_a_name_that_becomes_a_fifo_does_not_hang(
             os.mkfifo(path)
             return status
 
-        monkeypatch.setattr(os, "stat", swapped)
-        with pytest.raises(ValueError, match="is a FIFO"):
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match="got a FIFO"):
+            patch.setattr(os, "stat", swapped)
             read_file(path, 1 << 20)
     finally:
         signal.alarm(0)
@@ -158,7 +158,7 @@ import os, sys, tempfile
 sys.path.insert(0, sys.argv[1])
 from handmade import standard_model, tensor
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile import compatibility, container, reader
+from rknn_runtime.modelfile import compatibility, container, reader, tables
 
 model = standard_model([tensor("x", (1, 8), (1, 8), layout=0)],
                        [tensor("y", (1,), (1,), layout=0)], padding=1 << 20)
@@ -182,12 +182,12 @@ def parse_of_a_cut_file(data):
     os.truncate(path, cut)
     return parse(data)
 
-reader.parse_container = parse_of_a_cut_file
+tables.parse_container = parse_of_a_cut_file
 for cut in (0, 10, 64, 5000, len(model) - 1):
     for read in (reader.read, reader.read_header):
         fresh()
         refused(lambda: read(path))
-reader.parse_container = parse
+tables.parse_container = parse
 
 fresh()
 with container.loaded(path) as content:

@@ -22,7 +22,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 DATA = Path(__file__).resolve().parent / "data" / "same_everywhere"
 EXPECTED = DATA / "detections.json"
 BUNDLE = DATA / "shapes_rk3588.bundle"
-PICTURE = PROJECT / "examples" / "scenes" / "scene.png"
+IMAGE = PROJECT / "examples" / "scenes" / "scene.png"
 SIZE = (64, 96)
 GRIDS = [(8, 12), (4, 6), (2, 3)]
 FORMS = {
@@ -60,7 +60,7 @@ def recorded(form: str = "recorded"):
     """Run the demo's detector on its scene, with the outputs that onnxruntime gave."""
     image = pytest.importorskip("PIL.Image")
     with Model(BUNDLE, library="sim") as model:
-        return Detector(model)(np.asarray(image.open(PICTURE).convert("RGB")))
+        return Detector(model)(np.asarray(image.open(IMAGE).convert("RGB")))
 
 
 CASES = {"recorded": recorded, **dict.fromkeys(FORMS, made)}
@@ -99,7 +99,7 @@ def main() -> None:
 
     models = PROJECT / "examples" / "models"
     bundle = bundle_from_rknn(models / "shapes_rk3588.rknn", models / "shapes.onnx")
-    frame, _ = letterbox(np.asarray(Image.open(PICTURE).convert("RGB")), (320, 320))
+    frame, _ = letterbox(np.asarray(Image.open(IMAGE).convert("RGB")), (320, 320))
     DATA.mkdir(parents=True, exist_ok=True)
     BUNDLE.write_bytes(record(bundle, [frame[np.newaxis]]))
     found = {form: as_text(detect(form)) for form, detect in CASES.items()}

@@ -51,17 +51,24 @@ class FileTensor:
     def __post_init__(self) -> None:
         for shape in (self.native_shape, self.shape):
             if len(shape) > 16 or any(size < 1 for size in shape):
-                raise ValueError(f"tensor {self.name!r}: {shape} is not a shape")
+                raise ValueError(
+                    f"tensor {self.name!r}: expected at most 16 sizes > 0, got {shape}"
+                )
         if (self.zero_point is None) != (self.scale is None):
-            raise ValueError(f"tensor {self.name!r}: zero point and scale belong together")
+            raise ValueError(
+                f"tensor {self.name!r}: expected both zero point and scale, or neither, got "
+                f"{self.zero_point} and {self.scale}"
+            )
         if self.scale is not None and not abs(self.scale) < math.inf:
-            raise ValueError(f"tensor {self.name!r}: the scale is {self.scale}")
+            raise ValueError(f"tensor {self.name!r}: expected a finite scale, got {self.scale}")
         if not 0 <= self.reserved_bytes <= UINT32_MAX:
-            raise ValueError(f"tensor {self.name!r}: {self.reserved_bytes} reserved bytes")
+            raise ValueError(
+                f"tensor {self.name!r}: expected 0 to {UINT32_MAX} bytes, got {self.reserved_bytes}"
+            )
         if len(self.shape) == 4 and not self._native_shape_fits():
             raise ValueError(
-                f"tensor {self.name!r}: native shape {self.native_shape} does not hold "
-                f"{self.shape} in layout {self.layout.name}"
+                f"tensor {self.name!r}: expected a native shape that holds {self.shape} in layout "
+                f"{self.layout.name}, got {self.native_shape}"
             )
 
     def _native_shape_fits(self) -> bool:
@@ -148,7 +155,7 @@ class _Describer:
         size = n_elems * dtype.numpy.itemsize if size is None else size * batch
         size_with_stride = size if size_with_stride is None else size_with_stride * batch
         if max(n_elems, size, size_with_stride, w_stride) > UINT32_MAX:
-            raise ValueError(f"tensor {tensor.name!r}: shape {shape} needs over 4 GiB")
+            raise ValueError(f"tensor {tensor.name!r}: expected at most 4 GiB, got shape {shape}")
         unquantized_scale = 0.0 if self.rules.mini else 1.0
         return TensorAttr(
             index=self.index,

@@ -127,7 +127,7 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
         with _bytes_view(model) as flat:
             yield flat
         return
-    with _opened_file(model) as view:
+    with _opened_model(model) as view:
         yield view
 
 
@@ -147,13 +147,16 @@ def loaded(model: ModelSource, *, check: bool = True) -> Iterator[memoryview]:
         const. Nothing may hold on to it.
 
     Raises:
-        Exception: As in `opened`, and `MemoryError`.
+        InvalidModelError: It is not a model, or the file changed while it was read.
+        MemoryError: There is not so much of it.
+        OSError: The file cannot be read.
+        TypeError: ``model`` is neither path nor contiguous bytes.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
         with _bytes_view(model) as flat:
             yield flat
         return
-    with _opened_file(model) as view:
+    with _opened_model(model) as view:
         if check and view[: len(ENCRYPTED)] != ENCRYPTED:
             try:
                 refuse_other_formats(view)
@@ -170,10 +173,10 @@ def loaded(model: ModelSource, *, check: bool = True) -> Iterator[memoryview]:
 def _bytes_view(model: bytes | bytearray | memoryview) -> Iterator[memoryview]:
     with memoryview(model) as view:
         if not view.contiguous:
-            raise TypeError("the bytes of a model must be contiguous")
+            raise TypeError("model: expected contiguous bytes, got others")
         with view.cast("B") as flat:
             if not flat:
-                raise InvalidModelError("the model is empty: 0 bytes were given")
+                raise InvalidModelError("model: expected content, got 0 bytes")
             if len(flat) > MAX_MODEL_BYTES:
                 raise InvalidModelError(
                     f"the model has {len(flat)} bytes, expected at most {MAX_MODEL_BYTES}"
@@ -182,10 +185,10 @@ def _bytes_view(model: bytes | bytearray | memoryview) -> Iterator[memoryview]:
 
 
 @contextmanager
-def _opened_file(path: str | os.PathLike[str]) -> Iterator[FileView]:
+def _opened_model(path: str | os.PathLike[str]) -> Iterator[FileView]:
     """Open a model file; what was read of one that changed meanwhile is not to be trusted."""
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"a model is a path or its bytes, not {type(path).__name__}")
+        raise TypeError(f"model: expected a path or bytes, got {type(path).__name__}")
     with ExitStack() as stack:
         with _as_invalid_model():
             view = stack.enter_context(opened_file(path, MAX_MODEL_BYTES))

@@ -111,7 +111,7 @@ def find_soc(name: str) -> Soc | None:
         TypeError: ``name`` is no text.
     """
     if not isinstance(name, str):
-        raise TypeError(f"a SoC is named by a str, got {type(name).__name__}")
+        raise TypeError(f"name: expected a str, got {type(name).__name__}")
     name = name.lower()
     matches = [soc for soc in SOCS.values() if name.startswith(soc.name)]
     return max(matches, key=lambda soc: len(soc.name), default=None)

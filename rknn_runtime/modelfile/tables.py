@@ -152,7 +152,7 @@ class ModelTables:
             raise InvalidModelError(f"made for {target!r}; known here are {', '.join(SOCS)}")
         batch = "" if self.container.mini else self.model.text(MODEL_BATCH, MAX_NAME_BYTES)
         if batch and not (batch.isascii() and batch.isdigit() and len(batch) < 10):
-            raise ValueError(f"batch size {batch!r}")
+            raise ValueError(f"batch size: expected digits, got {batch!r}")
         return Rules(
             soc=soc,
             mini=self.container.mini,
@@ -207,7 +207,10 @@ class ModelTables:
         element = table.scalar(TENSOR_TYPE, "B")
         layout = table.scalar(TENSOR_LAYOUT, "B")
         if element not in ELEMENT_TYPES or layout not in LAYOUTS:
-            raise ValueError(f"tensor {name!r}: element type {element}, layout {layout:#x}")
+            raise ValueError(
+                f"tensor {name!r}: expected a known element type and layout, got {element} and "
+                f"{layout:#x}"
+            )
         scales = table.numbers(self.slots.tensor_scale, "f", 1)
         zero_points = table.integers(self.slots.tensor_zero_point, 1)
         described = api.get(name)

@@ -118,7 +118,7 @@ def _refuse_no_bundle(data: bytes) -> None:
     if data.startswith(MAGIC):
         return
     if not data:
-        raise InvalidModelError("the model is empty: 0 bytes were given")
+        raise InvalidModelError("model: expected content, got 0 bytes")
     if data.startswith(b"RKNN"):
         raise InvalidModelError(
             "the simulated NPU cannot execute the graph of a .rknn file: give the path of the "

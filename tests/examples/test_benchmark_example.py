@@ -71,4 +71,4 @@ def test_nonsense_is_refused(model, monkeypatch, capsys, options):
     """Zero runs have no percentiles."""
     with pytest.raises(SystemExit):
         run(monkeypatch, model, "--library", "sim", *options)
-    assert "must be at least" in capsys.readouterr().err
+    assert "expected --runs > 0" in capsys.readouterr().err

@@ -231,16 +231,16 @@ def test_prepare_takes_bundles_as_path_or_bytes(tmp_path: Path) -> None:
     assert prepare(path, library).data == bundle
     with pytest.raises(InvalidModelError, match="no simulation bundle"):
         prepare(b"\x08\x07", library)
-    with pytest.raises(InvalidModelError, match="is empty: 0 bytes"):
+    with pytest.raises(InvalidModelError, match="expected content, got 0 bytes"):
         prepare(b"", library)
     with pytest.raises(InvalidModelError, match="cannot execute the graph"):
         prepare((MODELS / "ic3_w37_rk3588.rknn").read_bytes(), library)
     with pytest.raises(InvalidModelError, match="damaged"):
         prepare(bundle[:-1], library)
-    with pytest.raises(InvalidModelError, match="is a directory"):
+    with pytest.raises(InvalidModelError, match="expected a regular file, got a directory"):
         prepare(tmp_path, library)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InvalidModelError, match="not a regular file"):
+    with pytest.raises(InvalidModelError, match="expected a regular file, got"):
         prepare(tmp_path / "pipe", library)
     with pytest.raises(FileNotFoundError):
         prepare(tmp_path / "missing.rknn", library)
@@ -383,7 +383,11 @@ def test_an_onnx_file_that_never_ends_is_refused(tmp_path):
     huge.touch()
     os.truncate(huge, 10 << 30)
     model = MODELS / "ic3_w37_rk3588.rknn"
-    for path, words in ((pipe, "is a FIFO"), (huge, "expected at most"), ("/dev/zero", "a device")):
+    for path, words in (
+        (pipe, "got a FIFO"),
+        (huge, "expected at most"),
+        ("/dev/zero", "a device"),
+    ):
         for call in (
             lambda path=path: bundle_from_onnx(path),
             lambda path=path: bundle_from_rknn(model, path),

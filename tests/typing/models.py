@@ -82,7 +82,7 @@ def running(model: Model, frame: Array, out: list[Array]) -> None:
     block: TensorMemory = model.output_memory(0)
     nothing: Array = model.run(frame)  # type: ignore[assignment, func-returns-value]
     model.run([[0]])  # type: ignore[arg-type]
-    model("picture.png")  # type: ignore[arg-type]
+    model("image.png")  # type: ignore[arg-type]
     model.output_raw("map")  # type: ignore[arg-type]
     text: str = model.output_raw()  # type: ignore[assignment]
     text = model.output_f32()  # type: ignore[assignment]

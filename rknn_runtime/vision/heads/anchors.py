@@ -13,7 +13,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import fitting
 from rknn_runtime.vision.heads.views import (
-    OutputBinding,
+    OutputViews,
     channels_first,
     checked_size,
     looks_like_logits,
@@ -112,7 +112,7 @@ class _Scale(NamedTuple):
     width: int
     channels_last: bool
 
-    def add_anchor(self, view: Any, binding: OutputBinding, k: int) -> int:
+    def add_anchor(self, view: Any, binding: OutputViews, k: int) -> int:
         """Describe anchor k; return the channel that its values begin at."""
         cells = self.height * self.width
         if len(self.attr.shape) == 4:

@@ -12,7 +12,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.heads.views import BoundOutputs, OutputBinding, checked_size
+from rknn_runtime.vision.heads.views import BoundOutputs, OutputViews, checked_size
 from rknn_runtime.vision.transform import LetterboxTransform
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Decoder:
             check_status(status, type(self).__name__)
         return self._results(self._count[0], transform)
 
-    def _binding(self, attr: TensorAttr) -> OutputBinding:
+    def _binding(self, attr: TensorAttr) -> OutputViews:
         return next(binding for binding in self._bindings if binding.attr is attr)
 
     def _decode_with(self, native: Any, *head: Any) -> None:

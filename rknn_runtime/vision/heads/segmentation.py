@@ -16,7 +16,7 @@ from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, without
 from rknn_runtime.vision.heads.single import SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, read_split
-from rknn_runtime.vision.heads.views import OutputBinding, channels_first, checked_size
+from rknn_runtime.vision.heads.views import OutputViews, channels_first, checked_size
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.transform import LetterboxTransform
@@ -43,7 +43,7 @@ class _Masks:
         input_size: Height and width of the model's input.
     """
 
-    def __init__(self, prototypes: OutputBinding, grids: Any, input_size: tuple[int, int]) -> None:
+    def __init__(self, prototypes: OutputViews, grids: Any, input_size: tuple[int, int]) -> None:
         self.count, height, width = grid_of(prototypes.attr)
         if self.count > _MOST_PROTOTYPES or width > _MOST_COLUMNS:
             raise ValueError(
@@ -96,7 +96,7 @@ class _SegmentationDecoder(Decoder):
         return self._masks.add(self, n, transform)
 
 
-def _grids(bindings: Sequence[OutputBinding], count: int, anchors: int = 1) -> Any:
+def _grids(bindings: Sequence[OutputViews], count: int, anchors: int = 1) -> Any:
     """Describe ``[1, anchors * count, h, w]`` outputs, scale after scale, to C."""
     grids = ffi.new("rkr_yolo_grid[]", anchors * len(bindings))
     for i, binding in enumerate(bindings):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BoundOutputs",
-    "OutputBinding",
+    "OutputViews",
     "channels_first",
     "checked_size",
     "describe",
@@ -153,7 +153,7 @@ def reaches_below_zero(attr: TensorAttr) -> bool:
     return lowest < (-2.05 if attr.stored.qnt_type == QuantType.DFP else -1.05)
 
 
-class OutputBinding:
+class OutputViews:
     """One output, checked once, and the C views of it that a decoder reads.
 
     Element ``(c, p)`` of a view lies at ``((c // c2) * plane + p) * c2 + c % c2`` behind
@@ -295,11 +295,11 @@ class BoundOutputs:
     __slots__ = ("_is_at_home", "bindings")
 
     def __init__(self, attrs: Sequence[TensorAttr]) -> None:
-        self.bindings = [OutputBinding(attr) for attr in attrs]
+        self.bindings = [OutputViews(attr) for attr in attrs]
         self._is_at_home = False
 
     def bind(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Bind one array per output for one frame; see `OutputBinding.bind`.
+        """Bind one array per output for one frame; see `OutputViews.bind`.
 
         Raises:
             TypeError: See there.
@@ -311,7 +311,7 @@ class BoundOutputs:
             binding.bind(array)
 
     def settle(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Note where a model keeps the outputs, for `return_home`; see `OutputBinding.settle`.
+        """Note where a model keeps the outputs, for `return_home`; see `OutputViews.settle`.
 
         Raises:
             TypeError: See there.
