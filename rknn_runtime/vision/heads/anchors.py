@@ -13,7 +13,9 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import fitting
 from rknn_runtime.vision.heads.views import (
+    Outputs,
     OutputViews,
+    Size,
     channels_first,
     checked_size,
     looks_like_logits,
@@ -50,61 +52,6 @@ YOLOV5_P6_ANCHORS: Anchors = (
 )
 
 
-class AnchorDecoder(Decoder):
-    """Decode one output per scale: ``[1, anchors * (5 + classes), h, w]``.
-
-    Also ``[1, anchors, h, w, 5 + classes]`` and ``[1, anchors, 5 + classes, h, w]``. Per
-    anchor: x, y, width, height, objectness, class scores; confidence is objectness times
-    class score.
-
-    Args:
-        outputs: Logical attributes of the outputs, scales in any order.
-        input_size: Height and width of the model's input in pixels.
-        anchors: ``(scales, anchors, 2)``: width and height in pixels, finest scale first.
-            None: those of YOLOv5, for three or four scales (YOLOv7-tiny and -W6 have the same).
-        logits: Whether the sigmoid is still to be applied. None: an integer output that can
-            be clearly below 0 needs it, anything else does not.
-        class_scores: False: confidence is objectness alone, and all is class 0. YOLOv7 does not
-            train the class score of a model with one class; it stays near 0.5.
-        **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs have not this form, the anchors do not fit to them; or see
-            `Decoder`.
-    """
-
-    def __init__(
-        self,
-        outputs: Sequence[TensorAttr],
-        input_size: tuple[int, int],
-        *,
-        anchors: Anchors | None = None,
-        logits: bool | None = None,
-        class_scores: bool = True,
-        **options: Any,
-    ) -> None:
-        outputs = channels_first(outputs)
-        input_size = checked_size(input_size)
-        self.anchors = _checked_anchors(anchors, len(outputs))
-        per_cell = self.anchors.shape[1]
-        form = fitting(read_anchors(outputs, input_size, per_cell=per_cell), outputs)
-        n = per_cell * sum(scale.height * scale.width for scale in form.scales)
-        super().__init__(outputs, input_size, n, **options)
-        self.num_classes = form.num_classes
-        self.logits = looks_like_logits(outputs[0]) if logits is None else bool(logits)
-        grids = ffi.new("rkr_yolo_grid[]", self.anchors.shape[0] * self.anchors.shape[1])
-        of_anchors = iter(grids)
-        for scale, sizes in zip(form.scales, self.anchors):
-            for k, (width, height) in enumerate(sizes):
-                grid = next(of_anchors)
-                grid.anchor_width, grid.anchor_height = width, height
-                grid.stride_y = self.input_size[0] / scale.height
-                grid.stride_x = self.input_size[1] / scale.width
-                grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k)
-        n_scores = self.num_classes if class_scores else 0
-        self._decode_with(lib.rkr_yolo_decode_anchors, grids, len(grids), n_scores, self.logits)
-
-
 class _Scale(NamedTuple):
     attr: TensorAttr
     channels: int  # per anchor
@@ -133,16 +80,8 @@ class AnchorForm(NamedTuple):
     doubts: int = 0
 
 
-def read_anchors(
-    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, per_cell: int = 3
-) -> AnchorForm | str:
-    """Read the form of `AnchorDecoder`, or say what speaks against it.
-
-    Args:
-        outputs: In NCHW, scales in any order.
-        input_size: Height and width of the model's input in pixels.
-        per_cell: Anchors of each cell.
-    """
+def read_anchors(outputs: Outputs, input_size: Size, *, per_cell: int = 3) -> AnchorForm | str:
+    """Read the form of `AnchorDecoder`, of `per_cell` anchors."""
     scales = []
     for attr in outputs:
         scale = _scale_of(attr, input_size, per_cell)
@@ -155,7 +94,7 @@ def read_anchors(
     return AnchorForm(scales[0].channels - 5, scales)
 
 
-def _scale_of(attr: TensorAttr, input_size: tuple[int, int], n: int) -> _Scale | str:
+def _scale_of(attr: TensorAttr, input_size: Size, n: int) -> _Scale | str:
     shape, forms = attr.shape, []
     if len(shape) == 4 and shape[1] % n == 0:
         forms = [_Scale(attr, shape[1] // n, shape[2], shape[3], False)]
@@ -182,19 +121,76 @@ def _scale_of(attr: TensorAttr, input_size: tuple[int, int], n: int) -> _Scale |
     return forms[0]
 
 
+class AnchorDecoder(Decoder):
+    """Decode one output per scale: ``[1, anchors * (5 + classes), h, w]``.
+
+    Also ``[1, anchors, h, w, 5 + classes]`` and ``[1, anchors, 5 + classes, h, w]``. Per
+    anchor: x, y, width, height, objectness, class scores; confidence is objectness times
+    class score.
+
+    Args:
+        outputs: Logical attributes of the outputs, scales in any order.
+        input_size: Height and width of the model's input in pixels.
+        anchors: ``(scales, anchors, 2)``: width and height in pixels, finest scale first.
+            None: those of YOLOv5, for three or four scales (YOLOv7-tiny and -W6 have the same).
+        logits: Whether the sigmoid is still to be applied. None: an integer output that can
+            be clearly below 0 needs it, anything else does not.
+        class_scores: False: confidence is objectness alone, and all is class 0. YOLOv7 does not
+            train the class score of a model with one class; it stays near 0.5.
+        **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        MemoryError: See `Decoder`.
+        TypeError: See `Decoder`.
+        ValueError: The outputs have not this form, the anchors do not fit to them; or see
+            `Decoder`.
+    """
+
+    #: See `SplitDecoder`.
+    _read: Any = staticmethod(read_anchors)
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        input_size: Size,
+        *,
+        anchors: Anchors | None = None,
+        logits: bool | None = None,
+        class_scores: bool = True,
+        **options: Any,
+    ) -> None:
+        outputs, size = channels_first(outputs), checked_size(input_size)
+        given = None if anchors is None else _checked_anchors(anchors)
+        per_cell = 3 if given is None else given.shape[1]
+        form = fitting(self._read(outputs, size, per_cell=per_cell), outputs)
+        scales: list[_Scale] = getattr(form, "boxes", form).scales
+        self.anchors = _anchors_of(scales, given)
+        n = per_cell * sum(scale.height * scale.width for scale in scales)
+        super().__init__(outputs, size, n, **options)
+        self.num_classes = form.num_classes
+        self.logits = looks_like_logits(scales[0].attr) if logits is None else bool(logits)
+        grids = ffi.new("rkr_yolo_grid[]", per_cell * len(scales))
+        of_anchors = iter(grids)
+        for scale, sizes in zip(scales, self.anchors):
+            for k, (width, height) in enumerate(sizes):
+                grid = next(of_anchors)
+                grid.anchor_width, grid.anchor_height = width, height
+                grid.stride_y, grid.stride_x = size[0] / scale.height, size[1] / scale.width
+                grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k)
+        n_scores = self.num_classes if class_scores else 0
+        self._decode_with(lib.rkr_yolo_decode_anchors, grids, len(grids), n_scores, self.logits)
+        self._add_task(form)
+
+
 def yolov7_decoder(
-    outputs: Sequence[TensorAttr],
-    input_size: tuple[int, int],
+    outputs: Outputs,
+    input_size: Size,
     *,
     anchors: Anchors | None = None,
     class_scores: bool | None = None,
     **options: Any,
 ) -> AnchorDecoder:
-    """Make an `AnchorDecoder` with what YOLOv7 has where nothing else is given.
-
-    Raises:
-        ValueError: See `AnchorDecoder`.
-    """
+    """Make an `AnchorDecoder` with what YOLOv7 has where nothing else is given; see there."""
     if anchors is None and len(outputs) == 3:
         anchors = YOLOV7_ANCHORS
     if class_scores is None:
@@ -203,24 +199,29 @@ def yolov7_decoder(
     return AnchorDecoder(outputs, input_size, anchors=anchors, class_scores=class_scores, **options)
 
 
-def _checked_anchors(anchors: Anchors | None, n_outputs: int) -> Array:
-    if anchors is None:
-        known = {3: YOLOV5_ANCHORS, 4: YOLOV5_P6_ANCHORS}
-        if n_outputs not in known:
-            raise ValueError(
-                f"no default anchors for {n_outputs} scales; give anchors=, or another head="
-            )
-        anchors = known[n_outputs]
+def _checked_anchors(anchors: Anchors) -> Array:
     try:
         array = np.array(anchors, np.float64)
     except ValueError as error:
         raise ValueError(f"anchors: expected (scales, anchors, 2) numbers, got {error}") from None
     if array.ndim != 3 or array.shape[2] != 2 or array.shape[1] == 0:
         raise ValueError(f"anchors: expected shape (scales, anchors, 2), got {array.shape}")
-    if len(array) != n_outputs:
-        raise ValueError(
-            f"anchors: expected {n_outputs} scales, one for each output, got {len(array)}"
-        )
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError("anchors: expected finite numbers above 0, got others")
     return array
+
+
+def _anchors_of(scales: list[_Scale], given: Array | None) -> Array:
+    """Return the anchors of these scales, or raise where they are not as many."""
+    known = {3: YOLOV5_ANCHORS, 4: YOLOV5_P6_ANCHORS}
+    if given is None:
+        if len(scales) not in known:
+            raise ValueError(
+                f"no default anchors for {len(scales)} scales; give anchors=, or another head="
+            )
+        return np.array(known[len(scales)], np.float64)
+    if len(given) != len(scales):
+        raise ValueError(
+            f"anchors: expected {len(scales)} scales, one for each output, got {len(given)}"
+        )
+    return given

@@ -12,7 +12,13 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.heads.views import BoundOutputs, OutputViews, checked_size
+from rknn_runtime.vision.heads.views import (
+    BoundOutputs,
+    Outputs,
+    OutputViews,
+    Size,
+    checked_size,
+)
 from rknn_runtime.vision.transform import LetterboxTransform
 
 if TYPE_CHECKING:
@@ -65,11 +71,11 @@ class Decoder:
 
     def __init__(
         self,
-        outputs: Sequence[TensorAttr],
-        input_size: tuple[int, int],
+        outputs: Outputs,
+        input_size: Size,
         n_predictions: int,
         *,
-        extra: Sequence[TensorAttr] = (),
+        extra: Outputs = (),
         conf_threshold: float = 0.25,
         iou_threshold: float = 0.45,
         class_agnostic: bool = False,
@@ -189,6 +195,9 @@ class Decoder:
 
     def _binding(self, attr: TensorAttr) -> OutputViews:
         return next(binding for binding in self._bindings if binding.attr is attr)
+
+    def _add_task(self, form: Any) -> None:
+        """Take what a task has besides boxes; called when those are described."""
 
     def _decode_with(self, native: Any, *head: Any) -> None:
         """Name the native function that reads the bound views, and what it needs of the head."""

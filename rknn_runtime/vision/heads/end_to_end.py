@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
@@ -10,7 +9,12 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import fitting
 from rknn_runtime.vision.heads.single import warn_when_coarse
-from rknn_runtime.vision.heads.views import channels_first, has_boxes_in_0_to_1
+from rknn_runtime.vision.heads.views import (
+    Outputs,
+    Size,
+    channels_first,
+    has_boxes_in_0_to_1,
+)
 
 __all__ = ["EndToEndDecoder", "read_end_to_end"]
 
@@ -23,8 +27,8 @@ class EndToEndForm(NamedTuple):
     doubts: int = 0
 
 
-def read_end_to_end(outputs: Sequence[TensorAttr]) -> EndToEndForm | str:
-    """Read the form of `EndToEndDecoder`, or say what speaks against it."""
+def read_end_to_end(outputs: Outputs) -> EndToEndForm | str:
+    """Read the form of `EndToEndDecoder`."""
     shape = outputs[0].shape
     if len(outputs) != 1 or len(shape) != 3 or shape[0] != 1 or shape[2] != 6:
         return "expected [1, N, 6]"
@@ -45,6 +49,8 @@ class EndToEndDecoder(Decoder):
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
+        MemoryError: See `Decoder`.
+        TypeError: See `Decoder`.
         ValueError: The output has not this form; or see `Decoder`.
 
     Warns:
@@ -54,7 +60,7 @@ class EndToEndDecoder(Decoder):
     def __init__(
         self,
         output: TensorAttr,
-        input_size: tuple[int, int],
+        input_size: Size,
         *,
         normalized: bool | None = None,
         **options: Any,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.forms import FORMS, HEADS, Fit, HeadForm
-from rknn_runtime.vision.heads.views import channels_first, checked_size, describe
+from rknn_runtime.vision.heads.views import (
+    Outputs,
+    Size,
+    channels_first,
+    checked_size,
+    describe,
+)
 
 __all__ = ["HEADS", "Reading", "find_head"]
 
-Outputs = Sequence[TensorAttr]
-Size = tuple[int, int]
 #: How unusual a reading is.
 Rank = tuple[bool, bool, int]
 
@@ -60,7 +63,8 @@ def find_head(
     input_size = checked_size(input_size)
     if not isinstance(head, str) or head not in ("auto", *HEADS):
         raise ValueError(f"head: expected 'auto' or one of {', '.join(HEADS)}; got {head!r}")
-    is_free = any(part in attr.name.lower() for attr in outputs for part in _FREE_NAMES)
+    names = "\n".join([attr.name for attr in outputs]).lower()
+    is_free = any(part in names for part in _FREE_NAMES)
     found: list[tuple[Rank, Reading]] = []
     for form in FORMS if outputs else ():
         if head == "auto":

@@ -5,11 +5,10 @@ Whether outputs have a form is told by the reader beside its decoder, from shape
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol, Union
 
-from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, read_anchors, yolov7_decoder
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.end_to_end import EndToEndDecoder, read_end_to_end
@@ -36,12 +35,10 @@ from rknn_runtime.vision.heads.segmentation import (
 )
 from rknn_runtime.vision.heads.single import SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, read_split
+from rknn_runtime.vision.heads.views import Outputs, Size
 from rknn_runtime.vision.heads.yolox import YoloxDecoder, read_yolox
 
 __all__ = ["FORMS", "HEADS", "Fit", "HeadForm"]
-
-Outputs = Sequence[TensorAttr]
-Size = tuple[int, int]
 
 
 class Fit(Protocol):
@@ -83,17 +80,12 @@ class HeadForm(NamedTuple):
     nms_free: bool = False
 
 
-def _of_one(decoder_class: Callable[..., Decoder]) -> Callable[..., Decoder]:
-    """Make a decoder of one output from the only one."""
-    return lambda outputs, size, **options: decoder_class(outputs[0], size, **options)
-
-
 def _scales(read: Reader) -> Reader:
     """Read several scales."""
 
-    def read_scales(outputs: Outputs, size: Size) -> Fit | str:
+    def read_scales(outputs: Outputs, size: Size, **kind: Any) -> Fit | str:
         several = len({attr.shape[2:] for attr in outputs}) > 1
-        return read(outputs, size) if several else "expected several scales"
+        return read(outputs, size, **kind) if several else "expected several scales"
 
     return read_scales
 
@@ -118,139 +110,89 @@ class _AnyPose(NamedTuple):
     doubts: int = 4
 
 
-_split = partial(partial, read_split, joined=False)
-_single = partial(partial, read_single, per_cell=1)
+def _split(name: str, families: tuple[str, ...], bins: int) -> HeadForm:
+    """Make the row of a form with boxes and class scores apart."""
+    read = partial(_read_apart, bins=bins)
+    return HeadForm(name, SplitDecoder, read, families, {"bins": bins})
+
+
+def _nms_free(name: str, make: Any, read: Reader, families: tuple[str, ...], bins: int) -> HeadForm:
+    """Make the row of a form that another one with NMS looks like."""
+    kind = {"bins": bins, "nms": False}
+    read = partial(read, bins=bins)
+    return HeadForm(name, make, read, families, kind, named=True, nms_free=True)
+
+
+def _of_one(
+    name: str, decoder: Any, read: Reader, families: tuple[str, ...], **notes: Any
+) -> HeadForm:
+    """Make the row of a form in one output, which is all that its decoder takes."""
+
+    def make(outputs: Outputs, size: Size, **options: Any) -> Decoder:
+        made: Decoder = decoder(outputs[0], size, **options)
+        return made
+
+    return HeadForm(name, make, read, families, shares_scale=True, **notes)
+
+
+def _single(name: str, families: tuple[str, ...], per_cell: int, *, objectness: bool) -> HeadForm:
+    """Make the row of a form that `SingleOutputDecoder` reads."""
+    kind: dict[str, Any] = {"objectness": objectness}
+    read = partial(read_single, per_cell=per_cell, **kind)
+    return _of_one(name, SingleOutputDecoder, read, families, options=kind)
+
+
+def _single_seg(
+    name: str, families: tuple[str, ...], per_cell: int, *, objectness: bool
+) -> HeadForm:
+    """Make the row of such a form with mask coefficients, beside prototypes."""
+    kind: dict[str, Any] = {"objectness": objectness}
+    read = partial(read_segmentation_single, per_cell=per_cell, **kind)
+    return HeadForm(name, SingleSegmentationDecoder, read, families, kind, shares_scale=True)
+
+
+_read_apart = _scales(partial(read_split, joined=False))
+_once = partial(partial, per_cell=1)
 
 _V8 = ("yolov8", "yolov9", "yolo11", "yolo12")
 _FREE = ("yolov10", "yolo26")
 _SEG = ("yolov8-seg", "yolo11-seg", "yolo12-seg")
 _POSE = ("yolov8-pose", "yolo11-pose", "yolo12-pose")
 _OBB = ("yolov8-obb", "yolo11-obb", "yolo12-obb")
-_FREE_OF_NMS = {"named": True, "nms_free": True}
+_ANY_SEG, _ANY_POSE = (*_SEG, "yolo26-seg"), (*_POSE, "yolo26-pose")
+_ANY_OBB = (*_OBB, "yolo26-obb")
 
 #: Of two forms that outputs have, with as much against both, the first is the more usual.
 FORMS: tuple[HeadForm, ...] = (
     HeadForm("yolov5", AnchorDecoder, _scales(read_anchors), ("yolov5",)),
     HeadForm("yolov7", yolov7_decoder, _scales(read_anchors), ("yolov7",), named=True),
-    HeadForm("yolov8-split", SplitDecoder, _scales(_split(bins=16)), _V8, {"bins": 16}),
-    HeadForm("yolov6-split", SplitDecoder, _scales(_split(bins=1)), ("yolov6",), {"bins": 1}),
-    HeadForm(
-        "ppyoloe", SplitDecoder, _scales(_split(bins=17)), ("yolov6", "ppyoloe"), {"bins": 17}
-    ),
+    _split("yolov8-split", _V8, 16),
+    _split("yolov6-split", ("yolov6",), 1),
+    _split("ppyoloe", ("yolov6", "ppyoloe"), 17),
     HeadForm("yolov8-joined", SplitDecoder, _scales(partial(read_split, joined=True)), _V8),
-    HeadForm(
-        "yolov10-split",
-        SplitDecoder,
-        _scales(_split(bins=16)),
-        _FREE,
-        {"bins": 16, "nms": False},
-        **_FREE_OF_NMS,
-    ),
-    HeadForm(
-        "yolov10-split",
-        SplitDecoder,
-        _scales(_split(bins=1)),
-        _FREE,
-        {"bins": 1, "nms": False},
-        **_FREE_OF_NMS,
-    ),
+    _nms_free("yolov10-split", SplitDecoder, _read_apart, _FREE, 16),
+    _nms_free("yolov10-split", SplitDecoder, _read_apart, _FREE, 1),
     HeadForm("yolox", YoloxDecoder, _scales(read_yolox), ("yolox",), shares_scale=True),
-    HeadForm(
-        "end-to-end", _of_one(EndToEndDecoder), _detections, _FREE, shares_scale=True, nms_free=True
-    ),
-    HeadForm(
-        "yolov5-single",
-        _of_one(SingleOutputDecoder),
-        _single(objectness=True, per_cell=3),
-        ("yolov5", "yolov7"),
-        {"objectness": True},
-        shares_scale=True,
-    ),
-    HeadForm(
-        "yolov8-pose-single",
-        _of_one(SinglePoseDecoder),
-        partial(read_pose_single, per_cell=1),
-        (*_POSE, "yolo26-pose"),
-        shares_scale=True,
-    ),
-    HeadForm(
-        "yolov8-single",
-        _of_one(SingleOutputDecoder),
-        _single(objectness=False),
-        (*_V8, *_FREE, "yolov6"),
-        {"objectness": False},
-        shares_scale=True,
-    ),
-    HeadForm(
-        "yolov8-obb-single",
-        _of_one(SingleOrientedDecoder),
-        partial(read_oriented_single, per_cell=1),
-        (*_OBB, "yolo26-obb"),
-        shares_scale=True,
-    ),
-    HeadForm(
-        "yolox-grid", YoloxDecoder, partial(read_yolox, per_cell=1), ("yolox",), shares_scale=True
-    ),
-    HeadForm(
-        "yolox-single",
-        _of_one(SingleOutputDecoder),
-        _single(objectness=True),
-        ("yolox", "yolov6"),
-        {"objectness": True},
-        shares_scale=True,
-    ),
+    _of_one("end-to-end", EndToEndDecoder, _detections, _FREE, nms_free=True),
+    _single("yolov5-single", ("yolov5", "yolov7"), 3, objectness=True),
+    _of_one("yolov8-pose-single", SinglePoseDecoder, _once(read_pose_single), _ANY_POSE),
+    _single("yolov8-single", (*_V8, *_FREE, "yolov6"), 1, objectness=False),
+    _of_one("yolov8-obb-single", SingleOrientedDecoder, _once(read_oriented_single), _ANY_OBB),
+    HeadForm("yolox-grid", YoloxDecoder, _once(read_yolox), ("yolox",), shares_scale=True),
+    _single("yolox-single", ("yolox", "yolov6"), 1, objectness=True),
     HeadForm("yolov8-seg-split", SplitSegmentationDecoder, read_segmentation_split, _SEG),
-    HeadForm(
-        "yolo26-seg-split",
-        SplitSegmentationDecoder,
-        partial(read_segmentation_split, bins=1),
-        ("yolo26-seg",),
-        {"bins": 1, "nms": False},
-        **_FREE_OF_NMS,
+    _nms_free(
+        "yolo26-seg-split", SplitSegmentationDecoder, read_segmentation_split, ("yolo26-seg",), 1
     ),
     HeadForm("yolov5-seg", AnchorSegmentationDecoder, read_segmentation_anchors, ("yolov5-seg",)),
-    HeadForm(
-        "yolov8-seg-single",
-        SingleSegmentationDecoder,
-        partial(read_segmentation_single, objectness=False, per_cell=1),
-        (*_SEG, "yolo26-seg"),
-        {"objectness": False},
-        shares_scale=True,
-    ),
-    HeadForm(
-        "yolov5-seg-single",
-        SingleSegmentationDecoder,
-        partial(read_segmentation_single, objectness=True, per_cell=3),
-        ("yolov5-seg",),
-        {"objectness": True},
-        shares_scale=True,
-    ),
+    _single_seg("yolov8-seg-single", _ANY_SEG, 1, objectness=False),
+    _single_seg("yolov5-seg-single", ("yolov5-seg",), 3, objectness=True),
     HeadForm("yolov8-obb-split", SplitOrientedDecoder, read_oriented_split, _OBB),
-    HeadForm(
-        "yolo26-obb-split",
-        SplitOrientedDecoder,
-        partial(read_oriented_split, bins=1),
-        ("yolo26-obb",),
-        {"bins": 1, "nms": False},
-        **_FREE_OF_NMS,
-    ),
+    _nms_free("yolo26-obb-split", SplitOrientedDecoder, read_oriented_split, ("yolo26-obb",), 1),
     HeadForm("yolov8-pose-split", SplitPoseDecoder, read_pose_split, _POSE),
-    HeadForm(
-        "yolo26-pose-split",
-        SplitPoseDecoder,
-        partial(read_pose_split, bins=1),
-        ("yolo26-pose",),
-        {"bins": 1, "nms": False},
-        **_FREE_OF_NMS,
-    ),
-    HeadForm(
-        "yolov8-pose-single",
-        _of_one(SinglePoseDecoder),
-        _any_pose,
-        (*_POSE, "yolo26-pose"),
-        shares_scale=True,
-        named=True,
-        labelled=True,
+    _nms_free("yolo26-pose-split", SplitPoseDecoder, read_pose_split, ("yolo26-pose",), 1),
+    _of_one(
+        "yolov8-pose-single", SinglePoseDecoder, _any_pose, _ANY_POSE, named=True, labelled=True
     ),
 )
 

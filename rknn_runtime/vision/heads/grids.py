@@ -1,21 +1,30 @@
-"""Outputs of one head sorted by scale.
+"""What readers of heads share: outputs sorted by scale, grids, rows of predictions.
 
-What reads a form of a head returns it, or says in one line what speaks against it: asking
-whether outputs have a form costs no exception.
+A reader, ``read_...(outputs, input_size)``, tells what a model's outputs are in one form of a
+head. It returns the form, or says in one line what speaks against it: asking whether outputs
+have a form costs no exception. `outputs` are in NCHW and in the model's order, `input_size` is
+checked. Keywords are the decoder's arguments of the same names; where the name is not one of
+these,
+
+* `per_cell` is how many predictions each cell of the usual strides has to have, None: any
+  number;
+* `joined` is whether boxes and class scores have to be one output, None: both will do.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.vision.heads.views import describe
+from rknn_runtime.vision.heads.views import Outputs, Size, describe
 
 __all__ = [
+    "Beside",
     "Predictions",
+    "beside_boxes",
     "by_scale",
     "cells_of_one",
     "fitting",
@@ -29,7 +38,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-def fitting(form: T | str, outputs: Sequence[TensorAttr]) -> T:
+def fitting(form: T | str, outputs: Outputs) -> T:
     """Return a form that was read.
 
     Raises:
@@ -46,19 +55,18 @@ def grid_of(attr: TensorAttr) -> tuple[int, int, int]:
     Raises:
         ValueError: It is no grid of one image.
     """
-    if not _is_grid(attr):
+    if len(attr.shape) != 4 or attr.shape[0] != 1:
         raise ValueError(
             f"output {attr.name!r} {list(attr.shape)}: expected [1, channels, height, width]"
         )
     return attr.shape[1], attr.shape[2], attr.shape[3]
 
 
-def _is_grid(attr: TensorAttr) -> bool:
-    return len(attr.shape) == 4 and attr.shape[0] == 1
+_NO_GRIDS = "expected outputs [1, channels, h, w]"
 
 
 def by_scale(
-    outputs: Sequence[TensorAttr], input_size: tuple[int, int], counts: Sequence[int] = ()
+    outputs: Outputs, input_size: Size, counts: Sequence[int] = ()
 ) -> list[list[TensorAttr]] | str:
     """Group outputs by their grid, finest grid first, each group in the given order.
 
@@ -69,18 +77,22 @@ def by_scale(
         input_size: Height and width of the model's input in pixels.
         counts: How many outputs a group may have; empty: any number.
     """
-    if not outputs or not all(map(_is_grid, outputs)):
-        return "expected outputs [1, channels, h, w]"
-    count, rest = divmod(len(outputs), len({attr.shape[2:] for attr in outputs}))
-    if rest or (counts and count not in counts):
-        return f"expected as many outputs for each scale{_listed(counts)}"
     groups: dict[tuple[int, ...], list[TensorAttr]] = {}
     for attr in outputs:
-        groups.setdefault(attr.shape[2:], []).append(attr)
-    ordered = [groups[grid] for grid in sorted(groups, key=lambda grid: -grid[0] * grid[1])]
-    if len({len(group) for group in ordered}) != 1:
+        shape = attr.shape
+        if len(shape) != 4 or shape[0] != 1:
+            return _NO_GRIDS
+        groups.setdefault(shape[2:], []).append(attr)
+    if not groups:
+        return _NO_GRIDS
+    count, rest = divmod(len(outputs), len(groups))
+    if rest or (counts and count not in counts):
+        return f"expected as many outputs for each scale{_listed(counts)}"
+    ordered = [groups[grid] for grid in sorted(groups, key=_by_falling_cells)]
+    if any(len(group) != count for group in ordered):
         return "expected as many outputs for each scale"
-    if len({tuple(attr.shape[1] for attr in group) for group in ordered}) != 1:
+    channels = [attr.shape[1] for attr in ordered[0]]
+    if any([attr.shape[1] for attr in group] != channels for group in ordered):
         return "expected the same channels at each scale"
     height, width = input_size
     if any(height % rows or width % columns for rows, columns in groups):
@@ -88,19 +100,61 @@ def by_scale(
     return ordered
 
 
+def _by_falling_cells(grid: tuple[int, ...]) -> int:
+    return -grid[0] * grid[1]
+
+
 def _listed(counts: Sequence[int]) -> str:
     return f", {' or '.join(map(str, counts))}" if counts else ""
 
 
-def without(outputs: Sequence[TensorAttr], taken: Iterable[TensorAttr]) -> list[TensorAttr]:
+def without(outputs: Outputs, taken: Iterable[TensorAttr]) -> list[TensorAttr]:
     """Return the outputs that are not taken, in their order."""
     gone = {id(attr) for attr in taken}
     return [attr for attr in outputs if id(attr) not in gone]
 
 
-def grids_of(
-    input_size: tuple[int, int], strides: Sequence[int], n: int, output: TensorAttr
-) -> list[tuple[int, int]]:
+class Beside(NamedTuple):
+    """Boxes, and one output more of each scale."""
+
+    #: What reads the boxes.
+    boxes: Any
+    #: The others, finest first.
+    others: list[TensorAttr]
+    doubts: int
+
+
+def beside_boxes(
+    outputs: Outputs,
+    scales: list[list[TensorAttr]],
+    fits: Callable[[TensorAttr], bool],
+    read: Callable[[Outputs], Any],
+) -> Beside | None:
+    """Find the output of each scale that is something else than the boxes.
+
+    It comes last where all else fits.
+
+    Args:
+        outputs: All of the scales.
+        scales: The same, as `by_scale` has them.
+        fits: Whether an output can be it.
+        read: Reads the boxes in what is left.
+    """
+    best: Beside | None = None
+    last = len(scales[0]) - 1
+    for i in range(last, -1, -1):
+        if not fits(scales[0][i]):
+            continue
+        others = [scale[i] for scale in scales]
+        form = read(without(outputs, others))
+        if not isinstance(form, str):
+            doubts = form.doubts + (i < last)
+            if best is None or doubts < best.doubts:
+                best = Beside(form, others, doubts)
+    return best
+
+
+def grids_of(input_size: Size, strides: Sequence[int], n: int, output: TensorAttr) -> list[Size]:
     """Return height and width of the grids that make up the N predictions of one output.
 
     Raises:
@@ -123,7 +177,7 @@ def grids_of(
 _STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (8, 16), (16, 32))
 
 
-def cells_of_one(n: int, input_size: tuple[int, int]) -> tuple[tuple[int, ...], int] | None:
+def cells_of_one(n: int, input_size: Size) -> tuple[tuple[int, ...], int] | None:
     """Return the strides whose cells make N predictions, and how many each cell makes.
 
     One prediction, or three where there are anchors. None: no usual strides make so many.
@@ -136,7 +190,7 @@ def cells_of_one(n: int, input_size: tuple[int, int]) -> tuple[tuple[int, ...], 
     return None
 
 
-def strides_of(attr: TensorAttr, input_size: tuple[int, int]) -> tuple[float, float]:
+def strides_of(attr: TensorAttr, input_size: Size) -> tuple[float, float]:
     """Return the pixels between cells, down and across, of an output over a grid."""
     _, height, width = grid_of(attr)
     return input_size[0] / height, input_size[1] / width

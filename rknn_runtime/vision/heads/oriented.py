@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,12 +11,12 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, without
+from rknn_runtime.vision.heads.grids import by_scale, grid_of, without
 from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
-from rknn_runtime.vision.heads.split import SplitDecoder, read_split
+from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
 from rknn_runtime.vision.heads.views import (
-    channels_first,
-    checked_size,
+    Outputs,
+    Size,
     looks_like_logits,
     reaches_below_zero,
 )
@@ -37,24 +36,16 @@ class OrientedForm(NamedTuple):
     """What outputs are in a split head with angles."""
 
     num_classes: int
-    bins: int
-    #: What `SplitDecoder` reads, in the model's order.
-    boxes: list[TensorAttr]
+    boxes: SplitForm
     #: Per scale, finest first; or the one of all scales.
     angles: list[TensorAttr]
     doubts: int
 
 
 def read_oriented_split(
-    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, bins: int | None = None
+    outputs: Outputs, input_size: Size, *, bins: int | None = None
 ) -> OrientedForm | str:
-    """Read the form of `SplitOrientedDecoder`, or say what speaks against it.
-
-    Args:
-        outputs: In NCHW, in the model's order.
-        input_size: Height and width of the model's input in pixels.
-        bins: As in `SplitDecoder`.
-    """
+    """Read the form of `SplitOrientedDecoder`."""
     angles = [attr for attr in outputs if _is_row(attr)]
     doubts = 0
     if not angles:
@@ -73,14 +64,13 @@ def read_oriented_split(
         )
     elif len(angles) != 1:
         return "expected one output of angles, [1, 1, N]"
-    boxes = without(outputs, angles)
-    form = read_split(boxes, input_size, bins=bins)
+    form = read_split(without(outputs, angles), input_size, bins=bins)
     if isinstance(form, str):
         return form
     n = sum(max(attr.shape) if _is_row(attr) else attr.shape[2] * attr.shape[3] for attr in angles)
     if n != form.n_cells:
         return f"angles of {n} cells for boxes of {form.n_cells}"
-    return OrientedForm(form.num_classes, form.bins, boxes, angles, doubts + form.doubts)
+    return OrientedForm(form.num_classes, form, angles, doubts + form.doubts)
 
 
 def _is_row(attr: TensorAttr) -> bool:
@@ -90,9 +80,9 @@ def _is_row(attr: TensorAttr) -> bool:
 
 
 def read_oriented_single(
-    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, per_cell: int | None = None
+    outputs: Outputs, input_size: Size, *, per_cell: int | None = None
 ) -> SingleForm | str:
-    """Read the form of `SingleOrientedDecoder`; see `read_single`."""
+    """Read the form of `SingleOrientedDecoder`."""
     form = read_single(outputs, input_size, objectness=False, n_extra=1, per_cell=per_cell)
     if isinstance(form, str) or form.num_classes != 80:
         return form
@@ -132,27 +122,12 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
     instead (ProbIoU, arXiv 2106.06072), which is above 0 even for rectangles that do not meet:
     its thresholds do not carry over.
 
-    Args:
-        outputs: Logical attributes of the outputs, in the model's order.
-        input_size: Height and width of the model's input in pixels.
-        bins: See `SplitDecoder`.
-        **options: See `SplitDecoder`.
-
-    Raises:
-        ValueError: The outputs have not this form; or see `SplitDecoder`.
+    Arguments and exceptions are those of `SplitDecoder`; the outputs are all of the model.
     """
 
-    def __init__(
-        self,
-        outputs: Sequence[TensorAttr],
-        input_size: tuple[int, int],
-        *,
-        bins: int | None = None,
-        **options: Any,
-    ) -> None:
-        outputs, size = channels_first(outputs), checked_size(input_size)
-        form = fitting(read_oriented_split(outputs, size, bins=bins), outputs)
-        super().__init__(form.boxes, input_size, extra=form.angles, bins=bins, **options)
+    _read = staticmethod(read_oriented_split)
+
+    def _add_task(self, form: OrientedForm) -> None:
         angles = form.angles
         self._angles = ffi.new("rkr_yolo_grid[]", len(angles))
         for grid, attr in zip(self._angles, angles):
@@ -161,7 +136,7 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
             self._binding(attr).add_grid(grid.view, *shape)
         kind = lib.RKR_ANGLE_SIGMOID
         if reaches_below_zero(angles[0]) or (self.logits and not _is_row(angles[0])):
-            kind = lib.RKR_ANGLE_RADIANS if form.bins == 1 else lib.RKR_ANGLE_LOGIT
+            kind = lib.RKR_ANGLE_RADIANS if self.bins == 1 else lib.RKR_ANGLE_LOGIT
         self._decode_with(
             lib.rkr_yolo_decode_split_oriented, *self._head, self._angles, len(angles), kind
         )
@@ -170,18 +145,10 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
 class SingleOrientedDecoder(_OrientedDecoder, SingleOutputDecoder):
     """Decode Ultralytics' single output ``[1, 4 + classes + 1, N]``.
 
-    As `SingleOutputDecoder`, with the angle in radians behind the class scores. For the
-    results see `SplitOrientedDecoder`.
-
-    Args:
-        output: Logical attribute of the output.
-        input_size: Height and width of the model's input in pixels.
-        **options: See `SingleOutputDecoder`.
-
-    Raises:
-        ValueError: The output has not this form; or see `SingleOutputDecoder`.
+    As `SingleOutputDecoder`, with the angle in radians behind the class scores; so are the
+    arguments and the exceptions. For the results see `SplitOrientedDecoder`.
     """
 
-    def __init__(self, output: TensorAttr, input_size: tuple[int, int], **options: Any) -> None:
+    def __init__(self, output: TensorAttr, input_size: Size, **options: Any) -> None:
         super().__init__(output, input_size, objectness=False, n_extra=1, **options)
         self._native = lib.rkr_yolo_decode_single_oriented

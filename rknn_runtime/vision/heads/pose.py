@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import (
+    beside_boxes,
     by_scale,
     fitting,
     grid_of,
@@ -25,6 +25,8 @@ from rknn_runtime.vision.heads.grids import (
 from rknn_runtime.vision.heads.single import COARSE, SingleForm, SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
 from rknn_runtime.vision.heads.views import (
+    Outputs,
+    Size,
     channels_first,
     checked_size,
     quantization_of,
@@ -43,9 +45,7 @@ class PoseForm(NamedTuple):
     """What outputs are in a split head with keypoints."""
 
     num_classes: int
-    #: What `SplitDecoder` reads, in the model's order, and as it reads it.
-    boxes: list[TensorAttr]
-    split: SplitForm
+    boxes: SplitForm
     #: Per scale, finest first, as convolutions give them; or the one of all scales, worked out.
     points: list[TensorAttr]
     raw: bool
@@ -53,60 +53,42 @@ class PoseForm(NamedTuple):
 
 
 def read_pose_split(
-    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, bins: int | None = None
+    outputs: Outputs, input_size: Size, *, bins: int | None = None
 ) -> PoseForm | str:
-    """Read the form of `SplitPoseDecoder`, or say what speaks against it.
-
-    Args:
-        outputs: In NCHW, in the model's order.
-        input_size: Height and width of the model's input in pixels.
-        bins: As in `SplitDecoder`.
-    """
+    """Read the form of `SplitPoseDecoder`."""
     points = _keypoint_output(outputs)
     if points is not None:
-        boxes = without(outputs, [points])
-        form = read_split(boxes, input_size, bins=bins)
+        form = read_split(without(outputs, [points]), input_size, bins=bins)
         if isinstance(form, str):
             return form
         if points.shape[-1] != form.n_cells:
             return f"keypoints of {points.shape[-1]} cells for boxes of {form.n_cells}"
-        return PoseForm(form.num_classes, boxes, form, [points], False, form.doubts)
+        return PoseForm(form.num_classes, form, [points], False, form.doubts)
     scales = by_scale(outputs, input_size, (3,))
     if isinstance(scales, str):
         return "expected keypoints [1, k, 3, N] or [1, 3 * k, N], or [1, 3 * k, h, w] per scale"
-    found: PoseForm | None = None
-    for i in reversed(range(3)):  # keypoints come last, where all else fits
-        maps = [scale[i] for scale in scales]
-        if maps[0].shape[1] % 3:
-            continue
-        boxes = without(outputs, maps)
-        form = read_split(boxes, input_size, bins=bins)
-        if not isinstance(form, str):
-            doubts = form.doubts + (i < 2)
-            if found is None or doubts < found.doubts:
-                found = PoseForm(form.num_classes, boxes, form, maps, True, doubts)
-    return found or "expected keypoints [1, 3 * k, h, w] beside box and class of each scale"
+    found = beside_boxes(
+        outputs,
+        scales,
+        lambda attr: attr.shape[1] % 3 == 0,
+        lambda left: read_split(left, input_size, bins=bins),
+    )
+    if found is None:
+        return "expected keypoints [1, 3 * k, h, w] beside box and class of each scale"
+    boxes, maps, doubts = found
+    return PoseForm(boxes.num_classes, boxes, maps, True, doubts)
 
 
 def read_pose_single(
-    outputs: Sequence[TensorAttr],
-    input_size: tuple[int, int],
+    outputs: Outputs,
+    input_size: Size,
     *,
     num_classes: int | None = None,
     transposed: bool | None = None,
     keypoint_shape: tuple[int, int] | None = None,
     per_cell: int | None = None,
 ) -> SingleForm | str:
-    """Read the form of `SinglePoseDecoder`, or say what speaks against it.
-
-    Args:
-        outputs: One output, in NCHW.
-        input_size: Height and width of the model's input in pixels.
-        num_classes: As in `SinglePoseDecoder`.
-        transposed: As there.
-        keypoint_shape: As there.
-        per_cell: As in `read_single`.
-    """
+    """Read the form of `SinglePoseDecoder`."""
     layout = predictions_of(outputs[0], transposed) if len(outputs) == 1 else "expected one output"
     if isinstance(layout, str):
         return layout
@@ -119,15 +101,8 @@ def read_pose_single(
                 f"{n_extra} channels are no keypoints of 3 numbers each; give "
                 "keypoint_shape=(k, 2) or num_classes="
             )
-    form = read_single(
-        outputs,
-        input_size,
-        num_classes=num_classes,
-        transposed=transposed,
-        objectness=False,
-        n_extra=n_extra,
-        per_cell=per_cell,
-    )
+    kind: dict[str, Any] = {"num_classes": num_classes, "n_extra": n_extra, "per_cell": per_cell}
+    form = read_single(outputs, input_size, transposed=transposed, objectness=False, **kind)
     if isinstance(form, str):
         return form
     # 56 channels are 17 keypoints of a person; others look more like classes.
@@ -165,34 +140,19 @@ class SplitPoseDecoder(SplitDecoder):
     ``[1, 3 * k, h, w]`` per scale: twice (in YOLO26, whose boxes have 1 bin: once) the way from
     the cell to x and y in strides, from its corner (centre), and the confidence's logit.
 
-    Args:
-        outputs: Logical attributes of the outputs, in the model's order.
-        input_size: Height and width of the model's input in pixels.
-        bins: See `SplitDecoder`.
-        **options: See `SplitDecoder`.
-
-    Raises:
-        ValueError: The outputs have not this form; or see `SplitDecoder`.
+    Arguments and exceptions are those of `SplitDecoder`; the outputs are all of the model.
 
     Warns:
         UserWarning: One scale quantizes positions and confidences of the keypoints together,
             so that confidences mean nothing.
     """
 
-    def __init__(
-        self,
-        outputs: Sequence[TensorAttr],
-        input_size: tuple[int, int],
-        *,
-        bins: int | None = None,
-        **options: Any,
-    ) -> None:
-        outputs, size = channels_first(outputs), checked_size(input_size)
-        form = fitting(read_pose_split(outputs, size, bins=bins), outputs)
-        super().__init__(form.boxes, input_size, extra=form.points, bins=bins, **options)
-        self._n_cells = form.split.n_cells
+    _read = staticmethod(read_pose_split)
+
+    def _add_task(self, form: PoseForm) -> None:
+        self._n_cells = form.boxes.n_cells
         self._channels, self._planes = form.points[0].shape[1], 1
-        self._raw = _RawKeypoints(form, size) if form.raw else None
+        self._raw = _RawKeypoints(form, self.input_size) if form.raw else None
         self._points = ffi.new("rkr_yolo_grid[]", len(form.points))
         if form.raw:
             for grid, attr in zip(self._points, form.points):
@@ -229,8 +189,8 @@ class _RawKeypoints:
         input_size: Height and width of the model's input.
     """
 
-    def __init__(self, form: PoseForm, input_size: tuple[int, int]) -> None:
-        self._factor, self._centre = (1.0, 0.5) if form.split.bins == 1 else (2.0, 0.0)
+    def __init__(self, form: PoseForm, input_size: Size) -> None:
+        self._factor, self._centre = (1.0, 0.5) if form.boxes.bins == 1 else (2.0, 0.0)
         self._starts = np.zeros(len(form.points), np.uint32)
         self._widths = np.array([attr.shape[3] for attr in form.points], np.uint32)
         cells = [attr.shape[2] * attr.shape[3] for attr in form.points]
@@ -254,7 +214,7 @@ class _RawKeypoints:
         return values
 
 
-def _keypoint_output(outputs: Sequence[TensorAttr]) -> TensorAttr | None:
+def _keypoint_output(outputs: Outputs) -> TensorAttr | None:
     """Return the output ``[1, k, 2 or 3, N]`` or ``[1, 3 * k, N]``, if there is one."""
     taken = [
         attr
@@ -281,7 +241,7 @@ def _warn_when_coarse(points: TensorAttr) -> None:
             f"are multiples of {scale:.4g}. Convert the model with this output in float16 "
             "(hybrid quantization), as the vendor's model zoo does",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -293,57 +253,44 @@ class SinglePoseDecoder(SingleOutputDecoder):
     ``(n, k, 3) float32``.
 
     Args:
-        output: Logical attribute of the output.
-        input_size: Height and width of the model's input in pixels.
+        output: See `SingleOutputDecoder`.
+        input_size: See there.
         keypoint_shape: k and d. None: what is left beside `num_classes`, with d = 3.
         num_classes: Classes. None: one, or what is left beside a `keypoint_shape`.
-        transposed: See `SingleOutputDecoder`.
-        **options: See there.
+        transposed: See there.
+        **options: `normalized` of `SingleOutputDecoder`; thresholds and limits, see `Decoder`.
 
     Raises:
-        ValueError: The output has not this form; or see `SingleOutputDecoder`.
+        MemoryError: See `Decoder`.
+        TypeError: See `Decoder`.
+        ValueError: The output has not this form; or see `Decoder`.
     """
 
     def __init__(
         self,
         output: TensorAttr,
-        input_size: tuple[int, int],
+        input_size: Size,
         *,
         keypoint_shape: tuple[int, int] | None = None,
         num_classes: int | None = None,
         transposed: bool | None = None,
         **options: Any,
     ) -> None:
-        (output,) = channels_first((output,))
+        outputs, size = channels_first((output,)), checked_size(input_size)
         if keypoint_shape is not None:
             count, dims = keypoint_shape
             if count < 1 or dims not in (2, 3):
                 raise ValueError(f"keypoint_shape: expected (k, 2) or (k, 3), got {keypoint_shape}")
-        form = fitting(
-            read_pose_single(
-                (output,),
-                checked_size(input_size),
-                num_classes=num_classes,
-                transposed=transposed,
-                keypoint_shape=keypoint_shape,
-            ),
-            (output,),
-        )
+        kind: dict[str, Any] = {"num_classes": num_classes, "transposed": transposed}
+        read = read_pose_single(outputs, size, keypoint_shape=keypoint_shape, **kind)
+        form = fitting(read, outputs)
         if keypoint_shape is None:
             keypoint_shape = (form.layout.channels - 4 - form.num_classes) // 3, 3
         self.keypoint_shape = keypoint_shape
-        count, dims = keypoint_shape
-        super().__init__(
-            output,
-            input_size,
-            num_classes=num_classes,
-            transposed=transposed,
-            objectness=False,
-            n_extra=count * dims,
-            **options,
-        )
+        n_extra = math.prod(keypoint_shape)
+        super().__init__(output, size, objectness=False, n_extra=n_extra, **kind, **options)
         self._points = ffi.new("rkr_yolo_grid[]", 1)
-        self._add_view(output, self._points[0].view)
+        self._add_view(self.outputs[0], self._points[0].view)
         self._points[0].first = self._first_extra
 
     def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:

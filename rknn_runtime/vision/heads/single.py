@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
@@ -12,6 +11,8 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import Predictions, cells_of_one, fitting, predictions_of
 from rknn_runtime.vision.heads.views import (
+    Outputs,
+    Size,
     channels_first,
     checked_size,
     has_boxes_in_0_to_1,
@@ -36,8 +37,8 @@ class SingleForm(NamedTuple):
 
 
 def read_single(
-    outputs: Sequence[TensorAttr],
-    input_size: tuple[int, int],
+    outputs: Outputs,
+    input_size: Size,
     *,
     num_classes: int | None = None,
     transposed: bool | None = None,
@@ -45,18 +46,7 @@ def read_single(
     n_extra: int = 0,
     per_cell: int | None = None,
 ) -> SingleForm | str:
-    """Read the form of `SingleOutputDecoder`, or say what speaks against it.
-
-    Args:
-        outputs: One output, in NCHW.
-        input_size: Height and width of the model's input in pixels.
-        num_classes: As in `SingleOutputDecoder`.
-        transposed: As there.
-        objectness: As there.
-        n_extra: As there.
-        per_cell: How many predictions each cell of the usual strides has to have. None: any
-            number.
-    """
+    """Read the form of `SingleOutputDecoder`."""
     if len(outputs) != 1:
         return "expected one output"
     layout = predictions_of(outputs[0], transposed)
@@ -80,7 +70,7 @@ def read_single(
     return SingleForm(found, has_objectness, layout, doubts + raw)
 
 
-def looks_decoded(output: TensorAttr, input_size: tuple[int, int]) -> bool:
+def looks_decoded(output: TensorAttr, input_size: Size) -> bool:
     """Tell boxes in pixels or 0..1 from YOLOX's grid, by the range of an integer output.
 
     The grid has logarithms of sizes in strides: below 0 for small boxes, and never as large as
@@ -113,6 +103,8 @@ class SingleOutputDecoder(Decoder):
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
+        MemoryError: See `Decoder`.
+        TypeError: See `Decoder`.
         ValueError: The output has not this form; or see `Decoder`.
 
     Warns:
@@ -123,7 +115,7 @@ class SingleOutputDecoder(Decoder):
     def __init__(
         self,
         output: TensorAttr,
-        input_size: tuple[int, int],
+        input_size: Size,
         *,
         num_classes: int | None = None,
         normalized: bool | None = None,
@@ -132,20 +124,12 @@ class SingleOutputDecoder(Decoder):
         n_extra: int = 0,
         **options: Any,
     ) -> None:
-        (output,) = channels_first((output,))
-        input_size = checked_size(input_size)
-        form = fitting(
-            read_single(
-                (output,),
-                input_size,
-                num_classes=num_classes,
-                transposed=transposed,
-                objectness=objectness,
-                n_extra=n_extra,
-            ),
-            (output,),
-        )
-        super().__init__((output,), input_size, form.layout.n, **options)
+        outputs, input_size = channels_first((output,)), checked_size(input_size)
+        kind: dict[str, Any] = {"num_classes": num_classes, "transposed": transposed}
+        kind |= {"objectness": objectness, "n_extra": n_extra}
+        form = fitting(read_single(outputs, input_size, **kind), outputs)
+        super().__init__(outputs, input_size, form.layout.n, **options)
+        (output,) = outputs
         self.objectness, self.num_classes = form.objectness, form.num_classes
         if normalized is None:
             normalized = has_boxes_in_0_to_1(output, input_size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -11,6 +10,8 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, strides_of
 from rknn_runtime.vision.heads.views import (
+    Outputs,
+    Size,
     channels_first,
     checked_size,
     looks_like_logits,
@@ -52,20 +53,11 @@ class SplitForm(NamedTuple):
 
 
 def read_split(
-    outputs: Sequence[TensorAttr],
-    input_size: tuple[int, int],
-    *,
-    bins: int | None = None,
-    joined: bool | None = None,
+    outputs: Outputs, input_size: Size, *, bins: int | None = None, joined: bool | None = None
 ) -> SplitForm | str:
-    """Read the form of `SplitDecoder`, or say what speaks against it.
+    """Read the form of `SplitDecoder`.
 
-    Args:
-        outputs: In NCHW, in the model's order. Class scores may come before boxes where the
-            numbers of channels tell them apart.
-        input_size: Height and width of the model's input in pixels.
-        bins: As in `SplitDecoder`.
-        joined: Whether boxes and class scores have to be one output. None: both will do.
+    Class scores may come before boxes where the numbers of channels tell them apart.
     """
     counts = {None: (1, 2, 3), True: (1,), False: (2, 3)}[joined]
     scales = by_scale(outputs, input_size, counts)
@@ -93,13 +85,15 @@ def read_split(
 def _read_in_order(
     scales: list[list[TensorAttr]], order: tuple[int, ...], bins: int | None
 ) -> SplitForm | None:
-    box, score, *sums = (scales[0][i] for i in order)
-    found = box.shape[1] // 4
-    fits = box.shape[1] == 4 * found and 0 < found <= _MOST_BINS and bins in (None, found)
-    in_order = list(order) == sorted(order)
-    if not fits or any(each.shape[1] != 1 for each in sums):
+    box = scales[0][order[0]]
+    found, rest = divmod(box.shape[1], 4)
+    if rest or not 0 < found <= _MOST_BINS or bins not in (None, found):
         return None
+    _, score, *sums = [scales[0][i] for i in order]
+    in_order = list(order) == sorted(order)
     if not in_order and found not in _USUAL_BINS:
+        return None
+    if any(each.shape[1] != 1 for each in sums):
         return None
     doubts = [
         not in_order,
@@ -139,13 +133,19 @@ class SplitDecoder(Decoder):
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
+        MemoryError: See `Decoder`.
+        TypeError: See `Decoder`.
         ValueError: The outputs have not this form; or see `Decoder`.
     """
 
+    #: Reads the form of the outputs. A task has its own, whose form has that of this class as
+    #: `boxes`.
+    _read: Any = staticmethod(read_split)
+
     def __init__(
         self,
-        outputs: Sequence[TensorAttr],
-        input_size: tuple[int, int],
+        outputs: Outputs,
+        input_size: Size,
         *,
         bins: int | None = None,
         logits: bool | None = None,
@@ -153,19 +153,21 @@ class SplitDecoder(Decoder):
         **options: Any,
     ) -> None:
         outputs, size = channels_first(outputs), checked_size(input_size)
-        form = fitting(read_split(outputs, size, bins=bins), outputs)
-        self.num_classes, self.bins = form.num_classes, form.bins
-        super().__init__(outputs, size, form.n_cells, **options)
+        form = fitting(self._read(outputs, size, bins=bins), outputs)
+        boxes: SplitForm = getattr(form, "boxes", form)
+        self.num_classes, self.bins = boxes.num_classes, boxes.bins
+        super().__init__(outputs, size, boxes.n_cells, **options)
         self._options.suppress = bool(nms)
         if logits is None:
-            logits = form.joined or looks_like_logits(form.scales[0][1])
+            logits = boxes.joined or looks_like_logits(boxes.scales[0][1])
         self.logits = bool(logits)
-        self._branches = ffi.new("rkr_yolo_branch[]", len(form.scales))
-        for branch, scale in zip(self._branches, form.scales):
-            parts = scale * 2 if form.joined else scale
+        self._branches = ffi.new("rkr_yolo_branch[]", len(boxes.scales))
+        for branch, scale in zip(self._branches, boxes.scales):
+            parts = scale * 2 if boxes.joined else scale
             for view, attr in zip((branch.box, branch.score, branch.score_sum), parts):
                 self._binding(attr).add_grid(view, *grid_of(attr))
-            branch.score_first = 4 * self.bins if form.joined else 0
+            branch.score_first = 4 * self.bins if boxes.joined else 0
             branch.stride_y, branch.stride_x = strides_of(scale[0], size)
-        self._head = (self._branches, len(form.scales), self.num_classes, self.bins, self.logits)
+        self._head = (self._branches, len(boxes.scales), self.num_classes, self.bins, self.logits)
         self._decode_with(lib.rkr_yolo_decode_split, *self._head)
+        self._add_task(form)

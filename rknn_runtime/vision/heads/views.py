@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BoundOutputs",
     "OutputViews",
+    "Outputs",
+    "Size",
     "channels_first",
     "checked_size",
     "describe",
@@ -31,6 +33,11 @@ __all__ = [
     "representable",
 ]
 
+#: What decoders and readers are given: attributes of outputs, and height and width of the
+#: model's input in pixels.
+Outputs = Sequence[TensorAttr]
+Size = tuple[int, int]
+
 _MOST_BYTES = sys.maxsize
 _FLOATS = (TensorType.FLOAT16, TensorType.FLOAT32)
 _INTEGERS = {
@@ -40,14 +47,14 @@ _INTEGERS = {
 }
 
 
-def describe(attrs: Sequence[TensorAttr]) -> str:
+def describe(attrs: Outputs) -> str:
     """Return one line per output for error messages: name, shape, dtype."""
     return "\n".join(
         f"  {a.index}: {a.name!r} {list(a.shape)} {a.stored.dtype.name}" for a in attrs
     )
 
 
-def checked_size(input_size: tuple[int, int]) -> tuple[int, int]:
+def checked_size(input_size: Size) -> Size:
     """Return height and width of a model's input.
 
     Raises:
@@ -61,7 +68,7 @@ def checked_size(input_size: tuple[int, int]) -> tuple[int, int]:
     )
 
 
-def channels_first(attrs: Sequence[TensorAttr]) -> tuple[TensorAttr, ...]:
+def channels_first(attrs: Outputs) -> tuple[TensorAttr, ...]:
     """Check what a decoder is made of; return it with logical shapes in NCHW.
 
     A tensor that is described in NHWC, as by ``model.outputs[0].nhwc``, lies so in memory.
@@ -129,7 +136,7 @@ def looks_like_logits(attr: TensorAttr) -> bool:
     return -math.inf < lowest < -2.5
 
 
-def has_boxes_in_0_to_1(attr: TensorAttr, input_size: tuple[int, int]) -> bool:
+def has_boxes_in_0_to_1(attr: TensorAttr, input_size: Size) -> bool:
     """Tell whether an integer output that holds boxes is too low for pixels of the input.
 
     Boxes in pixels reach all over the input. What else the tensor holds beside boxes in 0..1,
@@ -294,7 +301,7 @@ class BoundOutputs:
 
     __slots__ = ("_is_at_home", "bindings")
 
-    def __init__(self, attrs: Sequence[TensorAttr]) -> None:
+    def __init__(self, attrs: Outputs) -> None:
         self.bindings = [OutputViews(attr) for attr in attrs]
         self._is_at_home = False
 

@@ -19,7 +19,12 @@ from rknn_runtime.vision.heads.grids import (
     strides_of,
 )
 from rknn_runtime.vision.heads.single import looks_decoded, warn_when_coarse
-from rknn_runtime.vision.heads.views import channels_first, checked_size
+from rknn_runtime.vision.heads.views import (
+    Outputs,
+    Size,
+    channels_first,
+    checked_size,
+)
 
 __all__ = ["YoloxDecoder", "read_yolox"]
 
@@ -39,15 +44,9 @@ class YoloxForm(NamedTuple):
 
 
 def read_yolox(
-    outputs: Sequence[TensorAttr], input_size: tuple[int, int], *, per_cell: int | None = None
+    outputs: Outputs, input_size: Size, *, per_cell: int | None = None
 ) -> YoloxForm | str:
-    """Read the form of `YoloxDecoder`, or say what speaks against it.
-
-    Args:
-        outputs: In NCHW.
-        input_size: Height and width of the model's input in pixels.
-        per_cell: Of one output, as in `read_single`.
-    """
+    """Read the form of `YoloxDecoder`; `per_cell` counts only for a single output."""
     if len(outputs) == 1:
         one = predictions_of(outputs[0])
         if isinstance(one, str):
@@ -84,6 +83,8 @@ class YoloxDecoder(Decoder):
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
+        MemoryError: See `Decoder`.
+        TypeError: See `Decoder`.
         ValueError: The outputs have not this form, or the strides do not fit; or see `Decoder`.
 
     Warns:
@@ -93,8 +94,8 @@ class YoloxDecoder(Decoder):
 
     def __init__(
         self,
-        outputs: Sequence[TensorAttr],
-        input_size: tuple[int, int],
+        outputs: Outputs,
+        input_size: Size,
         *,
         strides: Sequence[int] | None = None,
         logits: bool = False,
@@ -116,7 +117,7 @@ class YoloxDecoder(Decoder):
             lib.rkr_yolo_decode_yolox, self._grids, len(self._grids), self.num_classes, self.logits
         )
 
-    def _add_scales(self, scales: Sequence[TensorAttr]) -> None:
+    def _add_scales(self, scales: Outputs) -> None:
         self._grids = ffi.new("rkr_yolo_grid[]", len(scales))
         for grid, attr in zip(self._grids, scales):
             grid.stride_y, grid.stride_x = strides_of(attr, self.input_size)
