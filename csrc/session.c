@@ -31,6 +31,24 @@ int rkr_session_init(rkr_session *session, void *model, uint32_t size, uint32_t 
     return status;
 }
 
+int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32_t n_shapes,
+                            rknn_matmul_shape shapes[], rknn_matmul_io_attr io_attrs[]) {
+    if (session == NULL || session->is_open || info == NULL || n_shapes == 0 ||
+        n_shapes > INT32_MAX || shapes == NULL || io_attrs == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    info->M = shapes[0].M;
+    info->K = shapes[0].K;
+    info->N = shapes[0].N;
+    const int status = n_shapes == 1
+                           ? rkr_matmul_create(session->library, &session->context, info, io_attrs)
+                           : rkr_matmul_create_dynamic_shape(session->library, &session->context,
+                                                             info, (int)n_shapes, shapes, io_attrs);
+    session->is_open = status == RKNN_SUCC;
+    session->is_matmul = session->is_open;
+    return status;
+}
+
 /* Room for one more entry, before the runtime is asked for what it is to hold. */
 static int reserve(rkr_session *session) {
     if (session->n_entries < session->capacity) {
@@ -110,7 +128,8 @@ int rkr_session_close(rkr_session *session, int *memory_status) {
         const int status = destroy_at(session, 0);
         *memory_status = *memory_status == RKNN_SUCC ? status : *memory_status;
     }
-    return rkr_destroy(session->library, session->context);
+    return session->is_matmul ? rkr_matmul_destroy(session->library, session->context)
+                              : rkr_destroy(session->library, session->context);
 }
 
 void rkr_session_forget(rkr_session *session) {

@@ -99,6 +99,65 @@ AT(rknn_run_extend, timeout_ms, 12);
 AT(rknn_run_extend, fence_fd, 16);
 SIZE(rknn_output_extend, 8);
 AT(rknn_output_extend, frame_id, 0);
+SIZE2(rknn_quant_params, 288, 272);
+AT(rknn_quant_params, name, 0);
+AT(rknn_quant_params, scale, 256);
+AT2(rknn_quant_params, scale_len, 264, 260);
+AT2(rknn_quant_params, zp, 272, 264);
+AT2(rknn_quant_params, zp_len, 280, 268);
+SIZE(rknn_matmul_tensor_attr, 332);
+AT(rknn_matmul_tensor_attr, name, 0);
+AT(rknn_matmul_tensor_attr, n_dims, 256);
+AT(rknn_matmul_tensor_attr, dims, 260);
+AT(rknn_matmul_tensor_attr, size, 324);
+AT(rknn_matmul_tensor_attr, type, 328);
+SIZE(rknn_matmul_io_attr, 996);
+AT(rknn_matmul_io_attr, A, 0);
+AT(rknn_matmul_io_attr, B, 332);
+AT(rknn_matmul_io_attr, C, 664);
+SIZE(rknn_matmul_shape, 12);
+AT(rknn_matmul_shape, M, 0);
+AT(rknn_matmul_shape, K, 4);
+AT(rknn_matmul_shape, N, 8);
+SIZE(rknn_matmul_info, 64);
+AT(rknn_matmul_info, M, 0);
+AT(rknn_matmul_info, K, 4);
+AT(rknn_matmul_info, N, 8);
+AT(rknn_matmul_info, type, 12);
+AT(rknn_matmul_info, B_layout, 16);
+AT(rknn_matmul_info, B_quant_type, 18);
+AT(rknn_matmul_info, AC_layout, 20);
+AT(rknn_matmul_info, AC_quant_type, 22);
+AT(rknn_matmul_info, iommu_domain_id, 24);
+AT(rknn_matmul_info, group_size, 28);
+AT(rknn_matmul_info, reserved, 30);
+SIZE2(rknn_gpu_op_context, 24, 12);
+SIZE2(rknn_custom_op_context, 48, 24);
+AT(rknn_custom_op_context, target, 0);
+AT2(rknn_custom_op_context, internal_ctx, 8, 4);
+AT2(rknn_custom_op_context, gpu_ctx, 16, 8);
+AT2(rknn_custom_op_context, priv_data, 40, 20);
+SIZE(rknn_custom_op_tensor, 416);
+AT(rknn_custom_op_tensor, attr, 0);
+AT(rknn_custom_op_tensor, mem, 376);
+SIZE2(rknn_custom_op_attr, 272, 268);
+AT(rknn_custom_op_attr, name, 0);
+AT(rknn_custom_op_attr, dtype, 256);
+AT(rknn_custom_op_attr, n_elems, 260);
+AT(rknn_custom_op_attr, data, 264);
+SIZE2(rknn_custom_op, 832, 816);
+AT(rknn_custom_op, version, 0);
+AT(rknn_custom_op, target, 4);
+AT(rknn_custom_op, op_type, 8);
+AT(rknn_custom_op, cl_kernel_name, 264);
+AT(rknn_custom_op, cl_kernel_source, 520);
+AT(rknn_custom_op, cl_source_size, 528);
+AT(rknn_custom_op, cl_build_options, 536);
+AT(rknn_custom_op, init, 792);
+AT2(rknn_custom_op, prepare, 800, 796);
+AT2(rknn_custom_op, compute, 808, 800);
+AT2(rknn_custom_op, compute_native, 816, 804);
+AT2(rknn_custom_op, destroy, 824, 808);
 /* The vendor passes enumerations as int. */
 SIZE(rknn_query_cmd, 4);
 SIZE(rknn_tensor_type, 4);
@@ -106,33 +165,46 @@ SIZE(rknn_tensor_qnt_type, 4);
 SIZE(rknn_tensor_format, 4);
 SIZE(rknn_core_mask, 4);
 SIZE(rknn_mem_sync_mode, 4);
+SIZE(rknn_matmul_type, 4);
+SIZE(rknn_target_type, 4);
 
 /* Every function of the C API; 1: no runtime lacks it, so a library without it is
  * not an RKNN runtime. */
-#define FUNCTIONS(X)             \
-    X(init, 1)                   \
-    X(destroy, 1)                \
-    X(query, 1)                  \
-    X(run, 1)                    \
-    X(create_mem, 1)             \
-    X(destroy_mem, 1)            \
-    X(set_io_mem, 1)             \
-    X(dup_context, 0)            \
-    X(inputs_set, 0)             \
-    X(set_batch_core_num, 0)     \
-    X(set_core_mask, 0)          \
-    X(wait, 0)                   \
-    X(outputs_get, 0)            \
-    X(outputs_release, 0)        \
-    X(create_mem_from_phys, 0)   \
-    X(create_mem_from_fd, 0)     \
-    X(create_mem_from_mb_blk, 0) \
-    X(create_mem2, 0)            \
-    X(set_weight_mem, 0)         \
-    X(set_internal_mem, 0)       \
-    X(set_input_shape, 0)        \
-    X(set_input_shapes, 0)       \
-    X(mem_sync, 0)
+#define FUNCTIONS(X)                  \
+    X(init, 1)                        \
+    X(destroy, 1)                     \
+    X(query, 1)                       \
+    X(run, 1)                         \
+    X(create_mem, 1)                  \
+    X(destroy_mem, 1)                 \
+    X(set_io_mem, 1)                  \
+    X(dup_context, 0)                 \
+    X(inputs_set, 0)                  \
+    X(set_batch_core_num, 0)          \
+    X(set_core_mask, 0)               \
+    X(wait, 0)                        \
+    X(outputs_get, 0)                 \
+    X(outputs_release, 0)             \
+    X(create_mem_from_phys, 0)        \
+    X(create_mem_from_fd, 0)          \
+    X(create_mem_from_mb_blk, 0)      \
+    X(create_mem2, 0)                 \
+    X(set_weight_mem, 0)              \
+    X(set_internal_mem, 0)            \
+    X(set_input_shape, 0)             \
+    X(set_input_shapes, 0)            \
+    X(mem_sync, 0)                    \
+    X(matmul_create, 0)               \
+    X(matmul_create_dynamic_shape, 0) \
+    X(matmul_set_io_mem, 0)           \
+    X(matmul_set_core_mask, 0)        \
+    X(matmul_set_quant_params, 0)     \
+    X(matmul_get_quant_params, 0)     \
+    X(matmul_set_dynamic_shape, 0)    \
+    X(matmul_run, 0)                  \
+    X(matmul_destroy, 0)              \
+    X(register_custom_ops, 0)         \
+    X(custom_op_get_op_attr, 0)
 
 struct rkr_library {
     void *handle;
@@ -306,6 +378,51 @@ FORWARD(mem_sync,
         (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem,
          rknn_mem_sync_mode mode),
         (context, mem, mode))
+
+FORWARD(matmul_create,
+        (const rkr_library *library, rknn_matmul_ctx *context, rknn_matmul_info *info,
+         rknn_matmul_io_attr *io_attr),
+        (context, info, io_attr))
+FORWARD(matmul_create_dynamic_shape,
+        (const rkr_library *library, rknn_matmul_ctx *context, rknn_matmul_info *info,
+         int shape_num, rknn_matmul_shape dynamic_shapes[], rknn_matmul_io_attr io_attrs[]),
+        (context, info, shape_num, dynamic_shapes, io_attrs))
+FORWARD(matmul_set_io_mem,
+        (const rkr_library *library, rknn_matmul_ctx context, rknn_tensor_mem *mem,
+         rknn_matmul_tensor_attr *attr),
+        (context, mem, attr))
+FORWARD(matmul_set_core_mask,
+        (const rkr_library *library, rknn_matmul_ctx context, rknn_core_mask core_mask),
+        (context, core_mask))
+FORWARD(matmul_set_quant_params,
+        (const rkr_library *library, rknn_matmul_ctx context, rknn_quant_params *params),
+        (context, params))
+FORWARD(matmul_get_quant_params,
+        (const rkr_library *library, rknn_matmul_ctx context, rknn_quant_params *params,
+         float *scale),
+        (context, params, scale))
+FORWARD(matmul_set_dynamic_shape,
+        (const rkr_library *library, rknn_matmul_ctx context, rknn_matmul_shape *shape),
+        (context, shape))
+FORWARD(matmul_run, (const rkr_library *library, rknn_matmul_ctx context), (context))
+FORWARD(matmul_destroy, (const rkr_library *library, rknn_matmul_ctx context), (context))
+FORWARD(register_custom_ops,
+        (const rkr_library *library, rknn_context context, rknn_custom_op *ops, uint32_t n_ops),
+        (context, ops, n_ops))
+
+int rkr_custom_op_get_op_attr(const rkr_library *library, rknn_custom_op_context *op_ctx,
+                              const char *name, rknn_custom_op_attr *attr) {
+    if (library == NULL || op_ctx == NULL || name == NULL || attr == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    if (library->custom_op_get_op_attr == NULL) {
+        return RKR_ERR_UNAVAILABLE;
+    }
+    memset(attr, 0,
+           sizeof *attr); /* the runtime leaves it alone where there is no such attribute */
+    library->custom_op_get_op_attr(op_ctx, name, attr);
+    return RKR_OK;
+}
 
 static int sync_all(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *mems,
                     size_t n_mems, rknn_mem_sync_mode mode, size_t *failed_index) {

@@ -17,10 +17,20 @@ from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is n
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
     from rknn_runtime import errors, kernels, modelfile, sim, vision
-    from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
+    from rknn_runtime.enums import (
+        CoreMask,
+        InitFlag,
+        Layout,
+        MatmulType,
+        MatrixLayout,
+        MatrixScales,
+        QuantType,
+        TensorType,
+    )
     from rknn_runtime.errors import RknnError
     from rknn_runtime.npu.general import GeneralModel
     from rknn_runtime.npu.library import Library, open_library
+    from rknn_runtime.npu.matmul import Matmul
     from rknn_runtime.npu.memory import TensorMemory
     from rknn_runtime.npu.model import Model
     from rknn_runtime.npu.query import MemorySize, SdkVersion
@@ -42,6 +52,10 @@ __all__ = [
     "InitFlag",
     "Layout",
     "Library",
+    "Matmul",
+    "MatmulType",
+    "MatrixLayout",
+    "MatrixScales",
     "MemorySize",
     "Model",
     "QuantType",
@@ -65,10 +79,20 @@ __version__ = "0.1.0"
 if not TYPE_CHECKING:  # else every misspelt name would have a type
     #: Module -> the names that come from it.
     _HOMES = {
-        "enums": ("CoreMask", "InitFlag", "Layout", "QuantType", "TensorType"),
+        "enums": (
+            "CoreMask",
+            "InitFlag",
+            "Layout",
+            "MatmulType",
+            "MatrixLayout",
+            "MatrixScales",
+            "QuantType",
+            "TensorType",
+        ),
         "errors": ("RknnError",),
         "npu.general": ("GeneralModel",),
         "npu.library": ("Library", "open_library"),
+        "npu.matmul": ("Matmul",),
         "npu.memory": ("TensorMemory",),
         "npu.model": ("Model",),
         "npu.query": ("MemorySize", "SdkVersion"),

@@ -65,6 +65,30 @@ int rkr_set_input_shapes(const rkr_library *library, rknn_context context, uint3
 int rkr_mem_sync(const rkr_library *library, rknn_context context, rknn_tensor_mem *mem,
                  rknn_mem_sync_mode mode);
 
+int rkr_matmul_create(const rkr_library *library, rknn_matmul_ctx *context, rknn_matmul_info *info,
+                      rknn_matmul_io_attr *io_attr);
+int rkr_matmul_create_dynamic_shape(const rkr_library *library, rknn_matmul_ctx *context,
+                                    rknn_matmul_info *info, int shape_num,
+                                    rknn_matmul_shape dynamic_shapes[],
+                                    rknn_matmul_io_attr io_attrs[]);
+int rkr_matmul_set_io_mem(const rkr_library *library, rknn_matmul_ctx context, rknn_tensor_mem *mem,
+                          rknn_matmul_tensor_attr *attr);
+int rkr_matmul_set_core_mask(const rkr_library *library, rknn_matmul_ctx context,
+                             rknn_core_mask core_mask);
+int rkr_matmul_set_quant_params(const rkr_library *library, rknn_matmul_ctx context,
+                                rknn_quant_params *params);
+int rkr_matmul_get_quant_params(const rkr_library *library, rknn_matmul_ctx context,
+                                rknn_quant_params *params, float *scale);
+int rkr_matmul_set_dynamic_shape(const rkr_library *library, rknn_matmul_ctx context,
+                                 rknn_matmul_shape *shape);
+int rkr_matmul_run(const rkr_library *library, rknn_matmul_ctx context);
+int rkr_matmul_destroy(const rkr_library *library, rknn_matmul_ctx context);
+int rkr_register_custom_ops(const rkr_library *library, rknn_context context, rknn_custom_op *ops,
+                            uint32_t n_ops);
+/* The vendor's function returns nothing: `*attr` is zero where there is no such attribute. */
+int rkr_custom_op_get_op_attr(const rkr_library *library, rknn_custom_op_context *op_ctx,
+                              const char *name, rknn_custom_op_attr *attr);
+
 /* One frame: sync every input to the device, run, sync every output from it; in
  * one call because each crossing from Python costs more than the syncs. Where the
  * library has no rknn_mem_sync its caches are coherent and the syncs are left out.

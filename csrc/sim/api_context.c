@@ -115,7 +115,10 @@ int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
         return RKNN_ERR_CTX_INVALID;
     }
     int status = RKNN_ERR_FAIL;
-    if (ctx->model->runtime == SIM_FULL) {
+    if (ctx->matmul != NULL) {
+        sim_violation("rknn_dup_context: this context multiplies matrices");
+        status = RKNN_ERR_CTX_INVALID;
+    } else if (ctx->model->runtime == SIM_FULL) {
         sim_model_keep(ctx->model);
         status = context_create(ctx->model, ctx->flags, context_out);
         if (status != RKNN_SUCC) {
@@ -134,6 +137,11 @@ int rknn_destroy(rknn_context context) {
     sim_context *ctx = sim_acquire(context, "rknn_destroy");
     if (ctx == NULL) {
         return injected != RKNN_SUCC ? injected : RKNN_ERR_CTX_INVALID;
+    }
+    if (ctx->matmul != NULL) {
+        sim_violation("rknn_destroy: this context multiplies matrices (rknn_matmul_destroy)");
+        sim_release(ctx);
+        return sim_leave(SIM_CALL_destroy, RKNN_ERR_CTX_INVALID);
     }
     int status = RKNN_SUCC;
     const uint32_t n_memories = sim_mem_count(context);

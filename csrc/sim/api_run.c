@@ -185,6 +185,11 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
     if (ctx == NULL) {
         return RKNN_ERR_CTX_INVALID;
     }
+    if (ctx->matmul != NULL) {
+        sim_violation("rknn_run: this context multiplies matrices (rknn_matmul_run)");
+        sim_release(ctx);
+        return sim_leave(SIM_CALL_run, RKNN_ERR_CTX_INVALID);
+    }
     const int64_t start_us = sim_now_us();
     const int status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
     wait_until(start_us + sim_latency_us());

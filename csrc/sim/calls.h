@@ -10,30 +10,39 @@
 #define SIM_EXPORT __attribute__((visibility("default")))
 
 /* Every function of the vendor's API, by the name behind `rknn_`. */
-#define SIM_FUNCTIONS(X)      \
-    X(init)                   \
-    X(dup_context)            \
-    X(destroy)                \
-    X(query)                  \
-    X(inputs_set)             \
-    X(set_batch_core_num)     \
-    X(set_core_mask)          \
-    X(run)                    \
-    X(wait)                   \
-    X(outputs_get)            \
-    X(outputs_release)        \
-    X(create_mem_from_phys)   \
-    X(create_mem_from_fd)     \
-    X(create_mem_from_mb_blk) \
-    X(create_mem)             \
-    X(create_mem2)            \
-    X(destroy_mem)            \
-    X(set_weight_mem)         \
-    X(set_internal_mem)       \
-    X(set_io_mem)             \
-    X(set_input_shape)        \
-    X(set_input_shapes)       \
-    X(mem_sync)
+#define SIM_FUNCTIONS(X)           \
+    X(init)                        \
+    X(dup_context)                 \
+    X(destroy)                     \
+    X(query)                       \
+    X(inputs_set)                  \
+    X(set_batch_core_num)          \
+    X(set_core_mask)               \
+    X(run)                         \
+    X(wait)                        \
+    X(outputs_get)                 \
+    X(outputs_release)             \
+    X(create_mem_from_phys)        \
+    X(create_mem_from_fd)          \
+    X(create_mem_from_mb_blk)      \
+    X(create_mem)                  \
+    X(create_mem2)                 \
+    X(destroy_mem)                 \
+    X(set_weight_mem)              \
+    X(set_internal_mem)            \
+    X(set_io_mem)                  \
+    X(set_input_shape)             \
+    X(set_input_shapes)            \
+    X(mem_sync)                    \
+    X(matmul_create)               \
+    X(matmul_create_dynamic_shape) \
+    X(matmul_set_io_mem)           \
+    X(matmul_set_core_mask)        \
+    X(matmul_set_quant_params)     \
+    X(matmul_get_quant_params)     \
+    X(matmul_set_dynamic_shape)    \
+    X(matmul_run)                  \
+    X(matmul_destroy)
 
 #define SIM_DECLARE(name) SIM_EXPORT rknn_##name##_fn rknn_##name;
 SIM_FUNCTIONS(SIM_DECLARE)
@@ -55,6 +64,7 @@ SIM_EXPORT rknn_sim_calls_fn rknn_sim_calls;
 SIM_EXPORT rknn_sim_violations_fn rknn_sim_violations;
 SIM_EXPORT rknn_sim_message_fn rknn_sim_message;
 SIM_EXPORT rknn_sim_caches_fn rknn_sim_caches;
+SIM_EXPORT rknn_sim_soc_fn rknn_sim_soc;
 SIM_EXPORT rknn_sim_reset_fn rknn_sim_reset;
 
 #endif

@@ -7,6 +7,7 @@
  *   RKNN_SIM_FAIL        "function:nth:code[;function:nth:code...]"
  *   RKNN_SIM_LATENCY_US  microseconds per rknn_run
  *   RKNN_SIM_CACHES      "strict" or "coherent"; see rknn_sim_caches
+ *   RKNN_SIM_SOC         "rk3588"; see rknn_sim_soc
  *   RKNN_SIM_LOG         "stderr", or a file that is appended to
  *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr where that is not set */
 #define _POSIX_C_SOURCE 200809L
@@ -35,6 +36,7 @@ static struct {
     uint32_t latency_us;
     bool is_strict; /* caches */
     bool said_caches;
+    char soc[SIM_SOC_BYTES];
     int64_t calls[SIM_CALLS];
     uint64_t violations;
     char violation[MESSAGE_BYTES];
@@ -43,7 +45,7 @@ static struct {
     uint32_t memories;
     uint32_t outputs;
     char log_path[1024];
-} control = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} control = {.lock = PTHREAD_MUTEX_INITIALIZER, .soc = "rk3588"};
 
 pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -118,6 +120,16 @@ static bool parse_failure(char *text) {
            add_failure(text, (uint32_t)number, (int)value) == RKNN_SUCC;
 }
 
+/* With the lock held. */
+static bool set_soc(const char *name) {
+    const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
+    if (length == 0 || length >= sizeof control.soc || name[length] != '\0') {
+        return false;
+    }
+    copy_text(control.soc, sizeof control.soc, name);
+    return true;
+}
+
 /* A child that is forked while another thread is in here must find the locks free. */
 static void before_fork(void) {
     pthread_mutex_lock(&sim_lock);
@@ -156,6 +168,10 @@ static void initialize(void) {
     } else if (caches != NULL) {
         control.said_caches = true;
         control.is_strict = strcmp(caches, "strict") == 0;
+    }
+    const char *soc = getenv("RKNN_SIM_SOC");
+    if (soc != NULL && !set_soc(soc)) {
+        write_log("error", "RKNN_SIM_SOC is no name of a SoC, such as rk3588");
     }
     while (failures != NULL && *failures != '\0') {
         const size_t length = strcspn(failures, ";");
@@ -357,6 +373,21 @@ int rknn_sim_caches(int mode) {
     control.said_caches = control.said_caches || mode != RKNN_SIM_STRICT_UNLESS_SAID;
     unlock();
     return RKNN_SUCC;
+}
+
+bool sim_soc(char name[SIM_SOC_BYTES]) {
+    lock();
+    copy_text(name, SIM_SOC_BYTES, control.soc);
+    unlock();
+    return strncmp(name, "rk35", 4) == 0 || strcmp(name, "rv1126b") == 0;
+}
+
+int rknn_sim_soc(const char *name, char *text, size_t text_size) {
+    lock();
+    copy_text(text, text_size, control.soc);
+    const bool is_set = name == NULL || set_soc(name);
+    unlock();
+    return is_set ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
 }
 
 void rknn_sim_reset(void) {

@@ -14,6 +14,7 @@
  *   caches     what CPU and NPU see of a memory
  *   ports      inputs and outputs of a context: what is bound to them and what that means
  *   compute    the graph, by an executor or from records
+ *   products   of matrices
  *   api_*      the exported functions; none calls another */
 #ifndef SIM_CONTROL_H
 #define SIM_CONTROL_H
@@ -44,6 +45,9 @@ void sim_violation(const char *format, ...) __attribute__((format(printf, 1, 2))
 void sim_collect_from(void (*collect)(void));
 uint32_t sim_latency_us(void);
 bool sim_caches_are_strict(void);
+#define SIM_SOC_BYTES 16
+/* Name of the SoC that multiplies matrices; false: its runtime is librknnmrt. */
+bool sim_soc(char name[SIM_SOC_BYTES]);
 int64_t sim_now_us(void);
 void sim_count_context(int change);
 void sim_count_memory(int change);

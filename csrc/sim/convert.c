@@ -53,7 +53,7 @@ static uint16_t float_to_half(float value) {
 }
 
 /* Element `i` as a number, whatever its type. */
-static double load(const uint8_t *data, rknn_tensor_type type, size_t i) {
+double sim_load(const uint8_t *data, rknn_tensor_type type, size_t i) {
 #define LOAD(c_type)                                           \
     do {                                                       \
         c_type value;                                          \
@@ -89,7 +89,7 @@ static double load(const uint8_t *data, rknn_tensor_type type, size_t i) {
 }
 
 /* Integers round to nearest and saturate; NaN becomes the lowest value. */
-static void store(uint8_t *data, rknn_tensor_type type, size_t i, double number) {
+void sim_store(uint8_t *data, rknn_tensor_type type, size_t i, double number) {
 #define STORE(c_type, low, high)                                 \
     do {                                                         \
         const double rounded = rint(number);                     \
@@ -163,15 +163,16 @@ static affine affine_of(const rknn_tensor_attr *native) {
 
 /* float32 steps, as the runtimes compute; the integer difference is exact. */
 static float dequantized(const rknn_tensor_attr *native, const uint8_t *values, size_t i) {
-    const double number = load(values, native->type, i);
+    const double number = sim_load(values, native->type, i);
     const affine by = affine_of(native);
     return is_integer(native->type) ? (float)(number - by.zero_point) * by.scale : (float)number;
 }
 
 static void quantize_one(const rknn_tensor_attr *native, float real, uint8_t *values, size_t i) {
     const affine by = affine_of(native);
-    store(values, native->type, i,
-          is_integer(native->type) ? (double)rintf(real / by.scale) + by.zero_point : (double)real);
+    sim_store(values, native->type, i,
+              is_integer(native->type) ? (double)rintf(real / by.scale) + by.zero_point
+                                       : (double)real);
 }
 
 void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out) {
@@ -206,9 +207,9 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
         for (size_t pixel = 0; pixel < height * width; pixel++, i++) {
             const size_t row = (plane / channels * height + pixel / width) * w_stride;
             const size_t at = is_nhwc ? (row + pixel % width) * channels + c : i;
-            double number = load(data, type, at);
+            double number = sim_load(data, type, at);
             if (!normalizes) {
-                store(values, native->type, i, number);
+                sim_store(values, native->type, i, number);
                 continue;
             }
             if (tensor->n_mean > 0) {
@@ -327,7 +328,7 @@ void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_te
         if (type == RKNN_TENSOR_UINT8) {
             out[i] = (uint8_t)(values[i] + 128);
         } else {
-            store(out, type, i, (double)dequantized(native, values, i));
+            sim_store(out, type, i, (double)dequantized(native, values, i));
         }
     }
 }

@@ -9,6 +9,9 @@
 
 /* Whether the executor sees this type as FLOAT32. */
 bool sim_type_is_real(rknn_tensor_type type);
+/* Element `i` as a number, and back: rounded to nearest and saturated. */
+double sim_load(const uint8_t *data, rknn_tensor_type type, size_t i);
+void sim_store(uint8_t *data, rknn_tensor_type type, size_t i, double number);
 /* Between the native type (zero point and scale of the native attribute) and float32. */
 void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out);
 void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values);

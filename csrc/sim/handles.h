@@ -18,6 +18,7 @@ typedef struct sim_context {
     bool has_run;
     int64_t run_us;
     struct sim_port *ports;            /* inputs, then outputs */
+    struct sim_matmul *matmul;         /* NULL: it is a model's */
     struct sim_output_buffer *outputs; /* handed out by rknn_outputs_get */
     struct sim_context *next;
 } sim_context;

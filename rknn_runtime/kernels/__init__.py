@@ -8,6 +8,7 @@ from rknn_runtime.kernels.layout import (
     nchw_to_nc1hwc2,
     nhwc_to_nc1hwc2,
 )
+from rknn_runtime.kernels.matrices import b_to_native, native_to_b, pack_int4, unpack_int4
 from rknn_runtime.kernels.quantization import (
     dequantize_affine,
     dequantize_dfp,
@@ -20,16 +21,20 @@ from rknn_runtime.kernels.resize import resize_bilinear
 
 __all__ = [
     "Nc1hwc2Layout",
+    "b_to_native",
     "dequantize_affine",
     "dequantize_dfp",
     "dequantize_nc1hwc2",
     "float16_to_float32",
     "float32_to_float16",
+    "native_to_b",
     "nc1hwc2_to_flat",
     "nc1hwc2_to_nchw",
     "nc1hwc2_to_nhwc",
     "nchw_to_nc1hwc2",
     "nhwc_to_nc1hwc2",
+    "pack_int4",
     "quantize_affine",
     "resize_bilinear",
+    "unpack_int4",
 ]

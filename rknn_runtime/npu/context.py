@@ -147,6 +147,8 @@ class Context:
     """
 
     suspects = ""
+    #: What is closed, for messages.
+    _what = "model"
 
     def __init__(self, library: Library, model: Any, flags: int, simulation: Any = None) -> None:
         """Initialise a context.
@@ -158,6 +160,16 @@ class Context:
             simulation: a ``rknn_runtime.sim.PreparedModel``, which computes the runs of a
                 simulated context; None on an NPU.
         """
+        self._prepare(library, simulation)
+        with ffi.from_buffer(model) as data:
+            status = lib.rkr_session_init(self._session, data, len(data), flags, ffi.NULL)
+            call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
+        self.check_status(status, call)
+        if simulation is not None:
+            simulation.attach(self._session.context)
+
+    def _prepare(self, library: Library, simulation: Any = None) -> None:
+        """Make the session of a context that is about to be opened."""
         self.library = library
         self.handle = library.handle
         owned = self._owned = _Owned(library, simulation)
@@ -165,12 +177,6 @@ class Context:
         self.exclusive = owned.lock
         # Before there is anything to release: nothing comes between having it and this.
         self._finalizer = weakref.finalize(self, owned.finalize)
-        with ffi.from_buffer(model) as data:
-            status = lib.rkr_session_init(self._session, data, len(data), flags, ffi.NULL)
-            call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
-        self.check_status(status, call)
-        if simulation is not None:
-            simulation.attach(self._session.context)
 
     @property
     def is_closed(self) -> bool:
@@ -211,7 +217,7 @@ class Context:
     def check_open(self) -> None:
         """Do as `opened`, for a caller who does not need the ``rknn_context``."""
         if not self._session.is_open:
-            raise ClosedError("the model is closed")
+            raise ClosedError(f"the {self._what} is closed")
         if self._orphans:
             self._owned.destroy_orphans()
 

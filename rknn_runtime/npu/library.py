@@ -86,6 +86,14 @@ class Library:
         if not self.has(function):
             raise UnavailableError(f"{function} does not exist in {self.path}")
 
+    def simulated_soc(self) -> str:
+        """The SoC whose NPU the simulated one multiplies matrices as; empty for a real one."""
+        if not self.is_simulated:
+            return ""
+        text = ffi.new("char[]", 16)
+        ffi.cast("rknn_sim_soc_fn *", self.symbol("rknn_sim_soc"))(ffi.NULL, text, len(text))
+        return _decoded(text)
+
     def last_message(self) -> str:
         """Why the simulated NPU's last failed call failed; empty for a real one, which logs."""
         if not self.is_simulated:

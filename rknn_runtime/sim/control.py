@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from rknn_runtime._arrays import as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
+from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.npu.library import Library, c_name, open_library
 
 __all__ = ["Control", "Live"]
@@ -98,6 +99,23 @@ class Control:
             raise TypeError(f"strict: expected a bool, got {type(strict).__name__}")
         mode = lib.RKNN_SIM_STRICT if strict else lib.RKNN_SIM_COHERENT
         self._function("rknn_sim_caches")(mode)
+
+    @property
+    def soc(self) -> str:
+        """The SoC whose NPU multiplies matrices: ``"rk3588"`` unless somebody chose another."""
+        return self.library.simulated_soc()
+
+    def set_soc(self, name: str) -> None:
+        """Choose the SoC whose NPU multiplies matrices from now on; models bring their own.
+
+        Raises:
+            TypeError: ``name`` is no text.
+            ValueError: No SoC with an NPU has that name.
+        """
+        if not isinstance(name, str) or name not in SOCS:
+            kind = ValueError if isinstance(name, str) else TypeError
+            raise kind(f"name: expected one of {', '.join(SOCS)}, got {name!r}")
+        self._function("rknn_sim_soc")(c_name(name), ffi.NULL, 0)
 
     @property
     def live(self) -> Live:

@@ -1,0 +1,455 @@
+"""Multiply matrices on the NPU, without a model: the vendor's ``rknn_matmul_*``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, NoReturn, SupportsIndex, TypeVar
+
+import numpy as np
+
+from rknn_runtime._arrays import SCALE_RANGE, Array, as_int, refuse_overlaps, source
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import CoreMask, MatmulType, MatrixLayout, MatrixScales
+from rknn_runtime.errors import RknnStatusError
+from rknn_runtime.npu import matmul_rules
+from rknn_runtime.npu.context import Context, warn
+from rknn_runtime.npu.library import Library, open_library
+from rknn_runtime.npu.matrix import Matrix, MatrixB
+from rknn_runtime.npu.memory import TensorMemory, close_in_exit
+
+__all__ = ["Matmul"]
+
+_M = TypeVar("_M", bound="Matmul")
+_E = TypeVar("_E", MatmulType, MatrixLayout, MatrixScales, CoreMask)
+
+#: Of one dimension, and of shapes.
+_MOST = 2**31 - 1
+_MOST_SHAPES = 1024
+_FLOAT32 = np.dtype("float32")
+
+
+class _MatmulContext(Context):
+    """The context of a product, closed by ``rknn_matmul_destroy``."""
+
+    _what = "product"
+
+    def __init__(self, library: Library, info: Any, shapes: Any, attrs: Any) -> None:
+        self._prepare(library)
+        count = len(shapes)
+        status = lib.rkr_session_init_matmul(self._session, info, count, shapes, attrs)
+        name = "rknn_matmul_create" + ("_dynamic_shape" if count > 1 else "")
+        rows = ", ".join(str(shape.M) for shape in shapes)
+        call = f"{name}({rows} x {shapes[0].K} x {shapes[0].N}, type {int(info.type)})"
+        self.check_status(status, call)
+
+
+class Matmul:
+    """A product ``C = A * B`` of matrices of fixed sizes, computed by the NPU.
+
+    B stays in NPU memory, as weights do: `write_b` once, then call with each A. Thread-safe: one
+    run at a time, and the GIL is released meanwhile. Close it, use it as a context manager, or
+    let it be collected. RK3562, RK3566, RK3568, RK3576 and RK3588 have it, each with its own
+    types; see ``docs/matmul.md``.
+
+    Attributes:
+        dtype: elements of A, B and C.
+        k: columns of A, rows of B.
+        n: columns of B and C.
+        sizes_of_m: the numbers of rows that A and C may have.
+    """
+
+    def __init__(
+        self,
+        m: SupportsIndex | Sequence[SupportsIndex],
+        k: SupportsIndex,
+        n: SupportsIndex,
+        dtype: MatmulType,
+        *,
+        library: Any = None,
+        b_layout: MatrixLayout = MatrixLayout.NORMAL,
+        ac_layout: MatrixLayout = MatrixLayout.NORMAL,
+        b_scales: MatrixScales = MatrixScales.ONE,
+        group_size: SupportsIndex = 0,
+        core_mask: CoreMask | None = None,
+        iommu_domain: SupportsIndex = 0,
+    ) -> None:
+        """Prepare a product.
+
+        Args:
+            m: rows of A and C; several, to choose from with `set_m`.
+            k: columns of A and rows of B.
+            n: columns of B and C.
+            dtype: elements of A, B and C.
+            library: the runtime library; see `rknn_runtime.open_library`.
+            b_layout: how B lies in NPU memory. ``NATIVE`` is the fastest to run; `write_b` takes
+                B as it is and does what the layout needs.
+            ac_layout: how A and C lie in NPU memory, ``NORMAL`` or ``NATIVE``; likewise.
+            b_scales: how many scales B has; see `set_scales`.
+            group_size: rows of a group, for ``PER_GROUP``; divides k.
+            core_mask: NPU cores to run on (RK3588, RK3576); None leaves the choice to the runtime.
+            iommu_domain: of the NPU's address spaces of 4 GB the one to be in, 0 to 15.
+
+        Raises:
+            AllocationError: the runtime has no memory left.
+            LibraryLoadError: no runtime library could be loaded.
+            RknnError: the runtime describes the matrices in terms that make no sense.
+            RknnStatusError: the runtime refused a call.
+            TypeError: an argument of another type.
+            UnavailableError: the runtime does not multiply matrices, or the SoC not these.
+            ValueError: sizes that do not suit the NPU.
+        """
+        dtype = _choice(dtype, "dtype", MatmulType)
+        self._kinds = (
+            _choice(b_layout, "b_layout", MatrixLayout),
+            _choice(ac_layout, "ac_layout", MatrixLayout),
+            _choice(b_scales, "b_scales", MatrixScales),
+        )
+        if self._kinds[1] is MatrixLayout.TRANSPOSED:
+            raise ValueError("ac_layout: expected NORMAL or NATIVE, got TRANSPOSED")
+        self.dtype, self.k, self.n = dtype, as_int(k, "k", 1, _MOST), as_int(n, "n", 1, _MOST)
+        self.sizes_of_m = _rows(m)
+        self._group_size = as_int(group_size, "group_size", 0, 2**15 - 1)
+        is_grouped = self._kinds[2] is MatrixScales.PER_GROUP
+        if is_grouped != bool(self._group_size) or (is_grouped and self.k % self._group_size):
+            raise ValueError(
+                f"group_size: expected a divisor of k, {self.k}, with scales PER_GROUP, else 0, "
+                f"got {self._group_size}"
+            )
+        domain = as_int(iommu_domain, "iommu_domain", 0, 15)
+        mask = None if core_mask is None else _choice(core_mask, "core_mask", CoreMask)
+        self._library = open_library(library)
+        segment_k = matmul_rules.suit(
+            self._library, self.sizes_of_m, self.k, self.n, dtype, *self._kinds
+        )
+        info = ffi.new("rknn_matmul_info *")
+        info.type, info.iommu_domain_id, info.group_size = dtype, domain, self._group_size
+        info.B_layout, info.AC_layout, info.B_quant_type = map(int, self._kinds)
+        shapes = ffi.new("rknn_matmul_shape[]", [(m, self.k, self.n) for m in self.sizes_of_m])
+        self._attrs = ffi.new("rknn_matmul_io_attr[]", len(shapes))
+        self._context = _MatmulContext(self._library, info, shapes, self._attrs)
+        try:
+            self._describe(segment_k)
+            self._allocate()
+            self.set_m(self.sizes_of_m[0])
+            if mask is not None:
+                self.set_core_mask(mask)
+        except BaseException:
+            try:
+                self._context.close()
+            except RknnStatusError as error:
+                warn(f"while giving up a product: {error}")
+            raise
+
+    def _describe(self, segment_k: int | None) -> None:
+        """Read what the runtime says of the matrices, of every m."""
+        a, b, c = self.dtype.elements
+        b_layout, ac_layout, _ = self._kinds
+        self._of_m: dict[int, tuple[Matrix, Matrix, int]] = {}
+        for i, m in enumerate(self.sizes_of_m):
+            attrs = self._attrs[i]
+            self._of_m[m] = (
+                Matrix(attrs.A, (m, self.k), a, ac_layout),
+                Matrix(attrs.C, (m, self.n), c, ac_layout),
+                i,
+            )
+        self._b = MatrixB(self._attrs[0].B, (self.k, self.n), b, b_layout, segment_k)
+        self._names = {"A": self._attrs[0].A, "B": self._attrs[0].B, "C": self._attrs[0].C}
+
+    def _allocate(self) -> None:
+        pairs = list(self._of_m.values())
+        self._memories: dict[str, TensorMemory] = {}
+        for name, size_bytes in (
+            ("A", max(a.size_bytes for a, _, _ in pairs)),
+            ("B", self._b.size_bytes),
+            ("C", max(c.size_bytes for _, c, _ in pairs)),
+        ):
+            self._memories[name] = TensorMemory(self._context, size_bytes)
+            self._memories[name].bind(f"matrix {name}")
+        self._has_b = False
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Matmul can be neither copied nor pickled: it owns an NPU context")
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else f"{self.m} x {self.k} x {self.n}"
+        return f"<Matmul {state} {self.dtype.name}>"
+
+    @property
+    def library(self) -> Library:
+        """The runtime library."""
+        return self._library
+
+    @property
+    def m(self) -> int:
+        """The current number of rows of A and C."""
+        return self._a.shape[0]
+
+    @property
+    def a_memory(self) -> TensorMemory:
+        """The memory of A, for who writes it in the NPU's layout."""
+        return self._memories["A"]
+
+    @property
+    def b_memory(self) -> TensorMemory:
+        """The memory of B, likewise."""
+        return self._memories["B"]
+
+    @property
+    def c_memory(self) -> TensorMemory:
+        """The memory of C, for who reads it in the NPU's layout."""
+        return self._memories["C"]
+
+    @property
+    def stored_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Dimensions of A, B and C in memory, elements; those of int4 are half a byte."""
+        return self._a.stored_shape, self._b.stored_shape, self._c.stored_shape
+
+    def set_m(self, m: SupportsIndex) -> None:
+        """Choose the number of rows of A and C, one of `sizes_of_m`.
+
+        Raises:
+            ClosedError: it is closed.
+            ForkError: this process was forked after it was made.
+            RknnStatusError: the runtime refused.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: not an integer.
+            ValueError: none of them.
+        """
+        m = as_int(m, "m", 1, _MOST)
+        if m not in self._of_m:
+            raise ValueError(f"m: expected one of {', '.join(map(str, self.sizes_of_m))}, got {m}")
+        a, c, index = self._of_m[m]
+        with self._context.lock:
+            handle, context = self._context.handle, self._context.opened()
+            if len(self.sizes_of_m) > 1:
+                shape = ffi.new("rknn_matmul_shape *", (m, self.k, self.n))
+                status = lib.rkr_matmul_set_dynamic_shape(handle, context, shape)
+                self._context.check_status(status, f"rknn_matmul_set_dynamic_shape(m={m})")
+            attrs = self._attrs[index]
+            for name, attr in (("A", attrs.A), ("B", attrs.B), ("C", attrs.C)):
+                memory = self._memories[name].pointer
+                status = lib.rkr_matmul_set_io_mem(handle, context, memory, ffi.addressof(attr))
+                self._context.check_status(status, f"rknn_matmul_set_io_mem({name})")
+            self._a, self._c = a, c
+
+    def set_core_mask(self, core_mask: CoreMask) -> None:
+        """Choose the NPU cores to run on; RK3588 and RK3576 have several.
+
+        Raises:
+            ClosedError: it is closed.
+            ForkError: this process was forked after it was made.
+            RknnStatusError: the runtime refused: librknnrt 2.3.2 takes single cores and AUTO.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: no core mask.
+            UnavailableError: the runtime has no such function.
+        """
+        mask = _choice(core_mask, "core_mask", CoreMask)
+        with self._context.lock:
+            handle, context = self._context.handle, self._context.opened()
+            status = lib.rkr_matmul_set_core_mask(handle, context, int(mask))
+            self._context.check_status(status, f"rknn_matmul_set_core_mask({mask!r})")
+
+    def set_scales(self, matrix: str, scales: float | Array) -> None:
+        """Say what the integers of a matrix stand for: ``real = integer * scale``.
+
+        Without, every scale is 1. What C of real numbers becomes is the product of the real A and
+        B; C of int8 that divided by its own scale; C of other integers the sum of the integers,
+        whatever the scales.
+
+        Args:
+            matrix: ``"A"``, ``"B"`` or ``"C"``.
+            scales: above 0: one, or for B float32 ``(n,)`` with ``PER_COLUMN``, and
+                ``(k / group_size * n,)`` in the runtime's own order with ``PER_GROUP``.
+
+        Raises:
+            ClosedError: it is closed.
+            ForkError: this process was forked after it was made.
+            RknnStatusError: the runtime refused.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: no numbers.
+            UnavailableError: the runtime has no such function.
+            ValueError: no such matrix, another number of scales, or one out of range.
+        """
+        if not isinstance(matrix, str) or matrix not in self._names:
+            raise ValueError(f"matrix: expected 'A', 'B' or 'C', got {matrix!r}")
+        array = scales if isinstance(scales, np.ndarray) else _one(scales)
+        array = source(array, "scales", (_FLOAT32,), shape="N")
+        count = 1
+        if matrix == "B" and self._kinds[2] is not MatrixScales.ONE:
+            groups = self.k // self._group_size if self._group_size else 1
+            count = groups * self.n
+        if array.size != count:
+            raise ValueError(f"scales: expected {count} for {matrix}, got {array.size}")
+        low, high = SCALE_RANGE
+        if not (np.isfinite(array).all() and (array >= low).all() and (array <= high).all()):
+            raise ValueError(
+                f"scales: expected {low} to {high}, got {array.min()} to {array.max()}"
+            )
+        params = ffi.new("rknn_quant_params *")
+        name = bytes(ffi.buffer(self._names[matrix].name))
+        ffi.memmove(params.name, name, len(name))
+        values = ffi.new("float[]", array.tolist())
+        zeros = ffi.new("int32_t[]", count)
+        params.scale, params.scale_len, params.zp, params.zp_len = values, count, zeros, count
+        with self._context.lock:
+            handle, context = self._context.handle, self._context.opened()
+            status = lib.rkr_matmul_set_quant_params(handle, context, params)
+            self._context.check_status(status, f"rknn_matmul_set_quant_params({matrix})")
+
+    def write_b(self, b: Array) -> None:
+        """Write matrix B, in whatever layout the NPU wants it.
+
+        Args:
+            b: ``(k, n)`` of B's element type; int8 from -8 to 7 for int4. Any strides.
+
+        Raises:
+            ClosedError: it is closed.
+            ForkError: this process was forked after it was made.
+            RknnStatusError: the runtime refused a sync.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+            TypeError: not an ndarray, or of another dtype.
+            ValueError: of another shape, or beyond what an int4 holds.
+        """
+        data = self._b.packed(b)
+        with self._context.lock:
+            self._context.check_open()
+            self._write("B", data)
+            self._has_b = True
+
+    def _write(self, name: str, data: Array) -> None:
+        """Copy bytes to a memory, inside ``with context.lock``."""
+        memory = self._memories[name]
+        memory._span.private()[: data.size] = data
+        self._sync(name, lib.RKNN_MEMORY_SYNC_TO_DEVICE)
+
+    def _sync(self, name: str, mode: int) -> None:
+        if self._library.has("rknn_mem_sync"):
+            context, memory = self._context.opened(), self._memories[name].pointer
+            status = lib.rkr_mem_sync(self._context.handle, context, memory, mode)
+            self._context.check_status(status, f"rknn_mem_sync({name}, mode={mode})")
+
+    def run(self) -> None:
+        """Multiply what is in the memories, whoever wrote it and synced it there.
+
+        Raises:
+            ClosedError: it is closed.
+            ForkError: this process was forked after it was made.
+            RknnStatusError: the runtime failed.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+        """
+        with self._context.lock:
+            self._run()
+
+    def _run(self) -> None:
+        status = lib.rkr_matmul_run(self._context.handle, self._context.opened())
+        self._context.check_status(status, "rknn_matmul_run")
+        self._sync("C", lib.RKNN_MEMORY_SYNC_FROM_DEVICE)
+
+    def __call__(self, a: Array, *, out: Array | None = None) -> Array:
+        """Multiply a matrix with B.
+
+        Args:
+            a: ``(m, k)`` of A's element type; int8 from -8 to 7 for int4. Any strides.
+            out: ``(m, n)``, C-contiguous, of the dtype below, to write to.
+
+        Returns:
+            ``out``, or a new array, a copy: ``(m, n)`` of C's element type; float32 for bfloat16.
+
+        Raises:
+            ClosedError: it is closed.
+            ForkError: this process was forked after it was made.
+            RknnStatusError: the runtime failed.
+            RuntimeError: called in the middle of another call, as by a signal handler, or
+                before `write_b`.
+            TypeError: not an ndarray, or of another dtype.
+            ValueError: of another shape, beyond what an int4 holds, or ``out`` overlaps ``a`` or
+                NPU memory, or is not writable.
+        """
+        with self._context.lock:
+            self._context.check_open()
+            if not self._has_b:
+                raise RuntimeError("matrix B was never written: call write_b first")
+            data = self._a.packed(a)
+            result = self._c.result(out)
+            if out is not None:
+                refuse_overlaps([result], [a], self._spans())
+            self._write("A", data)
+            self._run()
+            return self._c.unpack(self._memories["C"]._span.private(), result)
+
+    def _spans(self) -> list[tuple[int, int, str]]:
+        return [
+            (
+                memory._span.address,
+                memory._span.address + memory.size_bytes,
+                f"matrix {name}",
+            )
+            for name, memory in self._memories.items()
+        ]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has run."""
+        return self._context.is_closed
+
+    def close(self) -> None:
+        """Release memory and context; idempotent. In a forked child nothing is released.
+
+        Raises:
+            BufferError: an array that views a memory is alive; nothing was released.
+            RknnStatusError: the runtime refused; it is closed all the same.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+        """
+        if self._context.is_closed:
+            return
+        if self._context.is_foreign:
+            self._context.close()
+            return
+        with self._context.lock:
+            if not self._context.is_closed:
+                self._context.close()
+
+    def __enter__(self: _M) -> _M:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        close_in_exit(self.close, error)
+
+
+def _choice(value: object, name: str, kind: type[_E]) -> _E:
+    """Take a member of an enum, or its number.
+
+    Raises:
+        TypeError: neither.
+        ValueError: no such member.
+    """
+    number = as_int(value, name, 0, _MOST)  # type: ignore[arg-type]
+    try:
+        return kind(number)
+    except ValueError:
+        raise ValueError(f"{name}: expected a {kind.__name__}, got {value!r}") from None
+
+
+def _rows(m: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
+    """Read one number of rows, or several."""
+    if not isinstance(m, Sequence):
+        return (as_int(m, "m", 1, _MOST),)
+    rows = tuple(as_int(each, "m", 1, _MOST) for each in m)
+    if not rows or len(rows) > _MOST_SHAPES or len(set(rows)) < len(rows):
+        raise ValueError(f"m: expected 1 to {_MOST_SHAPES} different numbers, got {m!r}")
+    return rows
+
+
+def _one(scale: Any) -> Array:
+    """Read one scale."""
+    if isinstance(scale, (str, bytes)) or not hasattr(scale, "__float__"):
+        raise TypeError(f"scales: expected a number or an array of float32, got {scale!r}")
+    number = float(scale)
+    return np.array([number if math.isfinite(number) else math.inf], _FLOAT32)
