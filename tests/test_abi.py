@@ -26,24 +26,30 @@ typedef uint64_t rknn_context;
 """
 
 
+def as_vendors(*names: str, guard: str, head: str) -> str:
+    """Our own declarations in the form of a header of the vendor's: guards, prototypes, tags."""
+    text = "".join((DECLARATIONS / name).read_text(encoding="utf-8") for name in names)
+    text = text.replace("typedef uintptr_t rknn_context;", CONTEXT)
+    text = re.sub(r"typedef (enum|struct) \{", r"typedef \1 _tag_ {", text)
+    for number in range(text.count("_tag_")):
+        text = text.replace("_tag_", f"{guard}_{number}", 1)
+    text = re.sub(r"typedef ([^;{]*?\brknn_\w+?)_fn\(", r"\1(", text)
+    return f"#ifndef {guard}\n#define {guard}\n{head}\n{text}#endif\n"
+
+
 def vendor_header() -> str:
-    """Our own declarations in the form of the vendor's header: guards, prototypes, tags."""
-    types = (DECLARATIONS / "rknn_types.h").read_text(encoding="utf-8")
-    functions = (DECLARATIONS / "rknn_functions.h").read_text(encoding="utf-8")
-    types = types.replace("typedef uintptr_t rknn_context;", CONTEXT)
-    types = re.sub(r"typedef (enum|struct) \{", r"typedef \1 _tag_ {", types)
-    for number in range(types.count("_tag_")):
-        types = types.replace("_tag_", f"_vendor_{number}", 1)
-    prototypes = re.sub(r"typedef (.*?\brknn_\w+?)_fn\(", r"\1(", functions, flags=re.DOTALL)
-    guard = "#ifndef _RKNN_API_H\n#define _RKNN_API_H\n#include <stdint.h>\n"
-    return f"{guard}{types}{prototypes}#endif\n"
+    return as_vendors(
+        "rknn_types.h", "rknn_functions.h", guard="_RKNN_API_H", head="#include <stdint.h>"
+    )
 
 
-def compare(folder: Path, text: str) -> tuple[int, str]:
-    header = folder / "rknn_api.h"
-    header.write_text(text, encoding="utf-8")
+def compare(folder: Path, text: str, **others: str) -> tuple[int, str]:
+    headers = []
+    for name, content in {"rknn_api": text, **others}.items():
+        headers.append(folder / f"{name}.h")
+        headers[-1].write_text(content, encoding="utf-8")
     run = subprocess.run(
-        [sys.executable, TOOL, header], capture_output=True, text=True, check=False
+        [sys.executable, TOOL, *headers], capture_output=True, text=True, check=False
     )
     return run.returncode, run.stdout + run.stderr
 
@@ -94,6 +100,43 @@ def test_what_only_the_header_has_is_listed_and_no_difference(tmp_path):
     assert status == 0, output
     assert "only in the header: RKNN_ERR_NEW" in output
     assert "only in the header: rknn_new_function" in output
+
+
+OTHERS = {"rknn_matmul_api": "rknn_matmul.h", "rknn_custom_op": "rknn_custom_op.h"}
+
+
+def other_headers() -> dict[str, str]:
+    head = '#include "rknn_api.h"'
+    return {name: as_vendors(file, guard=f"_{name}", head=head) for name, file in OTHERS.items()}
+
+
+def test_headers_beside_the_first_are_compared_too(tmp_path):
+    """The functions of matrices and of custom operators, each where its header is given."""
+    status, output = compare(tmp_path, vendor_header(), **other_headers())
+    assert status == 0, output
+    assert "prototype of rknn_matmul_create_dynamic_shape" in output
+    assert "offsetof rknn_custom_op.destroy" in output
+    assert "matmul" not in compare(tmp_path, vendor_header())[1]
+
+
+@pytest.mark.parametrize(
+    ("header", "pattern", "replacement", "expected"),
+    [
+        ("rknn_matmul_api", "int16_t group_size;", "int32_t group_size;",
+         "type of rknn_matmul_info.group_size"),
+        ("rknn_matmul_api", "TO_INT16 = 10", "TO_INT16 = 11", "RKNN_INT4_MM_INT4_TO_INT16"),
+        ("rknn_custom_op", "uint64_t cl_source_size;", "uint32_t cl_source_size;",
+         "type of rknn_custom_op.cl_source_size"),
+    ],
+)  # fmt: skip
+def test_differences_of_these_are_found(tmp_path, header, pattern, replacement, expected):
+    """As those of the first."""
+    others = other_headers()
+    assert pattern in others[header]
+    others[header] = others[header].replace(pattern, replacement)
+    status, output = compare(tmp_path, vendor_header(), **others)
+    assert status == 1, output
+    assert [line for line in output.splitlines() if "DIFFERS" in line and line.startswith(expected)]
 
 
 def test_a_header_that_is_not_there_is_an_error(tmp_path):

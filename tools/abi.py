@@ -1,6 +1,6 @@
 """Compare this project's declarations of the RKNN C API with the vendor's own header.
 
-    python tools/abi.py path/to/rknn_api.h
+    python tools/abi.py path/to/rknn_api.h [path/to/rknn_matmul_api.h ...]
     CC=arm-linux-gnueabihf-gcc python tools/abi.py path/to/rknn_api.h
 
 Every constant, the size of every struct, the offset, size and type of every member and the
@@ -25,8 +25,12 @@ from typing import Any, NamedTuple
 from cffi import FFI
 
 DECLARATIONS = Path(__file__).resolve().parent.parent / "csrc" / "decl"
-TYPES = DECLARATIONS / "rknn_types.h"
-FUNCTIONS = DECLARATIONS / "rknn_functions.h"
+#: Our files, by the name of the vendor's header that they state; each needs the first one's.
+STATED = {
+    "rknn_api.h": ("rknn_types.h", "rknn_functions.h"),
+    "rknn_matmul_api.h": ("rknn_matmul.h",),
+    "rknn_custom_op.h": ("rknn_custom_op.h",),
+}
 MARK = "rkr_fact"
 COMPILE = ["-std=gnu11", "-w", "-fno-lto"]
 
@@ -40,13 +44,21 @@ class Fact(NamedTuple):
     prologue: str = ""
 
 
-def facts() -> list[Fact]:
+def stated(headers: list[Path]) -> list[Path]:
+    """Return our files that state these headers of the vendor's."""
+    names = [header.name for header in headers if header.name in STATED]
+    return [DECLARATIONS / name for header in ["rknn_api.h", *names] for name in STATED[header]]
+
+
+def facts(files: list[Path]) -> list[Fact]:
     """Read our declarations; every fact is true by itself for them."""
-    text = TYPES.read_text(encoding="utf-8")
+    text = "".join(file.read_text(encoding="utf-8") for file in dict.fromkeys(files))
     found = [Fact(name, name) for name in re.findall(r"^#define (\w+)", text, re.MULTILINE)]
     ffi = FFI()
     ffi.cdef(text)
     for name in ffi.list_types()[0]:
+        if name.endswith(("_fn", "_callback")):
+            continue
         kind = ffi.typeof(name)
         if kind.kind == "enum":
             found += [Fact(member, member) for member in kind.relements]
@@ -54,7 +66,7 @@ def facts() -> list[Fact]:
         if kind.kind == "struct":
             for member, field in kind.fields:
                 found += member_facts(name, member, field)
-    return found + [prototype_fact(*match) for match in prototypes()]
+    return found + [prototype_fact(*match) for match in prototypes(files)]
 
 
 def member_facts(struct: str, member: str, field: Any) -> list[Fact]:
@@ -68,9 +80,10 @@ def member_facts(struct: str, member: str, field: Any) -> list[Fact]:
     ]
 
 
-def prototypes() -> list[tuple[str, str]]:
+def prototypes(files: list[Path]) -> list[tuple[str, str]]:
     """Name and declaration of every function type, comments removed."""
-    text = re.sub(r"/\*.*?\*/", "", FUNCTIONS.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = "".join(file.read_text(encoding="utf-8") for file in dict.fromkeys(files))
+    text = re.sub(r"/\*.*?\*/|^#.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
     statements = [" ".join(part.split()) for part in text.split(";")]
     return [
         (match.group(1), statement)
@@ -86,13 +99,12 @@ def prototype_fact(name: str, declaration: str) -> Fact:
     return Fact(f"prototype of {name}", same, f"{declaration};")
 
 
-def own_source() -> list[str]:
+def own_source(files: list[Path]) -> list[str]:
     """Our declarations as a header: the function types become functions."""
     return [
         "#include <stdint.h>",
-        f'#include "{TYPES}"',
-        f'#include "{FUNCTIONS}"',
-        *(f"extern {name}_fn {name};" for name, _ in prototypes()),
+        *(f'#include "{file}"' for file in dict.fromkeys(files)),
+        *(f"extern {name}_fn {name};" for name, _ in prototypes(files)),
     ]
 
 
@@ -129,10 +141,10 @@ def evaluate(
     return {wanted[int(number)].name: int(value) for number, value in values}
 
 
-def only_in_header(header: Path) -> list[str]:
+def only_in_header(header: Path, files: list[Path]) -> list[str]:
     """Names of the vendor's in the header that our declarations do not have."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header.read_text("utf-8", "replace"), flags=re.DOTALL)
-    known = TYPES.read_text(encoding="utf-8") + FUNCTIONS.read_text(encoding="utf-8")
+    known = "".join(file.read_text(encoding="utf-8") for file in files)
     functions = set(re.findall(r"\b(rknn_\w+)\s*\(", text))
     names = set(re.findall(r"\b(RKNN_\w+)\b", text))
     return sorted(name for name in functions | names if not re.search(rf"\b{name}(_fn)?\b", known))
@@ -155,19 +167,25 @@ def report(wanted: list[Fact], ours: dict[str, int], theirs: dict[str, int]) -> 
 def main() -> int:
     """Print the table; 1 when anything differs."""
     parser = argparse.ArgumentParser(description="Compare csrc/decl with the vendor's header.")
-    parser.add_argument("header", type=Path, help="the vendor's rknn_api.h")
-    header: Path = parser.parse_args().header
-    if not header.is_file():
-        parser.error(f"{header} is not a file")
+    parser.add_argument(
+        "headers", type=Path, nargs="+", help="the vendor's rknn_api.h, and others beside it"
+    )
+    headers: list[Path] = parser.parse_args().headers
+    for header in headers:
+        if not header.is_file():
+            parser.error(f"{header} is not a file")
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    wanted = facts()
+    files = stated(headers)
+    wanted = facts(files)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        theirs = evaluate([f'#include "{header.resolve()}"'], wanted, compiler, folder)
-        ours = evaluate(own_source(), wanted, compiler, folder)
+        included = [f'#include "{header.resolve()}"' for header in headers]
+        theirs = evaluate(included, wanted, compiler, folder)
+        ours = evaluate(own_source(files), wanted, compiler, folder)
     differences = report(wanted, ours, theirs)
-    for extra in only_in_header(header):
-        print(f"only in the header: {extra}")
+    for header in headers:
+        for extra in only_in_header(header, files):
+            print(f"only in the header: {extra}")
     print(f"{len(wanted)} facts, {differences} differences")
     return 1 if differences else 0
 
