@@ -23,10 +23,10 @@
 #include "decl/frame.h"
 #include "decl/draw.h"
 #include "decl/yolo.h"
-#include "decl/sim.h"
 #ifndef RKR_DECL_EMULATOR
 #define RKR_DECL_EMULATOR
 #include "decl/emulator.h"
 #endif
+#include "decl/sim.h"
 
 #endif

@@ -58,8 +58,28 @@ typedef struct {
     uint32_t native[16];
     uint64_t n_elems;      /* logical elements */
     uint32_t elem_bytes;   /* 0: a type that is not read */
+    uint32_t told_type;    /* what the runtime tells callers instead; 0: `type` */
     uint32_t native_bytes; /* reserved in the machine's memory */
 } rkr_emu_tensor;
+
+/* What a file says of the model besides its graph. */
+typedef struct {
+    uint32_t is_mini;
+    uint32_t container; /* version */
+    uint32_t batch;     /* images of one run, each a run of the graph */
+    uint64_t weight_bytes;
+    uint64_t scratch_bytes; /* between the nodes */
+    uint64_t command_bytes; /* of mini containers */
+    char custom_string[1024];
+} rkr_emu_file;
+
+/* What becomes of the values of an input: (value - mean) / std. */
+typedef struct {
+    uint32_t count;  /* channels for which the file says it, at most 16; 0: none */
+    uint32_t is_one; /* 1: all channels of the input have the first one */
+    float mean[16];
+    float std[16];
+} rkr_emu_normalisation;
 
 typedef struct {
     const char *op;     /* "ConvRelu" */
@@ -77,6 +97,11 @@ typedef struct {
 #define RKR_EMU_AS_STORED 0 /* logical elements of the tensor's own type, framework's order */
 #define RKR_EMU_AS_NATIVE 1 /* bytes of the tensor's memory; nothing is converted or changed */
 #define RKR_EMU_AS_PIXELS 2 /* uint8 NHWC, normalised by the NPU; only of an image input */
+/* As STORED; of an image of RK3588 whose rows are filled up, other columns behind them. The
+ * runtime fills them with the zero point, but by how it is given the values also so: */
+#define RKR_EMU_AS_STORED_ZEROS 3 /* with 0 */
+#define RKR_EMU_AS_STORED_MEAN 4  /* with the mean */
+#define RKR_EMU_AS_STORED_EDGE 5  /* with nothing: they are not read */
 
 /* How a tensor is read. */
 #define RKR_EMU_READ_STORED 0 /* logical elements of its own type, framework's order */
@@ -89,6 +114,11 @@ typedef struct {
 typedef int rkr_emu_open_fn(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out,
                             char *error, size_t error_size);
 
+/* The same without weights and tasks: it can be asked about tensors and nodes, not run, and
+ * the verdicts of the nodes are not found. */
+typedef int rkr_emu_describe_fn(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out,
+                                char *error, size_t error_size);
+
 /* Also accepts NULL. */
 typedef void rkr_emu_close_fn(rkr_emu *emu);
 
@@ -96,6 +126,9 @@ typedef void rkr_emu_close_fn(rkr_emu *emu);
 typedef const char *rkr_emu_error_fn(const rkr_emu *emu);
 
 typedef int rkr_emu_get_info_fn(const rkr_emu *emu, rkr_emu_info *info);
+typedef int rkr_emu_get_file_fn(const rkr_emu *emu, rkr_emu_file *file);
+typedef int rkr_emu_get_normalisation_fn(const rkr_emu *emu, uint32_t input,
+                                         rkr_emu_normalisation *out);
 typedef int rkr_emu_get_tensor_fn(const rkr_emu *emu, uint32_t tensor, rkr_emu_tensor *out);
 typedef int rkr_emu_get_node_fn(const rkr_emu *emu, uint32_t node, rkr_emu_node *out);
 
@@ -110,6 +143,10 @@ typedef int rkr_emu_set_input_fn(rkr_emu *emu, uint32_t index, uint32_t form, co
 /* Execute all nodes in order, or those before `nodes` only. An inner tensor holds its
  * values until a later node takes its memory: read it after its node. */
 typedef int rkr_emu_run_fn(rkr_emu *emu, uint32_t nodes);
+
+/* Execute one node. Those before it must have been executed, in their order, since the
+ * inputs were set; node 0 begins anew with these. */
+typedef int rkr_emu_run_node_fn(rkr_emu *emu, uint32_t node);
 
 /* Copy a tensor's values, RKR_EMU_READ_...; `size` must be exact. */
 typedef int rkr_emu_read_fn(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_t size);

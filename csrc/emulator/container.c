@@ -220,11 +220,19 @@ static int read_normalisations(loader *l) {
         const emu_table table = emu_flat_item(&l->flat, tables, i);
         const emu_vector mean = emu_flat_vector(&l->flat, table, 0, 4);
         const emu_vector std = emu_flat_vector(&l->flat, table, 1, 4);
-        emu_normalisation *normalisation = &emu->normalisations[i];
-        for (uint32_t c = 0; c < 4 && c < mean.length && c < std.length; c++) {
-            normalisation->mean[c] = emu_flat_f32(&l->flat, mean, c);
-            normalisation->std[c] = emu_flat_f32(&l->flat, std, c);
-            normalisation->count = c + 1;
+        rkr_emu_normalisation *normalisation = &emu->normalisations[i];
+        const rkr_emu_tensor *input = &emu->tensors[emu->inputs[i]].public;
+        const uint32_t length = mean.length < std.length ? mean.length : std.length;
+        const uint32_t channels = input->n_dims == 4 ? input->dims[1] : length;
+        normalisation->is_one = 1;
+        for (uint32_t c = 0; c < channels && c < length; c++) {
+            const float m = emu_flat_f32(&l->flat, mean, c), s = emu_flat_f32(&l->flat, std, c);
+            if (c < 16) {
+                normalisation->mean[c] = m;
+                normalisation->std[c] = s;
+                normalisation->count = c + 1;
+            }
+            normalisation->is_one &= m == normalisation->mean[0] && s == normalisation->std[0];
         }
     }
     return l->flat.bad ? emu_bad_file(l, "its means") : RKR_OK;
@@ -498,15 +506,15 @@ static int read_header(loader *l, const uint8_t *bytes, size_t size) {
                                    : "it does not begin with RKNN");
     }
     const uint64_t word = emu_number(bytes + 8, 8), data = emu_number(bytes + 16, 8);
-    const uint32_t version = (uint32_t)(word & 0xff);
+    l->version = (uint32_t)(word & 0xff);
     l->mini = (word >> 8 & 0xff) == 0x10;
     if (data > size - 64) {
         return emu_bad_file(l, "it is cut");
     }
-    l->old = !l->mini && version == 2;
-    if (version < (l->mini ? 4u : 5u) && !l->old) {
+    l->old = !l->mini && l->version == 2;
+    if (l->version < (l->mini ? 4u : 5u) && !l->old) {
         return emu_fail(l->emu, RKR_EMU_ERR_UNKNOWN,
-                        "container version %u of an old toolkit: it is not understood", version);
+                        "container version %u of an old toolkit: it is not understood", l->version);
     }
     l->flat = (emu_flat){bytes, 64, 64 + (size_t)data, false};
     return l->mini ? read_mini_header(l, bytes + 64, data) : RKR_OK;
@@ -537,21 +545,25 @@ static int read_model(loader *l, uint32_t graph) {
     return RKR_OK;
 }
 
-static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph) {
+static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph, bool describe) {
     int status = read_header(l, bytes, size);
     status = status == RKR_OK ? read_model(l, graph) : status;
     status = status == RKR_OK ? read_tensors(l) : status;
     status = status == RKR_OK ? read_nodes(l) : status;
     status = status == RKR_OK ? read_normalisations(l) : status;
-    status = status == RKR_OK ? (l->mini ? place_mini(l) : place_standard(l)) : status;
+    status = status == RKR_OK ? emu_read_description(l) : status;
+    if (status != RKR_OK || describe) {
+        return status;
+    }
+    status = l->mini ? place_mini(l) : place_standard(l);
     status = status == RKR_OK && !l->mini && !l->old ? find_commands(l) : status;
     status = status == RKR_OK ? emu_read_attributes(l->emu, &l->flat, l->mini) : status;
     return status != RKR_OK ? status : l->old ? emu_decode_old(l) : decode(l);
 }
 
-int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph) {
+int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph, bool describe) {
     loader l = {.emu = emu};
-    const int status = load(&l, bytes, size, graph);
+    const int status = load(&l, bytes, size, graph, describe);
     free(l.words);
     return status;
 }

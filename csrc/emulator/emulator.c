@@ -70,8 +70,8 @@ static uint64_t count_multiplications(const rkr_emu *emu) {
     return count;
 }
 
-int rkr_emu_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out, char *error,
-                 size_t error_size) {
+static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool describe,
+                      rkr_emu **out, char *error, size_t error_size) {
     if (bytes == NULL || out == NULL) {
         return RKR_ERR_ARGUMENT;
     }
@@ -80,7 +80,7 @@ int rkr_emu_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **ou
     if (emu == NULL) {
         return RKR_ERR_MEMORY;
     }
-    const int status = emu_load(emu, bytes, size, graph);
+    const int status = emu_load(emu, bytes, size, graph, describe);
     if (status != RKR_OK) {
         if (error != NULL && error_size > 0) {
             snprintf(error, error_size, "%s", emu->error);
@@ -88,10 +88,22 @@ int rkr_emu_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **ou
         rkr_emu_close(emu);
         return status;
     }
-    emu_choose_ways(emu);
-    emu->multiplications = count_multiplications(emu);
+    if (!describe) {
+        emu_choose_ways(emu);
+        emu->multiplications = count_multiplications(emu);
+    }
     *out = emu;
     return RKR_OK;
+}
+
+int rkr_emu_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out, char *error,
+                 size_t error_size) {
+    return open_graph(bytes, size, graph, false, out, error, error_size);
+}
+
+int rkr_emu_describe(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out, char *error,
+                     size_t error_size) {
+    return open_graph(bytes, size, graph, true, out, error, error_size);
 }
 
 void rkr_emu_close(rkr_emu *emu) {
@@ -130,6 +142,22 @@ int rkr_emu_get_info(const rkr_emu *emu, rkr_emu_info *info) {
         .internal_bytes = emu->memory_bytes - emu->constant_bytes,
         .multiplications = emu->multiplications,
     };
+    return RKR_OK;
+}
+
+int rkr_emu_get_file(const rkr_emu *emu, rkr_emu_file *file) {
+    if (emu == NULL || file == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    *file = emu->file;
+    return RKR_OK;
+}
+
+int rkr_emu_get_normalisation(const rkr_emu *emu, uint32_t input, rkr_emu_normalisation *out) {
+    if (emu == NULL || out == NULL || input >= emu->n_inputs) {
+        return RKR_ERR_ARGUMENT;
+    }
+    *out = emu->normalisations[input];
     return RKR_OK;
 }
 
@@ -192,27 +220,49 @@ static bool run_node(rkr_emu *emu, const emu_node *node) {
     return true;
 }
 
+static int refuse_node(rkr_emu *emu, uint32_t node) {
+    const emu_node *refused = &emu->nodes[node];
+    return refused->way != EMU_NODE_REFUSED
+               ? RKR_OK
+               : emu_fail(emu, RKR_EMU_ERR_NOT_RUNNABLE, "node %u, %s '%s': %s", node,
+                          refused->public.op, refused->public.name, refused->reason);
+}
+
+/* One that was only described has no memory. */
+static bool can_run(rkr_emu *emu) {
+    return emu->memory != NULL || emu_refuse(emu, "the model was opened to be described only");
+}
+
 int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
-    if (emu == NULL) {
+    if (emu == NULL || !can_run(emu)) {
         return RKR_ERR_ARGUMENT;
     }
-    for (uint32_t i = 0; i < emu->n_nodes && i < nodes; i++) {
-        const emu_node *node = &emu->nodes[i];
-        if (node->way == EMU_NODE_REFUSED) {
-            return emu_fail(emu, RKR_EMU_ERR_NOT_RUNNABLE, "node %u, %s '%s': %s", i,
-                            node->public.op, node->public.name, node->reason);
-        }
+    const uint32_t end = nodes < emu->n_nodes ? nodes : emu->n_nodes;
+    int status = RKR_OK;
+    for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
+        status = refuse_node(emu, i);
     }
-    const int status = emu_restore_inputs(emu);
-    if (status != RKR_OK) {
-        return status;
+    status = status == RKR_OK ? emu_restore_inputs(emu) : status;
+    for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
+        status = run_node(emu, &emu->nodes[i]) ? RKR_OK : RKR_EMU_ERR_RANGE;
     }
-    for (uint32_t i = 0; i < emu->n_nodes && i < nodes; i++) {
-        if (!run_node(emu, &emu->nodes[i])) {
-            return RKR_EMU_ERR_RANGE;
-        }
+    return status;
+}
+
+int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
+    if (emu == NULL || !can_run(emu)) {
+        return RKR_ERR_ARGUMENT;
     }
-    return RKR_OK;
+    if (node >= emu->n_nodes) {
+        return emu_fail(emu, RKR_ERR_ARGUMENT, "node: expected less than %u, got %u", emu->n_nodes,
+                        node);
+    }
+    int status = refuse_node(emu, node);
+    status = status == RKR_OK && node == 0 ? emu_restore_inputs(emu) : status;
+    if (status == RKR_OK) {
+        status = run_node(emu, &emu->nodes[node]) ? RKR_OK : RKR_EMU_ERR_RANGE;
+    }
+    return status;
 }
 
 /* ---- read --------------------------------------------------------------------- */

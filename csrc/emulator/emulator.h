@@ -16,15 +16,19 @@
 #define RKR_EMU_EXPORT __attribute__((visibility("default")))
 
 RKR_EMU_EXPORT rkr_emu_open_fn rkr_emu_open;
+RKR_EMU_EXPORT rkr_emu_describe_fn rkr_emu_describe;
 RKR_EMU_EXPORT rkr_emu_close_fn rkr_emu_close;
 RKR_EMU_EXPORT rkr_emu_error_fn rkr_emu_error;
 RKR_EMU_EXPORT rkr_emu_get_info_fn rkr_emu_get_info;
+RKR_EMU_EXPORT rkr_emu_get_file_fn rkr_emu_get_file;
+RKR_EMU_EXPORT rkr_emu_get_normalisation_fn rkr_emu_get_normalisation;
 RKR_EMU_EXPORT rkr_emu_get_tensor_fn rkr_emu_get_tensor;
 RKR_EMU_EXPORT rkr_emu_get_node_fn rkr_emu_get_node;
 RKR_EMU_EXPORT rkr_emu_get_inputs_fn rkr_emu_get_inputs;
 RKR_EMU_EXPORT rkr_emu_get_outputs_fn rkr_emu_get_outputs;
 RKR_EMU_EXPORT rkr_emu_set_input_fn rkr_emu_set_input;
 RKR_EMU_EXPORT rkr_emu_run_fn rkr_emu_run;
+RKR_EMU_EXPORT rkr_emu_run_node_fn rkr_emu_run_node;
 RKR_EMU_EXPORT rkr_emu_read_fn rkr_emu_read;
 
 #endif

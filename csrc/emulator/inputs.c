@@ -35,7 +35,7 @@ static bool mantissa_of(double factor, int32_t *scale, uint8_t *shift) {
 }
 
 static int runtime_conversion(rkr_emu *emu, uint32_t index, emu_conversion *conversion) {
-    const emu_normalisation *normalisation = &emu->normalisations[index];
+    const rkr_emu_normalisation *normalisation = &emu->normalisations[index];
     const rkr_emu_tensor *t = &emu->tensors[emu->inputs[index]].public;
     conversion->on = true;
     conversion->offset_first = false;
@@ -53,6 +53,11 @@ static int runtime_conversion(rkr_emu *emu, uint32_t index, emu_conversion *conv
         conversion->offset[c] = (int32_t)lround(offset);
     }
     return RKR_OK;
+}
+
+/* Whether the runtime lets a convolution read the columns that fill up the rows. */
+static bool reads_whole_rows(uint32_t form) {
+    return form != RKR_EMU_AS_NATIVE && form != RKR_EMU_AS_STORED_EDGE;
 }
 
 /* Let the convolutions that read an image do so as the form wants. */
@@ -77,7 +82,7 @@ static int bind_image(rkr_emu *emu, uint32_t index, uint32_t form) {
         conv->in_line = conv->file_in_line;
         conv->conversion =
             in_file && form == RKR_EMU_AS_PIXELS ? conv->file_conversion : conversion;
-        if (!in_file && form != RKR_EMU_AS_NATIVE && conv->in_w == tensor->public.dims[3]) {
+        if (!in_file && reads_whole_rows(form) && conv->in_w == tensor->public.dims[3]) {
             conv->in_w = row_pixels(emu, tensor);
             conv->in_line = conv->in_w * conv->in_c * tensor->public.elem_bytes;
         }
@@ -93,10 +98,10 @@ static int bind_image(rkr_emu *emu, uint32_t index, uint32_t form) {
 
 /* What stands in the columns that fill up a row of an image. */
 static uint8_t fill_of(const rkr_emu *emu, uint32_t index, uint32_t form, uint32_t c) {
-    const emu_normalisation *normalisation = &emu->normalisations[index];
+    const rkr_emu_normalisation *normalisation = &emu->normalisations[index];
     const rkr_emu_tensor *t = &emu->tensors[emu->inputs[index]].public;
-    if (form != RKR_EMU_AS_PIXELS) {
-        return (uint8_t)t->zero_point;
+    if (form != RKR_EMU_AS_PIXELS && form != RKR_EMU_AS_STORED_MEAN) {
+        return form == RKR_EMU_AS_STORED ? (uint8_t)t->zero_point : 0;
     }
     const double mean = c < normalisation->count ? rint((double)normalisation->mean[c]) : 0.0;
     return (uint8_t)(mean < 0.0 ? 0.0 : mean > 255.0 ? 255.0 : mean);
@@ -129,7 +134,7 @@ static void fill_rows(rkr_emu *emu, uint32_t index, uint32_t form) {
 static int put_pixels_as_floats(rkr_emu *emu, uint32_t index, const uint8_t *pixels) {
     const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
-    const emu_normalisation *normalisation = &emu->normalisations[index];
+    const rkr_emu_normalisation *normalisation = &emu->normalisations[index];
     float *values = malloc((size_t)t->n_elems * sizeof *values);
     if (values == NULL) {
         return emu_fail(emu, RKR_ERR_MEMORY, "no memory");
@@ -155,7 +160,7 @@ static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
         return RKR_OK;
     }
     int status = RKR_OK;
-    if (form == RKR_EMU_AS_STORED) {
+    if (form != RKR_EMU_AS_PIXELS) {
         emu_put_values(emu, tensor, data);
     } else if (tensor->public.elem_bytes == 1) {
         put_pixels(emu, index, data);
@@ -169,10 +174,10 @@ static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
 }
 
 int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *data, size_t size) {
-    if (emu == NULL || data == NULL) {
+    if (emu == NULL || data == NULL || emu->memory == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    if (index >= emu->n_inputs || form > RKR_EMU_AS_PIXELS) {
+    if (index >= emu->n_inputs || form > RKR_EMU_AS_STORED_EDGE) {
         return emu_fail(emu, RKR_ERR_ARGUMENT, "no input %u or no form %u", index, form);
     }
     const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];

@@ -3,6 +3,7 @@
  * Private header of the emulator. From the file to the answer, one file per step:
  *   flatbuffer.c    reads a flatbuffer, trusting nothing
  *   container.c     the three containers -> tensors, nodes, tasks, memory
+ *   description.c   what the file says of itself besides
  *   registers.c     command words -> register groups -> one decoded task each
  *   known_bits.c    which bits of which registers are understood
  *   map_*.c         what the registers of a family of SoCs mean; map_cna.c map_dpu.c: of several
@@ -356,12 +357,6 @@ const emu_soc *emu_find_soc(const char *name);
 
 /* ---- the emulator ---------------------------------------------------------- */
 
-typedef struct {
-    float mean[4];
-    float std[4];
-    uint32_t count; /* channels for which the file has them */
-} emu_normalisation;
-
 /* What dpu_fast.c keeps from task to task. */
 #define EMU_BYTE_TABLE 32768
 typedef struct {
@@ -386,8 +381,9 @@ struct rkr_emu {
     uint32_t n_nodes;
     uint32_t *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
-    emu_normalisation *normalisations; /* per input */
-    uint8_t **input_values;            /* memory of the inputs; NULL: not given */
+    rkr_emu_file file;
+    rkr_emu_normalisation *normalisations; /* per input */
+    uint8_t **input_values;                /* memory of the inputs; NULL: not given */
     emu_task *tasks;
     uint32_t n_tasks;
     uint32_t n_graphs;
@@ -417,7 +413,8 @@ bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t 
 
 int emu_read_attributes(rkr_emu *emu, emu_flat *flat, bool mini);
 int emu_restore_inputs(rkr_emu *emu);
-int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph);
+/* Without tasks and the machine's memory where it is only to be described. */
+int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph, bool describe);
 
 /* Words of commands, relocated. */
 typedef struct {

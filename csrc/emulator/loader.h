@@ -11,6 +11,7 @@ typedef struct {
     emu_flat flat;
     bool mini;
     bool old; /* container version 2 */
+    uint32_t version;
     emu_table model, graph;
     emu_vector blobs;
     uint32_t *blob_of;    /* [tensors] index of its blob, UINT32_MAX: none */
@@ -27,5 +28,11 @@ int emu_bad_file(loader *l, const char *why);
 
 /* Version 2: tasks of the nodes, each with its own blob of commands. */
 int emu_decode_old(loader *l);
+
+/* What the file says of itself, once its tensors are read. */
+int emu_read_description(loader *l);
+
+/* What the file says of itself, once its tensors are read. */
+int emu_read_description(loader *l);
 
 #endif
