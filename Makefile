@@ -98,7 +98,7 @@ $(VENV)/.demo: $(SOURCES)
 	tools/system.sh demo $(PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[sim,image]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[image]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo

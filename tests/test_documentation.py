@@ -78,7 +78,6 @@ def test_snippets_run(page: Path, checkout: Path) -> None:
 
 def test_the_readme_shows_what_its_first_snippet_prints(checkout: Path) -> None:
     """And the snippet leaves the image that it saves."""
-    pytest.importorskip("onnxruntime")
     snippet = blocks(README, "python")[0]
     assert_shown(run(sys.executable, "-c", snippet, folder=checkout), blocks(README, "text")[1])
     assert (checkout / "detections.png").exists()
@@ -86,7 +85,6 @@ def test_the_readme_shows_what_its_first_snippet_prints(checkout: Path) -> None:
 
 def test_the_readme_shows_what_the_demo_prints(checkout: Path) -> None:
     """The objects that the Makefile's own command finds."""
-    pytest.importorskip("onnxruntime")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
     (command,) = re.findall(r"^\t\$\(BIN\)/python (examples/.*)$", makefile, re.MULTILINE)
     printed = run(sys.executable, *shlex.split(command), folder=checkout)
@@ -165,7 +163,6 @@ def test_the_images_are_small_and_shown() -> None:
 
 def test_the_images_can_be_drawn_anew(tmp_path: Path) -> None:
     """By the command that the README names: the same images, up to how they are drawn."""
-    pytest.importorskip("onnxruntime")
     pillow = pytest.importorskip("PIL.Image")
     (command,) = re.findall(r"`python (tools/\S+\.py)` drew them", README.read_text("utf-8"))
     run(sys.executable, str(ROOT / command), str(tmp_path), folder=ROOT)

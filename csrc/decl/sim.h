@@ -29,6 +29,11 @@ typedef const char *rknn_sim_version_fn(void);
 typedef int rknn_sim_set_executor_fn(rknn_context context, rknn_sim_executor_fn *executor,
                                      void *user_data);
 
+/* The emulator that executes the model of `context` (and of its duplicates) in the current
+ * shape; NULL where the model is a bundle. It lasts until the last of these contexts is
+ * destroyed or one of them runs in another shape; nobody may run them while it is used. */
+typedef rkr_emu *rknn_sim_emulator_fn(rknn_context context);
+
 /* Make the `nth` call from now on (1 = the next; 0 = every) of `function`, named as
  * in the vendor's API, return `code` without doing anything; functions that return
  * a pointer return NULL. rknn_destroy, rknn_destroy_mem and rknn_outputs_release

@@ -4,13 +4,14 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bundle.h"
 #include "ports.h"
+#include "rknn.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_BUNDLE_BYTES 0x7fffffff
+#define MAX_MODEL_BYTES 0x7fffffff
 
 /* Takes over one reference of the model when it succeeds. */
 static int context_create(sim_model *model, uint32_t flags, rknn_context *out) {
@@ -36,6 +37,11 @@ static void context_free(sim_context *ctx) {
     free(ctx);
 }
 
+static int parse(const uint8_t *bytes, size_t size, sim_model **model, sim_runtime *runtime) {
+    return sim_is_rknn(bytes, size) ? sim_rknn_parse(bytes, size, model, runtime)
+                                    : sim_bundle_parse(bytes, size, model, runtime);
+}
+
 static int parse_file(const char *path, sim_model **model, sim_runtime *runtime) {
     FILE *file = fopen(path, "rbe");
     if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
@@ -47,7 +53,7 @@ static int parse_file(const char *path, sim_model **model, sim_runtime *runtime)
     }
     const long size = ftell(file);
     int status = RKNN_ERR_MODEL_INVALID;
-    if (size < 0 || size > MAX_BUNDLE_BYTES) {
+    if (size < 0 || size > MAX_MODEL_BYTES) {
         sim_log("%s: not a file that can be read whole", path);
     } else {
         uint8_t *bytes = malloc((size_t)size + 1);
@@ -57,7 +63,7 @@ static int parse_file(const char *path, sim_model **model, sim_runtime *runtime)
         } else if (fread(bytes, 1, (size_t)size, file) != (size_t)size) {
             sim_log("%s: cannot be read", path);
         } else {
-            status = sim_bundle_parse(bytes, (size_t)size, model, runtime);
+            status = parse(bytes, (size_t)size, model, runtime);
         }
         free(bytes);
     }
@@ -89,8 +95,8 @@ int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
     *context = 0;
     sim_model *parsed = NULL;
     sim_runtime runtime = SIM_FULL;
-    int status = size == 0 ? parse_file(model, &parsed, &runtime)
-                           : sim_bundle_parse(model, size, &parsed, &runtime);
+    int status =
+        size == 0 ? parse_file(model, &parsed, &runtime) : parse(model, size, &parsed, &runtime);
     if (status != RKNN_SUCC) {
         /* librknnmrt knows one code for every bad model. */
         return sim_leave(SIM_CALL_init, runtime == SIM_MINI ? RKNN_ERR_FAIL : status);
@@ -274,4 +280,15 @@ int rknn_sim_set_executor(rknn_context context, rknn_sim_executor_fn *executor, 
     pthread_mutex_unlock(&sim_lock);
     sim_release(ctx);
     return RKNN_SUCC;
+}
+
+rkr_emu *rknn_sim_emulator(rknn_context context) {
+    sim_context *ctx = sim_acquire(context, "rknn_sim_emulator");
+    if (ctx == NULL) {
+        return NULL;
+    }
+    sim_machine *machine = ctx->model->machine;
+    rkr_emu *emulator = machine == NULL ? NULL : sim_machine_emulator(machine, ctx->shape);
+    sim_release(ctx);
+    return emulator;
 }

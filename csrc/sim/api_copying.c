@@ -57,12 +57,8 @@ static int set_input(sim_context *ctx, const rknn_input *input) {
     if (input->pass_through ? !sim_input_passes(ctx, input->index, input->fmt)
                             : intake == SIM_FAILS) {
         leave(ctx, input);
-    } else if (input->pass_through) {
-        sim_unpack_native(tensor, input->buf, value);
     } else {
-        sim_convert_input(tensor, input->buf, input->type, input->fmt,
-                          tensor->n_dims == 4 ? tensor->dims[3] : 1, intake == SIM_NORMALIZES,
-                          value);
+        sim_port_take(ctx, input->index, input, false, value);
     }
     sim_port *port = &ctx->ports[input->index];
     port->source = SIM_SET;

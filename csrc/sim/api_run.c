@@ -29,25 +29,6 @@ static int check_port(const sim_context *ctx, uint32_t index) {
     return sim_mem_is_intact(port->mem, false, "rknn_run") ? RKNN_SUCC : RKNN_ERR_FAIL;
 }
 
-/* The bound memory -> values in native type and framework's order. */
-static void read_input(const sim_context *ctx, uint32_t index, uint8_t *value) {
-    const sim_tensor *tensor = sim_tensor_of(ctx, index);
-    const sim_port *port = &ctx->ports[index];
-    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
-    const uint8_t *data = port->mem->npu;
-    const bool is_mini = ctx->model->runtime == SIM_MINI;
-    if (port->pass_through || (is_mini && !tensor->is_pixel)) {
-        sim_unpack_native(tensor, data, value);
-        return;
-    }
-    const size_t width = tensor->n_dims == 4 ? tensor->dims[3] : 1;
-    const size_t row = tensor->is_pixel && native->w_stride > 0 ? native->w_stride : width;
-    const bool normalizes =
-        is_mini || sim_input_intake(ctx, index, port->type, port->fmt) == SIM_NORMALIZES;
-    sim_convert_input(tensor, data, is_mini ? RKNN_TENSOR_UINT8 : port->type, port->fmt, row,
-                      normalizes, value);
-}
-
 /* Whether a bound input can be read; librknnrt 1.5.2 goes on without. */
 static int check_input(const sim_context *ctx, uint32_t index, bool *is_left) {
     const sim_port *port = &ctx->ports[index];
@@ -94,7 +75,13 @@ static int read_inputs(sim_context *ctx, bool values_matter) {
             return RKNN_ERR_MALLOC_FAIL;
         }
         if (is_bound && !is_left) {
-            read_input(ctx, i, value);
+            const sim_port *port = &ctx->ports[i];
+            const rknn_input input = {.index = i,
+                                      .buf = port->mem->npu,
+                                      .pass_through = port->pass_through,
+                                      .type = port->type,
+                                      .fmt = port->fmt};
+            sim_port_take(ctx, i, &input, true, value);
         }
     }
     return RKNN_SUCC;
@@ -111,7 +98,7 @@ static int compute(sim_context *ctx) {
     }
     /* The first record that answers any input makes the rest unreachable. */
     const bool is_fixed =
-        !model->needs_executor && model->n_shapes == 1 && model->records[0].any_input;
+        model->n_records > 0 && model->n_shapes == 1 && model->records[0].any_input;
     const int status = read_inputs(ctx, !is_fixed);
     if (status != RKNN_SUCC) {
         return status;

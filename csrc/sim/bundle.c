@@ -44,11 +44,7 @@
 
 #define HEADER_BYTES 1128
 #define TENSOR_BYTES 1276
-#define MAX_TENSORS 256
 #define MAX_RECORDS 65536
-/* A tensor's bytes; the vendor's sizes are 32 bits wide and ours are added up. */
-#define MAX_TENSOR_BYTES 0x40000000u
-
 _Static_assert(sizeof(rknn_tensor_attr) == 376, "the bundle holds 376-byte attributes");
 
 static uint32_t u32_at(const uint8_t *bytes) {
@@ -63,58 +59,10 @@ static uint64_t u64_at(const uint8_t *bytes) {
     return value;
 }
 
-/* Product of the dimensions, 0 when one is 0 or the bytes exceed MAX_TENSOR_BYTES. */
-static size_t count_elements(const uint32_t *dims, uint32_t n_dims, size_t elem_bytes) {
-    uint64_t count = 1;
-    for (uint32_t i = 0; i < n_dims; i++) {
-        count *= dims[i];
-        if (count == 0 || count * elem_bytes > MAX_TENSOR_BYTES) {
-            return 0;
-        }
-    }
-    return (size_t)count;
-}
-
 static bool attr_is_sane(const rknn_tensor_attr *attr) {
     return attr->n_dims <= RKNN_MAX_DIMS && memchr(attr->name, 0, sizeof attr->name) != NULL &&
            (uint32_t)attr->fmt <= RKNN_TENSOR_UNDEFINED &&
            (uint32_t)attr->type <= RKNN_TENSOR_BFLOAT16 && isfinite(attr->scale);
-}
-
-/* The framework's order of the logical attribute: NHWC of rank 4 becomes NCHW. */
-static void set_framework_dims(sim_tensor *tensor) {
-    const rknn_tensor_attr *logical = &tensor->attr[SIM_LOGICAL];
-    tensor->n_dims = logical->n_dims;
-    memcpy(tensor->dims, logical->dims, sizeof tensor->dims);
-    if (logical->fmt == RKNN_TENSOR_NHWC && logical->n_dims == 4) {
-        tensor->dims[1] = logical->dims[3];
-        tensor->dims[2] = logical->dims[1];
-        tensor->dims[3] = logical->dims[2];
-    }
-}
-
-/* Whether the native attribute describes a place for every element. */
-static bool native_holds_logical(const sim_tensor *tensor) {
-    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
-    const uint32_t *d = native->dims;
-    const uint32_t *l = tensor->dims;
-    const size_t count = count_elements(d, native->n_dims, tensor->elem_bytes);
-    if (count == 0 || native->size_with_stride < count * tensor->elem_bytes ||
-        native->size_with_stride > MAX_TENSOR_BYTES || native->size > MAX_TENSOR_BYTES) {
-        return false;
-    }
-    if (tensor->is_pixel) {
-        const uint64_t row = native->w_stride == 0 ? d[2] : native->w_stride;
-        return native->fmt == RKNN_TENSOR_NHWC && native->n_dims == 4 && tensor->n_dims == 4 &&
-               d[0] == l[0] && d[1] == l[2] && d[2] == l[3] && d[3] == l[1] && row >= d[2] &&
-               row <= MAX_TENSOR_BYTES &&
-               row * (count / d[2]) * tensor->elem_bytes <= native->size_with_stride;
-    }
-    if (native->fmt == RKNN_TENSOR_NC1HWC2) {
-        return native->n_dims == 5 && tensor->n_dims == 4 && d[0] == l[0] &&
-               (uint64_t)d[1] * d[4] >= l[1] && (uint64_t)d[2] * d[3] >= (uint64_t)l[2] * l[3];
-    }
-    return count == tensor->n_elems && (native->fmt != RKNN_TENSOR_NHWC || native->n_dims != 4);
 }
 
 static bool parse_tensor(const uint8_t *bytes, bool is_input, uint32_t index, sim_tensor *tensor) {
@@ -129,38 +77,7 @@ static bool parse_tensor(const uint8_t *bytes, bool is_input, uint32_t index, si
     tensor->is_pixel = u32_at(bytes + 1144) == 1;
     memcpy(tensor->mean, bytes + 1148, sizeof tensor->mean);
     memcpy(tensor->std, bytes + 1212, sizeof tensor->std);
-    tensor->elem_bytes = sim_type_bytes(tensor->attr[SIM_NATIVE].type);
-    if (tensor->elem_bytes == 0 || (tensor->is_pixel && !is_input)) {
-        return false;
-    }
-    set_framework_dims(tensor);
-    tensor->n_elems = count_elements(tensor->dims, tensor->n_dims, 8);
-    if (tensor->n_elems == 0 || tensor->n_dims == 0 || !native_holds_logical(tensor)) {
-        return false;
-    }
-    const uint32_t channels = tensor->n_dims == 4 ? tensor->dims[1] : 1;
-    if (tensor->n_mean > 1 && (tensor->n_mean != channels || channels > RKNN_MAX_DIMS)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < tensor->n_mean; i++) {
-        if (!isfinite(tensor->mean[i]) || !isfinite(tensor->std[i]) || tensor->std[i] == 0.0f) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Names and types stay the same from shape to shape. */
-static bool shapes_agree(const sim_model *model) {
-    const uint32_t n_tensors = model->n_input + model->n_output;
-    for (uint32_t i = n_tensors; i < n_tensors * model->n_shapes; i++) {
-        const rknn_tensor_attr *first = &model->tensors[i % n_tensors].attr[SIM_NATIVE];
-        const rknn_tensor_attr *other = &model->tensors[i].attr[SIM_NATIVE];
-        if (strcmp(first->name, other->name) != 0 || first->type != other->type) {
-            return false;
-        }
-    }
-    return true;
+    return sim_tensor_settle(tensor, is_input);
 }
 
 static size_t value_bytes(const sim_model *model, uint32_t shape, uint32_t first, uint32_t count) {
@@ -220,8 +137,8 @@ static bool parse_header(const uint8_t *bytes, sim_model *model) {
     return memchr(model->soc, 0, sizeof model->soc) != NULL &&
            memchr(model->custom_string, 0, sizeof model->custom_string) != NULL &&
            model->cores >= 1 && model->cores <= 16 && model->batch >= 1 && model->n_input >= 1 &&
-           model->n_input <= MAX_TENSORS && model->n_output >= 1 &&
-           model->n_output <= MAX_TENSORS && model->n_shapes >= 1 &&
+           model->n_input <= SIM_MAX_TENSORS && model->n_output >= 1 &&
+           model->n_output <= SIM_MAX_TENSORS && model->n_shapes >= 1 &&
            model->n_shapes <= RKNN_MAX_DYNAMIC_SHAPE_NUM && model->n_records <= MAX_RECORDS &&
            (model->needs_executor || model->n_records > 0);
 }
@@ -256,7 +173,7 @@ static int parse_body(sim_model *model, const uint8_t *bytes, size_t size) {
         }
     }
     memcpy(model->bytes, bytes + HEADER_BYTES + n_tensors * TENSOR_BYTES, payload);
-    return shapes_agree(model) && parse_records(model, model->bytes, payload)
+    return sim_shapes_agree(model) && parse_records(model, model->bytes, payload)
                ? RKNN_SUCC
                : RKNN_ERR_MODEL_INVALID;
 }
@@ -267,11 +184,6 @@ static bool is_known(const uint8_t *version, uint32_t runtime) {
 }
 
 int sim_bundle_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runtime *runtime) {
-    if (size >= 4 && memcmp(bytes, "RKNN", 4) == 0 && (size < 8 || memcmp(bytes + 4, "SIM2", 4))) {
-        sim_log("this is a .rknn file: the simulated NPU never executes its graph; make a bundle "
-                "from it and its ONNX file (rknn_runtime.sim.bundle_from_rknn)");
-        return RKNN_ERR_MODEL_INVALID;
-    }
     if (size < HEADER_BYTES || memcmp(bytes, "RKNNSIM2", 8) != 0) {
         sim_log("these %zu bytes are not a simulation bundle", size);
         return RKNN_ERR_MODEL_INVALID;

@@ -57,6 +57,7 @@ typedef enum {
 
 SIM_EXPORT rknn_sim_version_fn rknn_sim_version;
 SIM_EXPORT rknn_sim_set_executor_fn rknn_sim_set_executor;
+SIM_EXPORT rknn_sim_emulator_fn rknn_sim_emulator;
 SIM_EXPORT rknn_sim_fail_fn rknn_sim_fail;
 SIM_EXPORT rknn_sim_latency_fn rknn_sim_latency;
 SIM_EXPORT rknn_sim_live_fn rknn_sim_live;

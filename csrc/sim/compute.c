@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The graph, computed by the executor in float32 or answered from the records. */
+ * The graph: executed by the emulator, computed by the executor in float32, or answered from
+ * the records. */
 #include "compute.h"
 
 #include "convert.h"
@@ -118,6 +119,27 @@ int sim_compute_garbage(sim_context *ctx) {
     return RKNN_SUCC;
 }
 
+static int emulate(sim_context *ctx) {
+    const sim_model *model = ctx->model;
+    const uint32_t count = sim_model_tensors(model);
+    sim_machine_values *values = calloc(count, sizeof *values);
+    int status = values == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
+    for (uint32_t i = 0; status == RKNN_SUCC && i < count; i++) {
+        values[i].values = sim_port_value(ctx, i);
+        values[i].bytes = sim_value_bytes(sim_tensor_of(ctx, i)) / model->batch;
+        values[i].form = ctx->ports[i].form;
+        status = values[i].values == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
+    }
+    if (status == RKNN_SUCC) {
+        status = sim_machine_run(model->machine, ctx->shape, model->batch, model->n_input,
+                                 model->n_output, values);
+    }
+    free(values);
+    return status;
+}
+
 int sim_compute(sim_context *ctx) {
-    return ctx->model->needs_executor ? execute(ctx) : replay(ctx);
+    return ctx->model->machine != NULL  ? emulate(ctx)
+           : ctx->model->needs_executor ? execute(ctx)
+                                        : replay(ctx);
 }

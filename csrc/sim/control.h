@@ -6,14 +6,17 @@
  * Layers: each file of this folder knows only those before it, and includes their headers.
  *   calls      what is exported
  *   control    this file
+ *   machine    the emulator of a model
  *   model      what the library knows about a model
  *   convert    numbers and layouts
  *   bundle     bytes of a bundle -> sim_model
+ *   attributes what the runtimes answer about a tensor of a file
+ *   rknn       bytes of a .rknn file -> sim_model
  *   handles    contexts, and who owns one
  *   blocks     memories
  *   caches     what CPU and NPU see of a memory
  *   ports      inputs and outputs of a context: what is bound to them and what that means
- *   compute    the graph, by an executor or from records
+ *   compute    the graph, by the emulator, an executor or from records
  *   products   of matrices
  *   api_*      the exported functions; none calls another */
 #ifndef SIM_CONTROL_H

@@ -191,8 +191,36 @@ static bool is_native_image(const sim_tensor *tensor) {
     return tensor->attr[SIM_NATIVE].fmt == RKNN_TENSOR_NC1HWC2;
 }
 
+/* Normalises and quantizes a value of channel c. */
+static void quantize_input(const sim_tensor *tensor, double number, size_t c, bool in_steps,
+                           uint8_t *values, size_t i) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const size_t m = tensor->n_mean == 1 ? 0 : c;
+    const double mean = tensor->n_mean > 0 ? (double)tensor->mean[m] : 0.0;
+    const double std = tensor->n_mean > 0 ? (double)tensor->std[m] : 1.0;
+    const affine by = affine_of(native);
+    if (in_steps) {
+        const double step = std * (double)by.scale;
+        sim_store(values, native->type, i, rint(number / step) + rint(by.zero_point - mean / step));
+        return;
+    }
+    if (tensor->n_mean > 0) {
+        number = (double)(((float)number - tensor->mean[m]) / tensor->std[m]);
+    }
+    quantize_one(native, (float)number, values, i);
+}
+
+void sim_copy_pixels(const sim_tensor *tensor, const uint8_t *data, size_t w_stride,
+                     uint8_t *pixels) {
+    const size_t c = tensor->dims[1], row = c * tensor->dims[3];
+    for (size_t y = 0; y < tensor->n_elems / row; y++) {
+        memcpy(pixels + y * row, data + y * w_stride * c, row);
+    }
+}
+
 void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
-                       rknn_tensor_format fmt, size_t w_stride, bool normalizes, uint8_t *values) {
+                       rknn_tensor_format fmt, size_t w_stride, sim_rounding rounding,
+                       uint8_t *values) {
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
     const bool is_image = tensor->n_dims == 4;
     const size_t channels = is_image ? tensor->dims[1] : 1;
@@ -200,22 +228,20 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
     const size_t width = is_image ? tensor->dims[3] : 1;
     const bool is_nhwc = is_image && fmt != RKNN_TENSOR_NCHW;
     const size_t planes = tensor->n_elems / (height * width);
+    const bool in_steps =
+        rounding == SIM_WHOLE_STEPS && tensor->is_pixel && native->type == RKNN_TENSOR_INT8;
     size_t i = 0;
     for (size_t plane = 0; plane < planes; plane++) {
         const size_t c = plane % channels;
-        const size_t m = tensor->n_mean == 1 ? 0 : c;
         for (size_t pixel = 0; pixel < height * width; pixel++, i++) {
             const size_t row = (plane / channels * height + pixel / width) * w_stride;
             const size_t at = is_nhwc ? (row + pixel % width) * channels + c : i;
-            double number = sim_load(data, type, at);
-            if (!normalizes) {
+            const double number = sim_load(data, type, at);
+            if (rounding == SIM_AS_IT_IS) {
                 sim_store(values, native->type, i, number);
-                continue;
+            } else {
+                quantize_input(tensor, number, c, in_steps, values, i);
             }
-            if (tensor->n_mean > 0) {
-                number = (double)(((float)number - tensor->mean[m]) / tensor->std[m]);
-            }
-            quantize_one(native, (float)number, values, i);
         }
     }
 }

@@ -15,11 +15,19 @@ void sim_store(uint8_t *data, rknn_tensor_type type, size_t i, double number);
 /* Between the native type (zero point and scale of the native attribute) and float32. */
 void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out);
 void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values);
-/* Reorders foreign input data of the given type and layout, whose rows are w_stride pixels
- * apart (NHWC of rank 4 only); also normalises ((x - mean) / std) and quantizes them when
- * they are in the unit of the pixels. */
+/* What becomes of foreign input data besides their order. Those in the unit of the pixels
+ * are normalised ((x - mean) / std) and quantized: in one step, or images in int8 as librknnrt
+ * does it, rint(x / (std * scale)) + rint(zero_point - mean / (std * scale)). */
+typedef enum { SIM_AS_IT_IS, SIM_ROUNDS_ONCE, SIM_WHOLE_STEPS } sim_rounding;
+
+/* Takes foreign input data of the given type and layout, whose rows are w_stride pixels
+ * apart (NHWC of rank 4 only). */
 void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
-                       rknn_tensor_format fmt, size_t w_stride, bool normalizes, uint8_t *values);
+                       rknn_tensor_format fmt, size_t w_stride, sim_rounding rounding,
+                       uint8_t *values);
+/* Rows of NHWC bytes, w_stride pixels apart -> compact NHWC. */
+void sim_copy_pixels(const sim_tensor *tensor, const uint8_t *data, size_t w_stride,
+                     uint8_t *pixels);
 /* Native layout -> framework's order, and back with garbage in the padding. */
 void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *values);
 void sim_pack_native(const sim_tensor *tensor, const uint8_t *values, uint8_t *data);

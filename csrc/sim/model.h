@@ -4,7 +4,9 @@
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H
 
-#include "control.h"
+#include "machine.h"
+
+#define SIM_MAX_TENSORS 256u /* inputs, and outputs */
 
 typedef enum { SIM_LOGICAL, SIM_NATIVE, SIM_NHWC, SIM_KINDS } sim_kind;
 
@@ -49,6 +51,7 @@ typedef struct {
     sim_tensor *tensors; /* per shape: inputs, then outputs */
     uint32_t n_records;
     sim_record *records;
+    sim_machine *machine; /* executes the file; NULL: a bundle */
     bool needs_executor;
     uint8_t *bytes; /* what the records point into */
     rknn_sim_executor_fn *executor;
@@ -63,6 +66,11 @@ void sim_model_drop(sim_model *model);
 uint32_t sim_model_tensors(const sim_model *model);
 /* Tensor `index` of a shape: the outputs follow the inputs. */
 const sim_tensor *sim_model_tensor(const sim_model *model, uint32_t shape, uint32_t index);
+
+/* Complete a tensor whose attributes, mean and std are set; false: they contradict each other. */
+bool sim_tensor_settle(sim_tensor *tensor, bool is_input);
+/* Whether names and types stay the same from shape to shape. */
+bool sim_shapes_agree(const sim_model *model);
 
 /* Bytes of an element; 0: a type that no runtime was seen to report. */
 size_t sim_type_bytes(rknn_tensor_type type);

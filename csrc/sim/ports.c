@@ -172,6 +172,46 @@ bool sim_input_is_readable(const sim_context *ctx, uint32_t index) {
            (port->fmt == native->fmt && (tensor->is_pixel || port->type == native->type));
 }
 
+/* What the emulator is told of values that the client has quantized, or of an image on
+ * librknnrt: by the binding differ the columns behind the last that are read. */
+static uint32_t form_of(const rknn_input *input, bool is_bound) {
+    if (!input->pass_through) {
+        return input->type == RKNN_TENSOR_INT8 ? RKR_EMU_AS_STORED_ZEROS : RKR_EMU_AS_STORED;
+    }
+    if (input->type != RKNN_TENSOR_INT8) {
+        return RKR_EMU_AS_STORED_EDGE;
+    }
+    return is_bound ? RKR_EMU_AS_STORED_MEAN : RKR_EMU_AS_STORED_ZEROS;
+}
+
+void sim_port_take(sim_context *ctx, uint32_t index, const rknn_input *input, bool is_bound,
+                   uint8_t *value) {
+    const sim_tensor *tensor = sim_tensor_of(ctx, index);
+    sim_port *port = &ctx->ports[index];
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const bool is_mini = ctx->model->runtime == SIM_MINI;
+    const bool is_emulated = ctx->model->machine != NULL;
+    const size_t width = tensor->n_dims == 4 ? tensor->dims[3] : 1;
+    const size_t row =
+        is_bound && tensor->is_pixel && native->w_stride > 0 ? native->w_stride : width;
+    const rknn_tensor_type type = is_mini ? RKNN_TENSOR_UINT8 : input->type;
+    const bool is_raw = is_emulated && tensor->is_pixel && tensor->elem_bytes == 1 &&
+                        type == RKNN_TENSOR_UINT8 && (is_mini || !input->pass_through);
+    port->form = is_raw ? RKR_EMU_AS_PIXELS : form_of(input, is_bound);
+    if (is_raw) {
+        sim_copy_pixels(tensor, input->buf, row, value);
+    } else if (input->pass_through || (is_mini && !tensor->is_pixel)) {
+        sim_unpack_native(tensor, input->buf, value);
+    } else {
+        const bool normalizes =
+            is_mini || sim_input_intake(ctx, index, input->type, input->fmt) == SIM_NORMALIZES;
+        const sim_rounding rounding = !normalizes   ? SIM_AS_IT_IS
+                                      : is_emulated ? SIM_WHOLE_STEPS
+                                                    : SIM_ROUNDS_ONCE;
+        sim_convert_input(tensor, input->buf, type, input->fmt, row, rounding, value);
+    }
+}
+
 static uint64_t input_bytes(const sim_context *ctx, uint32_t index) {
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
     const sim_port *port = &ctx->ports[index];

@@ -16,6 +16,7 @@ typedef struct sim_port {
     rknn_tensor_format fmt;
     bool pass_through;
     uint8_t *value; /* native type, framework's order; as long as the longest shape */
+    uint32_t form;  /* what an emulator is told that `value` is: RKR_EMU_AS_... */
     uint8_t *real;  /* the executor's form of it; NULL: value itself */
 } sim_port;
 
@@ -45,6 +46,10 @@ sim_intake sim_input_intake(const sim_context *context, uint32_t index, rknn_ten
 bool sim_input_passes(const sim_context *context, uint32_t index, rknn_tensor_format fmt);
 /* Whether rknn_run can use what is bound to an input. */
 bool sim_input_is_readable(const sim_context *context, uint32_t index);
+/* Take the data of an input as its values: `is_bound` from its memory, in rows of w_stride
+ * pixels, else as rknn_inputs_set was given them. */
+void sim_port_take(sim_context *context, uint32_t index, const rknn_input *input, bool is_bound,
+                   uint8_t *value);
 /* Bytes that the memory of a bound input or output must have. */
 uint64_t sim_port_bytes(const sim_context *context, uint32_t index);
 /* Buffer for the values of a tensor in its longest shape, made when first needed;

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError, RknnError
-from rknn_runtime.modelfile.container import opened
+from rknn_runtime.modelfile.container import ENCRYPTED, opened
+from rknn_runtime.modelfile.flatbuffer import Buffer
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.npu.library import Library
 from rknn_runtime.sim.bundle import MAGIC, read_bundle
-from rknn_runtime.sim.executor import Executor, Graph, read_onnx
-from rknn_runtime.sim.make import bundle_from_onnx, bundle_of
+from rknn_runtime.sim.executor import Executor, Graph
+from rknn_runtime.sim.make import bundle_from_onnx
 
 __all__ = ["PreparedModel", "prepare"]
 
@@ -22,11 +23,13 @@ NO_PREPROCESSING = Preprocessing((0.0,), (1.0,), rgb2bgr=False)
 
 
 class PreparedModel:
-    """A bundle and its executor; must live as long as the context that loads it.
+    """What a context loads, and its executor; must live as long as the context.
 
     Attributes:
-        data: The bundle.
-        preprocessing: Mean and std of each input.
+        data: The ``.rknn`` file or the bundle, until a context has loaded it.
+        engine: What computes: ``"emulator"``, ``"onnxruntime"``, ``"records"``, or nothing:
+            ``""``.
+        preprocessing: Mean and std of each input; None where nobody says it.
     """
 
     def __init__(
@@ -35,10 +38,11 @@ class PreparedModel:
         library: Library,
         executor: Executor | None,
         preprocessing: Sequence[Preprocessing | None],
+        engine: str,
     ) -> None:
         self.data = data
-        # What a bundle does not say is none, what a model file does not say is unknown.
-        self.preprocessing = tuple(given or NO_PREPROCESSING for given in preprocessing)
+        self.engine = engine
+        self.preprocessing = tuple(preprocessing)
         self._library = library
         self._executor = executor
         # This package syncs as a board's caches need it; other programs are not asked to.
@@ -46,11 +50,12 @@ class PreparedModel:
         set_caches(lib.RKNN_SIM_STRICT_UNLESS_SAID)
 
     def attach(self, context: int) -> None:
-        """Register the executor with a context; nothing for a recorded bundle.
+        """Belong to a context, which has loaded the data.
 
         Raises:
             RknnError: The context is not one of this library.
         """
+        self.data = b""  # the library has what it needs of it
         if self._executor is None:
             return
         address = self._library.symbol("rknn_sim_set_executor")
@@ -67,16 +72,16 @@ class PreparedModel:
 def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> PreparedModel:
     """Make what the simulated runtime can load out of any model.
 
-    A bundle is taken as it is. An ``.onnx`` file becomes an RK3588 float16 model without
-    mean and std. A ``.rknn`` file needs its ONNX file beside it: of ``m_rk3588.rknn``,
-    ``m_rk3588.onnx`` or ``m.onnx``.
+    What is given decides what computes. The commands of a ``.rknn`` file are executed by the
+    emulator, whatever lies beside it. An ``.onnx`` file is computed by onnxruntime, as an RK3588
+    float16 model without mean and std. A bundle is taken as it is.
 
     Args:
-        model: Path of a model, or a bundle's bytes.
+        model: Path of a model, or the bytes of a ``.rknn`` file or a bundle.
         library: The simulated runtime.
 
     Returns:
-        The bundle with its executor.
+        What to load, with its executor.
 
     Raises:
         InvalidModelError: Not a model, or one that cannot be simulated; says what to do.
@@ -85,23 +90,22 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
         TypeError: ``model`` is neither path nor bytes.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
-        data = bytes(model)
-        _refuse_no_bundle(data)
-        return _of_bundle(data, library)
+        return _of_bytes(bytes(model), library)
     with opened(model) as content:
-        path = Path(model)
-        if bytes(content[: len(MAGIC)]) == MAGIC:
-            return _of_bundle(bytes(content[:]), library)
-        if path.suffix == ".onnx":
+        if Path(model).suffix == ".onnx":
             graph = Graph(bytes(content[:]))
             executor = Executor(graph, graph.inputs, graph.outputs)
-            given = (None,) * len(graph.inputs)
-            return PreparedModel(bundle_from_onnx(graph), library, executor, given)
-        file = ModelFile(content)  # says what it is, when it is no .rknn file
-        graph = Graph(read_onnx(_onnx_beside(path)))
-        info = file.info()
-        executor = Executor(graph, info.inputs, info.outputs)
-        return PreparedModel(bundle_of(info, graph), library, executor, info.preprocessing)
+            given = (NO_PREPROCESSING,) * len(graph.inputs)
+            return PreparedModel(bundle_from_onnx(graph), library, executor, given, "onnxruntime")
+        if bytes(content[: len(MAGIC)]) == MAGIC:
+            return _of_bundle(bytes(content[:]), library)
+        return _of_rknn(content, library)
+
+
+def _of_rknn(content: Buffer, library: Library) -> PreparedModel:
+    file = ModelFile(content)  # says what it is, when it is no .rknn file
+    file.check_whole()
+    return PreparedModel(bytes(content[:]), library, None, file.needs().preprocessing, "emulator")
 
 
 def _of_bundle(data: bytes, library: Library) -> PreparedModel:
@@ -110,35 +114,20 @@ def _of_bundle(data: bytes, library: Library) -> PreparedModel:
     if bundle.onnx:
         first = bundle.variants[0]
         executor = Executor(Graph(bundle.onnx), first.inputs, first.outputs)
-    return PreparedModel(data, library, executor, bundle.preprocessing)
+    engine = "onnxruntime" if bundle.onnx else "records" if bundle.records else ""
+    # What a bundle does not say is none, what a model file does not say is unknown.
+    given = tuple(given or NO_PREPROCESSING for given in bundle.preprocessing)
+    return PreparedModel(data, library, executor, given, engine)
 
 
-def _refuse_no_bundle(data: bytes) -> None:
-    """Say what bytes are that are no bundle."""
+def _of_bytes(data: bytes, library: Library) -> PreparedModel:
     if data.startswith(MAGIC):
-        return
+        return _of_bundle(data, library)
     if not data:
         raise InvalidModelError("model: expected content, got 0 bytes")
-    if data.startswith(b"RKNN"):
-        raise InvalidModelError(
-            "the simulated NPU cannot execute the graph of a .rknn file: give the path of the "
-            "model, with its ONNX file beside it, or rknn_runtime.sim.bundle_from_rknn(...)"
-        )
+    if data.startswith((b"RKNN", ENCRYPTED)):
+        return _of_rknn(memoryview(data), library)
     raise InvalidModelError(
-        "these bytes are no simulation bundle: give the path of an .onnx or .rknn file, or "
-        "the result of rknn_runtime.sim.bundle_from_onnx(...)"
-    )
-
-
-def _onnx_beside(path: Path) -> Path:
-    """Find the ONNX file of a .rknn file: the same stem, or without its last word."""
-    stems = [path.stem, path.stem.rpartition("_")[0]]
-    candidates = [path.with_name(f"{stem}.onnx") for stem in stems if stem]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    names = " or ".join(str(candidate) for candidate in candidates)
-    raise InvalidModelError(
-        f"{path}: the simulated NPU cannot execute the graph of a .rknn file; it needs the "
-        f"ONNX file that it was made from as {names}"
+        "these bytes are no model: expected those of a .rknn file or of a bundle, as "
+        "rknn_runtime.sim.bundle_from_onnx(...) makes them"
     )

@@ -120,7 +120,6 @@ def test_a_video_is_read_through_opencv(model, tmp_path, monkeypatch, capsys):
 
 def test_every_head_that_the_detector_knows(tmp_path, monkeypatch, capsys):
     """The trained net with DFL boxes, on the real images of a panned scene."""
-    pytest.importorskip("onnxruntime")
     scene = EXAMPLE.parent / "scenes" / "scene.png"
     net = EXAMPLE.parent.parent / "tests" / "data" / "nets" / "shapes_yolov10_rk3588.rknn"
     run(monkeypatch, net, scene, "--frames", "2", "--head", "yolov10")

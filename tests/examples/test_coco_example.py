@@ -101,7 +101,6 @@ NETS = EXAMPLE.parent.parent / "tests" / "data"
 )
 def test_another_model_is_refused(name, image, monkeypatch, capsys):
     """Several outputs, one of another form, or no image: it says what it wants."""
-    pytest.importorskip("onnxruntime")
     with pytest.raises(SystemExit, match=r"coco_test\.py wants a YOLOv8 of one output, \[1, 4 \+"):
         run(monkeypatch, capsys, NETS / f"{name}_rk3588.rknn", image)
     assert capsys.readouterr().out == ""

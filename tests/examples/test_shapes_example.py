@@ -8,7 +8,6 @@ import runpy
 import pytest
 from paths import PROJECT
 
-pytest.importorskip("onnxruntime")
 pytest.importorskip("PIL")
 EXAMPLES = PROJECT / "examples"
 SCENE = EXAMPLES / "scenes" / "scene.png"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import stub
 from handmade import standard_model, tensor
 from paths import DATA
 
+from rknn_runtime._ffi import lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import DeviceUnavailableError, InvalidModelError, RknnStatusError
 from rknn_runtime.modelfile import compatibility, tables
@@ -23,6 +25,7 @@ from rknn_runtime.modelfile.soc import SOCS, Soc
 from rknn_runtime.npu import device
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.model import Model
+from rknn_runtime.sim import Control
 
 MODELS = DATA / "models"
 RK3588 = read_header(MODELS / "ic3_w37_rk3588.rknn")
@@ -195,9 +198,18 @@ def check(model: Path | bytes, name: str, library: Path) -> None:
         compatibility.check_loadable(ModelFile(data), name, runtime_in(library))
 
 
+@pytest.fixture(autouse=True)
+def forgiven() -> Iterator[None]:
+    """The simulated library loads models again after the test."""
+    control = Control()
+    yield
+    control.reset()
+
+
 def real_library(file: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
-    """The simulated library as if it were the vendor's in a file."""
+    """The simulated library as if it were the vendor's in a file, which refuses every model."""
     library = open_library("sim")
+    Control(library).fail("rknn_init", nth=0, code=int(lib.RKNN_ERR_MODEL_INVALID))
     monkeypatch.setattr(library, "is_simulated", False)
     monkeypatch.setattr(library, "path", str(file))
     return library

@@ -662,7 +662,7 @@ def test_a_memory_dropped_while_another_thread_runs_is_released_after_the_run(co
 def test_a_memory_dropped_within_this_threads_own_run_is_released_after_it(control, monkeypatch):
     """The simulated NPU's executor is Python, called from within ``rknn_run``."""
     pytest.importorskip("onnxruntime")
-    model = Model(PROJECT / "examples" / "models" / "shapes_rk3588.rknn", library="sim")
+    model = Model(PROJECT / "examples" / "models" / "shapes.onnx", library="sim")
     memories = [TensorMemory(model._context, 64)]
     execute = Executor.execute
 
@@ -712,7 +712,6 @@ def test_models_close_while_others_are_collected(control):
 @pytest.mark.parametrize("kind", ["decoder", "classifier", "detector"])
 def test_a_fork_while_a_thread_is_inside_does_not_stop_the_child(kind):
     """Decoders go on in the child; what has a model raises `ForkError`, at once."""
-    pytest.importorskip("onnxruntime")
     run = script(
         """
 import os, signal, sys, threading

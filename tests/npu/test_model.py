@@ -629,7 +629,6 @@ def test_out_is_a_sequence(wrong):
 def test_float32_of_many_channels_is_normalised_as_the_runtime_does(soc):
     """With the mean and std of the conversion; int8 is taken as it is, normalised already."""
     path = DATA / "models" / f"ic5_{soc}.rknn"
-    pytest.importorskip("onnxruntime")
     frame = np.random.default_rng(5).uniform(0, 255, (1, 32, 32, 5)).astype(np.float32)
     with Model(path, library="sim") as model:
         (result,) = model(frame)

@@ -1,12 +1,14 @@
 """The simulated runtime answers as the vendor's did: recorded facts against the C API.
 
 The recordings are what librknnmrt 2.3.2 and librknnrt 2.3.2 and 1.5.2 answered about the same
-``.rknn`` files. ``RKNN_TEST_MODELS`` names a folder with more of them.
+``.rknn`` files. ``RKNN_TEST_MODELS`` names a folder with more of them. The library is asked about
+the file itself and about the bundle that Python makes of it; of 1.5.2 only a bundle can tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,10 +42,23 @@ Asked = tuple[Api, Recording]
 @pytest.fixture
 def asked(request: pytest.FixtureRequest) -> Iterator[Asked]:
     """The simulated runtime with a recorded model, as the recorded version."""
-    recording: Recording = request.param
-    bundle = bundle_from_rknn(recording.model, None, runtime_version=recording.version)
-    with Api(bundle) as api:
+    recording: Recording = request.param[0]
+    if request.param[1] == "bundle":
+        data = bundle_from_rknn(recording.model, None, runtime_version=recording.version)
+    else:
+        data = recording.model.read_bytes()
+    with Api(data) as api:
         yield api, recording
+
+
+def questions(kind: str, *folders: Path) -> list[Any]:
+    """What is asked: every recording of a bundle, those of 2.3.2 of the file, too."""
+    return [
+        pytest.param((recording, form), id=f"{recording}-{form}")
+        for recording in recordings(kind, *folders)
+        for form in ("bundle", "file")
+        if form == "bundle" or recording.version == "2.3.2"
+    ]
 
 
 def check_attr(fact: Fact, status: int, attr: Any, *, is_int16_logical: bool) -> None:
@@ -60,7 +75,7 @@ def check_attr(fact: Fact, status: int, attr: Any, *, is_int16_logical: bool) ->
     assert actual == expected
 
 
-@pytest.mark.parametrize("asked", recordings("in"), indirect=True, ids=str)
+@pytest.mark.parametrize("asked", questions("in"), indirect=True)
 def test_every_attribute_is_the_recorded_one(asked: Asked) -> None:
     """All recorded fields of the six attribute queries, and their status."""
     api, recording = asked
@@ -73,7 +88,7 @@ def test_every_attribute_is_the_recorded_one(asked: Asked) -> None:
     assert checked >= 6
 
 
-@pytest.mark.parametrize("asked", recordings("range"), indirect=True, ids=str)
+@pytest.mark.parametrize("asked", questions("range"), indirect=True)
 def test_the_other_queries_answer_as_recorded(asked: Asked) -> None:
     """Counts, version, custom string, sizes, dynamic range, and how queries are refused."""
     api, recording = asked
@@ -155,7 +170,7 @@ def check_refusals(api: Api, fact: Fact) -> None:
     assert api.query(99, attr, size) == fact["cmd99"]
 
 
-@pytest.mark.parametrize("asked", recordings("dynset", FOLDERS[0]), indirect=True, ids=str)
+@pytest.mark.parametrize("asked", questions("dynset", FOLDERS[0]), indirect=True)
 def test_dynamic_shapes_are_set_as_recorded(asked: Asked) -> None:
     """After rknn_set_input_shapes the CURRENT queries describe the chosen shape."""
     api, recording = asked
@@ -189,7 +204,7 @@ def may_differ(api: Api, fact: Fact) -> bool:
 @pytest.mark.skipif(
     len(FOLDERS) == 1, reason="needs more recordings: `make test-models MODELS=folder`"
 )
-@pytest.mark.parametrize("asked", recordings("setin"), indirect=True, ids=str)
+@pytest.mark.parametrize("asked", questions("setin"), indirect=True)
 def test_bindings_are_accepted_and_refused_as_recorded(asked: Asked) -> None:
     """rknn_set_io_mem for every type, layout and pass_through, and rknn_inputs_set."""
     api, recording = asked

@@ -20,7 +20,6 @@ PICTURE = np.random.default_rng(0).integers(0, 256, (50, 90, 3), np.uint8)
 
 def test_finds_what_its_parts_find():
     """The whole image is scaled to the input, whatever its proportions; a real graph."""
-    pytest.importorskip("onnxruntime")
     with Model(NET, library="sim") as model:
         classifier = Classifier(model, top_k=1000)
         found = classifier(PICTURE)
@@ -82,7 +81,6 @@ def test_no_model_and_no_classifier():
     """A path is no model, and a detector has no scores of one image."""
     with pytest.raises(TypeError, match="expected a Model, got str"):
         Classifier("mobilenet.rknn")
-    pytest.importorskip("onnxruntime")
     detector = ROOT / "examples" / "models" / "shapes_rk3588.rknn"
     refused = pytest.raises(ValueError, match="scores of one image")
     with Model(detector, library="sim") as model, refused:

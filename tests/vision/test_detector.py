@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from paths import PROJECT
 
-pytest.importorskip("onnxruntime")
 Image = pytest.importorskip("PIL.Image")
 
 from rknn_runtime import Detector, Model  # noqa: E402

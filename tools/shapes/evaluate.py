@@ -7,9 +7,10 @@
     python tools/shapes/evaluate.py examples/models/shapes.onnx --toolkit rk3588
 
 The first runs onnxruntime and decode.py, in float.
-The second runs the product's own API on its simulated NPU, where inputs and outputs are int8 as
-on the chip, but the graph between them is computed in float; ``--decoder numpy`` decodes the
-dequantized outputs with decode.py instead of the product's native decoder.
+The second runs the product's own API on its simulated NPU, which executes the file's commands;
+``--onnx examples/models/shapes.onnx`` has the graph computed in float between int8 inputs and
+outputs instead, and ``--decoder numpy`` decodes the dequantized outputs with decode.py instead of
+the product's native decoder.
 The third builds the model with the vendor's toolkit (in convert.py's environment) and runs the
 toolkit's simulator, which computes the graph in int8 too; decode.py decodes.
 """
@@ -66,11 +67,14 @@ def toolkit_detector(path: Path, platform: str) -> Iterator[Detect]:
 
 
 @contextmanager
-def product_detector(path: Path, decoder: str, head: str = "auto") -> Iterator[Detect]:
+def product_detector(
+    path: Path, decoder: str, head: str = "auto", onnx: Path | None = None
+) -> Iterator[Detect]:
     """Yield a function from an image to detections: the simulated NPU, decoded as asked."""
     from rknn_runtime import Detector, Model
+    from rknn_runtime.sim import bundle_from_rknn
 
-    with Model(path, library="sim") as model:
+    with Model(bundle_from_rknn(path, onnx) if onnx else path, library="sim") as model:
         if decoder == "numpy":
             yield lambda image: decode.decode(model(image), SIZE, **LIMITS)
             return
@@ -115,11 +119,12 @@ def main() -> None:
         "--decoder", choices=("product", "numpy"), default="product", help="of a .rknn's outputs"
     )
     parser.add_argument("--head", default="auto", help="for the product's decoder, e.g. yolov10")
+    parser.add_argument("--onnx", type=Path, help="computes the graph of a .rknn instead")
     args = parser.parse_args()
     if args.toolkit:
         detector = toolkit_detector(args.model, args.toolkit)
     elif args.model.suffix == ".rknn":
-        detector = product_detector(args.model, args.decoder, args.head)
+        detector = product_detector(args.model, args.decoder, args.head, args.onnx)
     else:
         detector = onnx_detector(args.model)
     with detector as detect:
