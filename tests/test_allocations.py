@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from bundles import one_object, output, recorded
+from paths import DATA
 
 from rknn_runtime import Detector, GeneralModel, Model, TensorMemory, _rkr, letterbox
 from rknn_runtime.errors import RknnError
@@ -19,6 +21,8 @@ from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Live
 from rknn_runtime.vision import nms
 
+#: What a file gave when nothing failed.
+EXPECTED: dict[str, str] = {}
 FRAME = np.zeros((8, 20, 3), np.uint8)
 LIBRARIES = [ctypes.CDLL(_rkr.__file__), ctypes.CDLL(open_library("sim").path)]
 pytestmark = pytest.mark.skipif(
@@ -35,6 +39,13 @@ def use_a_model(soc: str) -> None:
         memory.close()
     for one, other in zip(found, made.expected):
         np.testing.assert_array_equal(one, other)
+
+
+def use_a_file(name: str) -> None:
+    with GeneralModel(DATA / "models" / f"{name}.rknn", library="sim") as model:
+        frame = np.full(model.inputs[0].shape, 100, np.uint8)
+        digest = hashlib.sha256(model.run(frame)[0].tobytes()).hexdigest()
+    assert EXPECTED.setdefault(name, digest) == digest
 
 
 def use_the_general_api() -> None:
@@ -61,6 +72,8 @@ def use_kernels() -> None:
 USES: dict[str, Callable[[], None]] = {
     "Model-rk3588": lambda: use_a_model("rk3588"),
     "Model-rv1106": lambda: use_a_model("rv1106"),
+    "file": lambda: use_a_file("ic3_w37_rk3588"),
+    "file with shapes": lambda: use_a_file("dyn_in_rk3588"),
     "GeneralModel": use_the_general_api,
     "Detector": use_a_detector,
     "kernels": use_kernels,

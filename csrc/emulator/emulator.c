@@ -18,6 +18,7 @@ void *emu_allocate(rkr_emu *emu, size_t count, size_t bytes) {
         block = calloc(1, sizeof *block + count * bytes);
     }
     if (block == NULL) {
+        emu->lacks_memory = true;
         (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory");
         return NULL;
     }
@@ -80,7 +81,10 @@ static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool de
     if (emu == NULL) {
         return RKR_ERR_MEMORY;
     }
-    const int status = emu_load(emu, bytes, size, graph, describe);
+    int status = emu_load(emu, bytes, size, graph, describe);
+    if (emu->lacks_memory) { /* whatever became of it: a text that is empty, a refused node */
+        status = emu_fail(emu, RKR_ERR_MEMORY, "no memory for the model");
+    }
     if (status != RKR_OK) {
         if (error != NULL && error_size > 0) {
             snprintf(error, error_size, "%s", emu->error);

@@ -390,6 +390,7 @@ struct rkr_emu {
     uint64_t multiplications;
     emu_byte_table byte_table;
     emu_block *blocks; /* everything allocated */
+    bool lacks_memory; /* something was not */
     char error[240];
 };
 
