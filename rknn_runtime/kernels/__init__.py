@@ -1,7 +1,7 @@
 """Native loops over arrays: layouts, quantization, resizing. They know nothing about models."""
 
+from rknn_runtime.kernels.elements import Nc1hwc2Layout
 from rknn_runtime.kernels.layout import (
-    Nc1hwc2Layout,
     nc1hwc2_to_flat,
     nc1hwc2_to_nchw,
     nc1hwc2_to_nhwc,

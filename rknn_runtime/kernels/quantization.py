@@ -164,17 +164,7 @@ def float16_to_float32(x: Array, out: Array | None = None) -> Array:
 def float32_to_float16(x: Array, out: Array | None = None) -> Array:
     """Narrow float32 to the nearest float16 (IEEE 754: half to even, overflow to infinity).
 
-    Args:
-        x: any shape, float32, C-contiguous.
-        out: float16 of the same shape to write to.
-
-    Returns:
-        ``out``, or a new array.
-
-    Raises:
-        TypeError: an array of another dtype.
-        ValueError: a shape that does not fit, memory that is not C-contiguous, aligned and
-            (``out``) writable, or ``out`` overlapping ``x``.
+    `float16_to_float32` the other way round: ``x`` is float32, ``out`` float16.
     """
     x = source(x, "x", (_FLOAT32,))
     out = result(out, x.shape, _FLOAT16)

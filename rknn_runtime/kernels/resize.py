@@ -72,20 +72,13 @@ def resize_luma(
     Luma is that of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B of the resized pixels, rounded
     as Pillow's ``convert("L")`` does.
 
+    Arguments and exceptions are those of `resize_bilinear`, except for these.
+
     Args:
-        image: ``(H, W, 3 or 4) uint8``, as for `resize_bilinear`.
-        size: Height and width of the result, 1..2**20.
+        image: ``(H, W, 3 or 4) uint8``.
+        size: As there.
         channels: Channels of `image` that are R, G and B.
-        out: ``(height, width, 1) uint8`` to write to; its rows may be apart.
-
-    Returns:
-        `out`, or a new array.
-
-    Raises:
-        MemoryError: No room for the temporary rows.
-        TypeError: `image` or `out` is not an array of uint8.
-        ValueError: A shape, size or channel is not as said above, `out` cannot be written in
-            place, or `out` overlaps `image`.
+        out: ``(height, width, 1) uint8``.
     """
     image = _plain_image(image, "image")
     order = _channels(channels, image)

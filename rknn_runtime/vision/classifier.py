@@ -10,7 +10,7 @@ from rknn_runtime.vision.heads.views import describe
 from rknn_runtime.vision.image_model import ImageModel
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.detections import Labels
+    from rknn_runtime.vision.labels import Labels
 
 __all__ = ["Classifier"]
 
@@ -82,26 +82,9 @@ class Classifier(ImageModel):
     ) -> Classifications:
         """Tell what is in one image.
 
-        Args:
-            image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
-                path of a file (these two need Pillow: ``pip install Pillow``).
-            color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or the
-                format of a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or
-                ``"UYVY"``: see `rknn_runtime.kernels.yuv.YuvFrame`.
-            matrix: Of a camera frame: ``"bt601"`` or ``"bt709"``, the standard of its colours.
-            full_range: Of a camera frame: its values use 0..255 (JPEG), not 16..235.
+        Arguments and exceptions are those of a call of `Detector`.
 
         Returns:
             The most likely classes, by falling confidence, as new arrays.
-
-        Raises:
-            ClosedError: The model is closed.
-            ForkError: This process was forked after the model was loaded.
-            ImportError: `image` needs Pillow.
-            OSError: The file cannot be read.
-            RknnStatusError: The runtime failed.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
-            TypeError: `image` is nothing that can be an image.
-            ValueError: It has a wrong shape, or `color` or `matrix` is not known.
         """
         return self._run(image, self.decoder.decode_settled, color, matrix, full_range)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int, plain
 from rknn_runtime._frozen import Frozen
+from rknn_runtime.vision.labels import Labels, names_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Detection", "Detections", "Labels", "names_of"]
-
-#: Names of the classes: by position, or by class number.
-Labels = Union[Sequence[str], Mapping[int, str]]
+__all__ = ["Detection", "Detections"]
 
 #: Field, dtype, and the shape behind the first dimension; None: any length.
 _FIELDS: tuple[tuple[str, np.dtype[Any], tuple[int | None, ...]], ...] = (
@@ -324,16 +322,7 @@ class Detections(_Record):
         ids = self.class_id.tolist()
         names = list(map(str, ids)) if labels is None else names_of(labels, ids)
         captions = [(name, f"{c:.0%}") for name, c in zip(names, self.confidence.tolist())]
-        return draw_objects(
-            image,
-            *self._values(),
-            captions=captions,
-            color=color,
-            skeleton=skeleton,
-            keypoint_threshold=keypoint_threshold,
-            font=font,
-            out=out,
-        )
+        return draw_objects(image, self, captions, color, skeleton, keypoint_threshold, font, out)
 
 
 class _Thawed(_Record):
@@ -380,37 +369,6 @@ def _selection(index: Any) -> NDArray[Any]:
             f"booleans or integers, got {index!r}"
         )
     return array
-
-
-def names_of(labels: Labels, class_ids: Sequence[int]) -> list[str]:
-    """Return the names of classes.
-
-    Raises:
-        IndexError: A class has none.
-        TypeError: `labels` is neither a sequence nor a mapping, or a name is no str.
-    """
-    is_mapping = isinstance(labels, Mapping)
-    # A str is a sequence of names, too, but never meant so.
-    if isinstance(labels, (str, bytes)) or not (
-        is_mapping or isinstance(labels, (Sequence, np.ndarray))
-    ):
-        raise TypeError(
-            f"labels: expected a sequence or a mapping of names, got {type(labels).__name__}"
-        )
-    names = []
-    for class_id in class_ids:
-        # A sequence would take -1 for its last element.
-        if class_id not in labels if is_mapping else not 0 <= class_id < len(labels):
-            raise IndexError(
-                f"labels: expected a name for class {class_id}, got {len(labels)} names"
-            )
-        name = labels[class_id]
-        if not isinstance(name, str):
-            raise TypeError(
-                f"labels: expected a str for class {class_id}, got {type(name).__name__}"
-            )
-        names.append(name)
-    return names
 
 
 def _objects(n: int) -> str:

@@ -10,7 +10,7 @@ from rknn_runtime.vision.heads.find import HEADS, find_head
 from rknn_runtime.vision.image_model import ImageModel
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.detections import Labels
+    from rknn_runtime.vision.labels import Labels
 
 __all__ = ["Detector"]
 

@@ -79,13 +79,7 @@ def _colors() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 def draw_objects(
     image: Any,
-    xyxy: NDArray[np.float32],
-    confidence: NDArray[np.float32],
-    class_id: NDArray[np.int32],
-    mask: NDArray[np.bool_] | None,
-    keypoints: NDArray[np.float32] | None,
-    xyxyxyxy: NDArray[np.float32] | None,
-    *,
+    found: Any,
     captions: Sequence[tuple[str, str]],
     color: str,
     skeleton: Sequence[tuple[int, int]] | None,
@@ -93,7 +87,11 @@ def draw_objects(
     font: str | os.PathLike[str] | None,
     out: NDArray[np.uint8] | None,
 ) -> Any:
-    """Draw objects on a copy of `image`, or on `out`; see `Detections.draw`."""
+    """Draw `Detections` on a copy of `image`, or on `out`; see `Detections.draw`.
+
+    A caption is a name, which is cut where there is no room, and what stands behind it.
+    """
+    xyxy, mask, keypoints, xyxyxyxy = found.xyxy, found.mask, found.keypoints, found.xyxyxyxy
     pixels, order = as_pixels(image, color)
     height, width = pixels.shape[:2]
     _check_places(height, width, mask, {"xyxy": xyxy, "keypoints": keypoints, "xyxyxyxy": xyxyxyxy})
@@ -101,13 +99,13 @@ def draw_objects(
     joined = _joined(skeleton, 0 if keypoints is None else keypoints.shape[1])
     letters = load_font(_font_path(font), (height + width) * 0.0095 + 5)
     line = max(1, round((height + width) * 0.002))
-    paper, ink = (table[class_id % len(table)] for table in _colors())
+    paper, ink = (table[found.class_id % len(table)] for table in _colors())
     if order == "BGR":
         paper = np.ascontiguousarray(paper[:, ::-1])
     canvas = _canvas(image, pixels, out)
 
     # The most certain object lies on top and has its caption placed first.
-    ranked = np.argsort(-confidence, kind="stable")
+    ranked = np.argsort(-found.confidence, kind="stable")
     below = ranked[::-1]
     around = _whole(xyxy if xyxyxyxy is None else _bounds(xyxyxyxy))
     writer = _CaptionWriter(canvas, letters, line)

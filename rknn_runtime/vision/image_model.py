@@ -15,7 +15,7 @@ from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.transform import LetterboxTransform
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.detections import Labels
+    from rknn_runtime.vision.labels import Labels
 
 __all__ = ["ImageModel"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from rknn_runtime._ffi import ffi, lib
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["nms"]
+__all__ = ["as_threshold", "nms"]
 
 _FLOAT32 = np.dtype(np.float32)
 _INT32 = np.dtype(np.int32)
@@ -56,9 +56,7 @@ def nms(
     if xyxy.shape[1] != 4 or len(confidence) != n or (class_id is not None and len(class_id) != n):
         shapes = [array.shape for array in (xyxy, confidence, class_id) if array is not None]
         raise ValueError(f"expected shapes (n, 4), (n,) and (n,) of one n, got {shapes}")
-    iou_threshold = as_float(iou_threshold, "iou_threshold")
-    if not 0 <= iou_threshold <= 1:
-        raise ValueError(f"iou_threshold: expected 0 to 1, got {iou_threshold}")
+    iou_threshold = as_threshold(iou_threshold, "iou_threshold", 1)
     max_detections = as_int(max_detections, "max_detections", 1, 2**31 - 1)
     if not (np.isfinite(xyxy).all() and np.isfinite(confidence).all()):
         raise ValueError("xyxy, confidence: expected finite numbers, got infinite ones or nan")
@@ -76,3 +74,17 @@ def nms(
     )
     check_status(status, f"nms of {n} boxes")
     return keep[: count[0]].astype(np.intp)
+
+
+def as_threshold(value: SupportsFloat, name: str, highest: float) -> float:
+    """Take a number from 0 to `highest`.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is outside the range.
+    """
+    number = as_float(value, name)
+    if not 0 <= number <= highest:
+        expected = f"0..{highest}" if highest == 1 else "a finite number >= 0"
+        raise ValueError(f"{name}: expected {expected}, got {number}")
+    return number

@@ -17,14 +17,7 @@ from variants import SIZES, random, same_bits, variant, with_canaries
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
-from rknn_runtime.kernels.quantization import (
-    dequantize_affine,
-    dequantize_dfp,
-    dequantize_nc1hwc2,
-    float16_to_float32,
-    float32_to_float16,
-    quantize_affine,
-)
+from rknn_runtime.kernels import quantization
 
 __all__ = ["variant"]
 
@@ -51,7 +44,7 @@ EVERY_HALF = np.arange(65536).astype(np.uint16)
 def test_every_integer_dequantizes_to_the_formula(variant, dtype, scale):
     """All values of the dtype with zero points at both ends: no subtraction wraps."""
     for zero_point in ZERO_POINTS[dtype]:
-        actual = dequantize_affine(EVERY[dtype], zero_point, scale)
+        actual = quantization.dequantize_affine(EVERY[dtype], zero_point, scale)
         same_bits(actual, reference.dequantize(EVERY[dtype], zero_point, scale))
 
 
@@ -62,7 +55,7 @@ def test_dequantize_stays_inside_its_buffers(variant, dtype, end):
     for size in SIZES:
         q = guarded.copy(random(size, dtype), end)
         out = guarded.empty(size, np.float32, end)
-        dequantize_affine(q, 3, 0.25, out)
+        quantization.dequantize_affine(q, 3, 0.25, out)
         same_bits(out, reference.dequantize(q, 3, 0.25))
 
 
@@ -70,18 +63,20 @@ def test_dequantize_keeps_any_shape(variant):
     """Scalars, empty arrays and many dimensions come back in their shape."""
     for shape in ((), (0,), (3, 0, 2), (2, 3, 4, 5, 6, 7)):
         q = random(shape, np.int8)
-        same_bits(dequantize_affine(q, 1, 0.5), reference.dequantize(q, 1, 0.5))
+        same_bits(quantization.dequantize_affine(q, 1, 0.5), reference.dequantize(q, 1, 0.5))
 
 
 def test_known_values():
     """The example of the formula, by hand."""
     q = np.array([10, 20, 30], np.int8)
-    assert dequantize_affine(q, 5, 0.1).tolist() == [0.5, 1.5, 2.5]
+    assert quantization.dequantize_affine(q, 5, 0.1).tolist() == [0.5, 1.5, 2.5]
     x = np.array([-1e9, -0.5, 0.0, 0.5, 1.5, 2.5, 1e9, np.inf, -np.inf], np.float32)
     expected = [-128, 0, 0, 0, 2, 2, 127, 127, -128]
-    assert quantize_affine(x, 0, 1.0, "int8").tolist() == expected
+    assert quantization.quantize_affine(x, 0, 1.0, "int8").tolist() == expected
     # The half is found after the zero point is added: 0.5 + 1 = 1.5 rounds to 2.
-    assert quantize_affine(np.array([0.5], np.float32), 1, 1.0, np.int8).tolist() == [2]
+    assert quantization.quantize_affine(np.array([0.5], np.float32), 1, 1.0, np.int8).tolist() == [
+        2
+    ]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -89,8 +84,8 @@ def test_quantize_undoes_dequantize(variant, dtype):
     """Every integer survives the way to float32 and back."""
     for zero_point in ZERO_POINTS[dtype]:
         for scale in SCALES:
-            real = dequantize_affine(EVERY[dtype], zero_point, scale)
-            same_bits(quantize_affine(real, zero_point, scale, dtype), EVERY[dtype])
+            real = quantization.dequantize_affine(EVERY[dtype], zero_point, scale)
+            same_bits(quantization.quantize_affine(real, zero_point, scale, dtype), EVERY[dtype])
 
 
 @settings(deadline=None)
@@ -105,7 +100,7 @@ def test_any_floats_quantize_to_the_formula(variant, values, dtype, zero_point, 
     limits = np.iinfo(dtype)
     zero_point = int(np.clip(zero_point, limits.min, limits.max))
     x = np.array(values, np.float32)
-    actual = quantize_affine(x, zero_point, scale, dtype)
+    actual = quantization.quantize_affine(x, zero_point, scale, dtype)
     same_bits(actual, reference.quantize(x, zero_point, scale, dtype))
 
 
@@ -119,7 +114,7 @@ def test_halves_and_their_neighbours_round_to_the_formula(variant, dtype):
     )
     for zero_point in ZERO_POINTS[dtype]:
         same_bits(
-            quantize_affine(x, zero_point, 1.0, dtype),
+            quantization.quantize_affine(x, zero_point, 1.0, dtype),
             reference.quantize(x, zero_point, 1.0, dtype),
         )
 
@@ -131,7 +126,7 @@ def test_quantize_stays_inside_its_buffers(variant, dtype, end):
     for size in SIZES:
         x = guarded.copy(np.linspace(-300, 300, size, dtype=np.float32), end)
         out = guarded.empty(size, dtype, end)
-        quantize_affine(x, 3, 0.75, dtype, out)
+        quantization.quantize_affine(x, 3, 0.75, dtype, out)
         same_bits(out, reference.quantize(x, 3, 0.75, dtype))
 
 
@@ -143,7 +138,7 @@ def test_quantize_refuses_nan_wherever_it_stands(variant, dtype):
             x = np.zeros(size, np.float32)
             x[position] = np.nan
             with pytest.raises(ValueError, match="NaN"):
-                quantize_affine(x, 0, 1.0, dtype)
+                quantization.quantize_affine(x, 0, 1.0, dtype)
 
 
 @pytest.mark.parametrize("fl", [-127, -3, 0, 7, 15, 126])
@@ -152,12 +147,12 @@ def test_dfp_is_a_power_of_two(variant, dtype, fl):
     """``q * 2**-fl``, exact, for every integer; infinity beyond float32."""
     with np.errstate(over="ignore"):
         expected = (EVERY[dtype].astype(np.float64) * 2.0**-fl).astype(np.float32)
-    same_bits(dequantize_dfp(EVERY[dtype], fl), expected)
+    same_bits(quantization.dequantize_dfp(EVERY[dtype], fl), expected)
 
 
 def test_every_float16_widens_to_its_value(variant):
     """All 65536 patterns: subnormals exact, NaNs quiet with sign and payload."""
-    actual = float16_to_float32(EVERY_HALF.view(np.float16))
+    actual = quantization.float16_to_float32(EVERY_HALF.view(np.float16))
     same_bits(actual.view(np.uint32), reference.widen_bits(EVERY_HALF))
 
 
@@ -169,7 +164,7 @@ def test_every_boundary_between_float16_narrows_as_ieee_says(variant):
     exact = np.concatenate([finite, middle, [65519.9, 65520.0, 65536.0]]).astype(np.float32)
     bits = np.concatenate([exact.view(np.int32) + delta for delta in (-1, 0, 1)])
     bits = bits.astype(np.int32).view(np.uint32)
-    actual = float32_to_float16(bits.view(np.float32))
+    actual = quantization.float32_to_float16(bits.view(np.float32))
     same_bits(actual.view(np.uint16), reference.narrow_bits(bits))
 
 
@@ -178,7 +173,7 @@ def test_every_boundary_between_float16_narrows_as_ieee_says(variant):
 def test_any_float32_narrows_as_ieee_says(variant, seed):
     """Random patterns: every exponent, NaNs of every payload."""
     bits = random(1000, np.uint32, seed)
-    actual = float32_to_float16(bits.view(np.float32))
+    actual = quantization.float32_to_float16(bits.view(np.float32))
     same_bits(actual.view(np.uint16), reference.narrow_bits(bits))
 
 
@@ -188,10 +183,10 @@ def test_float16_conversions_stay_inside_their_buffers(variant, end):
     for size in SIZES:
         half = guarded.copy(random(size, np.uint16).view(np.float16), end)
         single = guarded.empty(size, np.float32, end)
-        float16_to_float32(half, single)
+        quantization.float16_to_float32(half, single)
         same_bits(single.view(np.uint32), reference.widen_bits(half.view(np.uint16)))
         back = guarded.empty(size, np.float16, end)
-        float32_to_float16(single, back)
+        quantization.float32_to_float16(single, back)
         same_bits(back.view(np.uint16), reference.narrow_bits(single.view(np.uint32)))
 
 
@@ -215,7 +210,7 @@ def test_any_tensor_dequantizes_in_one_pass(variant, tensor, dtype, layout, seed
     shape, channels, height, width = tensor
     src = random(shape, dtype, seed)
     zero_point, scale = (0, 1.0) if dtype == "float16" else (5, 0.02)
-    actual = dequantize_nc1hwc2(
+    actual = quantization.dequantize_nc1hwc2(
         src, channels, zero_point, scale, height=height, width=width, layout=layout
     )
     expected = fused_reference(src, channels, zero_point, scale, height, width, layout)
@@ -240,7 +235,7 @@ def test_large_tensors_dequantize_in_one_pass(variant, shape, channels, dtype, l
     """Sizes beyond one tile in positions and in channels, and the real heads."""
     src = random(shape, dtype)
     zero_point, scale = (0, 1.0) if dtype == "float16" else (5, 0.02)
-    actual = dequantize_nc1hwc2(src, channels, zero_point, scale, layout=layout)
+    actual = quantization.dequantize_nc1hwc2(src, channels, zero_point, scale, layout=layout)
     same_bits(actual, fused_reference(src, channels, zero_point, scale, None, None, layout))
 
 
@@ -256,7 +251,9 @@ def test_one_pass_stays_inside_its_buffers(variant, dtype, layout, end):
             src = guarded.copy(random(shape, dtype), end)
             expected = fused_reference(src, channels, zero_point, scale, None, None, layout)
             out = guarded.empty(expected.shape, np.float32, end)
-            dequantize_nc1hwc2(src, channels, zero_point, scale, layout=layout, out=out)
+            quantization.dequantize_nc1hwc2(
+                src, channels, zero_point, scale, layout=layout, out=out
+            )
             same_bits(out, expected)
 
 
@@ -265,7 +262,7 @@ def test_one_pass_writes_its_result_and_nothing_else(variant):
     src = random((2, 3, 5, 7, 16), np.int8)
     for layout, shape in (("NCHW", (2, 33, 5, 7)), ("NHWC", (2, 5, 7, 33))):
         out, check = with_canaries(shape, np.float32)
-        dequantize_nc1hwc2(src, 33, 1, 0.5, layout=layout, out=out)
+        quantization.dequantize_nc1hwc2(src, 33, 1, 0.5, layout=layout, out=out)
         same_bits(out, fused_reference(src, 33, 1, 0.5, None, None, layout))
         check()
 
@@ -274,30 +271,38 @@ def test_layout_is_a_name_or_the_enum():
     """``"NHWC"`` and ``Layout.NHWC`` are the same; others are refused."""
     src = random((1, 1, 2, 2, 16), np.int8)
     same_bits(
-        dequantize_nc1hwc2(src, 3, 0, 1.0, layout=Layout.NHWC),
-        dequantize_nc1hwc2(src, 3, 0, 1.0, layout="NHWC"),
+        quantization.dequantize_nc1hwc2(src, 3, 0, 1.0, layout=Layout.NHWC),
+        quantization.dequantize_nc1hwc2(src, 3, 0, 1.0, layout="NHWC"),
     )
     for layout in ("nchw", Layout.NC1HWC2, None, 7):
         with pytest.raises(ValueError, match="layout: expected NCHW or NHWC"):
-            dequantize_nc1hwc2(src, 3, 0, 1.0, layout=layout)
+            quantization.dequantize_nc1hwc2(src, 3, 0, 1.0, layout=layout)
 
 
 def test_float16_takes_no_quantization():
     """Zero point 0 with scale 1, or the scale 0 that runtimes report; else an error."""
     src = random((1, 1, 2, 2, 8), np.float16)
-    same_bits(dequantize_nc1hwc2(src, 3), dequantize_nc1hwc2(src, 3, 0, 0.0))
+    same_bits(
+        quantization.dequantize_nc1hwc2(src, 3), quantization.dequantize_nc1hwc2(src, 3, 0, 0.0)
+    )
     for zero_point, scale in ((1, 1.0), (0, 0.5)):
         with pytest.raises(ValueError, match="for float16, which is not quantized"):
-            dequantize_nc1hwc2(src, 3, zero_point, scale)
+            quantization.dequantize_nc1hwc2(src, 3, zero_point, scale)
 
 
 def calls():
     q = np.zeros((1, 1, 2, 2, 16), np.int8)
     x = np.zeros(4, np.float32)
     return {
-        "dequantize": lambda zero_point, scale: dequantize_affine(q, zero_point, scale),
-        "quantize": lambda zero_point, scale: quantize_affine(x, zero_point, scale, np.int8),
-        "one pass": lambda zero_point, scale: dequantize_nc1hwc2(q, 3, zero_point, scale),
+        "dequantize": lambda zero_point, scale: quantization.dequantize_affine(
+            q, zero_point, scale
+        ),
+        "quantize": lambda zero_point, scale: quantization.quantize_affine(
+            x, zero_point, scale, np.int8
+        ),
+        "one pass": lambda zero_point, scale: quantization.dequantize_nc1hwc2(
+            q, 3, zero_point, scale
+        ),
     }
 
 
@@ -329,16 +334,34 @@ def test_quantization_parameters_are_checked(call, zero_point, scale, error, mes
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda: dequantize_affine(np.zeros(3, np.float32), 0, 1.0), "int8, uint8, int16, got"),
-        (lambda: dequantize_affine(np.zeros(3, ">i2"), 0, 1.0), "foreign byte order"),
-        (lambda: dequantize_affine([1], 0, 1.0), "got list"),
-        (lambda: quantize_affine(np.zeros(3), 0, 1.0, np.int8), "float32, got float64"),
-        (lambda: quantize_affine(np.zeros(3, "f4"), 0, 1.0, np.int32), "dtype: expected int8"),
-        (lambda: quantize_affine(np.zeros(3, "f4"), 0, 1.0, ">i2"), "dtype: expected int8"),
-        (lambda: float16_to_float32(np.zeros(3, "f4")), "float16, got float32"),
-        (lambda: float32_to_float16(np.zeros(3, "f2")), "float32, got float16"),
-        (lambda: dequantize_nc1hwc2(np.zeros((1, 1, 1, 1, 1), "i4"), 1, 0, 1.0), "got int32"),
-        (lambda: dequantize_affine(np.zeros(3, "i1"), 0, 1.0, np.zeros(3)), "got float64"),
+        (
+            lambda: quantization.dequantize_affine(np.zeros(3, np.float32), 0, 1.0),
+            "int8, uint8, int16, got",
+        ),
+        (lambda: quantization.dequantize_affine(np.zeros(3, ">i2"), 0, 1.0), "foreign byte order"),
+        (lambda: quantization.dequantize_affine([1], 0, 1.0), "got list"),
+        (
+            lambda: quantization.quantize_affine(np.zeros(3), 0, 1.0, np.int8),
+            "float32, got float64",
+        ),
+        (
+            lambda: quantization.quantize_affine(np.zeros(3, "f4"), 0, 1.0, np.int32),
+            "dtype: expected int8",
+        ),
+        (
+            lambda: quantization.quantize_affine(np.zeros(3, "f4"), 0, 1.0, ">i2"),
+            "dtype: expected int8",
+        ),
+        (lambda: quantization.float16_to_float32(np.zeros(3, "f4")), "float16, got float32"),
+        (lambda: quantization.float32_to_float16(np.zeros(3, "f2")), "float32, got float16"),
+        (
+            lambda: quantization.dequantize_nc1hwc2(np.zeros((1, 1, 1, 1, 1), "i4"), 1, 0, 1.0),
+            "got int32",
+        ),
+        (
+            lambda: quantization.dequantize_affine(np.zeros(3, "i1"), 0, 1.0, np.zeros(3)),
+            "got float64",
+        ),
     ],
 )
 def test_another_dtype_is_refused(function, message):
@@ -351,25 +374,27 @@ def test_fl_is_checked():
     """Only fractional lengths whose power of two is a normal float32."""
     for fl in (-128, 127):
         with pytest.raises(ValueError, match="fl: expected -127 to 126"):
-            dequantize_dfp(np.zeros(3, np.int8), fl)
+            quantization.dequantize_dfp(np.zeros(3, np.int8), fl)
 
 
 def test_memory_is_checked():
     """Strided sources, another shape, read-only and shared results are errors."""
     q = np.zeros((4, 4), np.int8)
     with pytest.raises(ValueError, match="C-contiguous"):
-        dequantize_affine(q.T[1:], 0, 1.0)
+        quantization.dequantize_affine(q.T[1:], 0, 1.0)
     with pytest.raises(ValueError, match=r"shape \(4, 4\), got \(16,\)"):
-        dequantize_affine(q, 0, 1.0, np.zeros(16, np.float32))
+        quantization.dequantize_affine(q, 0, 1.0, np.zeros(16, np.float32))
     locked = np.zeros((4, 4), np.float32)
     locked.setflags(write=False)
     with pytest.raises(ValueError, match="writable"):
-        dequantize_affine(q, 0, 1.0, locked)
+        quantization.dequantize_affine(q, 0, 1.0, locked)
     memory = np.zeros(64, np.uint8)
     with pytest.raises(ValueError, match="shares memory"):
-        dequantize_affine(memory[48:].view(np.int8), 0, 1.0, memory.view(np.float32))
+        quantization.dequantize_affine(memory[48:].view(np.int8), 0, 1.0, memory.view(np.float32))
     with pytest.raises(ValueError, match="shares memory"):
-        quantize_affine(memory.view(np.float32), 0, 1.0, "i1", memory[48:].view(np.int8))
+        quantization.quantize_affine(
+            memory.view(np.float32), 0, 1.0, "i1", memory[48:].view(np.int8)
+        )
 
 
 def test_the_c_entries_validate_what_they_are_given():

@@ -17,27 +17,17 @@ __all__ = ["variant"]
 
 #: What it is for, and every kind of ratio: (height, width) to (height, width).
 CASES = [
-    ((360, 640), (640, 640)),
-    ((1080, 1920), (360, 640)),
-    ((720, 1280), (360, 640)),
-    ((240, 320), (480, 640)),
-    ((1080, 810), (640, 480)),
-    ((97, 33), (97, 31)),
-    ((5, 1), (7, 9)),
-    ((1, 5), (9, 3)),
-    ((2, 2), (300, 301)),
-    ((301, 300), (1, 1)),
-    ((3, 4000), (2, 17)),
-    ((90, 120), (30, 40)),
-    ((120, 160), (30, 40)),
-    ((100, 150), (20, 25)),
-    ((60, 64), (20, 32)),
-    ((60, 63), (30, 21)),
-    ((64, 40), (32, 40)),
-    ((40, 64), (70, 64)),
-    ((21, 64), (20, 32)),
-    ((60, 450), (11, 67)),
-]
+    ((360, 640), (640, 640)), ((1080, 1920), (360, 640)),
+    ((720, 1280), (360, 640)), ((240, 320), (480, 640)),
+    ((1080, 810), (640, 480)), ((97, 33), (97, 31)),
+    ((5, 1), (7, 9)), ((1, 5), (9, 3)),
+    ((2, 2), (300, 301)), ((301, 300), (1, 1)),
+    ((3, 4000), (2, 17)), ((90, 120), (30, 40)),
+    ((120, 160), (30, 40)), ((100, 150), (20, 25)),
+    ((60, 64), (20, 32)), ((60, 63), (30, 21)),
+    ((64, 40), (32, 40)), ((40, 64), (70, 64)),
+    ((21, 64), (20, 32)), ((60, 450), (11, 67)),
+]  # fmt: skip
 
 
 def _off_by(actual, expected) -> float:
@@ -171,13 +161,7 @@ def test_luma_of_every_level_of_gray_is_that_level():
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    st.integers(1, 40),
-    st.integers(1, 40),
-    st.integers(1, 40),
-    st.integers(1, 40),
-    st.integers(0, 255),
-)
+@given(*[st.integers(1, 40)] * 4, st.integers(0, 255))
 def test_one_colour_stays(h, w, height, width, value):
     """An image of one colour keeps it at every size, and no value leaves its range."""
     image = np.full((h, w, 3), value, np.uint8)
@@ -185,13 +169,7 @@ def test_one_colour_stays(h, w, height, width, value):
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    st.integers(1, 30),
-    st.integers(1, 30),
-    st.integers(1, 60),
-    st.integers(1, 60),
-    st.integers(0, 99),
-)
+@given(*[st.integers(1, 30)] * 2, *[st.integers(1, 60)] * 2, st.integers(0, 99))
 def test_stays_between_its_neighbours(h, w, height, width, seed):
     """Interpolation never leaves the range of the source, and mirrors with it."""
     image = random((h, w, 1), np.uint8, seed)

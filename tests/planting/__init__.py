@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from native_tensors import deliver
 
 #: Sizes (height, width), strides and numbers of classes that every head is tested with.
@@ -23,6 +24,9 @@ DELIVERIES = [
     ("float16", "c2=16"),
     ("float32", "nchw"),
 ]
+#: Run a test with each of them.
+every_case = pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+every_delivery = pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
 
 
 def iou(a, b):
@@ -80,32 +84,3 @@ def deliver_all(tensors, dtype, form, **options):
         for i, x in enumerate(tensors)
     ]
     return [m[0] for m in made], [m[1] for m in made], [m[2][0] for m in made]
-
-
-def assert_equal(found, expected, atol=0.02):
-    """The very boxes, in the very order, of NumPy on the same values."""
-    xyxy, confidence, class_id = expected[:3]
-    assert np.array_equal(found.class_id, class_id)
-    np.testing.assert_allclose(found.confidence, confidence, rtol=0, atol=2e-6)
-    np.testing.assert_allclose(found.xyxy, xyxy, rtol=0, atol=atol)
-
-
-def assert_same_set(found, expected, step, iou_at_least=0.99):
-    """The boxes of NumPy on the values before quantization, up to what that costs."""
-    xyxy, confidence, class_id = expected[:3]
-    assert len(found) == len(xyxy)
-    overlap = iou(found.xyxy.astype(np.float64), xyxy.astype(np.float64))
-    best = overlap.argmax(axis=1)
-    assert sorted(best.tolist()) == list(range(len(xyxy)))
-    assert overlap.max(axis=1).min() >= iou_at_least
-    assert np.array_equal(found.class_id, class_id[best])
-    assert np.abs(found.confidence - confidence[best]).max() <= step
-
-
-def assert_finds(found, scene, iou_at_least=0.9):
-    """Every planted object once, and nothing else."""
-    overlap = iou(found.xyxy.astype(np.float64), scene.xyxy)
-    best = overlap.argmax(axis=1)
-    assert sorted(best.tolist()) == list(range(len(scene.xyxy)))
-    assert overlap.max(axis=1).min() >= iou_at_least
-    assert np.array_equal(found.class_id, scene.class_id[best])

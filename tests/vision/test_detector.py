@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -188,19 +188,12 @@ def test_threads(model):
     """Calls from several threads wait for each other."""
     detector = Detector(model)
     expected = [detector(scene) for scene in SCENES]
-    wrong = []
 
     def work(k):
-        for _ in range(5):
-            if detector(SCENES[k % 2]) != expected[k % 2]:
-                wrong.append(k)
+        return all(detector(SCENES[k % 2]) == expected[k % 2] for _ in range(5))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
 
 
 def test_repr(model):

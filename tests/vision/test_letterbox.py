@@ -374,26 +374,21 @@ PLACE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("changes", "status"),
-    [
-        ({}, "OK"),
-        ({"frame": ffi.NULL}, "ERR_ARGUMENT"),
-        ({"frame_channels": 0}, "ERR_ARGUMENT"),
-        ({"frame_channels": 5}, "ERR_ARGUMENT"),
-        ({"len": 74}, "ERR_SHAPE"),
-        ({"frame_height": 0}, "ERR_SHAPE"),
-        ({"frame_width": 0}, "ERR_SHAPE"),
-        ({"frame_stride": 14}, "ERR_SHAPE"),
-        ({"top": 5}, "ERR_SHAPE"),
-        ({"inner_height": 4}, "ERR_SHAPE"),
-        ({"inner_height": MOST}, "ERR_SHAPE"),
-        ({"left": 6}, "ERR_SHAPE"),
-        ({"inner_width": 4}, "ERR_SHAPE"),
-        ({"inner_width": MOST}, "ERR_SHAPE"),
-        ({"frame_width": MOST // 2}, "ERR_OVERFLOW"),
-        ({"frame_stride": MOST // 2}, "ERR_OVERFLOW"),
+#: What is changed of it, by the status that this has.
+NO_FRAMES = {
+    "OK": [{}],
+    "ERR_ARGUMENT": [{"frame": ffi.NULL}, {"frame_channels": 0}, {"frame_channels": 5}],
+    "ERR_SHAPE": [
+        *({"len": 74}, {"frame_height": 0}, {"frame_width": 0}, {"frame_stride": 14}),
+        *({"top": 5}, {"inner_height": 4}, {"inner_height": MOST}),
+        *({"left": 6}, {"inner_width": 4}, {"inner_width": MOST}),
     ],
+    "ERR_OVERFLOW": [{"frame_width": MOST // 2}, {"frame_stride": MOST // 2}],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"), [(each, status) for status in NO_FRAMES for each in NO_FRAMES[status]]
 )
 def test_the_border_of_no_frame_is_refused(changes, status):
     """A rectangle that leaves the frame, a frame that leaves its memory; nothing is written."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int, check_status, pointer
+from rknn_runtime._arrays import as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
@@ -19,6 +19,7 @@ from rknn_runtime.vision.heads.views import (
     Size,
     checked_size,
 )
+from rknn_runtime.vision.nms import as_threshold
 from rknn_runtime.vision.transform import LetterboxTransform
 
 if TYPE_CHECKING:
@@ -119,10 +120,7 @@ class Decoder:
 
     @conf_threshold.setter
     def conf_threshold(self, value: float) -> None:
-        value = as_float(value, "conf_threshold")
-        if not 0 <= value <= _MOST_FLOAT32:
-            raise ValueError(f"conf_threshold: expected a finite number >= 0, got {value}")
-        self._options.conf_threshold = value
+        self._options.conf_threshold = as_threshold(value, "conf_threshold", _MOST_FLOAT32)
 
     @property
     def iou_threshold(self) -> float:
@@ -131,10 +129,7 @@ class Decoder:
 
     @iou_threshold.setter
     def iou_threshold(self, value: float) -> None:
-        value = as_float(value, "iou_threshold")
-        if not 0 <= value <= 1:
-            raise ValueError(f"iou_threshold: expected 0 to 1, got {value}")
-        self._options.iou_threshold = value
+        self._options.iou_threshold = as_threshold(value, "iou_threshold", 1)
 
     def __call__(self, raw: RawOutputs, transform: LetterboxTransform | None = None) -> Detections:
         """Decode one frame.

@@ -5,16 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from native_tensors import attribute, dequantize, quantize
-from planting import (
-    CASES,
-    DELIVERIES,
-    Scene,
-    assert_equal,
-    assert_finds,
-    assert_same_set,
-    deliver_all,
-)
+from planting import Scene, deliver_all, every_case, every_delivery
 from planting.anchors import logit, planted, reference_of, sized
+from planting.compare import assert_equal, assert_finds, assert_same_set
 from reference import yolo as reference
 
 from rknn_runtime.vision.heads.anchors import (
@@ -29,8 +22,8 @@ def anchors_for(scene):
     return YOLOV5_P6_ANCHORS if len(scene.strides) == 4 else YOLOV5_ANCHORS
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
-@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@every_case
+@every_delivery
 @pytest.mark.parametrize("logits", [False, True])
 def test_equals_the_reference(logits, dtype, form, size, strides, classes):
     """With and without the sigmoid: NumPy's boxes, and all planted objects."""

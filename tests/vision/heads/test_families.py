@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from native_tensors import deliver
-from planting import CASES, Scene, assert_equal, assert_finds, assert_same_set
+from planting import Scene, every_case
 from planting import anchors as planted_anchors
 from planting import oriented as planted_oriented
 from planting import segmentation as planted_segmentation
 from planting import split as planted_split
 from planting import yolox as planted_yolox
+from planting.compare import assert_equal, assert_finds, assert_same_set
 from reference import yolo as reference
 
 from rknn_runtime.vision.heads.find import find_head
@@ -344,7 +345,7 @@ def assert_same_rectangles(found, expected, step, iou_at_least=0.99):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@every_case
 def test_every_family(family, dtype, form, size, strides, classes):
     """The head is found, and finds what NumPy does in the same values, and in the floats."""
     head, asked, plant = FAMILIES[family]

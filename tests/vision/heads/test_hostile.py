@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import guarded
@@ -240,19 +240,13 @@ def test_one_decoder_in_many_threads():
     rng = np.random.default_rng(2)
     frames = [[garbage(attr, rng, "plausible") for attr in attrs] for _ in range(4)]
     expected = [decoder(frame) for frame in frames]
-    wrong = []
 
     def work(k):
-        for _ in range(50):
-            if decoder(frames[k]) != expected[k]:
-                wrong.append(k)
+        return all(decoder(frames[k]) == expected[k] for _ in range(50))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == [] and len({len(found) for found in expected}) > 1
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+    assert len({len(found) for found in expected}) > 1
 
 
 ALL = ("options", "workspace", "out", "count")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_tensors import attribute, deliver
-from planting import CASES, Scene, deliver_all
+from planting import Scene, deliver_all, every_case
 from planting import split as planted_split
 from planting.oriented import iou, planted, truth
 from reference import yolo as reference
@@ -19,6 +19,11 @@ from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrien
 from rknn_runtime.vision.letterbox import letterbox
 
 SIZE, STRIDES = (192, 256), (8, 16, 32)
+
+in_four_deliveries = pytest.mark.parametrize(
+    ("dtype", "form"),
+    [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
+)
 
 
 def assert_equal(found, expected, atol=0.05):
@@ -66,10 +71,7 @@ def test_iou_of_what_is_no_rectangle(bad):
 
 
 @pytest.mark.parametrize("joined", [True, False])
-@pytest.mark.parametrize(
-    ("dtype", "form"),
-    [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
-)
+@in_four_deliveries
 def test_split(dtype, form, joined):
     """The zoo's form: distances along the box's own axes, angles of all cells."""
     scene = Scene(1, SIZE, STRIDES, 3)
@@ -88,7 +90,7 @@ def test_split(dtype, form, joined):
     assert_equal(found, expected)
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@every_case
 @pytest.mark.parametrize("form", ["c2=16", "padded", "nchw"])
 def test_what_quantization_costs(form, size, strides, classes):
     """int8: the rectangles of floats, which are those that were planted."""
@@ -295,10 +297,7 @@ def angle_maps(scene, angles, lowest=1e-3):
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (0, 2, 1)])
-@pytest.mark.parametrize(
-    ("dtype", "form"),
-    [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
-)
+@in_four_deliveries
 def test_angles_per_scale(dtype, form, order):
     """Graphs that are cut behind the last convolutions: box, class and angle of each scale."""
     scene = Scene(1, SIZE, STRIDES, 3)

@@ -6,16 +6,9 @@ import guarded
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
-from planting import (
-    CASES,
-    Scene,
-    assert_equal,
-    assert_finds,
-    assert_same_set,
-    deliver_all,
-    iou,
-)
+from planting import Scene, deliver_all, every_case, iou
 from planting import split as planted_split
+from planting.compare import assert_equal, assert_finds, assert_same_set
 from reference import yolo as reference
 
 from rknn_runtime.vision.heads.find import find_head
@@ -31,6 +24,15 @@ def keypoints_of(rng, n, dims=3):
     points[:, 0] *= SIZE[1]
     points[:, 1] *= SIZE[0]
     return points
+
+
+def joined_scene():
+    """Persons, in box and class outputs that are one, as float32."""
+    scene = Scene(1, SIZE, STRIDES, 1)
+    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
+    n = sum(h * w for h, w in scene.grids())
+    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    return scene, attrs, raw
 
 
 @pytest.mark.parametrize("rank", [3, 4])
@@ -73,7 +75,7 @@ def test_split(dtype, form, joined, rank):
     assert np.array_equal(found.keypoints, values.transpose(2, 0, 1))
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@every_case
 @pytest.mark.parametrize("form", ["c2=16", "padded", "nchw"])
 def test_what_quantization_costs(form, size, strides, classes):
     """int8 boxes and float16 keypoints, as the zoo converts: floats' objects, to one pixel."""
@@ -107,10 +109,7 @@ def test_coarse_keypoints_are_warned_of():
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9, 1.0, 2.0])
 def test_raising_the_threshold_keeps_the_keypoints(threshold):
     """What passes a higher threshold has the same keypoints as before."""
-    scene = Scene(1, SIZE, STRIDES, 1)
-    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
-    n = sum(h * w for h, w in scene.grids())
-    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    _, attrs, raw = joined_scene()
     everything = SplitPoseDecoder(attrs, SIZE)(raw)
     found = SplitPoseDecoder(attrs, SIZE, conf_threshold=threshold)(raw)
     assert found == everything[: (everything.confidence >= np.float32(threshold)).sum()]
@@ -118,10 +117,7 @@ def test_raising_the_threshold_keeps_the_keypoints(threshold):
 
 def test_joined_outputs_are_logits():
     """Where box and classes are one output the graph was cut before the sigmoid."""
-    scene = Scene(1, SIZE, STRIDES, 1)
-    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
-    n = sum(h * w for h, w in scene.grids())
-    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    scene, attrs, raw = joined_scene()
     decoder = SplitPoseDecoder(attrs, SIZE)
     assert decoder.logits
     assert_finds(decoder(raw), scene)
@@ -170,10 +166,7 @@ def test_default_keypoint_shape():
 
 def test_mapped_to_the_picture():
     """With a transform keypoints are mapped like boxes, and keep their confidence."""
-    scene = Scene(1, SIZE, STRIDES, 1)
-    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
-    n = sum(h * w for h, w in scene.grids())
-    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
+    _, attrs, raw = joined_scene()
     decoder = SplitPoseDecoder(attrs, SIZE)
     _, transform = letterbox(np.zeros((111, 333, 3), np.uint8), SIZE)
     assert decoder(raw, transform) == transform.detections_to_image(decoder(raw))

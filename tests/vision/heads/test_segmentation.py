@@ -6,17 +6,10 @@ import guarded
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
-from planting import (
-    CASES,
-    DELIVERIES,
-    Scene,
-    assert_equal,
-    assert_finds,
-    assert_same_set,
-    deliver_all,
-)
+from planting import Scene, deliver_all, every_case, every_delivery
 from planting import anchors as planted_anchors
 from planting import split as planted_split
+from planting.compare import assert_equal, assert_finds, assert_same_set
 from planting.segmentation import P, ellipse, planted_masks, rows_of
 from reference import yolo as reference
 
@@ -89,8 +82,8 @@ def assert_ellipses(found, scene, transform, iou_at_least=0.85):
         assert (mask & expected).sum() / (mask | expected).sum() > iou_at_least
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
-@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@every_case
+@every_delivery
 def test_split(dtype, form, size, strides, classes):
     """YOLOv8-seg, 10 and 13 outputs: the boxes of the plain head, and their masks."""
     sums = classes != 5
@@ -122,8 +115,8 @@ def test_split(dtype, form, size, strides, classes):
         assert_masks(found, rows, real[-1], t)
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
-@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@every_case
+@every_delivery
 def test_anchors(dtype, form, size, strides, classes):
     """YOLOv5-seg, 7 or 9 outputs: each anchor has coefficients of its own."""
     scene = Scene(5, size, strides, classes)
@@ -148,7 +141,7 @@ def test_anchors(dtype, form, size, strides, classes):
 
 @pytest.mark.parametrize("form", ["c2=16", "nchw", "rank3", "transposed"])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@every_case
 @pytest.mark.parametrize("objectness", [False, True])
 def test_single(objectness, dtype, form, size, strides, classes):
     """Ultralytics' form, the outputs in both orders: coefficients behind the scores.

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
-from planting import assert_equal, assert_same_set
+from planting.compare import assert_equal, assert_same_set
 from reference import yolo as reference
 
 from rknn_runtime.enums import TensorType
@@ -68,12 +68,15 @@ def matched_iou(a, b):
     return inter / (area - inter)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
+every_size = pytest.mark.parametrize(
     ("classes", "size", "strides"),
     [(80, (320, 320), (8, 16, 32)), (1, (96, 160), (8, 16, 32)), (5, (128, 256), (8, 16, 32, 64))],
 )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@every_size
 def test_equals_the_reference(form, dtype, classes, size, strides):
     """Every dtype and layout gives the boxes that NumPy finds in the same values."""
     x, truth = planted(np.random.default_rng(classes), size, strides, classes)
@@ -97,10 +100,7 @@ def test_equals_the_reference(form, dtype, classes, size, strides):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("classes", "size", "strides"),
-    [(80, (320, 320), (8, 16, 32)), (1, (96, 160), (8, 16, 32)), (5, (128, 256), (8, 16, 32, 64))],
-)
+@every_size
 def test_objectness(form, dtype, classes, size, strides):
     """YOLOv5 as Ultralytics exports it: three predictions per cell tell the objectness."""
     x, truth = planted_with_objectness(np.random.default_rng(classes), size, strides, classes)

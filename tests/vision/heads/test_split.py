@@ -7,23 +7,16 @@ import weakref
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
-from planting import (
-    CASES,
-    DELIVERIES,
-    Scene,
-    assert_equal,
-    assert_finds,
-    assert_same_set,
-    deliver_all,
-)
+from planting import CASES, Scene, deliver_all, every_case, every_delivery
+from planting.compare import assert_equal, assert_finds, assert_same_set
 from planting.split import planted, reference_of, with_sums
 from reference import yolo as reference
 
 from rknn_runtime.vision.heads.split import SplitDecoder
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
-@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@every_case
+@every_delivery
 @pytest.mark.parametrize("bins", [1, 16, 17])
 @pytest.mark.parametrize("sums", [False, True])
 def test_equals_the_reference(sums, bins, dtype, form, size, strides, classes):

@@ -5,22 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
-from planting import (
-    CASES,
-    DELIVERIES,
-    Scene,
-    assert_equal,
-    assert_finds,
-    assert_same_set,
-    deliver_all,
-)
+from planting import Scene, deliver_all, every_case, every_delivery
+from planting.compare import assert_equal, assert_finds, assert_same_set
 from planting.yolox import planted, reference_of
 
 from rknn_runtime.vision.heads.yolox import YoloxDecoder
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
-@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@every_case
+@every_delivery
 def test_split_form_equals_the_reference(dtype, form, size, strides, classes):
     """One output per scale."""
     scene = Scene(classes, size, strides, classes)
@@ -35,7 +28,7 @@ def test_split_form_equals_the_reference(dtype, form, size, strides, classes):
     assert_same_set(found, reference_of(tensors, scene), step, 0.97 if "int8" in dtype else 0.99)
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES)
+@every_case
 @pytest.mark.parametrize("form", ["c2=16", "padded", "nchw", "rank3", "transposed"])
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_raw_grid_equals_the_reference(dtype, form, size, strides, classes):
