@@ -269,7 +269,7 @@ def test_a_file_that_never_ends_is_a_value_error(tmp_path):
     (tmp_path / "huge").touch()
     os.truncate(tmp_path / "huge", 10 << 30)
     for path in (tmp_path / "pipe", tmp_path / "huge", "/dev/zero", tmp_path):
-        with pytest.raises(ValueError, match=f"^{path} (is a|has 10737418240 bytes)"):
+        with pytest.raises(ValueError, match=f"^{path}: expected .*(regular file|got 10737418240)"):
             letterbox(path, (8, 8))
 
 
