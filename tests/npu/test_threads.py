@@ -200,3 +200,38 @@ def test_the_controls_of_the_simulated_npu(control) -> None:
                 assert open_library("sim") is model.library
 
         together(work)
+
+
+def test_a_signal_handler_in_a_decoder_meets_no_waiting_thread():
+    """One lock for a detector and its decoder: who waits for it holds nothing else.
+
+    A handler that comes while this thread decodes is refused, also when another thread wants
+    the detector: with two locks that one held the first, and each waited for the other.
+    """
+    with Model(one_object(), library="sim") as model:
+        detector = Detector(model)
+        decoder, lock = detector.decoder, model._context.exclusive
+        assert decoder._lock is lock
+        frame = np.zeros((64, 64, 3), np.uint8)
+        expected = detector(frame)
+        found = []
+        other = threading.Thread(target=lambda: found.append(detector(frame)))
+        native, refused = decoder._native, []
+
+        def interrupted(*arguments: object) -> int:
+            decoder._native = native
+            other.start()
+            while lock.try_acquire():  # until somebody has it: this thread, or the other one
+                lock.release()
+            for handler in (lambda: detector(frame), lambda: decoder(raw), model.close):
+                with pytest.raises(RuntimeError, match="reentrant call"):
+                    handler()
+                refused.append(handler)
+            status: int = native(*arguments)
+            return status
+
+        raw = model.output_raw(0).copy()
+        decoder._native = interrupted
+        assert len(decoder(raw)) == len(expected) and len(refused) == 3
+        other.join()
+        assert found == [expected]
