@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Any, Union
 
@@ -114,6 +115,17 @@ def tensor(
     return fields
 
 
+def types_of(tensors: list[dict[int, Any]], layout: str) -> str:
+    """The JSON of the types of inputs or outputs."""
+    names = {1: "float32", 3: "int8", 5: "int16", 7: "int64", 10: "float16"}
+    return json.dumps(
+        {
+            tensor.get(5, ""): {"dtype": names.get(tensor.get(0, 0), "other"), "layout": layout}
+            for tensor in tensors
+        }
+    )
+
+
 def standard_model(
     inputs: list[dict[int, Any]],
     outputs: list[dict[int, Any]],
@@ -138,8 +150,8 @@ def standard_model(
         7: "2.3.2(compiler version: 2.3.2 (abc@2025))",
         8: target,
         9: "ONNX",
-        12: "{}",
-        13: "{}",
+        12: types_of(inputs, "NHWC"),
+        13: types_of(outputs, "NCHW"),
     }
     model.update({int(key[len("slot_") :]): value for key, value in changes.items()})
     data = flatbuffer(model) + b"\0" * padding

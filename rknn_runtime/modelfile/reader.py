@@ -95,12 +95,14 @@ class ModelFile:
             self.header = self._tables.header()
 
     def check_whole(self) -> None:
-        """Check that the file has its end, which nothing but old runtimes reads.
+        """Check what a runtime takes for granted: the JSON at the end, and that of the types.
 
         Raises:
-            InvalidModelError: It has not.
+            InvalidModelError: It is cut or damaged.
         """
         check_trailer(self._tables.data, self._tables.container.flatbuffer_end)
+        with _named_as_damage():
+            self._tables.check_types()
 
     def info(self, runtime_version: str | None = None) -> ModelInfo:
         """Read all that the file says.

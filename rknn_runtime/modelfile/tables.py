@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ ELEMENT_TYPES = {
     10: TensorType.FLOAT16,
 }
 LAYOUTS = {0: Layout.UNDEFINED, 1: Layout.NHWC, 2: Layout.NCHW, 0x40: Layout.NC1HWC2}
+#: What the JSON of an input's or output's type may say of its layout.
+LAYOUT_NAMES = {layout.name for layout in LAYOUTS.values()}
 TYPE_NAMES = {dtype.name.lower(): dtype for dtype in ELEMENT_TYPES.values()}
 
 
@@ -235,10 +238,38 @@ class ModelTables:
             if self.container.mini
             else self.model.raw(slot, int(len(self.data) * MAX_JSON_PART))
         )
-        described = parse_literal(text) if text else {}
+        try:
+            described = parse_literal(text) if text else {}
+        except ValueError as error:
+            raise ValueError(f"the types of inputs or outputs are no JSON: {error}") from None
         if not isinstance(described, dict):
             raise ValueError(f"the types of inputs or outputs are no object: {text[:40]!r}")
         return described
+
+    def check_types(self) -> None:
+        """Check the JSON that says the types of inputs and outputs, for librknnrt to trust.
+
+        1.5.2, 1.6.0 and 2.3.2 end the process in a query where it is no JSON or lacks a tensor,
+        its dtype or its layout, and in ``rknn_inputs_set`` on an input's layout of another name.
+        No text at all, and another name of a dtype, they take.
+        """
+        if self.container.mini:
+            return
+        graph = self.model.children(MODEL_GRAPHS, MAX_SHAPES)[0]
+        tensors = graph.children(GRAPH_TENSORS, MAX_TENSORS)
+        room = min(MAX_ATTRIBUTES, len(self.data) // MIN_ATTRIBUTE_BYTES)
+        for slot, indices, what in (
+            (MODEL_INPUT_JSON, GRAPH_INPUTS, "inputs"),
+            (MODEL_OUTPUT_JSON, GRAPH_OUTPUTS, "outputs"),
+        ):
+            self._api_types(slot)  # which bounds its size and depth
+            text = self.model.text(slot, len(self.data))
+            names = [
+                tensors[number].text(TENSOR_NAME, MAX_NAME_BYTES)
+                for number in graph.integers(indices, room)
+            ]
+            if text:
+                _check_types(text, names, what)
 
     def _preprocessing(self, names: Sequence[str]) -> tuple[Preprocessing | None, ...]:
         """Mean, std and channel order per input, which the metadata text documents.
@@ -262,3 +293,20 @@ def _preprocessing(attributes: Any) -> Preprocessing | None:
         std=tuple(float(value) for value in attributes["std"]),
         rgb2bgr=bool(attributes.get("rgb2bgr")),
     )
+
+
+def _check_types(text: str, names: Sequence[str], what: str) -> None:
+    """Check that JSON gives each tensor a dtype and a layout."""
+    try:
+        # NaN and Infinity are none.
+        described = json.loads(text, parse_constant=int)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the types of the {what} are no JSON: {error}") from None
+    for name in names:
+        tensor = described.get(name) if isinstance(described, dict) else None
+        tensor = tensor if isinstance(tensor, dict) else {}
+        dtype, layout = tensor.get("dtype"), tensor.get("layout")
+        are_names = isinstance(dtype, str) and isinstance(layout, str)
+        if not are_names or (what == "inputs" and layout not in LAYOUT_NAMES):
+            said = "nothing" if not tensor else f"dtype {dtype!r} and layout {layout!r}"
+            raise ValueError(f"the types of the {what} say {said} of {name!r}")
