@@ -56,7 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
         except (InvalidModelError, OSError, ValueError) as error:
             failed = True
             reason = error.strerror if isinstance(error, OSError) else None
-            print(f"rknn-runtime: {model}: {reason or error}", file=sys.stderr)
+            # Some messages begin with the path already.
+            words = reason or str(error).removeprefix(f"{Path(model)}: ")
+            print(f"rknn-runtime: {model}: {words}", file=sys.stderr)
     if arguments.json:
         for model, info in read:
             print(json.dumps(as_json(model, info)))

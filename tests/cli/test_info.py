@@ -149,6 +149,13 @@ def test_a_missing_file_is_told_briefly(capsys: pytest.CaptureFixture[str]) -> N
     assert captured.out == ""
 
 
+def test_a_path_is_named_once(tmp_path, capsys):
+    """Also where the exception's own message begins with it."""
+    assert main(["info", str(tmp_path)]) == 1
+    expected = f"rknn-runtime: {tmp_path}: expected a regular file, got a directory\n"
+    assert capsys.readouterr().err == expected
+
+
 def test_names_cannot_steer_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
