@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 from paths import PROJECT
@@ -127,6 +129,8 @@ def test_every_error_has_the_one_root():
 
 
 PAGE = PROJECT / "docs" / "errors.md"
+REFUSALS = tuple(f"raise {name}Error(" for name in ("Type", "Value", "Index"))
+SOURCES = sorted(Path(errors.__file__).parent.rglob("*.py"))
 
 
 def tree(cls=RknnError, indent=""):
@@ -152,3 +156,20 @@ def test_every_class_is_documented_with_cause_and_remedy():
     """Once each, whatever their number."""
     rows = re.findall(r"^\| `(\w+)`(?: itself)? \| (.+) \| (.+) \|$", PAGE.read_text("utf-8"), re.M)
     assert sorted(name for name, _, _ in rows) == errors.__all__
+
+
+def test_refused_arguments_are_worded_in_one_way():
+    """As "x: expected ..., got ...": no "must be", and nothing expected without what came."""
+    odd = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Raise) and ast.unparse(node).startswith(REFUSALS):
+                words = " ".join(part.value for part in ast.walk(node.exc.args[0]) if is_text(part))
+                is_half = re.search(r"\bexpected\b", words) and not re.search(r"\bgot\b", words)
+                if is_half or " must " in words:
+                    odd.append(f"{path.name}:{node.lineno}: {words}")
+    assert odd == []
+
+
+def is_text(node):
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)

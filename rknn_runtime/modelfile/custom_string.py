@@ -13,7 +13,7 @@ def facts_of(custom_string: str) -> dict[str, Any]:
     """Return ``labels``, ``head`` and ``color``, as far as a custom string has them.
 
     It is JSON, ``{"labels": [name, ...], "head": name, "input": {"color": "BGR"}}``, all
-    optional, labels also as ``{"0": name, ...}``. What has another form is not for us.
+    optional, labels also as ``{"0": name, ...}``. Anything else in it is left alone.
     """
     try:
         said = json.loads(custom_string)

@@ -28,7 +28,7 @@ __all__ = ["Context", "warn"]
 
 
 def warn(message: str) -> None:
-    """Log what there is nobody to raise to."""
+    """Log a failure in a finalizer, which has no caller to raise it to."""
     import logging  # not before it is needed, as it costs more than all of this package
 
     logging.getLogger("rknn_runtime").warning(message)

@@ -152,7 +152,7 @@ def suit(
         library.require(f"rknn_matmul_{name}")
     most = max(max(sizes_of_m) * max(k, n), k * n) * 4
     if most > _MOST_BYTES:
-        raise ValueError(f"matrices of {most} bytes: expected at most {_MOST_BYTES}")
+        raise ValueError(f"m, k, n: expected matrices of at most {_MOST_BYTES} bytes, got {most}")
     soc = library.simulated_soc()
     if not soc:
         machine = soc_of_this_machine()

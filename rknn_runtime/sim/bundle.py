@@ -79,7 +79,7 @@ class Bundle:
         version = known_version(self.runtime, self.runtime_version)
         object.__setattr__(self, "runtime_version", version)
         if not self.variants or not self.variants[0].inputs or not self.variants[0].outputs:
-            raise ValueError("a model has at least one input and one output")
+            raise ValueError("variants: expected at least one input and one output, got none")
         if not isinstance(self.custom_string, str):
             kind = type(self.custom_string).__name__
             raise TypeError(f"custom_string: expected a str, got {kind}")
@@ -151,7 +151,9 @@ class Bundle:
 
     def _record(self, record: RawRecord) -> bytes:
         if not 0 <= record.shape < len(self.variants):
-            raise ValueError(f"a record of shape {record.shape}, there are {len(self.variants)}")
+            raise ValueError(
+                f"record: expected shape 0 to {len(self.variants) - 1}, got {record.shape}"
+            )
         variant = self.variants[record.shape]
         parts = [RECORD.pack(record.shape, int(record.inputs is None))]
         if record.inputs is not None:
@@ -171,7 +173,9 @@ def normalization(
         return (), ()
     mean, std = tuple(given.mean), tuple(given.std)
     if 0 in std or not all(map(math.isfinite, mean + std)):
-        raise ValueError(f"input {attr.name!r}: mean {mean} and std {std}")
+        raise ValueError(
+            f"input {attr.name!r}: expected finite numbers, no std of 0, got {mean} and std {std}"
+        )
     if set(mean) <= {0.0} and set(std) <= {1.0}:
         return (), ()
     if len(set(mean)) == 1 and len(set(std)) == 1:
@@ -181,8 +185,8 @@ def normalization(
     mean, std = (values * channels if len(values) == 1 else values for values in (mean, std))
     if len(mean) != channels or len(std) != channels or channels > MAX_CHANNELS:
         raise ValueError(
-            f"input {attr.name!r}: {len(mean)} means and {len(std)} stds "
-            f"for {channels} channels (at most {MAX_CHANNELS} may differ)"
+            f"input {attr.name!r}: expected a mean and a std for each of {channels} channels "
+            f"(at most {MAX_CHANNELS} may differ), got {len(mean)} and {len(std)}"
         )
     return mean, std
 
@@ -318,7 +322,10 @@ def _unpack_attr(
 def _pack_attr(attr: TensorAttr) -> bytes:
     name = attr.name.encode()
     if len(name) > 255 or len(attr.shape) > 16:
-        raise ValueError(f"tensor {attr.name!r}: at most 255 bytes of name and 16 dimensions")
+        raise ValueError(
+            f"tensor {attr.name!r}: expected at most 255 bytes of name and 16 dimensions, got "
+            f"{len(name)} and {len(attr.shape)}"
+        )
     return ATTR.pack(
         attr.index,
         len(attr.shape),
@@ -341,7 +348,7 @@ def _pack_attr(attr: TensorAttr) -> bytes:
 
 def _values(kind: str, attrs: Sequence[TensorAttr], arrays: Sequence[Array]) -> list[bytes]:
     if len(arrays) != len(attrs):
-        raise ValueError(f"{len(arrays)} {kind}s, the model has {len(attrs)}")
+        raise ValueError(f"{kind}s: expected {len(attrs)}, got {len(arrays)}")
     parts = []
     for attr, array in zip(attrs, arrays):
         dtype = attr.stored.dtype.numpy

@@ -154,7 +154,8 @@ def bundle_from_onnx(
             if not isinstance(array, np.ndarray):
                 raise TypeError(f"samples: expected arrays, got {type(array).__name__}")
         if len(row) != len(graph.inputs):
-            raise ValueError(f"a sample of {len(row)} arrays, there are {len(graph.inputs)} inputs")
+            expected = len(graph.inputs)
+            raise ValueError(f"samples: expected {expected} arrays in each, got {len(row)}")
     preprocessing = _preprocessing(len(graph.inputs), mean_values, std_values)
     plan = _Plan(graph, (soc, version), dtype, preprocessing, rows)
     return bytes(
@@ -300,8 +301,8 @@ def _preprocessing(
     stds = [(1.0,)] * count if std_values is None else list(std_values)
     if len(means) != count or len(stds) != count:
         raise ValueError(
-            f"mean_values for {len(means)} and std_values for {len(stds)} inputs, "
-            f"the model has {count}"
+            f"mean_values, std_values: expected one per input ({count}), got {len(means)} and "
+            f"{len(stds)}"
         )
     return tuple(
         Preprocessing(tuple(map(float, mean or (0.0,))), tuple(map(float, std or (1.0,))), False)

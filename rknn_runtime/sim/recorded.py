@@ -67,13 +67,13 @@ def bundle_from_arrays(
             positions, there is no record, or nobody recorded what the version answers.
     """
     if not records:
-        raise ValueError("a recorded bundle needs at least one record")
+        raise ValueError("records: expected at least one, got none")
     for entry in records:
         if not isinstance(entry, Record):
             raise TypeError(f"records: expected Records, got {type(entry).__name__}")
     given = (None,) * len(inputs) if preprocessing is None else tuple(preprocessing)
     if len(given) != len(inputs):
-        raise ValueError(f"{len(given)} preprocessings for {len(inputs)} inputs")
+        raise ValueError(f"preprocessing: expected one per input ({len(inputs)}), got {len(given)}")
     variant = ShapeVariant(_numbered("inputs", inputs), _numbered("outputs", outputs))
     return bytes(
         Bundle(
@@ -125,7 +125,7 @@ def record(bundle: bytes, samples: Sequence[Array | Sequence[Array]]) -> bytes:
     if not source.onnx:
         raise InvalidModelError("the bundle has no graph that could be recorded")
     if not samples:
-        raise ValueError("nothing to record: samples is empty")
+        raise ValueError("samples: expected at least one, got none")
     graph = Graph(source.onnx)
     rows = [(s,) if isinstance(s, np.ndarray) else tuple(s) for s in samples]
     records = tuple(_computed(source, graph, row) for row in rows)
@@ -152,7 +152,8 @@ def _shape_of(variants: Sequence[ShapeVariant], row: Sequence[Array]) -> int:
         if [attr.shape for attr in variant.inputs] == [array.shape for array in row]:
             return index
     if len(row) != len(variants[0].inputs):
-        raise ValueError(f"a sample of {len(row)} arrays, the model has {len(variants[0].inputs)}")
+        expected = len(variants[0].inputs)
+        raise ValueError(f"samples: expected {expected} arrays in each, got {len(row)}")
     return 0
 
 
@@ -168,11 +169,13 @@ def _raw_record(
         ValueError: A wrong number of arrays, or one of another shape or dtype.
     """
     if len(record.outputs) != len(variant.outputs):
-        raise ValueError(f"{len(record.outputs)} outputs, the model has {len(variant.outputs)}")
+        raise ValueError(
+            f"record: expected {len(variant.outputs)} outputs, got {len(record.outputs)}"
+        )
     outputs = tuple(map(output_values, variant.outputs, record.outputs))
     if record.inputs is None:
         return RawRecord(outputs, shape=shape)
     if len(record.inputs) != len(variant.inputs):
-        raise ValueError(f"{len(record.inputs)} inputs, the model has {len(variant.inputs)}")
+        raise ValueError(f"record: expected {len(variant.inputs)} inputs, got {len(record.inputs)}")
     inputs = tuple(map(input_values, variant.inputs, preprocessing, record.inputs))
     return RawRecord(outputs, inputs, shape)

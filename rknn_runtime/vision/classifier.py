@@ -65,7 +65,7 @@ class Classifier(ImageModel):
         classes = self.decoder.num_classes
         if self.labels is not None and len(self.labels) != classes:
             raise ValueError(
-                f"there are {len(self.labels)} labels, but the output has {classes} classes:\n"
+                f"labels: expected {classes}, as the output has classes, got {len(self.labels)}:\n"
                 f"{describe(model.outputs)}"
             )
         self._settle(self.decoder.settle, stretch=True)

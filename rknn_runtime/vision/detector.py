@@ -76,8 +76,8 @@ class Detector(ImageModel):
             head = self._facts.get("head", "auto")
             if head != "auto" and head not in HEADS:
                 raise ValueError(
-                    f"the model's custom string names its head {head!r}; expected one of "
-                    f"{', '.join(HEADS)}: give head="
+                    f"head: expected one of {', '.join(HEADS)}, got {head!r} from the model's "
+                    "custom string: give head="
                 )
         n_labels = None if self.labels is None else len(self.labels)
         reading = find_head(model.outputs, self.input_size, head, n_labels)

@@ -163,7 +163,7 @@ def _canvas(image: Any, pixels: NDArray[np.uint8], out: NDArray[np.uint8] | None
         canvas = Canvas(np.empty(shape, np.uint8))
     else:
         if not isinstance(image, np.ndarray):
-            raise TypeError("out: expected None, as image is no array")
+            raise TypeError("out: expected None, as image is no array, got one")
         canvas = Canvas(out, "out")
         if canvas.pixels.shape != shape:
             raise ValueError(f"out: expected shape {shape}, got {canvas.pixels.shape}")

@@ -210,7 +210,7 @@ def test_out_is_written_and_returned(control):
         ((4, 0, 64, INT8), ValueError, "k: expected 1 to"),
         ((4, 64, -1, INT8), ValueError, "n: expected 1 to"),
         ((4, 2**40, 64, INT8), ValueError, "k: expected 1 to"),
-        ((2**31 - 1, 64, 64, INT8), ValueError, "matrices of"),
+        ((2**31 - 1, 64, 64, INT8), ValueError, "m, k, n: expected matrices of"),
         ((4, 48, 64, INT8), ValueError, "k: expected a multiple of 32"),
         ((4, 64, 48, INT8), ValueError, "n: expected a multiple of 32"),
         (((), 64, 64, INT8), ValueError, "m: expected 1 to"),

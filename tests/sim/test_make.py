@@ -149,10 +149,13 @@ def test_float16_needs_no_samples_and_runs_on_librknnrt_only() -> None:
         ({"soc": "rk1"}, "soc: expected one of .*, got 'rk1'"),
         ({"dtype": TensorType.INT8}, "samples: expected some, as INT8 needs"),
         ({"dtype": TensorType.INT32}, "got INT32"),
-        ({"samples": [(np.zeros(3), np.zeros(3))]}, "a sample of 2 arrays, there are 1 inputs"),
+        ({"samples": [(np.zeros(3), np.zeros(3))]}, "samples: expected 1 arrays in each, got 2"),
         ({"samples": [np.zeros((1, 3, 21, 37), np.uint8)]}, r"expected uint8 \(1, 21, 37, 3\)"),
-        ({"mean_values": [[0], [0]]}, "mean_values for 2"),
-        ({"mean_values": [[1, 2]]}, "2 means"),
+        (
+            {"mean_values": [[0], [0]]},
+            r"mean_values, std_values: expected one per input \(1\), got 2",
+        ),
+        ({"mean_values": [[1, 2]]}, "got 2 and"),
         ({"std_values": [[0, 1, 1]]}, r"std \(0.0, 1.0, 1.0\)"),
     ],
 )
@@ -259,7 +262,7 @@ def test_a_recorded_model_needs_no_onnxruntime(monkeypatch: pytest.MonkeyPatch) 
             model(*samples[2])
     with pytest.raises(InvalidModelError, match="no graph"):
         record(recorded, samples)
-    with pytest.raises(ValueError, match="samples is empty"):
+    with pytest.raises(ValueError, match="samples: expected at least one"):
         record(computing, [])
 
 

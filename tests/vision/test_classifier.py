@@ -62,8 +62,13 @@ def test_gray_models():
     ("made", "options", "error", "match"),
     [
         ({"outputs": 2}, {}, ValueError, r"one output.*got\n.*o0.*\n.*o1"),
-        ({}, {"labels": ["a", "b"]}, ValueError, "there are 2 labels, but the output has 4"),
-        ({"labels": ["a"]}, {}, ValueError, "there are 1 labels"),
+        (
+            {},
+            {"labels": ["a", "b"]},
+            ValueError,
+            "labels: expected 4",
+        ),
+        ({"labels": ["a"]}, {}, ValueError, "labels: expected 4"),
         ({}, {"labels": "abcd"}, TypeError, "labels: expected a sequence of names"),
         ({}, {"labels": 4}, TypeError, "labels: expected a sequence of names"),
         ({}, {"top_k": 0}, ValueError, "top_k"),

@@ -128,7 +128,7 @@ def test_what_the_custom_string_says_counts(said, head, labels, color):
 def test_an_unknown_head_in_the_custom_string():
     """The message says where the name comes from, and a given head goes before it."""
     with Model(answering('{"head": "yolo10"}'), library="sim") as model:
-        with pytest.raises(ValueError, match=r"custom string names its head 'yolo10'.*yolov10"):
+        with pytest.raises(ValueError, match=r"yolov10.*, got 'yolo10' from the model's custom"):
             Detector(model)
         assert Detector(model, head="yolov10").head == "yolov10-split"
 

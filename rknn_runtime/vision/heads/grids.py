@@ -57,7 +57,7 @@ def grid_of(attr: TensorAttr) -> tuple[int, int, int]:
     """
     if len(attr.shape) != 4 or attr.shape[0] != 1:
         raise ValueError(
-            f"output {attr.name!r} {list(attr.shape)}: expected [1, channels, height, width]"
+            f"output {attr.name!r}: expected [1, channels, height, width], got {list(attr.shape)}"
         )
     return attr.shape[1], attr.shape[2], attr.shape[3]
 

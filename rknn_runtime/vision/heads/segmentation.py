@@ -59,8 +59,8 @@ class _Masks:
         self.count, height, width = grid_of(prototypes.attr)
         if self.count > _MOST_PROTOTYPES or width > _MOST_COLUMNS:
             raise ValueError(
-                f"output {prototypes.attr.name!r} {list(prototypes.attr.shape)}: expected at "
-                f"most {_MOST_PROTOTYPES} prototypes of at most {_MOST_COLUMNS} columns"
+                f"output {prototypes.attr.name!r}: expected at most {_MOST_PROTOTYPES} prototypes "
+                f"of at most {_MOST_COLUMNS} columns, got {list(prototypes.attr.shape)}"
             )
         self._view = ffi.new("rkr_tensor_view *")
         prototypes.add_grid(self._view, self.count, height, width)
