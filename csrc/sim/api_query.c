@@ -88,15 +88,37 @@ static int dynamic_range(const sim_model *model, rknn_input_range *range) {
     return RKNN_SUCC;
 }
 
-static int perf(const sim_context *ctx, rknn_query_cmd cmd, void *info) {
-    static char detail[] = "simulated NPU: no time per layer\n";
+/* A table as librknnrt prints it, of one layer that is the whole model. */
+static void write_detail(sim_context *ctx) {
+    const long long run_us = (long long)ctx->run_us;
+    snprintf(
+        ctx->perf_detail, sizeof ctx->perf_detail,
+        "                    Network Layer Information Table\n"
+        "ID   OpType     DataType Target InputShape OutputShape Cycles(DDR/NPU/Total) Time(us)  "
+        "MacUsage(%%)    WorkLoad(0/1/2)     RW(KB)  FullName\n"
+        "1    Simulated  FLOAT32  NPU    \\          \\           0/0/0                 %lld  "
+        "\\              100.0%%/0.0%%/0.0%%    0       Simulated:model\n"
+        "Total Operator Elapsed Per Frame Time(us): %lld\n"
+        "Total Memory Read/Write Per Frame Size(KB): 0\n",
+        run_us, run_us);
+}
+
+static int perf(sim_context *ctx, rknn_query_cmd cmd, void *info) {
     if (ctx->model->runtime == SIM_MINI) {
         return RKNN_ERR_FAIL;
     }
+    const bool collects = (ctx->flags & RKNN_FLAG_COLLECT_PERF_MASK) != 0;
     if (cmd == RKNN_QUERY_PERF_RUN) {
         *(rknn_perf_run *)info = (rknn_perf_run){ctx->run_us};
     } else {
-        *(rknn_perf_detail *)info = (rknn_perf_detail){detail, sizeof detail - 1};
+        if (collects && ctx->has_run) {
+            write_detail(ctx);
+        } else { /* not an error */
+            sim_log("rknn_query: RKNN_QUERY_PERF_DETAIL needs a run, and "
+                    "RKNN_FLAG_COLLECT_PERF_MASK in rknn_init");
+            ctx->perf_detail[0] = '\0';
+        }
+        *(rknn_perf_detail *)info = (rknn_perf_detail){ctx->perf_detail, strlen(ctx->perf_detail)};
     }
     return RKNN_SUCC;
 }
@@ -108,7 +130,7 @@ static void sdk_version(const sim_model *model, rknn_sdk_version *version) {
     snprintf(version->drv_version, sizeof version->drv_version, "0.9.8 (simulated)");
 }
 
-static int answer(const sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
+static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
     const sim_model *model = ctx->model;
     switch (cmd) {
     case RKNN_QUERY_IN_OUT_NUM:

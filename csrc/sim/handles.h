@@ -17,6 +17,7 @@ typedef struct sim_context {
     bool shape_was_set;
     bool has_run;
     int64_t run_us;
+    char perf_detail[1024];            /* what rknn_query gave away */
     struct sim_port *ports;            /* inputs, then outputs */
     struct sim_matmul *matmul;         /* NULL: it is a model's */
     struct sim_output_buffer *outputs; /* handed out by rknn_outputs_get */

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import ClassVar, NoReturn, TypeVar
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime._ffi import lib
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.npu import query
@@ -17,6 +16,7 @@ from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.memory import close_in_exit
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
 from rknn_runtime.npu.source import opened_source
+from rknn_runtime.npu.tuning import Tuned, refuse_flags
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
@@ -62,7 +62,7 @@ def check_outs(out: Sequence[object], count: int) -> None:
         raise ValueError(f"out: expected {count} arrays, got {len(out)}")
 
 
-class LoadedModel:
+class LoadedModel(Tuned):
     """A model in a runtime, and how to ask about it and release it. Not for direct use.
 
     Attributes:
@@ -95,9 +95,13 @@ class LoadedModel:
         with opened_source(model, library, check, zero_copy=self._is_zero_copy) as source:
             self._needs = source.needs
             self._preprocessing = source.preprocessing
+            self._file_soc = source.soc
+            refuse_flags(flags, source.soc)
             self._context = Context(library, source.data, int(flags), source.simulation)
             self._context.suspects = source.suspects
         try:
+            if library.is_simulated and flags:
+                refuse_flags(flags, self._soc())
             if core_mask is not None:
                 self.set_core_mask(core_mask)
             inputs, outputs = query.inputs_and_outputs(self._context)
@@ -183,24 +187,6 @@ class LoadedModel:
             RuntimeError: called in the middle of another call, as by a signal handler.
         """
         return query.custom_string(self._context)
-
-    def set_core_mask(self, core_mask: CoreMask) -> None:
-        """Choose the NPU cores to run on (RK3588 has 3, RK3576 2).
-
-        Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the runtime refused, as for cores that the NPU does not have.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: not an integer.
-            UnavailableError: the runtime has no such function.
-            ValueError: not a core mask.
-        """
-        mask = CoreMask(as_int(core_mask, "core_mask", 0, 2**31 - 1))
-        context = self._context
-        with context.lock:
-            status = lib.rkr_set_core_mask(context.handle, context.opened(), int(mask))
-            self._context.check_status(status, f"rknn_set_core_mask({mask!r})")
 
     def _check_count(self, inputs: Sequence[object]) -> None:
         if len(inputs) != len(self.inputs):

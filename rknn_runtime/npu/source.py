@@ -35,6 +35,8 @@ class Source(NamedTuple):
     preprocessing: tuple[Preprocessing | None, ...] = ()
     #: What may be the cause when a run fails; empty when nothing is known.
     suspects: str = ""
+    #: The SoC that the file is for; empty where no file says it.
+    soc: str = ""
 
 
 @contextmanager
@@ -86,7 +88,9 @@ def opened_source(
             with suppress(InvalidModelError):
                 needs = file.needs()
         try:
-            yield Source(data, needs, None, needs.preprocessing if needs else (), suspects)
+            soc = "" if file is None or not check else file.header.soc
+            given = needs.preprocessing if needs else ()
+            yield Source(data, needs, None, given, suspects, soc)
         except RknnStatusError as error:
             if not check:
                 raise

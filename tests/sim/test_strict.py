@@ -570,7 +570,7 @@ def test_calls_of_librknnrt() -> None:
         assert lib.rkr_set_input_shapes(handle, context, 1, attr) == lib.RKNN_ERR_MODEL_INVALID
         perf = ffi.new("rknn_perf_detail *")
         assert api.query(lib.RKNN_QUERY_PERF_DETAIL, perf) == 0
-        assert b"simulated" in ffi.buffer(perf.perf_data, perf.data_len)[:]
+        assert perf.data_len == 0  # nothing was run, nor is anything measured
         assert api.query(lib.RKNN_QUERY_PERF_RUN, ffi.new("rknn_perf_run *")) == 0
         info = ffi.new("rknn_mem_size *")
         assert api.query(lib.RKNN_QUERY_DEVICE_MEM_INFO, info) == lib.RKNN_ERR_FAIL
