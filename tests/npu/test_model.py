@@ -481,7 +481,7 @@ def real_library(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "empty"),
+        (b"", "got 0 bytes"),
         (b"\x08\x08\x12\x07pytorch" + bytes(50), "an ONNX model"),
         (b"RKNN\0\0\0\0", "truncated"),
         (b"RKNN" + bytes(4) + b"\x06" + bytes(7) + b"\xff\xff" + bytes(80), "truncated"),
