@@ -55,6 +55,7 @@ _TYPES = {
 
 # Looked up once: these are on the path of every frame.
 _ndarray, _index, _from_buffer, _cast = np.ndarray, operator.index, ffi.from_buffer, ffi.cast
+_BYTE_POINTER = ffi.typeof("uint8_t *")
 
 #: Of one dimension: what the vendor's 32-bit structs hold.
 MAX_DIMENSION = 2**31 - 1
@@ -247,8 +248,22 @@ def pixel_rows(image: Array) -> tuple[Any, int, int, int, int, int]:
     height, width, channels = image.shape
     row_bytes = width * channels
     stride = image.strides[0] if height > 1 else row_bytes
-    pointer = ffi.cast("uint8_t *", image.__array_interface__["data"][0])
-    return pointer, (height - 1) * stride + row_bytes, height, width, stride, channels
+    return (
+        address(image),
+        (height - 1) * stride + row_bytes,
+        height,
+        width,
+        stride,
+        channels,
+    )
+
+
+def address(rows: Array) -> Any:
+    """Return where an array begins whose first row is contiguous, as ``uint8_t *``.
+
+    It does not keep the array alive. The array interface tells as much, in four times the time.
+    """
+    return _cast(_BYTE_POINTER, _from_buffer(rows if rows.flags.c_contiguous else rows[0]))
 
 
 def packed(

@@ -239,6 +239,9 @@ void rkr_plane_columns_init(rkr_plane_columns *at, void *memory, size_t src, siz
     at->samples = (src + sub - 1) / sub;
     at->width = dst;
     at->step = at->samples > 1;
+    if (at->spacing != RKR_NEAR) {
+        return; /* no table is read */
+    }
     at->left = memory;
     at->base = at->left + width;
     at->weight = (int16_t *)(at->base + width / 4);
@@ -249,7 +252,7 @@ void rkr_plane_columns_init(rkr_plane_columns *at, void *memory, size_t src, siz
         at->weight[x] = rkr_locate(x, src, sub, dst, &first);
         at->left[x] = (uint32_t)first;
     }
-    if (at->spacing == RKR_NEAR && at->samples < WINDOW) {
+    if (at->samples < WINDOW) {
         at->spacing = RKR_FAR;
     }
     for (size_t x = 0; at->spacing == RKR_NEAR && x < dst; x += 4) {

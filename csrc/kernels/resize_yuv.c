@@ -2,11 +2,11 @@
  *
  * Camera frames (Y, U, V) to RGB of another size, row by row: each source row that is needed
  * is resampled to the result's width once (resize_plane.c), and each row of the result blends
- * two rows of each channel and converts them (yuv_rows.c), in 16-bit lanes to the end. */
+ * two rows of each channel and converts them (yuv_rows.c), in 16-bit lanes to the end. Where
+ * the size stays, rows of U and V are blended as they are, and nothing is resampled. */
 #include "kernels/yuv.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* One of the three channels of the source, and its rows that are resampled already. */
 typedef struct {
@@ -15,47 +15,29 @@ typedef struct {
     size_t sub; /* source rows that share one of this channel */
     const rkr_plane_columns *columns;
     rkr_plane_row_fn *resample;
-    rkr_yuv_extract_fn *extract;
     uint8_t *beside; /* room for a row without the others between its samples */
     int16_t *slots[2];
     size_t held[2];
 } channel;
 
-/* Row r lives in slot r % 2, so that neighbours never displace each other. */
+/* The row without what lies between its samples. */
+static const uint8_t *samples_of(const channel *ch, size_t number) {
+    const uint8_t *src = ch->data + number * ch->stride;
+    if (ch->step == 1) {
+        return src;
+    }
+    rkr_yuv_extractor()(src, ch->step, ch->samples, ch->beside);
+    return ch->beside;
+}
 
+/* Row r lives in slot r % 2, so that neighbours never displace each other. */
 static const int16_t *lanes_of(channel *ch, size_t number) {
     int16_t *lanes = ch->slots[number % 2];
     if (ch->held[number % 2] != number) {
-        const uint8_t *src = ch->data + number * ch->stride;
-        if (ch->step > 1) {
-            ch->extract(src, ch->step, ch->samples, ch->beside);
-            src = ch->beside;
-        }
-        ch->resample(src, ch->columns, lanes);
+        ch->resample(samples_of(ch, number), ch->columns, lanes);
         ch->held[number % 2] = number;
     }
     return lanes;
-}
-
-/* The row as bytes, with the first and the last one more at its ends. */
-static const uint8_t *bytes_of(channel *ch, size_t number) {
-    uint8_t *bytes = (uint8_t *)ch->slots[number % 2] + RKR_YUV_MARGIN;
-    if (ch->held[number % 2] != number) {
-        const uint8_t *src = ch->data + number * ch->stride;
-        if (ch->step > 1) {
-            ch->extract(src, ch->step, ch->samples, bytes);
-        } else {
-            memcpy(bytes, src, ch->samples);
-        }
-        bytes[-1] = bytes[0];
-        bytes[ch->samples] = bytes[ch->samples - 1];
-        ch->held[number % 2] = number;
-    }
-    return bytes;
-}
-
-static const void *row_of(channel *ch, size_t number, bool same) {
-    return same ? (const void *)bytes_of(ch, number) : lanes_of(ch, number);
 }
 
 /* By matrix and range, from the formula in decl/image.h: s, 2 t (1 - Kr), its part of green,
@@ -97,11 +79,53 @@ typedef struct {
     bool bgr;
 } job;
 
+/* Each row of the result from two rows of each channel. */
+static void resize_rows(const job *j, channel *channels, size_t count) {
+    const rkr_yuv_kernels *by = rkr_yuv_kernels_in_use();
+    rkr_yuv_convert_fn *const convert = count == 1 ? by->gray : by->color;
+    rkr_yuv_row r = {.width = j->width, .k = factors_of(j->src, j->bgr)};
+    for (size_t y = 0; y < j->height; y++) {
+        for (size_t c = 0; c < count; c++) {
+            size_t first = 0;
+            r.weight[c] = rkr_locate(y, j->src->height, channels[c].sub, j->height, &first);
+            r.upper[c] = lanes_of(&channels[c], first);
+            r.lower[c] = r.weight[c] == 0 ? r.upper[c] : lanes_of(&channels[c], first + 1);
+        }
+        convert(&r, j->dst + y * j->stride);
+    }
+}
+
+/* Samples of U or V, blended of two rows from `first` on, and one more at both ends. */
+static const int16_t *blended_samples(const channel *ch, size_t first, int16_t weight,
+                                      rkr_yuv_blend_fn *blend) {
+    const uint8_t *upper = ch->data + first * ch->stride;
+    const uint8_t *lower = weight == 0 ? upper : upper + ch->stride;
+    int16_t *samples = ch->slots[0] + 1;
+    blend(upper, lower, ch->step, (weight + 512) >> 10, ch->samples, samples);
+    samples[-1] = samples[0];
+    samples[ch->samples] = samples[ch->samples - 1];
+    return samples;
+}
+
+/* The result has the source's size. */
+static void convert_rows(const job *j, const channel *channels) {
+    rkr_yuv_same_fn *const convert = rkr_yuv_kernels_in_use()->same_size;
+    rkr_yuv_blend_fn *const blend = rkr_yuv_blender();
+    rkr_yuv_same_row r = {.width = j->width, .k = factors_of(j->src, j->bgr)};
+    for (size_t y = 0; y < j->height; y++) {
+        size_t first = 0;
+        const int16_t weight = rkr_locate(y, j->height, channels[1].sub, j->height, &first);
+        r.luma = samples_of(&channels[0], y);
+        r.first = blended_samples(&channels[1], first, weight, blend);
+        r.last = blended_samples(&channels[2], first, weight, blend);
+        convert(&r, j->dst + y * j->stride);
+    }
+}
+
 /* Everything that a call allocates, in one block: the tables of luma and of the differences,
  * two rows of lanes per channel, and a row beside. All sizes are at most 2^20. */
 static int resize(const job *j) {
     const rkr_yuv_image *src = j->src;
-    const rkr_yuv_kernels *by = rkr_yuv_kernels_in_use();
     const size_t table_bytes = rkr_plane_columns_bytes(j->width);
     const size_t row_lanes = j->width + RKR_ROW_SLACK;
     const size_t lanes_bytes = 6 * row_lanes * sizeof(int16_t);
@@ -110,10 +134,12 @@ static int resize(const job *j) {
         return RKR_ERR_MEMORY;
     }
     int16_t *const lanes = (int16_t *)(void *)(memory + 2 * table_bytes);
+    const size_t count = j->channels == 1 ? 1 : 3;
     rkr_plane_columns columns[2];
     rkr_plane_columns_init(&columns[0], memory, src->width, 1, j->width);
-    rkr_plane_columns_init(&columns[1], memory + table_bytes, src->width, 2, j->width);
-    const size_t count = j->channels == 1 ? 1 : 3;
+    if (count == 3) {
+        rkr_plane_columns_init(&columns[1], memory + table_bytes, src->width, 2, j->width);
+    }
     channel channels[3];
     for (size_t c = 0; c < count; c++) {
         const size_t from = c == 0 || j->bgr ? c : 3 - c; /* V belongs to R, U to B */
@@ -125,22 +151,14 @@ static int resize(const job *j) {
                                 c > 0 && src->halved_rows ? 2 : 1,
                                 at,
                                 rkr_plane_resampler(at->spacing),
-                                by->extract,
                                 (uint8_t *)(lanes + 6 * row_lanes),
                                 {lanes + 2 * c * row_lanes, lanes + (2 * c + 1) * row_lanes},
                                 {SIZE_MAX, SIZE_MAX}};
     }
-    const bool same = count == 3 && src->width == j->width && by->same != NULL;
-    rkr_yuv_convert_fn *const convert = count == 1 ? by->gray : same ? by->same : by->color;
-    rkr_yuv_row r = {.width = j->width, .k = factors_of(src, j->bgr)};
-    for (size_t y = 0; y < j->height; y++) {
-        for (size_t c = 0; c < count; c++) {
-            size_t first = 0;
-            r.weight[c] = rkr_locate(y, src->height, channels[c].sub, j->height, &first);
-            r.upper[c] = row_of(&channels[c], first, same);
-            r.lower[c] = r.weight[c] == 0 ? r.upper[c] : row_of(&channels[c], first + 1, same);
-        }
-        convert(&r, j->dst + y * j->stride);
+    if (count == 3 && src->width == j->width && src->height == j->height) {
+        convert_rows(j, channels);
+    } else {
+        resize_rows(j, channels, count);
     }
     free(memory);
     return RKR_OK;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of Y, U and V to a row of RGB or gray; yuv.h has the formula and what rows
- * hold. Where the result has the source's width no lanes are made beforehand: the bytes of
- * luma are widened, and those of U and V spread to two pixels each, as they are converted. */
+ * Rows of Y, U and V to a row of RGB or gray; yuv.h has the formula and what rows hold. */
 #include "kernels/yuv.h"
 
 #include <string.h>
@@ -15,9 +13,18 @@
 
 /* Plain C. */
 
-static inline uint8_t to_byte(int sum) {
+RKR_INLINE uint8_t to_byte(int sum) {
     const int value = sum >> RKR_YUV_SHIFT;
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+RKR_INLINE void convert(const rkr_yuv_factors *k, int luma, int first, int last, uint8_t *pixel) {
+    const int y = rkr_multiply_high(luma, k->luma);
+    const int green =
+        rkr_multiply_high(first, k->first_to_green) + rkr_multiply_high(last, k->last_to_green);
+    pixel[0] = to_byte(y + rkr_multiply_high(first, k->first) + k->constant[0]);
+    pixel[1] = to_byte(y + green + k->constant[1]);
+    pixel[2] = to_byte(y + rkr_multiply_high(last, k->last) + k->constant[2]);
 }
 
 static inline int lane_at(const rkr_yuv_row *r, size_t channel, size_t x) {
@@ -30,13 +37,7 @@ static void color_plain(const rkr_yuv_row *of, uint8_t *restrict dst) {
     const rkr_yuv_row own = *of, *r = &own;
     const rkr_yuv_factors k = r->k;
     for (size_t x = 0; x < r->width; x++) {
-        const int luma = rkr_multiply_high(lane_at(r, 0, x), k.luma);
-        const int first = lane_at(r, 1, x), last = lane_at(r, 2, x);
-        const int green =
-            rkr_multiply_high(first, k.first_to_green) + rkr_multiply_high(last, k.last_to_green);
-        dst[3 * x] = to_byte(luma + rkr_multiply_high(first, k.first) + k.constant[0]);
-        dst[3 * x + 1] = to_byte(luma + green + k.constant[1]);
-        dst[3 * x + 2] = to_byte(luma + rkr_multiply_high(last, k.last) + k.constant[2]);
+        convert(&k, lane_at(r, 0, x), lane_at(r, 1, x), lane_at(r, 2, x), dst + 3 * x);
     }
 }
 
@@ -47,109 +48,93 @@ static void gray_plain(const rkr_yuv_row *of, uint8_t *restrict dst) {
     }
 }
 
-/* Loops that compilers vectorize, for a constant step. */
-RKR_INLINE void extract(const uint8_t *restrict src, size_t step, size_t count,
-                        uint8_t *restrict dst) {
-    for (size_t i = 0; i < count; i++) {
-        dst[i] = src[i * step];
+/* Pixel 2 i lies at sample i - 1/4, pixel 2 i + 1 at i + 1/4. */
+RKR_INLINE int sample_at(const int16_t *samples, size_t x) {
+    const int16_t *own = samples + x / 2;
+    return 3 * own[0] + (x % 2 == 0 ? own[-1] : own[1]);
+}
+
+static void same_size_plain(const rkr_yuv_same_row *of, uint8_t *restrict dst) {
+    const rkr_yuv_same_row own = *of, *r = &own;
+    for (size_t x = 0; x < r->width; x++) {
+        convert(&r->k, r->luma[x] << 7, sample_at(r->first, x), sample_at(r->last, x), dst + 3 * x);
     }
 }
 
-static void extract_plain(const uint8_t *src, size_t step, size_t count, uint8_t *dst) {
-    if (step == 2) {
-        extract(src, 2, count, dst);
-    } else {
-        extract(src, 4, count, dst);
-    }
-}
-
-/* Vectors. They read lanes behind the row's end, for which rows have room, and write the last
- * pixels by way of a block beside. */
-
-#if RKR_HAVE_AVX2 || defined(__ARM_NEON)
-/* What rows are read and how; constants in every use, so that each case is a loop of its own. */
-typedef struct {
-    bool blend_luma, blend_differences;
-    bool same; /* the rows are bytes */
-} reading;
-
-#define READ_ROWS(rows, r, dst, same)                    \
-    do {                                                 \
-        const bool differences = (r)->weight[1] != 0;    \
-        if ((r)->weight[0] != 0 && differences) {        \
-            rows(r, dst, (reading){true, true, same});   \
-        } else if ((r)->weight[0] != 0) {                \
-            rows(r, dst, (reading){true, false, same});  \
-        } else if (differences) {                        \
-            rows(r, dst, (reading){false, true, same});  \
-        } else {                                         \
-            rows(r, dst, (reading){false, false, same}); \
-        }                                                \
-    } while (0)
-#endif
+/* Vectors. */
 
 #if RKR_HAVE_AVX2
 
 #define AVX2_INLINE RKR_TARGET_AVX2 RKR_INLINE
 
-RKR_TARGET_AVX2 static void extract_avx2(const uint8_t *src, size_t step, size_t count,
-                                         uint8_t *dst) {
-    if (step == 2) {
-        extract(src, 2, count, dst);
-    } else {
-        extract(src, 4, count, dst);
-    }
+AVX2_INLINE __m256i load_avx2(const int16_t *lanes) {
+    return _mm256_loadu_si256((const __m256i *)lanes);
 }
 
-/* 16 lanes of a row from x on, as luma or as a difference that two pixels share. */
-AVX2_INLINE __m256i row_16(const void *lanes, size_t channel, size_t x, bool same) {
-    if (!same) {
-        return _mm256_loadu_si256((const __m256i *)((const int16_t *)lanes + x));
-    }
-    const uint8_t *bytes = lanes;
-    if (channel == 0) {
-        const __m128i luma = _mm_loadu_si128((const __m128i *)(bytes + x));
-        return _mm256_slli_epi16(_mm256_cvtepu8_epi16(luma), 7);
-    }
-    /* Pixel 2 i lies at sample i - 1/4, pixel 2 i + 1 at i + 1/4; weights in 1/128. */
-    const __m256i order = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 2, 3, 3, 4, 3, 4, 4, 5, 4, 5, 5,
-                                           6, 5, 6, 6, 7, 6, 7, 7, 8, 7, 8, 8, 9);
-    const __m256i weights = _mm256_set1_epi32(32 | 96 << 8 | 96 << 16 | 32 << 24);
-    const __m128i samples = _mm_loadu_si128((const __m128i *)(bytes + x / 2 - 1));
-    const __m256i pairs = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(samples), order);
-    return _mm256_maddubs_epi16(pairs, weights);
+AVX2_INLINE __m256i add_avx2(__m256i a, __m256i b) {
+    return _mm256_add_epi16(a, b);
 }
 
-AVX2_INLINE __m256i lanes_avx2(const rkr_yuv_row *r, size_t channel, size_t x, bool blend,
-                               bool same) {
-    const __m256i upper = row_16(r->upper[channel], channel, x, same);
-    if (!blend) {
-        return upper;
-    }
-    const __m256i lower = row_16(r->lower[channel], channel, x, same);
-    const __m256i weight = _mm256_set1_epi16(r->weight[channel]);
-    return _mm256_add_epi16(upper, _mm256_mulhrs_epi16(_mm256_sub_epi16(lower, upper), weight));
+AVX2_INLINE __m256i subtract_avx2(__m256i a, __m256i b) {
+    return _mm256_sub_epi16(a, b);
 }
 
-/* packus works on halves: 0 2 1 3 puts the quarters in order again. */
+AVX2_INLINE __m256i fill_avx2(int16_t value) {
+    return _mm256_set1_epi16(value);
+}
+
+AVX2_INLINE __m256i times_avx2(__m256i lanes, int16_t factor) {
+    return _mm256_mulhrs_epi16(lanes, _mm256_set1_epi16(factor));
+}
+
+AVX2_INLINE void luma_pair_avx2(const uint8_t *luma, __m256i pair[2]) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)luma);
+    pair[0] = _mm256_srli_epi16(_mm256_slli_epi16(bytes, 8), 1);
+    pair[1] = _mm256_slli_epi16(_mm256_srli_epi16(bytes, 8), 7);
+}
+
+/* Packing works on halves. */
 AVX2_INLINE __m256i pack_avx2(__m256i low, __m256i high) {
-    return _mm256_permute4x64_epi64(_mm256_packus_epi16(_mm256_srai_epi16(low, RKR_YUV_SHIFT),
-                                                        _mm256_srai_epi16(high, RKR_YUV_SHIFT)),
-                                    0xd8);
+    return _mm256_packus_epi16(_mm256_srai_epi16(low, RKR_YUV_SHIFT),
+                               _mm256_srai_epi16(high, RKR_YUV_SHIFT));
+}
+
+/* 0 2 1 3 puts the quarters in order again. */
+AVX2_INLINE __m256i pack_in_order_avx2(__m256i low, __m256i high) {
+    return _mm256_permute4x64_epi64(pack_avx2(low, high), 0xd8);
+}
+
+/* Which pixel of a half goes where: channel c's byte i is wanted at 3 i + c of 48 bytes, and
+ * SPREAD_c has the pixels by that place modulo 16. NATURAL(n) and PAIRED(n) say where pixel n
+ * lies: in order, or the even ones before the odd ones. */
+#define NATURAL(n) (n)
+#define PAIRED(n) ((n) / 2 + (n) % 2 * 8)
+#define SPREAD_0(of)                                                                               \
+    of(0), of(11), of(6), of(1), of(12), of(7), of(2), of(13), of(8), of(3), of(14), of(9), of(4), \
+        of(15), of(10), of(5)
+#define SPREAD_1(of)                                                                               \
+    of(5), of(0), of(11), of(6), of(1), of(12), of(7), of(2), of(13), of(8), of(3), of(14), of(9), \
+        of(4), of(15), of(10)
+#define SPREAD_2(of)                                                                        \
+    of(10), of(5), of(0), of(11), of(6), of(1), of(12), of(7), of(2), of(13), of(8), of(3), \
+        of(14), of(9), of(4), of(15)
+
+static const _Alignas(16) uint8_t SPREAD_NATURAL[3][16] = {
+    {SPREAD_0(NATURAL)}, {SPREAD_1(NATURAL)}, {SPREAD_2(NATURAL)}};
+static const _Alignas(16) uint8_t SPREAD_PAIRED[3][16] = {
+    {SPREAD_0(PAIRED)}, {SPREAD_1(PAIRED)}, {SPREAD_2(PAIRED)}};
+
+AVX2_INLINE __m256i spread_bytes(__m256i bytes, const uint8_t places[16]) {
+    const __m128i control = _mm_load_si128((const __m128i *)places);
+    return _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(control));
 }
 
 /* 32 pixels of three channels side by side. In each half of 16 pixels every channel's bytes are
  * put where one of the three vectors of the result wants them, then chosen by blends. */
-AVX2_INLINE void store_interleaved_avx2(uint8_t *dst, __m256i first, __m256i green, __m256i last) {
-    const __m256i a =
-        _mm256_shuffle_epi8(first, _mm256_broadcastsi128_si256(_mm_setr_epi8(
-                                       0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 10, 5)));
-    const __m256i b =
-        _mm256_shuffle_epi8(green, _mm256_broadcastsi128_si256(_mm_setr_epi8(
-                                       5, 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 10)));
-    const __m256i c =
-        _mm256_shuffle_epi8(last, _mm256_broadcastsi128_si256(_mm_setr_epi8(
-                                      10, 5, 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15)));
+AVX2_INLINE void store_interleaved_avx2(uint8_t *dst, const __m256i bytes[3],
+                                        const uint8_t (*places)[16]) {
+    const __m256i a = spread_bytes(bytes[0], places[0]), b = spread_bytes(bytes[1], places[1]);
+    const __m256i c = spread_bytes(bytes[2], places[2]);
     const __m256i one = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0));
     const __m256i two = _mm256_broadcastsi128_si256(
@@ -162,71 +147,33 @@ AVX2_INLINE void store_interleaved_avx2(uint8_t *dst, __m256i first, __m256i gre
     _mm256_storeu_si256((__m256i *)(dst + 64), _mm256_permute2x128_si256(q, r, 0x31));
 }
 
-/* lanes * factor, in 1/32. */
-AVX2_INLINE __m256i times_avx2(__m256i lanes, int16_t factor) {
-    return _mm256_mulhrs_epi16(lanes, _mm256_set1_epi16(factor));
+AVX2_INLINE void store_color_avx2(uint8_t *dst, const __m256i low[3], const __m256i high[3]) {
+    const __m256i bytes[3] = {pack_in_order_avx2(low[0], high[0]),
+                              pack_in_order_avx2(low[1], high[1]),
+                              pack_in_order_avx2(low[2], high[2])};
+    store_interleaved_avx2(dst, bytes, SPREAD_NATURAL);
 }
 
-AVX2_INLINE void color_32(const rkr_yuv_row *r, size_t x, reading how, uint8_t *dst) {
-    const rkr_yuv_factors k = r->k;
-    __m256i sum[3][2];
-    for (size_t i = 0; i < 2; i++) {
-        const __m256i y =
-            times_avx2(lanes_avx2(r, 0, x + 16 * i, how.blend_luma, how.same), k.luma);
-        const __m256i first = lanes_avx2(r, 1, x + 16 * i, how.blend_differences, how.same);
-        const __m256i last = lanes_avx2(r, 2, x + 16 * i, how.blend_differences, how.same);
-        const __m256i green = _mm256_add_epi16(times_avx2(first, k.first_to_green),
-                                               times_avx2(last, k.last_to_green));
-        const __m256i color[3] = {times_avx2(first, k.first), green, times_avx2(last, k.last)};
-        for (size_t c = 0; c < 3; c++) {
-            sum[c][i] =
-                _mm256_add_epi16(_mm256_add_epi16(y, color[c]), _mm256_set1_epi16(k.constant[c]));
-        }
-    }
-    store_interleaved_avx2(dst, pack_avx2(sum[0][0], sum[0][1]), pack_avx2(sum[1][0], sum[1][1]),
-                           pack_avx2(sum[2][0], sum[2][1]));
+AVX2_INLINE void store_pairs_avx2(uint8_t *dst, const __m256i even[3], const __m256i odd[3]) {
+    const __m256i bytes[3] = {pack_avx2(even[0], odd[0]), pack_avx2(even[1], odd[1]),
+                              pack_avx2(even[2], odd[2])};
+    store_interleaved_avx2(dst, bytes, SPREAD_PAIRED);
 }
 
-AVX2_INLINE void color_rows_avx2(const rkr_yuv_row *of, uint8_t *dst, reading how) {
-    const rkr_yuv_row own = *of, *r = &own; /* dst may alias *of, but not this */
-    size_t x = 0;
-    for (; x + 32 <= r->width; x += 32) {
-        color_32(r, x, how, dst + 3 * x);
-    }
-    if (x < r->width) {
-        uint8_t beside[96];
-        color_32(r, x, how, beside);
-        memcpy(dst + 3 * x, beside, 3 * (r->width - x));
-    }
+AVX2_INLINE void store_gray_avx2(uint8_t *dst, __m256i low, __m256i high) {
+    _mm256_storeu_si256((__m256i *)dst, pack_in_order_avx2(low, high));
 }
 
-RKR_TARGET_AVX2 static void color_avx2(const rkr_yuv_row *r, uint8_t *dst) {
-    READ_ROWS(color_rows_avx2, r, dst, false);
-}
-
-RKR_TARGET_AVX2 static void same_avx2(const rkr_yuv_row *r, uint8_t *dst) {
-    READ_ROWS(color_rows_avx2, r, dst, true);
-}
-
-AVX2_INLINE __m256i gray_16(const rkr_yuv_row *r, size_t x, bool blend) {
-    return _mm256_add_epi16(times_avx2(lanes_avx2(r, 0, x, blend, false), r->k.luma),
-                            _mm256_set1_epi16(r->k.constant_of_gray));
-}
-
-RKR_TARGET_AVX2 static void gray_avx2(const rkr_yuv_row *of, uint8_t *dst) {
-    const rkr_yuv_row own = *of, *r = &own;
-    const bool blend = r->weight[0] != 0;
-    for (size_t x = 0; x < r->width; x += 32) {
-        const __m256i bytes = pack_avx2(gray_16(r, x, blend), gray_16(r, x + 16, blend));
-        if (x + 32 <= r->width) {
-            _mm256_storeu_si256((__m256i *)(dst + x), bytes);
-        } else {
-            uint8_t beside[32];
-            _mm256_storeu_si256((__m256i *)beside, bytes);
-            memcpy(dst + x, beside, r->width - x);
-        }
-    }
-}
+#define ISA avx2
+#define TARGET RKR_TARGET_AVX2
+#define VECTOR __m256i
+#define LANES 16
+#include "kernels/yuv_color_tmpl.h"
+#include "kernels/yuv_same_tmpl.h"
+#undef ISA
+#undef TARGET
+#undef VECTOR
+#undef LANES
 
 /* The same on 64 pixels. */
 
@@ -246,94 +193,31 @@ static const _Alignas(64) uint8_t PLACES[3][64] = {
 static const uint64_t LAST_CHANNEL[3] = {0x4924924924924924, 0x2492492492492492,
                                          0x9249249249249249};
 
-/* Samples 0, step, 2 * step .. of 64 * step bytes, step 2 or 4. */
-#define EVERY_2(i) 2 * (i), 2 * (i) + 2, 2 * (i) + 4, 2 * (i) + 6
-#define EVERY_2_16(i) EVERY_2(i), EVERY_2((i) + 4), EVERY_2((i) + 8), EVERY_2((i) + 12)
-static const _Alignas(64) uint8_t EVERY_SECOND[64] = {EVERY_2_16(0), EVERY_2_16(16), EVERY_2_16(32),
-                                                      EVERY_2_16(48)};
-
-/* Pixel 2 i from samples i and i + 1, pixel 2 i + 1 from i + 1 and i + 2. */
-#define SHARED_2(i) (i), (i) + 1, (i) + 1, (i) + 2
-#define SHARED_8(i) SHARED_2(i), SHARED_2((i) + 1), SHARED_2((i) + 2), SHARED_2((i) + 3)
-static const _Alignas(64) uint8_t SHARED[64] = {SHARED_8(0), SHARED_8(4), SHARED_8(8),
-                                                SHARED_8(12)};
-
-AVX512_INLINE __m512i every_second(const uint8_t *src) {
-    return _mm512_permutex2var_epi8(_mm512_loadu_si512(src), _mm512_load_si512(EVERY_SECOND),
-                                    _mm512_loadu_si512(src + 64));
+AVX512_INLINE __m512i load_avx512(const int16_t *lanes) {
+    return _mm512_loadu_si512(lanes);
 }
 
-AVX512_INLINE __m512i every_fourth(const uint8_t *src) {
-    return _mm512_permutex2var_epi8(every_second(src), _mm512_load_si512(EVERY_SECOND),
-                                    every_second(src + 128));
+AVX512_INLINE __m512i add_avx512(__m512i a, __m512i b) {
+    return _mm512_add_epi16(a, b);
 }
 
-/* Vectors end before the last sample, behind which nothing may be read. The last vector
- * overlaps the one before it. */
-RKR_TARGET_AVX512 static void extract_avx512(const uint8_t *src, size_t step, size_t count,
-                                             uint8_t *dst) {
-    if (count <= 64) {
-        extract_avx2(src, step, count, dst);
-        return;
-    }
-    for (size_t next = 0, i = 0; next + 1 < count; next = i + 64) {
-        i = rkr_min(next, count - 65);
-        const __m512i bytes = step == 2 ? every_second(src + 2 * i) : every_fourth(src + 4 * i);
-        _mm512_storeu_si512(dst + i, bytes);
-    }
-    dst[count - 1] = src[(count - 1) * step];
+AVX512_INLINE __m512i subtract_avx512(__m512i a, __m512i b) {
+    return _mm512_sub_epi16(a, b);
 }
 
-AVX512_INLINE __m512i row_32(const void *lanes, size_t channel, size_t x, bool same) {
-    if (!same) {
-        return _mm512_loadu_si512((const int16_t *)lanes + x);
-    }
-    const uint8_t *bytes = lanes;
-    if (channel == 0) {
-        const __m256i luma = _mm256_loadu_si256((const __m256i *)(bytes + x));
-        return _mm512_slli_epi16(_mm512_cvtepu8_epi16(luma), 7);
-    }
-    const __m512i weights = _mm512_set1_epi32(32 | 96 << 8 | 96 << 16 | 32 << 24);
-    const __m256i samples = _mm256_loadu_si256((const __m256i *)(bytes + x / 2 - 1));
-    const __m512i pairs =
-        _mm512_permutexvar_epi8(_mm512_load_si512(SHARED), _mm512_castsi256_si512(samples));
-    return _mm512_maddubs_epi16(pairs, weights);
-}
-
-AVX512_INLINE __m512i lanes_avx512(const rkr_yuv_row *r, size_t channel, size_t x, bool blend,
-                                   bool same) {
-    const __m512i upper = row_32(r->upper[channel], channel, x, same);
-    if (!blend) {
-        return upper;
-    }
-    const __m512i lower = row_32(r->lower[channel], channel, x, same);
-    const __m512i weight = _mm512_set1_epi16(r->weight[channel]);
-    return _mm512_add_epi16(upper, _mm512_mulhrs_epi16(_mm512_sub_epi16(lower, upper), weight));
+AVX512_INLINE __m512i fill_avx512(int16_t value) {
+    return _mm512_set1_epi16(value);
 }
 
 AVX512_INLINE __m512i times_avx512(__m512i lanes, int16_t factor) {
     return _mm512_mulhrs_epi16(lanes, _mm512_set1_epi16(factor));
 }
 
-AVX512_INLINE void color_64(const rkr_yuv_row *r, size_t x, reading how, uint8_t *dst) {
-    const rkr_yuv_factors k = r->k;
-    __m512i sum[3][2], bytes[3];
-    for (size_t i = 0; i < 2; i++) {
-        const __m512i y =
-            times_avx512(lanes_avx512(r, 0, x + 32 * i, how.blend_luma, how.same), k.luma);
-        const __m512i first = lanes_avx512(r, 1, x + 32 * i, how.blend_differences, how.same);
-        const __m512i last = lanes_avx512(r, 2, x + 32 * i, how.blend_differences, how.same);
-        const __m512i green = _mm512_add_epi16(times_avx512(first, k.first_to_green),
-                                               times_avx512(last, k.last_to_green));
-        const __m512i color[3] = {times_avx512(first, k.first), green, times_avx512(last, k.last)};
-        for (size_t c = 0; c < 3; c++) {
-            const __m512i exact =
-                _mm512_add_epi16(_mm512_add_epi16(y, color[c]), _mm512_set1_epi16(k.constant[c]));
-            sum[c][i] = _mm512_srai_epi16(exact, RKR_YUV_SHIFT);
-        }
-    }
+AVX512_INLINE void store_color_avx512(uint8_t *dst, const __m512i low[3], const __m512i high[3]) {
+    __m512i bytes[3];
     for (size_t c = 0; c < 3; c++) {
-        bytes[c] = _mm512_packus_epi16(sum[c][0], sum[c][1]);
+        bytes[c] = _mm512_packus_epi16(_mm512_srai_epi16(low[c], RKR_YUV_SHIFT),
+                                       _mm512_srai_epi16(high[c], RKR_YUV_SHIFT));
     }
     for (size_t i = 0; i < 3; i++) {
         const __m512i places = _mm512_load_si512(PLACES[i]);
@@ -343,100 +227,83 @@ AVX512_INLINE void color_64(const rkr_yuv_row *r, size_t x, reading how, uint8_t
     }
 }
 
-AVX512_INLINE void color_rows_avx512(const rkr_yuv_row *of, uint8_t *dst, reading how) {
-    const rkr_yuv_row own = *of, *r = &own; /* dst may alias *of, but not this */
-    size_t x = 0;
-    for (; x + 64 <= r->width; x += 64) {
-        color_64(r, x, how, dst + 3 * x);
-    }
-    if (x < r->width) {
-        uint8_t beside[192];
-        color_64(r, x, how, beside);
-        memcpy(dst + 3 * x, beside, 3 * (r->width - x));
-    }
-}
-
-RKR_TARGET_AVX512 static void color_avx512(const rkr_yuv_row *r, uint8_t *dst) {
-    READ_ROWS(color_rows_avx512, r, dst, false);
-}
-
-RKR_TARGET_AVX512 static void same_avx512(const rkr_yuv_row *r, uint8_t *dst) {
-    READ_ROWS(color_rows_avx512, r, dst, true);
-}
+#define ISA avx512
+#define TARGET RKR_TARGET_AVX512
+#define VECTOR __m512i
+#define LANES 32
+#include "kernels/yuv_color_tmpl.h"
 
 #elif defined(__ARM_NEON)
 
-RKR_INLINE int16x8_t lanes_neon(const rkr_yuv_row *r, size_t channel, size_t x, bool blend) {
-    const int16x8_t upper = vld1q_s16((const int16_t *)r->upper[channel] + x);
-    if (!blend) {
-        return upper;
-    }
-    const int16x8_t lower = vld1q_s16((const int16_t *)r->lower[channel] + x);
-    return vaddq_s16(upper, vqrdmulhq_n_s16(vsubq_s16(lower, upper), r->weight[channel]));
+RKR_INLINE int16x8_t load_neon(const int16_t *lanes) {
+    return vld1q_s16(lanes);
+}
+
+RKR_INLINE int16x8_t add_neon(int16x8_t a, int16x8_t b) {
+    return vaddq_s16(a, b);
+}
+
+RKR_INLINE int16x8_t subtract_neon(int16x8_t a, int16x8_t b) {
+    return vsubq_s16(a, b);
+}
+
+RKR_INLINE int16x8_t fill_neon(int16_t value) {
+    return vdupq_n_s16(value);
+}
+
+RKR_INLINE int16x8_t times_neon(int16x8_t lanes, int16_t factor) {
+    return vqrdmulhq_n_s16(lanes, factor);
+}
+
+RKR_INLINE void luma_pair_neon(const uint8_t *luma, int16x8_t pair[2]) {
+    const uint8x8x2_t bytes = vld2_u8(luma);
+    pair[0] = vreinterpretq_s16_u16(vshll_n_u8(bytes.val[0], 7));
+    pair[1] = vreinterpretq_s16_u16(vshll_n_u8(bytes.val[1], 7));
 }
 
 /* The narrowing shift holds to 0..255. */
-RKR_INLINE uint8x8_t to_bytes_neon(int16x8_t luma, int16x8_t color, int16_t constant) {
-    const int16x8_t sum = vaddq_s16(vaddq_s16(luma, color), vdupq_n_s16(constant));
-    return vqshrun_n_s16(sum, RKR_YUV_SHIFT);
+RKR_INLINE uint8x16_t pack_neon(int16x8_t low, int16x8_t high) {
+    return vcombine_u8(vqshrun_n_s16(low, RKR_YUV_SHIFT), vqshrun_n_s16(high, RKR_YUV_SHIFT));
 }
 
-RKR_INLINE void color_8(const rkr_yuv_row *r, size_t x, reading how, uint8_t *dst) {
-    const rkr_yuv_factors k = r->k;
-    const int16x8_t y = vqrdmulhq_n_s16(lanes_neon(r, 0, x, how.blend_luma), k.luma);
-    const int16x8_t first = lanes_neon(r, 1, x, how.blend_differences);
-    const int16x8_t last = lanes_neon(r, 2, x, how.blend_differences);
-    const int16x8_t green =
-        vaddq_s16(vqrdmulhq_n_s16(first, k.first_to_green), vqrdmulhq_n_s16(last, k.last_to_green));
-    const uint8x8x3_t pixels = {{to_bytes_neon(y, vqrdmulhq_n_s16(first, k.first), k.constant[0]),
-                                 to_bytes_neon(y, green, k.constant[1]),
-                                 to_bytes_neon(y, vqrdmulhq_n_s16(last, k.last), k.constant[2])}};
-    vst3_u8(dst, pixels);
+RKR_INLINE void store_color_neon(uint8_t *dst, const int16x8_t low[3], const int16x8_t high[3]) {
+    const uint8x16x3_t pixels = {
+        {pack_neon(low[0], high[0]), pack_neon(low[1], high[1]), pack_neon(low[2], high[2])}};
+    vst3q_u8(dst, pixels);
 }
 
-RKR_INLINE void color_rows_neon(const rkr_yuv_row *of, uint8_t *dst, reading how) {
-    const rkr_yuv_row own = *of, *r = &own; /* dst may alias *of, but not this */
-    size_t x = 0;
-    for (; x + 8 <= r->width; x += 8) {
-        color_8(r, x, how, dst + 3 * x);
-    }
-    if (x < r->width) {
-        uint8_t beside[24];
-        color_8(r, x, how, beside);
-        memcpy(dst + 3 * x, beside, 3 * (r->width - x));
-    }
+RKR_INLINE uint8x16_t zip_neon(int16x8_t even, int16x8_t odd) {
+    const uint8x8x2_t both =
+        vzip_u8(vqshrun_n_s16(even, RKR_YUV_SHIFT), vqshrun_n_s16(odd, RKR_YUV_SHIFT));
+    return vcombine_u8(both.val[0], both.val[1]);
 }
 
-static void color_neon(const rkr_yuv_row *r, uint8_t *dst) {
-    READ_ROWS(color_rows_neon, r, dst, false);
+RKR_INLINE void store_pairs_neon(uint8_t *dst, const int16x8_t even[3], const int16x8_t odd[3]) {
+    const uint8x16x3_t pixels = {
+        {zip_neon(even[0], odd[0]), zip_neon(even[1], odd[1]), zip_neon(even[2], odd[2])}};
+    vst3q_u8(dst, pixels);
 }
 
-static void gray_neon(const rkr_yuv_row *of, uint8_t *dst) {
-    const rkr_yuv_row own = *of, *r = &own;
-    const bool blend = r->weight[0] != 0;
-    for (size_t x = 0; x < r->width; x += 8) {
-        const int16x8_t y = vqrdmulhq_n_s16(lanes_neon(r, 0, x, blend), r->k.luma);
-        const int16x8_t sum = vaddq_s16(y, vdupq_n_s16(r->k.constant_of_gray));
-        const uint8x8_t bytes = vqshrun_n_s16(sum, RKR_YUV_SHIFT);
-        if (x + 8 <= r->width) {
-            vst1_u8(dst + x, bytes);
-        } else {
-            uint8_t beside[8];
-            vst1_u8(beside, bytes);
-            memcpy(dst + x, beside, r->width - x);
-        }
-    }
+RKR_INLINE void store_gray_neon(uint8_t *dst, int16x8_t low, int16x8_t high) {
+    vst1q_u8(dst, pack_neon(low, high));
 }
+
+#define ISA neon
+#define TARGET
+#define VECTOR int16x8_t
+#define LANES 8
+#include "kernels/yuv_color_tmpl.h"
+#include "kernels/yuv_same_tmpl.h"
 
 #endif
 
-static const rkr_yuv_kernels PLAIN = {color_plain, gray_plain, NULL, extract_plain};
+static const rkr_yuv_kernels PLAIN = {color_plain, gray_plain, same_size_plain};
 #if defined(__ARM_NEON)
-static const rkr_yuv_kernels NEON = {color_neon, gray_neon, NULL, extract_plain};
+static const rkr_yuv_kernels NEON = {color_neon, gray_neon, same_size_neon};
 #endif
 #if RKR_HAVE_AVX2
-static const rkr_yuv_kernels AVX2 = {color_avx2, gray_avx2, same_avx2, extract_avx2};
-static const rkr_yuv_kernels AVX512 = {color_avx512, gray_avx2, same_avx512, extract_avx512};
+static const rkr_yuv_kernels AVX2 = {color_avx2, gray_avx2, same_size_avx2};
+static const rkr_yuv_kernels AVX512 = {color_avx512, gray_avx2, same_size_avx2};
 #endif
 
 static const rkr_yuv_kernels *const KERNELS[RKR_CPU_LEVELS] =

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from rknn_runtime._arrays import address
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, target_image
 
@@ -20,7 +21,7 @@ _MATRICES = {"bt601": lib.RKR_YUV_BT601, "bt709": lib.RKR_YUV_BT709}
 _CHANNELS = {"RGB": (3, 0), "BGR": (3, 1), "GRAY": (1, 0)}
 #: Bytes of Y, U and V among the four of two pixels.
 _PACKED = {"YUYV": (0, 1, 3), "UYVY": (1, 0, 2)}
-_POINTER, _NATIVE = ffi.typeof("uint8_t *"), ffi.typeof("rkr_yuv_image *")
+_NATIVE, _UINT8 = ffi.typeof("rkr_yuv_image *"), np.dtype(np.uint8)
 
 if TYPE_CHECKING:
     #: An array ``(rows, bytes)``, the first sample's byte in a row, bytes from sample to sample.
@@ -65,7 +66,7 @@ class YuvFrame:
         else:
             raise ValueError(f"color: expected one of {FORMATS}, got {color!r}")
         self._arrays = [channel[0] for channel in channels]  # which the pointers do not keep
-        pointers, lens, strides, steps = zip(*(_row_bytes(*channel) for channel in channels))
+        pointers, lens, strides, steps = _pointers(channels)
         halved_rows, matrix = color not in _PACKED, _MATRICES[matrix]
         self._native = ffi.new(
             _NATIVE, (pointers, lens, strides, steps, *self.size, halved_rows, matrix, full_range)
@@ -106,7 +107,7 @@ class YuvFrame:
         stride = target.strides[0] if height > 1 else width * n_channels
         status = lib.rkr_resize_yuv_uint8(
             self._native,
-            _address(target),
+            address(target),
             (height - 1) * stride + width * n_channels,
             height,
             width,
@@ -131,15 +132,18 @@ def check_yuv_options(matrix: Any, full_range: Any) -> None:
         raise TypeError(f"full_range: expected True or False, got {full_range!r}")
 
 
-def _address(array: NDArray[np.uint8]) -> Any:
-    return ffi.cast(_POINTER, array.__array_interface__["data"][0])
-
-
-def _row_bytes(array: NDArray[np.uint8], offset: int, step: int) -> tuple[Any, int, int, int]:
-    """Return where a channel begins, bytes from there to its end, from row to row and sample."""
-    rows, row_bytes = array.shape
-    stride = array.strides[0] if rows > 1 else row_bytes
-    return _address(array) + offset, (rows - 1) * stride + row_bytes - offset, stride, step
+def _pointers(channels: list[_Channel]) -> Any:
+    """Return where channels begin, the bytes from there to their ends, strides and steps."""
+    fields: list[tuple[Any, int, int, int]] = []
+    last: Any = None
+    begin: Any = None
+    for array, offset, step in channels:
+        if array is not last:  # U and V share theirs
+            begin, last = address(array), array
+        rows, row_bytes = array.shape
+        stride = array.strides[0] if rows > 1 else row_bytes
+        fields.append((begin + offset, (rows - 1) * stride + row_bytes - offset, stride, step))
+    return zip(*fields)
 
 
 def _packed(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
@@ -220,7 +224,7 @@ def _plain(array: Any, name: str) -> NDArray[np.uint8]:
     plain: NDArray[np.uint8] = array
     if type(array) is not np.ndarray:
         plain = np.ndarray.view(array, np.ndarray)
-    if plain.dtype != np.uint8:
+    if plain.dtype is not _UINT8 and plain.dtype != _UINT8:
         raise TypeError(f"{name}: expected an array of uint8, got {plain.dtype}")
     return plain
 

@@ -153,7 +153,9 @@ def padding_of(pad_value: Any, n_channels: int) -> bytes:
         TypeError: It is no integer, or sequence of them.
         ValueError: One is not 0..255, or they are not as many as channels.
     """
-    given = list(pad_value) if isinstance(pad_value, (Sequence, np.ndarray)) else [pad_value]
+    # An integer first: to ask for a sequence takes longer than all else here.
+    is_one = type(pad_value) is int or not isinstance(pad_value, (Sequence, np.ndarray))
+    given = [pad_value] if is_one else list(pad_value)
     if len(given) not in (1, n_channels):
         raise ValueError(
             f"pad_value: expected 0..255, one or {n_channels} of them, got {pad_value!r}"

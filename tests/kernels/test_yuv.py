@@ -99,6 +99,16 @@ def test_black_white_and_gray(variant):
 @pytest.mark.parametrize("out_width", [*SIZES, 130])
 def test_variants_agree_between_guard_pages(width, out_width):
     """Every variant gives the same bytes, and none leaves its buffers, at any width."""
+    _check_variants(width, 3, out_width)
+
+
+@pytest.mark.parametrize("width", [*SIZES, 130])
+def test_variants_agree_where_the_size_stays(width):
+    """So it is where nothing is resampled, which has code of its own."""
+    _check_variants(width, 5, width)
+
+
+def _check_variants(width, out_height, out_width):
     before = lib.rkr_cpu_level()
     for color in ("NV12", "I420", "YUYV", "UYVY"):
         if color in PACKED and width % 2:
@@ -110,7 +120,7 @@ def test_variants_agree_between_guard_pages(width, out_width):
             parts = [y, np.stack([u, v], axis=2)]
         else:
             parts = [frame_of(y, u, v, color)]
-        expected = to_rgb(y, u, v, 3, out_width)
+        expected = to_rgb(y, u, v, out_height, out_width)
         results, grays = [], []
         for level in LEVELS.values():
             if lib.rkr_cpu_select(level) != lib.RKR_OK:
@@ -118,10 +128,10 @@ def test_variants_agree_between_guard_pages(width, out_width):
             for end in (True, False):
                 sources = [guarded.copy(part, end) for part in parts]
                 frame = YuvFrame(sources if len(sources) > 1 else sources[0], color)
-                out = guarded.empty((3, out_width, 3), np.uint8, end)
-                gray = guarded.empty((3, out_width, 1), np.uint8, end)
-                results.append(frame.resize((3, out_width), "RGB", out))
-                grays.append(frame.resize((3, out_width), "GRAY", gray))
+                out = guarded.empty((out_height, out_width, 3), np.uint8, end)
+                gray = guarded.empty((out_height, out_width, 1), np.uint8, end)
+                results.append(frame.resize((out_height, out_width), "RGB", out))
+                grays.append(frame.resize((out_height, out_width), "GRAY", gray))
         lib.rkr_cpu_select(before)
         assert all((result == results[0]).all() for result in results)
         assert all((gray == grays[0]).all() for gray in grays)
