@@ -63,7 +63,8 @@ class ClassificationDecoder:
         top_k: How many classes to return; fewer where the model has fewer.
         softmax: Whether scores are logits. None: integer outputs that reach from 0, or from
             -1 in symmetric quantization, to 1 at most are probabilities, others are not; float
-            outputs are when they are all in 0..1 and their sum is 1.
+            outputs are when they are all in 0..1 and their sum is 1. False: they are taken as
+            they are, which may be outside of 0..1.
 
     Raises:
         TypeError: `top_k` is not an integer.
@@ -81,6 +82,10 @@ class ClassificationDecoder:
         self.output, self.num_classes = output, classes
         self.top_k = min(as_int(top_k, "top_k", 1, 2**31 - 1), classes)
         self._softmax = _softmax_mode(output, softmax)
+        # Half a step of the scale, or what stands for nothing, may lie outside of 0..1.
+        lowest, highest = representable(output)
+        may_leave = self._softmax == lib.RKR_SOFTMAX_NO and (lowest < 0 or highest > 1)
+        self._clips = softmax is None and may_leave
         self._bound = BoundOutputs((output,))
         self._view = ffi.new("rkr_tensor_view *")
         self._bound.bindings[0].add_grid(self._view, classes, 1, 1)
@@ -126,6 +131,8 @@ class ClassificationDecoder:
             pointer(found.confidence),
         )
         check_status(status, type(self).__name__)
+        if self._clips:
+            np.clip(found.confidence, 0, 1, out=found.confidence)
         return found
 
 

@@ -131,6 +131,7 @@ def assert_sound(found, decoder):
             assert np.isfinite(array).all()
     assert (np.diff(found.confidence) <= 0).all()
     assert (found.confidence >= np.float32(decoder.conf_threshold)).all()
+    assert (found.confidence <= 1).all()
     assert (found.class_id >= 0).all()
     assert len(found) <= 300
 
@@ -157,8 +158,10 @@ def test_garbage(head, dtype, packed):
             finally:
                 lib.rkr_cpu_select(lib.rkr_cpu_best())
         if head == "classes":
-            for other in results[1:]:
+            for other in results:
                 assert np.array_equal(other.class_id, results[0].class_id)
+                numbers = other.confidence[~np.isnan(other.confidence)]
+                assert ((numbers >= 0) & (numbers <= 1)).all()
             continue
         assert_sound(results[0], decoder)
         for other in results[1:]:
