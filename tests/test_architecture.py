@@ -24,6 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "models of images": {"kernels", "modelfile", "npu", "vision", "vision.heads"},
     "sim": {"root", "modelfile", "npu"},
     "rknnlite": {"root", "modelfile", "npu"},
+    "sklearn": {"root", "modelfile", "npu"},
     "cli": {"root", "modelfile", "vision.heads"},
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
