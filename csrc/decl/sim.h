@@ -45,6 +45,12 @@ typedef int rknn_sim_fail_fn(const char *function, uint32_t nth, int code);
 /* Let every rknn_run take at least this many microseconds. */
 typedef void rknn_sim_latency_fn(uint32_t microseconds);
 
+#define RKNN_SIM_MAX_CORES 3
+
+/* Let runs on so many cores (2 or 3) take 1000 / permille of that time. As set anew, several
+ * cores are as fast as one. RKNN_ERR_PARAM_INVALID for other numbers. */
+typedef int rknn_sim_core_speed_fn(uint32_t cores, uint32_t permille);
+
 /* How many contexts, memories, and buffers of rknn_outputs_get are alive. */
 typedef void rknn_sim_live_fn(uint32_t *contexts, uint32_t *memories, uint32_t *outputs);
 
@@ -76,5 +82,5 @@ typedef int rknn_sim_caches_fn(int mode);
  * of 0 or more than 15 characters, or of others than a to z and digits. */
 typedef int rknn_sim_soc_fn(const char *name, char *text, size_t text_size);
 
-/* Forget failures that wait, latency, call counts, violations and the last message. */
+/* Forget failures that wait, latency, speeds, call counts, violations and the last message. */
 typedef void rknn_sim_reset_fn(void);

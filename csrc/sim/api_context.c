@@ -199,6 +199,7 @@ int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask) {
     int status = RKNN_ERR_FAIL;
     if (has_cores(ctx, "rknn_set_core_mask")) {
         if (core_mask_is_valid(ctx->model, core_mask)) {
+            ctx->core_mask = (uint32_t)core_mask;
             status = RKNN_SUCC;
         } else {
             sim_log("rknn_set_core_mask: mask %d on %s with %u cores", (int)core_mask,

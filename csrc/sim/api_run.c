@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "compute.h"
 #include "convert.h"
+#include "cores.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -177,10 +178,12 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
         sim_release(ctx);
         return sim_leave(SIM_CALL_run, RKNN_ERR_CTX_INVALID);
     }
+    const uint32_t cores = sim_cores_take(ctx->core_mask, ctx->model->cores);
     const int64_t start_us = sim_now_us();
     const int status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
-    wait_until(start_us + sim_latency_us());
+    wait_until(start_us + sim_latency_us(sim_cores_count(cores)));
     ctx->run_us = sim_now_us() - start_us;
+    sim_cores_give(cores);
     ctx->has_run = ctx->has_run || status == RKNN_SUCC;
     sim_release(ctx);
     return sim_leave(SIM_CALL_run, status);

@@ -34,7 +34,8 @@ static struct {
     failure failures[MAX_FAILURES];
     size_t n_failures;
     uint32_t latency_us;
-    bool is_strict; /* caches */
+    uint32_t speed[RKNN_SIM_MAX_CORES + 1]; /* permille, by the number of cores; 0: 1000 */
+    bool is_strict;                         /* caches */
     bool said_caches;
     char soc[SIM_SOC_BYTES];
     int64_t calls[SIM_CALLS];
@@ -274,11 +275,12 @@ bool sim_caches_are_strict(void) {
     return is_strict;
 }
 
-uint32_t sim_latency_us(void) {
+int64_t sim_latency_us(uint32_t cores) {
     lock();
-    const uint32_t latency_us = control.latency_us;
+    const int64_t latency_us = control.latency_us;
+    const int64_t permille = cores > 1 && cores <= RKNN_SIM_MAX_CORES ? control.speed[cores] : 0;
     unlock();
-    return latency_us;
+    return permille != 0 ? latency_us * 1000 / permille : latency_us;
 }
 
 int64_t sim_now_us(void) {
@@ -320,6 +322,16 @@ void rknn_sim_latency(uint32_t microseconds) {
     lock();
     control.latency_us = microseconds;
     unlock();
+}
+
+int rknn_sim_core_speed(uint32_t cores, uint32_t permille) {
+    if (cores < 2 || cores > RKNN_SIM_MAX_CORES || permille == 0) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    lock();
+    control.speed[cores] = permille;
+    unlock();
+    return RKNN_SUCC;
 }
 
 void rknn_sim_live(uint32_t *contexts, uint32_t *memories, uint32_t *outputs) {
@@ -395,6 +407,7 @@ void rknn_sim_reset(void) {
     lock();
     control.n_failures = 0;
     control.latency_us = 0;
+    memset(control.speed, 0, sizeof control.speed);
     memset(control.calls, 0, sizeof control.calls);
     control.violations = 0;
     control.violation[0] = '\0';

@@ -14,6 +14,7 @@
  *   rknn       bytes of a .rknn file -> sim_model
  *   handles    contexts, and who owns one
  *   blocks     memories
+ *   cores      who runs on which
  *   caches     what CPU and NPU see of a memory
  *   ports      inputs and outputs of a context: what is bound to them and what that means
  *   compute    the graph, by the emulator, an executor or from records
@@ -46,7 +47,8 @@ void sim_violation(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* Have a function called before violations are counted for the client, and at every call:
  * it notes those that the client committed outside of any. */
 void sim_collect_from(void (*collect)(void));
-uint32_t sim_latency_us(void);
+/* How long a run takes at least, on so many cores. */
+int64_t sim_latency_us(uint32_t cores);
 bool sim_caches_are_strict(void);
 #define SIM_SOC_BYTES 16
 /* Name of the SoC that multiplies matrices; false: its runtime is librknnmrt. */

@@ -16,6 +16,7 @@ typedef struct sim_context {
     uint32_t shape; /* index into the dynamic shapes */
     bool shape_was_set;
     bool has_run;
+    uint32_t core_mask; /* 0: any core, for each run */
     int64_t run_us;
     char perf_detail[1024];            /* what rknn_query gave away */
     struct sim_port *ports;            /* inputs, then outputs */

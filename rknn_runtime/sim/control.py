@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rknn_runtime._arrays import as_int
+from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.soc import SOCS
@@ -83,6 +83,26 @@ class Control:
             ValueError: Not from 0 to 2**32 - 1.
         """
         self._function("rknn_sim_latency")(as_int(microseconds, "microseconds", 0, 2**32 - 1))
+
+    def set_core_speed(self, cores: int, factor: float) -> None:
+        """Let runs on several cores be faster than on one; as set anew, they are not.
+
+        Every run has its cores for itself, and others wait for them, so contexts on one core take
+        turns, and a run on three waits until all three are free.
+
+        Args:
+            cores: 2 or 3, as a `CoreMask` names them.
+            factor: 1.8 makes a run take 1/1.8 of the latency.
+
+        Raises:
+            TypeError: Not an integer, or not a number.
+            ValueError: Other cores, or not from 0.001 to 1000.
+        """
+        cores = as_int(cores, "cores", 2, lib.RKNN_SIM_MAX_CORES)
+        factor = as_float(factor, "factor")
+        if not 0.001 <= factor <= 1000:
+            raise ValueError(f"factor: expected 0.001 to 1000, got {factor}")
+        self._function("rknn_sim_core_speed")(cores, round(1000 * factor))
 
     def set_caches(self, *, strict: bool) -> None:
         """Choose the caches of memories that are made from now on, where librknnmrt is imitated.
