@@ -15,7 +15,7 @@ from rknn_runtime.errors import LibraryLoadError
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program; what the user can mend or wants ends it in one line, without traceback."""
+    """Run a program; an error that the user can mend, or Ctrl-C, ends it without a traceback."""
     try:
         main()
         sys.stdout.flush()

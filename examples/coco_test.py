@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file; its custom string may name the classes")
     parser.add_argument("image")
-    # sigmoid(0) = 0.5 says nothing, and int8 makes 0.502 of it.
+    # A score of 0.5, the sigmoid of 0, says nothing; rounded to int8 it is 0.502.
     parser.add_argument("conf_threshold", type=float, nargs="?", default=0.51)
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     args = parser.parse_args()
@@ -73,7 +73,7 @@ def main() -> None:
         predictions = model.outputs[0].n_elems // (4 + decode.num_classes)
         print(f"{predictions} predictions, {decode.num_classes} classes")
 
-        # No box overlaps another by more than all of it, so this suppresses none.
+        # No overlap is above 1, so nothing is suppressed here.
         decode_all = SingleOutputDecoder(
             model.outputs[0],
             (height, width),

@@ -181,7 +181,7 @@ def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
     """
     if out is None:
         return np.empty(shape, dtype)
-    # What is right passes at a glance; what is not is told apart below.
+    # A fitting array passes this one test; what is wrong with another is found below.
     if type(out) is _ndarray and out.dtype is dtype and out.shape == shape and out.flags.carray:
         return out
     out = source(out, "out", (dtype,))
@@ -210,7 +210,7 @@ def refuse_overlaps(
         begin = int(_cast("uintptr_t", _from_buffer(array)))
         spans.append((begin, begin + array.nbytes, f"out[{i}]"))
         for k, source in enumerate(inputs):
-            # First by their bounds, which is quick.
+            # Their bounds are compared first, which is quick.
             if (
                 isinstance(source, _ndarray)
                 and np.may_share_memory(array, source)

@@ -1,4 +1,4 @@
-"""A lock that a thread's own second call cannot wait for, and that is free in a forked child."""
+"""A lock that refuses a second call of the same thread, and that is free in a forked child."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: How often this process came out of a fork.
 _generation = 0
-#: All of this process.
+#: Every lock of this process.
 _locks: weakref.WeakSet[ExclusiveLock] = weakref.WeakSet()
 
 

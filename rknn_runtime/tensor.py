@@ -97,7 +97,7 @@ class TensorAttr(Frozen):
 
     @property
     def is_packed(self) -> bool:
-        """Whether memory has NC1HWC2 of it, and the shape here another order.
+        """Whether it lies in memory as NC1HWC2, while its shape is in another order.
 
         librknnmrt 1.6.0 calls some inputs NC1HWC2 throughout: these are not.
         """

@@ -170,3 +170,20 @@ def test_the_images_can_be_drawn_anew(tmp_path: Path) -> None:
     for image in IMAGES:
         with pillow.open(image) as old, pillow.open(tmp_path / image.name) as new:
             assert old.size == new.size
+
+
+def test_the_guide_for_builders_names_what_there_is() -> None:
+    """Every file in CONTRIBUTING.md, and every target; and none of the Makefile is missing."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    folders = ("rknn_runtime", "csrc", "tests", "tools", "examples", "benchmarks", "docs")
+    there = {
+        "/" + path.relative_to(ROOT).as_posix() for f in folders for path in (ROOT / f).rglob("*")
+    }
+    named = re.findall(r"`([\w/.-]+\.(?:py|c|h|npz|md))`", text)
+    missing = [n for n in named if not any(path.endswith(f"/{n}") for path in there)]
+    assert [n for n in missing if n not in ("rknn_api.h", "vendor-run-2.3.2.npz")] == []
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile.replace("\\\n", ""), re.MULTILINE)
+    told = set(re.findall(r"`make ([a-z][a-z-]*)", text))
+    assert told <= set(phony.split())
+    assert set(phony.split()) - told <= {"clean", "wheel-static"}

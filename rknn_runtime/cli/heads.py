@@ -27,7 +27,7 @@ class Head:
     name: str
     #: None: the shapes do not say, or it is a vector.
     classes: int | None
-    #: Of a vector, how many; else None.
+    #: How many numbers a vector has; None for other heads.
     numbers: int | None = None
     #: Whether one scale quantizes boxes and scores together.
     shares_scale: bool = False

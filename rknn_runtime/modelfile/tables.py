@@ -27,8 +27,8 @@ MAX_TENSORS = 1 << 20
 MAX_NODES = 1 << 16
 #: Inputs and outputs over all shapes of a dynamic model.
 MAX_ATTRIBUTES = 1 << 13
-#: No honest file spends fewer bytes on a node, or on an input or output, or consists of
-#: texts to a higher part. Forged ones could make many objects of few bytes.
+#: An honest file has at least so many bytes for each node, and for each input or output, and
+#: texts make up no more than such a part of it. Forged ones could make many objects of few bytes.
 MIN_NODE_BYTES = 96
 MIN_ATTRIBUTE_BYTES = 512
 MAX_METADATA_PART = 1 / 4
