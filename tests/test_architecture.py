@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "sim": {"root", "modelfile", "npu"},
     "rknnlite": {"root", "modelfile", "npu"},
     "sklearn": {"root", "modelfile", "npu"},
-    "cli": {"root", "modelfile", "vision.heads"},
+    "cli": {"root", "modelfile", "vision.heads", "sim"},
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
 #: a decoder can be tested and timed without a model.

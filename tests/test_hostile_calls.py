@@ -19,17 +19,19 @@ import numpy as np
 import pytest
 from bundles import recorded
 from native_tensors import attribute, deliver
+from paths import DATA
 
 import rknn_runtime
 from rknn_runtime import Detections, GeneralModel, Model, TensorAttr, kernels, sim, vision
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
-from rknn_runtime.errors import RknnError
+from rknn_runtime.errors import InvalidModelError, RknnError
 from rknn_runtime.kernels.resize import resize_bilinear, resize_luma
 from rknn_runtime.kernels.yuv import YuvFrame
 from rknn_runtime.modelfile import soc
 from rknn_runtime.modelfile.reader import read, read_header
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Control, describe_input, describe_output
+from rknn_runtime.sim.emulator import Emulator
 from rknn_runtime.vision import LetterboxTransform, heads, letterbox, nms
 
 DOCUMENTED = (TypeError, ValueError, IndexError, BufferError, MemoryError, OSError, RknnError)
@@ -330,6 +332,26 @@ def use_control(function, nth, code, microseconds):
         control.reset()
 
 
+def use_emulator(model, graph, index, values, nodes, tensor):
+    emulator = Emulator(model, graph)
+    emulator.set_input(index, values)
+    emulator.run(nodes)
+    emulator.read(tensor)
+    emulator.read_float(tensor)
+
+
+def inspect(onnx, frame, dequantize):
+    with Model(MACHINE, library="sim") as model:
+        model.run(PICTURE)
+        model.tensors(dequantize=dequantize)
+        with contextlib.suppress(InvalidModelError):
+            model.compare(onnx, frame)
+
+
+#: Emulated models, and what they take.
+MACHINE = (DATA / "emulator" / "machine_rk3588.rknn").read_bytes()
+VECTOR = (DATA / "models" / "rank1_in_vec_rk3588.rknn").read_bytes()
+PICTURE = np.zeros((1, 16, 32, 3), np.uint8)
 BUNDLE = recorded().data
 FRAME = np.zeros((1, 8, 20, 3), np.uint8)
 ANSWER = np.zeros((1, 5, 4, 6), np.float32)
@@ -391,6 +413,8 @@ CALLS = {
     "Model": (use_model, ("sim", InitFlag.PRIOR_HIGH, CoreMask.CORE_0, True, FRAME, 0, ANSWER), {}),
     "Model of bytes": (lambda model: Model(model, library="sim").close(), (BUNDLE,), {}),
     "GeneralModel": (use_general_model, (FRAME, True, ANSWER), {}),
+    "Emulator": (use_emulator, (VECTOR, 0, 0, np.zeros((1, 32), np.int8), 9, 10), {}),
+    "inspection": (inspect, (b"onnx", PICTURE, True), {}),
     "Control": (use_control, ("rknn_wait", 1, -1, 0), {}),
     **{
         name: (decode, (cls, attrs[0] if name in OF_ONE else attrs, raw, SIZE, PLACE,

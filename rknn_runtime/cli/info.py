@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rknn_runtime.cli import emulated
 from rknn_runtime.cli.advice import io_bytes, warnings_about
 from rknn_runtime.cli.heads import guess_head
 from rknn_runtime.enums import TensorType
@@ -38,6 +39,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object per model, a line each"
     )
+    parser.add_argument(
+        "--emulate",
+        action="store_true",
+        help="also tell which nodes run on the emulated NPU, and how",
+    )
     parser.set_defaults(run=run)
 
 
@@ -59,14 +65,25 @@ def run(arguments: argparse.Namespace) -> int:
             # Some messages begin with the path already.
             words = reason or str(error).removeprefix(f"{Path(model)}: ")
             print(f"rknn-runtime: {model}: {words}", file=sys.stderr)
+    emulations = [emulated.emulate(model) for model, _ in read] if arguments.emulate else []
     if arguments.json:
-        for model, info in read:
-            print(json.dumps(as_json(model, info)))
+        entries = [as_json(model, info) for model, info in read]
+        for entry, emulation in zip(entries, emulations):
+            entry["emulation"] = emulated.as_json(emulation)
+        for entry in entries:
+            print(json.dumps(entry))
     elif len(arguments.models) == 1:
         for model, info in read:
             print("\n".join(page(model, info)))
+        for emulation in emulations:
+            shown = ("  " + line for line in table(emulated.lines(emulation)))
+            print("\n".join(["", "on the emulated NPU", *shown]))
     elif read:
-        print("\n".join(table([ROW_TITLES, *(row(model, info) for model, info in read)])))
+        rows = [ROW_TITLES, *(row(model, info) for model, info in read)]
+        if emulations:
+            cells = ("emulated", *map(emulated.summary, emulations))
+            rows = [(*cells_of, cell) for cells_of, cell in zip(rows, cells)]
+        print("\n".join(table(rows)))
     return int(failed)
 
 

@@ -12,6 +12,7 @@ from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.npu import query
 from rknn_runtime.npu.context import Context, warn
+from rknn_runtime.npu.inspected import Inspected
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.memory import close_in_exit
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
@@ -62,7 +63,7 @@ def check_outs(out: Sequence[object], count: int) -> None:
         raise ValueError(f"out: expected {count} arrays, got {len(out)}")
 
 
-class LoadedModel(Tuned):
+class LoadedModel(Tuned, Inspected):
     """A model in a runtime, and how to ask about it and release it. Not for direct use.
 
     Attributes:
@@ -96,6 +97,7 @@ class LoadedModel(Tuned):
             self._needs = source.needs
             self._preprocessing = source.preprocessing
             self._file_soc = source.soc
+            self._simulation = source.simulation
             refuse_flags(flags, source.soc)
             self._context = Context(library, source.data, int(flags), source.simulation)
             self._context.suspects = source.suspects
@@ -145,7 +147,9 @@ class LoadedModel(Tuned):
             return f"<{type(self).__name__} closed>"
         inputs = ", ".join(f"{attr.name} {attr.shape}" for attr in self.inputs)
         outputs = ", ".join(f"{attr.name} {attr.shape}" for attr in self.outputs)
-        return f"<{type(self).__name__} {inputs} -> {outputs}>"
+        engine = self._simulation.engine if self._simulation else ""
+        computed = f", computed by {engine}" if engine else ""
+        return f"<{type(self).__name__} {inputs} -> {outputs}{computed}>"
 
     @property
     def library(self) -> Library:

@@ -6,23 +6,28 @@ are known; results have not been compared with a board yet. What is not understo
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rknn_runtime._arrays import as_int, plain
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._files import read_file
+from rknn_runtime.emulation import Emulation, NodeInfo, TensorInfo, Verdict
 from rknn_runtime.errors import RknnError, UnavailableError
 from rknn_runtime.npu.library import Library, open_library
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
-__all__ = ["Emulator", "EmulatorError", "NodeInfo", "TensorInfo", "Verdict"]
+__all__ = ["Emulator", "EmulatorError", "Machine", "NodeInfo", "TensorInfo", "Verdict"]
 
 TEXT_BYTES = 512
+#: What rknn_init takes.
+MAX_MODEL_BYTES = 2**32 - 1
 ALL_NODES = 2**32 - 1
 #: Element types, numbered as in ONNX.
 DTYPES: dict[int, np.dtype[Any]] = {
@@ -42,83 +47,12 @@ class EmulatorError(RknnError):
     """A model cannot be emulated, or a call was wrong; the text says why."""
 
 
-class Verdict(IntEnum):
-    """What is known about the result of a node."""
+class Machine:
+    """An emulator that somebody else opened, closes and protects from other threads."""
 
-    EXACT = lib.RKR_EMU_EXACT
-    FLOAT = lib.RKR_EMU_FLOAT
-    REFUSED = lib.RKR_EMU_REFUSED
-    NOTHING = lib.RKR_EMU_NOTHING
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """One tensor of the graph."""
-
-    index: int
-    name: str
-    #: Logical, in the exporting framework's order.
-    shape: tuple[int, ...]
-    #: None: a type that is not read.
-    dtype: np.dtype[Any] | None
-    is_image: bool
-    #: ``real = (value - zero_point) * scale``; 0.0 where it is not quantized.
-    scale: float
-    zero_point: int
-    native_shape: tuple[int, ...]
-    native_bytes: int
-
-
-@dataclass(frozen=True)
-class NodeInfo:
-    """One node of the graph and how it is run."""
-
-    index: int
-    op: str
-    name: str
-    verdict: Verdict
-    #: Why it is not `Verdict.EXACT`; may be empty.
-    reason: str
-    #: Tasks of the NPU that are executed; 0: computed from its tensors.
-    tasks: int
-    #: Indices of tensors.
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-class Emulator:
-    """One model on an emulated NPU. Not for several threads at a time.
-
-    Args:
-        model: The file's path, or its bytes.
-        graph: Which graph of a model with dynamic shapes; 0 is the largest.
-        library: The simulated runtime that holds the emulator; None opens this package's.
-
-    Raises:
-        EmulatorError: The file cannot be read, or its SoC or container is not understood.
-            A model with nodes that are not understood opens: see `nodes`.
-        OSError: The file cannot be opened.
-        UnavailableError: ``library`` holds no emulator.
-    """
-
-    def __init__(
-        self,
-        model: str | os.PathLike[str] | bytes,
-        graph: int = 0,
-        library: Library | None = None,
-    ) -> None:
-        self._library = open_library("sim") if library is None else library
-        if not self._library.is_simulated:
-            raise UnavailableError(f"{self._library!r} is not simulated: it has no emulator")
-        if not isinstance(model, bytes):
-            with open(model, "rb") as file:  # noqa: PTH123
-                model = file.read()
-        text, out = ffi.new("char[]", TEXT_BYTES), ffi.new("rkr_emu **")
-        bytes_of = ffi.from_buffer("uint8_t[]", model)
-        status = self._function("open")(bytes_of, len(model), graph, out, text, TEXT_BYTES)
-        if status != lib.RKR_OK:
-            raise EmulatorError(ffi.string(text).decode("utf-8", "replace") or f"status {status}")
-        self._handle = ffi.gc(out[0], self._function("close"))
+    def __init__(self, handle: Any, library: Library) -> None:
+        self._library = library
+        self._handle = handle
         info = ffi.new("rkr_emu_info *")
         self._check_status(self._function("get_info")(self._handle, info))
         #: As the file names it: ``"rk3588"``.
@@ -179,7 +113,109 @@ class Emulator:
     @property
     def is_runnable(self) -> bool:
         """Whether every node is understood."""
-        return all(node.verdict != Verdict.REFUSED for node in self.nodes)
+        return self.emulation.is_runnable
+
+    @property
+    def emulation(self) -> Emulation:
+        """What is known of each node."""
+        return Emulation(self.soc, self.nodes)
+
+    def walk(self) -> Iterator[NodeInfo]:
+        """Execute all nodes in order, and yield each when its outputs hold its results.
+
+        Raises:
+            EmulatorError: An input has no values, or a node is not understood.
+        """
+        for node in self.nodes:
+            self._check_status(self._function("run_node")(self._handle, node.index))
+            yield node
+
+    def normalisation(self, index: int) -> tuple[list[float], list[float]]:
+        """Return mean and std of an input: none, one of each, or one per channel."""
+        raw = ffi.new("rkr_emu_normalisation *")
+        self._check_status(self._function("get_normalisation")(self._handle, index, raw))
+        count = min(raw.count, 1) if raw.is_one else raw.count
+        return [raw.mean[i] for i in range(count)], [raw.std[i] for i in range(count)]
+
+    def read(self, tensor: TensorInfo | int) -> Array:
+        """Return a copy of a tensor's values: its own shape and dtype, quantized.
+
+        An inner tensor holds its values until a later node takes its memory.
+
+        Raises:
+            EmulatorError: The tensor has no values that can be read.
+            TypeError: Neither a tensor nor its index.
+            ValueError: The model does not have it.
+        """
+        info = self._own(tensor)
+        if info.dtype is None:
+            raise EmulatorError(f"tensor {info.index} '{info.name}' has a type that is not read")
+        return self._read(info, lib.RKR_EMU_READ_STORED, info.dtype)
+
+    def read_float(self, tensor: TensorInfo | int) -> Array:
+        """Return a copy of a tensor's values, dequantized: its own shape, float32.
+
+        Raises:
+            EmulatorError: The tensor has no values that can be read.
+            TypeError: Neither a tensor nor its index.
+            ValueError: The model does not have it.
+        """
+        return self._read(self._own(tensor), lib.RKR_EMU_READ_FLOAT, np.dtype(np.float32))
+
+    def _own(self, tensor: TensorInfo | int) -> TensorInfo:
+        index = tensor.index if isinstance(tensor, TensorInfo) else tensor
+        return self.tensors[as_int(index, "tensor", 0, len(self.tensors) - 1)]
+
+    def _read(self, info: TensorInfo, form: int, dtype: np.dtype[Any]) -> Array:
+        if not math.prod(info.shape):
+            raise EmulatorError(f"tensor {info.index} '{info.name}' cannot be read: {info.shape}")
+        out = np.empty(info.shape, dtype)
+        data = ffi.from_buffer(out, require_writable=True)
+        self._check_status(self._function("read")(self._handle, info.index, form, data, out.nbytes))
+        return out
+
+
+class Emulator(Machine):
+    """One model on an emulated NPU. Not for several threads at a time.
+
+    Args:
+        model: The file's path, or its bytes.
+        graph: Which graph of a model with dynamic shapes; 0 is the largest.
+        library: The simulated runtime that holds the emulator; None opens this package's.
+
+    Raises:
+        EmulatorError: The file cannot be read, or its SoC or container is not understood.
+            A model with nodes that are not understood opens: see `nodes`.
+        OSError: The file cannot be opened.
+        TypeError: ``model`` is neither path nor bytes.
+        UnavailableError: ``library`` holds no emulator.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        graph: int = 0,
+        library: Library | None = None,
+    ) -> None:
+        library = open_library("sim") if library is None else library
+        if not isinstance(library, Library):
+            raise TypeError(f"library: expected a Library, got {type(library).__name__}")
+        if not library.is_simulated:
+            raise UnavailableError(f"{library!r} is not simulated: it has no emulator")
+        graph = as_int(graph, "graph", 0, 2**32 - 1)
+        if not isinstance(model, bytes):
+            try:
+                model = read_file(model, MAX_MODEL_BYTES)
+            except ValueError as error:
+                raise EmulatorError(str(error)) from None
+        text, out = ffi.new("char[]", TEXT_BYTES), ffi.new("rkr_emu **")
+        bytes_of = ffi.from_buffer("uint8_t[]", model)
+        opened = ffi.cast("rkr_emu_open_fn *", library.symbol("rkr_emu_open"))
+        status = opened(bytes_of, len(model), graph, out, text, TEXT_BYTES)
+        if status != lib.RKR_OK:
+            raise EmulatorError(ffi.string(text).decode("utf-8", "replace") or f"status {status}")
+        close = ffi.cast("rkr_emu_close_fn *", library.symbol("rkr_emu_close"))
+        super().__init__(ffi.gc(out[0], close), library)
 
     def set_input(self, index: int, values: Array) -> None:
         """Give an input its values.
@@ -190,9 +226,12 @@ class Emulator:
                 tensor's own shape and dtype, quantized already. Copied.
 
         Raises:
-            ValueError: Another shape or dtype.
             EmulatorError: The input cannot be set so.
+            TypeError: ``index`` is no integer, or ``values`` no array.
+            ValueError: No such input, or another shape or dtype.
         """
+        index = as_int(index, "index", 0, len(self.inputs) - 1)
+        values = plain(values, "values")
         tensor = self.inputs[index]
         form = lib.RKR_EMU_AS_STORED
         expected, dtype = tensor.shape, tensor.dtype
@@ -215,36 +254,11 @@ class Emulator:
 
         Raises:
             EmulatorError: An input has no values, or a node is not understood.
+            TypeError: ``nodes`` is no integer.
+            ValueError: It is negative, or has more than 32 bits.
         """
+        nodes = as_int(nodes, "nodes", 0, ALL_NODES)
         self._check_status(self._function("run")(self._handle, nodes))
-
-    def read(self, tensor: TensorInfo | int) -> Array:
-        """Return a copy of a tensor's values: its own shape and dtype, quantized.
-
-        An inner tensor holds its values until a later node takes its memory.
-
-        Raises:
-            EmulatorError: The tensor has no values that can be read.
-        """
-        info = tensor if isinstance(tensor, TensorInfo) else self.tensors[tensor]
-        if info.dtype is None:
-            raise EmulatorError(f"tensor {info.index} '{info.name}' has a type that is not read")
-        return self._read(info, lib.RKR_EMU_READ_STORED, info.dtype)
-
-    def read_float(self, tensor: TensorInfo | int) -> Array:
-        """Return a copy of a tensor's values, dequantized: its own shape, float32.
-
-        Raises:
-            EmulatorError: The tensor has no values that can be read.
-        """
-        info = tensor if isinstance(tensor, TensorInfo) else self.tensors[tensor]
-        return self._read(info, lib.RKR_EMU_READ_FLOAT, np.dtype(np.float32))
-
-    def _read(self, info: TensorInfo, form: int, dtype: np.dtype[Any]) -> Array:
-        out = np.empty(info.shape, dtype)
-        data = ffi.from_buffer(out, require_writable=True) if out.nbytes else ffi.new("char[1]")
-        self._check_status(self._function("read")(self._handle, info.index, form, data, out.nbytes))
-        return out
 
 
 def _text(text: Any) -> str:

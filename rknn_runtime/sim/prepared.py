@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.emulation import Comparison, Emulation
+from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
 from rknn_runtime.modelfile.container import ENCRYPTED, opened
 from rknn_runtime.modelfile.flatbuffer import Buffer
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.reader import ModelFile
+from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import Library
+from rknn_runtime.sim import inspection
 from rknn_runtime.sim.bundle import MAGIC, read_bundle
-from rknn_runtime.sim.executor import Executor, Graph
+from rknn_runtime.sim.emulator import Machine
+from rknn_runtime.sim.executor import Executor, Graph, read_onnx
 from rknn_runtime.sim.make import bundle_from_onnx
+from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["PreparedModel", "prepare"]
 
@@ -63,6 +70,54 @@ class PreparedModel:
         status = set_executor(context, lib.rkr_sim_execute, self._executor.handle)
         if status != lib.RKNN_SUCC:
             raise RknnError(f"rknn_sim_set_executor returned {status}")
+
+    @contextmanager
+    def machine(self, context: Context) -> Iterator[Machine]:
+        """Lend the emulator of a context, locked, for the time of a ``with`` block.
+
+        Raises:
+            ClosedError: The context is closed.
+            ForkError: This process was forked after it was made.
+            RknnError: Its graph cannot be opened.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            UnavailableError: Something else computes the model.
+        """
+        if self.engine != "emulator":
+            raise UnavailableError(
+                f"the model is not emulated, but computed by {self.engine or 'nothing'}: load the "
+                ".rknn file itself"
+            )
+        with context.lock:
+            address = self._library.symbol("rknn_sim_emulator")
+            handle = ffi.cast("rknn_sim_emulator_fn *", address)(context.opened())
+            if handle == ffi.NULL:
+                raise RknnError(self._library.last_message())
+            yield Machine(handle, self._library)
+
+    def emulation(self, context: Context) -> Emulation | None:
+        """See `LoadedModel.emulation`."""
+        if self.engine != "emulator":
+            return None
+        with self.machine(context) as machine:
+            return machine.emulation
+
+    def tensors(self, context: Context, *, dequantize: bool) -> dict[str, Array]:
+        """See `LoadedModel.tensors`."""
+        with self.machine(context) as machine:
+            return inspection.tensors(machine, dequantize=dequantize)
+
+    def compare(
+        self,
+        context: Context,
+        onnx: str | os.PathLike[str] | bytes,
+        attrs: Sequence[TensorAttr],
+        inputs: Sequence[Array],
+    ) -> Comparison:
+        """See `LoadedModel.compare`; the model has just run on the inputs."""
+        content = onnx if isinstance(onnx, bytes) else read_onnx(onnx)
+        with self.machine(context) as machine:
+            given = inspection.real_inputs(machine, attrs, inputs)
+            return inspection.compare(machine, content, given)
 
     def take_exception(self) -> BaseException | None:
         """Return what the executor raised in its last run, once."""

@@ -368,3 +368,25 @@ def test_memory_counts_the_buffers_as_they_are_bound() -> None:
     """Inputs with their strides, outputs in their native layout."""
     info = reader.read(MODELS / "ic3_w37_rv1106.rknn")
     assert io_bytes(info) == (21 * 48 * 3, 2 * 780 * 16)
+
+
+def test_emulate_tells_what_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """On the page with every node that is not exact, in the table as a word, in JSON whole."""
+    floats, refused = MODELS / "fc1000_softmax_rv1106.rknn", MODELS / "i16_ic1_w37_rk3588.rknn"
+    other = tmp_path / "old.rknn"
+    other.write_bytes(handmade.standard_model([IMAGE], [IMAGE], target="rk2118"))
+    assert main(["info", "--emulate", str(floats)]) == 0
+    page = capsys.readouterr().out
+    assert "emulated rv1106: 5 exact, 2 float, 0 refused; not yet compared with a board" in page
+    assert "float: exSoftmax13 Softmax_5: task 6: " in page
+    assert main(["info", "--emulate", str(other)]) == 0
+    assert "refused: the SoC 'rk2118' is not understood" in capsys.readouterr().out
+    assert main(["info", "--emulate", str(floats), str(refused), str(other)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    ends = ["emulated", "runs", "2 nodes refused", "refused"]
+    assert [line.endswith(end) for line, end in zip(lines, ends)] == [True] * 4
+    assert main(["info", "--emulate", "--json", str(refused), str(other)]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert first["emulation"]["refused"] is None
+    assert {node["verdict"] for node in first["emulation"]["nodes"]} == {"NOTHING", "REFUSED"}
+    assert second["emulation"] == {"refused": "the SoC 'rk2118' is not understood", "nodes": []}

@@ -461,7 +461,9 @@ def test_a_failing_executor_is_the_cause(control, monkeypatch):
 def test_a_closed_model_refuses_every_use():
     """`ClosedError`, not a crash."""
     model = GeneralModel(recorded().data, library="sim")
-    assert repr(model) == "<GeneralModel image (1, 8, 20, 3) -> map (1, 5, 4, 6)>"
+    assert (
+        repr(model) == "<GeneralModel image (1, 8, 20, 3) -> map (1, 5, 4, 6), computed by records>"
+    )
     model.close()
     model.close()
     for use in (lambda: model.run(FRAME), lambda: model.sdk_version, lambda: model.memory_size):

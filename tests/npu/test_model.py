@@ -388,7 +388,7 @@ def test_versions_memory_and_text_are_asked_for():
         assert "simulated" in driver
         assert model.memory_size.weight_bytes >= 0
         assert model.library.is_simulated
-        assert repr(model) == "<Model image (1, 8, 20, 3) -> map (1, 5, 4, 6)>"
+        assert repr(model) == "<Model image (1, 8, 20, 3) -> map (1, 5, 4, 6), computed by records>"
     assert repr(model) == "<Model closed>"
 
 
