@@ -15,6 +15,7 @@
 #include "decl/status.h"
 #include "decl/shim.h"
 #include "decl/session.h"
+#include "decl/log.h"
 #include "decl/cpu.h"
 #include "decl/layout.h"
 #include "decl/matrices.h"

@@ -14,11 +14,13 @@ from rknn_runtime._ffi import lib
 __all__ = [
     "AllocationError",
     "ClosedError",
+    "DecryptionError",
     "DeviceMismatchError",
     "DeviceUnavailableError",
     "ForkError",
     "InvalidContextError",
     "InvalidInputError",
+    "InvalidKeyError",
     "InvalidModelError",
     "InvalidOutputError",
     "InvalidParameterError",
@@ -30,6 +32,7 @@ __all__ = [
     "RknnError",
     "RknnStatusError",
     "RknnTimeoutError",
+    "SocBindingError",
     "TargetPlatformError",
     "UnavailableError",
 ]
@@ -202,8 +205,36 @@ class TargetPlatformError(RknnStatusError, InvalidModelError):
     advice = "convert the model again with target_platform set to this device's SoC"
 
 
+class InvalidKeyError(RknnStatusError, InvalidModelError):
+    """Status -14: the key does not fit the encrypted model."""
+
+    name = "RKNN_ERR_KEY_INVALID"
+    advice = "the model is encrypted, and the key is missing or another one"
+
+
+class DecryptionError(RknnStatusError, InvalidModelError):
+    """Status -15: the encrypted model cannot be decrypted."""
+
+    name = "RKNN_ERR_DECRYPT_FAILED"
+    advice = "the model is encrypted, and damaged or encrypted for another key; export it again"
+
+
+class SocBindingError(RknnStatusError, InvalidModelError):
+    """Status -16: the encrypted model is bound to another chip."""
+
+    name = "RKNN_ERR_SOC_BIND_FAILED"
+    advice = "the model was encrypted for one chip, and this is another; encrypt it for this one"
+
+
+#: As RKNNLite 2.5.0 names them; no public header does.
+_NEWER = {
+    "RKNN_ERR_KEY_INVALID": -14,
+    "RKNN_ERR_DECRYPT_FAILED": -15,
+    "RKNN_ERR_SOC_BIND_FAILED": -16,
+}
+
 _STATUS_CLASSES: dict[int, type[RknnStatusError]] = {
-    getattr(lib, cls.name): cls for cls in RknnStatusError.__subclasses__()
+    _NEWER.get(cls.name) or getattr(lib, cls.name): cls for cls in RknnStatusError.__subclasses__()
 }
 
 

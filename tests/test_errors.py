@@ -30,6 +30,9 @@ STATUSES = [
     (-11, "RKNN_ERR_INCOMPATILE_PRE_COMPILE_MODEL", errors.InvalidModelError),
     (-12, "RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION", errors.InvalidModelError),
     (-13, "RKNN_ERR_TARGET_PLATFORM_UNMATCH", errors.InvalidModelError),
+    (-14, "RKNN_ERR_KEY_INVALID", errors.InvalidModelError),
+    (-15, "RKNN_ERR_DECRYPT_FAILED", errors.InvalidModelError),
+    (-16, "RKNN_ERR_SOC_BIND_FAILED", errors.InvalidModelError),
 ]
 
 
@@ -45,7 +48,7 @@ def test_every_vendor_status_has_its_name_and_builtin(code, name, builtin):
 def test_every_status_has_a_class_of_its_own():
     """No two statuses share a class, and none is the general one."""
     classes = {type(status_error(code, "f")) for code, _, _ in STATUSES}
-    assert len(classes) == 13
+    assert len(classes) == 16
     assert RknnStatusError not in classes
 
 
@@ -57,7 +60,7 @@ def test_the_message_has_call_code_name_and_advice(code, name, builtin):
     assert len(error.advice) > 20
 
 
-@pytest.mark.parametrize("code", [-14, -42, 7])
+@pytest.mark.parametrize("code", [-17, -42, 7])
 def test_an_unknown_status_is_reported_with_its_number(code):
     """What newer runtimes return is no KeyError but an exception with the number."""
     error = status_error(code, "rknn_run")

@@ -25,6 +25,7 @@ __all__ = [
     "check_loadable",
     "driver_version",
     "failures",
+    "newer_toolkit",
     "problems",
     "runtime_in",
     "suspects",
@@ -239,6 +240,31 @@ def suspects(file: ModelFile, call: str) -> str:
         if name in operators and call in what
     ]
     return f"the model has {' and '.join(found)}" if found else ""
+
+
+def newer_toolkit(header: ModelHeader, runtime: Runtime | None) -> str:
+    """Say that a model comes from a toolkit that is newer than the runtime.
+
+    Most such models run all the same; some fail or end the process, as YOLO26 by toolkit 2.3.2
+    does in librknnrt 2.3.0.
+
+    Args:
+        header: Of the model.
+        runtime: The loaded runtime; None: unknown.
+
+    Returns:
+        A sentence; empty when it is not newer, or nobody knows.
+    """
+    match = re.match(r"([0-9]+)\.([0-9]+)\.([0-9]+)", header.toolkit_version)
+    if match is None or runtime is None:
+        return ""
+    made = tuple(int(part) for part in match.groups())
+    if made <= runtime.version:
+        return ""
+    return (
+        f"it was made by toolkit {match[0]}, and {runtime} is older: most such models run, some "
+        f"fail or end the process; install {runtime.name} {match[0]} or newer"
+    )
 
 
 def versions(header: ModelHeader | None, runtime: Runtime | None) -> str:

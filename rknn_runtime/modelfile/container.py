@@ -61,7 +61,10 @@ SIGNATURES = (
      "use the model as it was before encryption"),
     (0, b"RKNNSIM2", "a bundle of the simulated NPU",
      'only the simulated NPU loads it (library="sim"); look into the model that it was made of'),
-    (0, b"RKNX", "an RKNN3 model, for RK182x coprocessors",
+    (0, b"RKCE", "an encrypted RKNN model, of the second kind",
+     "it needs a key, which only RKNNLite 2.5.0 and newer takes; use the model as it was before "
+     "encryption"),
+    (0, b"RKNX", "an RKNN3 model, for RK1820, RK1828 or RK3572",
      "it needs the vendor's RKNN3 runtime; " + EXPORT + " for a SoC of this family"),
     (24, b"VPMN", *RKNN1),
     (64, b"VPMN", *RKNN1),

@@ -164,7 +164,9 @@ class Context:
         with ffi.from_buffer(model) as data:
             status = lib.rkr_session_init(self._session, data, len(data), flags, ffi.NULL)
             call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
-        self.check_status(status, call)
+            refused = status != lib.RKNN_SUCC and not library.is_simulated
+            log = library.init_log(data, flags) if refused else ""
+        self.check_status(status, call, log)
         if simulation is not None:
             simulation.attach(self._session.context)
 

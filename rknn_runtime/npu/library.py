@@ -20,6 +20,12 @@ __all__ = ["Library", "c_name", "open_library"]
 
 #: The variable that names the library where ``library=`` does not.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
+#: The variable that, when "0", leaves stdout and stderr alone.
+CAPTURE = "RKNN_RUNTIME_CAPTURE"
+#: How the runtimes begin lines that say nothing of a failure.
+_INFORMING = ("I RKNN:", "D RKNN:")
+#: Of a runtime's log, what goes into an exception.
+_LOG_BYTES, _LOG_LINES = 1 << 14, 6
 NAMES = ("librknnrt.so", "librknnmrt.so")
 _LINKER_CACHE = "/etc/ld.so.cache"
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
@@ -93,6 +99,28 @@ class Library:
         text = ffi.new("char[]", 16)
         ffi.cast("rknn_sim_soc_fn *", self.symbol("rknn_sim_soc"))(ffi.NULL, text, len(text))
         return _decoded(text)
+
+    def init_log(self, data: Any, flags: int) -> str:
+        """Ask what a real runtime prints about a model that it has just refused.
+
+        It is asked once more, with stdout and stderr caught: the first time they are not, so that
+        nothing is lost where a runtime ends the process. ``RKNN_RUNTIME_CAPTURE=0`` in the
+        environment leaves it at the first time.
+
+        Args:
+            data: the model, as C bytes.
+            flags: of ``rknn_init``.
+
+        Returns:
+            Its lines, without those that only inform; empty when there are none.
+        """
+        if os.environ.get(CAPTURE) == "0":
+            return ""
+        text = ffi.new("char[]", _LOG_BYTES)
+        lib.rkr_init_log(self.handle, data, len(data), flags, text, len(text))
+        lines = [line.strip() for line in _decoded(text).splitlines()]
+        kept = [line for line in lines if line and not line.startswith(_INFORMING)]
+        return f"the runtime says: {'; '.join(kept[-_LOG_LINES:])}" if kept else ""
 
     def last_message(self) -> str:
         """Why the simulated NPU's last failed call failed; empty for a real one, which logs."""

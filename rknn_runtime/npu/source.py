@@ -82,6 +82,13 @@ def opened_source(
             if file is not None:
                 compatibility.check_loadable(file, name, runtime, zero_copy=zero_copy)
             device.check_heap(runtime)
+        newer = ""
+        if check and file is not None:
+            newer = compatibility.newer_toolkit(file.header, runtime)
+        if newer:
+            import logging  # here, as it costs more than all of this package
+
+            logging.getLogger("rknn_runtime").warning("%s: %s", name or "the model", newer)
         needs, suspects = None, ""
         if file is not None:
             suspects = compatibility.suspects(file, "rknn_run") if check else ""
@@ -96,6 +103,7 @@ def opened_source(
                 raise
             known = [
                 "" if file is None else compatibility.suspects(file, "rknn_init"),
+                newer,
                 device.trouble() if error.code in _NO_DEVICE else "",
                 error.detail or error.advice,
             ]

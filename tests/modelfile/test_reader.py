@@ -303,6 +303,7 @@ def test_per_channel_mean_and_channel_order() -> None:
 OTHER_FORMATS = [
     (b"CYPTRKNN" + bytes(100), "encrypted"),
     (b"RKNX" + bytes(100), "RKNN3"),
+    (b"RKCE" + bytes(100), "needs a key"),
     (b"RKNNSIM2" + bytes(100), "bundle of the simulated NPU"),
     (b"RKNN".ljust(24, b"\0") + b"VPMN" + bytes(100), "RKNN1"),
     (b"RKNN".ljust(64, b"\0") + b"VPMN" + bytes(100), "RKNN1"),
