@@ -343,7 +343,9 @@ class RKNNLite:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"path: expected a path, got {type(path).__name__}")
         if key_path is not None:
-            raise UnavailableError("key_path: expected None: encrypted models are not supported")
+            raise UnavailableError(
+                f"key_path: expected None, got {key_path!r}: no encrypted models"
+            )
         # Found even if the program changes its folder before init_runtime.
         place = Path(os.fspath(path)).absolute()
         with place.open("rb"):
@@ -387,7 +389,7 @@ class RKNNLite:
         engine = self._ready()
         arrays = input_arrays(inputs, engine.inputs, data_type, data_format, self._complain)
         if any(pass_through_flags(flags, len(arrays))):
-            raise UnavailableError("inputs_pass_through: expected 0: it is not supported")
+            raise UnavailableError(f"inputs_pass_through: expected 0, got {flags!r}: see Model")
         arrays = [
             fitted(f"inputs[{i}]", array, attr.shape, self._complain)
             for i, (array, attr) in enumerate(zip(arrays, engine.inputs))

@@ -66,5 +66,7 @@ def checked_weights(weights: object, count: int) -> Array | None:
     if array.shape != (count,):
         raise ValueError(f"sample_weight: expected shape {(count,)}, got {array.shape}")
     if not (np.isfinite(array).all() and (array >= 0).all() and array.any()):
-        raise ValueError("sample_weight: expected finite numbers of at least 0, not all of them 0")
+        raise ValueError(
+            f"sample_weight: expected finite numbers of at least 0, some above, got {weights!r}"
+        )
     return array

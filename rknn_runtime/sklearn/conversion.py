@@ -64,7 +64,7 @@ def convert(
     if target not in SOCS:
         raise ValueError(f"target: expected one of {', '.join(SOCS)}, got {target!r}")
     if SOCS[target].mini and not quantization:
-        raise ValueError(f"quantization: expected True, as {target} has no float16")
+        raise ValueError(f"quantization: expected True for {target}, got False: no float16 there")
     if quantization and example_input is None:
         raise ValueError("example_input: expected rows to quantize with, got None")
     batch = as_int(batch_size, "batch_size", 1, _MAX_BATCH)

@@ -176,5 +176,5 @@ def _scaling(said: Any, count: int) -> Scaling | None:
     if offset.shape != (count,) or scale.shape != (count,):
         raise ValueError(f"expected {count} offsets and scales, got {offset.shape}, {scale.shape}")
     if not (np.isfinite(offset).all() and np.isfinite(scale).all() and scale.all()):
-        raise ValueError("expected finite offsets and scales, and no scale of 0")
+        raise ValueError(f"expected finite offsets and scales, none of 0, got {said!r}")
     return Scaling(offset, scale)

@@ -101,7 +101,7 @@ def _parts(estimator: Any) -> tuple[Any, Any]:
         )
     for step, fitted in zip(steps[::-1], ("coefs_", "scale_")):
         if not hasattr(step, fitted):
-            raise ValueError(f"estimator: expected a fitted {type(step).__name__}: fit it first")
+            raise ValueError(f"estimator: this {type(step).__name__} is not fitted: fit it first")
     return (steps[0] if len(steps) == 2 else None), steps[-1]
 
 
