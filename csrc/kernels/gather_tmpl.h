@@ -6,67 +6,57 @@
  *
  * Parameter: RUN, the bytes of a run. */
 
+#define READ(k)                                           \
+    do {                                                  \
+        if (count > k) {                                  \
+            memcpy(&run_##k, src + k * group_bytes, RUN); \
+        }                                                 \
+    } while (0)
+#define WRITE(k)                                  \
+    do {                                          \
+        if (count > k) {                          \
+            memcpy(dst + k * RUN, &run_##k, RUN); \
+        }                                         \
+    } while (0)
+#define CASE(n)                                                             \
+    case n:                                                                 \
+        RKR_NAME_3(gather, RUN, of)(src, group_bytes, dst, pixel, rows, n); \
+        break
+
 RKR_INLINE void RKR_NAME_3(gather, RUN, of)(const char *src, size_t group_bytes, char *dst,
                                             size_t pixel, size_t rows, const size_t count) {
     typedef uint8_t run __attribute__((vector_size(RUN)));
     run run_0 = {0}, run_1 = {0}, run_2 = {0}, run_3 = {0}, run_4 = {0}, run_5 = {0};
     for (size_t row = 0; row < rows; row++, src += RUN, dst += pixel) {
-        memcpy(&run_0, src, RUN);
-        if (count > 1) {
-            memcpy(&run_1, src + group_bytes, RUN);
-        }
-        if (count > 2) {
-            memcpy(&run_2, src + 2 * group_bytes, RUN);
-        }
-        if (count > 3) {
-            memcpy(&run_3, src + 3 * group_bytes, RUN);
-        }
-        if (count > 4) {
-            memcpy(&run_4, src + 4 * group_bytes, RUN);
-        }
-        if (count > 5) {
-            memcpy(&run_5, src + 5 * group_bytes, RUN);
-        }
-        memcpy(dst, &run_0, RUN);
-        if (count > 1) {
-            memcpy(dst + RUN, &run_1, RUN);
-        }
-        if (count > 2) {
-            memcpy(dst + 2 * RUN, &run_2, RUN);
-        }
-        if (count > 3) {
-            memcpy(dst + 3 * RUN, &run_3, RUN);
-        }
-        if (count > 4) {
-            memcpy(dst + 4 * RUN, &run_4, RUN);
-        }
-        if (count > 5) {
-            memcpy(dst + 5 * RUN, &run_5, RUN);
-        }
+        READ(0);
+        READ(1);
+        READ(2);
+        READ(3);
+        READ(4);
+        READ(5);
+        WRITE(0);
+        WRITE(1);
+        WRITE(2);
+        WRITE(3);
+        WRITE(4);
+        WRITE(5);
     }
 }
 
 static void RKR_NAME_2(gather, RUN)(const char *src, size_t group_bytes, char *dst, size_t pixel,
                                     size_t rows, size_t count) {
     switch (count) {
-    case 1:
-        RKR_NAME_3(gather, RUN, of)(src, group_bytes, dst, pixel, rows, 1);
-        break;
-    case 2:
-        RKR_NAME_3(gather, RUN, of)(src, group_bytes, dst, pixel, rows, 2);
-        break;
-    case 3:
-        RKR_NAME_3(gather, RUN, of)(src, group_bytes, dst, pixel, rows, 3);
-        break;
-    case 4:
-        RKR_NAME_3(gather, RUN, of)(src, group_bytes, dst, pixel, rows, 4);
-        break;
-    case 5:
-        RKR_NAME_3(gather, RUN, of)(src, group_bytes, dst, pixel, rows, 5);
-        break;
+        CASE(1);
+        CASE(2);
+        CASE(3);
+        CASE(4);
+        CASE(5);
     default:
         RKR_NAME_3(gather, RUN, of)(src, group_bytes, dst, pixel, rows, MOST_RUNS);
     }
 }
 
+#undef READ
+#undef WRITE
+#undef CASE
 #undef RUN

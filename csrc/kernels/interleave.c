@@ -163,35 +163,15 @@ RKR_TARGET_AVX512 RKR_INLINE void store_run_avx512(char *dst, size_t i, __m512i 
     _mm512_storeu_si512((void *)(dst + 64 * i), v);
 }
 
-RKR_TARGET_AVX512 RKR_INLINE __m512i load_16_avx512(const char *src) {
-    const __m512i order = _mm512_load_si512((const void *)IN_16);
-    return _mm512_permutexvar_epi8(order, load_run_avx512(src, 0));
-}
-
-RKR_TARGET_AVX512 RKR_INLINE void store_16_avx512(char *dst, __m512i v) {
-    const __m512i order = _mm512_load_si512((const void *)OUT_16);
-    store_run_avx512(dst, 0, _mm512_permutexvar_epi8(order, v));
-}
-
-RKR_TARGET_AVX512 RKR_INLINE __m512i load_8_avx512(const char *src) {
-    const __m512i order = _mm512_load_si512((const void *)IN_8);
-    return _mm512_permutexvar_epi16(order, load_run_avx512(src, 0));
-}
-
-RKR_TARGET_AVX512 RKR_INLINE void store_8_avx512(char *dst, __m512i v) {
-    const __m512i order = _mm512_load_si512((const void *)OUT_8);
-    store_run_avx512(dst, 0, _mm512_permutexvar_epi16(order, v));
-}
-
-RKR_TARGET_AVX512 RKR_INLINE __m512i load_4_avx512(const char *src) {
-    const __m512i order = _mm512_load_si512((const void *)IN_4);
-    return _mm512_permutexvar_epi32(order, load_run_avx512(src, 0));
-}
-
-RKR_TARGET_AVX512 RKR_INLINE void store_4_avx512(char *dst, __m512i v) {
-    const __m512i order = _mm512_load_si512((const void *)OUT_4);
-    store_run_avx512(dst, 0, _mm512_permutexvar_epi32(order, v));
-}
+#define COUNT 16
+#define BITS 8
+#include "kernels/interleave_order_tmpl.h"
+#define COUNT 8
+#define BITS 16
+#include "kernels/interleave_order_tmpl.h"
+#define COUNT 4
+#define BITS 32
+#include "kernels/interleave_order_tmpl.h"
 
 #define VARIANT avx512
 #define TARGET RKR_TARGET_AVX512

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Both transpositions for one width of elements and groups, with one kind of vector: COUNT = c2
- * vectors hold BLOCK positions each. How and why zips transpose: see interleave.c. They stand in
- * both functions of a block: of a shared one that is given the vectors, gcc makes code that takes
- * 8 % longer with AVX-512.
+ * vectors hold BLOCK positions each. How and why zips transpose: see interleave.c. They are
+ * included in both functions of a block: of a shared one that is given the vectors, gcc makes
+ * code that takes 8 % longer with AVX-512.
  *
  * Parameters: BITS of an element, COUNT, and those of interleave_variant_tmpl.h. */
 
@@ -21,19 +21,8 @@ TARGET RKR_INLINE void NAME(deinterleave_block)(const char *src, char *dst, size
     for (size_t i = 0; i < COUNT; i++) {
         v[i] = LOAD_RUN(src, i);
     }
-#pragma GCC unroll 16
-    for (size_t zip = 0; zip < ZIPS_OUT; zip++) {
-        VECTOR zipped[COUNT];
-#pragma GCC unroll 16
-        for (size_t i = 0; i < COUNT / 2; i++) {
-            zipped[2 * i] = LOW(v[i], v[COUNT / 2 + i]);
-            zipped[2 * i + 1] = HIGH(v[i], v[COUNT / 2 + i]);
-        }
-#pragma GCC unroll 16
-        for (size_t i = 0; i < COUNT; i++) {
-            v[i] = zipped[i];
-        }
-    }
+#define ZIPS ZIPS_OUT
+#include "kernels/interleave_zips_tmpl.h"
 #pragma GCC unroll 16
     for (size_t c = 0; c < COUNT; c++) {
         if (c < channels) {
@@ -70,19 +59,8 @@ TARGET RKR_INLINE void NAME(interleave_block)(const char *src, size_t stride, ch
     for (size_t c = 0; c < COUNT; c++) {
         v[c] = LOAD(src + (c < channels ? c : 0) * stride);
     }
-#pragma GCC unroll 16
-    for (size_t zip = 0; zip < ZIPS_IN; zip++) {
-        VECTOR zipped[COUNT];
-#pragma GCC unroll 16
-        for (size_t i = 0; i < COUNT / 2; i++) {
-            zipped[2 * i] = LOW(v[i], v[COUNT / 2 + i]);
-            zipped[2 * i + 1] = HIGH(v[i], v[COUNT / 2 + i]);
-        }
-#pragma GCC unroll 16
-        for (size_t i = 0; i < COUNT; i++) {
-            v[i] = zipped[i];
-        }
-    }
+#define ZIPS ZIPS_IN
+#include "kernels/interleave_zips_tmpl.h"
 #pragma GCC unroll 16
     for (size_t i = 0; i < COUNT; i++) {
         STORE_RUN(dst, i, v[i]);

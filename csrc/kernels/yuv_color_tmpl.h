@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of lanes of luma, first and last to RGB, in blocks of 2 * LANES pixels; with vectors, and
- * functions load, fill, add, subtract, times and store_color on them, named for ISA. Lanes behind
+ * Rows of lanes of luma, first and last to RGB, in blocks of 2 * LANES pixels; with a
+ * function store_color named for ISA. Lanes behind
  * the row's end are read, for which rows have room; the last pixels go by way of a block beside.
  *
- * Parameters, which stay defined: ISA, TARGET, VECTOR, LANES. */
+ * Parameters, which stay defined: ISA, TARGET; VECTOR of LANES, and LOAD, FILL, ADD, SUBTRACT and
+ * TIMES, the rounding high multiplication by a factor, on it. */
 
 #define OF(operation) RKR_NAME_2(operation, ISA)
 
 /* The sums of the three channels, in 1/32. */
 TARGET RKR_INLINE void OF(sums)(const rkr_yuv_factors *k, VECTOR luma, VECTOR first, VECTOR last,
                                 VECTOR sum[3]) {
-    const VECTOR green =
-        OF(add)(OF(times)(first, k->first_to_green), OF(times)(last, k->last_to_green));
-    const VECTOR y = OF(times)(luma, k->luma);
-    const VECTOR color[3] = {OF(times)(first, k->first), green, OF(times)(last, k->last)};
+    const VECTOR green = ADD(TIMES(first, k->first_to_green), TIMES(last, k->last_to_green));
+    const VECTOR y = TIMES(luma, k->luma);
+    const VECTOR color[3] = {TIMES(first, k->first), green, TIMES(last, k->last)};
     for (size_t c = 0; c < 3; c++) {
-        sum[c] = OF(add)(OF(add)(y, color[c]), OF(fill)(k->constant[c]));
+        sum[c] = ADD(ADD(y, color[c]), FILL(k->constant[c]));
     }
 }
 
 TARGET RKR_INLINE VECTOR OF(blended)(const rkr_yuv_row *r, size_t channel, size_t x, bool blend) {
-    const VECTOR upper = OF(load)(r->upper[channel] + x);
+    const VECTOR upper = LOAD(r->upper[channel] + x);
     if (!blend) {
         return upper;
     }
-    const VECTOR difference = OF(subtract)(OF(load)(r->lower[channel] + x), upper);
-    return OF(add)(upper, OF(times)(difference, r->weight[channel]));
+    const VECTOR difference = SUBTRACT(LOAD(r->lower[channel] + x), upper);
+    return ADD(upper, TIMES(difference, r->weight[channel]));
 }
 
 /* `luma` and `differences`: what is blended of two rows; constants in every use, so that each

@@ -67,26 +67,6 @@ static void same_size_plain(const rkr_yuv_same_row *of, uint8_t *restrict dst) {
 
 #define AVX2_INLINE RKR_TARGET_AVX2 RKR_INLINE
 
-AVX2_INLINE __m256i load_avx2(const int16_t *lanes) {
-    return _mm256_loadu_si256((const __m256i *)lanes);
-}
-
-AVX2_INLINE __m256i add_avx2(__m256i a, __m256i b) {
-    return _mm256_add_epi16(a, b);
-}
-
-AVX2_INLINE __m256i subtract_avx2(__m256i a, __m256i b) {
-    return _mm256_sub_epi16(a, b);
-}
-
-AVX2_INLINE __m256i fill_avx2(int16_t value) {
-    return _mm256_set1_epi16(value);
-}
-
-AVX2_INLINE __m256i times_avx2(__m256i lanes, int16_t factor) {
-    return _mm256_mulhrs_epi16(lanes, _mm256_set1_epi16(factor));
-}
-
 AVX2_INLINE void luma_pair_avx2(const uint8_t *luma, __m256i pair[2]) {
     const __m256i bytes = _mm256_loadu_si256((const __m256i *)luma);
     pair[0] = _mm256_srli_epi16(_mm256_slli_epi16(bytes, 8), 1);
@@ -168,12 +148,22 @@ AVX2_INLINE void store_gray_avx2(uint8_t *dst, __m256i low, __m256i high) {
 #define TARGET RKR_TARGET_AVX2
 #define VECTOR __m256i
 #define LANES 16
+#define LOAD(lanes) _mm256_loadu_si256((const __m256i *)(lanes))
+#define FILL _mm256_set1_epi16
+#define ADD _mm256_add_epi16
+#define SUBTRACT _mm256_sub_epi16
+#define TIMES(lanes, factor) _mm256_mulhrs_epi16(lanes, _mm256_set1_epi16(factor))
 #include "kernels/yuv_color_tmpl.h"
 #include "kernels/yuv_same_tmpl.h"
 #undef ISA
 #undef TARGET
 #undef VECTOR
 #undef LANES
+#undef LOAD
+#undef FILL
+#undef ADD
+#undef SUBTRACT
+#undef TIMES
 
 /* The same on 64 pixels. */
 
@@ -193,26 +183,6 @@ static const _Alignas(64) uint8_t PLACES[3][64] = {
 static const uint64_t LAST_CHANNEL[3] = {0x4924924924924924, 0x2492492492492492,
                                          0x9249249249249249};
 
-AVX512_INLINE __m512i load_avx512(const int16_t *lanes) {
-    return _mm512_loadu_si512(lanes);
-}
-
-AVX512_INLINE __m512i add_avx512(__m512i a, __m512i b) {
-    return _mm512_add_epi16(a, b);
-}
-
-AVX512_INLINE __m512i subtract_avx512(__m512i a, __m512i b) {
-    return _mm512_sub_epi16(a, b);
-}
-
-AVX512_INLINE __m512i fill_avx512(int16_t value) {
-    return _mm512_set1_epi16(value);
-}
-
-AVX512_INLINE __m512i times_avx512(__m512i lanes, int16_t factor) {
-    return _mm512_mulhrs_epi16(lanes, _mm512_set1_epi16(factor));
-}
-
 AVX512_INLINE void store_color_avx512(uint8_t *dst, const __m512i low[3], const __m512i high[3]) {
     __m512i bytes[3];
     for (size_t c = 0; c < 3; c++) {
@@ -231,29 +201,14 @@ AVX512_INLINE void store_color_avx512(uint8_t *dst, const __m512i low[3], const 
 #define TARGET RKR_TARGET_AVX512
 #define VECTOR __m512i
 #define LANES 32
+#define LOAD(lanes) _mm512_loadu_si512(lanes)
+#define FILL _mm512_set1_epi16
+#define ADD _mm512_add_epi16
+#define SUBTRACT _mm512_sub_epi16
+#define TIMES(lanes, factor) _mm512_mulhrs_epi16(lanes, _mm512_set1_epi16(factor))
 #include "kernels/yuv_color_tmpl.h"
 
 #elif defined(__ARM_NEON)
-
-RKR_INLINE int16x8_t load_neon(const int16_t *lanes) {
-    return vld1q_s16(lanes);
-}
-
-RKR_INLINE int16x8_t add_neon(int16x8_t a, int16x8_t b) {
-    return vaddq_s16(a, b);
-}
-
-RKR_INLINE int16x8_t subtract_neon(int16x8_t a, int16x8_t b) {
-    return vsubq_s16(a, b);
-}
-
-RKR_INLINE int16x8_t fill_neon(int16_t value) {
-    return vdupq_n_s16(value);
-}
-
-RKR_INLINE int16x8_t times_neon(int16x8_t lanes, int16_t factor) {
-    return vqrdmulhq_n_s16(lanes, factor);
-}
 
 RKR_INLINE void luma_pair_neon(const uint8_t *luma, int16x8_t pair[2]) {
     const uint8x8x2_t bytes = vld2_u8(luma);
@@ -292,6 +247,11 @@ RKR_INLINE void store_gray_neon(uint8_t *dst, int16x8_t low, int16x8_t high) {
 #define TARGET
 #define VECTOR int16x8_t
 #define LANES 8
+#define LOAD(lanes) vld1q_s16(lanes)
+#define FILL vdupq_n_s16
+#define ADD vaddq_s16
+#define SUBTRACT vsubq_s16
+#define TIMES(lanes, factor) vqrdmulhq_n_s16(lanes, factor)
 #include "kernels/yuv_color_tmpl.h"
 #include "kernels/yuv_same_tmpl.h"
 

@@ -11,8 +11,8 @@
 TARGET RKR_INLINE void OF(gray_block)(const rkr_yuv_row *r, size_t x, bool blend, uint8_t *dst) {
     VECTOR sum[2];
     for (size_t i = 0; i < 2; i++) {
-        const VECTOR y = OF(times)(OF(blended)(r, 0, x + i * LANES, blend), r->k.luma);
-        sum[i] = OF(add)(y, OF(fill)(r->k.constant_of_gray));
+        const VECTOR y = TIMES(OF(blended)(r, 0, x + i * LANES, blend), r->k.luma);
+        sum[i] = ADD(y, FILL(r->k.constant_of_gray));
     }
     OF(store_gray)(dst, sum[0], sum[1]);
 }
@@ -33,10 +33,10 @@ TARGET static void OF(gray)(const rkr_yuv_row *of, uint8_t *dst) {
 
 /* The samples of the even pixels and of the odd ones. */
 TARGET RKR_INLINE void OF(spread)(const int16_t *samples, VECTOR pair[2]) {
-    const VECTOR own = OF(load)(samples);
-    const VECTOR thrice = OF(add)(OF(add)(own, own), own);
-    pair[0] = OF(add)(thrice, OF(load)(samples - 1));
-    pair[1] = OF(add)(thrice, OF(load)(samples + 1));
+    const VECTOR own = LOAD(samples);
+    const VECTOR thrice = ADD(ADD(own, own), own);
+    pair[0] = ADD(thrice, LOAD(samples - 1));
+    pair[1] = ADD(thrice, LOAD(samples + 1));
 }
 
 TARGET RKR_INLINE void OF(same_block)(const rkr_yuv_factors *k, const uint8_t *luma,

@@ -191,11 +191,7 @@ static bool core_mask_is_valid(const sim_model *model, rknn_core_mask mask) {
 }
 
 int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask) {
-    SIM_ENTER(set_core_mask);
-    sim_context *ctx = sim_acquire(context, "rknn_set_core_mask");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_CONTEXT(set_core_mask, ctx, context);
     int status = RKNN_ERR_FAIL;
     if (has_cores(ctx, "rknn_set_core_mask")) {
         if (core_mask_is_valid(ctx->model, core_mask)) {
@@ -211,11 +207,7 @@ int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask) {
 }
 
 int rknn_set_batch_core_num(rknn_context context, int core_num) {
-    SIM_ENTER(set_batch_core_num);
-    sim_context *ctx = sim_acquire(context, "rknn_set_batch_core_num");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_CONTEXT(set_batch_core_num, ctx, context);
     int status = RKNN_ERR_FAIL;
     if (has_cores(ctx, "rknn_set_batch_core_num")) {
         status = core_num >= 1 && (uint32_t)core_num <= ctx->model->cores ? RKNN_SUCC

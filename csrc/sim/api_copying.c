@@ -67,11 +67,7 @@ static int set_input(sim_context *ctx, const rknn_input *input) {
 }
 
 int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]) {
-    SIM_ENTER(inputs_set);
-    sim_context *ctx = sim_acquire(context, "rknn_inputs_set");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_CONTEXT(inputs_set, ctx, context);
     int status = RKNN_SUCC;
     if (!can_copy(ctx, "rknn_inputs_set", inputs, n_inputs, ctx->model->n_input)) {
         status = RKNN_ERR_PARAM_INVALID;
@@ -141,11 +137,7 @@ static int get_outputs(sim_context *ctx, uint32_t n_outputs, rknn_output outputs
 
 int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_output outputs[],
                      rknn_output_extend *extend) {
-    SIM_ENTER(outputs_get);
-    sim_context *ctx = sim_acquire(context, "rknn_outputs_get");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_CONTEXT(outputs_get, ctx, context);
     const int status = get_outputs(ctx, n_outputs, outputs);
     if (extend != NULL) {
         extend->frame_id = 0;

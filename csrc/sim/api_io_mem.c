@@ -116,11 +116,7 @@ static int set_io_mem(sim_context *ctx, rknn_tensor_mem *mem, const rknn_tensor_
 }
 
 int rknn_set_io_mem(rknn_context context, rknn_tensor_mem *mem, rknn_tensor_attr *attr) {
-    SIM_ENTER(set_io_mem);
-    sim_context *ctx = sim_acquire(context, "rknn_set_io_mem");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_CONTEXT(set_io_mem, ctx, context);
     int status = RKNN_ERR_PARAM_INVALID;
     if (mem == NULL || attr == NULL) {
         sim_log("rknn_set_io_mem: the memory or the attribute is NULL");

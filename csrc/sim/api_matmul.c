@@ -108,6 +108,10 @@ static sim_context *acquire(rknn_matmul_ctx id, const char *function) {
     return ctx;
 }
 
+/* As SIM_ENTER_CONTEXT, of a product. */
+#define ENTER(name, ctx, id) \
+    SIM_ENTER_CONTEXT_OR(name, ctx, acquire(id, "rknn_" #name), RKNN_ERR_CTX_INVALID, sim_code)
+
 int rknn_matmul_destroy(rknn_matmul_ctx context) {
     int injected = RKNN_SUCC;
     sim_enter(SIM_CALL_matmul_destroy, &injected);
@@ -182,22 +186,14 @@ static int set_io_mem(sim_context *ctx, const rknn_tensor_mem *mem,
 
 int rknn_matmul_set_io_mem(rknn_matmul_ctx context, rknn_tensor_mem *mem,
                            rknn_matmul_tensor_attr *attr) {
-    SIM_ENTER(matmul_set_io_mem);
-    sim_context *ctx = acquire(context, "rknn_matmul_set_io_mem");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    ENTER(matmul_set_io_mem, ctx, context);
     const int status = set_io_mem(ctx, mem, attr);
     sim_release(ctx);
     return sim_leave(SIM_CALL_matmul_set_io_mem, status);
 }
 
 int rknn_matmul_set_core_mask(rknn_matmul_ctx context, rknn_core_mask core_mask) {
-    SIM_ENTER(matmul_set_core_mask);
-    sim_context *ctx = acquire(context, "rknn_matmul_set_core_mask");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    ENTER(matmul_set_core_mask, ctx, context);
     const char *soc = ctx->model->soc;
     const bool is_known = core_mask == RKNN_NPU_CORE_AUTO || core_mask == RKNN_NPU_CORE_ALL ||
                           core_mask == RKNN_NPU_CORE_0 || core_mask == RKNN_NPU_CORE_1 ||
@@ -241,11 +237,7 @@ static int set_quant_params(sim_matmul *matmul, const rknn_quant_params *params)
 }
 
 int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant_params *params) {
-    SIM_ENTER(matmul_set_quant_params);
-    sim_context *ctx = acquire(context, "rknn_matmul_set_quant_params");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    ENTER(matmul_set_quant_params, ctx, context);
     const int status = set_quant_params(ctx->matmul, params);
     sim_release(ctx);
     return sim_leave(SIM_CALL_matmul_set_quant_params, status);
@@ -253,11 +245,7 @@ int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant_params *par
 
 /* As librknnrt before a run: the call succeeds, and the scale is 0. */
 int rknn_matmul_get_quant_params(rknn_matmul_ctx context, rknn_quant_params *params, float *scale) {
-    SIM_ENTER(matmul_get_quant_params);
-    sim_context *ctx = acquire(context, "rknn_matmul_get_quant_params");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    ENTER(matmul_get_quant_params, ctx, context);
     const bool is_given = params != NULL && scale != NULL;
     if (is_given) {
         *scale = 0;
@@ -268,11 +256,7 @@ int rknn_matmul_get_quant_params(rknn_matmul_ctx context, rknn_quant_params *par
 }
 
 int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx context, rknn_matmul_shape *shape) {
-    SIM_ENTER(matmul_set_dynamic_shape);
-    sim_context *ctx = acquire(context, "rknn_matmul_set_dynamic_shape");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    ENTER(matmul_set_dynamic_shape, ctx, context);
     int status = RKNN_ERR_PARAM_INVALID;
     sim_matmul *matmul = ctx->matmul;
     if (shape != NULL) {
@@ -320,11 +304,7 @@ static bool is_ready(const sim_matmul *matmul) {
 }
 
 int rknn_matmul_run(rknn_matmul_ctx context) {
-    SIM_ENTER(matmul_run);
-    sim_context *ctx = acquire(context, "rknn_matmul_run");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    ENTER(matmul_run, ctx, context);
     const int status = is_ready(ctx->matmul) ? sim_product_multiply(ctx->matmul) : RKNN_ERR_FAIL;
     sim_release(ctx);
     return sim_leave(SIM_CALL_matmul_run, status);

@@ -8,11 +8,7 @@ static rknn_tensor_mem *public_of(sim_mem *mem) {
 }
 
 rknn_tensor_mem *rknn_create_mem(rknn_context context, uint32_t size) {
-    SIM_ENTER_POINTER(create_mem);
-    sim_context *ctx = sim_acquire(context, "rknn_create_mem");
-    if (ctx == NULL) {
-        return NULL;
-    }
+    SIM_ENTER_CONTEXT_POINTER(create_mem, ctx, context);
     sim_mem *mem = sim_mem_create(context, size, sim_caches_are_coherent(ctx->model));
     sim_release(ctx);
     return public_of(mem);
@@ -34,11 +30,7 @@ rknn_tensor_mem *rknn_create_mem2(rknn_context context, uint64_t size, uint64_t 
 
 rknn_tensor_mem *rknn_create_mem_from_fd(rknn_context context, int32_t fd, void *virt_addr,
                                          uint32_t size, int32_t offset) {
-    SIM_ENTER_POINTER(create_mem_from_fd);
-    sim_context *ctx = sim_acquire(context, "rknn_create_mem_from_fd");
-    if (ctx == NULL) {
-        return NULL;
-    }
+    SIM_ENTER_CONTEXT_POINTER(create_mem_from_fd, ctx, context);
     sim_mem *mem =
         sim_mem_around_fd(context, fd, size, offset, sim_caches_are_coherent(ctx->model));
     if (mem != NULL) {
@@ -50,11 +42,7 @@ rknn_tensor_mem *rknn_create_mem_from_fd(rknn_context context, int32_t fd, void 
 
 rknn_tensor_mem *rknn_create_mem_from_phys(rknn_context context, uint64_t phys_addr,
                                            void *virt_addr, uint32_t size) {
-    SIM_ENTER_POINTER(create_mem_from_phys);
-    sim_context *ctx = sim_acquire(context, "rknn_create_mem_from_phys");
-    if (ctx == NULL) {
-        return NULL;
-    }
+    SIM_ENTER_CONTEXT_POINTER(create_mem_from_phys, ctx, context);
     sim_mem *mem = sim_mem_around(context, virt_addr, size, sim_caches_are_coherent(ctx->model));
     if (mem != NULL) {
         mem->public.phys_addr = phys_addr;

@@ -184,11 +184,7 @@ static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t siz
 }
 
 int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size) {
-    SIM_ENTER(query);
-    sim_context *ctx = sim_acquire(context, "rknn_query");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_CONTEXT(query, ctx, context);
     int status = RKNN_ERR_PARAM_INVALID;
     if (info != NULL && (uint32_t)cmd <= RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR &&
         size >= answer_bytes(cmd)) {

@@ -244,28 +244,30 @@ int sim_leave(sim_call call, int status) {
     return status;
 }
 
-void sim_log(const char *format, ...) {
+static void record(bool is_violation, const char *format, va_list arguments) {
     char text[MESSAGE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     lock();
-    write_log("error", text);
+    if (is_violation) {
+        control.violations++;
+        copy_text(control.violation, sizeof control.violation, text);
+    }
+    write_log(is_violation ? "violation" : "error", text);
     unlock();
 }
 
-void sim_violation(const char *format, ...) {
-    char text[MESSAGE_BYTES];
+void sim_log(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    record(false, format, arguments);
     va_end(arguments);
-    lock();
-    control.violations++;
-    copy_text(control.violation, sizeof control.violation, text);
-    write_log("violation", text);
-    unlock();
+}
+
+void sim_violation(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    record(true, format, arguments);
+    va_end(arguments);
 }
 
 bool sim_caches_are_strict(void) {

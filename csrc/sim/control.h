@@ -58,18 +58,14 @@ void sim_count_context(int change);
 void sim_count_memory(int change);
 void sim_count_output(int change);
 
-#define SIM_ENTER(name)                              \
+/* Count a call of a function, and leave it where it shall fail. */
+#define SIM_ENTER(name) SIM_ENTER_OR(name, sim_code)
+#define SIM_ENTER_POINTER(name) SIM_ENTER_OR(name, NULL)
+#define SIM_ENTER_OR(name, failure)                  \
     do {                                             \
         int sim_code;                                \
         if (sim_enter(SIM_CALL_##name, &sim_code)) { \
-            return sim_code;                         \
-        }                                            \
-    } while (0)
-#define SIM_ENTER_POINTER(name)                      \
-    do {                                             \
-        int sim_code;                                \
-        if (sim_enter(SIM_CALL_##name, &sim_code)) { \
-            return NULL;                             \
+            return failure;                          \
         }                                            \
     } while (0)
 

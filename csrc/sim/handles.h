@@ -40,4 +40,16 @@ bool sim_shape_is_chosen(const sim_context *context, const char *function);
 /* Tensor of the current shape; outputs follow inputs. */
 const sim_tensor *sim_tensor_of(const sim_context *context, uint32_t index);
 
+/* Begin a call on a context: `ctx` is owned from here to sim_release. */
+#define SIM_ENTER_CONTEXT(name, ctx, id) \
+    SIM_ENTER_CONTEXT_OR(name, ctx, sim_acquire(id, "rknn_" #name), RKNN_ERR_CTX_INVALID, sim_code)
+#define SIM_ENTER_CONTEXT_POINTER(name, ctx, id) \
+    SIM_ENTER_CONTEXT_OR(name, ctx, sim_acquire(id, "rknn_" #name), NULL, NULL)
+#define SIM_ENTER_CONTEXT_OR(name, ctx, acquired, missing, failure) \
+    SIM_ENTER_OR(name, failure);                                    \
+    sim_context *ctx = acquired;                                    \
+    if (ctx == NULL) {                                              \
+        return missing;                                             \
+    }
+
 #endif
