@@ -340,7 +340,7 @@ def main():
             plain = [Case("decoder, plain C", lambda d=decoder, r=memory: d(r), lib.RKR_CPU_PLAIN)]
             cases = [
                 Case("decoder", lambda d=decoder, r=memory: d(r)),
-                Case("its native part", decoder._decode),
+                Case("its native part", lambda d=decoder: d._native(*d._arguments)),
                 *(plain if lib.rkr_cpu_best() != lib.RKR_CPU_PLAIN else []),
                 Case("NumPy", lambda f=in_numpy, r=raw, a=attrs: f(r, a)),
                 Case("scalar C", baseline),

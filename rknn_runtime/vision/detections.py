@@ -183,14 +183,24 @@ class Detections(_Record):
 
     @classmethod
     def _of(
-        cls, xyxy: NDArray[np.float32], confidence: NDArray[np.float32], class_id: NDArray[np.int32]
+        cls,
+        xyxy: NDArray[np.float32],
+        confidence: NDArray[np.float32],
+        class_id: NDArray[np.int32],
+        **task: NDArray[Any],
     ) -> Detections:
-        """Take read-only arrays known to be right: once per frame, so without a loop."""
+        """Take new arrays known to be right, the first three of them read-only.
+
+        Once per frame, so without a loop and without a check.
+        """
         found: Any = _new(_Thawed)
         found.xyxy = xyxy
         found.confidence = confidence
         found.class_id = class_id
         found.mask = found.keypoints = found.xyxyxyxy = None
+        for name, array in task.items():
+            array.setflags(write=False)
+            setattr(found, name, array)
         found.__class__ = cls
         return found  # type: ignore[no-any-return]
 

@@ -101,7 +101,7 @@ class _OrientedDecoder(Decoder):
         corners = self._corners[:n].copy()
         if transform is not None:
             corners = transform.points_to_image(corners)
-        return Detections(*self._arrays(n), xyxyxyxy=corners)
+        return Detections._of(*self._arrays(n), xyxyxyxy=corners)
 
 
 class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):

@@ -122,11 +122,11 @@ def _with_keypoints(
     decoder: Decoder, values: NDArray[np.float32], transform: LetterboxTransform | None
 ) -> Detections:
     """Return the results with ``(n, k, 2 or 3)`` keypoints; what has no confidence gets 1."""
-    keypoints = np.ones((*values.shape[:2], 3), np.float32)
-    keypoints[..., : values.shape[2]] = values
+    if values.shape[2] == 2:
+        values = np.concatenate([values, np.ones((*values.shape[:2], 1), np.float32)], axis=2)
     if transform is not None:
-        keypoints = transform.points_to_image(keypoints)
-    return Detections(*decoder._arrays(len(values)), keypoints=keypoints)
+        values = transform.points_to_image(values)
+    return Detections._of(*decoder._arrays(len(values)), keypoints=np.ascontiguousarray(values))
 
 
 class SplitPoseDecoder(SplitDecoder):
@@ -161,6 +161,8 @@ class SplitPoseDecoder(SplitDecoder):
         (points,) = form.points
         if len(points.shape) == 4:
             self._planes = points.shape[2]
+            first = np.arange(self._planes) * self._n_cells
+            self._steps = first.astype(np.uint32)[:, None]
         self._binding(points).add_grid(
             self._points[0].view, self._channels, self._planes, self._n_cells
         )
@@ -174,8 +176,7 @@ class SplitPoseDecoder(SplitDecoder):
             if self._raw is not None:
                 values = self._raw.worked_out(values, source)
         else:
-            steps = np.arange(self._planes, dtype=np.uint32)[:, None] * self._n_cells
-            cells = (source + steps.astype(np.uint32)).ravel()
+            cells = (source + self._steps).ravel()
             gathered = _gather(self._points, self._channels, cells)
             values = gathered.reshape(self._planes, n, self._channels).transpose(1, 2, 0)
         return _with_keypoints(self, values, transform)

@@ -84,7 +84,7 @@ class _Masks:
             pointer(mask),
         )
         check_status(status, "masks")
-        return Detections(xyxy, confidence, class_id, mask)
+        return Detections._of(xyxy, confidence, class_id, mask=mask)
 
     def _place(self, transform: LetterboxTransform | None) -> None:
         """Say how large the masks are and where they lie on the prototypes."""
