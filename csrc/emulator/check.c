@@ -43,6 +43,15 @@ static uint32_t element_bytes(emu_precision precision) {
     }
 }
 
+/* As emu_inside, of what a task reads when it runs. */
+static bool reads(rkr_emu *emu, uint64_t address, uint64_t bytes) {
+    if (!emu_inside(emu, address, bytes)) {
+        return false;
+    }
+    emu_note_read(emu, address, bytes);
+    return true;
+}
+
 static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
     const uint64_t bytes = conv->fp16 ? 2 : 1;
     uint64_t last;
@@ -55,7 +64,7 @@ static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
         last = extent(groups_of(conv->in_c, group), conv->in_plane, conv->in_h, conv->in_line,
                       conv->in_w, atom, atom);
     }
-    return emu_inside(emu, conv->in_address, last)
+    return reads(emu, conv->in_address, last)
                ? true
                : emu_refuse(emu, "an input at 0x%x of %llu bytes outside of memory",
                             conv->in_address, (unsigned long long)last);
@@ -91,7 +100,7 @@ static bool check_stage(rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage
     }
     const uint32_t padded = emu_align(dpu->c, 16);
     const uint64_t bytes = dpu->is_float ? 4ull * dpu->c : block_bytes(stage->block_parts, padded);
-    if (emu_inside(emu, stage->block, bytes)) {
+    if (reads(emu, stage->block, bytes)) {
         return true;
     }
     return emu_refuse(emu, "values of channels at 0x%x outside of memory", stage->block);
@@ -106,7 +115,7 @@ static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
     const uint64_t pixels = ew->per_channel ? 1 : (uint64_t)dpu->w * dpu->h;
     const uint64_t bytes =
         extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, dpu->atom_bytes, dpu->atom_bytes);
-    if (emu_inside(emu, ew->address, bytes)) {
+    if (reads(emu, ew->address, bytes)) {
         return true;
     }
     return emu_refuse(emu, "an operand at 0x%x outside of memory", ew->address);
@@ -120,8 +129,8 @@ static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
     const uint32_t planes = groups_of(dpu->c, group);
     const uint64_t bytes = extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane,
                                   dpu->h, dpu->in_line, dpu->w, dpu->atom_bytes, dpu->atom_bytes);
-    if (emu_inside(emu, dpu->in_address, bytes) &&
-        (!dpu->in_combined || emu_inside(emu, dpu->in_odd_address, bytes))) {
+    if (reads(emu, dpu->in_address, bytes) &&
+        (!dpu->in_combined || reads(emu, dpu->in_odd_address, bytes))) {
         return true;
     }
     return emu_refuse(emu, "a source at 0x%x of %llu bytes outside of memory", dpu->in_address,
@@ -155,7 +164,7 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
                                    pool->atom_bytes, pool->atom_bytes);
     const uint64_t result = extent(planes, pool->out_plane, pool->out_h, pool->out_line,
                                    pool->out_w, pool->atom_bytes, pool->atom_bytes);
-    if (emu_inside(emu, pool->in_address, source) && emu_writable(emu, pool->out_address, result)) {
+    if (reads(emu, pool->in_address, source) && emu_writable(emu, pool->out_address, result)) {
         return true;
     }
     return emu_refuse(emu, "pooling from 0x%x to 0x%x outside of memory", pool->in_address,

@@ -263,6 +263,7 @@ bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
         !emu_inside(emu, task->dpu.bs.block, 8ull * emu_align(task->dpu.c, 16))) {
         return emu_refuse(emu, "offsets of weights outside of memory");
     }
+    task->weight_bytes = weight_bytes(conv);
     const uint32_t index = (uint32_t)(task - emu->tasks);
     if (index > 0 && is_packed_for(task, &emu->tasks[index - 1])) {
         task->packed = emu->tasks[index - 1].packed;

@@ -94,6 +94,7 @@ static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool de
     }
     if (!describe) {
         emu_choose_ways(emu);
+        emu_forget_weights(emu);
         emu->multiplications = count_multiplications(emu);
     }
     *out = emu;
@@ -285,15 +286,17 @@ int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_
         return emu_fail(emu, RKR_ERR_ARGUMENT, "size: expected %llu, got %llu",
                         (unsigned long long)expected, (unsigned long long)size);
     }
-    if (form == RKR_EMU_READ_NATIVE) {
-        if (!t->has_memory || !emu_inside(emu, t->address, t->bytes)) {
-            return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u has no memory", tensor);
-        }
+    const bool is_native = form == RKR_EMU_READ_NATIVE;
+    if (is_native ? !t->has_memory || !emu_inside(emu, t->address, t->bytes)
+                  : !emu_is_readable(emu, t)) {
+        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u cannot be read", tensor);
+    }
+    if (t->is_constant && !emu_is_kept(emu, t->address, t->bytes)) {
+        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u: weights are repacked, not kept", tensor);
+    }
+    if (is_native) {
         memcpy(data, emu->memory + t->address, size);
         return RKR_OK;
-    }
-    if (!emu_is_readable(emu, t)) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u cannot be read", tensor);
     }
     if (form == RKR_EMU_READ_FLOAT) {
         emu_get_floats(emu, t, data);

@@ -9,6 +9,7 @@
  *   map_*.c         what the registers of a family of SoCs mean; map_cna.c map_dpu.c: of several
  *   check.c         every address of a decoded task lies in the machine's memory
  *   convolution.c   CNA and CORE: accumulators
+ *   forget.c        gives memory of repacked weights back
  *   dpu.c dpu_float.c lut.c  DPU: from accumulators or memory to stored values
  *   pooling.c       PPU
  *   tensors.c       logical values of a tensor <-> its memory
@@ -252,7 +253,8 @@ typedef struct {
     emu_convolution conv;
     emu_dpu dpu;
     emu_pooling pool;
-    bool is_fast;               /* the DPU may compute in double, see dpu_fast.c */
+    bool is_fast; /* the DPU may compute in double, see dpu_fast.c */
+    uint64_t weight_bytes;
     emu_packed_weights *packed; /* what convolution.c made of the weights */
 } emu_task;
 
@@ -374,6 +376,7 @@ struct rkr_emu {
     const char *toolkit;
     uint8_t *memory;
     uint64_t memory_bytes;
+    uint8_t *marks;          /* per 64 bytes of the constants, see forget.c */
     uint64_t constant_bytes; /* at the begin of the memory */
     emu_tensor *tensors;
     uint32_t n_tensors;
@@ -434,6 +437,11 @@ typedef struct {
 int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *entries,
                      uint32_t count);
 bool emu_check_task(rkr_emu *emu, emu_task *task);
+
+/* What tasks read of the constants is noted; the other weights are forgotten once packed. */
+void emu_note_read(rkr_emu *emu, uint64_t address, uint64_t bytes);
+void emu_forget_weights(rkr_emu *emu);
+bool emu_is_kept(const rkr_emu *emu, uint64_t address, uint64_t bytes);
 
 bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes);
 bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes);

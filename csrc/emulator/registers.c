@@ -20,6 +20,8 @@ typedef struct {
     uint32_t registers[EMU_BLOCKS][2][EMU_BLOCK_REGISTERS];
     uint8_t group[EMU_BLOCKS];
     emu_lut_tables *lut;
+    emu_lut_tables *luts[8], *spare_lut; /* see settle_lut */
+    uint32_t n_luts;
     uint32_t lut_table, lut_index;
     bool lut_writes;
     uint32_t known[EMU_BLOCKS][EMU_BLOCK_REGISTERS];
@@ -63,7 +65,9 @@ static bool write_lut(decoder *d, uint32_t number, uint32_t value) {
         return true;
     }
     if (!d->loads_lut) {
-        emu_lut_tables *tables = emu_allocate(d->emu, 1, sizeof *tables);
+        emu_lut_tables *tables =
+            d->spare_lut != NULL ? d->spare_lut : emu_allocate(d->emu, 1, sizeof *tables);
+        d->spare_lut = NULL;
         if (tables == NULL) {
             return false;
         }
@@ -81,6 +85,22 @@ static bool write_lut(decoder *d, uint32_t number, uint32_t value) {
     d->lut->table[d->lut_table][d->lut_index++] = (int16_t)(uint16_t)value;
     d->lut->loaded[d->lut_table] = true;
     return true;
+}
+
+/* A network loads the same few tables again and again: each is kept once. */
+static void settle_lut(decoder *d) {
+    for (uint32_t i = 0; i < d->n_luts; i++) {
+        const emu_lut_tables *known = d->luts[i];
+        if (memcmp(known->table, d->lut->table, sizeof known->table) == 0 &&
+            memcmp(known->loaded, d->lut->loaded, sizeof known->loaded) == 0) {
+            d->spare_lut = d->lut;
+            d->lut = d->luts[i];
+            return;
+        }
+    }
+    if (d->n_luts < sizeof d->luts / sizeof d->luts[0]) {
+        d->luts[d->n_luts++] = d->lut;
+    }
 }
 
 static bool write_word(decoder *d, uint64_t word) {
@@ -215,6 +235,9 @@ static int decode_entry(decoder *d, const emu_words *commands, const emu_task_en
     emu->error[0] = 0;
     for (uint64_t i = 0; i < entry->words; i++) {
         understood = write_word(d, commands->words[entry->first_word + i]) && understood;
+    }
+    if (d->loads_lut) {
+        settle_lut(d);
     }
     task->node = entry->node;
     understood = understood && decode_task(d, entry->enabled, task);

@@ -12,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stub
-from paths import DATA, TESTS
+from paths import DATA, PROJECT, TESTS
 from reference.npu import Machine, rne
 
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim.emulator import Emulator, EmulatorError, Verdict
 
 DATA = DATA
 MODELS, MACHINES, NETS = (DATA / name for name in ("models", "emulator", "nets"))
+SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
 EVERY = sorted(path for folder in (MODELS, MACHINES, NETS) for path in folder.glob("*.rknn"))
 
 
@@ -353,3 +355,20 @@ def test_only_the_simulated_runtime_has_an_emulator(tmp_path: Path) -> None:
     """Another library of the vendor's API is refused."""
     with pytest.raises(UnavailableError, match="it has no emulator"):
         Emulator(b"", library=open_library(stub.build(tmp_path)))
+
+
+def test_weights_are_held_once() -> None:
+    """What was repacked is given back to the system, and not read; all else stays."""
+    emulator = Emulator(SHAPES)
+    read = emulator._function("read")
+    used = {i for node in emulator.nodes if node.op.startswith("Conv") for i in node.inputs}
+    kept, gone = 0, 0
+    for tensor in (emulator.tensors[i] for i in used):
+        size = tensor.native_bytes
+        data = ffi.new("uint8_t[]", size)
+        status = read(emulator._handle, tensor.index, lib.RKR_EMU_READ_NATIVE, data, size)
+        reason = ffi.string(emulator._function("error")(emulator._handle))
+        kept += status == lib.RKR_OK
+        gone += b"repacked, not kept" in reason and status != lib.RKR_OK
+    assert gone > 50
+    assert kept > 50
