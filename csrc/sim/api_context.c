@@ -14,13 +14,15 @@
 #define MAX_MODEL_BYTES 0x7fffffff
 
 /* Takes over one reference of the model when it succeeds. */
-static int context_create(sim_model *model, uint32_t flags, rknn_context *out) {
+static int context_create(sim_model *model, uint32_t flags, bool shares_weights,
+                          rknn_context *out) {
     sim_context *ctx = calloc(1, sizeof *ctx);
     if (ctx == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
     }
     ctx->model = model;
     ctx->flags = flags;
+    ctx->shares_weights = shares_weights;
     if (!sim_ports_create(ctx)) {
         free(ctx);
         return RKNN_ERR_MALLOC_FAIL;
@@ -29,10 +31,18 @@ static int context_create(sim_model *model, uint32_t flags, rknn_context *out) {
     return RKNN_SUCC;
 }
 
+static void give_back(sim_mem *mem) {
+    if (mem != NULL) {
+        sim_mem_give_back(mem);
+    }
+}
+
 /* Owned by the caller. */
 static void context_free(sim_context *ctx) {
     sim_context_unregister(ctx);
     sim_ports_free(ctx);
+    give_back(ctx->weights);
+    give_back(ctx->internal);
     sim_model_drop(ctx->model);
     free(ctx);
 }
@@ -103,7 +113,7 @@ int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
     }
     status = check_flags(parsed, flag, extend);
     if (status == RKNN_SUCC) {
-        status = context_create(parsed, flag, context);
+        status = context_create(parsed, flag, (flag & RKNN_FLAG_SHARE_WEIGHT_MEM) != 0, context);
     }
     if (status != RKNN_SUCC) {
         sim_model_drop(parsed);
@@ -126,7 +136,7 @@ int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
         status = RKNN_ERR_CTX_INVALID;
     } else if (ctx->model->runtime == SIM_FULL) {
         sim_model_keep(ctx->model);
-        status = context_create(ctx->model, ctx->flags, context_out);
+        status = context_create(ctx->model, ctx->flags, true, context_out);
         if (status != RKNN_SUCC) {
             sim_model_drop(ctx->model);
         }
@@ -241,9 +251,12 @@ static int set_inner_mem(rknn_context context, rknn_tensor_mem *mem, const char 
         }
         if (found != NULL && found->size < need) {
             sim_violation("%s: %u bytes, the model needs %u", function, found->size, need);
-        }
-        if (found != NULL) {
             sim_mem_give_back(found);
+        }
+        if (status == RKNN_SUCC) {
+            sim_mem **place = is_weight ? &ctx->weights : &ctx->internal;
+            give_back(*place);
+            *place = found;
         }
     }
     sim_release(ctx);

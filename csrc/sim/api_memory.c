@@ -31,8 +31,9 @@ rknn_tensor_mem *rknn_create_mem2(rknn_context context, uint64_t size, uint64_t 
 rknn_tensor_mem *rknn_create_mem_from_fd(rknn_context context, int32_t fd, void *virt_addr,
                                          uint32_t size, int32_t offset) {
     SIM_ENTER_CONTEXT_POINTER(create_mem_from_fd, ctx, context);
-    sim_mem *mem =
-        sim_mem_around_fd(context, fd, size, offset, sim_caches_are_coherent(ctx->model));
+    /* What the client's CPU has no address of, its caches hold nothing of. */
+    const bool is_coherent = virt_addr == NULL || sim_caches_are_coherent(ctx->model);
+    sim_mem *mem = sim_mem_around_fd(context, fd, size, offset, is_coherent);
     if (mem != NULL) {
         mem->public.virt_addr = virt_addr;
     }

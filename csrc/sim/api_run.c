@@ -142,8 +142,34 @@ static int write_output(sim_context *ctx, uint32_t index) {
     return RKNN_SUCC;
 }
 
+/* The NPU would read and write wherever it is told to. */
+static int check_inner(const sim_mem *mem, bool is_needed, const char *what) {
+    if (mem == NULL && is_needed) {
+        sim_violation("rknn_run: the context was made with RKNN_FLAG_MEM_ALLOC_OUTSIDE or "
+                      "RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE, and no memory was set for %s",
+                      what);
+        return RKNN_ERR_FAIL;
+    }
+    if (mem != NULL && sim_mem_is_destroyed(mem)) {
+        sim_violation("rknn_run: the memory for %s was destroyed", what);
+        return RKNN_ERR_FAIL;
+    }
+    return RKNN_SUCC;
+}
+
+static int check_inners(const sim_context *ctx) {
+    const uint32_t outside = RKNN_FLAG_MEM_ALLOC_OUTSIDE;
+    const bool needs_weights =
+        (ctx->flags & outside) != 0 && !ctx->shares_weights && ctx->model->weight_bytes > 0;
+    const bool needs_internal = (ctx->flags & (outside | RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE)) != 0 &&
+                                ctx->model->internal_bytes > 0;
+    const int status = check_inner(ctx->weights, needs_weights, "the weights");
+    return status != RKNN_SUCC ? status
+                               : check_inner(ctx->internal, needs_internal, "the internal tensors");
+}
+
 static int run(sim_context *ctx) {
-    int status = RKNN_SUCC;
+    int status = check_inners(ctx);
     for (uint32_t i = 0; status == RKNN_SUCC && i < sim_model_tensors(ctx->model); i++) {
         status = check_port(ctx, i);
     }

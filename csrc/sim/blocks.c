@@ -93,6 +93,9 @@ static sim_mem *finish(sim_mem *mem, bool is_coherent) {
         free(mem);
         return NULL;
     }
+    if (mem->npu != mem->cpu) { /* what others have put into theirs is there already */
+        memcpy(mem->npu, mem->cpu, mem->size);
+    }
     pthread_mutex_lock(&sim_lock);
     mem->next = memories;
     memories = mem;

@@ -16,9 +16,12 @@ typedef struct sim_context {
     uint32_t shape; /* index into the dynamic shapes */
     bool shape_was_set;
     bool has_run;
-    uint32_t core_mask; /* 0: any core, for each run */
+    bool shares_weights; /* those of another context */
+    uint32_t core_mask;  /* 0: any core, for each run */
     int64_t run_us;
     char perf_detail[1024];            /* what rknn_query gave away */
+    struct sim_mem *weights;           /* the client's memory for them; NULL: none was set */
+    struct sim_mem *internal;          /* likewise, for what is between the layers */
     struct sim_port *ports;            /* inputs, then outputs */
     struct sim_matmul *matmul;         /* NULL: it is a model's */
     struct sim_output_buffer *outputs; /* handed out by rknn_outputs_get */
