@@ -1,10 +1,44 @@
 /* SPDX-License-Identifier: MIT
  *
  * What one context owns, kept where no signal of Python comes between a call and its note. */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
 #include "rkr.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Held while a memory or a context comes or goes, and while parents and children are counted. */
+static pthread_mutex_t lifetimes = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void) {
+    pthread_mutex_lock(&lifetimes);
+}
+
+static void after_fork(void) {
+    pthread_mutex_unlock(&lifetimes);
+}
+
+/* A fork takes the mutex itself, so that a child never finds it held by a thread of its parent. */
+static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static void enter(void) {
+    pthread_once(&fork_once, watch_forks);
+    pthread_mutex_lock(&lifetimes);
+}
+
+static int leave(int status) {
+    pthread_mutex_unlock(&lifetimes);
+    return status;
+}
 
 rkr_session *rkr_session_new(const rkr_library *library) {
     rkr_session *session = library == NULL ? NULL : calloc(1, sizeof *session);
@@ -21,19 +55,46 @@ void rkr_session_free(rkr_session *session) {
     }
 }
 
-int rkr_session_init(rkr_session *session, void *model, uint32_t size, uint32_t flag,
-                     rknn_init_extend *extend) {
-    if (session == NULL || session->is_open) {
+/* ---- contexts ---------------------------------------------------------------- */
+
+static int opened(rkr_session *session, rkr_session *parent, int status) {
+    session->is_open = status == RKNN_SUCC;
+    if (session->is_open && parent != NULL) {
+        session->parent = parent;
+        parent->n_children++;
+    }
+    return status;
+}
+
+int rkr_session_init(rkr_session *session, rkr_session *parent, void *model, uint32_t size,
+                     uint32_t flag, rknn_init_extend *extend) {
+    if (session == NULL || session->is_open || session->is_kept ||
+        (parent != NULL && (!parent->is_open || extend == NULL))) {
         return RKR_ERR_ARGUMENT;
     }
+    if (parent == NULL) { /* of its own, it need not wait for others */
+        return opened(session, NULL,
+                      rkr_init(session->library, &session->context, model, size, flag, extend));
+    }
+    extend->ctx = parent->context;
+    enter();
     const int status = rkr_init(session->library, &session->context, model, size, flag, extend);
-    session->is_open = status == RKNN_SUCC;
-    return status;
+    return leave(opened(session, parent, status));
+}
+
+int rkr_session_dup(rkr_session *session, rkr_session *parent) {
+    if (session == NULL || session->is_open || session->is_kept || parent == NULL ||
+        !parent->is_open) {
+        return RKR_ERR_ARGUMENT;
+    }
+    enter();
+    const int status = rkr_dup_context(session->library, &parent->context, &session->context);
+    return leave(opened(session, parent, status));
 }
 
 int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32_t n_shapes,
                             rknn_matmul_shape shapes[], rknn_matmul_io_attr io_attrs[]) {
-    if (session == NULL || session->is_open || info == NULL || n_shapes == 0 ||
+    if (session == NULL || session->is_open || session->is_kept || info == NULL || n_shapes == 0 ||
         n_shapes > INT32_MAX || shapes == NULL || io_attrs == NULL) {
         return RKR_ERR_ARGUMENT;
     }
@@ -49,8 +110,32 @@ int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32
     return status;
 }
 
+/* With the mutex held: destroy a context that nobody uses, then each parent that waited for it. */
+static int destroy_contexts(rkr_session *session) {
+    int status = RKNN_SUCC;
+    while (session != NULL && session->n_children == 0) {
+        const int destroyed = session->is_matmul
+                                  ? rkr_matmul_destroy(session->library, session->context)
+                                  : rkr_destroy(session->library, session->context);
+        status = status == RKNN_SUCC ? destroyed : status;
+        session->is_kept = 0;
+        rkr_session *parent = session->parent;
+        session->parent = NULL;
+        if (parent != NULL) {
+            parent->n_children--;
+        }
+        session = parent != NULL && parent->is_kept ? parent : NULL;
+    }
+    return status;
+}
+
+/* ---- memories ---------------------------------------------------------------- */
+
 /* Room for one more entry, before the runtime is asked for what it is to hold. */
-static int reserve(rkr_session *session) {
+static int reserve(rkr_session *session, const uint64_t *id) {
+    if (session == NULL || !session->is_open || id == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
     if (session->n_entries < session->capacity) {
         return RKR_OK;
     }
@@ -64,21 +149,117 @@ static int reserve(rkr_session *session) {
     return RKR_OK;
 }
 
+/* Note a memory where there is room for it. */
+static void note(rkr_session *session, rkr_session_entry entry, uint64_t *id) {
+    entry.id = *id = ++session->last_id;
+    session->entries[session->n_entries++] = entry;
+}
+
 int rkr_session_create_mem(rkr_session *session, uint32_t size, uint64_t *id) {
-    if (session == NULL || !session->is_open || id == NULL) {
-        return RKR_ERR_ARGUMENT;
-    }
-    int status = reserve(session);
+    int status = reserve(session, id);
     if (status != RKR_OK) {
         return status;
     }
+    enter();
     rknn_tensor_mem *mem;
     status = rkr_create_mem(session->library, session->context, size, &mem);
     if (status == RKR_OK) {
-        *id = ++session->last_id;
-        session->entries[session->n_entries++] = (rkr_session_entry){*id, mem};
+        note(session, (rkr_session_entry){.mem = mem, .data = mem->virt_addr, .fd = -1}, id);
     }
-    return status;
+    return leave(status);
+}
+
+int rkr_session_create_mem2(rkr_session *session, uint64_t size, uint64_t alloc_flags,
+                            uint64_t *id) {
+    int status = reserve(session, id);
+    if (status != RKR_OK) {
+        return status;
+    }
+    enter();
+    rknn_tensor_mem *mem;
+    status = rkr_create_mem2(session->library, session->context, size, alloc_flags, &mem);
+    if (status == RKR_OK) {
+        note(session, (rkr_session_entry){.mem = mem, .data = mem->virt_addr, .fd = -1}, id);
+    }
+    return leave(status);
+}
+
+/* Map a file from its start, as the runtime counts the offset from there, too. */
+static int map_fd(rkr_session_entry *entry, int32_t fd, uint32_t size, int32_t offset) {
+    const uint64_t end = (uint64_t)offset + size;
+    if (end > SIZE_MAX) {
+        return RKR_ERR_OVERFLOW;
+    }
+    void *map = mmap(NULL, (size_t)end, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        return RKR_ERR_LOAD;
+    }
+    entry->map = map;
+    entry->map_bytes = (size_t)end;
+    entry->data = (uint8_t *)map + offset;
+    return RKR_OK;
+}
+
+/* Give back what is ours of a memory, after the runtime has released its part. */
+static void let_go(const rkr_session_entry *entry) {
+    if (entry->map != NULL) {
+        munmap(entry->map, entry->map_bytes);
+    }
+    if (entry->fd >= 0) {
+        close(entry->fd);
+    }
+}
+
+int rkr_session_import_fd(rkr_session *session, int32_t fd, uint32_t size, int32_t offset,
+                          uint32_t flags, uint64_t *id) {
+    int status = reserve(session, id);
+    if (status != RKR_OK) {
+        return status;
+    }
+    struct stat info;
+    if (fd < 0 || size == 0 || offset < 0) {
+        return RKR_ERR_ARGUMENT;
+    }
+    if (fstat(fd, &info) != 0) {
+        return RKR_ERR_LOAD;
+    }
+    /* Beyond the end of a file every access is a SIGBUS; a DMA-BUF refuses to be mapped so. */
+    if (S_ISREG(info.st_mode) && (uint64_t)info.st_size < (uint64_t)offset + size) {
+        return RKR_ERR_SHAPE;
+    }
+    rkr_session_entry entry = {.fd = -1};
+    if ((flags & RKR_IMPORT_MAP) != 0) {
+        status = map_fd(&entry, fd, size, offset);
+    }
+    if (status != RKR_OK) {
+        return status;
+    }
+    enter();
+    status = rkr_create_mem_from_fd(session->library, session->context, fd, entry.map, size, offset,
+                                    &entry.mem);
+    if (status == RKR_OK) {
+        entry.fd = (flags & RKR_IMPORT_OWN) != 0 ? fd : -1;
+        note(session, entry, id);
+    } else {
+        let_go(&entry);
+    }
+    return leave(status);
+}
+
+int rkr_session_import_phys(rkr_session *session, uint64_t phys, void *virt, uint32_t size,
+                            uint64_t *id) {
+    int status = reserve(session, id);
+    if (status != RKR_OK) {
+        return status;
+    }
+    enter();
+    rkr_session_entry entry = {.data = virt, .fd = -1};
+    status =
+        rkr_create_mem_from_phys(session->library, session->context, phys, virt, size, &entry.mem);
+    if (status == RKR_OK) {
+        note(session, entry, id);
+    }
+    return leave(status);
 }
 
 /* Position of a memory; n_entries when it is not there. */
@@ -98,13 +279,23 @@ rknn_tensor_mem *rkr_session_memory(const rkr_session *session, uint64_t id) {
     return i == session->n_entries ? NULL : session->entries[i].mem;
 }
 
-/* Forget the entry at i, then release what it held. */
+uint8_t *rkr_session_data(const rkr_session *session, uint64_t id) {
+    if (session == NULL) {
+        return NULL;
+    }
+    const size_t i = find(session, id);
+    return i == session->n_entries ? NULL : session->entries[i].data;
+}
+
+/* With the mutex held: forget the entry at i, then release what it held. */
 static int destroy_at(rkr_session *session, size_t i) {
-    rkr_session_entry *entry = &session->entries[i];
-    rknn_tensor_mem *mem = entry->mem;
+    const rkr_session_entry entry = session->entries[i];
     session->n_entries--;
-    memmove(entry, entry + 1, (session->n_entries - i) * sizeof *entry);
-    return rkr_destroy_mem(session->library, session->context, mem);
+    memmove(&session->entries[i], &session->entries[i + 1],
+            (session->n_entries - i) * sizeof entry);
+    const int status = rkr_destroy_mem(session->library, session->context, entry.mem);
+    let_go(&entry);
+    return status;
 }
 
 int rkr_session_destroy_mem(rkr_session *session, uint64_t id) {
@@ -112,7 +303,11 @@ int rkr_session_destroy_mem(rkr_session *session, uint64_t id) {
         return RKR_ERR_ARGUMENT;
     }
     const size_t i = find(session, id);
-    return i == session->n_entries ? RKR_OK : destroy_at(session, i);
+    if (i == session->n_entries) {
+        return RKR_OK;
+    }
+    enter();
+    return leave(destroy_at(session, i));
 }
 
 int rkr_session_close(rkr_session *session, int *memory_status) {
@@ -124,12 +319,13 @@ int rkr_session_close(rkr_session *session, int *memory_status) {
         return RKNN_SUCC;
     }
     session->is_open = 0;
+    enter();
     while (session->n_entries > 0) {
         const int status = destroy_at(session, 0);
         *memory_status = *memory_status == RKNN_SUCC ? status : *memory_status;
     }
-    return session->is_matmul ? rkr_matmul_destroy(session->library, session->context)
-                              : rkr_destroy(session->library, session->context);
+    session->is_kept = session->n_children > 0;
+    return leave(destroy_contexts(session));
 }
 
 void rkr_session_forget(rkr_session *session) {

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         MatmulType,
         MatrixLayout,
         MatrixScales,
+        MemoryFlag,
         QuantType,
         TensorType,
     )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rknn_runtime.npu.memory import TensorMemory
     from rknn_runtime.npu.model import Model
     from rknn_runtime.npu.query import MemorySize, SdkVersion
+    from rknn_runtime.npu.spec import InputSpec, OutputSpec
     from rknn_runtime.tensor import TensorAttr
     from rknn_runtime.vision.classifier import Classifier
     from rknn_runtime.vision.detections import Detection, Detections
@@ -50,14 +52,17 @@ __all__ = [
     "Detector",
     "GeneralModel",
     "InitFlag",
+    "InputSpec",
     "Layout",
     "Library",
     "Matmul",
     "MatmulType",
     "MatrixLayout",
     "MatrixScales",
+    "MemoryFlag",
     "MemorySize",
     "Model",
+    "OutputSpec",
     "QuantType",
     "RknnError",
     "SdkVersion",
@@ -86,6 +91,7 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
             "MatmulType",
             "MatrixLayout",
             "MatrixScales",
+            "MemoryFlag",
             "QuantType",
             "TensorType",
         ),
@@ -96,6 +102,7 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "npu.memory": ("TensorMemory",),
         "npu.model": ("Model",),
         "npu.query": ("MemorySize", "SdkVersion"),
+        "npu.spec": ("InputSpec", "OutputSpec"),
         "tensor": ("TensorAttr",),
         "vision.classifier": ("Classifier",),
         "vision.detections": ("Detection", "Detections"),

@@ -16,6 +16,7 @@ __all__ = [
     "MatmulType",
     "MatrixLayout",
     "MatrixScales",
+    "MemoryFlag",
     "QuantType",
     "TensorType",
 ]
@@ -162,3 +163,14 @@ class MatrixScales(IntEnum):
     PER_COLUMN = lib.RKNN_QUANT_TYPE_PER_CHANNEL_SYM
     #: One per column and group of rows.
     PER_GROUP = lib.RKNN_QUANT_TYPE_PER_GROUP_SYM
+
+
+class MemoryFlag(IntFlag):
+    """How ``rknn_create_mem2`` allocates."""
+
+    DEFAULT = lib.RKNN_FLAG_MEMORY_FLAGS_DEFAULT
+    #: The CPU sees it through its caches.
+    CACHEABLE = lib.RKNN_FLAG_MEMORY_CACHEABLE
+    NON_CACHEABLE = lib.RKNN_FLAG_MEMORY_NON_CACHEABLE
+    #: From the SRAM of the SoC as far as there is any, else from DDR.
+    TRY_ALLOC_SRAM = lib.RKNN_FLAG_MEMORY_TRY_ALLOC_SRAM

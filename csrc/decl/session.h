@@ -7,18 +7,27 @@
  * is forgotten here before the runtime is asked to: whatever interrupts Python, nothing is lost
  * and nothing is released twice.
  *
- * A session is used by one thread at a time. */
+ * A session is used by one thread at a time. Memories come and go one at a time in the whole
+ * process, whatever session they belong to: a driver was seen to panic when threads created and
+ * destroyed memories through one context at once. */
 
 typedef struct {
     uint64_t id;
     rknn_tensor_mem *mem;
+    uint8_t *data; /* what the CPU sees of it; NULL: nothing */
+    void *map;     /* our mapping of a file descriptor; NULL: none */
+    size_t map_bytes;
+    int32_t fd; /* to be closed with the memory; -1: none */
 } rkr_session_entry;
 
-typedef struct {
+typedef struct rkr_session {
     const rkr_library *library;
     rknn_context context; /* what the functions of the runtime take; stale unless is_open */
     int32_t is_open;
-    int32_t is_matmul;          /* it is a product's, not a model's */
+    int32_t is_matmul; /* it is a product's, not a model's */
+    int32_t is_kept;   /* closed, but the context waits for the last of its children to go */
+    struct rkr_session *parent; /* whose weights this one uses; NULL: its own */
+    uint32_t n_children;
     rkr_session_entry *entries; /* in the order of their ids */
     size_t n_entries, capacity;
     uint64_t last_id;
@@ -30,9 +39,14 @@ rkr_session *rkr_session_new(const rkr_library *library);
 /* Free the session alone: the runtime is not called. */
 void rkr_session_free(rkr_session *session);
 
-/* rknn_init; the session is open when that succeeds. */
-int rkr_session_init(rkr_session *session, void *model, uint32_t size, uint32_t flag,
-                     rknn_init_extend *extend);
+/* rknn_init; the session is open when that succeeds. With a `parent` (open, and alive until this
+ * session is freed) the context uses the weights of the parent's, which is therefore destroyed
+ * after it, whoever is closed first; `extend` must then be given, and its ctx is filled in. */
+int rkr_session_init(rkr_session *session, rkr_session *parent, void *model, uint32_t size,
+                     uint32_t flag, rknn_init_extend *extend);
+
+/* rknn_dup_context of the parent's; life times as in rkr_session_init. */
+int rkr_session_dup(rkr_session *session, rkr_session *parent);
 
 /* rknn_matmul_create, or with several shapes rknn_matmul_create_dynamic_shape, likewise. */
 int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32_t n_shapes,
@@ -42,14 +56,36 @@ int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32
  * session ever has that number. */
 int rkr_session_create_mem(rkr_session *session, uint32_t size, uint64_t *id);
 
+/* rknn_create_mem2, likewise. */
+int rkr_session_create_mem2(rkr_session *session, uint64_t size, uint64_t alloc_flags,
+                            uint64_t *id);
+
+/* rknn_create_mem_from_fd, likewise: `size` bytes that begin `offset` bytes behind the start of a
+ * DMA-BUF. RKR_IMPORT_MAP: mapped for the CPU; the runtime is told the address of the DMA-BUF's
+ * start. RKR_IMPORT_OWN: the descriptor is closed with the memory, when this call succeeds.
+ * RKR_ERR_SHAPE when the file is shorter, RKR_ERR_LOAD when it cannot be mapped (errno says
+ * why). */
+#define RKR_IMPORT_MAP 1
+#define RKR_IMPORT_OWN 2
+int rkr_session_import_fd(rkr_session *session, int32_t fd, uint32_t size, int32_t offset,
+                          uint32_t flags, uint64_t *id);
+
+/* rknn_create_mem_from_phys, likewise; `virt` is what the CPU sees of it, NULL for nothing. */
+int rkr_session_import_phys(rkr_session *session, uint64_t phys, void *virt, uint32_t size,
+                            uint64_t *id);
+
 /* The memory of that number; NULL when it was released. */
 rknn_tensor_mem *rkr_session_memory(const rkr_session *session, uint64_t id);
+
+/* What the CPU sees of it; NULL when it was released, or cannot be seen. */
+uint8_t *rkr_session_data(const rkr_session *session, uint64_t id);
 
 /* rknn_destroy_mem; RKR_OK for a memory that was released already. */
 int rkr_session_destroy_mem(rkr_session *session, uint64_t id);
 
-/* rknn_destroy_mem for every memory, then rknn_destroy (rknn_matmul_destroy); tries all of them.
- * Returns the status of that, and in `*memory_status` the first failure of the others, or
+/* rknn_destroy_mem for every memory, then rknn_destroy (rknn_matmul_destroy), unless a child uses
+ * the context; tries all of them. Returns the status of the latter, of its own context or of a
+ * parent's that waited for this one, and in `*memory_status` the first failure of the others, or
  * RKNN_SUCC. A session that is not open is left alone. */
 int rkr_session_close(rkr_session *session, int *memory_status);
 

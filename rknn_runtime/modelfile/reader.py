@@ -129,11 +129,14 @@ class ModelFile:
         with _named_as_damage():
             return self._tables.operators()
 
-    def needs(self) -> Needs:
+    def needs(self, *, pixels: bool = False) -> Needs:
         """Read only what the model needs of its caller, also for SoCs unknown to this package.
+
+        Args:
+            pixels: also mean and std where every input is an image, which the NPU normalises.
 
         Raises:
             InvalidModelError: It is damaged.
         """
         with _named_as_damage():
-            return self._tables.needs()
+            return self._tables.needs(pixels=pixels)

@@ -136,15 +136,15 @@ class ModelTables:
             variants=variants if rules.dynamic else (),
         )
 
-    def needs(self) -> Needs:
-        """Read what the model needs of its caller."""
+    def needs(self, *, pixels: bool = False) -> Needs:
+        """Read what the model needs of its caller; see `ModelFile.needs`."""
         graphs, room = self._graphs, len(self.data) // MIN_ATTRIBUTE_BYTES
         tensors = graphs[0].children(GRAPH_TENSORS, MAX_TENSORS)
         outputs = graphs[0].integers(GRAPH_OUTPUTS, room)
         reserved = (tensors[number].scalar(self.slots.tensor_reserved, "I") for number in outputs)
         inputs = [tensors[number] for number in graphs[0].integers(GRAPH_INPUTS, room)]
         preprocessing: tuple[Preprocessing | None, ...] = (None,) * len(inputs)
-        if not all(table.find(self.slots.tensor_pixel) for table in inputs):
+        if pixels or not all(table.find(self.slots.tensor_pixel) for table in inputs):
             names = [table.text(TENSOR_NAME, MAX_NAME_BYTES) for table in inputs]
             preprocessing = self._preprocessing(names)
         return Needs(tuple(reserved), len(graphs) > 1, preprocessing)

@@ -5,36 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from rknn_runtime._arrays import as_int
+from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.errors import RknnStatusError
-from rknn_runtime.npu import query
-from rknn_runtime.npu.context import Context, warn
+from rknn_runtime.errors import RknnStatusError, UnavailableError
+from rknn_runtime.npu import query, shapes
+from rknn_runtime.npu.context import Context, HasContext, warn
 from rknn_runtime.npu.inspected import Inspected
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.memory import close_in_exit
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
-from rknn_runtime.npu.source import opened_source
+from rknn_runtime.npu.source import init_extend, opened_buffer, opened_source
 from rknn_runtime.npu.tuning import Tuned, refuse_flags
 from rknn_runtime.tensor import TensorAttr
+
+if TYPE_CHECKING:
+    from rknn_runtime.npu.dma_heap import DmaBuffer
 
 __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 
 _M = TypeVar("_M", bound="LoadedModel")
 
-#: Flags of ``rknn_init`` that leave memory, fences or timing to the caller: a model that
-#: cares for these itself cannot keep their promises.
+#: Flags of ``rknn_init`` that leave fences or timing to the caller: a model that cares for these
+#: itself cannot keep their promises.
 _FOREIGN_FLAGS = (
     InitFlag.ASYNC
-    | InitFlag.MEM_ALLOC_OUTSIDE
-    | InitFlag.SHARE_WEIGHT_MEM
     | InitFlag.FENCE_IN_OUTSIDE
     | InitFlag.FENCE_OUT_OUTSIDE
     | InitFlag.COLLECT_MODEL_INFO_ONLY
-    | InitFlag.INTERNAL_ALLOC_OUTSIDE
-    | InitFlag.MODEL_BUFFER_ZERO_COPY
 )
 #: With these the runtime leaves the caches to `rknn_mem_sync`.
 SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
@@ -50,6 +50,33 @@ def init_flags(flags: InitFlag) -> InitFlag:
     return InitFlag(as_int(flags, "flags", 0, 2**32 - 1))
 
 
+def _checked_flags(flags: InitFlag, kind: str, shares_with: object, library: Library) -> InitFlag:
+    """Check the flags and the model whose weights are shared; return all flags.
+
+    Raises:
+        TypeError: no flags, or no model.
+        ValueError: they do not fit.
+    """
+    flags = init_flags(flags)
+    if flags & _FOREIGN_FLAGS:
+        raise ValueError(
+            f"flags: expected none that leave fences or timing to you, as a {kind} runs itself, "
+            f"got {flags & _FOREIGN_FLAGS!r}"
+        )
+    if shares_with is None:
+        if flags & InitFlag.SHARE_WEIGHT_MEM:
+            raise ValueError("flags: SHARE_WEIGHT_MEM needs share_weights_with=")
+        return flags
+    if not isinstance(shares_with, LoadedModel):
+        raise TypeError(f"share_weights_with: expected a Model, got {type(shares_with).__name__}")
+    if shares_with.library is not library:
+        raise ValueError(
+            f"share_weights_with: expected a model in {library!r}, got one in "
+            f"{shares_with.library!r}"
+        )
+    return flags | InitFlag.SHARE_WEIGHT_MEM
+
+
 def check_outs(out: Sequence[object], count: int) -> None:
     """Check that ``out`` is a sequence with an array for each output.
 
@@ -63,8 +90,12 @@ def check_outs(out: Sequence[object], count: int) -> None:
         raise ValueError(f"out: expected {count} arrays, got {len(out)}")
 
 
-class LoadedModel(Tuned, Inspected):
+class LoadedModel(Tuned, Inspected, HasContext):
     """A model in a runtime, and how to ask about it and release it. Not for direct use.
+
+    Every method and property that asks the runtime raises `ClosedError` when the model was
+    closed, `ForkError` in a process that was forked after it was loaded, `RuntimeError` in the
+    middle of another call, as in a signal handler, and `RknnStatusError` when the runtime refuses.
 
     Attributes:
         inputs: logical attributes of the inputs.
@@ -78,42 +109,78 @@ class LoadedModel(Tuned, Inspected):
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview | DmaBuffer,
         library: Library,
         flags: InitFlag,
         core_mask: CoreMask | None,
         check: bool,
+        share_weights_with: LoadedModel | None = None,
     ) -> None:
         """Load a model; the arguments are those of `Model`, the library opened."""
         self._library = library
-        foreign = init_flags(flags) & _FOREIGN_FLAGS
-        if foreign:
-            kind = type(self).__name__
-            raise ValueError(
-                f"flags: expected none that leave memory or runs to the caller, got {foreign!r}: "
-                f"a {kind} does that itself"
-            )
-        with opened_source(model, library, check, zero_copy=self._is_zero_copy) as source:
+        self._flags = _checked_flags(flags, type(self).__name__, share_weights_with, library)
+        buffer, model = opened_buffer(model, self._flags)
+        parent: Context | None = None
+        if share_weights_with is not None:
+            parent = share_weights_with._context
+        with opened_source(
+            model, library, check, zero_copy=self._is_zero_copy, pixels=self._describes_inputs()
+        ) as source:
             self._needs = source.needs
             self._preprocessing = source.preprocessing
             self._file_soc = source.soc
             self._simulation = source.simulation
             refuse_flags(flags, source.soc)
-            self._context = Context(library, source.data, int(flags), source.simulation)
+            self._context = Context(
+                library,
+                source.data if buffer is None else model,
+                int(self._flags),
+                source.simulation,
+                parent=parent,
+                extend=init_extend(buffer, model, parent is not None),
+                kept=None if buffer is None else (buffer, model),
+            )
             self._context.suspects = source.suspects
+        self._finish(core_mask)
+
+    def _describes_inputs(self) -> bool:
+        """Whether the caller said of an image that it is no pixels, perhaps."""
+        return False
+
+    def _duplicate(self, original: LoadedModel, core_mask: CoreMask | None) -> None:
+        """Become a duplicate of a model of this class, in place of ``__init__``."""
+        context = original._context
+        with context.lock:
+            context.check_open()
+        if query.is_mini(context):
+            raise UnavailableError(
+                "librknnmrt (RV1103, RV1106) does not implement rknn_dup_context: load the model "
+                "again, perhaps with share_weights_with="
+            )
+        self._library, self._flags = original._library, original._flags
+        self._needs, self._preprocessing = original._needs, original._preprocessing
+        self._file_soc, self._simulation = original._file_soc, original._simulation
+        self._context = Context(
+            self._library, None, int(self._flags), context.simulation, parent=context
+        )
+        self._context.suspects = context.suspects
+        self._finish(core_mask)
+
+    def _finish(self, core_mask: CoreMask | None) -> None:
+        """Get everything ready in a context that was just made, or release it."""
+        self._changing = ExclusiveLock()
         try:
-            if library.is_simulated and flags:
-                refuse_flags(flags, self._soc())
+            if self._library.is_simulated and self._flags:
+                refuse_flags(self._flags, self._soc())
             if core_mask is not None:
                 self.set_core_mask(core_mask)
             inputs, outputs = query.inputs_and_outputs(self._context)
             needs = self._needs
-            if query.is_dynamic(self._context) if needs is None else needs.is_dynamic:
-                query.choose_biggest_shape(self._context, inputs)
-                outputs = tuple(map(query.without_groups, outputs))
-            self.inputs = tuple(tensor.attr for tensor in inputs)
-            self.outputs = tuple(tensor.attr for tensor in outputs)
-            self._bind(inputs, outputs)
+            is_dynamic = shapes.is_dynamic(self._context) if needs is None else needs.is_dynamic
+            if is_dynamic:
+                shapes.choose_shapes(self._context, inputs)
+                outputs = tuple(map(shapes.without_groups, outputs))
+            self._take(inputs, outputs)
         except BaseException:
             self._forget()
             try:
@@ -122,8 +189,20 @@ class LoadedModel(Tuned, Inspected):
                 warn(f"while giving up a model: {error}")
             raise
 
-    def _bind(self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]) -> None:
-        """Prepare the inputs and outputs, once, at the end of loading."""
+    def _take(self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]) -> None:
+        """Bind the inputs and outputs, and then describe them so."""
+        inputs, outputs = self._bind(inputs, outputs)
+        self.inputs = tuple(tensor.attr for tensor in inputs)
+        self.outputs = tuple(tensor.attr for tensor in outputs)
+
+    def _bind(
+        self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]
+    ) -> tuple[Sequence[QueriedTensor], Sequence[QueriedTensor]]:
+        """Prepare inputs and outputs, at the end of loading and when their shapes changed.
+
+        Returns:
+            The same, as they will lie in memory.
+        """
         raise NotImplementedError
 
     def _forget(self) -> None:
@@ -131,9 +210,6 @@ class LoadedModel(Tuned, Inspected):
 
     def _let_go(self) -> None:
         """Make ready to be closed, inside ``with context.lock``, or raise `BufferError`."""
-
-    def _remember(self) -> None:
-        """Take the arrays again that were dropped for closing, which failed."""
 
     def __reduce__(self) -> NoReturn:
         kind = type(self).__name__
@@ -158,39 +234,59 @@ class LoadedModel(Tuned, Inspected):
 
     @property
     def sdk_version(self) -> SdkVersion:
-        """Versions of the runtime and the driver, ``(api, driver)``.
-
-        Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-        """
+        """Versions of the runtime and the driver, ``(api, driver)``."""
         return query.sdk_version(self._context)
 
     @property
     def memory_size(self) -> MemorySize:
-        """Bytes of NPU memory that the model takes.
-
-        Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-        """
+        """Bytes of NPU memory that the model takes."""
         return query.memory_size(self._context)
 
     @property
     def custom_string(self) -> str:
-        """What ``rknn.config(custom_string=...)`` was given; empty when nothing.
+        """What ``rknn.config(custom_string=...)`` was given; empty when nothing."""
+        return query.custom_string(self._context)
+
+    @property
+    def dynamic_shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The shapes that the model was built for: for each choice one shape per input.
+
+        In the layout of ``model.inputs``, biggest first; empty of a model with one shape.
+        """
+        return shapes.dynamic_shapes(self._context, len(self.inputs))
+
+    def set_input_shapes(self, given: Sequence[Sequence[int]]) -> None:
+        """Choose among `dynamic_shapes`; a dynamic model begins with the biggest.
+
+        ``inputs``, ``outputs`` and the memory of a `Model` follow: what was in it is lost. Memory
+        that you bound stays bound if it is large enough; if not, bind another before you run.
+
+        Args:
+            given: one shape per input.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            BufferError: arrays that view the memory of a `Model` are alive.
+            TypeError: no sequence of sequences of integers.
+            UnavailableError: the runtime cannot choose shapes.
+            ValueError: the model was not built for these; the message lists what it was built
+                for.
         """
-        return query.custom_string(self._context)
+        with self._changing.held():
+            wanted = shapes.checked_shapes(given, self.dynamic_shapes)
+            with self._context.lock:
+                self._context.check_open()
+                self._let_go()
+                self._pause("set_input_shapes has not succeeded: choose shapes again")
+            inputs, outputs = query.inputs_and_outputs(self._context)
+            shapes.choose_shapes(self._context, inputs, wanted)
+            inputs, outputs = query.inputs_and_outputs(self._context, current=True)
+            self._take(inputs, tuple(map(shapes.without_groups, outputs)))
+            with self._context.lock:
+                self._pause("")
+
+    def _pause(self, reason: str) -> None:
+        """Refuse to run until this is called without a reason, inside ``with context.lock``."""
+        raise NotImplementedError
 
     def _check_count(self, inputs: Sequence[object]) -> None:
         if len(inputs) != len(self.inputs):
@@ -206,10 +302,11 @@ class LoadedModel(Tuned, Inspected):
     def close(self) -> None:
         """Release memory and context; idempotent. In a forked child nothing is released.
 
+        Weights that a duplicate uses stay until it is closed, too.
+
         Raises:
             BufferError: a view of a `Model`'s memory is alive; nothing was released.
             RknnStatusError: the runtime refused; the model is closed all the same.
-            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         if self._context.is_closed:
             return
@@ -219,13 +316,8 @@ class LoadedModel(Tuned, Inspected):
         with self._context.lock:
             if self._context.is_closed:  # by another thread, meanwhile
                 return
-            try:
-                self._let_go()
-                self._context.close()
-            except BaseException:
-                if not self._context.is_closed:
-                    self._remember()
-                raise
+            self._let_go()
+            self._context.close()
 
     def __enter__(self: _M) -> _M:
         return self

@@ -22,9 +22,10 @@ from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
 from rknn_runtime.npu.library import Library
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-__all__ = ["Context", "warn"]
+__all__ = ["Context", "HasContext", "warn"]
 
 
 def warn(message: str) -> None:
@@ -41,8 +42,8 @@ class NewMemory(NamedTuple):
     number: int
     #: The ``rknn_tensor_mem *``.
     pointer: Any
-    #: Who views it.
-    span: Span
+    #: Who views it; None where the CPU sees nothing of it.
+    span: Span | None
     #: Releases it when its owner is collected, unless the owner detaches this.
     finalizer: weakref.finalize[[Any], object]
 
@@ -50,10 +51,18 @@ class NewMemory(NamedTuple):
 class _Owned:
     """What must be released, apart from every object that could be part of a cycle."""
 
-    __slots__ = ("generation", "library", "lock", "orphans", "session", "simulation", "spans")
+    __slots__ = (
+        "generation", "kept", "library", "lock", "orphans", "parent", "session", "simulation",
+        "spans",
+    )  # fmt: skip
 
-    def __init__(self, library: Library, simulation: Any) -> None:
+    def __init__(
+        self, library: Library, simulation: Any, parent: _Owned | None, kept: object
+    ) -> None:
         self.library = library
+        self.kept = kept
+        #: Whose weights the context uses: its session must outlive this one.
+        self.parent = parent
         #: What computes for a simulated context; must outlive it. None on an NPU.
         self.simulation = simulation
         session = lib.rkr_session_new(library.handle)
@@ -98,7 +107,7 @@ class _Owned:
         memory_status = ffi.new("int *")
         status = lib.rkr_session_close(self.session, memory_status)
         self.spans.clear()
-        self.simulation = None
+        self.simulation = self.kept = None
         calls = [(memory_status[0], "rknn_destroy_mem(...)"), (status, "rknn_destroy(...)")]
         return [call for call in calls if call[0] != lib.RKNN_SUCC]
 
@@ -149,36 +158,75 @@ class Context:
     suspects = ""
     #: What is closed, for messages.
     _what = "model"
+    _owned: _Owned
 
-    def __init__(self, library: Library, model: Any, flags: int, simulation: Any = None) -> None:
+    def __init__(
+        self,
+        library: Library,
+        model: Any,
+        flags: int,
+        simulation: Any = None,
+        *,
+        parent: Context | None = None,
+        extend: Any = ffi.NULL,
+        kept: object = None,
+    ) -> None:
         """Initialise a context.
 
         Args:
             library: the runtime.
-            model: the model's bytes, any contiguous buffer.
+            model: the model's bytes, any contiguous buffer; None duplicates ``parent``.
             flags: of ``rknn_init``.
             simulation: a ``rknn_runtime.sim.PreparedModel``, which computes the runs of a
                 simulated context; None on an NPU.
+            parent: whose weights this context uses. It is destroyed after this one, whichever
+                is closed first. None: it has its own.
+            extend: ``rknn_init_extend *`` or NULL; not NULL with a parent.
+            kept: what must live as long as the context.
+
+        Raises:
+            ClosedError: the parent is closed.
+            RknnStatusError: the runtime refused.
         """
-        self._prepare(library, simulation)
-        with ffi.from_buffer(model) as data:
-            status = lib.rkr_session_init(self._session, data, len(data), flags, ffi.NULL)
-            call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
-            refused = status != lib.RKNN_SUCC and not library.is_simulated
-            log = library.init_log(data, flags) if refused else ""
-        self.check_status(status, call, log)
-        if simulation is not None:
+        self._prepare(library, simulation, None if parent is None else parent._owned, kept)
+        if parent is None:
+            self._initialise(model, flags, ffi.NULL, extend)
+        else:
+            with parent.lock:
+                parent.check_open()
+                self._initialise(model, flags, parent._session, extend)
+        if simulation is not None and model is not None:  # a duplicate has its parent's
             simulation.attach(self._session.context)
 
-    def _prepare(self, library: Library, simulation: Any = None) -> None:
+    def _prepare(
+        self,
+        library: Library,
+        simulation: Any = None,
+        parent: _Owned | None = None,
+        kept: object = None,
+    ) -> None:
         """Make the session of a context that is about to be opened."""
         self.library = library
         self.handle = library.handle
-        owned = self._owned = _Owned(library, simulation)
+        owned = _Owned(library, simulation, parent, kept)
+        self._owned = owned
         self._session, self._orphans = owned.session, owned.orphans
         self.exclusive = owned.lock
         # Before there is anything to release: nothing comes between having it and this.
         self._finalizer = weakref.finalize(self, owned.finalize)
+
+    def _initialise(self, model: Any, flags: int, parent: Any, extend: Any) -> None:
+        log = ""
+        if model is None:
+            status = lib.rkr_session_dup(self._session, parent)
+            call = "rknn_dup_context(...)"
+        else:
+            with ffi.from_buffer(model) as data:
+                status = lib.rkr_session_init(self._session, parent, data, len(data), flags, extend)
+                call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
+                refused = status != lib.RKNN_SUCC and not self.library.is_simulated
+                log = self.library.init_log(data, flags) if refused and extend == ffi.NULL else ""
+        self.check_status(status, call, log)
 
     @property
     def is_closed(self) -> bool:
@@ -189,6 +237,16 @@ class Context:
     def is_foreign(self) -> bool:
         """Whether this process was forked from the one that made the context."""
         return self._owned.is_foreign
+
+    @property
+    def has_parent(self) -> bool:
+        """Whether the weights are another context's."""
+        return self._owned.parent is not None
+
+    @property
+    def simulation(self) -> Any:
+        """What computes the runs of a simulated context; None on an NPU, or once closed."""
+        return self._owned.simulation
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -250,26 +308,43 @@ class Context:
             status: int = lib.rkr_query(self.handle, self.opened(), command, info, size)
         return status
 
-    def create_memory(self, owner: object, size_bytes: int) -> NewMemory:
-        """Allocate memory that the NPU sees.
+    def create_memory(
+        self,
+        owner: object,
+        size_bytes: int,
+        call: str,
+        create: Callable[[Any, Any], int],
+        *,
+        is_seen: bool = True,
+    ) -> NewMemory:
+        """Have a memory made that the NPU sees.
 
         It is released with the context, by `destroy_memory`, or when ``owner`` is collected.
 
+        Args:
+            owner: who has it.
+            size_bytes: what it must have.
+            call: the function of the runtime, for messages.
+            create: calls it, with the session and ``uint64_t *`` for the number.
+            is_seen: whether the CPU is to see it.
+
         Raises:
             AllocationError: the runtime has none.
+            ClosedError: the context is closed.
             RknnError: the runtime returned a memory that cannot be used.
         """
         number = ffi.new("uint64_t *")
         finalizer = weakref.finalize(owner, self._owned.finalize_memory, number)
         finalizer.atexit = False  # the context's own finalizer runs at exit
-        call = f"rknn_create_mem({size_bytes} bytes)"
         with self.lock:
             self.opened()
             try:
-                status = lib.rkr_session_create_mem(self._session, size_bytes, number)
-                self.check_status(status, call)
+                self.check_status(create(self._session, number), call)
                 mem = self.memory(number[0])
-                span = self._owned.spans[number[0]] = _span(mem, size_bytes, call)
+                span = None
+                if is_seen:
+                    address = lib.rkr_session_data(self._session, number[0])
+                    span = self._owned.spans[number[0]] = _span(mem, address, size_bytes, call)
                 return NewMemory(number[0], mem, span, finalizer)
             except BaseException:
                 self._owned.destroy_memory(number[0])  # none has number 0
@@ -281,6 +356,11 @@ class Context:
         The caller is inside ``with context.lock``.
         """
         return lib.rkr_session_memory(self._session, number)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a private array of a memory is alive, perhaps in an exception's traceback."""
+        return any(span.is_private for span in list(self._owned.spans.values()))
 
     def destroy_memory(self, number: int) -> None:
         """Release a memory of `create_memory`; a released one is left alone.
@@ -313,13 +393,19 @@ class Context:
             self.check_status(status, call)
 
 
-def _span(mem: Any, size_bytes: int, call: str) -> Span:
+class HasContext:
+    """What lives in a context of its own: a model."""
+
+    _context: Context
+
+
+def _span(mem: Any, data: Any, size_bytes: int, call: str) -> Span:
     """Look at a memory that a runtime gave.
 
     Raises:
         RknnError: it cannot be used.
     """
-    address = int(ffi.cast("uintptr_t", mem.virt_addr))
+    address = int(ffi.cast("uintptr_t", data))
     if not address or mem.size < size_bytes:
         raise RknnError(f"{call} gave {f'{mem.size} bytes' if address else 'no address'}")
     return Span(address, size_bytes)

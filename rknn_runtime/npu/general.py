@@ -5,27 +5,34 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import Array, pointer, refuse_overlaps, result, source
+from rknn_runtime._arrays import Array, pointer, refuse_overlaps, result
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import CoreMask, InitFlag, TensorType
+from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
+from rknn_runtime.npu.copied import CopiedInput
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.results import ResultPool
+from rknn_runtime.npu.spec import InputSpec, per_tensor
+
+if TYPE_CHECKING:
+    from rknn_runtime.npu.spec import InputSpecs
 
 __all__ = ["GeneralModel"]
 
 
-#: What librknnrt converts to any element type of a model, as measured on 1.5.2 and 2.3.2. Of
-#: others it says in its log that it does not, returns success, and runs on old data.
-_CONVERTED = (TensorType.UINT8, TensorType.FLOAT16, TensorType.FLOAT32)
-#: What is taken besides by models of other element types than those that were measured.
-_NOT_MEASURED = (TensorType.INT8, TensorType.INT32, TensorType.INT64)
+#: What leaves something to the caller that the runtime does in this flow.
+_ZERO_COPY_FLAGS = (
+    SYNC_FLAGS
+    | InitFlag.MEM_ALLOC_OUTSIDE
+    | InitFlag.INTERNAL_ALLOC_OUTSIDE
+    | InitFlag.MODEL_BUFFER_ZERO_COPY
+)
 _FLOAT32 = np.dtype("float32")
 _ZERO_COPY_ONLY = (
     "librknnmrt (RV1103, RV1106) refuses this call always: it has only the zero-copy flow, which "
@@ -38,7 +45,9 @@ class GeneralModel(LoadedModel):
 
     As programs written for the vendor's general API run it: to port them, or to compare the
     runtime's own conversions with those of `Model`, which saves these copies and is faster.
-    Only librknnrt has these calls. Thread-safe, and a context manager, as `Model`.
+    Numbers mean the same to both. Only librknnrt has these calls. Thread-safe, and a context
+    manager, as `Model`; every call raises what `LoadedModel` says of closed models, forks and
+    signal handlers.
     """
 
     _is_zero_copy = False
@@ -51,6 +60,8 @@ class GeneralModel(LoadedModel):
         flags: InitFlag = InitFlag.PRIOR_HIGH,
         core_mask: CoreMask | None = None,
         check: bool = True,
+        inputs: InputSpecs = None,
+        share_weights_with: LoadedModel | None = None,
     ) -> None:
         """Load a model.
 
@@ -60,6 +71,9 @@ class GeneralModel(LoadedModel):
             flags: of ``rknn_init``: priority and SRAM flags.
             core_mask: NPU cores to run on; None leaves the choice to the runtime.
             check: look at the file first and explain what is wrong with it.
+            inputs: what arrays the inputs take, where that is not what `run` says: a list with
+                an `InputSpec` or None per input, or a dict by name or position.
+            share_weights_with: as for `Model`.
 
         Raises:
             InvalidModelError: the file is no model, or one that this runtime refuses.
@@ -70,32 +84,56 @@ class GeneralModel(LoadedModel):
             TypeError: an argument of another type.
             UnavailableError: the runtime does not have the general API, or no
                 ``rknn_set_core_mask``.
-            ValueError: flags that leave memory, caches or timing to the caller.
+            ValueError: flags that leave memory, caches or timing to the caller, or specs that
+                do not fit the model.
         """
         library = open_library(library)
         for function in ("rknn_inputs_set", "rknn_outputs_get", "rknn_outputs_release"):
             library.require(function)
-        if init_flags(flags) & SYNC_FLAGS:
+        if init_flags(flags) & _ZERO_COPY_FLAGS:
             raise ValueError(
-                f"flags: expected none that leave caches to the caller, got {flags!r}: with a "
-                "GeneralModel the runtime copies and syncs"
+                "flags: expected none that leave memory or caches to you, as the runtime copies "
+                f"and syncs for a GeneralModel, got {flags!r}"
             )
-        super().__init__(model, library, flags, core_mask, check)
+        self._specs = inputs
+        super().__init__(model, library, flags, core_mask, check, share_weights_with)
 
-    def _bind(self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]) -> None:
+    def duplicate(self, *, core_mask: CoreMask | None = None) -> GeneralModel:
+        """Return a model with the same weights in memory; see `Model.duplicate`.
+
+        Args:
+            core_mask: NPU cores for the duplicate.
+
+        Raises:
+            UnavailableError: librknnmrt has no duplicates.
+        """
+        twin = GeneralModel.__new__(GeneralModel)
+        twin._specs = self._specs
+        twin._duplicate(self, core_mask)
+        return twin
+
+    def _pause(self, reason: str) -> None:
+        self._paused = reason
+
+    def _bind(
+        self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]
+    ) -> tuple[Sequence[QueriedTensor], Sequence[QueriedTensor]]:
+        self._paused = ""
         self._input_structs = ffi.new("rknn_input[]", len(inputs))
         self._output_structs = ffi.new("rknn_output[]", len(outputs))
-        for i, (tensor, struct) in enumerate(zip(inputs, self._input_structs)):
-            struct.index = i
-            struct.fmt = int(tensor.attr.layout)
-        self._types = [_taken(tensor) for tensor in inputs]
+        specs = per_tensor(self._specs, [tensor.attr for tensor in inputs], InputSpec, "inputs")
+        self._takers = [
+            CopiedInput(f"input {i} {tensor.attr.name!r}", tensor, spec, struct)
+            for i, (tensor, spec, struct) in enumerate(zip(inputs, specs, self._input_structs))
+        ]
         self._raw_dtypes = [_element(i, tensor) for i, tensor in enumerate(outputs)]
-        shapes = [attr.shape for attr in self.outputs]
+        shapes = [tensor.attr.shape for tensor in outputs]
         self._float_results = ResultPool(shapes)
         self._raw_results = ResultPool(shapes, self._raw_dtypes)
         # Of an element type that it does not know, as int16, librknnrt 1.5.2 computes the size
         # wrongly: then it is not given memory to write to, but asked for its own.
         self._is_known = [tensor.logical.type == int(tensor.attr.dtype) for tensor in outputs]
+        return inputs, outputs
 
     def run(
         self,
@@ -125,17 +163,16 @@ class GeneralModel(LoadedModel):
             is used again when nobody has any of them, as `Model` does when it is called.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
             InvalidParameterError: also on librknnmrt, which has only the zero-copy flow.
             RknnError: the runtime returned another number of bytes than an output has.
             RknnStatusError: the runtime failed.
-            RuntimeError: called in the middle of another call, as by a signal handler.
             TypeError: not an ndarray, another number of inputs, or another dtype.
             ValueError: another shape, not C-contiguous, or ``out`` is not writable or overlaps.
         """
         with self._context.lock:
             handle = self._context.opened()
+            if self._paused:
+                raise RuntimeError(f"the model cannot run: {self._paused}")
             self._check_count(inputs)
             arrays = self._output_arrays(float_outputs, out)
             if out is not None:
@@ -165,19 +202,10 @@ class GeneralModel(LoadedModel):
 
     def _set(self, handle: int, inputs: Sequence[Array]) -> None:
         """Hand the inputs to the runtime, which copies them."""
-        kept = []
-        for i, (array, attr, struct) in enumerate(zip(inputs, self.inputs, self._input_structs)):
-            name = f"input {i} {attr.name!r}"
-            array = source(array, name, self._types[i])
-            is_one_image = len(attr.shape) == 4 and attr.shape[0] == 1
-            if array.shape != attr.shape and not (is_one_image and array.shape == attr.shape[1:]):
-                raise ValueError(
-                    f"{name}: expected shape {attr.shape} ({attr.layout.name}), got {array.shape}"
-                )
-            kept.append(pointer(array))
-            struct.buf, struct.size = kept[-1], array.nbytes
-            struct.type = int(self._types[i][array.dtype])
+        # What is pointed to lives until the runtime has copied it.
+        kept = [taker.fill(array) for taker, array in zip(self._takers, inputs)]
         status = lib.rkr_inputs_set(self._context.handle, handle, len(inputs), self._input_structs)
+        del kept
         self._check_general(status, "rknn_inputs_set")
 
     def _get(self, handle: int, float_outputs: bool, arrays: Sequence[Array]) -> None:
@@ -213,17 +241,6 @@ class GeneralModel(LoadedModel):
     def _check_general(self, status: int, call: str) -> None:
         detail = _ZERO_COPY_ONLY if status == lib.RKNN_ERR_PARAM_INVALID else ""
         self._context.check_status(status, call, detail)
-
-
-def _taken(tensor: QueriedTensor) -> dict[np.dtype[Any], TensorType]:
-    """Return what the runtime takes for an input, by NumPy dtype."""
-    kinds: tuple[TensorType, ...] = _NOT_MEASURED
-    native = tensor.native.type
-    if native == TensorType.INT8:
-        kinds = (TensorType.INT8,)
-    elif native in (TensorType.FLOAT16, TensorType.INT16):
-        kinds = ()
-    return {kind.numpy: kind for kind in (*_CONVERTED, *kinds)}
 
 
 def _element(index: int, tensor: QueriedTensor) -> np.dtype[Any]:

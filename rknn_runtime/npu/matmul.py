@@ -321,7 +321,7 @@ class Matmul:
     def _write(self, name: str, data: Array) -> None:
         """Copy bytes to a memory, inside ``with context.lock``."""
         memory = self._memories[name]
-        memory._span.private()[: data.size] = data
+        memory.span.private()[: data.size] = data
         self._sync(name, lib.RKNN_MEMORY_SYNC_TO_DEVICE)
 
     def _sync(self, name: str, mode: int) -> None:
@@ -377,13 +377,13 @@ class Matmul:
                 refuse_overlaps([result], [a], self._spans())
             self._write("A", data)
             self._run()
-            return self._c.unpack(self._memories["C"]._span.private(), result)
+            return self._c.unpack(self._memories["C"].span.private(), result)
 
     def _spans(self) -> list[tuple[int, int, str]]:
         return [
             (
-                memory._span.address,
-                memory._span.address + memory.size_bytes,
+                memory.span.address,
+                memory.span.address + memory.size_bytes,
                 f"matrix {name}",
             )
             for name, memory in self._memories.items()

@@ -2,60 +2,270 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rknn_runtime._arrays import as_int
+from rknn_runtime._arrays import Array, Span, as_int, plain
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime.enums import MemoryFlag
 from rknn_runtime.errors import ClosedError
-from rknn_runtime.npu.context import Context
+from rknn_runtime.npu.context import Context, HasContext, NewMemory
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["TensorMemory"]
+__all__ = ["TensorMemory", "close_in_exit", "turns_of"]
+
+_MOST_BYTES = 2**32 - 1
+_MOST_FLAGS = sum(MemoryFlag)
+#: Locks of the DMA-BUFs in which models run, by device and inode of the descriptor.
+_turns: weakref.WeakValueDictionary[tuple[int, int], ExclusiveLock] = weakref.WeakValueDictionary()
 
 
 class TensorMemory:
     """A block of NPU memory, released on `close`, on leaving a ``with`` block, or when collected.
 
     A model makes one per input and output (``model.input_memory(i)``,
-    ``model.output_memory(i)``); those are released with the model and cannot be closed alone.
+    ``model.output_memory(i)``). Others come from the runtime (this class itself), from a camera
+    or another device (`from_fd`, `from_physical`), from ``/dev/dma_heap`` (`from_dma_heap`), or
+    from another model (`shared_with`), and are bound with ``model.bind_input`` and its like. What
+    is bound is released with the model and cannot be closed alone. Each belongs to one model.
+
+    Every method raises `ClosedError` when the memory or its model was closed, `ForkError` in a
+    process that was forked after it was made, and `RuntimeError` in the middle of another call,
+    as in a signal handler.
 
     Attributes:
         size_bytes: its size.
         fd: the DMA-BUF file descriptor, for other hardware such as the RGA or a camera; owned
-            by the memory. -1 where the runtime gives none.
+            by the memory, or yours where you gave it. -1 where the runtime gives none.
         offset: where the memory begins in the DMA-BUF, bytes.
         physical_address: its bus address, 0 where the runtime gives none.
     """
 
-    def __init__(self, context: Context, size_bytes: int) -> None:
-        """Allocate.
+    def __init__(
+        self,
+        model: HasContext | Context,
+        size_bytes: int,
+        *,
+        flags: MemoryFlag = MemoryFlag.DEFAULT,
+    ) -> None:
+        """Have the runtime allocate.
 
         Args:
-            context: the context that the memory belongs to.
+            model: what the memory is for.
             size_bytes: at least 1.
+            flags: where and how, for ``rknn_create_mem2``. The default is ``rknn_create_mem``,
+                which every runtime has.
 
         Raises:
             AllocationError: the runtime has no memory left.
-            ClosedError: the context is closed.
-            ForkError: this process was forked after the context was made.
             RknnError: the runtime gave a memory that cannot be used.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: no context, or no integer.
-            ValueError: the size is not from 1 to 2**32 - 1.
+            TypeError: no model, or no integer.
+            UnavailableError: flags, and a runtime without ``rknn_create_mem2`` (before 2.0).
+            ValueError: the size is not from 1 to 2**32 - 1, or unknown flags.
         """
-        if not isinstance(context, Context):
-            raise TypeError(f"context: expected a Context, got {type(context).__name__}")
-        size_bytes = as_int(size_bytes, "size_bytes", 1, 2**32 - 1)
+        size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
+        flags = MemoryFlag(as_int(flags, "flags", 0, _MOST_FLAGS))
+        self._of(_context_of(model), size_bytes)
+        if flags:
+            name = f"rknn_create_mem2({size_bytes} bytes, {flags!r})"
+            self._make(
+                name,
+                lambda session, number: lib.rkr_session_create_mem2(
+                    session, size_bytes, int(flags), number
+                ),
+            )
+        else:
+            self._make(
+                f"rknn_create_mem({size_bytes} bytes)",
+                lambda session, number: lib.rkr_session_create_mem(session, size_bytes, number),
+            )
+
+    def _of(self, context: Context, size_bytes: int) -> None:
         self._context = context
-        self._number, mem, self._span, self._finalizer = context.create_memory(self, size_bytes)
-        self._bound_to: str | None = None
         self.size_bytes = size_bytes
-        self.fd = int(mem.fd)
-        self.offset = int(mem.offset)
-        self.physical_address = int(mem.phys_addr)
+        self._bound_to: str | None = None
+        self._kept: Any = None
+
+    def _make(self, call: str, create: Any, *, is_seen: bool = True) -> None:
+        """Have the runtime make the memory; see `Context.create_memory`."""
+        made: NewMemory = self._context.create_memory(
+            self, self.size_bytes, call, create, is_seen=is_seen
+        )
+        self._number, self._span, self._finalizer = made.number, made.span, made.finalizer
+        self.fd = int(made.pointer.fd)
+        self.offset = int(made.pointer.offset)
+        self.physical_address = int(made.pointer.phys_addr)
+
+    @classmethod
+    def from_fd(
+        cls,
+        model: HasContext | Context,
+        fd: int,
+        size_bytes: int,
+        offset: int = 0,
+        *,
+        owned: bool = False,
+        mapped: bool = True,
+    ) -> TensorMemory:
+        """Take memory of another device by its DMA-BUF, as from V4L2, DRM or GStreamer.
+
+        The pages stay as long as the memory lives, whoever closes descriptors of them.
+
+        Args:
+            model: what the memory is for.
+            fd: file descriptor of a DMA-BUF.
+            size_bytes: of the part that is used.
+            offset: where that begins, bytes.
+            owned: close ``fd`` with the memory; when this call raises, it stays yours. False:
+                borrowed, and to be kept open as long as the memory lives.
+            mapped: map it for the CPU: `array` and everything that copies need that. False:
+                the CPU never sees the bytes, and no time or address space is spent on that.
+
+        Raises:
+            AllocationError: the runtime does not take the descriptor.
+            OSError: it is none, or it cannot be mapped.
+            TypeError: no model, no integer, or no bool.
+            UnavailableError: the runtime has no ``rknn_create_mem_from_fd``.
+            ValueError: a number out of range, or a file that is shorter.
+        """
+        fd = as_int(fd, "fd", 0, 2**31 - 1)
+        size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
+        offset = as_int(offset, "offset", 0, 2**31 - 1)
+        flags = 0
+        for name, value, flag in (
+            ("owned", owned, lib.RKR_IMPORT_OWN),
+            ("mapped", mapped, lib.RKR_IMPORT_MAP),
+        ):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name}: expected a bool, got {value!r}")
+            flags |= flag if value else 0
+        memory = cls.__new__(cls)
+        memory._of(_context_of(model), size_bytes)
+        call = f"rknn_create_mem_from_fd(fd {fd}, {size_bytes} bytes at {offset})"
+
+        def create(session: Any, number: Any) -> int:
+            status: int = lib.rkr_session_import_fd(session, fd, size_bytes, offset, flags, number)
+            if status == lib.RKR_ERR_LOAD:
+                raise OSError(ffi.errno, f"{call}: {os.strerror(ffi.errno)}")
+            if status == lib.RKR_ERR_SHAPE:
+                raise ValueError(f"{call}: the file has {os.fstat(fd).st_size} bytes")
+            return status
+
+        memory._make(call, create, is_seen=mapped)
+        # Of a runtime that does not repeat them.
+        memory.fd, memory.offset = fd, offset
+        return memory
+
+    @classmethod
+    def from_physical(
+        cls,
+        model: HasContext | Context,
+        address: int,
+        size_bytes: int,
+        array: Array | None = None,
+    ) -> TensorMemory:
+        """Take memory by its bus address, as from Rockchip's MPI or CMA, on SoCs without IOMMU.
+
+        The NPU reads and writes there, whatever it is: nothing checks the address.
+
+        Args:
+            model: what the memory is for.
+            address: as the NPU sees it; the memory is contiguous from there on.
+            size_bytes: of it.
+            array: the same bytes as the CPU sees them, ``(size_bytes,) uint8``, which this
+                memory keeps alive. None: the CPU does not see them.
+
+        Raises:
+            AllocationError: the runtime does not take the address.
+            TypeError: no model, no integer, or no array of uint8.
+            UnavailableError: the runtime has no ``rknn_create_mem_from_phys``.
+            ValueError: a number out of range, or an array of another size, or one that is
+                read-only or not C-contiguous.
+        """
+        address = as_int(address, "address", 0, 2**64 - 1)
+        size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
+        pointer = ffi.NULL
+        if array is not None:
+            array = plain(array, "array")
+            if array.dtype.name != "uint8":
+                raise TypeError(f"array: expected dtype uint8, got {array.dtype}")
+            if array.shape != (size_bytes,) or not array.flags.carray:
+                raise ValueError(
+                    f"array: expected shape ({size_bytes},), C-contiguous and writable, got "
+                    f"{array.shape}"
+                )
+            pointer = ffi.from_buffer(array)
+        memory = cls.__new__(cls)
+        memory._of(_context_of(model), size_bytes)
+        memory._kept = array
+        memory._make(
+            f"rknn_create_mem_from_phys({address:#x}, {size_bytes} bytes)",
+            lambda session, number: lib.rkr_session_import_phys(
+                session, address, pointer, size_bytes, number
+            ),
+            is_seen=array is not None,
+        )
+        memory.physical_address = address
+        return memory
+
+    @classmethod
+    def from_dma_heap(
+        cls,
+        model: HasContext | Context,
+        size_bytes: int,
+        heap: str = "system",
+        *,
+        mapped: bool = True,
+    ) -> TensorMemory:
+        """Allocate from ``/dev/dma_heap``: memory that no runtime owns, for others to share.
+
+        Args:
+            model: what the memory is for.
+            size_bytes: at least 1.
+            heap: which; see `rknn_runtime.npu.dma_heap.allocate`.
+            mapped: as in `from_fd`.
+
+        Raises:
+            OSError: the heap does not exist, may not be used, or is exhausted.
+            ValueError: as in `from_fd`, and so all other exceptions.
+        """
+        from rknn_runtime.npu.dma_heap import allocate
+
+        context = _context_of(model)
+        fd = allocate(size_bytes, heap)
+        try:
+            return cls.from_fd(context, fd, size_bytes, owned=True, mapped=mapped)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def shared_with(self, model: HasContext | Context) -> TensorMemory:
+        """Return the same bytes as a memory of another model.
+
+        The two are closed apart, in any order: the bytes stay as long as either lives.
+
+        Raises:
+            OSError: the process has no descriptor left; and as in `from_fd`.
+            ValueError: the runtime gives no file descriptor of this memory.
+        """
+        with self._context.lock:
+            self._context.check_open()
+            self.pointer  # noqa: B018 - raises when closed
+            if self.fd < 0:
+                raise ValueError(f"the runtime gives no file descriptor of {self!r} to share")
+            fd = os.dup(self.fd)
+        try:
+            return type(self).from_fd(
+                model, fd, self.size_bytes, self.offset, owned=True, mapped=self._span is not None
+            )
+        except BaseException:
+            os.close(fd)
+            raise
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{self.size_bytes} bytes"
@@ -73,7 +283,58 @@ class TensorMemory:
     @property
     def has_views(self) -> bool:
         """Whether an array that views the memory is alive."""
-        return self._span.is_exported
+        return self._span is not None and self._span.is_exported
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a private array of the package is alive, perhaps in a traceback."""
+        return self._span is not None and self._span.is_private
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the CPU sees it."""
+        return self._span is not None
+
+    @property
+    def span(self) -> Span:
+        """Who views it, for the package alone.
+
+        Raises:
+            BufferError: the CPU does not see it.
+        """
+        if self._span is None:
+            raise BufferError(f"{self!r}: the CPU does not see it, as it was made unmapped")
+        return self._span
+
+    def usable(self, context: Context, name: str, least_bytes: int) -> Any:
+        """Check that a model can use the memory; return its `pointer`.
+
+        The caller is inside ``with context.lock``.
+
+        Args:
+            context: of the model.
+            name: what for, such as ``input 0 'images'``.
+            least_bytes: of it.
+
+        Raises:
+            ClosedError: the memory was released.
+            ValueError: it is too small, of another model, or bound to something else.
+        """
+        if self._context is not context:
+            raise ValueError(
+                f"memory: expected one of this model for {name}, got one of another: see "
+                "TensorMemory.shared_with"
+            )
+        pointer = self.pointer
+        if self.size_bytes < least_bytes:
+            raise ValueError(
+                f"memory: expected at least {least_bytes} bytes for {name}, got {self.size_bytes}"
+            )
+        if self._bound_to not in (None, name):
+            raise ValueError(
+                f"memory: expected one that nothing uses for {name}, got that of {self._bound_to}"
+            )
+        return pointer
 
     @property
     def pointer(self) -> Any:
@@ -95,23 +356,18 @@ class TensorMemory:
             made from it without a copy is alive, the memory cannot be closed.
 
         Raises:
-            ClosedError: the memory was released.
-            ForkError: this process was forked after the memory was made.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            BufferError: the CPU does not see it: ``mapped=False``, or no ``array`` was given.
         """
         with self._context.lock:
             self._context.opened()
             self.pointer  # noqa: B018 - raises when closed
-            return self._span.export(self)
+            return self.span.export(self)
 
     def sync_to_device(self) -> None:
         """Make what the CPU wrote visible to the NPU; nothing to do where caches are coherent.
 
         Raises:
-            ClosedError: the memory was released.
-            ForkError: this process was forked after the memory was made.
             RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         self._sync(lib.RKNN_MEMORY_SYNC_TO_DEVICE)
 
@@ -119,10 +375,7 @@ class TensorMemory:
         """Make what the NPU wrote visible to the CPU; nothing to do where caches are coherent.
 
         Raises:
-            ClosedError: the memory was released.
-            ForkError: this process was forked after the memory was made.
             RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         self._sync(lib.RKNN_MEMORY_SYNC_FROM_DEVICE)
 
@@ -134,27 +387,28 @@ class TensorMemory:
                 status = lib.rkr_mem_sync(self._context.handle, context, mem, mode)
                 self._context.check_status(status, f"rknn_mem_sync(mode={mode})")
 
-    def bind(self, name: str) -> None:
-        """Note that a model uses the memory, so that it cannot be closed alone."""
+    def bind(self, name: str | None) -> None:
+        """Note what a model uses the memory for: then it cannot be closed alone. None: nothing."""
         self._bound_to = name
 
     def close(self) -> None:
-        """Release the memory; a closed one is left alone.
+        """Release the memory; a closed one is left alone, and one of a parent process, too.
 
         Raises:
             BufferError: an array that views it is alive, or a model uses it.
             RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
         """
         if self.is_closed:
             return
-        if self._bound_to is not None:
-            raise BufferError(f"the memory is {self._bound_to} of a model: close the model")
         if self._context.is_foreign:
             self._finalizer.detach()
             return
         with self._context.lock:
-            if self.has_views:
+            if self._bound_to is not None:
+                raise BufferError(
+                    f"the memory is {self._bound_to} of a model: close the model, or bind another"
+                )
+            if self.has_views or self.is_held:
                 raise BufferError("an array that views the memory is alive: drop or copy it first")
             # In this order: an interrupt between them leaves it to the model to release.
             if self._finalizer.detach() is not None:
@@ -170,6 +424,25 @@ class TensorMemory:
         traceback: TracebackType | None,
     ) -> None:
         close_in_exit(self.close, error)
+
+
+def turns_of(memory: TensorMemory) -> ExclusiveLock:
+    """Return the lock of the DMA-BUF that a memory lies in, the same for all memories there.
+
+    Models that compute in it run one after the other. Kernels before 5.3 do not tell one DMA-BUF
+    from another; there, all that have such a lock take turns.
+    """
+    if memory.fd < 0:
+        return ExclusiveLock()
+    info = os.fstat(memory.fd)
+    return _turns.setdefault((info.st_dev, info.st_ino), ExclusiveLock())
+
+
+def _context_of(model: object) -> Context:
+    context = model._context if isinstance(model, HasContext) else model
+    if not isinstance(context, Context):
+        raise TypeError(f"model: expected a Model, got {type(model).__name__}")
+    return context
 
 
 def close_in_exit(close: Any, error: BaseException | None) -> None:

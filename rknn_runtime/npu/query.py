@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,10 +14,17 @@ from rknn_runtime.errors import InvalidParameterError, RknnError
 from rknn_runtime.npu.context import Context
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["MemorySize", "QueriedTensor", "SdkVersion", "inputs_and_outputs"]
+__all__ = [
+    "MemorySize",
+    "QueriedTensor",
+    "SdkVersion",
+    "custom_string",
+    "inputs_and_outputs",
+    "is_mini",
+    "memory_size",
+    "sdk_version",
+]
 
-#: To the query of shapes: of static models by librknnmrt, old and newer librknnrt.
-_NOT_DYNAMIC = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID, lib.RKNN_ERR_MODEL_INVALID)
 _QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
 #: No network comes near; what is above is garbage.
 MAX_TENSORS = 1024
@@ -55,12 +61,13 @@ class QueriedTensor(NamedTuple):
 
 
 def inputs_and_outputs(
-    context: Context,
+    context: Context, *, current: bool = False
 ) -> tuple[tuple[QueriedTensor, ...], tuple[QueriedTensor, ...]]:
     """Ask for every attribute of every input and output.
 
     Args:
         context: of the model.
+        current: in the shapes that were chosen last, of a dynamic model. False: in its biggest.
 
     Returns:
         The inputs and the outputs.
@@ -73,55 +80,18 @@ def inputs_and_outputs(
     context.check_status(status, "rknn_query(IN_OUT_NUM)")
     if not (count.n_input <= MAX_TENSORS and 1 <= count.n_output <= MAX_TENSORS):
         raise RknnError(f"the runtime reports {count.n_input} inputs and {count.n_output} outputs")
-    inputs = tuple(_tensor(context, "INPUT", index) for index in range(count.n_input))
-    outputs = tuple(_tensor(context, "OUTPUT", index) for index in range(count.n_output))
+    ask = _current_tensor if current else _tensor
+    inputs = tuple(ask(context, "INPUT", index) for index in range(count.n_input))
+    outputs = tuple(ask(context, "OUTPUT", index) for index in range(count.n_output))
     return inputs, outputs
 
 
-def is_dynamic(context: Context) -> bool:
-    """Ask whether the model was built for several input shapes.
-
-    Raises:
-        RknnStatusError: the runtime refused, and not as it does for static models.
-    """
-    info = ffi.new("rknn_input_range *")
-    status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
-    if status not in _NOT_DYNAMIC:
-        context.check_status(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
-    return status not in _NOT_DYNAMIC
-
-
-def choose_biggest_shape(context: Context, inputs: Sequence[QueriedTensor]) -> None:
-    """Choose the shape of a dynamic model that its attributes describe.
-
-    Without a choice librknnrt ends the process when memory is bound or the model is run.
-
-    Args:
-        context: of the model.
-        inputs: its inputs.
-
-    Raises:
-        RknnStatusError: the runtime refused.
-        UnavailableError: the runtime cannot choose shapes.
-    """
-    attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
-    with context.lock:
-        status = lib.rkr_set_input_shapes(context.handle, context.opened(), len(attrs), attrs)
-        context.check_status(status, "rknn_set_input_shapes(the biggest)")
-
-
-def without_groups(tensor: QueriedTensor) -> QueriedTensor:
-    """Describe an output as NCHW in memory, too: librknnrt unpacks what it is to write so.
-
-    Of dynamic models 1.5.2 writes the channel groups that it reports, 1.6.0 fails to.
-    """
-    attr = tensor.attr
-    if not attr.is_packed:
-        return tensor
-    info = ffi.new("rknn_tensor_attr *", tensor.logical[0])
-    info.type = tensor.native.type
-    plain = replace(attr, dtype=attr.stored.dtype, native=None, nhwc=None)
-    return QueriedTensor(replace(attr, native=plain), tensor.logical, info)
+def is_mini(context: Context) -> bool:
+    """Tell whether the runtime is librknnmrt, which has no core masks."""
+    if not context.library.is_simulated:
+        return not context.library.has("rknn_set_core_mask")
+    info = ffi.new("char[4096]")  # librknnrt does not answer this query
+    return context.query(lib.RKNN_QUERY_DEVICE_MEM_INFO, info, len(info)) == 0
 
 
 def sdk_version(context: Context) -> SdkVersion:
@@ -163,6 +133,13 @@ def _tensor(context: Context, direction: str, index: int) -> QueriedTensor:
         # Dynamic models have no NHWC outputs, and the oldest runtimes no NHWC queries.
         nhwc = None
     attr = _tensor_attr(logical, _checked(_tensor_attr(native)), nhwc)
+    return QueriedTensor(_repaired(attr), logical, native)
+
+
+def _current_tensor(context: Context, direction: str, index: int) -> QueriedTensor:
+    logical = _attr(context, f"CURRENT_{direction}_ATTR", index)
+    native = _attr(context, f"CURRENT_NATIVE_{direction}_ATTR", index)
+    attr = _tensor_attr(logical, _checked(_tensor_attr(native)))
     return QueriedTensor(_repaired(attr), logical, native)
 
 

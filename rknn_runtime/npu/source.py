@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rknn_runtime._ffi import lib
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import InitFlag
 from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library
 
 if TYPE_CHECKING:
     from rknn_runtime.modelfile.info import Needs, Preprocessing
     from rknn_runtime.modelfile.reader import ModelFile
+    from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.sim import PreparedModel
 
-__all__ = ["Source", "opened_source"]
+__all__ = ["Source", "init_extend", "opened_buffer", "opened_source"]
 
 
 #: What runtimes answer without a device, among other things.
@@ -41,7 +43,7 @@ class Source(NamedTuple):
 
 @contextmanager
 def opened_source(
-    model: Any, library: Library, check: bool, *, zero_copy: bool = True
+    model: Any, library: Library, check: bool, *, zero_copy: bool = True, pixels: bool = False
 ) -> Iterator[Source]:
     """Open a model for the time of a ``with`` block, reading and parsing its file once.
 
@@ -50,6 +52,7 @@ def opened_source(
         library: the runtime that is to load it.
         check: refuse what this runtime would refuse, with the reason.
         zero_copy: it is for a `Model`, not for a `GeneralModel`.
+        pixels: mean and std are wanted of images, too, which the NPU normalises itself.
 
     Yields:
         What ``rknn_init`` takes. A `RknnStatusError` that leaves the block says in addition
@@ -93,7 +96,7 @@ def opened_source(
         if file is not None:
             suspects = compatibility.suspects(file, "rknn_run") if check else ""
             with suppress(InvalidModelError):
-                needs = file.needs()
+                needs = file.needs(pixels=pixels)
         try:
             soc = "" if file is None or not check else file.header.soc
             given = needs.preprocessing if needs else ()
@@ -110,6 +113,45 @@ def opened_source(
             met = compatibility.versions(None if file is None else file.header, runtime)
             detail = f"{'; '.join(filter(None, known))} ({met})"
             raise status_error(error.code, error.call, detail) from None
+
+
+def opened_buffer(model: Any, flags: InitFlag) -> tuple[DmaBuffer | None, Any]:
+    """Take a model apart that lies in a DMA-BUF.
+
+    Args:
+        model: what the caller gave.
+        flags: of ``rknn_init``.
+
+    Returns:
+        The buffer, or None, and what is to be loaded.
+
+    Raises:
+        TypeError: MODEL_BUFFER_ZERO_COPY, and the model lies elsewhere.
+        ValueError: a buffer that is closed.
+    """
+    if not flags & InitFlag.MODEL_BUFFER_ZERO_COPY:
+        return None, model
+    from rknn_runtime.npu.dma_heap import DmaBuffer
+
+    if not isinstance(model, DmaBuffer):
+        raise TypeError(
+            f"model: expected a DmaBuffer with MODEL_BUFFER_ZERO_COPY, got {type(model).__name__}"
+        )
+    return model, model.data()
+
+
+def init_extend(buffer: DmaBuffer | None, data: Any, has_parent: bool) -> Any:
+    """Return the ``rknn_init_extend *`` of a model, or NULL where none is needed."""
+    if buffer is None:
+        return ffi.new("rknn_init_extend *") if has_parent else ffi.NULL
+    return ffi.new(
+        "rknn_init_extend *",
+        {
+            "real_model_size": len(data),
+            "model_buffer_fd": buffer.fd,
+            "model_buffer_flags": lib.RKNN_TENSOR_MEMORY_FLAGS_FROM_FD,
+        },
+    )
 
 
 def _parsed(data: Any, name: str, check: bool) -> ModelFile | None:

@@ -160,7 +160,9 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
 def _of_rknn(content: Buffer, library: Library) -> PreparedModel:
     file = ModelFile(content)  # says what it is, when it is no .rknn file
     file.check_whole()
-    return PreparedModel(bytes(content[:]), library, None, file.needs().preprocessing, "emulator")
+    return PreparedModel(
+        bytes(content[:]), library, None, file.needs(pixels=True).preprocessing, "emulator"
+    )
 
 
 def _of_bundle(data: bytes, library: Library) -> PreparedModel:

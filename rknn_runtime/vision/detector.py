@@ -98,7 +98,9 @@ class Detector(ImageModel):
 
         Args:
             image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
-                path of a file (these two need Pillow: ``pip install Pillow``).
+                path of a file (these two need Pillow: ``pip install Pillow``). Or a
+                `TensorMemory` with an image as the model takes it, of the input's size, colours
+                and row stride: it is bound, and nothing is copied; `color` counts for nothing.
             color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or the
                 format of a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or
                 ``"UYVY"``: see `rknn_runtime.kernels.yuv.YuvFrame`.
@@ -109,12 +111,14 @@ class Detector(ImageModel):
             Detections in pixels of the image, boxes cut off at its edges.
 
         Raises:
+            BufferError: The model's input is bound to a memory that the CPU does not see.
             ClosedError: The model is closed.
             ForkError: This process was forked after the model was loaded.
             ImportError: `image` needs Pillow.
             OSError: The file cannot be read.
             RknnStatusError: The runtime failed.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
+            RuntimeError: Called in the middle of another call, as by a signal handler; or the
+                model's shapes were changed.
             TypeError: `image` is nothing that can be an image.
             ValueError: It has a wrong shape, or `color` or `matrix` is not known.
         """

@@ -9,6 +9,7 @@ import numpy as np
 
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.modelfile.custom_string import facts_of
+from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.image_writer import ImageWriter
 from rknn_runtime.vision.images import as_pixels
@@ -62,6 +63,7 @@ class ImageModel:
         if channels == 1:
             self.input_color = "GRAY"
         self._frame = model._frame
+        self._forms = _forms(model)
 
     def _settle(self, settle: Callable[[list[Any], Any], None], **options: Any) -> None:
         """Bind to the model's memory, once.
@@ -71,12 +73,47 @@ class ImageModel:
                 that is held when they are read.
             **options: For `ImageWriter`.
         """
+        self._settler, self._options = settle, options
         context = self._frame.context
         with context.lock:
             context.check_open()
-            (image,), outputs = self._frame.arrays()
-            self._writer = ImageWriter(image, self.input_color, **options)
-            settle(outputs, context.exclusive)
+            self._settle_outputs()
+            self._state: object = None
+            if self._frame.inputs[0].is_seen:
+                self._settle_input()
+
+    def _settle_outputs(self) -> None:
+        """Bind to the outputs, at first and when the caller bound others."""
+        if self._forms != _forms(self.model):
+            raise RuntimeError(
+                f"the model's shapes were changed after this {type(self).__name__} was made for "
+                f"{self.input_size}: make another one"
+            )
+        outputs = [binding.private() for binding in self._frame.outputs]
+        self._settler(outputs, self._frame.context.exclusive)
+        self._output_state = self._frame.output_state
+
+    def _settle_input(self) -> None:
+        """Bind to the input, likewise."""
+        if self._frame.output_state is not self._output_state:
+            self._settle_outputs()
+        frame = self._frame.inputs[0].private()
+        self._writer = ImageWriter(frame, self.input_color, **self._options)
+        self._state = self._frame.state
+
+    def _run_memory(self, memory: TensorMemory, decode: Callable[[LetterboxTransform], _R]) -> _R:
+        """Run on what is in a memory, as the model takes it, and decode the outputs."""
+        frame, context = self._frame, self._frame.context
+        with context.lock:
+            context.check_open()
+            (binding,) = frame.inputs
+            if not (binding.is_bound and binding.memory is memory):
+                self.model._bind_locked(binding, memory, True)
+            if frame.output_state is not self._output_state:
+                self._settle_outputs()
+            frame.run()
+            size = self.input_size
+            return decode(LetterboxTransform(size, size, size, (0, 0)))
 
     def _run(
         self,
@@ -96,10 +133,14 @@ class ImageModel:
             if full_range is not False or matrix is not _BT601:
                 check_yuv_options(matrix, full_range)
             if not isinstance(image, np.ndarray):
+                if isinstance(image, TensorMemory):
+                    return self._run_memory(image, decode)
                 image, color = as_pixels(image, color)
         frame, context = self._frame, self._frame.context
         with context.lock:
             context.check_open()
+            if frame.state is not self._state:
+                self._settle_input()
             if source is not None:
                 transform = self._writer.write_camera(source, frame.arrays()[0][0])
                 frame.run()
@@ -113,6 +154,15 @@ class ImageModel:
             return decode(transform)
 
 
+def _forms(model: Model) -> list[tuple[Any, ...]]:
+    """What a decoder and a letterbox were made for, of inputs and outputs."""
+    attrs = (*model.inputs, *model.outputs)
+    return [
+        (attr.shape, attr.stored.shape, attr.stored.layout, attr.stored.dtype, attr.affine)
+        for attr in attrs
+    ]
+
+
 def _image_size(model: Model) -> tuple[tuple[int, int], int]:
     shapes = [(attr.name, list(attr.shape)) for attr in model.inputs]
     if [(len(attr.shape), attr.shape[:1]) for attr in model.inputs] != [(4, (1,))]:
@@ -120,4 +170,7 @@ def _image_size(model: Model) -> tuple[tuple[int, int], int]:
     attr = model.inputs[0]
     if not attr.takes_pixels or attr.channels not in (1, 3):
         raise ValueError(f"expected an image input of 1 or 3 channels, got {shapes}")
+    taken = model._frame.inputs[0].dtype
+    if taken != np.uint8:
+        raise ValueError(f"inputs: expected a model that takes uint8 pixels, got one of {taken}")
     return (attr.height, attr.width), attr.channels

@@ -406,10 +406,12 @@ def test_a_name_of_the_largest_size_is_whole():
 def test_an_index_outside_is_refused(method, index):
     """Like a list, but negative numbers do not count from the end."""
     with Model(recorded().data, library="sim") as model:
-        with pytest.raises(IndexError, match=f"put: expected 0 to 0, got {index}"):
+        with pytest.raises(IndexError, match=f"put: expected a position from 0 to 0, got {index}"):
             getattr(model, method)(index)
-        with pytest.raises(TypeError, match="expected an integer, got 'image'"):
-            getattr(model, method)("image")
+        with pytest.raises(TypeError, match="put: expected a position or a name, got None"):
+            getattr(model, method)(None)
+        with pytest.raises(ValueError, match=r"put: expected '(image|map)', got 'other'"):
+            getattr(model, method)("other")
 
 
 # Loading
@@ -437,11 +439,11 @@ def test_flags_that_fit_are_passed_on(flags):
 
 
 @pytest.mark.parametrize(
-    "flags", [InitFlag.ASYNC, InitFlag.MEM_ALLOC_OUTSIDE | InitFlag.PRIOR_LOW, 0x100]
+    "flags", [InitFlag.ASYNC, InitFlag.FENCE_OUT_OUTSIDE | InitFlag.PRIOR_LOW, 0x100]
 )
 def test_flags_that_a_model_cannot_keep_are_refused(control, flags):
-    """Flags that leave memory or timing to the caller would break silently."""
-    with pytest.raises(ValueError, match="flags: expected none"):
+    """Flags that leave fences or timing to the caller would break silently."""
+    with pytest.raises(ValueError, match="flags: expected none that"):
         Model(recorded().data, library="sim", flags=flags)
     assert control.calls("rknn_init") == 0
 

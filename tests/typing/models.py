@@ -83,7 +83,8 @@ def running(model: Model, frame: Array, out: list[Array]) -> None:
     nothing: Array = model.run(frame)  # type: ignore[assignment, func-returns-value]
     model.run([[0]])  # type: ignore[arg-type]
     model("image.png")  # type: ignore[arg-type]
-    model.output_raw("map")  # type: ignore[arg-type]
+    model.output_raw("map")
+    model.output_raw(1.0)  # type: ignore[arg-type]
     text: str = model.output_raw()  # type: ignore[assignment]
     text = model.output_f32()  # type: ignore[assignment]
     text = model.input_view()  # type: ignore[assignment]

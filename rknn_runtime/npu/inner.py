@@ -1,0 +1,99 @@
+"""Memory of the caller for a model's weights, and for what is between its layers."""
+
+from __future__ import annotations
+
+from rknn_runtime._ffi import lib
+from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime.enums import InitFlag
+from rknn_runtime.npu import query
+from rknn_runtime.npu.context import Context
+from rknn_runtime.npu.memory import TensorMemory, turns_of
+
+__all__ = ["INTERNAL", "WEIGHTS", "InnerMemory"]
+
+WEIGHTS, INTERNAL = "the weights", "the internal memory"
+#: What each of the two needs of the flags.
+_FLAGS = {
+    WEIGHTS: InitFlag.MEM_ALLOC_OUTSIDE,
+    INTERNAL: InitFlag.MEM_ALLOC_OUTSIDE | InitFlag.INTERNAL_ALLOC_OUTSIDE,
+}
+
+
+class InnerMemory:
+    """What of the two the caller has promised, and given.
+
+    Attributes:
+        missing: names of what was promised, and not given yet.
+    """
+
+    def __init__(self, context: Context, flags: InitFlag, *, has_weights: bool = False) -> None:
+        """Ask how much is needed.
+
+        Args:
+            context: of the model.
+            flags: with which it was made.
+            has_weights: another model's.
+
+        Raises:
+            RknnStatusError: the runtime refused to say.
+        """
+        self._context, self._flags = context, flags
+        self._given: dict[str, TensorMemory] = {}
+        self.missing: list[str] = []
+        if not flags & _FLAGS[INTERNAL]:
+            return
+        size = query.memory_size(context)
+        self._needs = {WEIGHTS: size.weight_bytes, INTERNAL: size.internal_bytes}
+        if has_weights:
+            self._needs[WEIGHTS] = 0
+        self.missing += [name for name in _FLAGS if flags & _FLAGS[name] and self._needs[name]]
+
+    def give(self, name: str, memory: TensorMemory) -> ExclusiveLock | None:
+        """Give one of the two, in place of what was given before.
+
+        Args:
+            name: `WEIGHTS` or `INTERNAL`.
+            memory: of this model.
+
+        Returns:
+            What to hold during each run: others may compute in the same memory.
+
+        Raises:
+            ClosedError: model or memory are closed.
+            RknnStatusError: the runtime refused.
+            TypeError: no memory.
+            ValueError: the model was loaded without the flag, or the memory is too small, of
+                another model, or bound to something else.
+        """
+        call = "rknn_set_weight_mem" if name == WEIGHTS else "rknn_set_internal_mem"
+        if not self._flags & _FLAGS[name]:
+            raise ValueError(
+                f"{call}: expected a model that was loaded with "
+                f"{' or '.join(str(flag.name) for flag in _each(_FLAGS[name]))}, got one with "
+                f"{self._flags!r}"
+            )
+        if not isinstance(memory, TensorMemory):
+            raise TypeError(f"memory: expected a TensorMemory, got {type(memory).__name__}")
+        context, before = self._context, self._given.get(name)
+        with context.lock:
+            handle = context.opened()
+            pointer = memory.usable(context, name, self._needs[name])
+            turns = turns_of(memory) if name == INTERNAL else None
+            memory.bind(name)
+            try:
+                set_memory = getattr(lib, call.replace("rknn", "rkr", 1))
+                context.check_status(set_memory(context.handle, handle, pointer), call)
+            except Exception:
+                if memory is not before:
+                    memory.bind(None)
+                raise
+            self._given[name] = memory
+            if before is not None and before is not memory:
+                before.bind(None)
+            if name in self.missing:
+                self.missing.remove(name)
+        return turns
+
+
+def _each(flags: InitFlag) -> list[InitFlag]:
+    return [flag for flag in InitFlag if flag and flag & flags == flag]

@@ -1,0 +1,353 @@
+"""Inputs of a `Model`: what arrays they take, and how these get into NPU memory.
+
+What both vendor runtimes accept decides: an image input takes pixels, which the NPU
+normalises and quantizes itself; anything else is normalised, quantized and packed here, and goes
+in as the NPU's own elements in its own layout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rknn_runtime._arrays import Array, plain
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.kernels import layout, quantization
+from rknn_runtime.npu.binding import Binding, check_layouts
+from rknn_runtime.npu.context import Context
+from rknn_runtime.npu.normalisation import normalisation
+from rknn_runtime.npu.query import QueriedTensor
+from rknn_runtime.npu.spec import InputSpec
+from rknn_runtime.tensor import TensorAttr
+
+__all__ = [
+    "InputBinding",
+    "Intake",
+    "PixelInput",
+    "TensorInput",
+    "input_binding",
+    "taken_shapes",
+    "to_logical",
+    "wrong_shape",
+]
+
+if TYPE_CHECKING:
+    from rknn_runtime.modelfile.info import Preprocessing
+
+_FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
+#: What the kernels quantize; the runtimes quantize to nothing else.
+_QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
+_UNKNOWN = (
+    "normalised and quantized: no file says the mean and std that float32 would have to be "
+    "normalised with; normalise it and say InputSpec(normalized=True), or let librknnrt do it, "
+    "which knows them, for a GeneralModel"
+)
+_PIXELS = (
+    "the NPU normalises them itself, with the mean and std that the model was converted with; "
+    "for other numbers see InputSpec"
+)
+
+
+class InputBinding(Binding):
+    """An input."""
+
+    def write(self, array: Array) -> None:
+        """Copy a frame into NPU memory.
+
+        Raises:
+            TypeError: not an ndarray, or of another dtype than the input takes.
+            ValueError: of another shape, or with values that the input cannot hold.
+        """
+        raise NotImplementedError
+
+
+class PixelInput(InputBinding):
+    """An image that the NPU normalises: ``(N, H, W, C) uint8``, rows padded to ``w_stride``."""
+
+    def __init__(
+        self, context: Context, name: str, queried: QueriedTensor, spec: InputSpec | None = None
+    ) -> None:
+        """Prepare uint8 NHWC without pass-through."""
+        attr = queried.attr
+        native = attr.stored
+        pixels = native.is_nhwc
+        if pixels:
+            check_layouts(name, attr)
+        info = ffi.new("rknn_tensor_attr *", (queried.native if pixels else queried.logical)[0])
+        info.type = lib.RKNN_TENSOR_UINT8
+        info.fmt = lib.RKNN_TENSOR_NHWC
+        info.pass_through = 0
+        bound = native if pixels else attr
+        self._rows: Array | None = None
+        self._shapes, self._axes = taken_shapes(attr, spec), to_logical(attr, spec)
+        #: What needs no second look.
+        self._usual = None if self._axes else bound.shape
+        super().__init__(context, name, attr, replace(bound, dtype=TensorType.UINT8), info)
+
+    def write(self, array: Array) -> None:
+        """Copy pixels; any strides, and ``(H, W, C)`` where the batch is 1."""
+        # In this order and inline: this is the path of every frame.
+        if type(array) is not np.ndarray or array.dtype != self.dtype or array.shape != self._usual:
+            array = self._checked(array)
+        target = self._array if self._array is not None else self.private()
+        rows = self._rows
+        if rows is not None and array.flags.c_contiguous:
+            rows[...] = np.ndarray(rows.shape, rows.dtype, array)
+        else:
+            target[...] = array
+
+    def _remember(self) -> None:
+        """Take the private array; padded rows of one image also as elements of a row each.
+
+        NumPy moves an element whole, which takes less time than a row of pixels.
+        """
+        super()._remember()
+        batch, height, width, channels = self.shape
+        row_bytes = width * channels
+        if batch == 1 and self._strides[1] != row_bytes:
+            row = np.dtype((np.void, row_bytes))
+            self._rows = np.ndarray((height,), row, self._bytes, strides=self._strides[1:2])
+
+    def _drop(self) -> None:
+        super()._drop()
+        self._rows = None
+
+    def _checked(self, array: Array) -> Array:
+        array = plain(array, self.name)
+        if array.dtype != self.dtype:
+            raise TypeError(
+                f"{self.name}: expected pixels of dtype uint8, got {array.dtype}; {_PIXELS}"
+            )
+        if array.shape not in self._shapes:
+            raise ValueError(
+                wrong_shape(self.name, self._shapes, "NCHW" if self._axes else "NHWC", array)
+            )
+        return _logical(array, self._axes)
+
+
+class Intake:
+    """Turns arrays of one input into the model's own elements, and puts them into memory."""
+
+    def __init__(
+        self,
+        name: str,
+        attr: TensorAttr,
+        spec: InputSpec | None = None,
+        preprocessing: Preprocessing | None = None,
+    ) -> None:
+        """Work out what is taken.
+
+        Args:
+            name: such as ``input 0 'images'``, for messages.
+            attr: the logical attribute.
+            spec: what the caller says; None: own elements or float32, by the array's dtype.
+            preprocessing: its mean and std; None: unknown.
+
+        Raises:
+            RknnError: the attributes, or mean and std, make no sense.
+            ValueError: the spec does not fit the input.
+        """
+        check_layouts(name, attr)
+        self._name, self._attr = name, attr
+        self.dtype = attr.stored.dtype.numpy
+        self._is_packed, self._is_quantized = attr.is_packed, attr.affine is not None
+        self._zero_point, self._scale = attr.affine or (0, 1.0)
+        self._normalisation = normalisation(name, attr, preprocessing)
+        # The toolkit normalises what is of rank 4 as it normalises images.
+        is_image = attr.takes_pixels or attr.is_packed
+        self._is_unknown = preprocessing is None and len(attr.shape) == 4 and is_image
+        self._shapes, self._axes = taken_shapes(attr, spec), to_logical(attr, spec)
+        #: dtype -> whether it is the model's own elements.
+        self.takes = self._dtypes(spec)
+        self._is_native = spec is not None and spec.layout is Layout.NC1HWC2
+
+    def _dtypes(self, spec: InputSpec | None) -> dict[np.dtype, bool]:
+        can_convert = (self._is_quantized and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16
+        if spec is None:
+            takes = {self.dtype: True}
+            if can_convert and not self._is_unknown:
+                takes.setdefault(_FLOAT32, False)
+            return takes
+        if spec.pass_through:
+            own = self._attr.stored.dtype
+            if spec.dtype not in (None, own):
+                raise ValueError(
+                    f"{self._name}: expected dtype {own.name} with pass_through, got {spec.dtype!r}"
+                )
+            return {self.dtype: True}
+        if spec.normalized:
+            self._normalisation, self._is_unknown = None, False
+        elif spec.dtype is None:
+            return self._dtypes(None)
+        if self._is_unknown:
+            raise ValueError(f"{self._name}: expected elements that are {_UNKNOWN}; got {spec}")
+        if not can_convert:
+            raise ValueError(
+                f"{self._name}: expected pass_through=True, as nothing is quantized to "
+                f"{self._attr.stored.dtype.name}, got {spec}"
+            )
+        return {(spec.dtype or TensorType.FLOAT32).numpy: False}
+
+    def store(self, array: Array, target: Array) -> None:
+        """Check an array and write it in the native form.
+
+        Args:
+            array: what the caller gave.
+            target: of the shape and dtype of the native attribute, of any strides where that is
+                not packed.
+
+        Raises:
+            TypeError: not an ndarray, or another dtype.
+            ValueError: another shape, or a NaN where it is quantized.
+        """
+        array, is_own = self._checked(array)
+        if self._is_native:
+            np.copyto(target, array)
+            return
+        values = np.ascontiguousarray(_logical(array, self._axes)).reshape(self._attr.shape)
+        if not is_own:
+            values = self._elements(values)
+        if self._is_packed:
+            self._pack(values, target)
+        else:
+            np.copyto(target, values)
+
+    def _elements(self, values: Array) -> Array:
+        """Normalise and quantize."""
+        if values.dtype != _FLOAT32:
+            values = values.astype(_FLOAT32)
+        if self._normalisation is not None:
+            mean, std = self._normalisation
+            values = (values - mean) / std
+        if self._is_quantized:
+            return quantization.quantize_affine(values, self._zero_point, self._scale, self.dtype)
+        return quantization.float32_to_float16(values)
+
+    def _pack(self, values: Array, target: Array) -> None:
+        pack = layout.nhwc_to_nc1hwc2 if self._attr.is_nhwc else layout.nchw_to_nc1hwc2
+        _, c1, height, width, c2 = self._attr.stored.shape
+        pack(
+            values,
+            c2,
+            c1=c1,
+            plane=None if self._attr.nchw_shape[2:] == (height, width) else height * width,
+            pad_value=self._zero_point,
+            out=target,
+        )
+
+    def _checked(self, array: Array) -> tuple[Array, bool]:
+        array = plain(array, self._name)
+        is_own = self.takes.get(array.dtype)
+        if is_own is None:
+            names = " or ".join(sorted(dtype.name for dtype in self.takes))
+            if self._is_unknown:
+                names += f" ({_UNKNOWN})"
+            raise TypeError(f"{self._name}: expected dtype {names}, got {array.dtype}")
+        if array.shape not in self._shapes:
+            order = "NC1HWC2" if self._is_native else self._attr.layout.name
+            order = "NCHW" if self._axes else order
+            raise ValueError(wrong_shape(self._name, self._shapes, order, array))
+        return array, is_own
+
+
+class TensorInput(InputBinding):
+    """Any other input, in the NPU's own element type and layout."""
+
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        queried: QueriedTensor,
+        preprocessing: Preprocessing | None = None,
+        spec: InputSpec | None = None,
+    ) -> None:
+        """Prepare the native attribute with pass-through.
+
+        Args:
+            context: of the model.
+            name: such as ``input 0 'images'``, for messages.
+            queried: the input.
+            preprocessing: its mean and std; None: unknown.
+            spec: what the caller says.
+
+        Raises:
+            RknnError: the attributes make no sense.
+            ValueError: the spec does not fit the input.
+        """
+        attr = queried.attr
+        info = ffi.new("rknn_tensor_attr *", queried.native[0])
+        info.pass_through = 1
+        super().__init__(context, name, attr, attr.stored, info)
+        self._intake = Intake(name, attr, spec, preprocessing)
+
+    def write(self, array: Array) -> None:
+        """Normalise and quantize, or take the model's own elements as they are; pack."""
+        self._intake.store(array, self.private())
+
+
+def input_binding(
+    context: Context,
+    name: str,
+    queried: QueriedTensor,
+    preprocessing: Preprocessing | None,
+    spec: InputSpec | None,
+) -> InputBinding:
+    """Prepare an input in the way that its rank, its channels and the caller ask for.
+
+    Raises:
+        RknnError: the attributes make no sense.
+        ValueError: the spec does not fit the input.
+    """
+    is_other = spec is not None and (
+        spec.pass_through or spec.normalized or spec.dtype not in (None, TensorType.UINT8)
+    )
+    if queried.attr.takes_pixels and not is_other:
+        return PixelInput(context, name, queried, spec)
+    return TensorInput(context, name, queried, preprocessing, spec)
+
+
+def taken_shapes(attr: TensorAttr, spec: InputSpec | None) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of arrays that an input takes.
+
+    Raises:
+        ValueError: it has no such layout.
+    """
+    order = None if spec is None else spec.layout
+    if order is Layout.NC1HWC2:
+        if not attr.is_packed:
+            raise ValueError(
+                f"inputs: {attr.name!r}: expected another layout, as memory has "
+                f"{attr.stored.layout.name} {attr.stored.shape} of it, got NC1HWC2"
+            )
+        return (attr.stored.shape,)
+    is_known = order in ((Layout.NHWC, Layout.NCHW) if attr.is_nhwc else (attr.layout,))
+    if order is not None and not is_known:
+        raise ValueError(
+            f"inputs: {attr.name!r}: expected layout {attr.layout.name}"
+            f"{' or NCHW' if attr.is_nhwc else ''} for {attr.shape}, got {order!r}"
+        )
+    shape = attr.nchw_shape if order is Layout.NCHW else attr.shape
+    if len(shape) == 4 and shape[0] == 1:
+        return shape, shape[1:]
+    return (shape,)
+
+
+def to_logical(attr: TensorAttr, spec: InputSpec | None) -> tuple[int, ...]:
+    """How an array of rank 4 is turned into NHWC; empty: it need not be."""
+    is_turned = spec is not None and spec.layout is Layout.NCHW and attr.is_nhwc
+    return (0, 2, 3, 1) if is_turned else ()
+
+
+def _logical(array: Array, axes: tuple[int, ...]) -> Array:
+    """View an array of one of `taken_shapes` in the logical order."""
+    if axes:
+        array = (array if array.ndim == 4 else array[None]).transpose(axes)
+    return array
+
+
+def wrong_shape(name: str, shapes: tuple[tuple[int, ...], ...], order: str, array: Array) -> str:
+    """Say that an array has none of the shapes."""
+    return f"{name}: expected shape {shapes[0]} ({order}), got {array.shape}"
