@@ -163,6 +163,25 @@ def test_other_resizers(resize):
             assert np.abs(native.astype(int) - other).max() <= 1
 
 
+def test_other_resizers_are_given_the_image_itself(monkeypatch):
+    """Neither the order of the colours nor a view with reversed ones costs a copy before."""
+    given = []
+
+    def resizer(pixels, size):
+        given.append(pixels)
+        return np.zeros((*size, pixels.shape[2]), np.uint8)
+
+    module = sys.modules["rknn_runtime.vision.letterbox"]
+    monkeypatch.setitem(module._RESIZERS, "opencv", resizer)
+    image = noise(20, 30)
+    for view in (image, image[..., ::-1], image[3:9]):
+        for color in ("RGB", "BGR"):
+            letterbox(view, (16, 16), resize="opencv", color=color)
+            assert np.shares_memory(given[-1], image)
+            assert given[-1].strides[2] == 1
+    assert len(given) == 6
+
+
 @pytest.mark.parametrize(("resize", "module"), [("opencv", "cv2"), ("pillow", "PIL")])
 def test_missing_resizer_is_named(monkeypatch, resize, module):
     """A resizer that is not installed raises; nothing else is taken in its place."""
