@@ -40,6 +40,9 @@ int rknn_init(rknn_context *c, void *m, uint32_t s, uint32_t f, rknn_init_extend
 }
 """
 )
+needs_models = pytest.mark.skipif(
+    not MODEL.exists(), reason="needs the models, which lie in the checkout"
+)
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ def test_c_refuses_null():
         assert lib.rkr_init_log(*arguments) == lib.RKR_ERR_ARGUMENT
 
 
-@pytest.mark.skipif(not MODEL.exists(), reason="needs the models, which lie in the checkout")
+@needs_models
 def test_a_toolkit_newer_than_the_runtime_is_told():
     """As librknnrt 2.3.0 ends the process on YOLO26 of 2.3.2."""
     with opened(MODEL) as content:
@@ -132,7 +135,7 @@ def test_a_toolkit_newer_than_the_runtime_is_told():
         assert newer_toolkit(header, runtime) == ""
 
 
-@pytest.mark.skipif(not MODEL.exists(), reason="needs the models, which lie in the checkout")
+@needs_models
 def test_loading_such_a_model_warns(tmp_path, caplog):
     """Once, and goes on: most such models run."""
     version = 'const char text[] __attribute__((used)) = "librknnrt version: 2.3.0 (4)";'
