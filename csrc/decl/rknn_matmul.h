@@ -101,4 +101,8 @@ typedef int rknn_matmul_get_quant_params_fn(rknn_matmul_ctx ctx, rknn_quant_para
                                             float *scale);
 typedef int rknn_matmul_set_dynamic_shape_fn(rknn_matmul_ctx ctx, rknn_matmul_shape *shape);
 typedef int rknn_matmul_run_fn(rknn_matmul_ctx ctx);
+/* Plain B to native B; int4 come in one a byte. (Runtimes before 2.2 had other parameters, which
+ * is why nothing here calls it.) */
+typedef int rknn_B_normal_layout_to_native_layout_fn(void *B_input, void *B_output, int K, int N,
+                                                     rknn_matmul_info *info);
 typedef int rknn_matmul_destroy_fn(rknn_matmul_ctx ctx);

@@ -97,6 +97,29 @@ int rknn_matmul_create_dynamic_shape(rknn_matmul_ctx *ctx, rknn_matmul_info *inf
                      create(ctx, info, (uint32_t)shape_num, dynamic_shapes, io_attrs));
 }
 
+int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_output, int K, int N,
+                                          rknn_matmul_info *info) {
+    char soc[SIM_SOC_BYTES];
+    if (B_input == NULL || B_output == NULL || info == NULL || !sim_soc(soc)) {
+        sim_log("rknn_B_normal_layout_to_native_layout: NULL, or a runtime without matrices");
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    sim_matmul *matmul = calloc(1, sizeof *matmul + sizeof(rknn_matmul_shape));
+    if (matmul == NULL) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    matmul->info = *info;
+    matmul->info.B_layout = RKNN_MM_LAYOUT_NATIVE;
+    matmul->n_shapes = 1;
+    matmul->shapes[0] = (rknn_matmul_shape){1, K, N};
+    const int status = sim_product_check(soc, &matmul->info, &matmul->shapes[0], &matmul->geometry);
+    if (status == RKNN_SUCC) {
+        sim_product_to_native(matmul, B_input, B_output);
+    }
+    free(matmul);
+    return status;
+}
+
 /* Own the context of a product until sim_release; NULL (and a message): it is none. */
 static sim_context *acquire(rknn_matmul_ctx id, const char *function) {
     sim_context *ctx = sim_acquire(id, function);

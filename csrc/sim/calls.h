@@ -55,6 +55,9 @@ typedef enum {
         SIM_CALLS
 } sim_call;
 
+/* It is of no context, and cannot fail but for its arguments. */
+SIM_EXPORT rknn_B_normal_layout_to_native_layout_fn rknn_B_normal_layout_to_native_layout;
+
 SIM_EXPORT rknn_sim_version_fn rknn_sim_version;
 SIM_EXPORT rknn_sim_set_executor_fn rknn_sim_set_executor;
 SIM_EXPORT rknn_sim_emulator_fn rknn_sim_emulator;

@@ -261,6 +261,25 @@ static double scale_of(const sim_matmul *matmul, int matrix, uint32_t column) {
     return scales == NULL ? 1.0 : (double)scales[matmul->n_scales[matrix] == 1 ? 0 : column];
 }
 
+void sim_product_to_native(const sim_matmul *matmul, const uint8_t *plain, uint8_t *native) {
+    const rknn_matmul_shape *shape = &matmul->shapes[0];
+    const rknn_tensor_type type = matmul->geometry.type[SIM_B];
+    const size_t bytes = type == I4 ? 1 : sim_type_bytes(type);
+    for (uint32_t k = 0; k < (uint32_t)shape->K; k++) {
+        for (uint32_t n = 0; n < (uint32_t)shape->N; n++) {
+            const size_t from = (size_t)k * (uint32_t)shape->N + n;
+            const size_t to = at_b(matmul, shape, k, n);
+            if (type == I4) {
+                const int shift = (int)(to % 2 * 4);
+                const int kept = native[to / 2] & (0xf0 >> shift);
+                native[to / 2] = (uint8_t)(kept | (plain[from] & 15) << shift);
+            } else {
+                memcpy(native + to * bytes, plain + from * bytes, bytes);
+            }
+        }
+    }
+}
+
 uint32_t sim_product_scales(const sim_matmul *matmul, int matrix) {
     if (matrix != SIM_B || matmul->info.B_quant_type < RKNN_QUANT_TYPE_PER_CHANNEL_SYM) {
         return 1;

@@ -38,6 +38,8 @@ void sim_product_describe(const sim_matmul *matmul, const rknn_matmul_shape *sha
                           rknn_matmul_io_attr *io);
 /* C = A * B of the current shape; RKNN_ERR_MALLOC_FAIL, or RKNN_ERR_FAIL for what nobody knows. */
 int sim_product_multiply(const sim_matmul *matmul);
+/* Plain B of the current SoC to native B, int4 from bytes. */
+void sim_product_to_native(const sim_matmul *matmul, const uint8_t *plain, uint8_t *native);
 /* Scales that B takes. */
 uint32_t sim_product_scales(const sim_matmul *matmul, int matrix);
 

@@ -1,0 +1,71 @@
+"""``rknn-runtime record``: a bundle of the simulated NPU that plays outputs back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rknn_runtime.errors import RknnError
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "record",
+        help="record what a model gives for samples, as a bundle of the simulated NPU",
+        description="Run a model on the simulated NPU, and write a bundle that answers these "
+        "samples as it did: it runs where the model itself cannot.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a .rknn file, an .onnx file or a bundle")
+    parser.add_argument(
+        "samples",
+        nargs="+",
+        metavar="SAMPLE",
+        help="an .npy file with the input, or an .npz file with all inputs in their order",
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="BUNDLE", help="the file to write")
+    parser.add_argument(
+        "--any-input",
+        action="store_true",
+        help="let the first sample's outputs answer whatever comes",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run, and write the bundle.
+
+    Returns:
+        0.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        RknnError: The model does not run, or a sample does not fit it.
+    """
+    from rknn_runtime.sim.replay import replayed  # here, as `info` does without
+
+    samples = [_arrays(Path(name)) for name in arguments.samples]
+    try:
+        bundle = replayed(arguments.model, samples, any_input=arguments.any_input)
+    except (TypeError, ValueError) as error:
+        raise RknnError(f"{arguments.model}: {error}") from None
+    Path(arguments.output).write_bytes(bundle)
+    print(f"{arguments.output}: {len(samples)} samples, {len(bundle)} bytes")
+    return 0
+
+
+def _arrays(path: Path) -> list[Any]:
+    """Read one sample."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise RknnError(f"{path}: expected an .npy or .npz file: {error}") from None
+    if isinstance(loaded, np.ndarray):
+        return [loaded]
+    with loaded:
+        return [loaded[name] for name in loaded.files]
