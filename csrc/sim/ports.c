@@ -196,7 +196,7 @@ void sim_port_take(sim_context *ctx, uint32_t index, const rknn_input *input, bo
         is_bound && tensor->is_pixel && native->w_stride > 0 ? native->w_stride : width;
     const rknn_tensor_type type = is_mini ? RKNN_TENSOR_UINT8 : input->type;
     const bool is_raw = is_emulated && tensor->is_pixel && tensor->elem_bytes == 1 &&
-                        type == RKNN_TENSOR_UINT8 && (is_mini || !input->pass_through);
+                        type == RKNN_TENSOR_UINT8 && !input->pass_through;
     port->form = is_raw ? RKR_EMU_AS_PIXELS : form_of(input, is_bound);
     if (is_raw) {
         sim_copy_pixels(tensor, input->buf, row, value);

@@ -1,0 +1,33 @@
+"""Images that are passed through: the NPU takes the model's own elements as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from paths import PROJECT
+from sim_api import Api, bytes_of
+
+from rknn_runtime._ffi import lib
+from rknn_runtime.sim.emulator import Emulator
+
+MODELS = PROJECT / "examples" / "models"
+
+
+@pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
+def test_elements_that_are_passed_through_are_not_normalised(soc: str) -> None:
+    """As librknnmrt 2.3.2 has it, too, though it takes any other type for pixels."""
+    path = MODELS / f"shapes_{soc}.rknn"
+    values = np.random.default_rng(0).integers(-128, 128, (1, 320, 320, 3)).astype(np.int8)
+    with Api(path.read_bytes()) as api:
+        image = api.bind("in", type=lib.RKNN_TENSOR_INT8, pass_through=1)
+        bytes_of(image)[: values.size] = values.view(np.uint8).ravel()
+        api.sync(image, lib.RKNN_MEMORY_SYNC_TO_DEVICE)
+        output = api.bind("out", view="logical")
+        assert api.run() == 0, api.control.last_message
+        api.sync(output, lib.RKNN_MEMORY_SYNC_FROM_DEVICE)
+        count = api.good_attr("out", "logical").n_elems
+        found = bytes_of(output)[:count].view(np.int8).copy()
+    emulator = Emulator(path)
+    emulator.set_input(0, values.transpose(0, 3, 1, 2).copy())
+    emulator.run()
+    np.testing.assert_array_equal(found, emulator.read(emulator.outputs[0]).ravel())
