@@ -76,9 +76,10 @@ test-arm:
 	tools/system.sh arm $(PYTHON)
 	$(PYTHON) tools/wheels/roots.py dist $(ROOTS) $(OPTIONS)
 
-# The package on a vendor's own runtime, emulated, with a stand-in for the NPU: models are read
-# and bound, nothing is computed. Needs root. MODELS="a.rknn b.rknn", and
-# LIBRARY=/path/librknnrt.so (ARM), or WHEELS=dist/static with the archive inside.
+# The package on a vendor's own runtime, emulated, with a stand-in for the NPU's device that
+# executes the submitted commands: every way of the API against the simulated runtime. Needs
+# root. MODELS="a.rknn b.rknn", and LIBRARY=/path/librknnrt.so (ARM), or WHEELS=dist/static
+# with librknnmrt.a inside (the .so is for uClibc).
 test-vendor: .cache/wheels/.ready
 	tools/system.sh arm $(PYTHON)
 	.cache/wheels/bin/python tools/wheels/vendor.py $(or $(WHEELS),dist) $(MODELS) \

@@ -61,10 +61,12 @@ static void decode_strides(const emu_registers *r, bool is_lite, emu_convolution
     }
 }
 
-/* Lite converts pixels by the file's commands; RK3588's are written by the runtime. */
+/* Lite converts pixels by the file's commands, where 104c bit 0 is on; RK3588 where it is off,
+ * but its files have it on, and the runtime writes these commands. */
 static bool decode_conversion(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     emu_conversion *conversion = &conv->conversion;
-    if (!emu->soc->is_lite || !emu_bit(r, 0x104c, 0)) {
+    const bool is_lite = emu->soc->is_lite;
+    if (emu_bit(r, 0x104c, 0) != is_lite || (!is_lite && !conv->pixels)) {
         return true;
     }
     if (!conv->pixels || emu_bits(r, 0x104c, 3, 1) != 0) {

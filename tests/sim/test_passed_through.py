@@ -8,13 +8,14 @@ from paths import PROJECT
 from sim_api import Api, bytes_of
 
 from rknn_runtime._ffi import lib
+from rknn_runtime.sim import Control
 from rknn_runtime.sim.emulator import Emulator
 
 MODELS = PROJECT / "examples" / "models"
 
 
 @pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
-def test_elements_that_are_passed_through_are_not_normalised(soc: str) -> None:
+def test_elements_that_are_passed_through_are_not_normalised(control: Control, soc: str) -> None:
     """As librknnmrt 2.3.2 has it, too, though it takes any other type for pixels."""
     path = MODELS / f"shapes_{soc}.rknn"
     values = np.random.default_rng(0).integers(-128, 128, (1, 320, 320, 3)).astype(np.int8)
@@ -27,6 +28,8 @@ def test_elements_that_are_passed_through_are_not_normalised(soc: str) -> None:
         api.sync(output, lib.RKNN_MEMORY_SYNC_FROM_DEVICE)
         count = api.good_attr("out", "logical").n_elems
         found = bytes_of(output)[:count].view(np.int8).copy()
+        for memory in (image, output):
+            assert api.destroy_mem(memory) == 0
     emulator = Emulator(path)
     emulator.set_input(0, values.transpose(0, 3, 1, 2).copy())
     emulator.run()

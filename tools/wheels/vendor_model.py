@@ -2,22 +2,50 @@
 
     python vendor_model.py LIBRARY MODEL
 
-LIBRARY "" is the one that the package finds. The last line on standard output is
-``ok: ...``, ``refused: ...`` (the package said why before the runtime could), or there is none.
+LIBRARY "" is the one that the package finds. The model runs in every way that the API has, on
+this runtime and on the simulated one, and the outputs are compared. The last line on standard
+output begins with ``ok``, ``refused`` (the package said why before the runtime could),
+``differs``, or there is none.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+from collections import Counter
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
+import vendor_bindings
+from vendor_bindings import Array, Way
 
 from rknn_runtime import GeneralModel, Model, TensorAttr
 from rknn_runtime.enums import Layout
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import reader
-from rknn_runtime.modelfile.soc import RUNTIME_VERSIONS
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
+from rknn_runtime.npu.library import open_library
+
+#: Commands that the runtimes 2.3.2 were seen to change in a file, by the binding of an image:
+#: its conversion, and of RK3588 the columns that fill up a row.
+CHANGED = {
+    "rk3588": ["1020", "104c", "1050", "1054", "1058", "105c", "107c", "1080", "1180"],
+    "rv1106": ["101c", "104c", "1050", "1054", "1058", "105c", "106c", "108c"],
+}
+#: librknnrt computes floats by fused multiplication and addition, in a part of an array.
+FLOAT_STEPS = 4
+#: Ways in which the simulated runtime and 2.3.2 differ, and why.
+EXPLAINED = (
+    (r"int8: vendor rknn_run -1, here it runs", "a tensor that is no image takes its type only"),
+    (r"float32: vendor runs, here rknn_run -1", "librknnmrt takes floats of vectors for its own"),
+    (r"uint8 -> n.*: vendor runs, here rknn_set_io_mem -5", "outputs of rank 5 have no layout"),
+    (r"uint8 -> nhwc float32: .* differ", "librknnmrt leaves the model's own type in the memory"),
+    (r".*pass_through: .* differ", "padded rows: the NPU reads them as if they were not padded"),
+)
+#: What the emulator does not understand is no difference.
+NOT_UNDERSTOOD = re.compile("wrong .*(not understood|cannot be computed)")
 
 
 def zeros(attr: TensorAttr, view: np.ndarray) -> np.ndarray:
@@ -27,7 +55,7 @@ def zeros(attr: TensorAttr, view: np.ndarray) -> np.ndarray:
     return np.zeros(attr.shape, np.uint8 if attr.takes_pixels else np.float32)
 
 
-def differences(model: Model, info: reader.ModelInfo) -> list[str]:
+def differing_attributes(model: Model, info: reader.ModelInfo) -> list[str]:
     """Name the fields in which the runtime's attributes differ from the file's."""
     found = []
     for asked, read in zip((*model.inputs, *model.outputs), (*info.inputs, *info.outputs)):
@@ -37,30 +65,89 @@ def differences(model: Model, info: reader.ModelInfo) -> list[str]:
     return found
 
 
-def run(library: str | None, path: str) -> str:
+def run(library: str | None, path: str) -> tuple[str, reader.ModelInfo]:
+    """Run as the package does; return what the runtime says of itself and of the model."""
     info = reader.read(path)
     with Model(path, library=library) as model:
         version = model.sdk_version.api
         if version.split()[0] in RUNTIME_VERSIONS[info.runtime]:
             info = reader.read(path, runtime_version=version.split()[0])
-        differ = differences(model, info)
+        differ = differing_attributes(model, info)
         frame = [zeros(attr, model.input_view(i)) for i, attr in enumerate(model.inputs)]
         for _ in range(2):
             outputs = model(*frame)
         for output, attr in zip(outputs, model.outputs):
             assert output.shape == attr.shape, (output.shape, attr.shape)
-    if info.container == "standard":
-        with GeneralModel(path, library=library) as model:
-            for output, attr in zip(model.run(*frame), model.outputs):
+    if info.runtime == FULL_RUNTIME:
+        with GeneralModel(path, library=library) as general:
+            for output, attr in zip(general.run(*frame), general.outputs):
                 assert output.shape == attr.shape, (output.shape, attr.shape)
     attributes = f"differ in {', '.join(differ)}" if differ else "as read from the file"
-    return f"{version}; attributes {attributes}"
+    return f"{version}; attributes {attributes}", info
+
+
+def is_close(a: Array, b: Array) -> bool:
+    """Whether floats are the same but for the rounding of a fused operation."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    largest = np.abs(np.concatenate([a.ravel(), b.ravel()])).max(initial=0.0)
+    return bool(np.abs(a - b).max(initial=0.0) <= FLOAT_STEPS * np.spacing(np.float32(largest)))
+
+
+def difference(way: Way, vendor: list[Array] | str, ours: list[Array] | str) -> str:
+    """Say how two results differ; empty where they do not."""
+    if isinstance(vendor, str) or isinstance(ours, str):
+        if vendor == ours:
+            return ""
+        theirs = f"vendor {vendor}" if isinstance(vendor, str) else "vendor runs"
+        return f"{way.name}: {theirs}, here {ours if isinstance(ours, str) else 'it runs'}"
+    counts = []
+    for a, b in zip(vendor, ours):
+        same = a.shape == b.shape and (is_close(a, b) if way.is_float else np.array_equal(a, b))
+        count = np.count_nonzero(a != b) if a.shape == b.shape else -1
+        counts += [] if same else [f"{count} of {a.size}"]
+    return f"{way.name}: {', '.join(counts)} differ" if counts else ""
+
+
+def compare(library: str | None, path: str, info: reader.ModelInfo) -> tuple[str, str]:
+    """Compare every way; return a verdict and its words."""
+    data, is_full = Path(path).read_bytes(), info.runtime == FULL_RUNTIME
+    vendors = list(vendor_bindings.results(open_library(library), data, is_full))
+    ours = vendor_bindings.results(open_library("sim"), data, is_full)
+    counts: Counter[str] = Counter()
+    said = []
+    for (way, vendor), (_, our) in zip(vendors, ours):
+        words = difference(way, vendor, our)
+        reason = next((why for what, why in EXPLAINED if re.match(what, words)), "")
+        kind = "equal" if not words else "explained" if reason else "different"
+        counts["refused alike" if not words and isinstance(our, str) else kind] += 1
+        said += [words] if kind == "different" else []
+    wrong = wrong_commands(info.soc)
+    how = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    if any(map(NOT_UNDERSTOOD.match, wrong)):
+        return "not emulated", "; ".join([how, *wrong])
+    return ("differs" if said or wrong else "ok"), "; ".join([how, *said, *wrong])
+
+
+def wrong_commands(soc: str) -> list[str]:
+    """Say what the device could not execute, and which commands were changed unexpectedly."""
+    log = Path(os.environ["VENDOR_LOG"])
+    lines = log.read_text("utf-8").splitlines() if log.exists() else []
+    family = CHANGED["rk3588" if soc == "rk3588" else "rv1106"]
+    found = dict.fromkeys(
+        line
+        for line in lines
+        if line.startswith("wrong ")
+        or (line.startswith("changed ") and line.split()[1] not in family)
+    )
+    return list(found)[:3]
 
 
 def main() -> None:
     library, path = sys.argv[1:]
     try:
-        print(f"ok: {run(library or None, path)}")
+        words, info = run(library or None, path)
+        verdict, ways = compare(library or None, path, info)
+        print(f"{verdict}: {words}; {ways}")
     except InvalidModelError as error:
         print(f"refused: {error}")
 

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Executes jobs as the NPU would, with the emulator's own code, on the memory of the
+ * stand-in for the device.
+ *
+ * The emulator reads the model, too (VENDOR_MODEL), which says what the commands were before
+ * the runtime changed them. A job's tasks are looked up in the file's list for one core,
+ * decoded from what stands in memory, and run. The nodes that the emulator computes from
+ * their tensors are computed so here: their tensors are copied from where the runtime has
+ * them, which the addresses in the node's commands tell, and back.
+ *
+ * What is to be known goes to the file VENDOR_LOG, a line each: `changed REGISTER FROM TO`
+ * for a command that is not the file's, `wrong ...` for what cannot be executed, and
+ * `job TASKS FLAGS`. */
+#include "vendor_npu.h"
+
+#include "emulator/nodes.h"
+
+/* The commands of the file come along here, when it is opened. */
+#define emu_decode_tasks decode_tasks_of_file
+#include "emulator/registers.c"
+#undef emu_decode_tasks
+
+/* Weights must lie in memory that nothing writes: of the runtime's, nobody can tell. */
+static bool prepare_with_any_weights(rkr_emu *emu, emu_task *task);
+#define emu_prepare_convolution prepare_with_any_weights
+#include "emulator/check.c"
+#undef emu_prepare_convolution
+
+#include <stdlib.h>
+
+#define MAX_CONTEXTS 64
+#define MAX_CHANGES 4096
+#define WORD_BYTES 8
+
+/* An entry of a list of tasks in memory. */
+typedef struct {
+    uint32_t flags, node, enabled, interrupts, clear, status, words, offset;
+    uint64_t commands;
+} task_entry;
+
+/* One context of the runtime: known by where its commands lie. */
+typedef struct {
+    uint64_t commands;
+    decoder *state;
+    uint64_t *moved; /* per tensor: by how much it lies elsewhere than in the file's memory */
+    bool *is_found;
+} context;
+
+typedef struct {
+    uint32_t number, from, to;
+} change;
+
+static rkr_emu *file;    /* the model as it is */
+static rkr_emu *machine; /* the memory as it is */
+static uint64_t *file_words;
+static emu_task_entry *entries;
+static uint32_t n_entries;
+static context contexts[MAX_CONTEXTS];
+static size_t n_contexts;
+static change changes[MAX_CHANGES];
+static size_t n_changes;
+
+/* ---- the file --------------------------------------------------------------- */
+
+static void *needed(void *memory) {
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
+static bool prepare_with_any_weights(rkr_emu *emu, emu_task *task) {
+    const uint64_t constant_bytes = emu->constant_bytes;
+    emu->constant_bytes = emu == machine ? emu->memory_bytes : constant_bytes;
+    const bool is_good = emu_prepare_convolution(emu, task);
+    emu->constant_bytes = constant_bytes;
+    return is_good;
+}
+
+/* In the place of the emulator's own: keeps the commands, then lets them be decoded. */
+int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *list,
+                     uint32_t count) {
+    n_entries = count;
+    entries = needed(malloc(count * sizeof *entries + 1));
+    memcpy(entries, list, count * sizeof *entries);
+    file_words = needed(malloc(commands->count * WORD_BYTES + 1));
+    memcpy(file_words, commands->words, commands->count * WORD_BYTES);
+    return decode_tasks_of_file(emu, commands, list, count);
+}
+
+static void say(const char *format, ...) EMU_PRINTF(1);
+static void say(const char *format, ...) {
+    static FILE *log;
+    if (log == NULL) {
+        const char *path = getenv("VENDOR_LOG");
+        log = path == NULL ? stderr : fopen(path, "a");
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(needed(log), format, arguments);
+    va_end(arguments);
+    fflush(log);
+}
+
+static bool open_file(void) {
+    const char *path = getenv("VENDOR_MODEL");
+    FILE *stream = path == NULL ? NULL : fopen(path, "rb");
+    if (stream == NULL) {
+        return false;
+    }
+    fseek(stream, 0, SEEK_END);
+    const size_t size = (size_t)ftell(stream);
+    rewind(stream);
+    uint8_t *bytes = needed(malloc(size + 1));
+    const bool is_read = fread(bytes, 1, size, stream) == size;
+    fclose(stream);
+    char why[256] = "it cannot be read";
+    if (!is_read || rkr_emu_open(bytes, size, 0, &file, why, sizeof why) != RKR_OK) {
+        say("wrong %s\n", why);
+    }
+    free(bytes);
+    return file != NULL;
+}
+
+static bool is_ready(uint8_t *region) {
+    static bool is_tried;
+    if (is_tried) {
+        return machine != NULL;
+    }
+    is_tried = true;
+    if (!open_file()) {
+        return false;
+    }
+    machine = needed(calloc(1, sizeof *machine));
+    machine->soc = file->soc;
+    machine->memory = region;
+    machine->memory_bytes = NPU_REGION_BYTES;
+    machine->nodes = needed(calloc(file->n_nodes + 1, sizeof *machine->nodes));
+    machine->n_nodes = file->n_nodes;
+    machine->tasks = needed(calloc(1, sizeof *machine->tasks));
+    return true;
+}
+
+/* ---- contexts ---------------------------------------------------------------- */
+
+static void begin(context *c) {
+    free(c->state);
+    c->state = needed(calloc(1, sizeof *c->state));
+    c->state->emu = machine;
+    read_known(c->state, machine->soc);
+}
+
+static context *context_at(uint64_t commands) {
+    for (size_t i = 0; i < n_contexts; i++) {
+        if (contexts[i].commands == commands) {
+            return &contexts[i];
+        }
+    }
+    if (n_contexts == MAX_CONTEXTS) {
+        abort();
+    }
+    context *c = &contexts[n_contexts++];
+    *c = (context){.commands = commands};
+    c->moved = needed(calloc(file->n_tensors + 1, sizeof *c->moved));
+    c->is_found = needed(calloc(file->n_tensors + 1, sizeof *c->is_found));
+    begin(c);
+    return c;
+}
+
+void npu_forget(uint64_t address, uint64_t size_bytes) {
+    for (size_t i = n_contexts; i-- > 0;) {
+        context *c = &contexts[i];
+        if (c->commands >= address && c->commands - address < size_bytes) {
+            free(c->state);
+            free(c->moved);
+            free(c->is_found);
+            *c = contexts[--n_contexts];
+        }
+    }
+}
+
+static task_entry task_at(const uint8_t *region, uint64_t tasks, uint64_t index) {
+    task_entry task;
+    memcpy(&task, region + tasks + index * sizeof task, sizeof task);
+    return task;
+}
+
+static bool is_entry(const task_entry *task, const emu_task_entry *entry) {
+    return task->node == entry->node && task->enabled == entry->enabled &&
+           task->words == entry->words;
+}
+
+/* Which of the file's tasks a job begins with; n_entries for none. */
+static uint32_t find_entry(const uint8_t *region, uint64_t tasks, uint32_t start, uint32_t count,
+                           uint64_t *commands) {
+    for (uint32_t first = 0; first < n_entries && count <= n_entries - first; first++) {
+        const task_entry task = task_at(region, tasks, start);
+        *commands = task.commands - entries[first].first_word * WORD_BYTES;
+        uint32_t i = 0;
+        for (; i < count && *commands < NPU_REGION_BYTES; i++) {
+            const task_entry next = task_at(region, tasks, start + i);
+            const emu_task_entry *entry = &entries[first + i];
+            if (!is_entry(&next, entry) ||
+                next.commands != *commands + entry->first_word * WORD_BYTES) {
+                break;
+            }
+        }
+        if (i == count) {
+            return first;
+        }
+    }
+    return n_entries;
+}
+
+/* ---- commands ---------------------------------------------------------------- */
+
+static bool is_address(uint32_t number) {
+    static const uint16_t addresses[] = {0x1070, 0x1110, 0x4020, 0x5018, 0x5020,
+                                         0x502c, 0x5038, 0x6070, 0x701c};
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        if (addresses[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_change(uint32_t number, uint32_t from, uint32_t to) {
+    for (size_t i = 0; i < n_changes; i++) {
+        if (changes[i].number == number && changes[i].from == from && changes[i].to == to) {
+            return;
+        }
+    }
+    if (n_changes < MAX_CHANGES) {
+        changes[n_changes++] = (change){number, from, to};
+        say("changed %04x %08x %08x\n", number, from, to);
+    }
+}
+
+/* A node's tensor that the address belongs to lies `by` bytes further in the region. */
+static void note_place(context *c, const emu_node *node, uint32_t address, uint64_t by) {
+    const rkr_emu_node *public = &node->public;
+    for (uint32_t i = 0; i < public->n_inputs + public->n_outputs; i++) {
+        const uint32_t index =
+            i < public->n_inputs ? public->inputs[i] : public->outputs[i - public->n_inputs];
+        const emu_tensor *tensor = &file->tensors[index];
+        if (tensor->has_memory && address >= tensor->address &&
+            address - tensor->address < tensor->bytes) {
+            c->moved[index] = by;
+            c->is_found[index] = true;
+        }
+    }
+}
+
+static bool is_output(const emu_node *node) {
+    return strcmp(node->public.op, "OutputOperator") == 0;
+}
+
+/* What the runtime made of a task's commands; registers in words are relative to `base`. */
+static void compare(context *c, const uint64_t *words, const emu_task_entry *entry, uint64_t base) {
+    for (uint32_t i = 0; i < entry->words; i++) {
+        const uint64_t was = file_words[entry->first_word + i], is = words[i];
+        const uint32_t number = (uint32_t)(was & 0xffff);
+        if (was >> 48 != is >> 48 || number != (is & 0xffff)) {
+            say("wrong command %04x became %04x\n", number, (unsigned)(is & 0xffff));
+        } else if (is_address(number)) {
+            const uint32_t from = (uint32_t)(was >> 16), to = (uint32_t)(is >> 16);
+            if (!is_output(&file->nodes[entry->node])) { /* which moves what others wrote */
+                note_place(c, &file->nodes[entry->node], from, base + to - from);
+            }
+        } else if (was != is && was >> 48 != 0x0101) { /* the chain: addresses of commands */
+            note_change(number, (uint32_t)(was >> 16), (uint32_t)(is >> 16));
+        }
+    }
+}
+
+/* ---- execution --------------------------------------------------------------- */
+
+static bool run_task(const emu_task *task) {
+    switch (task->kind) {
+    case EMU_TASK_CONVOLUTION:
+        return emu_run_convolution(machine, task);
+    case EMU_TASK_DPU:
+        return emu_run_dpu(machine, task);
+    case EMU_TASK_POOLING:
+        return emu_run_pooling(machine, task);
+    default:
+        return true;
+    }
+}
+
+static bool copy_tensors(context *c, uint8_t *region, const uint32_t *tensors, uint32_t count,
+                         bool back) {
+    for (uint32_t i = 0; i < count; i++) {
+        const emu_tensor *tensor = &file->tensors[tensors[i]];
+        if (tensor->is_constant || !tensor->has_memory) {
+            continue;
+        }
+        if (!c->is_found[tensors[i]]) {
+            return false;
+        }
+        uint8_t *there = region + tensor->address + c->moved[tensors[i]];
+        uint8_t *here = file->memory + tensor->address;
+        memcpy(back ? there : here, back ? here : there, tensor->bytes);
+    }
+    return true;
+}
+
+/* A node that the emulator computes from its tensors. */
+static void run_function(context *c, uint8_t *region, const emu_node *node) {
+    const rkr_emu_node *public = &node->public;
+    if (!copy_tensors(c, region, public->inputs, public->n_inputs, false) ||
+        !node->operator->run(file, node) ||
+        !copy_tensors(c, region, public->outputs, public->n_outputs, true)) {
+        say("wrong %s '%s' cannot be computed\n", public->op, public->name);
+    }
+}
+
+/* The copy of an output to NHWC, whose commands are not understood: by its definition. */
+static void run_output(context *c, uint8_t *region, const emu_node *node, uint32_t address) {
+    const uint32_t index = node->public.inputs[0];
+    const emu_tensor *tensor = &file->tensors[index];
+    const rkr_emu_tensor *t = &tensor->public;
+    if (t->n_dims != 4 || !emu_is_readable(file, tensor) ||
+        !copy_tensors(c, region, &index, 1, false)) {
+        say("wrong %s '%s' cannot be copied\n", node->public.op, node->public.name);
+        return;
+    }
+    uint8_t *values = needed(malloc((size_t)t->n_elems * t->elem_bytes + 1));
+    emu_get_values(file, tensor, values);
+    const uint64_t channels = t->dims[1], plane = (uint64_t)t->dims[2] * t->dims[3];
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        const uint64_t at =
+            (i / (plane * channels) * plane + i % plane) * channels + i / plane % channels;
+        memcpy(machine->memory + address + at * t->elem_bytes, values + i * t->elem_bytes,
+               t->elem_bytes);
+    }
+    free(values);
+}
+
+static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index) {
+    const emu_task_entry *entry = &entries[index];
+    const emu_node *node = &file->nodes[entry->node];
+    const uint64_t *words =
+        (const uint64_t *)(const void *)(region + c->commands) + entry->first_word;
+    const emu_words commands = {words - entry->first_word, entry->first_word + entry->words};
+    emu_task *task = machine->tasks;
+    memset(task, 0, sizeof *task);
+    machine->nodes[entry->node].tasks_understood = true;
+    machine->nodes[entry->node].reason[0] = 0;
+    /* RV1106: addresses count from the job's base. */
+    machine->memory = region + base;
+    machine->memory_bytes = NPU_REGION_BYTES - base;
+    (void)decode_entry(c->state, &commands, entry, task);
+    if (node->way == EMU_NODE_FUNCTION || is_output(node)) {
+        return; /* with the last of its tasks, below */
+    }
+    if (file->tasks[index].kind == EMU_TASK_NOTHING) {
+        return;
+    }
+    if (task->kind == EMU_TASK_UNKNOWN || !run_task(task)) {
+        say("wrong %s '%s': %s\n", node->public.op, node->public.name, machine->error);
+    }
+}
+
+int npu_run(uint8_t *region, struct npu_submit *submit, uint64_t tasks) {
+    const bool is_one_list = submit->cores[0].number != 0;
+    const uint32_t start = is_one_list ? submit->cores[0].start : submit->task_start;
+    const uint32_t count = is_one_list ? submit->cores[0].number : submit->task_number;
+    submit->task_counter = submit->task_number;
+    if (!is_ready(region)) {
+        return 0;
+    }
+    uint64_t at = 0;
+    const uint32_t first = find_entry(region, tasks, start, count, &at);
+    if (first == n_entries) {
+        say("wrong a job of tasks that the file does not have for one core\n");
+        return 0;
+    }
+    say("job %u %u\n", count, submit->flags);
+    context *c = context_at(at);
+    if (first == 0) {
+        begin(c);
+    }
+    for (uint32_t i = first; i < first + count; i++) {
+        compare(c, (const uint64_t *)(const void *)(region + at) + entries[i].first_word,
+                &entries[i], submit->base);
+    }
+    for (uint32_t i = first; i < first + count; i++) {
+        const emu_node *node = &file->nodes[entries[i].node];
+        run_entry(c, region, submit->base, i);
+        /* For a copy in the model's own type only the first of a node's tasks is submitted. */
+        const bool is_last = i + 1 == first + count || entries[i + 1].node != entries[i].node;
+        if (node->way == EMU_NODE_FUNCTION && is_last) {
+            run_function(c, region, node);
+        } else if (is_last && is_output(node)) {
+            const uint8_t ran = c->state->group[EMU_DPU] ^ 1;
+            run_output(c, region, node, c->state->registers[EMU_DPU][ran][0x020 >> 2]);
+        }
+    }
+    return 0;
+}
