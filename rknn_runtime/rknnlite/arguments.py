@@ -1,6 +1,8 @@
 """What `RKNNLite.inference` is given, checked and brought into the model's order.
 
-What the vendor's package does with each argument was measured on its version 2.5.0.
+What the vendor's package does with each argument was measured on its version 2.5.0. Its full
+toolkit is milder, as scripts for that show: an image may lack the dimension of its batch, and
+names of layouts may be in capitals.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def input_arrays(
         inputs: a list or tuple with an array per input; a bare array stands for one input.
         attrs: of the model's inputs.
         data_type: None, the name of every array's dtype, or a list with one name per input.
-        data_format: None, ``"nhwc"``, ``"nchw"``, or a list with one of these per input.
+        data_format: None, ``"nhwc"``, ``"nchw"``, or a list with one of these per input, in
+            capitals or not.
         complain: is told of what the vendor's package takes and what is probably a mistake.
 
     Returns:
@@ -117,9 +120,9 @@ def _per_input(name: str, given: object, count: int, known: Sequence[str]) -> li
         )
     names: list[str | None] = []
     for each in listed:
-        if not isinstance(each, str) or each not in known:
+        if not isinstance(each, str) or each.lower() not in known:
             raise ValueError(f"{name}: expected one of {', '.join(known)}, got {each!r}")
-        names.append(each)
+        names.append(each.lower())
     return names
 
 
@@ -139,10 +142,11 @@ def _prepared(
         )
     if data_type is not None and data_type != array.dtype.name:
         raise TypeError(f"{name}: expected {data_type} as data_type says, got {array.dtype}")
+    if array.ndim == len(attr.shape) - 1 and attr.shape[0] == 1:
+        array = array[np.newaxis]
     if array.ndim != len(attr.shape):
         raise ValueError(
-            f"{name}: expected {len(attr.shape)} dimensions as in {attr.shape}, got {array.shape}; "
-            "numpy.expand_dims(image, 0) adds that of a batch"
+            f"{name}: expected {len(attr.shape)} dimensions as in {attr.shape}, got {array.shape}"
         )
     if data_format == "nchw" and attr.layout is Layout.NHWC:
         array = array.transpose(_NHWC_OF_NCHW)

@@ -158,8 +158,9 @@ class RKNNLite:
         """Run the model.
 
         Args:
-            inputs: an array per input, with as many dimensions as the model's: images as
-                ``(N, H, W, C)``, or NCHW with ``data_format``. The numbers are those before
+            inputs: an array per input, with as many dimensions as the model's, or without that
+                of a batch of 1: images as ``(N, H, W, C)`` or ``(H, W, C)``, or with the
+                channels before them with ``data_format``. The numbers are those before
                 the normalisation of the conversion: uint8, float16 or float32; bool counts as
                 uint8. A model in int8 takes int8 as its own, normalised and quantized elements.
             data_type: a dtype's name, or one per input, that the arrays must have.

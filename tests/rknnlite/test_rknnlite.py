@@ -105,7 +105,12 @@ def test_nchw_is_turned_for_the_model(tmp_path, control, answers):
         assert (result == made.expected[0]).all()
         (result,) = model.inference([turned], data_format=data_format)
         assert (result == made.expected[0]).all()
-    (result,) = model.inference([array], data_format="nhwc")
+    for data_format in ("nhwc", "NHWC"):
+        (result,) = model.inference([array], data_format=data_format)
+        assert (result == made.expected[0]).all()
+    (result,) = model.inference([array[0]])  # as the toolkit takes it
+    assert (result == made.expected[0]).all()
+    (result,) = model.inference([turned[0]], data_format="NCHW")
     assert (result == made.expected[0]).all()
     with pytest.raises(RknnError):  # the record knows no image of these numbers
         model.inference([answers[0][1]])
@@ -170,7 +175,8 @@ def test_outputs_are_reused_on_request(lite):
 
 
 REFUSED = {
-    "3 dimensions": ({"inputs": [frame()[0]]}, r"expected 4 dimensions .*expand_dims"),
+    "2 dimensions": ({"inputs": [frame()[0, 0]]}, r"expected 4 dimensions as in .*, got \(20, 3\)"),
+    "5 dimensions": ({"inputs": [frame()[None]]}, r"expected 4 dimensions as in"),
     "no list": ({"inputs": None}, "inputs: expected a list of arrays, got NoneType"),
     "empty": ({"inputs": []}, r"inputs: expected 1 \(image .*\), got 0"),
     "two": ({"inputs": [frame(), frame()]}, r"inputs: expected 1 .*, got 2"),
@@ -186,7 +192,7 @@ REFUSED = {
     "unknown data_type": ({"data_type": "float64"}, "data_type: expected one of .*'float64'"),
     "dtype": ({"data_type": np.uint8}, "data_type: expected one of "),
     "two data_types": ({"data_type": ["uint8"] * 2}, "data_type: expected one entry for each"),
-    "NHWC": ({"data_format": "NHWC"}, "data_format: expected one of nhwc, nchw, got 'NHWC'"),
+    "NC1HWC2": ({"data_format": "NC1HWC2"}, "data_format: expected one of nhwc, nchw, got 'NC1"),
     "no format": ({"data_format": [None]}, "data_format: expected one of nhwc, nchw, got None"),
     "two formats": ({"data_format": ["nhwc"] * 2}, "data_format: expected one entry for each"),
     "pass": ({"inputs_pass_through": 1}, "inputs_pass_through: expected a list of 0 and 1"),
