@@ -322,7 +322,7 @@ static void run_output(context *c, uint8_t *region, const emu_node *node, uint32
     const uint32_t index = node->public.inputs[0];
     const emu_tensor *tensor = &file->tensors[index];
     const rkr_emu_tensor *t = &tensor->public;
-    if (t->n_dims != 4 || !emu_is_readable(file, tensor) ||
+    if (t->n_dims != 4 || address == UINT32_MAX || !emu_is_readable(file, tensor) ||
         !copy_tensors(c, region, &index, 1, false)) {
         say("wrong %s '%s' cannot be copied\n", node->public.op, node->public.name);
         return;
@@ -387,16 +387,25 @@ int npu_run(uint8_t *region, struct npu_submit *submit, uint64_t tasks) {
         compare(c, (const uint64_t *)(const void *)(region + at) + entries[i].first_word,
                 &entries[i], submit->base);
     }
+    uint32_t output = UINT32_MAX;
     for (uint32_t i = first; i < first + count; i++) {
         const emu_node *node = &file->nodes[entries[i].node];
         run_entry(c, region, submit->base, i);
-        /* For a copy in the model's own type only the first of a node's tasks is submitted. */
-        const bool is_last = i + 1 == first + count || entries[i + 1].node != entries[i].node;
-        if (node->way == EMU_NODE_FUNCTION && is_last) {
-            run_function(c, region, node);
-        } else if (is_last && is_output(node)) {
+        if (is_output(node)) {
             const uint8_t ran = c->state->group[EMU_DPU] ^ 1;
-            run_output(c, region, node, c->state->registers[EMU_DPU][ran][0x020 >> 2]);
+            const uint32_t to = c->state->registers[EMU_DPU][ran][0x020 >> 2];
+            /* What lies in the model's own memory is a step on the way. */
+            output = to >= file->memory_bytes && to < output ? to : output;
+        }
+        /* For a copy in the model's own type only the first of a node's tasks is submitted. */
+        if (i + 1 < first + count && entries[i + 1].node == entries[i].node) {
+            continue;
+        }
+        if (node->way == EMU_NODE_FUNCTION) {
+            run_function(c, region, node);
+        } else if (is_output(node)) {
+            run_output(c, region, node, output);
+            output = UINT32_MAX;
         }
     }
     return 0;
