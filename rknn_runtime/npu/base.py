@@ -12,10 +12,10 @@ from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnStatusError, UnavailableError
 from rknn_runtime.npu import query, shapes
+from rknn_runtime.npu.block import close_in_exit
 from rknn_runtime.npu.context import Context, HasContext, warn
 from rknn_runtime.npu.inspected import Inspected
 from rknn_runtime.npu.library import Library
-from rknn_runtime.npu.memory import close_in_exit
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
 from rknn_runtime.npu.source import init_extend, opened_buffer, opened_source
 from rknn_runtime.npu.tuning import Tuned, refuse_flags

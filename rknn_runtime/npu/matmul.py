@@ -14,10 +14,11 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.npu import matmul_rules
+from rknn_runtime.npu.block import close_in_exit
 from rknn_runtime.npu.context import Context, warn
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.matrix import Matrix, MatrixB
-from rknn_runtime.npu.memory import TensorMemory, close_in_exit
+from rknn_runtime.npu.memory import TensorMemory
 
 __all__ = ["Matmul"]
 

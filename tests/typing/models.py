@@ -17,10 +17,13 @@ from rknn_runtime import (
     Detector,
     GeneralModel,
     InitFlag,
+    InputSpec,
     Layout,
     Library,
+    MemoryFlag,
     MemorySize,
     Model,
+    OutputSpec,
     SdkVersion,
     TensorAttr,
     TensorMemory,
@@ -46,6 +49,28 @@ def loading(path: str, file: Path, data: bytes, entry: os.PathLike[str]) -> None
         model, general = entered, copying
         wrong = entered  # type: ignore[assignment]
     print(model, general, wrong)
+
+
+def flows(model: Model, general: GeneralModel, path: str, frame: Array) -> None:
+    Model(path, inputs=[InputSpec(layout=Layout.NCHW), None], outputs={"y": OutputSpec()})
+    Model(path, inputs={0: InputSpec()}, share_weights_with=general)
+    Model(path, inputs=[OutputSpec()])  # type: ignore[list-item]
+    GeneralModel(path, inputs={"x": InputSpec(dtype=TensorType.FLOAT32, pass_through=False)})
+    GeneralModel(path, outputs=[None])  # type: ignore[call-arg]
+    twin: Model = model.duplicate(core_mask=CoreMask.CORE_1)
+    other: GeneralModel = general.duplicate()
+    memory: TensorMemory = TensorMemory.from_fd(model, 3, 64, 0, owned=True, mapped=False)
+    memory = TensorMemory(general, 64, flags=MemoryFlag.CACHEABLE)
+    memory = TensorMemory.from_physical(model, 0x1000, 64, frame)
+    with TensorMemory.from_dma_heap(model, 64, "cma") as entered:
+        memory = entered.shared_with(twin)
+    model.bind_input("x", memory, sync=False)
+    model.bind_output(0, b"")  # type: ignore[arg-type]
+    model.set_internal_memory(memory)
+    shapes: tuple[tuple[tuple[int, ...], ...], ...] = model.dynamic_shapes
+    other.set_input_shapes([[1, 2, 3, 4], (5,)])
+    results: list[Array] = model(frame, only=["y", 0])
+    print(shapes, results)
 
 
 def describing(model: Model) -> None:
