@@ -161,6 +161,8 @@ def failures(info: ModelInfo) -> list[Failure]:
     name that the toolkit writes as \u     abort in the query of its attribute
     operator TopK                         abort             abort             runs
     int16 output, bound in native layout  never written     rknn_run gives -1 works
+    types that are no sound JSON          abort in a query: the reader refuses these
+    batch of 2 in padded rows, as uint8   works             works             works
     ====================================  ================  ================  ======
 
     Args:
