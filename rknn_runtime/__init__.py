@@ -16,7 +16,7 @@ from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is n
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
-    from rknn_runtime import errors, kernels, modelfile, sim, vision
+    from rknn_runtime import errors, kernels, modelfile, raw, sim, vision
     from rknn_runtime.enums import (
         CoreMask,
         InitFlag,
@@ -74,6 +74,7 @@ __all__ = [
     "letterbox",
     "modelfile",
     "open_library",
+    "raw",
     "sim",
     "vision",
 ]

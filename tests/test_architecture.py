@@ -25,6 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "sim": {"root", "modelfile", "npu"},
     "rknnlite": {"root", "modelfile", "npu"},
     "sklearn": {"root", "modelfile", "npu"},
+    "raw": {"root", "npu"},
     "cli": {"root", "modelfile", "vision.heads", "sim"},
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that

@@ -194,7 +194,6 @@ static void wait_until(int64_t end_us) {
 
 int rknn_run(rknn_context context, rknn_run_extend *extend) {
     SIM_ENTER(run);
-    (void)extend; /* always blocks: non_block without rknn_wait, which no runtime has */
     sim_context *ctx = sim_acquire(context, "rknn_run");
     if (ctx == NULL) {
         return RKNN_ERR_CTX_INVALID;
@@ -204,10 +203,22 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
         sim_release(ctx);
         return sim_leave(SIM_CALL_run, RKNN_ERR_CTX_INVALID);
     }
+    if (extend != NULL && extend->non_block != 0) { /* and blocks all the same */
+        sim_violation("rknn_run: non_block, and no runtime implements rknn_wait: nobody knows when "
+                      "the outputs are there");
+    }
     const uint32_t cores = sim_cores_take(ctx->core_mask, ctx->model->cores);
     const int64_t start_us = sim_now_us();
-    const int status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
-    wait_until(start_us + sim_latency_us(sim_cores_count(cores)));
+    int64_t latency_us = sim_latency_us(sim_cores_count(cores));
+    int status;
+    if (extend != NULL && extend->timeout_ms > 0 && latency_us > extend->timeout_ms * 1000LL) {
+        latency_us = extend->timeout_ms * 1000LL;
+        sim_log("rknn_run: not over after %d ms", extend->timeout_ms);
+        status = RKNN_ERR_TIMEOUT;
+    } else {
+        status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
+    }
+    wait_until(start_us + latency_us);
     ctx->run_us = sim_now_us() - start_us;
     sim_cores_give(cores);
     ctx->has_run = ctx->has_run || status == RKNN_SUCC;

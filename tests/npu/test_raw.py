@@ -1,0 +1,158 @@
+"""Calls of the C API one by one."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import numpy as np
+import pytest
+from bundles import recorded
+
+from rknn_runtime import GeneralModel, Model, open_library, raw
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import (
+    ClosedError,
+    ForkError,
+    InvalidParameterError,
+    OperationFailedError,
+    RknnStatusError,
+    RknnTimeoutError,
+    UnavailableError,
+)
+
+SDK_VERSION, IN_OUT_NUM, INPUT_ATTR = 5, 0, 1
+
+
+def test_which_functions_a_library_has():
+    """The simulated runtime has all of the API but custom operators."""
+    found = raw.functions(open_library("sim"))
+    missing = {name for name, is_there in found.items() if not is_there}
+    assert missing == {"rknn_register_custom_ops", "rknn_custom_op_get_op_attr"}
+    assert len(found) == 34
+    with pytest.raises(TypeError, match="library: expected a Library"):
+        raw.functions("sim")
+
+
+@pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
+def test_queries_are_the_runtimes_own_bytes(control, soc):
+    """As the structs of C; the index of an attribute goes in with it."""
+    case = recorded(soc)
+    with Model(case.data, library="sim") as model:
+        assert struct.unpack("II", raw.query(model, IN_OUT_NUM)) == (1, 1)
+        assert raw.query(model, SDK_VERSION).startswith(model.sdk_version.api.encode())
+        attr = ffi.new("rknn_tensor_attr *")
+        ffi.memmove(attr, raw.query(model, INPUT_ATTR, index=0), ffi.sizeof(attr[0]))
+        assert ffi.string(attr.name).decode() == model.inputs[0].name
+        with pytest.raises(InvalidParameterError, match=r"rknn_query\(1, index 7, 376 bytes\)"):
+            raw.query(model, INPUT_ATTR, index=7)
+        with pytest.raises(InvalidParameterError):
+            raw.query(model, INPUT_ATTR, size=8)
+        with pytest.raises(InvalidParameterError):
+            raw.query(model, 1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error"),
+    [
+        ((3,), {}, ValueError),
+        ((-1,), {}, ValueError),
+        ((2**31,), {}, ValueError),
+        (("5",), {}, TypeError),
+        ((5,), {"size": 3}, ValueError),
+        ((5,), {"size": 2**17}, ValueError),
+        ((1,), {"index": -1}, ValueError),
+        ((1,), {"index": 1.5}, TypeError),
+    ],
+)
+def test_wrong_queries(control, arguments, options, error):
+    """A query whose answer is a pointer is none of them; the runtime is not called."""
+    with Model(recorded().data, library="sim") as model:
+        before = control.calls("rknn_query")
+        with pytest.raises(error):
+            raw.query(model, *arguments, **options)
+        assert control.calls("rknn_query") == before
+
+
+def test_a_run_takes_as_long_as_it_may(control):
+    """With a timeout the NPU's failure to keep it is an exception; the next run is as ever."""
+    case = recorded()
+    with Model(case.data, library="sim") as model:
+        model.input_view()[...] = 7
+        raw.run(model, frame_id=2**64 - 1, timeout_ms=1000)
+        control.set_latency(5000)
+        with pytest.raises(RknnTimeoutError, match=r"rknn_run\(timeout_ms=1\)"):
+            raw.run(model, timeout_ms=1)
+        raw.run(model)
+        assert np.array_equal(model.output_f32(), case.expected[0])
+
+
+def test_a_run_that_nobody_can_wait_for_is_refused(control):
+    """As no runtime has rknn_wait: 1.5.2 and 2.3.2 fail it."""
+    with Model(recorded().data, library="sim") as model:
+        with pytest.raises(UnavailableError, match="rknn_wait"):
+            raw.run(model, non_block=True)
+        with pytest.raises(OperationFailedError, match="rknn_wait"):
+            raw.wait(model, timeout_ms=5)
+        extend = ffi.new("rknn_run_extend *", {"non_block": 1})
+        context = model._context
+        assert lib.rkr_run(context.handle, context.opened(), extend) == 0
+    assert "nobody knows when the outputs are there" in control.last_violation
+    control.reset()
+
+
+@pytest.mark.parametrize(
+    "options", [{"frame_id": -1}, {"frame_id": 2**64}, {"timeout_ms": -1}, {"timeout_ms": 2**31}]
+)
+def test_numbers_out_of_range(control, options):
+    """Of both calls."""
+    with Model(recorded().data, library="sim") as model:
+        for call in (raw.run, raw.wait):
+            with pytest.raises(ValueError, match="expected 0 to"):
+                call(model, **options)
+            with pytest.raises(TypeError, match="expected an integer"):
+                call(model, **dict.fromkeys(options, "1"))
+        with pytest.raises(TypeError, match="non_block: expected a bool"):
+            raw.run(model, non_block=1)
+
+
+CALLS = {
+    "query": lambda model: raw.query(model, SDK_VERSION),
+    "run": lambda model: raw.run(model),
+    "wait": lambda model: raw.wait(model),
+}
+NAMES = {"query": "rknn_query", "run": "rknn_run", "wait": "rknn_wait"}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_misuse(control, call):
+    """No model, a closed one, one of another process."""
+    for wrong in (None, 5, object(), b""):
+        with pytest.raises(TypeError, match="model: expected a Model"):
+            CALLS[call](wrong)
+    with Model(recorded().data, library="sim") as model:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                CALLS[call](model)
+            except ForkError:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+    with pytest.raises(ClosedError):
+        CALLS[call](model)
+
+
+@pytest.mark.parametrize("cls", [Model, GeneralModel])
+@pytest.mark.parametrize("call", CALLS)
+def test_every_code(control, cls, call):
+    """102 combinations of class, call and code: the exception has it, the model runs on."""
+    with cls(recorded().data, library="sim") as model:
+        for code in (*range(-16, 0), -999):
+            control.fail(NAMES[call], 1, code)
+            with pytest.raises(RknnStatusError) as caught:
+                CALLS[call](model)
+            assert caught.value.code == code
+        raw.run(model)
