@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnStatusError, UnavailableError
 from rknn_runtime.npu import query, shapes
-from rknn_runtime.npu.block import close_in_exit
+from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.context import Context, HasContext, warn
 from rknn_runtime.npu.inspected import Inspected
 from rknn_runtime.npu.library import Library
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 
-_M = TypeVar("_M", bound="LoadedModel")
 
 #: Flags of ``rknn_init`` that leave fences or timing to the caller: a model that cares for these
 #: itself cannot keep their promises.
@@ -90,7 +88,7 @@ def check_outs(out: Sequence[object], count: int) -> None:
         raise ValueError(f"out: expected {count} arrays, got {len(out)}")
 
 
-class LoadedModel(Tuned, Inspected, HasContext):
+class LoadedModel(Closing, Tuned, Inspected, HasContext):
     """A model in a runtime, and how to ask about it and release it. Not for direct use.
 
     Every method and property that asks the runtime raises `ClosedError` when the model was
@@ -318,14 +316,3 @@ class LoadedModel(Tuned, Inspected, HasContext):
                 return
             self._let_go()
             self._context.close()
-
-    def __enter__(self: _M) -> _M:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        close_in_exit(self.close, error)

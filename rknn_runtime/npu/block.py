@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rknn_runtime._arrays import Span
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import ClosedError
+from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.context import Context, NewMemory
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Block", "close_in_exit"]
+__all__ = ["Block"]
 
 
-_B = TypeVar("_B", bound="Block")
-
-
-class Block:
+class Block(Closing):
     """What every `TensorMemory` can do, however it was made. Not for direct use."""
 
     size_bytes: int
@@ -189,27 +186,3 @@ class Block:
             # In this order: an interrupt between them leaves it to the model to release.
             if self._finalizer.detach() is not None:
                 self._context.destroy_memory(self._number)
-
-    def __enter__(self: _B) -> _B:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        close_in_exit(self.close, error)
-
-
-def close_in_exit(close: Any, error: BaseException | None) -> None:
-    """Close at the end of a ``with`` block.
-
-    When an exception is on its way, its traceback may hold the very view that forbids
-    closing: then the exception matters, and the collector releases the rest.
-    """
-    try:
-        close()
-    except BufferError:
-        if error is None:
-            raise

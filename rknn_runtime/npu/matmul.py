@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.npu import matmul_rules
-from rknn_runtime.npu.block import close_in_exit
+from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.context import Context, warn
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.matrix import Matrix, MatrixB
@@ -22,7 +21,6 @@ from rknn_runtime.npu.memory import TensorMemory
 
 __all__ = ["Matmul"]
 
-_M = TypeVar("_M", bound="Matmul")
 _E = TypeVar("_E", MatmulType, MatrixLayout, MatrixScales, CoreMask)
 
 #: Of one dimension, and of shapes.
@@ -46,7 +44,7 @@ class _MatmulContext(Context):
         self.check_status(status, call)
 
 
-class Matmul:
+class Matmul(Closing):
     """A product ``C = A * B`` of matrices of fixed sizes, computed by the NPU.
 
     B stays in NPU memory, as weights do: `write_b` once, then call with each A. Thread-safe: one
@@ -411,17 +409,6 @@ class Matmul:
         with self._context.lock:
             if not self._context.is_closed:
                 self._context.close()
-
-    def __enter__(self: _M) -> _M:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        close_in_exit(self.close, error)
 
 
 def _choice(value: object, name: str, kind: type[_E]) -> _E:

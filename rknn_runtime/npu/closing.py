@@ -1,0 +1,35 @@
+"""The ``with`` block of whatever is closed."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TypeVar
+
+__all__ = ["Closing"]
+
+_C = TypeVar("_C", bound="Closing")
+
+
+class Closing:
+    """Closes at the end of a ``with`` block. Not for direct use."""
+
+    def close(self) -> None:
+        """Release what there is."""
+        raise NotImplementedError
+
+    def __enter__(self: _C) -> _C:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # When an exception is on its way, its traceback may hold the very view that forbids
+        # closing: then the exception matters, and the collector releases the rest.
+        try:
+            self.close()
+        except BufferError:
+            if error is None:
+                raise
