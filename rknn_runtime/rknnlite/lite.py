@@ -79,6 +79,7 @@ class RKNNLite:
         self._log = new_logger(bool(verbose), verbose_file)
         self._path = ""
         self._engine: _Engine | None = None
+        self._is_dynamic = False
         self._n_runs = 0
         self._kept: list[Array] | None = None
         self._last: list[Array] | None = None
@@ -160,7 +161,8 @@ class RKNNLite:
         Args:
             inputs: an array per input, with as many dimensions as the model's, or without that
                 of a batch of 1: images as ``(N, H, W, C)`` or ``(H, W, C)``, or with the
-                channels before them with ``data_format``. The numbers are those before
+                channels before them with ``data_format``. A model that was built for several
+                shapes runs in that of the arrays. The numbers are those before
                 the normalisation of the conversion: uint8, float16 or float32; bool counts as
                 uint8. A model in int8 takes int8 as its own, normalised and quantized elements.
             data_type: a dtype's name, or one per input, that the arrays must have.
@@ -375,6 +377,7 @@ class RKNNLite:
         is_mini = header is not None and header.container == "mini"
         engine = Model if is_mini else GeneralModel
         self._engine = engine(self._path, library=self._library, flags=flags, core_mask=cores)
+        self._is_dynamic = bool(self._engine.dynamic_shapes)
         self._log.debug("init_runtime: %r in %r", self._engine, self._engine.library)
 
     def _header(self) -> ModelHeader | None:
@@ -391,6 +394,8 @@ class RKNNLite:
         arrays = input_arrays(inputs, engine.inputs, data_type, data_format, self._complain)
         if any(pass_through_flags(flags, len(arrays))):
             raise UnavailableError(f"inputs_pass_through: expected 0, got {flags!r}: see Model")
+        if self._is_dynamic:
+            self._choose([array.shape for array in arrays], engine)
         arrays = [
             fitted(f"inputs[{i}]", array, attr.shape, self._complain)
             for i, (array, attr) in enumerate(zip(arrays, engine.inputs))
@@ -401,6 +406,12 @@ class RKNNLite:
         self._last = arrays
         self._n_runs += 1
         return outputs
+
+    def _choose(self, shapes: list[tuple[int, ...]], engine: _Engine) -> None:
+        """Have a model that was built for several shapes take those of the inputs."""
+        if shapes != [attr.shape for attr in engine.inputs]:
+            engine.set_input_shapes(shapes)
+            self._kept = self._last = None
 
     def _run(self, engine: _Engine, arrays: list[Array], out: list[Array] | None) -> list[Array]:
         if isinstance(engine, Model):

@@ -494,3 +494,27 @@ def test_both_runtimes(file, control):
     assert (again == first).all()
     assert model.eval_perf(is_print=False)
     model.release()
+
+
+def test_a_dynamic_model_runs_in_the_shape_of_its_inputs(control):
+    """Outputs are as big as the inputs make them; other shapes are refused with the list."""
+    pytest.importorskip("onnxruntime")
+    model = RKNNLite(library="sim", strict=True)
+    model.load_rknn(MODELS / "dyn_in_rk3588.rknn")
+    model.init_runtime()
+    random = np.random.default_rng(0)
+    for height, width in ((48, 40), (32, 32), (48, 40)):
+        array = random.integers(0, 256, (1, height, width, 3)).astype(np.uint8)
+        (result,) = model.inference([array], reuse_outputs=True)
+        assert result.shape == (1, 24, height, width)
+        turned = array.transpose(0, 3, 1, 2)
+        (again,) = model.inference([turned], data_format="nchw", reuse_outputs=True)
+        assert np.shares_memory(result, again)
+        (other,) = model.inference([turned], data_format="nchw")
+        assert (other == again).all()
+        assert model.eval_perf(is_print=False)
+    with pytest.raises(ValueError, match="expected what the model was built for"):
+        model.inference([np.zeros((1, 16, 16, 3), np.uint8)])
+    (other,) = model.inference([array])
+    assert (other == result).all()
+    model.release()
