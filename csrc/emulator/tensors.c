@@ -75,17 +75,32 @@ bool emu_is_readable(const rkr_emu *emu, const emu_tensor *tensor) {
            (tensor->is_constant || emu_writable(emu, tensor->address, last));
 }
 
-/* Copy one way or the other, run of pixels by run of pixels of one channel. */
+/* Elements of one row of a channel, `from_step` and `to_step` bytes apart. */
+static void copy_row(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_step,
+                     uint64_t count, size_t bytes) {
+    if (bytes == 1) { /* nearly always: without a call for each */
+        for (uint64_t i = 0; i < count; i++) {
+            to[i * to_step] = from[i * from_step];
+        }
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        memcpy(to + i * to_step, from + i * from_step, bytes);
+    }
+}
+
+/* Copy one way or the other, row by row of one channel. */
 static void copy_values(const placement *at, uint8_t *memory, uint8_t *values, size_t bytes,
                         bool to_memory) {
     for (uint64_t n = 0; n < at->n; n++) {
         for (uint64_t c = 0; c < at->c; c++) {
-            for (uint64_t h = 0; h < at->h; h++) {
+            for (uint64_t h = 0; h < at->h; h++, values += at->w * bytes) {
                 uint8_t *line = memory + n * at->batch + c / at->group * at->plane + h * at->row +
                                 c % at->group * bytes;
-                for (uint64_t w = 0; w < at->w; w++, values += bytes) {
-                    uint8_t *place_of = line + w * at->column;
-                    memcpy(to_memory ? place_of : values, to_memory ? values : place_of, bytes);
+                if (to_memory) {
+                    copy_row(values, bytes, line, at->column, at->w, bytes);
+                } else {
+                    copy_row(line, at->column, values, bytes, at->w, bytes);
                 }
             }
         }
