@@ -43,7 +43,8 @@ pytest: $(VENV)/.test
 
 # What is too long for every change; some 15 minutes.
 torture: $(VENV)/.test
-	RKNN_TEST_MUTATIONS=100000 $(BIN)/pytest tests/modelfile/test_reader_hostile.py
+	RKNN_TEST_MUTATIONS=100000 $(BIN)/pytest tests/modelfile/test_reader_hostile.py \
+	    tests/sim/test_emulator_hostile.py
 	RKNN_TEST_ROUNDS=2000 $(BIN)/pytest tests/npu/test_threads.py
 	RKNN_TEST_ROUNDS=1000 $(BIN)/python tools/sanitize.py --threads
 

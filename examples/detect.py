@@ -72,7 +72,7 @@ def main() -> None:
     for phase, duration in times_ms.items():
         print(f"{phase:28s} {duration:8.2f} ms")
     if simulated:
-        print("simulated NPU: results are those of the model, times are not those of a board")
+        print("simulated NPU: times are not those of a board, nor were results compared with one")
 
     if args.save:
         detections.draw(image, labels=labels).save(args.save)
