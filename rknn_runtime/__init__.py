@@ -1,6 +1,7 @@
 """Run ``.rknn`` models on Rockchip NPUs, or on a simulated one.
 
-`Detector` and `Classifier` turn images into results; `Model` and `GeneralModel` run any model.
+`Detector` and `Classifier` turn images into results; `Model` and `GeneralModel` run any model;
+a `Pool` keeps every core of the NPU busy.
 The rest has its room: `rknn_runtime.errors`, `rknn_runtime.kernels` (layouts, quantization,
 resizing), `rknn_runtime.modelfile` (what a file says of itself), `rknn_runtime.vision` (heads,
 letterbox, drawing), `rknn_runtime.sim` (the simulated NPU).
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rknn_runtime.npu.model import Model
     from rknn_runtime.npu.query import MemorySize, SdkVersion
     from rknn_runtime.npu.spec import InputSpec, OutputSpec
+    from rknn_runtime.streams.pool import Pool
     from rknn_runtime.tensor import TensorAttr
     from rknn_runtime.vision.classifier import Classifier
     from rknn_runtime.vision.detections import Detection, Detections
@@ -63,6 +65,7 @@ __all__ = [
     "MemorySize",
     "Model",
     "OutputSpec",
+    "Pool",
     "QuantType",
     "RknnError",
     "SdkVersion",
@@ -104,6 +107,7 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "npu.model": ("Model",),
         "npu.query": ("MemorySize", "SdkVersion"),
         "npu.spec": ("InputSpec", "OutputSpec"),
+        "streams.pool": ("Pool",),
         "tensor": ("TensorAttr",),
         "vision.classifier": ("Classifier",),
         "vision.detections": ("Detection", "Detections"),

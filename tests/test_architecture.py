@@ -23,6 +23,8 @@ ROOMS: dict[str, set[str]] = {
     "vision.heads": {"root", "vision"},
     "models of images": {"kernels", "modelfile", "npu", "vision", "vision.heads"},
     "sim": {"root", "modelfile", "npu"},
+    "streams": {"root", "npu", "vision", "models of images"},
+    "dask": {"root", "streams"},
     "rknnlite": {"root", "modelfile", "npu"},
     "sklearn": {"root", "modelfile", "npu"},
     "raw": {"root", "npu"},

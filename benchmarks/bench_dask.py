@@ -1,0 +1,94 @@
+"""What Dask's scheduler costs per chunk, and frames per second of a fleet on loopback.
+
+Workers are processes of this machine on the simulated NPU with recorded outputs, so frames cost
+next to nothing: what is measured is everything around them. With ``--seconds 600`` a soak: every
+frame once, and how much memory scheduler and workers have grown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import io
+import time
+
+import numpy as np
+import psutil
+from distributed import Client, LocalCluster
+from PIL import Image
+
+from rknn_runtime.dask import NpuPlugin, detect
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+
+CHUNK = 20
+
+
+def bundle() -> bytes:
+    """A detector of 64x64 that always sees one object in the middle."""
+    boxes = np.zeros((1, 6, 84, 1), np.float32)
+    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
+    values = {"zero_point": -128, "scale": 1 / 255}
+    return bundle_from_arrays(
+        [describe_input("images", (1, 3, 64, 64), **values)],
+        [describe_output("output0", boxes.shape, **values)],
+        [Record([boxes])],
+    )
+
+
+def image() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(file, "PNG")
+    return file.getvalue()
+
+
+def resident_mb(client: Client) -> float:
+    def mine() -> int:
+        return psutil.Process().memory_info().rss
+
+    return (sum(client.run(mine).values()) + mine()) / 1e6
+
+
+def bare_tasks(client: Client) -> float:
+    """Tasks per second of the scheduler, of functions that do nothing."""
+    count = 2000
+    begin = time.perf_counter()
+    client.gather(client.map(lambda i: i, range(count), pure=False))
+    return count / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, default=3, help="processes (default 3)")
+    parser.add_argument("--seconds", type=float, default=20, help="how long (default 20)")
+    options = parser.parse_args()
+    cluster = LocalCluster(
+        n_workers=options.workers, threads_per_worker=3, dashboard_address=None, host="127.0.0.1"
+    )
+    with cluster, Client(cluster) as client:
+        print(f"{options.workers} workers, scheduler: {bare_tasks(client):.0f} bare tasks/s")
+        plugin, data = NpuPlugin(bundle(), library="sim", contexts=2), image()
+        end = time.perf_counter() + options.seconds
+        sent = 0
+
+        def items():
+            nonlocal sent
+            while time.perf_counter() < end:
+                yield f"{sent}", data
+                sent += 1
+
+        seen: collections.Counter[str] = collections.Counter()
+        begin, at_first = time.perf_counter(), 0.0
+        for record in detect(client, plugin, items(), chunk=CHUNK):
+            seen[record["source"]] += 1
+            if not at_first and time.perf_counter() - begin > options.seconds / 10:
+                at_first = resident_mb(client)
+        took = time.perf_counter() - begin
+        if len(seen) != sent or set(seen.values()) != {1}:
+            raise SystemExit(f"{sent} frames were sent, {len(seen)} came back")
+        print(f"{sent} frames, each once, {sent / took:.0f} frames/s, ", end="")
+        print(f"{sent / took / CHUNK:.0f} chunks/s, ", end="")
+        print(f"{resident_mb(client) - at_first:+.1f} MB since a tenth of the time")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""A pool's throughput, latency and memory, beside what people write by hand.
+
+On the simulated NPU, whose cores take one run at a time, each as long as planted: what is measured
+is scheduling and Python's share. In one run, on the same model and frames:
+
+* `Pool`, one, two and three cores, run times of 5, 12 and 30 ms, as a share of what the cores can;
+* a ``ThreadPoolExecutor`` over models that were each loaded anew, as people write it;
+* a queue of futures over models in turn, whose oldest future is waited for before the next frame;
+* the latency of a frame at low load, beside the bare `Detector`;
+* many frames: in order, every one once, and how much memory grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from rknn_runtime import CoreMask, Detector, Model
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.sim.control import Control
+from rknn_runtime.streams import Pool
+
+CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
+RUN_MS = (5, 12, 30)
+#: Seconds of each measurement of throughput.
+SECONDS = 2.0
+
+
+def bundle() -> bytes:
+    """A detector of 64x64 that always sees one object in the middle."""
+    boxes = np.zeros((1, 6, 84, 1), np.float32)
+    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
+    values = {"zero_point": -128, "scale": 1 / 255}
+    return bundle_from_arrays(
+        [describe_input("images", (1, 3, 64, 64), **values)],
+        [describe_output("output0", boxes.shape, **values)],
+        [Record([boxes])],
+    )
+
+
+def frames(count: int) -> list[np.ndarray]:
+    return [np.zeros((64, 64, 3), np.uint8) for _ in range(count)]
+
+
+def with_pool(data: bytes, cores: int, images: list[np.ndarray]) -> None:
+    with Pool(data, library="sim", core_masks=CORES[:cores] * 2) as pool:
+        for _, found in pool.map(images):
+            assert len(found) == 1
+
+
+def each_loaded(data: bytes, cores: int) -> list[Detector]:
+    return [Detector(Model(data, library="sim", core_mask=mask)) for mask in CORES[:cores]]
+
+
+def with_executor(data: bytes, cores: int, images: list[np.ndarray]) -> None:
+    detectors = each_loaded(data, cores)
+    free: deque[Detector] = deque(detectors)
+
+    def work(image: np.ndarray) -> None:
+        detector = free.popleft()
+        assert len(detector(image)) == 1
+        free.append(detector)
+
+    with ThreadPoolExecutor(cores) as executor:
+        list(executor.map(work, images))
+    for detector in detectors:
+        detector.model.close()
+
+
+def with_futures_in_turn(data: bytes, cores: int, images: list[np.ndarray]) -> None:
+    detectors = each_loaded(data, cores)
+    waiting = deque()
+    with ThreadPoolExecutor(cores) as executor:
+        for i, image in enumerate(images):
+            if len(waiting) == cores:
+                assert len(waiting.popleft().result()) == 1
+            waiting.append(executor.submit(detectors[i % cores], image))
+        for future in waiting:
+            future.result()
+    for detector in detectors:
+        detector.model.close()
+
+
+def throughput(data: bytes, control: Control) -> None:
+    schemes = {
+        "Pool": with_pool,
+        "executor": with_executor,
+        "futures in turn": with_futures_in_turn,
+    }
+    print(f"frames per second, and the share of what the cores can ({os.cpu_count()} CPUs)")
+    print(f"  {'run':>6} {'cores':>5}" + "".join(f"{name:>24}" for name in schemes))
+    for run_ms in RUN_MS:
+        for cores in (1, 2, 3):
+            cells = []
+            for scheme in schemes.values():
+                images = frames(round(SECONDS * 1000 / run_ms * cores))
+                control.set_latency(run_ms * 1000)
+                begin = time.perf_counter()
+                scheme(data, cores, images)
+                rate = len(images) / (time.perf_counter() - begin)
+                cells.append(f"{rate:15.1f} {rate * run_ms / 1000 / cores:7.1%}")
+            print(f"  {run_ms:3} ms {cores:5}" + "".join(f"{cell:>24}" for cell in cells))
+    control.set_latency(0)
+
+
+def latency(data: bytes, control: Control) -> None:
+    """One frame at a time, with pauses."""
+    control.set_latency(5000)
+    image = frames(1)[0]
+    times: dict[str, list[float]] = {"Detector": [], "Pool": []}
+    with Model(data, library="sim") as model, Pool(data, library="sim") as pool:
+        detector = Detector(model)
+
+        def source():
+            for _ in range(300):
+                time.sleep(0.002)
+                begin = time.perf_counter()
+                detector(image)
+                times["Detector"].append(time.perf_counter() - begin)
+                time.sleep(0.002)
+                sent.append(time.perf_counter())
+                taken.clear()
+                yield image.copy()
+                taken.wait()
+
+        sent: list[float] = []
+        taken = threading.Event()
+        for _ in pool.map(source()):
+            times["Pool"].append(time.perf_counter() - sent[-1])
+            taken.set()
+    control.set_latency(0)
+    print("\nlatency at low load, run time 5 ms")
+    for name, seconds in times.items():
+        p50, p99 = 1000 * np.percentile(seconds, (50, 99))
+        print(f"  {name:10} p50 {p50:.3f} ms, p99 {p99:.3f} ms")
+    extra = 1000 * (np.median(times["Pool"]) - np.median(times["Detector"]))
+    print(f"  a pool adds {extra:.3f} ms")
+
+
+def resident_kb() -> int:
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") // 1024
+
+
+def soak(data: bytes, count: int) -> None:
+    threads = threading.active_count()
+    numbers = (np.full((8, 8, 3), n % 251, np.uint8) for n in range(count))
+    with Pool(data, library="sim") as pool:
+        begin = time.perf_counter()
+        n, grown = 0, 0
+        for image, found in pool.map(numbers):
+            if image[0, 0, 0] != n % 251 or len(found) != 1:
+                sys.exit(f"frame {n} is out of order")
+            n += 1
+            if n == count // 10:
+                gc.collect()
+                grown = -resident_kb()
+        took = time.perf_counter() - begin
+    gc.collect()
+    grown += resident_kb()
+    print(f"\n{n} frames in order in {took:.0f} s ({1e6 * took / n:.0f} us a frame), ", end="")
+    print(f"{grown} kB more than after a tenth of them, ", end="")
+    print(f"{threading.active_count() - threads} threads left")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--frames", type=int, default=20_000, help="of the soak (default 20000)")
+    options = parser.parse_args()
+    data, control = bundle(), Control()
+    throughput(data, control)
+    latency(data, control)
+    soak(data, options.frames)
+
+
+if __name__ == "__main__":
+    main()

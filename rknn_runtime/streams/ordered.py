@@ -1,0 +1,245 @@
+"""Results in the order of their frames, while the source is read ahead."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from rknn_runtime._locks import fork_generation
+from rknn_runtime.errors import ClosedError, ForkError
+
+__all__ = ["Results"]
+
+
+class Results(Iterator[Any]):
+    """An iterator over ``(frame, result)`` in the order of the frames; see `Pool.map`.
+
+    A thread of its own reads the source, from the first ``next`` on. What went wrong with a frame
+    is raised in its place, and another ``next`` goes on behind it. `close` it, use it in a
+    ``with`` block, or drop it when you leave a loop early: what waits is cancelled then.
+    """
+
+    def __init__(
+        self,
+        frames: Iterable[Any],
+        submit: Callable[[Any], Future[Any]],
+        ahead: int,
+        drop_oldest: bool,
+        copy: bool,
+        returns_errors: bool,
+        on_drop: Callable[[], None],
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        """Prepare to read the frames.
+
+        Args:
+            frames: The source.
+            submit: Hands a frame to the pool.
+            ahead: So many frames at most are read and not yet returned.
+            drop_oldest: Give up older frames instead of letting the source wait.
+            copy: The source writes new frames into the same arrays.
+            returns_errors: What a frame raised is its result, instead of being raised.
+            on_drop: Called for each frame that is given up.
+            on_close: Called when no more frames are wanted, to end a wait in the source.
+
+        Raises:
+            TypeError: `frames` cannot be iterated.
+        """
+        self._generation = fork_generation()
+        self._returns_errors = returns_errors
+        self._window = _Window(ahead, drop_oldest, on_drop, on_close)
+        arguments = (iter(frames), submit, self._window, copy)
+        self._reader = threading.Thread(target=_read, args=arguments, name="source", daemon=True)
+        # The thread knows the window only, and so does not keep this object.
+        weakref.finalize(self, self._window.close).atexit = False
+
+    @property
+    def dropped(self) -> int:
+        """Frames that were given up for newer ones, so far."""
+        return self._window.dropped
+
+    def __next__(self) -> tuple[Any, Any]:
+        """Return the next frame and its result.
+
+        Raises:
+            ClosedError: The pool was closed before the frame's turn came.
+            ForkError: This process was forked after the iterator was made.
+            StopIteration: There are no more frames.
+            Exception: What the source or the frame raised.
+        """
+        if self._generation != fork_generation():
+            raise ForkError(
+                "this process was forked from the one with the pool: make a pool in the child"
+            )
+        if self._reader.ident is None:
+            self._reader.start()
+        frame, job = self._window.take()
+        if job.cancelled():
+            raise ClosedError("the pool was closed before this frame's turn came")
+        if self._returns_errors and not isinstance(job, _SourceFailed):
+            error = job.exception()
+            return frame, job.result() if error is None else error
+        return frame, job.result()
+
+    def close(self) -> None:
+        """Cancel the frames that wait, and read no more of the source; idempotent."""
+        self._window.close()
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Window:
+    """The frames that were read and not yet returned; between the reader and the iterator."""
+
+    def __init__(
+        self,
+        size: int,
+        drop_oldest: bool,
+        on_drop: Callable[[], None],
+        on_close: Callable[[], None] | None,
+    ) -> None:
+        self._size, self._drop_oldest = size, drop_oldest
+        self._on_drop, self._on_close = on_drop, on_close
+        self._changed = threading.Condition()
+        self._entries: deque[tuple[Any, Future[Any]]] = deque()
+        self._is_over = False
+        self.dropped = 0
+
+    def wait_for_room(self) -> bool:
+        """Wait until another frame may be read; return False when none is wanted any more."""
+        with self._changed:
+            while not (self._is_over or self._drop_oldest or len(self._entries) < self._size):
+                self._changed.wait()
+            return not self._is_over
+
+    def add(self, frame: Any, job: Future[Any]) -> None:
+        """Append what becomes of a frame."""
+        with self._changed:
+            if self._is_over:
+                job.cancel()
+                return
+            self._entries.append((frame, job))
+            while self._drop_oldest and self._drop_one():
+                self.dropped += 1
+                self._on_drop()
+            self._changed.notify_all()
+        job.add_done_callback(self._notify)
+
+    def _drop_one(self) -> bool:
+        """Give up the oldest frame that a newer one makes superfluous, if there is any."""
+        entries = self._entries
+        if len(entries) > 1 and entries[0][1].done() and entries[1][1].done():
+            entries.popleft()
+            return True
+        waiting = [i for i, (_, job) in enumerate(entries) if not (job.running() or job.done())]
+        if len(waiting) > 1 and entries[waiting[0]][1].cancel():
+            del entries[waiting[0]]
+            return True
+        return False
+
+    def refuse(self, frame: np.ndarray[Any, Any], error: Exception) -> None:
+        """Let the frames fail that lie where this one lies."""
+        with self._changed:
+            for i, (other, _) in enumerate(self._entries):
+                if _address(other) == _address(frame):
+                    self._entries[i] = other, _SourceFailed(error)
+            self._changed.notify_all()
+
+    def has_memory_of(self, frame: Any) -> bool:
+        """Whether a frame that is not returned yet begins at the same address."""
+        address = _address(frame)
+        with self._changed:
+            return address is not None and any(_address(f) == address for f, _ in self._entries)
+
+    def take(self) -> tuple[Any, Future[Any]]:
+        """Wait for the result of the first frame, and take both out."""
+        with self._changed:
+            while not (self._entries and self._entries[0][1].done()):
+                if self._is_over and not self._entries:
+                    raise StopIteration
+                self._changed.wait()
+            entry = self._entries.popleft()
+            self._changed.notify_all()
+            return entry
+
+    def end(self) -> None:
+        """Note that no frame follows."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Cancel what waits, and want no more."""
+        with self._changed:
+            self._is_over = True
+            jobs = [job for _, job in self._entries]
+            self._entries.clear()
+            self._changed.notify_all()
+        if self._on_close is not None:
+            self._on_close()
+        for job in jobs:
+            job.cancel()
+
+    def _notify(self, _: Future[Any]) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+def _read(
+    source: Iterator[Any], submit: Callable[[Any], Future[Any]], window: _Window, copy: bool
+) -> None:
+    """Hand the frames of a source to a pool, as far ahead as the window allows."""
+    try:
+        while window.wait_for_room():
+            try:
+                frame = next(source)
+            except StopIteration:
+                break
+            if copy:
+                frame = _copied(frame)
+            elif window.has_memory_of(frame):
+                error = ValueError(
+                    "frames: expected new memory for every frame, got an array that a frame still "
+                    "to be done lies in, as of a camera that is read into one array: give copy=True"
+                )
+                window.refuse(frame, error)
+                raise error
+            window.add(frame, submit(frame))
+            del frame
+    except BaseException as error:
+        window.add(None, _SourceFailed(error))
+    window.end()
+
+
+class _SourceFailed(Future[Any]):
+    """In the place of what becomes of a frame: the source raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.set_exception(error)
+
+
+def _copied(frame: Any) -> Any:
+    if isinstance(frame, tuple):
+        return tuple(_copied(part) for part in frame)
+    return frame.copy() if isinstance(frame, np.ndarray) else frame
+
+
+def _address(frame: Any) -> int | None:
+    """Where an array begins; None for what is none, as a path."""
+    if isinstance(frame, tuple) and frame:
+        frame = frame[0]
+    if not isinstance(frame, np.ndarray):
+        return None
+    address: int = np.ndarray.__array_interface__.__get__(frame)["data"][0]
+    return address

@@ -1,0 +1,97 @@
+"""Which cores: contexts on those of the NPU, threads on those of the CPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from rknn_runtime._arrays import as_int
+from rknn_runtime.enums import CoreMask
+from rknn_runtime.errors import RknnError
+from rknn_runtime.npu.model import Model
+
+__all__ = ["core_masks", "cpus_of", "npu_cores", "pin_this_thread"]
+
+_SINGLE_CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
+_CPUS = "/sys/devices/system/cpu"
+
+
+def npu_cores(model: Model) -> int:
+    """Return how many cores a model can be bound to, one at a time.
+
+    Asked of the runtime itself, which knows the NPU that it runs on. The model is left to choose
+    its cores, as a new one.
+    """
+    if not model.library.has("rknn_set_core_mask"):
+        return 1
+    cores = 0
+    try:
+        for mask in _SINGLE_CORES:
+            model.set_core_mask(mask)
+            cores += 1
+    except (RknnError, ValueError):  # the first core that the NPU does not have
+        pass
+    if cores:
+        model.set_core_mask(CoreMask.AUTO)
+    return max(cores, 1)
+
+
+def core_masks(cores: int, contexts: int) -> list[CoreMask | None]:
+    """Spread contexts over the cores of an NPU, one core each.
+
+    Args:
+        cores: Of the NPU, 1 to 3.
+        contexts: How many.
+
+    Returns:
+        A mask per context; None on an NPU of one core, where there is nothing to choose.
+    """
+    if cores == 1:
+        return [None] * contexts
+    return [_SINGLE_CORES[i % cores] for i in range(contexts)]
+
+
+def cpus_of(cpus: str | Iterable[int] | None, root: str = _CPUS) -> frozenset[int] | None:
+    """Return the CPUs that threads shall run on.
+
+    Args:
+        cpus: Numbers of CPUs; ``"big"``: the fastest ones, as Linux tells
+            (``cpu_capacity``); None: any.
+        root: Where Linux tells it.
+
+    Returns:
+        The numbers; None for any, also where all CPUs are equally fast.
+
+    Raises:
+        TypeError: Neither a text nor integers.
+        ValueError: Another text, no CPU, or one that this process may not use.
+    """
+    if cpus is None:
+        return None
+    usable = os.sched_getaffinity(0)
+    if isinstance(cpus, str):
+        if cpus != "big":
+            raise ValueError(f'cpus: expected "big" or numbers of CPUs, got {cpus!r}')
+        capacities = {cpu: _capacity(root, cpu) for cpu in usable}
+        biggest = max(capacities.values())
+        big = frozenset(cpu for cpu, capacity in capacities.items() if capacity == biggest)
+        return None if big == usable else big
+    if not isinstance(cpus, Iterable):
+        raise TypeError(f'cpus: expected "big" or numbers of CPUs, got {cpus!r}')
+    chosen = frozenset(as_int(cpu, "cpus", 0, 2**16) for cpu in cpus)
+    if not chosen or chosen - usable:
+        raise ValueError(f"cpus: expected some of {sorted(usable)}, got {sorted(chosen)}")
+    return chosen
+
+
+def _capacity(root: str, cpu: int) -> int:
+    try:
+        return int(Path(f"{root}/cpu{cpu}/cpu_capacity").read_text("ascii"))
+    except (OSError, ValueError):  # a PC's kernel does not say
+        return 0
+
+
+def pin_this_thread(cpus: frozenset[int]) -> None:
+    """Let the calling thread run on these CPUs only."""
+    os.sched_setaffinity(0, cpus)  # of Linux: of the thread, not of the process

@@ -1,0 +1,366 @@
+"""Several contexts of one model, so that no core of the NPU waits for Python."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from time import monotonic, perf_counter
+from typing import Any, NoReturn
+
+from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._locks import fork_generation
+from rknn_runtime.enums import CoreMask, InitFlag
+from rknn_runtime.errors import ClosedError, ForkError, UnavailableError
+from rknn_runtime.npu.context import warn
+from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.model import Model
+from rknn_runtime.streams import placement
+from rknn_runtime.streams.ordered import Results
+from rknn_runtime.streams.source import Frame, FrameSource
+from rknn_runtime.streams.stats import PoolStats
+from rknn_runtime.streams.worker import Job, JobQueue, Worker
+from rknn_runtime.vision.detector import Detector
+
+__all__ = ["Pool"]
+
+#: One context per core leaves the core idle while Python scales the next image and decodes the
+#: last; with two it has always work.
+_CONTEXTS_PER_CORE = 2
+_MOST_CONTEXTS = 64
+
+
+class Pool:
+    """Contexts of one model, each with a thread, which share the frames that come.
+
+    A context that is free takes the next frame, scales, runs and decodes it; the GIL is released
+    in all three. The weights are in memory once (`Model.duplicate`). Where a runtime has no
+    duplicates (RV1103, RV1106, old ones of others), the pool has one context, and logs that.
+    Thread-safe; use it as a context manager, or close it.
+
+    Attributes:
+        core_masks: The cores that each context was given; None: the runtime chooses.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        task: Callable[..., Any] = Detector,
+        *,
+        contexts: int | None = None,
+        core_masks: Sequence[CoreMask | None] | None = None,
+        library: str | os.PathLike[str] | Library | None = None,
+        flags: InitFlag = InitFlag.PRIOR_HIGH,
+        check: bool = True,
+        cpus: str | Iterable[int] | None = None,
+        **options: Any,
+    ) -> None:
+        """Load the model once and duplicate it.
+
+        Args:
+            model: As for `Model`.
+            task: What is made of each context and called with each frame: `Detector`,
+                `Classifier`, or `Model`, whose frame is an array, or a tuple with one array per
+                input.
+            contexts: How many; None: two per core.
+            core_masks: The cores of each context, instead of `contexts`; None: one core each, in
+                turn.
+            library: As for `Model`.
+            flags: As for `Model`.
+            check: As for `Model`.
+            cpus: CPUs for the threads: their numbers, or ``"big"`` for the fastest ones of a
+                big.LITTLE SoC. None: any.
+            **options: For `task`, such as ``conf_threshold``.
+
+        Raises:
+            TypeError: An argument of another type, or an option that `task` does not take.
+            ValueError: `contexts` or `core_masks` is none or too many (64), or of `cpus` there
+                is none.
+            Exception: What `Model` and `task` raise.
+        """
+        self._closed = threading.Event()
+        self._generation = fork_generation()
+        self._jobs: JobQueue = SimpleQueue()
+        self._dropped = 0
+        self._began = perf_counter()
+        self._workers: list[Worker] = []
+        self._models: list[Model] = []
+        chosen = placement.cpus_of(cpus)
+        try:
+            self._load(model, library, flags, check, contexts, core_masks)
+            calls = [_call_of(task, each, options) for each in self._models]
+            for i, (call, phases) in enumerate(calls):
+                worker = Worker(call, phases, self._jobs, self.core_masks[i], chosen, f"npu-{i}")
+                self._workers.append(worker)
+            # The threads know the queue, not this object: when it is dropped, they end, too.
+            weakref.finalize(self, _dismiss, self._jobs, len(self._workers)).atexit = False
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(
+        self,
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        library: str | os.PathLike[str] | Library | None,
+        flags: InitFlag,
+        check: bool,
+        contexts: int | None,
+        core_masks: Sequence[CoreMask | None] | None,
+    ) -> None:
+        """Make the contexts."""
+        if contexts is not None and core_masks is not None:
+            raise ValueError("contexts, core_masks: expected one of them, got both")
+        if contexts is not None:
+            contexts = as_int(contexts, "contexts", 1, _MOST_CONTEXTS)
+        masks = None if core_masks is None else list(core_masks)
+        if masks is not None and not 1 <= len(masks) <= _MOST_CONTEXTS:
+            raise ValueError(f"core_masks: expected 1 to {_MOST_CONTEXTS}, got {len(masks)}")
+        origin = Model(model, library=library, flags=flags, check=check)
+        self._models.append(origin)
+        if masks is None:
+            cores = placement.npu_cores(origin)
+            masks = placement.core_masks(cores, contexts or cores * _CONTEXTS_PER_CORE)
+        if masks[0] is not None:
+            origin.set_core_mask(masks[0])
+        try:
+            self._models += [origin.duplicate(core_mask=mask) for mask in masks[1:]]
+        except UnavailableError as error:
+            if contexts is not None or core_masks is not None:
+                raise
+            warn(f"a pool of one context: {error}")
+        self.core_masks = tuple(masks[: len(self._models)])
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed.is_set() else f"{len(self._models)} contexts"
+        return f"<Pool {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Pool can be neither copied nor pickled: it owns NPU contexts and threads. Make it "
+            "where it is needed"
+        )
+
+    def submit(self, frame: Any, **options: Any) -> Future[Any]:
+        """Hand in one frame; never waits, so keep count of what you hand in, or use `map`.
+
+        Args:
+            frame: What the task takes. It must stay as it is until the future is done.
+            **options: For the call, such as ``color="BGR"``.
+
+        Returns:
+            A future of the task's result, or of what it raised. It can be cancelled until a
+            context has begun with it.
+
+        Raises:
+            ClosedError: The pool is closed.
+            ForkError: This process was forked after the pool was made.
+        """
+        self._check_open()
+        job = Job(frame, options)
+        self._jobs.put(job)
+        if self._closed.is_set():  # meanwhile: nobody may be left to take it
+            job.cancel()
+        return job
+
+    async def detect(self, frame: Any, **options: Any) -> Any:
+        """Hand in one frame, and await the task's result; see `submit`.
+
+        A cancelled task cancels the frame, unless a context has begun with it.
+        """
+        return await asyncio.wrap_future(self.submit(frame, **options))
+
+    def map(
+        self,
+        frames: Iterable[Any],
+        *,
+        drop: str | None = None,
+        copy: bool = False,
+        ahead: int | None = None,
+        errors: str = "raise",
+        **options: Any,
+    ) -> Results:
+        """Run on every frame of a source, in order.
+
+        Args:
+            frames: The source, such as a list, a generator or a camera that can be iterated. A
+                thread of the pool reads it, from the first ``next`` on.
+            drop: None: the source waits while all contexts are busy. ``"oldest"``, for live
+                sources: it is never kept waiting; of the frames that wait for a context only the
+                newest stays, and so of the results that nobody has fetched.
+            copy: Copy every array. Needed when the source writes new frames into the same array;
+                without it, such a source is refused.
+            ahead: So many frames at most are read and not yet returned, when nothing is dropped.
+                None: twice as many as there are contexts.
+            errors: What is done with what a frame raises. ``"raise"``: raised in its place.
+                ``"return"``: it stands in the place of the result, and the loop goes on.
+            **options: For each call, such as ``color="BGR"``.
+
+        Returns:
+            An iterator over ``(frame, result)``.
+
+        Raises:
+            ClosedError: The pool is closed.
+            ForkError: This process was forked after the pool was made.
+            TypeError: `frames` cannot be iterated, or `ahead` is no integer.
+            ValueError: `drop` or `errors` is not known, or `ahead` less than 1.
+        """
+        self._check_open()
+        if drop not in (None, "oldest"):
+            raise ValueError(f'drop: expected None or "oldest", got {drop!r}')
+        if errors not in ("raise", "return"):
+            raise ValueError(f'errors: expected "raise" or "return", got {errors!r}')
+        most = 2 * len(self._models) if ahead is None else as_int(ahead, "ahead", 1, 2**31 - 1)
+
+        def submit(frame: Any) -> Future[Any]:
+            return self.submit(frame, **options)
+
+        is_live, returns = drop is not None, errors == "return"
+        return Results(frames, submit, most, is_live, bool(copy), returns, self._count_drop)
+
+    def stream(
+        self,
+        source: str | os.PathLike[str] | int,
+        *,
+        drop: str | None = "auto",
+        reconnect_s: float = 60.0,
+        **options: Any,
+    ) -> Results:
+        """Run on every image of a folder, a video, a camera or a network stream.
+
+        Args:
+            source: See `FrameSource`.
+            drop: As in `map`; ``"auto"``: ``"oldest"`` for cameras and network streams, None for
+                files.
+            reconnect_s: So long a camera or stream is opened again after it broke off.
+            **options: For each call.
+
+        Returns:
+            An iterator over ``(frame, result)``, where ``frame`` is a `Frame`: image, place in
+            the source, time.
+
+        Raises:
+            ClosedError: The pool is closed.
+            ForkError: This process was forked after the pool was made.
+            ImportError: OpenCV or Pillow is missing.
+            OSError: The source cannot be opened.
+            TypeError: An argument of another type.
+            ValueError: `drop` is not known, or a folder without images.
+        """
+        self._check_open()
+        if drop not in (None, "oldest", "auto"):
+            raise ValueError(f'drop: expected None, "oldest" or "auto", got {drop!r}')
+        frames = FrameSource(source, reconnect_s=reconnect_s)
+        drops = frames.is_live if drop == "auto" else drop is not None
+
+        def submit(frame: Frame) -> Future[Any]:
+            return self.submit(frame.image, color="BGR", **options)
+
+        most = 2 * len(self._models)
+        return Results(frames, submit, most, drops, False, False, self._count_drop, frames.close)
+
+    def _count_drop(self) -> None:
+        self._dropped += 1
+
+    def _check_open(self) -> None:
+        if self._generation != fork_generation():
+            raise ForkError(
+                "this process was forked after the pool was made, and NPU contexts do not survive "
+                "that: make the pool in the child, or start processes with 'spawn'"
+            )
+        if self._closed.is_set():
+            raise ClosedError("the pool is closed")
+
+    def stats(self) -> PoolStats:
+        """Return what the pool has done so far; ``print`` it for a table.
+
+        Where contexts are busy all the time, the NPU or the CPU is the bottleneck; where they are
+        not, the source or the consumer is.
+        """
+        return PoolStats(
+            tuple(worker.stats() for worker in self._workers),
+            self._jobs.qsize(),
+            self._dropped,
+            perf_counter() - self._began,
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed.is_set()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Cancel the frames that wait, let those in work end, and release the contexts.
+
+        Idempotent. In a forked child nothing is released.
+
+        Args:
+            timeout: How long to wait for the frames in work, seconds; None: as long as it takes.
+
+        Raises:
+            BufferError: An array that views a model's memory is alive.
+            RknnStatusError: The runtime refused; the pool is closed all the same.
+            TimeoutError: A run did not end in time. Its context stays; call again to go on waiting.
+            TypeError: `timeout` is no number.
+            ValueError: `timeout` is negative.
+        """
+        if timeout is not None:
+            timeout = as_float(timeout, "timeout")
+            if not timeout >= 0:
+                raise ValueError(f"timeout: expected seconds, 0 or more, got {timeout}")
+        if self._generation != fork_generation():
+            return
+        self._closed.set()
+        with suppress(Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if job is not None:
+                    job.cancel()
+        _dismiss(self._jobs, len(self._workers))
+        end = None if timeout is None else monotonic() + timeout
+        for worker in self._workers:
+            if not worker.join(None if end is None else max(0.0, end - monotonic())):
+                raise TimeoutError(f"a frame did not end within {timeout} s; close() again to wait")
+        # The duplicates first, though any order will do.
+        for model in reversed(self._models):
+            model.close()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _dismiss(jobs: JobQueue, workers: int) -> None:
+    """Let the workers end, behind what was handed in."""
+    for _ in range(workers):
+        jobs.put(None)
+
+
+def _call_of(
+    task: Callable[..., Any], model: Model, options: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """Return what a worker calls with a frame, and the names of its phases."""
+    if task is Model:
+        if options:
+            raise TypeError(f"a Model takes no options, got {', '.join(options)}")
+
+        def run(frame: Any, mark: Callable[[], None]) -> Any:
+            outputs = model(*frame) if isinstance(frame, tuple) else model(frame)
+            mark()
+            return outputs
+
+        return run, ("call",)
+    made = task(model, **options)
+
+    def call(frame: Any, mark: Callable[[], None], **each: Any) -> Any:
+        result = made(frame, **each)
+        mark()
+        return result
+
+    return call, ("call",)

@@ -1,0 +1,190 @@
+"""Where frames come from: folders, videos, cameras, network streams."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._frozen import Frozen
+from rknn_runtime.vision.images import as_pixels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["IMAGE_SUFFIXES", "Frame", "FrameSource", "is_live"]
+
+#: Of files that are images; others are videos.
+IMAGE_SUFFIXES = frozenset((".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+_NO_OPENCV = "videos and cameras need OpenCV: pip install opencv-python-headless"
+#: Between attempts to open a live source again: the first, and the longest, seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+
+
+@dataclass(frozen=True, eq=False)
+class Frame(Frozen):
+    """One image of a source."""
+
+    __slots__ = ("image", "index", "name", "time_s")
+
+    #: ``(H, W, 3) uint8``, BGR.
+    image: NDArray[Any]
+    #: Counts from 0 within the source.
+    index: int
+    #: Seconds: in a video, its place there; of a live source, when it was read
+    #: (``time.monotonic``); of image files 0.
+    time_s: float
+    #: Of its file; else as the source was given.
+    name: str
+
+
+def is_live(source: str | os.PathLike[str] | int) -> bool:
+    """Whether frames are lost that nobody fetches: a camera or a network stream."""
+    if isinstance(source, int):
+        return True
+    text = os.fspath(source)
+    return text.isdigit() or text.startswith("/dev/video") or "://" in text
+
+
+class FrameSource(Iterator[Frame]):
+    """Reads the frames of a source one after the other.
+
+    Args:
+        source: A folder of images (in the order of their names), an image file, a video file, the
+            number or ``/dev/video`` path of a camera, or the URL of a stream. Videos, cameras and
+            streams need OpenCV, images Pillow.
+        start: Number of the first frame that is wanted of a file.
+        reconnect_s: So long a live source is opened again after it broke off, with pauses that
+            grow from 0.5 to 30 seconds; 0 ends at once. Files end where they end.
+
+    Raises:
+        ImportError: What reads the source is not installed.
+        OSError: The source cannot be opened.
+        TypeError: An argument of another type.
+        ValueError: A folder without images, or `start` or `reconnect_s` is negative.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | int,
+        *,
+        start: int = 0,
+        reconnect_s: float = 60.0,
+    ) -> None:
+        if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
+            raise TypeError(
+                f"source: expected a path, a URL or a camera's number, got {type(source).__name__}"
+            )
+        self._start = as_int(start, "start", 0, 2**31 - 1)
+        self._reconnect_s = as_float(reconnect_s, "reconnect_s")
+        if not self._reconnect_s >= 0:
+            raise ValueError(f"reconnect_s: expected 0 or more, got {reconnect_s}")
+        self.name = str(source) if isinstance(source, int) else os.fspath(source)
+        self.is_live = is_live(source)
+        self._is_closed = threading.Event()
+        path = Path(self.name)
+        if not self.is_live and (path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES):
+            self._frames = self._images(path)
+        else:
+            # Opened here, so that what cannot be opened is told at once.
+            capture = _open(self.name)
+            self._frames = self._live(capture) if self.is_live else self._video(capture)
+
+    def __next__(self) -> Frame:
+        return next(self._frames)
+
+    def close(self) -> None:
+        """End: the frame that is being read is the last one. Any thread may call it."""
+        self._is_closed.set()
+
+    def __enter__(self) -> FrameSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _images(self, path: Path) -> Iterator[Frame]:
+        paths = [path]
+        if path.is_dir():
+            paths = sorted(p for p in path.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
+            if not paths:
+                raise ValueError(f"source: expected images in {path}, found none")
+
+        def frames() -> Iterator[Frame]:
+            for i, each in enumerate(paths[self._start :], self._start):
+                if self._is_closed.is_set():
+                    return
+                pixels, _ = as_pixels(each)
+                if pixels.shape[2] == 1:
+                    pixels = pixels.repeat(3, axis=2)
+                yield Frame(pixels[..., 2::-1], i, 0.0, str(each))
+
+        return frames()
+
+    def _video(self, capture: Any) -> Iterator[Frame]:
+        try:
+            index = _skipped(capture, self._start, self.name)
+            fps = capture.get(5)  # CAP_PROP_FPS; 0 or NaN where the container does not say
+            while not self._is_closed.is_set():
+                is_read, image = capture.read()
+                if not is_read:
+                    return
+                yield Frame(image, index, index / fps if fps > 0 else 0.0, self.name)
+                index += 1
+        finally:
+            capture.release()
+
+    def _live(self, capture: Any) -> Iterator[Frame]:
+        index = 0
+        try:
+            while not self._is_closed.is_set():
+                is_read, image = capture.read()
+                if is_read:
+                    yield Frame(image, index, monotonic(), self.name)
+                    index += 1
+                    continue
+                capture.release()
+                again = _reopened(self.name, self._reconnect_s, self._is_closed.wait)
+                if again is None:
+                    return
+                capture = again
+        finally:
+            capture.release()
+
+
+def _skipped(capture: Any, start: int, name: str) -> int:
+    """Go to a frame of a video and return its number."""
+    if start and not (capture.set(1, start) and capture.get(1) == start):  # CAP_PROP_POS_FRAMES
+        raise OSError(f"source: OpenCV cannot go to frame {start} of {name!r}")
+    return start
+
+
+def _open(name: str) -> Any:
+    try:
+        import cv2
+    except ImportError:
+        raise ImportError(_NO_OPENCV) from None
+    capture = cv2.VideoCapture(int(name) if name.isdigit() else name)
+    if not capture.isOpened():
+        raise OSError(
+            f"source: OpenCV cannot open {name!r}: no such camera, file or stream, or no permission"
+        )
+    return capture
+
+
+def _reopened(name: str, patience_s: float, wait: Callable[[float], bool]) -> Any:
+    """Open a live source again; None when it does not come back in time, or nobody wants it."""
+    end, pause = monotonic() + patience_s, _FIRST_PAUSE
+    while monotonic() + pause <= end:
+        if wait(pause):
+            return None
+        try:
+            return _open(name)
+        except OSError:
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    return None

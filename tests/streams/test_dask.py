@@ -1,0 +1,158 @@
+"""A fleet on loopback: every frame once, also when a worker dies in the middle."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import signal
+
+import numpy as np
+import pytest
+
+distributed = pytest.importorskip("distributed")
+Image = pytest.importorskip("PIL.Image")
+
+from rknn_runtime.dask import RESOURCE, NpuPlugin, Segment, detect, segments  # noqa: E402
+from rknn_runtime.sim import (  # noqa: E402
+    Record,
+    bundle_from_arrays,
+    describe_input,
+    describe_output,
+)
+
+#: Dask's threads leave sockets for the collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+def model() -> bytes:
+    """A detector of 64x64 that always sees one object in the middle."""
+    boxes = np.zeros((1, 6, 84, 1), np.float32)
+    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
+    values = {"zero_point": -128, "scale": 1 / 255}
+    return bundle_from_arrays(
+        [describe_input("images", (1, 3, 64, 64), **values)],
+        [describe_output("output0", boxes.shape, **values)],
+        [Record([boxes])],
+        custom_string=json.dumps({"labels": ["cat", "dog"]}),
+    )
+
+
+def picture(width: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (width, 64)).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"dashboard_address": None, "host": "127.0.0.1", "threads_per_worker": 1}
+    cluster = distributed.LocalCluster(n_workers=3, processes=True, **options)
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def plugin():
+    return NpuPlugin(model(), library="sim", contexts=2, conf_threshold=0.5)
+
+
+def test_every_frame_once(client, plugin, tmp_path):
+    """Images by path and by bytes, in chunks; a damaged one says so and stops nothing."""
+    path, damaged = tmp_path / "here.png", tmp_path / "damaged.png"
+    path.write_bytes(picture(48))
+    damaged.write_bytes(b"nothing")
+    items = [(f"{n}.png", picture(32 + n)) for n in range(30)]
+    records = list(detect(client, plugin, [*items, path, str(damaged)], chunk=7))
+    by_name = {record["source"]: record for record in records}
+    assert len(records) == len(by_name) == 32
+    assert "error" in by_name.pop(str(damaged))
+    for record in by_name.values():
+        (found,) = record["detections"]
+        assert found["label"] == "dog"
+        assert found["confidence"] == pytest.approx(0.9, abs=0.01)
+
+
+def test_workers_declare_their_cores(client, plugin):
+    """So that the scheduler gives a board as many chunks as it has cores."""
+    list(detect(client, plugin, [("a.png", picture(32))]))
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    assert [worker["resources"][RESOURCE] for worker in workers] == [2] * 3
+
+
+def test_a_worker_dies_in_the_middle(client, plugin, tmp_path):
+    """Its chunks are done by others; every frame is there once, on disk, too."""
+    items = [(f"{n}.png", picture(32)) for n in range(200)]
+    seen = []
+    for record in detect(client, plugin, items, chunk=5, folder=tmp_path):
+        seen.append(record["source"])
+        if len(seen) == 20:
+            pid = next(iter(client.run(os.getpid).values()))
+            os.kill(pid, signal.SIGKILL)
+    assert sorted(seen) == sorted(name for name, _ in items)
+    lines = [line for path in tmp_path.iterdir() for line in path.read_text("utf-8").splitlines()]
+    assert sorted(json.loads(line)["source"] for line in lines) == sorted(seen)
+    assert all(path.suffix == ".jsonl" for path in tmp_path.iterdir())
+
+
+def test_a_stopped_job_goes_on(client, plugin, tmp_path):
+    """Chunks that are on disk are read, not computed again."""
+    items = [(f"{n}.png", picture(32)) for n in range(20)]
+    first = list(detect(client, plugin, items, chunk=5, folder=tmp_path))
+    (kept, *others) = sorted(tmp_path.iterdir())
+    marked = [{**json.loads(line), "kept": True} for line in kept.read_text("utf-8").splitlines()]
+    kept.write_text("".join(json.dumps(record) + "\n" for record in marked), "utf-8")
+    for other in others:
+        other.unlink()
+    again = list(detect(client, plugin, items, chunk=5, folder=tmp_path))
+    assert sorted(r["source"] for r in again) == sorted(r["source"] for r in first)
+    assert sum("kept" in record for record in again) == 5
+
+
+def test_segments_of_a_video(client, plugin, tmp_path):
+    """Each frame once, with its number and time."""
+    cv2 = pytest.importorskip("cv2")
+    path = str(tmp_path / "video.avi")
+    video = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*"MJPG"), 25, (64, 48))
+    for n in range(25):
+        video.write(np.full((48, 64, 3), 10 * n, np.uint8))
+    video.release()
+    parts = segments(path, 10)
+    assert parts == [Segment(path, 0, 10), Segment(path, 10, 20), Segment(path, 20, 25)]
+    records = sorted(detect(client, plugin, parts), key=lambda record: record["frame"])
+    assert [record["frame"] for record in records] == list(range(25))
+    assert [record["time_s"] for record in records] == [n / 25 for n in range(25)]
+    with pytest.raises(OSError, match="count"):
+        segments(tmp_path / "none.avi")
+    with pytest.raises(ValueError, match="frames"):
+        segments(path, 0)
+
+
+def test_another_model_is_refused(client, tmp_path):
+    """A path on the workers with another SHA-256 says what to do."""
+    path = tmp_path / "model.bundle"
+    path.write_bytes(model())
+    wrong = NpuPlugin(path, sha256="0" * 64, library="sim")
+    with pytest.raises(ValueError, match="copy the right model"):
+        detect(client, wrong, [])
+    assert list(detect(client, NpuPlugin(path, library="sim"), [("a", picture(9))]))
+
+
+def test_wrong_arguments(client, plugin):
+    """Each is refused before anything is sent."""
+    with pytest.raises(TypeError, match="model"):
+        NpuPlugin(7)
+    with pytest.raises(TypeError, match="client"):
+        detect(None, plugin, [])
+    with pytest.raises(ValueError, match="chunk"):
+        detect(client, plugin, [], chunk=0)
+    with pytest.raises(TypeError, match="items"):
+        list(detect(client, plugin, [7]))
+    with pytest.raises(RuntimeError, match="register_plugin"):
+        plugin.pool  # noqa: B018
+    assert pickle.loads(pickle.dumps(plugin)).name == plugin.name

@@ -1,0 +1,175 @@
+"""Frames from folders, videos and cameras, and streams that break off."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from rknn_runtime import Pool
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.streams import FrameSource, source
+
+Image = pytest.importorskip("PIL.Image")
+
+
+class Camera:
+    """In the place of ``cv2.VideoCapture``: each connection gives some frames, then breaks off."""
+
+    #: Frames of each connection to come; None: it cannot be opened.
+    connections: list[int | None]
+    opened = 0
+
+    def __init__(self, name: object) -> None:
+        Camera.opened += 1
+        left = Camera.connections.pop(0) if Camera.connections else None
+        self.left, self.is_open = left or 0, left is not None
+
+    def isOpened(self) -> bool:
+        return self.is_open
+
+    def read(self) -> tuple[bool, object]:
+        self.left -= 1
+        return (True, np.zeros((4, 6, 3), np.uint8)) if self.left >= 0 else (False, None)
+
+    def release(self) -> None:
+        self.is_open = False
+
+
+@pytest.fixture
+def camera(monkeypatch):
+    """A stand-in for OpenCV, and pauses that take no time; returns the pauses."""
+    cv2 = type(sys)("cv2")
+    cv2.VideoCapture = Camera
+    monkeypatch.setitem(sys.modules, "cv2", cv2)
+    Camera.opened, Camera.connections = 0, []
+    now = [0.0]
+    monkeypatch.setattr(source, "monotonic", lambda: now[0])
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        now[0] += seconds
+        return False
+
+    def patched(frames: FrameSource) -> FrameSource:
+        frames._is_closed.wait = wait
+        return frames
+
+    return patched, pauses
+
+
+def test_a_folder_of_images_in_the_order_of_names(tmp_path):
+    """Grey and transparent ones, too, as BGR; other files are left alone."""
+    Image.new("RGB", (5, 3), (255, 0, 0)).save(tmp_path / "b.png")
+    Image.new("L", (5, 3), 7).save(tmp_path / "a.png")
+    Image.new("RGBA", (5, 3), (0, 0, 255, 128)).save(tmp_path / "c.PNG")
+    (tmp_path / "notes.txt").write_text("no image", "ascii")
+    frames = list(FrameSource(tmp_path))
+    assert [frame.name for frame in frames] == [
+        str(tmp_path / name) for name in ("a.png", "b.png", "c.PNG")
+    ]
+    assert [frame.index for frame in frames] == [0, 1, 2]
+    assert [frame.image.shape for frame in frames] == [(3, 5, 3)] * 3
+    assert [frame.image[0, 0].tolist() for frame in frames[:2]] == [[7, 7, 7], [0, 0, 255]]
+    assert [frame.index for frame in FrameSource(tmp_path, start=2)] == [2]
+    assert len(list(FrameSource(tmp_path / "a.png"))) == 1
+
+
+def test_a_video(tmp_path):
+    """Numbers and times of its frames, from any one on."""
+    cv2 = pytest.importorskip("cv2")
+    path = tmp_path / "video.avi"
+    video = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"MJPG"), 25, (64, 48))
+    for n in range(10):
+        video.write(np.full((48, 64, 3), 20 * n, np.uint8))
+    video.release()
+    frames = list(FrameSource(path))
+    assert [frame.index for frame in frames] == list(range(10))
+    assert [frame.time_s for frame in frames] == [n / 25 for n in range(10)]
+    for frame, later in zip(frames[4:], FrameSource(path, start=4)):
+        assert frame.index == later.index
+        np.testing.assert_array_equal(frame.image, later.image)
+    with FrameSource(path) as reading:
+        next(reading)
+        reading.close()
+        assert list(reading) == []
+    with pytest.raises(OSError, match="cannot go to frame 99"):
+        next(FrameSource(path, start=99))
+
+
+def test_a_stream_that_breaks_off_is_opened_again(camera):
+    """With pauses that double, counted anew each time; then it ends."""
+    patched, pauses = camera
+    Camera.connections = [2, None, None, 3, 1]
+    frames = list(patched(FrameSource("rtsp://camera", reconnect_s=4)))
+    assert [frame.index for frame in frames] == list(range(6))
+    assert Camera.opened > 5
+    assert pauses[:4] == [0.5, 1.0, 2.0, 0.5]
+    assert sum(pauses[4:]) <= 4
+
+
+def test_a_stream_that_shall_not_be_opened_again(camera):
+    """It ends where it broke off."""
+    patched, pauses = camera
+    Camera.connections = [2, 5]
+    assert len(list(patched(FrameSource(0, reconnect_s=0)))) == 2
+    assert pauses == []
+
+
+def test_what_cannot_be_read_is_told_at_once(tmp_path, camera, monkeypatch):
+    """When the source is made, not with its first frame."""
+    with pytest.raises(OSError, match="cannot open"):
+        FrameSource("/dev/video99")
+    with pytest.raises(OSError, match="cannot open"):
+        FrameSource(tmp_path / "none.mp4")
+    with pytest.raises(ValueError, match="found none"):
+        FrameSource(tmp_path)
+    with pytest.raises(ValueError, match="start"):
+        FrameSource(tmp_path, start=-1)
+    with pytest.raises(ValueError, match="reconnect_s"):
+        FrameSource(0, reconnect_s=-1)
+    for wrong in (None, True, 1.5, [tmp_path]):
+        with pytest.raises(TypeError, match="source"):
+            FrameSource(wrong)
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(ImportError, match="opencv-python-headless"):
+        FrameSource(0)
+
+
+@pytest.fixture
+def detector():
+    """A detector of 64x64 that always sees one object in the middle."""
+    boxes = np.zeros((1, 6, 84, 1), np.float32)
+    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
+    values = {"zero_point": -128, "scale": 1 / 255}
+    return bundle_from_arrays(
+        [describe_input("images", (1, 3, 64, 64), **values)],
+        [describe_output("output0", boxes.shape, **values)],
+        [Record([boxes])],
+    )
+
+
+def test_a_pool_runs_on_a_source(detector, tmp_path, camera):
+    """Files: every frame in order. Cameras: the newest, until they end."""
+    for n in range(12):
+        Image.new("RGB", (32 + n, 24)).save(tmp_path / f"{n:02}.png")
+    with Pool(detector, library="sim") as pool:
+        seen = [
+            (frame.index, frame.image.shape[1], len(found))
+            for frame, found in pool.stream(tmp_path)
+        ]
+        assert seen == [(n, 32 + n, 1) for n in range(12)]
+        Camera.connections = [30]
+        results = pool.stream(0, reconnect_s=0)
+        indices = [frame.index for frame, _ in results]
+        assert indices == sorted(set(indices))
+        assert indices[-1] == 29
+        assert len(indices) + results.dropped == 30
+        Camera.connections = [30]
+        assert len(list(pool.stream(0, reconnect_s=0, drop=None))) == 30
+        with pytest.raises(ValueError, match="drop"):
+            pool.stream(tmp_path, drop="some")
+        with pytest.raises(TypeError, match="no_such_option"):
+            list(pool.stream(tmp_path, no_such_option=1))
