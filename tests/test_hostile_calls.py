@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import random
 import sys
 import warnings
@@ -22,7 +23,18 @@ from native_tensors import attribute, deliver
 from paths import DATA
 
 import rknn_runtime
-from rknn_runtime import Detections, GeneralModel, Model, TensorAttr, kernels, sim, vision
+from rknn_runtime import (
+    Detections,
+    GeneralModel,
+    InputSpec,
+    Model,
+    OutputSpec,
+    TensorAttr,
+    TensorMemory,
+    kernels,
+    sim,
+    vision,
+)
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError
 from rknn_runtime.kernels.resize import resize_bilinear, resize_luma
@@ -30,6 +42,7 @@ from rknn_runtime.kernels.yuv import YuvFrame
 from rknn_runtime.modelfile import soc
 from rknn_runtime.modelfile.reader import read, read_header
 from rknn_runtime.npu.library import open_library
+from rknn_runtime.npu.shapes import checked_shapes
 from rknn_runtime.sim import Control, describe_input, describe_output
 from rknn_runtime.sim.emulator import Emulator
 from rknn_runtime.vision import LetterboxTransform, heads, letterbox, nms
@@ -317,6 +330,28 @@ def use_model(library, flags, core_mask, check, frame, index, out):
         model(frame, out=[out])
 
 
+def use_memory(size, offset, mapped, sync, index, flags, shapes, only):
+    fd = os.memfd_create("hostile")
+    os.ftruncate(fd, 1 << 16)
+    try:
+        with Model(BUNDLE, library="sim") as model:
+            TensorMemory(model, size, flags=flags)
+            memory = TensorMemory.from_fd(model, fd, size, offset, mapped=mapped)
+            model.bind_input(index, memory, sync=sync)
+            memory.shared_with(model)
+            model(only=only)
+            checked_shapes(shapes, (((1, 8, 20, 3),),))
+    finally:
+        os.close(fd)
+
+
+def use_specs(dtype, layout, normalized, pass_through, frame):
+    spec = InputSpec(dtype, layout, normalized, pass_through)
+    outputs = {0: OutputSpec(layout)}
+    with Model(BUNDLE, library="sim", inputs=[spec], outputs=outputs) as model:
+        model.run(frame)
+
+
 def use_general_model(frame, float_outputs, out):
     with GeneralModel(BUNDLE, library="sim") as model:
         model.run(frame, float_outputs=float_outputs, out=[out])
@@ -412,6 +447,8 @@ CALLS = {
     "find_soc": (soc.find_soc, ("rk3588",), {}),
     "Model": (use_model, ("sim", InitFlag.PRIOR_HIGH, CoreMask.CORE_0, True, FRAME, 0, ANSWER), {}),
     "Model of bytes": (lambda model: Model(model, library="sim").close(), (BUNDLE,), {}),
+    "TensorMemory": (use_memory, (1 << 15, 64, True, False, 0, 1, [(1, 8, 20, 3)], [0]), {}),
+    "InputSpec": (use_specs, (TensorType.UINT8, Layout.NHWC, False, False, FRAME), {}),
     "GeneralModel": (use_general_model, (FRAME, True, ANSWER), {}),
     "Emulator": (use_emulator, (VECTOR, 0, 0, np.zeros((1, 32), np.int8), 9, 10), {}),
     "inspection": (inspect, (b"onnx", PICTURE, True), {}),
