@@ -23,6 +23,9 @@ def checked_rows(X: object, n_features: int, name: str) -> Array:
     """
     if hasattr(X, "toarray"):  # scipy.sparse
         X = X.toarray()
+    if not isinstance(X, np.ndarray):
+        # Refuses rows of different lengths, of which NumPy before 1.24 only warns.
+        np.asarray(X, np.float64)
     array = np.asarray(X)
     if array.dtype.kind not in "biufO":
         raise ValueError(f"X: expected numbers, got dtype {array.dtype}")
