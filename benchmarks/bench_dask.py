@@ -12,27 +12,14 @@ import collections
 import io
 import time
 
-import numpy as np
 import psutil
+from _models import one_object
 from distributed import Client, LocalCluster
 from PIL import Image
 
 from rknn_runtime.dask import NpuPlugin, detect
-from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 CHUNK = 20
-
-
-def bundle() -> bytes:
-    """A detector of 64x64 that always sees one object in the middle."""
-    boxes = np.zeros((1, 6, 84, 1), np.float32)
-    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
-    values = {"zero_point": -128, "scale": 1 / 255}
-    return bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
-        [describe_output("output0", boxes.shape, **values)],
-        [Record([boxes])],
-    )
 
 
 def image() -> bytes:
@@ -66,7 +53,7 @@ def main() -> None:
     )
     with cluster, Client(cluster) as client:
         print(f"{options.workers} workers, scheduler: {bare_tasks(client):.0f} bare tasks/s")
-        plugin, data = NpuPlugin(bundle(), library="sim", contexts=2), image()
+        plugin, data = NpuPlugin(one_object(), library="sim", contexts=2), image()
         end = time.perf_counter() + options.seconds
         sent = 0
 

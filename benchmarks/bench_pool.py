@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from _models import one_object
 
 from rknn_runtime import CoreMask, Detector, Model
-from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.sim.control import Control
 from rknn_runtime.streams import Pool
 
@@ -33,18 +33,6 @@ CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
 RUN_MS = (5, 12, 30)
 #: Seconds of each measurement of throughput.
 SECONDS = 2.0
-
-
-def bundle() -> bytes:
-    """A detector of 64x64 that always sees one object in the middle."""
-    boxes = np.zeros((1, 6, 84, 1), np.float32)
-    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
-    values = {"zero_point": -128, "scale": 1 / 255}
-    return bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
-        [describe_output("output0", boxes.shape, **values)],
-        [Record([boxes])],
-    )
 
 
 def frames(count: int) -> list[np.ndarray]:
@@ -176,7 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=20_000, help="of the soak (default 20000)")
     options = parser.parse_args()
-    data, control = bundle(), Control()
+    data, control = one_object(), Control()
     throughput(data, control)
     latency(data, control)
     soak(data, options.frames)

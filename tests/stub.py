@@ -116,6 +116,14 @@ int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t si
 """
 
 
+def compiler() -> str:
+    """Where the C compiler is; skips the test where there is none."""
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if found is None or not CSRC.is_dir():
+        pytest.skip("needs a C compiler and the C sources of the checkout")
+    return found
+
+
 def build(folder: Path, *defines: str, source: str = SOURCE, flags: tuple[str, ...] = ()) -> Path:
     """Compile a library, or skip the test where there are no means to.
 
@@ -125,15 +133,12 @@ def build(folder: Path, *defines: str, source: str = SOURCE, flags: tuple[str, .
         source: other C text.
         flags: further options of the compiler.
     """
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None or not CSRC.is_dir():
-        pytest.skip("needs a C compiler and the C sources of the checkout")
     text = folder / "stub.c"
     text.write_text(source, encoding="utf-8")
     target = folder / "libstub.so"
     options = [f"-D{define}" for define in defines]
     subprocess.run(
-        [compiler, "-shared", "-fPIC", f"-I{CSRC}", *options, "-o", target, text, *flags],
+        [compiler(), "-shared", "-fPIC", f"-I{CSRC}", *options, "-o", target, text, *flags],
         check=True,
     )
     return target

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -76,9 +75,7 @@ def pixels(tmp_path: Path) -> np.ndarray:
 
 def compiled(folder: Path, name: str, *defines: str) -> Path:
     """Link a program against the library by its name; skip where there is no compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None or not stub.CSRC.is_dir():
-        pytest.skip("needs a C compiler and the C sources of the checkout")
+    compiler = stub.compiler()
     install_library(folder, f"lib{name}.so")
     source, program = folder / "program.c", folder / "program"
     source.write_text(GENERAL, encoding="utf-8")

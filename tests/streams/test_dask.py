@@ -10,17 +10,12 @@ import signal
 
 import numpy as np
 import pytest
+from bundles import one_object
 
 distributed = pytest.importorskip("distributed")
 Image = pytest.importorskip("PIL.Image")
 
 from rknn_runtime.dask import RESOURCE, NpuPlugin, Segment, detect, segments  # noqa: E402
-from rknn_runtime.sim import (  # noqa: E402
-    Record,
-    bundle_from_arrays,
-    describe_input,
-    describe_output,
-)
 
 #: Dask's threads leave sockets for the collector.
 pytestmark = [
@@ -31,16 +26,7 @@ pytestmark = [
 
 
 def model() -> bytes:
-    """A detector of 64x64 that always sees one object in the middle."""
-    boxes = np.zeros((1, 6, 84, 1), np.float32)
-    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
-    values = {"zero_point": -128, "scale": 1 / 255}
-    return bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
-        [describe_output("output0", boxes.shape, **values)],
-        [Record([boxes])],
-        custom_string=json.dumps({"labels": ["cat", "dog"]}),
-    )
+    return one_object(json.dumps({"labels": ["cat", "dog"]}))
 
 
 def picture(width: int) -> bytes:

@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
+from bundles import one_object
 
 from rknn_runtime import Classifier, CoreMask, Detector, Model
 from rknn_runtime.errors import ClosedError, ForkError, RknnStatusError, UnavailableError
@@ -421,14 +422,7 @@ def test_an_interrupted_loop_leaves_nothing(data, live):
 
 def test_detectors_and_classifiers(live):
     """Their options go through, and each call's, too."""
-    values = {"zero_point": -128, "scale": 1 / 255}
-    boxes = np.zeros((1, 6, 84, 1), np.float32)
-    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
-    bundle = bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
-        [describe_output("output0", boxes.shape, **values)],
-        [Record([boxes])],
-    )
+    bundle = one_object()
     frames = [np.zeros((48, 64, 3), np.uint8) for _ in range(20)]
     with Pool(bundle, library="sim", labels=["a", "b"], conf_threshold=0.5) as pool:
         for _, found in pool.map(frames, color="BGR"):
@@ -437,7 +431,7 @@ def test_detectors_and_classifiers(live):
         alone = Detector(model, labels=["a", "b"])(frames[0])
     assert found == alone
     scores = bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
+        [describe_input("images", (1, 3, 64, 64), zero_point=-128, scale=1 / 255)],
         [describe_output("prob", (1, 4), zero_point=0, scale=1 / 64)],
         [Record([np.array([[0, 0, 0.75, 0.25]], np.float32)])],
     )

@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+from bundles import one_object
 
 from rknn_runtime import Pool
-from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.streams import FrameSource, source
 
 Image = pytest.importorskip("PIL.Image")
@@ -138,24 +138,11 @@ def test_what_cannot_be_read_is_told_at_once(tmp_path, camera, monkeypatch):
         FrameSource(0)
 
 
-@pytest.fixture
-def detector():
-    """A detector of 64x64 that always sees one object in the middle."""
-    boxes = np.zeros((1, 6, 84, 1), np.float32)
-    boxes[0, :, 3, 0] = 0.5, 0.5, 0.25, 0.25, 0.0, 0.9
-    values = {"zero_point": -128, "scale": 1 / 255}
-    return bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), **values)],
-        [describe_output("output0", boxes.shape, **values)],
-        [Record([boxes])],
-    )
-
-
-def test_a_pool_runs_on_a_source(detector, tmp_path, camera):
+def test_a_pool_runs_on_a_source(tmp_path, camera):
     """Files: every frame in order. Cameras: the newest, until they end."""
     for n in range(12):
         Image.new("RGB", (32 + n, 24)).save(tmp_path / f"{n:02}.png")
-    with Pool(detector, library="sim") as pool:
+    with Pool(one_object(), library="sim") as pool:
         seen = [
             (frame.index, frame.image.shape[1], len(found))
             for frame, found in pool.stream(tmp_path)
