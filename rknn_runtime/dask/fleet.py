@@ -116,8 +116,8 @@ class NpuPlugin(WorkerPlugin):
         data = self._model if isinstance(self._model, bytes) else Path(self._model).read_bytes()
         if self._sha256 not in (None, _hash(data)):
             raise ValueError(
-                f"{self._model!r} on this worker has the SHA-256 {_hash(data)}, expected "
-                f"{self._sha256}: copy the right model there, or send its bytes"
+                f"model: expected a file with the SHA-256 {self._sha256}, got {_hash(data)} at "
+                f"{self._model!r} on this worker: copy the right model there, or send its bytes"
             )
         self._pool = Pool(
             data, RecordTask(self._options), library=self._library, contexts=self._contexts

@@ -167,12 +167,25 @@ class Pool:
             job.cancel()
         return job
 
-    async def detect(self, frame: Any, **options: Any) -> Any:
-        """Hand in one frame, and await the task's result; see `submit`.
+    def detect(self, frame: Any, **options: Any) -> asyncio.Future[Any]:
+        """Hand in one frame, for ``await pool.detect(frame)`` in an event loop.
 
-        A cancelled task cancels the frame, unless a context has begun with it.
+        Args:
+            frame: As of `submit`.
+            **options: For the call.
+
+        Returns:
+            An awaitable of the task's result, or of what it raised. Cancelling it cancels the
+            frame, unless a context has begun with it.
+
+        Raises:
+            ClosedError: The pool is closed.
+            ForkError: This process was forked after the pool was made.
+            RuntimeError: No event loop is running.
         """
-        return await asyncio.wrap_future(self.submit(frame, **options))
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        return asyncio.wrap_future(self.submit(frame, **options), loop=loop)
 
     def map(
         self,

@@ -113,7 +113,7 @@ class FrameSource(Iterator[Frame]):
         if path.is_dir():
             paths = sorted(p for p in path.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
             if not paths:
-                raise ValueError(f"source: expected images in {path}, found none")
+                raise ValueError(f"source: expected images in {path}, got none")
 
         def frames() -> Iterator[Frame]:
             for i, each in enumerate(paths[self._start :], self._start):

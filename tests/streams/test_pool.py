@@ -337,6 +337,8 @@ def test_detect_is_awaited(data, live):
 
     with Pool(data, Model, library="sim") as pool:
         outputs = asyncio.run(main(pool))
+        with pytest.raises(RuntimeError, match="loop"):
+            pool.detect(frame(0))
     assert [float(out[0, 0]) for (out,) in outputs] == [n % VALUES for n in range(40)]
 
 

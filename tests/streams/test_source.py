@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_told_at_once(tmp_path, camera, monkeypatch):
         FrameSource("/dev/video99")
     with pytest.raises(OSError, match="cannot open"):
         FrameSource(tmp_path / "none.mp4")
-    with pytest.raises(ValueError, match="found none"):
+    with pytest.raises(ValueError, match="got none"):
         FrameSource(tmp_path)
     with pytest.raises(ValueError, match="start"):
         FrameSource(tmp_path, start=-1)
