@@ -49,7 +49,7 @@ ADDRESSES = Build(
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
     # The sanitizer looks for C++'s throw when it starts, before any module needs it.
     ["libasan.so", "libstdc++.so.6"],
-    # Not those that measure memory or fork, which a sanitizer disturbs.
+    # Not those that measure memory or fork (lifetime, lying), which a sanitizer disturbs.
     (
         "test_ffi.py",
         "test_hostile_calls.py",
