@@ -101,11 +101,12 @@ def test_wrong_types_are_refused(call):
 def test_c_refuses_what_python_never_passes():
     """Null pointers, other sizes of elements, products that do not fit."""
     data = ffi.new("uint8_t[]", 64)
+    half = 2 ** (4 * ffi.sizeof("size_t"))  # its square is one more than fits
     cases = {
         (ffi.NULL, data, 1, 8, 8): lib.RKR_ERR_ARGUMENT,
         (data, ffi.NULL, 1, 8, 8): lib.RKR_ERR_ARGUMENT,
         (data, data, 4, 8, 8): lib.RKR_ERR_ARGUMENT,
-        (data, data + 32, 1, 2**40, 2**40): lib.RKR_ERR_OVERFLOW,
+        (data, data + 32, 1, half, half): lib.RKR_ERR_OVERFLOW,
         (data, data + 32, 1, 0, 8): lib.RKR_ERR_SHAPE,
         (data, data + 1, 1, 4, 4): lib.RKR_ERR_OVERLAP,
     }
