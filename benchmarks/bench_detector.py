@@ -40,7 +40,7 @@ class Calls(ctypes.Structure):
         ("context", ctypes.c_uint64),
         *((name, Address) for name in ("inputs", "outputs")),
         *((name, Word) for name in ("n_inputs", "n_outputs")),
-        *((name, Address) for name in ("failed", "failed_index", "decode", "branches")),
+        *((name, Address) for name in ("steps", "decode", "branches")),
         *((name, Word) for name in ("n_branches", "n_classes", "n_bins", "sigmoid")),
         *((name, Address) for name in ("options", "workspace", "out", "count")),
     ]
@@ -74,20 +74,18 @@ def calls_of(detector, image, frame):
     """Collect what the C loop calls: the functions and the memory of the detector."""
     (height, width), side = image.shape[:2], frame.shape[1]
     rows = side * height // width
-    library, context, inputs, n_inputs, outputs, n_outputs, *failed = (
-        detector.model._frame._arguments
-    )
+    library, context, inputs, n_inputs, outputs, n_outputs, steps = detector.model._frame._arguments
     branches, n_branches, *numbers, options, workspace, out, count = detector.decoder._arguments
     resize, run, decode = (
         address(ffi.addressof(lib, name))
         for name in ("rkr_resize_bilinear_uint8", "rkr_run_synced", "rkr_yolo_decode_split")
     )
-    pointers = map(address, (library, inputs, outputs, *failed, branches, options))
-    library, inputs, outputs, failed, failed_index, branches, options = pointers
+    pointers = map(address, (library, inputs, outputs, steps, branches, options))
+    library, inputs, outputs, steps, branches, options = pointers
     return Calls(
         resize, image.ctypes.data, frame.ctypes.data,
         height, width, side, (side - rows) // 2, rows,
-        run, library, context, inputs, outputs, n_inputs, n_outputs, failed, failed_index,
+        run, library, context, inputs, outputs, n_inputs, n_outputs, steps,
         decode, branches, n_branches, *map(int, numbers),
         options, *map(address, (workspace, out, count)),
     )  # fmt: skip

@@ -28,8 +28,7 @@ typedef struct {
     uint64_t context;
     rknn_tensor_mem *const *inputs, *const *outputs;
     size_t n_inputs, n_outputs;
-    int *failed;
-    size_t *failed_index;
+    rkr_steps *steps;
     decode_fn *decode;
     const rkr_yolo_branch *branches;
     size_t n_branches, n_classes, n_bins, sigmoid;
@@ -55,7 +54,7 @@ static int one(const bench_calls *b) {
     memset(b->frame + below * row, 114, (b->side - below) * row);
     if (status == 0) {
         status = b->run(b->library, (rknn_context)b->context, b->inputs, b->n_inputs, b->outputs,
-                        b->n_outputs, b->failed, b->failed_index);
+                        b->n_outputs, b->steps);
     }
     if (status == 0) {
         status = b->decode(b->branches, b->n_branches, (uint32_t)b->n_classes, (uint32_t)b->n_bins,

@@ -5,16 +5,17 @@
 
 int rkr_run_image(const rkr_letterbox *letterbox, const uint8_t *image, const rkr_library *library,
                   rknn_context context, rknn_tensor_mem *const *inputs, size_t n_inputs,
-                  rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
-                  size_t *failed_index) {
-    if (failed == NULL) {
+                  rknn_tensor_mem *const *outputs, size_t n_outputs, rkr_steps *steps) {
+    if (steps == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    *failed = RKR_STEP_IMAGE;
-    const int status = rkr_letterbox_uint8(letterbox, image);
+    const int64_t begun_ns = rkr_step_time(steps);
+    steps->failed = RKR_STEP_IMAGE;
+    int status = rkr_letterbox_uint8(letterbox, image);
     if (status != RKR_OK) {
         return status;
     }
-    return rkr_run_synced(library, context, inputs, n_inputs, outputs, n_outputs, failed,
-                          failed_index);
+    status = rkr_run_synced(library, context, inputs, n_inputs, outputs, n_outputs, steps);
+    steps->begun_ns = begun_ns;
+    return status;
 }

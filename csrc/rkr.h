@@ -30,4 +30,7 @@
 #endif
 #include "decl/sim.h"
 
+/* The time of a step that ends now; 0 where nobody wants it. */
+int64_t rkr_step_time(const rkr_steps *steps);
+
 #endif

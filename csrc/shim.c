@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Opens a vendor library and forwards to it. No kernels, no policy, no printing. */
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE /* dladdr, clock_gettime */
 #include "rkr.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The ABI, asserted: bytes on 64-bit targets, then on 32-bit ARM, where they differ. */
 #define WIDE (sizeof(void *) == 8)
@@ -436,28 +437,45 @@ static int sync_all(const rkr_library *library, rknn_context context, rknn_tenso
     return RKNN_SUCC;
 }
 
+int64_t rkr_step_time(const rkr_steps *steps) {
+    if (!steps->is_timed) {
+        return 0;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *inputs,
-                   size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
-                   size_t *failed_index) {
-    if (library == NULL || failed == NULL || failed_index == NULL ||
-        (inputs == NULL && n_inputs > 0) || (outputs == NULL && n_outputs > 0)) {
+                   size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs,
+                   rkr_steps *steps) {
+    if (library == NULL || steps == NULL || (inputs == NULL && n_inputs > 0) ||
+        (outputs == NULL && n_outputs > 0)) {
         return RKR_ERR_ARGUMENT;
     }
-    *failed_index = 0;
-    *failed = RKR_STEP_SYNC_INPUT;
-    int status =
-        sync_all(library, context, inputs, n_inputs, RKNN_MEMORY_SYNC_TO_DEVICE, failed_index);
+    steps->begun_ns = steps->written_ns = rkr_step_time(steps);
+    steps->done_ns = 0;
+    steps->failed_index = 0;
+    steps->failed = RKR_STEP_SYNC_INPUT;
+    int status = sync_all(library, context, inputs, n_inputs, RKNN_MEMORY_SYNC_TO_DEVICE,
+                          &steps->failed_index);
     if (status != RKNN_SUCC) {
         return status;
     }
-    *failed = RKR_STEP_RUN;
+    steps->synced_ns = rkr_step_time(steps);
+    steps->failed = RKR_STEP_RUN;
     status = library->run(context, NULL);
     if (status != RKNN_SUCC) {
         return status;
     }
-    *failed = RKR_STEP_SYNC_OUTPUT;
-    return sync_all(library, context, outputs, n_outputs, RKNN_MEMORY_SYNC_FROM_DEVICE,
-                    failed_index);
+    steps->ran_ns = rkr_step_time(steps);
+    steps->failed = RKR_STEP_SYNC_OUTPUT;
+    status = sync_all(library, context, outputs, n_outputs, RKNN_MEMORY_SYNC_FROM_DEVICE,
+                      &steps->failed_index);
+    if (status == RKNN_SUCC) {
+        steps->done_ns = rkr_step_time(steps);
+    }
+    return status;
 }
 
 /* Copy what the runtime keeps itself; RKR_ERR_SHAPE at the first output of another size. */

@@ -89,25 +89,37 @@ int rkr_register_custom_ops(const rkr_library *library, rknn_context context, rk
 int rkr_custom_op_get_op_attr(const rkr_library *library, rknn_custom_op_context *op_ctx,
                               const char *name, rknn_custom_op_attr *attr);
 
+/* How far a frame came, and when: what `rkr_run_synced` and `rkr_run_image` write down. */
+typedef struct rkr_steps {
+    int is_timed;        /* set by the caller: whether the times below are wanted */
+    int failed;          /* the step that failed, RKR_STEP_* */
+    size_t failed_index; /* the position of the memory that could not be synced */
+    /* Nanoseconds of CLOCK_MONOTONIC, which is also Python's time.perf_counter(). */
+    int64_t begun_ns;
+    int64_t written_ns; /* the image is in the input's memory */
+    int64_t synced_ns;  /* the inputs are synced to the device */
+    int64_t ran_ns;     /* rknn_run returned */
+    int64_t done_ns;    /* the outputs are synced from the device */
+} rkr_steps;
+
 /* One frame: sync every input to the device, run, sync every output from it; in
  * one call because each crossing from Python costs more than the syncs. Where the
  * library has no rknn_mem_sync its caches are coherent and the syncs are left out.
- * Stops at the first failure and returns its status; `*failed` then holds the step
- * (RKR_STEP_*) and `*failed_index` the position of the memory. */
+ * Stops at the first failure and returns its status; `steps` says where. */
 #define RKR_STEP_SYNC_INPUT 0
 #define RKR_STEP_RUN 1
 #define RKR_STEP_SYNC_OUTPUT 2
 int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *inputs,
-                   size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs, int *failed,
-                   size_t *failed_index);
+                   size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs,
+                   rkr_steps *steps);
 
 /* The outputs of a run: rknn_outputs_get, a check of their sizes, a copy of those that the
  * runtime keeps in its own memory, rknn_outputs_release; in one call because what the runtime
  * gave must be given back whatever interrupts the caller.
  *
  * `arrays[i]` is where output i goes and `sizes[i]` its bytes; where outputs[i].is_prealloc the
- * runtime writes there itself. `*failed` and `*failed_index` are as above; RKR_ERR_SHAPE when an
- * output has another size, which is then in outputs[*failed_index].size. */
+ * runtime writes there itself. `*failed` is the step and `*failed_index` the output; RKR_ERR_SHAPE
+ * when an output has another size, which is then in outputs[*failed_index].size. */
 #define RKR_STEP_OUTPUTS_GET 3
 #define RKR_STEP_OUTPUTS_RELEASE 4
 int rkr_outputs_copy(const rkr_library *library, rknn_context context, uint32_t n_outputs,

@@ -199,8 +199,7 @@ class Frame:
     ) -> None:
         """Take the bindings."""
         self.context, self.inputs, self.outputs = context, inputs, outputs
-        self._failed = ffi.new("int *")
-        self._failed_index = ffi.new("size_t *")
+        self._steps = ffi.new("rkr_steps *")
         #: What has to be there before a run, beside memory of inputs and outputs.
         self.missing: list[str] = []
         #: Why nothing may run now; empty: it may.
@@ -233,8 +232,7 @@ class Frame:
             len(pointers[0]),
             ffi.new("rknn_tensor_mem *[]", pointers[1]),
             len(pointers[1]),
-            self._failed,
-            self._failed_index,
+            self._steps,
         )
 
     def replaced(self, binding: Binding) -> None:
@@ -246,6 +244,27 @@ class Frame:
             for synced, pointers in zip(self._synced, (self._arguments[2], self._arguments[4])):
                 if binding in synced:
                     pointers[synced.index(binding)] = binding.memory.pointer
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the steps of a run are timed."""
+        return bool(self._steps.is_timed)
+
+    def set_timed(self, is_timed: bool) -> None:
+        """Time the steps of the next runs, or not, inside ``with context.lock``."""
+        self._steps.is_timed = is_timed
+        self._steps.done_ns = 0
+
+    def times_ns(self) -> tuple[int, ...]:
+        """Return when the last run began and when each of its steps ended, under the lock.
+
+        Five numbers of ``time.perf_counter_ns``: begun, image written, inputs synced, run, outputs
+        synced; nothing before the first run that was timed.
+        """
+        steps = self._steps
+        if not steps.done_ns:
+            return ()
+        return steps.begun_ns, steps.written_ns, steps.synced_ns, steps.ran_ns, steps.done_ns
 
     def arrays(self) -> tuple[list[Array], list[Array]]:
         """Return the arrays of the inputs and of the outputs, inside ``with context.lock``.
@@ -292,7 +311,7 @@ class Frame:
             return self._run_specially(_run_image, letterbox, _from_buffer(image))
         status = _run_image(letterbox, _from_buffer(image), *self._arguments)
         if status:
-            if self._failed[0] == lib.RKR_STEP_IMAGE:
+            if self._steps.failed == lib.RKR_STEP_IMAGE:
                 return False
             self._fail(status)
         return True
@@ -305,13 +324,13 @@ class Frame:
         with self._turns.held():
             status = run(*arguments, *self._arguments)
         if status:
-            if self._failed[0] == lib.RKR_STEP_IMAGE:
+            if self._steps.failed == lib.RKR_STEP_IMAGE:
                 return False
             self._fail(status)
         return True
 
     def _fail(self, status: int) -> None:
-        step, index = self._failed[0], self._failed_index[0]
+        step, index = self._steps.failed, self._steps.failed_index
         call = "rknn_run"
         if step == lib.RKR_STEP_SYNC_INPUT:
             call = f"rknn_mem_sync({self._synced[0][index].name}, to device)"

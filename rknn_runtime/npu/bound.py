@@ -20,6 +20,7 @@ from rknn_runtime.npu.spec import InputSpec, OutputSpec, per_tensor
 
 if TYPE_CHECKING:
     from rknn_runtime.npu.spec import InputSpecs, OutputSpecs
+    from rknn_runtime.npu.timing import StepTimes
 
 __all__ = ["BoundModel", "Key", "at"]
 
@@ -73,6 +74,33 @@ class BoundModel(LoadedModel):
             self._refresh()
         self._results = ResultPool([tensor.attr.shape for tensor in outputs])
         return inputs, outputs
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the steps of each run are timed, for `step_times`; False at first.
+
+        Raises:
+            TypeError: what is set is no bool.
+        """
+        return self._frame.is_timed
+
+    @is_timed.setter
+    def is_timed(self, is_timed: bool) -> None:
+        if not isinstance(is_timed, bool):
+            raise TypeError(f"is_timed: expected a bool, got {type(is_timed).__name__}")
+        with self._context.lock:
+            self._context.check_open()
+            self._frame.set_timed(is_timed)
+
+    @property
+    def step_times(self) -> StepTimes | None:
+        """How long the steps of the last run took; None where none was timed, or it failed."""
+        from rknn_runtime.npu.timing import StepTimes
+
+        with self._context.lock:
+            self._context.check_open()
+            times_ns = self._frame.times_ns()
+        return StepTimes.of(times_ns) if times_ns else None
 
     def _pause(self, reason: str) -> None:
         self._frame.paused = reason

@@ -26,6 +26,7 @@ from rknn_runtime.streams.source import Frame, FrameSource
 from rknn_runtime.streams.stats import PoolStats
 from rknn_runtime.streams.worker import Job, JobQueue, Worker
 from rknn_runtime.vision.detector import Detector
+from rknn_runtime.vision.image_model import ImageModel
 
 __all__ = ["Pool"]
 
@@ -363,17 +364,27 @@ def _call_of(
         if options:
             raise TypeError(f"a Model takes no options, got {', '.join(options)}")
 
-        def run(frame: Any, mark: Callable[[], None]) -> Any:
-            outputs = model(*frame) if isinstance(frame, tuple) else model(frame)
-            mark()
-            return outputs
+        def made(frame: Any) -> Any:
+            return model(*frame) if isinstance(frame, tuple) else model(frame)
 
-        return run, ("call",)
-    made = task(model, **options)
+        last = "read"
+    else:
+        made, last = task(model, **options), "decode"
+        if not isinstance(made, ImageModel):  # who knows when it runs the model, and how often
 
-    def call(frame: Any, mark: Callable[[], None], **each: Any) -> Any:
+            def called(frame: Any, mark: Callable[[], None], **each: Any) -> Any:
+                result = made(frame, **each)
+                mark()
+                return result
+
+            return called, ("call",)
+    model.is_timed = True
+
+    def call(frame: Any, mark: Callable[..., None], **each: Any) -> Any:
         result = made(frame, **each)
+        _, written, _, _, done = model._frame.times_ns()
+        mark(written * 1e-9, done * 1e-9)
         mark()
         return result
 
-    return call, ("call",)
+    return call, ("write", "run", last)

@@ -22,8 +22,9 @@ class PhaseStats(Frozen):
 
     __slots__ = ("name", "p50_ms", "p99_ms")
 
-    #: ``"wait"`` for a free context; of a `Detector` or `Classifier`: ``"write"`` (scale the image
-    #: into the input's memory), ``"run"`` (sync and NPU), ``"decode"``; of others ``"call"``.
+    #: ``"wait"`` for a free context, ``"write"`` (the image is read, scaled and in the input's
+    #: memory), ``"run"`` (syncs and NPU), and ``"decode"``, or ``"read"`` of a `Model`. What else
+    #: than `Detector`, `Classifier` and `Model` works in a pool has ``"wait"`` and ``"call"``.
     name: str
     p50_ms: float
     p99_ms: float

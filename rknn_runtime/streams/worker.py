@@ -47,8 +47,8 @@ class Worker:
     """A thread that takes jobs from a queue that it shares with others.
 
     Args:
-        call: Does the work: ``call(frame, mark, **options)``, where ``mark()`` notes the end of a
-            phase.
+        call: Does the work: ``call(frame, mark, **options)``, where ``mark()`` notes that a
+            phase ends now, and ``mark(*times)`` when some ended, in seconds of ``perf_counter``.
         phases: Names of the phases.
         jobs: The queue.
         core_mask: What the context was given.
@@ -89,7 +89,9 @@ class Worker:
         error: BaseException | None = None
         result = None
         try:
-            result = self._call(frame, lambda: marks.append(perf_counter()), **job.options)
+            result = self._call(
+                frame, lambda *times: marks.extend(times or (perf_counter(),)), **job.options
+            )
         except BaseException as caught:
             # Its traceback would hold arrays of the model, which could then not be closed.
             traceback.clear_frames(caught.__traceback__)

@@ -155,14 +155,14 @@ def test_an_image_that_cannot_be_scaled_does_not_run(tmp_path):
     """The step says so; neither a sync nor a run was called."""
     source = stub.SOURCE.replace('#include "rkr.h"\n', '#include "rkr.h"\n' + SYNCING, 1)
     _, handle, _ = opened(stub.build(tmp_path, source=source))
-    pixel, failed, index = ffi.new("uint8_t[]", 1), ffi.new("int *", -1), ffi.new("size_t *")
-    run = (handle, 77, ffi.NULL, 0, ffi.NULL, 0, failed, index)
+    pixel, steps = ffi.new("uint8_t[]", 1), ffi.new("rkr_steps *")
+    run = (handle, 77, ffi.NULL, 0, ffi.NULL, 0, steps)
     for letterbox, image in ((ffi.NULL, b"\7"), (letterbox_of(pixel), ffi.NULL)):
-        failed[0] = -1
+        steps.failed = -1
         assert lib.rkr_run_image(letterbox, image, *run) == lib.RKR_ERR_ARGUMENT
-        assert failed[0] == lib.RKR_STEP_IMAGE
+        assert steps.failed == lib.RKR_STEP_IMAGE
     assert lib.rkr_run_image(letterbox_of(pixel), pixel, *run) == lib.RKR_ERR_OVERLAP
-    nowhere = (*run[:-2], ffi.NULL, index)
+    nowhere = (*run[:-1], ffi.NULL)
     assert lib.rkr_run_image(letterbox_of(pixel), b"\7", *nowhere) == lib.RKR_ERR_ARGUMENT
     runs = ffi.cast("int(*)(void)", lib.rkr_library_symbol(handle, b"stub_runs"))
     assert (pixel[0], runs()) == (0, 0)
@@ -192,8 +192,8 @@ def test_a_frame_stops_at_its_first_failure(
     memory = ffi.new("rknn_tensor_mem *")
     inputs = ffi.new("rknn_tensor_mem *[]", [memory] * 2)
     outputs = ffi.new("rknn_tensor_mem *[]", [memory] * 3)
-    failed, index = ffi.new("int *", -1), ffi.new("size_t *", 99)
-    arguments = (handle, 77, inputs, 2, outputs, 3, failed, index)
+    steps = ffi.new("rkr_steps *", {"failed": -1, "failed_index": 99, "done_ns": 7})
+    arguments = (handle, 77, inputs, 2, outputs, 3, steps)
     if with_image:
         pixel = ffi.new("uint8_t[]", 1)
         status = lib.rkr_run_image(letterbox_of(pixel), b"\7", *arguments)
@@ -203,7 +203,8 @@ def test_a_frame_stops_at_its_first_failure(
     code, step, position, syncs, run_count = expected
     assert (status, steer(-1, 0), runs()) == (code, syncs, run_count)
     if step is not None:
-        assert (failed[0], index[0]) == (getattr(lib, step), position)
+        assert (steps.failed, steps.failed_index) == (getattr(lib, step), position)
+        assert steps.done_ns == 0
 
 
 def test_a_frame_without_sync_function_only_runs(library):
@@ -218,7 +219,7 @@ def test_a_frame_without_sync_function_only_runs(library):
     ffi.buffer(memories[0].virt_addr, 8)[:] = bytes(range(8))
     status = lib.rkr_run_synced(
         library, 77, ffi.new("rknn_tensor_mem *[]", memories[:1]), 1,
-        ffi.new("rknn_tensor_mem *[]", memories[1:]), 1, ffi.new("int *"), ffi.new("size_t *"),
+        ffi.new("rknn_tensor_mem *[]", memories[1:]), 1, ffi.new("rkr_steps *"),
     )  # fmt: skip
     assert status == 0
     assert ffi.buffer(memories[1].virt_addr, 8)[:] == bytes(range(1, 9))

@@ -479,6 +479,26 @@ def test_stats(data, live):
         assert pickle.loads(pickle.dumps(stats)) == stats
 
 
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        (Model, ["wait", "write", "run", "read"]),
+        (Detector, ["wait", "write", "run", "decode"]),
+        (lambda model: model.run, ["wait", "call"]),
+    ],
+)
+def test_stats_tell_the_phases_apart(live, task, names):
+    """The time of the NPU, which is planted, is all in the phase of the run."""
+    live.set_latency(20_000)
+    with Pool(one_object(), task, library="sim", contexts=1) as pool:
+        list(pool.map(np.zeros((64, 64, 3), np.uint8) for _ in range(3)))
+        (context,) = pool.stats().contexts
+    assert [phase.name for phase in context.phases] == names
+    for phase in context.phases:
+        if phase.name in ("run", "call"):
+            assert phase.p50_ms >= 20
+
+
 def test_threads_run_on_the_cpus_asked_for(data, live, tmp_path):
     """``"big"`` takes the fastest ones that Linux names."""
     from rknn_runtime.streams.placement import cpus_of
