@@ -6,13 +6,16 @@
 
 Prints a table in Markdown: models that run, that are refused with their reason; outputs of
 models that are named ``NAME_SOC.rknn`` for several SoCs, bit by bit against those of RK3588;
-and outputs against recorded ones (``NAME_SOC/inK``, ``NAME_SOC/outK``).
+sums of convolutions against those of ``NAME.onnx`` beside them, if onnx is installed; and
+outputs against recorded ones (``NAME_SOC/inK``, ``NAME_SOC/outK``).
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import importlib.util
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,10 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime.sim.emulator import Emulator, EmulatorError, Verdict
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+#: What the machine in NumPy knows.
+LISTENED_SOCS = ("rk3588", "rv1106")
 
 
 def feed(emulator: Emulator, seed: int = 3) -> None:
@@ -96,6 +103,32 @@ def compare_socs(paths: Iterable[Path]) -> None:
         print(f"| {soc} = rk3588, bit by bit | {equal[soc]} of {all_of[soc]}{rest} |")
 
 
+def compare_accumulators(paths: Iterable[Path]) -> None:
+    """Sums of int8 convolutions, seen in the machine in NumPy, which walks along."""
+    sys.path.append(str(TESTS))
+    from reference.accumulators import Layers, Listening
+
+    totals: dict[str, Any] = {soc: np.zeros(6, int) for soc in LISTENED_SOCS}
+    for path in paths:
+        name, _, soc = path.stem.rpartition("_")
+        source = path.with_name(f"{name}.onnx")
+        if soc not in totals or not source.exists() or refusal(path):
+            continue
+        emulator = Emulator(path)
+        if any(tensor.dtype != np.int8 for tensor in emulator.inputs):
+            continue
+        feed(emulator)
+        machine = Listening(path.read_bytes(), Layers(source).by_weights)
+        machine.follow(emulator)
+        counts = len(machine.compared), len(machine.others), *machine.sums, *machine.outputs
+        totals[soc] += counts
+    for soc, (nodes, others, sums, differ, outputs, wrong) in totals.items():
+        print(
+            f"| sums of {nodes} convolutions = ONNX, {soc} | {differ} of {sums} differ; "
+            f"stored values, with {others} more of the compiler's own: {wrong} of {outputs} |"
+        )
+
+
 def compare_records(paths: Iterable[Path], records: Path) -> None:
     by_name = {path.stem: path for path in paths}
     equal, rest = 0, []
@@ -126,6 +159,8 @@ def main() -> None:
     print("| check | result |\n| --- | --- |")
     refused = count_runs(found.values())
     compare_socs(found.values())
+    if importlib.util.find_spec("onnx"):
+        compare_accumulators(found.values())
     if args.records:
         compare_records(found.values(), args.records)
     for name, reason in refused.items():

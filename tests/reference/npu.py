@@ -301,8 +301,14 @@ class Machine:
 
     def run(self):
         """All tasks but those of the graph's ends."""
-        for node, enabled, registers, lut in self.tasks:
-            if self.nodes[node][0] in ("InputOperator", "OutputOperator") or enabled is None:
+        for node in range(len(self.nodes)):
+            if self.nodes[node][0] not in ("InputOperator", "OutputOperator"):
+                self.run_node(node)
+
+    def run_node(self, node):
+        """The tasks of one node."""
+        for owner, enabled, registers, lut in self.tasks:
+            if owner != node or enabled is None:
                 continue
             r = Registers(registers)
             if enabled == 0x60:
@@ -310,9 +316,12 @@ class Machine:
             elif enabled == 0x18:
                 self.run_dpu(r, lut)
             else:
-                self.run_convolution(r, lut)
+                self.run_convolution(node, r, lut)
 
-    def run_convolution(self, r, lut):
+    def accumulated(self, node, registers, acc):
+        """What a test listens to: the sums of a task, stored values times weights."""
+
+    def run_convolution(self, node, r, lut):
         kw, kh, kernels = r(0x1038, 28, 24), r(0x1038, 20, 16), r(0x1038, 13, 0)
         width, height = r(0x1020, 26, 16), r(0x1020, 10, 0)
         size = r(0x3014, 31, 16) + 1, r(0x3014, 15, 0) + 1
@@ -353,6 +362,7 @@ class Machine:
         stride = r(0x1014, 5, 3), r(0x1014, 2, 0)
         dilation = r(0x1014, 25, 21) + 1, r(0x1014, 20, 16) + 1
         acc = convolve(x, w, stride, dilation, pads, pad_value, size)
+        self.accumulated(node, r, acc)
         values = np.zeros((results, *size), np.int64)
         values[: min(results, len(acc))] = acc[:results]
         notch = r(0x4038, 12, 0)
