@@ -482,6 +482,9 @@ int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor
 static int take_outputs(uint32_t n_outputs, const rknn_output outputs[], void *const *arrays,
                         const uint32_t *sizes, size_t *failed_index) {
     for (uint32_t i = 0; i < n_outputs; i++) {
+        if (arrays[i] == NULL) {
+            continue;
+        }
         if (outputs[i].size != sizes[i] || outputs[i].buf == NULL) {
             *failed_index = i;
             return RKR_ERR_SHAPE;

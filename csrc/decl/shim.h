@@ -117,9 +117,10 @@ int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor
  * runtime keeps in its own memory, rknn_outputs_release; in one call because what the runtime
  * gave must be given back whatever interrupts the caller.
  *
- * `arrays[i]` is where output i goes and `sizes[i]` its bytes; where outputs[i].is_prealloc the
- * runtime writes there itself. `*failed` is the step and `*failed_index` the output; RKR_ERR_SHAPE
- * when an output has another size, which is then in outputs[*failed_index].size. */
+ * `arrays[i]` is where output i goes and `sizes[i]` its bytes; NULL: nobody wants it. Where
+ * outputs[i].is_prealloc the runtime writes there itself. `*failed` is the step and `*failed_index`
+ * the output; RKR_ERR_SHAPE when an output has another size, which is then in
+ * outputs[*failed_index].size. */
 #define RKR_STEP_OUTPUTS_GET 3
 #define RKR_STEP_OUTPUTS_RELEASE 4
 int rkr_outputs_copy(const rkr_library *library, rknn_context context, uint32_t n_outputs,

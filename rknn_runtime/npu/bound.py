@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, SupportsIndex, TypeVar, Union
+from typing import TYPE_CHECKING, TypeVar
 
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.npu import query
@@ -16,17 +15,15 @@ from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.outputs import OutputBinding, written_as
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.results import ResultPool
-from rknn_runtime.npu.spec import InputSpec, OutputSpec, per_tensor
+from rknn_runtime.npu.spec import InputSpec, Key, OutputSpec, per_tensor, position
 
 if TYPE_CHECKING:
     from rknn_runtime.npu.spec import InputSpecs, OutputSpecs
     from rknn_runtime.npu.timing import StepTimes
 
-__all__ = ["BoundModel", "Key", "at"]
+__all__ = ["BoundModel", "at"]
 
 _B = TypeVar("_B", bound=Binding)
-#: How an input or output is named: by its position, or by its name.
-Key = Union[SupportsIndex, str]
 
 
 class BoundModel(LoadedModel):
@@ -279,25 +276,7 @@ class BoundModel(LoadedModel):
 
 
 def at(bindings: Sequence[_B], key: Key, what: str) -> _B:
-    """Find an input or output by position or name.
-
-    Raises:
-        IndexError: no such position.
-        ValueError: no such name.
-        TypeError: neither.
-    """
-    if isinstance(key, str):
-        for binding in bindings:
-            if binding.attr.name == key:
-                return binding
-        names = ", ".join(repr(binding.attr.name) for binding in bindings)
-        raise ValueError(f"{what}: expected {names}, got {key!r}")
-    try:
-        position = operator.index(key)
-    except TypeError:
-        raise TypeError(f"{what}: expected a position or a name, got {key!r}") from None
-    if not 0 <= position < len(bindings):
-        raise IndexError(
-            f"{what}: expected a position from 0 to {len(bindings) - 1}, got {position}"
-        )
-    return bindings[position]
+    """Find an input or output by position or name; raises as `position` does."""
+    if type(key) is int and 0 <= key < len(bindings):
+        return bindings[key]
+    return bindings[position([binding.attr for binding in bindings], key, what)]

@@ -18,10 +18,10 @@ from rknn_runtime.npu.copied import CopiedInput
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.results import ResultPool
-from rknn_runtime.npu.spec import InputSpec, per_tensor
+from rknn_runtime.npu.spec import InputSpec, per_tensor, positions
 
 if TYPE_CHECKING:
-    from rknn_runtime.npu.spec import InputSpecs
+    from rknn_runtime.npu.spec import InputSpecs, Key
 
 __all__ = ["GeneralModel"]
 
@@ -140,6 +140,7 @@ class GeneralModel(LoadedModel):
         *inputs: Array,
         float_outputs: bool = True,
         out: Sequence[Array | None] | None = None,
+        only: Sequence[Key] | None = None,
     ) -> list[Array]:
         """Have the runtime convert the inputs, run, and convert the outputs.
 
@@ -156,31 +157,42 @@ class GeneralModel(LoadedModel):
             out: one array per output to write to, C-contiguous, of the output's shape and
                 dtype; None in the place of an array makes a new one. They overlap neither each
                 other nor an input.
+            only: the outputs that you want, by name or position; the runtime neither converts nor
+                copies the others. None: all of them.
 
         Returns:
-            One array per output in its logical shape (NCHW for rank 4): ``out``'s, or new
-            ones. Copies: the runtime's own buffers are released. Without ``out``, their memory
-            is used again when nobody has any of them, as `Model` does when it is called.
+            One array per output that you want, in its logical shape (NCHW for rank 4):
+            ``out``'s, or new ones. Copies: the runtime's own buffers are released. Without ``out``
+            and ``only``, their memory is used again when nobody has any of them, as `Model` does
+            when it is called.
 
         Raises:
+            IndexError: ``only`` has a position that no output has.
             InvalidParameterError: also on librknnmrt, which has only the zero-copy flow.
             RknnError: the runtime returned another number of bytes than an output has.
             RknnStatusError: the runtime failed.
-            TypeError: not an ndarray, another number of inputs, or another dtype.
-            ValueError: another shape, not C-contiguous, or ``out`` is not writable or overlaps.
+            TypeError: not an ndarray, another number of inputs, or another dtype; or ``only`` is no
+                sequence.
+            ValueError: another shape, not C-contiguous, or ``out`` is not writable or overlaps, or
+                not as many as the outputs; or ``only`` names one that the model does not have.
         """
         with self._context.lock:
             handle = self._context.opened()
             if self._paused:
                 raise RuntimeError(f"the model cannot run: {self._paused}")
             self._check_count(inputs)
-            arrays = self._output_arrays(float_outputs, out)
+            places = range(len(self.outputs)) if only is None else positions(self.outputs, only)
+            arrays = self._output_arrays(float_outputs, out, places)
             if out is not None:
                 refuse_overlaps(arrays, inputs)
             self._set(handle, inputs)
             status = lib.rkr_run(self._context.handle, handle, ffi.NULL)
             self._context.check_run(status, "rknn_run")
-            self._get(handle, float_outputs, arrays)
+            wanted = dict(zip(places, arrays))
+            self._get(handle, float_outputs, wanted)
+        for i, array in zip(places, arrays):
+            if wanted[i] is not array:  # asked for twice
+                np.copyto(array, wanted[i])
         return arrays
 
     def _let_go(self) -> None:
@@ -188,16 +200,17 @@ class GeneralModel(LoadedModel):
         self._raw_results.clear()
 
     def _output_arrays(
-        self, float_outputs: bool, out: Sequence[Array | None] | None
+        self, float_outputs: bool, out: Sequence[Array | None] | None, places: Sequence[int]
     ) -> list[Array]:
         """Check what outputs are written to, or make it."""
-        if out is None:
+        if out is None and isinstance(places, range):  # of all outputs
             return (self._float_results if float_outputs else self._raw_results).arrays()
-        check_outs(out, len(self.outputs))
-        dtypes = [_FLOAT32] * len(out) if float_outputs else self._raw_dtypes
+        if out is None:
+            out = [None] * len(places)
+        check_outs(out, len(places))
         return [
-            result(array, attr.shape, dtype)
-            for array, attr, dtype in zip(out, self.outputs, dtypes)
+            result(array, self.outputs[i].shape, _FLOAT32 if float_outputs else self._raw_dtypes[i])
+            for array, i in zip(out, places)
         ]
 
     def _set(self, handle: int, inputs: Sequence[Array]) -> None:
@@ -208,23 +221,28 @@ class GeneralModel(LoadedModel):
         del kept
         self._check_general(status, "rknn_inputs_set")
 
-    def _get(self, handle: int, float_outputs: bool, arrays: Sequence[Array]) -> None:
-        """Have the outputs converted into arrays."""
-        structs, pointers = self._output_structs, [pointer(array) for array in arrays]
-        for i, (array, struct) in enumerate(zip(arrays, structs)):
+    def _get(self, handle: int, float_outputs: bool, wanted: dict[int, Array]) -> None:
+        """Have the outputs converted into arrays; the runtime gives all of them or none."""
+        structs, count = self._output_structs, len(self.outputs)
+        pointers, sizes = [ffi.NULL] * count, [0] * count
+        for i, struct in enumerate(structs):
+            array = wanted.get(i)
             struct.index = i
-            struct.want_float = bool(float_outputs)
-            struct.is_prealloc = self._is_known[i]
-            struct.buf = pointers[i] if self._is_known[i] else ffi.NULL
-            struct.size = array.nbytes if self._is_known[i] else 0
+            struct.want_float = array is not None and bool(float_outputs)
+            struct.is_prealloc = array is not None and self._is_known[i]
+            struct.buf, struct.size = ffi.NULL, 0
+            if array is not None:
+                pointers[i], sizes[i] = pointer(array), array.nbytes
+            if struct.is_prealloc:
+                struct.buf, struct.size = pointers[i], sizes[i]
         step, index = ffi.new("int *"), ffi.new("size_t *")
         status = lib.rkr_outputs_copy(
             self._context.handle,
             handle,
-            len(arrays),
+            count,
             structs,
             ffi.new("void *[]", pointers),
-            ffi.new("uint32_t[]", [array.nbytes for array in arrays]),
+            ffi.new("uint32_t[]", sizes),
             step,
             index,
         )
@@ -232,7 +250,7 @@ class GeneralModel(LoadedModel):
             i = index[0]
             raise RknnError(
                 f"rknn_outputs_get: output {i} {self.outputs[i].name!r} has {structs[i].size} "
-                f"bytes, expected {arrays[i].nbytes}"
+                f"bytes, expected {sizes[i]}"
             )
         if status and step[0] == lib.RKR_STEP_OUTPUTS_RELEASE:
             self._context.check_status(status, "rknn_outputs_release")

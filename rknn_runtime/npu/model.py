@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from rknn_runtime._arrays import Array, refuse_overlaps
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
-from rknn_runtime.npu.bound import BoundModel, Key, at
+from rknn_runtime.npu.bound import BoundModel, at
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.outputs import OutputBinding
+from rknn_runtime.npu.spec import positions
 
 if TYPE_CHECKING:
     from rknn_runtime.npu.dma_heap import DmaBuffer
-    from rknn_runtime.npu.spec import InputSpecs, OutputSpecs
+    from rknn_runtime.npu.spec import InputSpecs, Key, OutputSpecs
 
 __all__ = ["Model"]
 
@@ -154,7 +155,9 @@ class Model(BoundModel):
             ValueError: an input or ``out`` has another shape, a NaN where an input is quantized,
                 or arrays of ``out`` overlap or are not as many as the outputs.
         """
-        outputs = self._outputs if only is None else self._chosen(only)
+        outputs = self._outputs
+        if only is not None:
+            outputs = [outputs[i] for i in positions(self.outputs, only)]
         if out is not None:
             check_outs(out, len(outputs))
         with self._context.lock:
@@ -169,11 +172,6 @@ class Model(BoundModel):
                 self._write(inputs)
             self._frame.run()
             return [binding.read(array) for binding, array in zip(outputs, arrays)]
-
-    def _chosen(self, only: Sequence[Key]) -> list[OutputBinding]:
-        if isinstance(only, (str, bytes)) or not isinstance(only, Sequence):
-            raise TypeError(f"only: expected a list of outputs, got {only!r}")
-        return [at(self._outputs, key, "output") for key in only]
 
     def _checked_outs(
         self, outputs: Sequence[OutputBinding], out: Sequence[Array], inputs: tuple[Array, ...]

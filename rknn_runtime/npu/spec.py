@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, Union
+from typing import SupportsIndex, TypeVar, Union
 
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["InputSpec", "InputSpecs", "OutputSpec", "OutputSpecs", "per_tensor"]
+__all__ = [
+    "InputSpec",
+    "InputSpecs",
+    "Key",
+    "OutputSpec",
+    "OutputSpecs",
+    "per_tensor",
+    "position",
+    "positions",
+]
 
 _S = TypeVar("_S", "InputSpec", "OutputSpec")
+#: How an input or output is named: by its position, or by its name.
+Key = Union[SupportsIndex, str]
 
 #: Elements that are numbers in the unit of the input, or normalised ones.
 _NUMBERS = (TensorType.UINT8, TensorType.FLOAT16, TensorType.FLOAT32)
@@ -158,3 +170,37 @@ def per_tensor(
         if found is not None and not isinstance(found, kind):
             raise TypeError(f"{name}: expected {kind.__name__} for {attr.name!r}, got {found!r}")
     return specs
+
+
+def position(attrs: Sequence[TensorAttr], key: Key, what: str) -> int:
+    """Find a tensor by position or name.
+
+    Raises:
+        IndexError: no such position.
+        ValueError: no such name.
+        TypeError: neither.
+    """
+    if isinstance(key, str):
+        for i, attr in enumerate(attrs):
+            if attr.name == key:
+                return i
+        names = ", ".join(repr(attr.name) for attr in attrs)
+        raise ValueError(f"{what}: expected {names}, got {key!r}")
+    try:
+        found = operator.index(key)
+    except TypeError:
+        raise TypeError(f"{what}: expected a position or a name, got {key!r}") from None
+    if not 0 <= found < len(attrs):
+        raise IndexError(f"{what}: expected a position from 0 to {len(attrs) - 1}, got {found}")
+    return found
+
+
+def positions(attrs: Sequence[TensorAttr], only: Sequence[Key]) -> list[int]:
+    """Find the outputs that a caller wants.
+
+    Raises:
+        TypeError: no sequence; and as `position` does.
+    """
+    if isinstance(only, (str, bytes)) or not isinstance(only, Sequence):
+        raise TypeError(f"only: expected a list of outputs, got {only!r}")
+    return [position(attrs, key, "output") for key in only]
