@@ -21,7 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "npu": {"root", "kernels", "modelfile"},
     "vision": {"root", "kernels"},
     "vision.heads": {"root", "vision"},
-    "models of images": {"kernels", "modelfile", "npu", "vision", "vision.heads"},
+    "models of images": {"root", "kernels", "modelfile", "npu", "vision", "vision.heads"},
     "sim": {"root", "modelfile", "npu"},
     "streams": {"root", "npu", "vision", "models of images"},
     "dask": {"root", "streams"},

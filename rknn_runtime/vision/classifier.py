@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
@@ -10,6 +10,8 @@ from rknn_runtime.vision.heads.views import describe
 from rknn_runtime.vision.image_model import ImageModel
 
 if TYPE_CHECKING:
+    import os
+
     from rknn_runtime.vision.labels import Labels
 
 __all__ = ["Classifier"]
@@ -26,8 +28,9 @@ class Classifier(ImageModel):
 
     Args:
         model: A loaded model with one image input and one output (MobileNet, ResNet, YOLO-cls).
-        labels: Names of the classes, for `Classifications.named`. None: those in the model's
-            custom string, if that is JSON with ``"labels"``.
+        labels: Names of the classes, for `Classifications.named`, or a file of them, as for
+            `Detector`. None: those in the model's custom string, if that is JSON with
+            ``"labels"``.
         top_k: How many classes to return; fewer where the model has fewer.
         softmax: Whether scores are logits. None: see `ClassificationDecoder`.
         input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
@@ -41,15 +44,18 @@ class Classifier(ImageModel):
         input_color: ``"RGB"``, ``"BGR"`` or ``"GRAY"``: the channels of the model's input.
 
     Raises:
+        OSError: The file of labels cannot be read.
         TypeError: `model` is no `Model`, `labels` no sequence or mapping, or `top_k` no integer.
         ValueError: The model has not one image input and one output of scores, or another
             number of classes than there are labels; or `top_k` or `input_color` is out of range.
     """
 
+    _tasks: ClassVar[tuple[str, ...]] = ("classify",)
+
     def __init__(
         self,
         model: Model,
-        labels: Labels | None = None,
+        labels: Labels | str | os.PathLike[str] | None = None,
         top_k: int = 5,
         *,
         softmax: bool | None = None,

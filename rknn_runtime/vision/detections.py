@@ -13,6 +13,7 @@ import numpy as np
 from rknn_runtime._arrays import as_float, as_int, plain
 from rknn_runtime._frozen import Frozen
 from rknn_runtime.vision.labels import Labels, names_of
+from rknn_runtime.vision.writers import Writers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +129,7 @@ class Detection(_Record):
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Detections(_Record):
+class Detections(_Record, Writers):
     """Objects found in one image, as parallel arrays.
 
     Field names are those of roboflow/supervision, so

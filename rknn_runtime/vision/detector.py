@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.detections import Detections
@@ -10,6 +10,8 @@ from rknn_runtime.vision.heads.find import HEADS, find_head
 from rknn_runtime.vision.image_model import ImageModel
 
 if TYPE_CHECKING:
+    import os
+
     from rknn_runtime.vision.labels import Labels
 
 __all__ = ["Detector"]
@@ -25,8 +27,10 @@ class Detector(ImageModel):
 
     Args:
         model: A loaded model with one image input.
-        labels: Names of the classes, for `Detections.draw` and `Detections.to_dict`. None:
-            those in the model's custom string, if that is JSON with ``"labels"``.
+        labels: Names of the classes, for `Detections.draw` and `Detections.to_dict`; or
+            ``"coco"``, or a file of them: ``.txt`` or ``.names`` with a name a line, ``.yaml``
+            with ``names``. None: those in the model's custom string, if that is JSON with
+            ``"labels"``.
         conf_threshold: The smallest confidence that counts.
         iou_threshold: A box is dropped when its IoU with a more confident one of its class
             is above.
@@ -52,6 +56,7 @@ class Detector(ImageModel):
             those who call `letterbox` themselves.
 
     Raises:
+        OSError: The file of labels cannot be read.
         TypeError: `model` is no `Model`, `labels` no sequence or mapping, or an option that the
             head's decoder does not take.
         ValueError: The model has not one image input, its outputs make no known head, or one of
@@ -59,10 +64,12 @@ class Detector(ImageModel):
             `input_color` is not known, or `pad_value` not 0..255; or see the decoder.
     """
 
+    _tasks: ClassVar[tuple[str, ...]] = ("detect", "segment", "pose", "obb")
+
     def __init__(
         self,
         model: Model,
-        labels: Labels | None = None,
+        labels: Labels | str | os.PathLike[str] | None = None,
         conf_threshold: float = 0.25,
         iou_threshold: float = 0.45,
         head: str = "auto",
@@ -86,6 +93,28 @@ class Detector(ImageModel):
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )
         self._settle(self.decoder.settle, pad_value=pad_value, stretch=False)
+
+    @classmethod
+    def _of_task(cls, task: str, model: Model, labels: Any, options: Any) -> Detector:
+        """Take the head that the outputs tell where it is of this task, else its usual one."""
+        from rknn_runtime.vision.export_folder import TASKS
+
+        ending = TASKS[task] or ""
+        if ending and "head" not in options:
+            try:
+                made = cls(model, labels, **options)
+                if ending in made.head:
+                    return made
+            except ValueError:  # the outputs alone do not say it
+                pass
+            options = {**options, "head": f"yolov8{ending}"}
+        made = cls(model, labels, **options)
+        if "head" not in options and any(each and each in made.head for each in TASKS.values()):
+            raise ValueError(
+                f"expected a head of the task {task}, got {made.head}: give head= if the outputs "
+                "are of this task"
+            )
+        return made
 
     def __repr__(self) -> str:
         height, width = self.input_size

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -16,11 +17,14 @@ from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.transform import LetterboxTransform
 
 if TYPE_CHECKING:
+    from rknn_runtime.enums import CoreMask
+    from rknn_runtime.npu.library import Library
     from rknn_runtime.vision.labels import Labels
 
 __all__ = ["ImageModel"]
 
 _R = TypeVar("_R")
+_M = TypeVar("_M", bound="ImageModel")
 #: A set of strings is asked sooner than a tuple.
 _CAMERAS = frozenset(FORMATS)
 #: The default of `matrix`, which is one object as any short string of a program's text is.
@@ -36,19 +40,37 @@ class ImageModel:
 
     Args:
         model: The model.
-        labels: Names of the classes. None: those in the custom string.
+        labels: Names of the classes, ``"coco"``, or a file of them. None: those in the custom
+            string.
         input_color: ``"RGB"`` or ``"BGR"``. None: that in the custom string, else RGB.
 
     Raises:
+        OSError: The file of labels cannot be read.
         TypeError: `model` is no `Model`, or `labels` no sequence or mapping.
-        ValueError: The model has not one image input, or `input_color` is not known.
+        ValueError: The model has not one image input, `input_color` is not known, or the file
+            has no labels.
     """
 
-    def __init__(self, model: Model, labels: Labels | None, input_color: str | None) -> None:
+    #: Tasks of Ultralytics whose models this reads.
+    _tasks: ClassVar[tuple[str, ...]] = ()
+    #: What `open` loaded, which `close` closes.
+    _opened: Model | None = None
+
+    def __init__(
+        self,
+        model: Model,
+        labels: Labels | str | os.PathLike[str] | None,
+        input_color: str | None,
+    ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model: expected a Model, got {type(model).__name__}")
+        if isinstance(labels, (str, os.PathLike)):
+            # Programs that name no file do not load it.
+            from rknn_runtime.vision.label_files import read_labels
+
+            labels = read_labels(labels)
         if labels is not None and (
-            isinstance(labels, str) or not isinstance(labels, (Sequence, Mapping))
+            isinstance(labels, bytes) or not isinstance(labels, (Sequence, Mapping))
         ):
             raise TypeError(
                 f"labels: expected a sequence of names or a mapping, got {type(labels).__name__}"
@@ -64,6 +86,79 @@ class ImageModel:
             self.input_color = "GRAY"
         self._frame = model._frame
         self._forms = _forms(model)
+
+    @classmethod
+    def open(
+        cls: type[_M],
+        path: str | os.PathLike[str],
+        labels: Labels | str | os.PathLike[str] | None = None,
+        *,
+        library: str | os.PathLike[str] | Library | None = None,
+        core_mask: CoreMask | None = None,
+        **options: Any,
+    ) -> _M:
+        """Load a model and make one of these for it; `close`, or a with block, closes the model.
+
+        Args:
+            path: A model as `Model` takes it, or the folder that Ultralytics' export to RKNN
+                leaves, ``best_rknn_model``: its ``metadata.yaml`` gives labels, task and size.
+            labels: In place of those that the file or the folder has.
+            library: The runtime library; see `rknn_runtime.open_library`.
+            core_mask: NPU cores to run on; None leaves the choice to the runtime.
+            **options: As when it is made of a `Model`.
+
+        Raises:
+            OSError: A file cannot be read.
+            RknnError: The model cannot be loaded; see `Model`.
+            TypeError: An argument of another type.
+            ValueError: The folder has not one ``.rknn`` file, its metadata say another task or
+                size than the model has; or see the class.
+        """
+        from rknn_runtime.vision.export_folder import read_export_folder
+
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"path: expected a path, got {type(path).__name__}")
+        folder = read_export_folder(path) if os.path.isdir(path) else None  # noqa: PTH112
+        if folder is not None and folder.task not in cls._tasks:
+            raise ValueError(
+                f"{os.fsdecode(path)}: expected the task {' or '.join(cls._tasks)} for a "
+                f"{cls.__name__}, got {folder.task!r}"
+            )
+        model = Model(
+            path if folder is None else folder.model, library=library, core_mask=core_mask
+        )
+        try:
+            if folder is None:
+                made = cls(model, labels, **options)
+            else:
+                given = folder.labels if labels is None else labels
+                made = cls._of_task(folder.task, model, given, options)
+                if folder.image_size not in (None, made.input_size):
+                    raise ValueError(
+                        f"{os.fsdecode(path)}: expected imgsz {folder.image_size}, got a model of "
+                        f"{made.input_size}: the two are of different exports"
+                    )
+        except BaseException:
+            model.close()
+            raise
+        made._opened = model
+        return made
+
+    @classmethod
+    def _of_task(cls: type[_M], task: str, model: Model, labels: Any, options: Any) -> _M:
+        """Make one for a model of a task of Ultralytics."""
+        return cls(model, labels, **options)
+
+    def close(self) -> None:
+        """Close the model that `open` loaded; one that was handed in stays its owner's."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def __enter__(self: _M) -> _M:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def _settle(self, settle: Callable[[list[Any], Any], None], **options: Any) -> None:
         """Bind to the model's memory, once.

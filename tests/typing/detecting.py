@@ -96,3 +96,14 @@ def mapping(image: NDArray[np.uint8], found: Detections) -> None:
     letterbox(image, 320)  # type: ignore[arg-type]
     number: int = frame  # type: ignore[assignment]
     print(pixels, mapped, offset, number)
+
+
+def writing(found: Detections) -> None:
+    text: str = found.to_yolo((480, 640), confidence=False)
+    rows: list[dict[str, Any]] = found.to_coco(1, "coco")
+    found.to_coco(1.5)  # type: ignore[arg-type]
+    table: str = found.to_csv({0: "disc"})
+    found.to_yolo(480)  # type: ignore[arg-type]
+    opened: Detector = Detector.open("best_rknn_model", "coco", conf_threshold=0.5)
+    with Classifier.open("a.rknn", library="sim") as classifier:
+        print(text, rows, table, opened, classifier.labels)
