@@ -51,6 +51,10 @@ typedef void rknn_sim_latency_fn(uint32_t microseconds);
  * cores are as fast as one. RKNN_ERR_PARAM_INVALID for other numbers. */
 typedef int rknn_sim_core_speed_fn(uint32_t cores, uint32_t permille);
 
+/* Let every run move so many bytes over a bus that all cores share, and that moves so many in a
+ * second: a run ends when its time is over and its bytes are moved. 0 a second: without limit. */
+typedef void rknn_sim_bus_fn(uint64_t bytes_per_second, uint64_t bytes_per_run);
+
 /* How many contexts, memories, and buffers of rknn_outputs_get are alive. */
 typedef void rknn_sim_live_fn(uint32_t *contexts, uint32_t *memories, uint32_t *outputs);
 
@@ -82,5 +86,6 @@ typedef int rknn_sim_caches_fn(int mode);
  * of 0 or more than 15 characters, or of others than a to z and digits. */
 typedef int rknn_sim_soc_fn(const char *name, char *text, size_t text_size);
 
-/* Forget failures that wait, latency, speeds, call counts, violations and the last message. */
+/* Forget failures that wait, latency, speeds, the bus, call counts, violations and the last
+ * message. */
 typedef void rknn_sim_reset_fn(void);

@@ -5,10 +5,11 @@
 #define _POSIX_C_SOURCE 200809L
 #include "compute.h"
 #include "convert.h"
+#include "bus.h"
+#include "clock.h"
 #include "cores.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* The client may have freed, overrun or (with another shape) outgrown a memory since. */
 static int check_port(const sim_context *ctx, uint32_t index) {
@@ -185,13 +186,6 @@ static int run(sim_context *ctx) {
     return status;
 }
 
-static void wait_until(int64_t end_us) {
-    for (int64_t left = end_us - sim_now_us(); left > 0; left = end_us - sim_now_us()) {
-        const struct timespec time = {(time_t)(left / 1000000), (long)(left % 1000000 * 1000)};
-        nanosleep(&time, NULL);
-    }
-}
-
 int rknn_run(rknn_context context, rknn_run_extend *extend) {
     SIM_ENTER(run);
     sim_context *ctx = sim_acquire(context, "rknn_run");
@@ -209,6 +203,7 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
     }
     const uint32_t cores = sim_cores_take(ctx->core_mask, ctx->model->cores);
     const int64_t start_us = sim_now_us();
+    const double moved = sim_bus_begin();
     int64_t latency_us = sim_latency_us(sim_cores_count(cores));
     int status;
     if (extend != NULL && extend->timeout_ms > 0 && latency_us > extend->timeout_ms * 1000LL) {
@@ -218,7 +213,8 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
     } else {
         status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
     }
-    wait_until(start_us + latency_us);
+    sim_wait_until_us(start_us + latency_us);
+    sim_bus_end(moved);
     ctx->run_us = sim_now_us() - start_us;
     sim_cores_give(cores);
     ctx->has_run = ctx->has_run || status == RKNN_SUCC;

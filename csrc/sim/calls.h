@@ -64,6 +64,7 @@ SIM_EXPORT rknn_sim_emulator_fn rknn_sim_emulator;
 SIM_EXPORT rknn_sim_fail_fn rknn_sim_fail;
 SIM_EXPORT rknn_sim_latency_fn rknn_sim_latency;
 SIM_EXPORT rknn_sim_core_speed_fn rknn_sim_core_speed;
+SIM_EXPORT rknn_sim_bus_fn rknn_sim_bus;
 SIM_EXPORT rknn_sim_live_fn rknn_sim_live;
 SIM_EXPORT rknn_sim_calls_fn rknn_sim_calls;
 SIM_EXPORT rknn_sim_violations_fn rknn_sim_violations;

@@ -11,6 +11,7 @@
  *   RKNN_SIM_LOG         "stderr", or a file that is appended to
  *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr where that is not set */
 #define _POSIX_C_SOURCE 200809L
+#include "bus.h"
 #include "control.h"
 
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MAX_FAILURES 64
 #define MESSAGE_BYTES 512
@@ -285,12 +285,6 @@ int64_t sim_latency_us(uint32_t cores) {
     return permille != 0 ? latency_us * 1000 / permille : latency_us;
 }
 
-int64_t sim_now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 static void count(uint32_t *counter, int change) {
     lock();
     *counter += (uint32_t)change;
@@ -334,6 +328,10 @@ int rknn_sim_core_speed(uint32_t cores, uint32_t permille) {
     control.speed[cores] = permille;
     unlock();
     return RKNN_SUCC;
+}
+
+void rknn_sim_bus(uint64_t bytes_per_second, uint64_t bytes_per_run) {
+    sim_bus_set(bytes_per_second, bytes_per_run);
 }
 
 void rknn_sim_live(uint32_t *contexts, uint32_t *memories, uint32_t *outputs) {
@@ -415,4 +413,5 @@ void rknn_sim_reset(void) {
     control.violation[0] = '\0';
     control.message[0] = '\0';
     unlock();
+    sim_bus_set(0, 0);
 }

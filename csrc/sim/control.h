@@ -53,7 +53,6 @@ bool sim_caches_are_strict(void);
 #define SIM_SOC_BYTES 16
 /* Name of the SoC that multiplies matrices; false: its runtime is librknnmrt. */
 bool sim_soc(char name[SIM_SOC_BYTES]);
-int64_t sim_now_us(void);
 void sim_count_context(int change);
 void sim_count_memory(int change);
 void sim_count_output(int change);

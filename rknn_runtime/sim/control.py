@@ -104,6 +104,25 @@ class Control:
             raise ValueError(f"factor: expected 0.001 to 1000, got {factor}")
         self._function("rknn_sim_core_speed")(cores, round(1000 * factor))
 
+    def set_bus(self, bytes_per_second: int, bytes_per_run: int) -> None:
+        """Let the cores share a memory bus, as those of a board do.
+
+        A run ends when its latency is over and its bytes are moved; runs at the same time have
+        equal parts of the bus. What a run moves is at least its weights, inputs, outputs and what
+        lies between the layers, each once: see ``model.memory_size``.
+
+        Args:
+            bytes_per_second: Of the bus; 0: it is no limit, as at first.
+            bytes_per_run: That every run moves.
+
+        Raises:
+            TypeError: Not an integer.
+            ValueError: Less than 0, or 2**53 or more.
+        """
+        per_second = as_int(bytes_per_second, "bytes_per_second", 0, 2**53 - 1)
+        per_run = as_int(bytes_per_run, "bytes_per_run", 0, 2**53 - 1)
+        self._function("rknn_sim_bus")(per_second, per_run)
+
     def set_caches(self, *, strict: bool) -> None:
         """Choose the caches of memories that are made from now on, where librknnmrt is imitated.
 

@@ -160,6 +160,34 @@ def test_a_child_finds_all_cores_free(control):
         assert os.waitstatus_to_exitcode(status) == 0
 
 
+def test_runs_share_the_bus(control):
+    """Three cores that move 1 MB each over a bus of 20 MB/s need 0.15 s together, not 0.05."""
+    masks = [CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2]
+    control.set_bus(20_000_000, 1_000_000)
+    begin = time.monotonic()
+    run_all(masks[:1], Meter(), rounds=1)
+    assert time.monotonic() - begin >= 0.05
+    begin = time.monotonic()
+    run_all(masks, Meter(together=3), rounds=1)
+    assert time.monotonic() - begin >= 0.15
+    control.set_bus(0, 2**53 - 1)
+    run_all(masks, Meter(together=3), rounds=1)  # without limit, else it would take 14 years
+
+
+def test_a_bus_may_change_while_runs_wait_for_it(control):
+    """What is left of a run then moves at the new speed."""
+    control.set_bus(1, 1_000_000_000)
+    with bound("rk3588", lambda *_: control.set_bus(10**12, 0)) as api:
+        assert api.run() == 0
+    for wrong in (-1, 2**53):
+        with pytest.raises(ValueError, match="bytes_per_second"):
+            control.set_bus(wrong, 1)
+        with pytest.raises(ValueError, match="bytes_per_run"):
+            control.set_bus(1, wrong)
+    with pytest.raises(TypeError, match="bytes_per_run"):
+        control.set_bus(1, 1.5)
+
+
 def test_more_cores_are_faster_when_that_is_asked_for(control):
     """By the factor given; one core keeps the latency."""
     with bound("rk3588", lambda *_: None) as api:
