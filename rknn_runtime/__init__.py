@@ -6,14 +6,13 @@ The rest has its room: `rknn_runtime.errors`, `rknn_runtime.kernels` (layouts, q
 resizing), `rknn_runtime.modelfile` (what a file says of itself), `rknn_runtime.vision` (heads,
 letterbox, drawing), `rknn_runtime.sim` (the simulated NPU).
 
-Names are imported when they are first used: on a board every module costs start-up time.
+Names are imported when they are first used.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is noticed here
+from rknn_runtime._lazy import lazily
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
         CoreMask,
         InitFlag,
         Layout,
-        MatmulType,
-        MatrixLayout,
-        MatrixScales,
         MemoryFlag,
         QuantType,
         TensorType,
@@ -33,6 +29,7 @@ if TYPE_CHECKING:
     from rknn_runtime.npu.general import GeneralModel
     from rknn_runtime.npu.library import Library, open_library
     from rknn_runtime.npu.matmul import Matmul
+    from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
     from rknn_runtime.npu.memory import TensorMemory
     from rknn_runtime.npu.model import Model
     from rknn_runtime.npu.query import MemorySize, SdkVersion
@@ -86,46 +83,32 @@ __all__ = [
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    #: Module -> the names that come from it.
-    _HOMES = {
-        "enums": (
-            "CoreMask",
-            "InitFlag",
-            "Layout",
-            "MatmulType",
-            "MatrixLayout",
-            "MatrixScales",
-            "MemoryFlag",
-            "QuantType",
-            "TensorType",
-        ),
-        "errors": ("RknnError",),
-        "npu.general": ("GeneralModel",),
-        "npu.library": ("Library", "open_library"),
-        "npu.matmul": ("Matmul",),
-        "npu.memory": ("TensorMemory",),
-        "npu.model": ("Model",),
-        "npu.query": ("MemorySize", "SdkVersion"),
-        "npu.spec": ("InputSpec", "OutputSpec"),
-        "streams.pool": ("Pool",),
-        "tensor": ("TensorAttr",),
-        "vision.classifier": ("Classifier",),
-        "vision.detections": ("Detection", "Detections"),
-        "vision.detector": ("Detector",),
-        "vision.heads.classification": ("Classifications",),
-        "vision.letterbox": ("letterbox",),
-    }
-    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-    def __getattr__(name: str) -> object:
-        if name in _HOME_OF:
-            found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-        elif name in __all__:
-            found = import_module(f"{__name__}.{name}")
-        else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found
-        return found
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazily(
+        globals(),
+        {
+            "enums": (
+                "CoreMask",
+                "InitFlag",
+                "Layout",
+                "MemoryFlag",
+                "QuantType",
+                "TensorType",
+            ),
+            "errors": ("RknnError",),
+            "npu.general": ("GeneralModel",),
+            "npu.library": ("Library", "open_library"),
+            "npu.matmul": ("Matmul",),
+            "npu.matmul_enums": ("MatmulType", "MatrixLayout", "MatrixScales"),
+            "npu.memory": ("TensorMemory",),
+            "npu.model": ("Model",),
+            "npu.query": ("MemorySize", "SdkVersion"),
+            "npu.spec": ("InputSpec", "OutputSpec"),
+            "streams.pool": ("Pool",),
+            "tensor": ("TensorAttr",),
+            "vision.classifier": ("Classifier",),
+            "vision.detections": ("Detection", "Detections"),
+            "vision.detector": ("Detector",),
+            "vision.heads.classification": ("Classifications",),
+            "vision.letterbox": ("letterbox",),
+        },
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NoReturn, final
 
 from rknn_runtime._arrays import SCALE_RANGE
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, QuantType, TensorType
 
 __all__ = ["TensorAttr"]
@@ -24,7 +23,7 @@ _QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16, TensorType.IN
 
 @final
 @dataclass(frozen=True)
-class TensorAttr(Frozen):
+class TensorAttr:
     """Describe one input or output of a model, as the runtime describes it.
 
     ``model.inputs[i]`` and ``model.outputs[i]`` are the logical attributes: the tensor

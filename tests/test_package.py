@@ -100,6 +100,63 @@ print(*loaded())
     assert printed.splitlines() == stages
 
 
+#: What a model loads of the package, by room, and what a detector adds; each costs start-up time.
+OF_MODEL = {
+    "": "_arrays _ffi _files _frozen _lazy _locks enums errors kernels npu tensor",
+    "kernels": "layout quantization",
+    "npu": "_elf base binding block bound closing context inner inputs inspected library memory "
+    "model normalisation outputs query results shapes source spec tuning",
+}
+OF_DETECTOR = {
+    "": "modelfile vision",
+    "kernels": "resize yuv",
+    "modelfile": "custom_string",
+    "vision": "detections detector heads image_model image_writer images labels letterbox nms "
+    "transform writers",
+    "vision.heads": "anchors decoder end_to_end find forms grids oriented pose segmentation single "
+    "split views yolox",
+}
+
+
+def dotted(rooms: dict[str, str]) -> list[str]:
+    return [f"{room}.{name}".lstrip(".") for room, names in rooms.items() for name in names.split()]
+
+
+def test_a_name_imports_no_more_than_it_needs() -> None:
+    """The modules are these, and what of Python itself is slow to import is not among them."""
+    printed = printed_by(
+        """
+import sys, numpy
+before = set(sys.modules)
+def loaded():
+    new = sorted({name.partition("rknn_runtime.")[2] for name in set(sys.modules) - before})
+    return [name for name in new if name and not name.startswith("_rkr")]
+from rknn_runtime import Model
+print(*loaded())
+from rknn_runtime import Detector
+print(*loaded())
+print(*{"csv", "dataclasses", "json", "logging", "PIL", "cv2"} & (set(sys.modules) - before))
+"""
+    )
+    model, detector, others = printed.splitlines()
+    assert model.split() == sorted(dotted(OF_MODEL))
+    assert detector.split() == sorted(dotted(OF_MODEL) + dotted(OF_DETECTOR))
+    assert others == ""
+
+
+@pytest.mark.parametrize("name", ["kernels", "modelfile", "vision", "vision.heads"])
+def test_rooms_import_their_names_when_used(name: str) -> None:
+    """Every public name is found, also by a star, and every module that one comes from."""
+    code = f"""
+import rknn_runtime.{name} as room
+assert set(room.__all__) <= set(dir(room))
+from rknn_runtime.{name} import *
+print(*(key for key in room.__all__ if globals()[key] is not getattr(room, key)))
+assert not hasattr(room, "misspelt")
+"""
+    assert printed_by(code) == "\n"
+
+
 def test_a_star_imports_what_is_public() -> None:
     """All public names and nothing else."""
     code = "from rknn_runtime import *; print(*sorted(n for n in dir() if n[0] != '_'))"

@@ -12,12 +12,11 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.errors import RknnError
 from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.records import RecordTask
@@ -38,7 +37,7 @@ _AHEAD = 4
 
 
 @dataclass(frozen=True)
-class Segment(Frozen):
+class Segment:
     """A part of a video, by frames: from `start` on, up to `stop`, which does not belong to it."""
 
     __slots__ = ("path", "start", "stop")

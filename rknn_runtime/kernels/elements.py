@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_float, as_int
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout
 from rknn_runtime.kernels.layout import limits
 from rknn_runtime.tensor import TensorAttr
@@ -18,7 +17,7 @@ __all__ = ["Nc1hwc2Layout"]
 
 
 @dataclass(frozen=True)
-class Nc1hwc2Layout(Frozen):
+class Nc1hwc2Layout:
     """Find elements of one native tensor in place, without unpacking it.
 
     Channel ``c`` of prediction ``p`` (position ``y * width + x`` of batch item 0) is element

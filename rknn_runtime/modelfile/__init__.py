@@ -1,8 +1,18 @@
 """What a ``.rknn`` file says of itself, read on any machine, without a runtime."""
 
-from rknn_runtime.modelfile.info import ModelHeader, ModelInfo, Needs, Preprocessing, ShapeVariant
-from rknn_runtime.modelfile.reader import ModelFile, read, read_header
-from rknn_runtime.modelfile.soc import SOCS, Soc, find_soc, soc_of_this_machine
+from rknn_runtime._lazy import lazily
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rknn_runtime.modelfile.info import (
+        ModelHeader,
+        ModelInfo,
+        Needs,
+        Preprocessing,
+        ShapeVariant,
+    )
+    from rknn_runtime.modelfile.reader import ModelFile, read, read_header
+    from rknn_runtime.modelfile.soc import SOCS, Soc, find_soc, soc_of_this_machine
 
 __all__ = [
     "SOCS",
@@ -18,3 +28,13 @@ __all__ = [
     "read_header",
     "soc_of_this_machine",
 ]
+
+if not TYPE_CHECKING:  # else every misspelt name would have a type
+    __getattr__, __dir__ = lazily(
+        globals(),
+        {
+            "info": ("ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"),
+            "reader": ("ModelFile", "read", "read_header"),
+            "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
+        },
+    )

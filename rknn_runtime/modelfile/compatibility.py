@@ -6,12 +6,11 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from rknn_runtime._files import opened_file
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
@@ -59,7 +58,7 @@ REFUSED_BY_MINI = {
 
 
 @dataclass(frozen=True)
-class Runtime(Frozen):
+class Runtime:
     """Which runtime a library is."""
 
     __slots__ = ("name", "version")

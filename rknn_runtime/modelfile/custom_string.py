@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -15,6 +14,10 @@ def facts_of(custom_string: str) -> dict[str, Any]:
     It is JSON, ``{"labels": [name, ...], "head": name, "input": {"color": "BGR"}}``, all
     optional, labels also as ``{"0": name, ...}``. Anything else in it is left alone.
     """
+    if not custom_string:
+        return {}
+    import json
+
     try:
         said = json.loads(custom_string)
     except (ValueError, RecursionError):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
 from rknn_runtime.tensor import TensorAttr
 
@@ -14,7 +13,7 @@ __all__ = ["ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"]
 
 
 @dataclass(frozen=True)
-class Preprocessing(Frozen):
+class Preprocessing:
     """What becomes of the values of an input: ``(value - mean) / std``.
 
     The NPU does it to pixels, `Model` to the float32 of other inputs, librknnrt to what
@@ -31,7 +30,7 @@ class Preprocessing(Frozen):
 
 
 @dataclass(frozen=True)
-class ShapeVariant(Frozen):
+class ShapeVariant:
     """The inputs and outputs of a dynamic model in one of its input shapes."""
 
     __slots__ = ("inputs", "outputs")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 
 __all__ = [
     "DEVICE_TREE",
@@ -28,7 +27,7 @@ RUNTIME_VERSIONS = {FULL_RUNTIME: ("2.3.2", "1.5.2"), MINI_RUNTIME: ("2.3.2",)}
 
 
 @dataclass(frozen=True)
-class Soc(Frozen):
+class Soc:
     """Facts of one SoC that decide how its tensors lie in memory and what runs on it."""
 
     __slots__ = ("c2_bytes", "cores", "mini", "name", "npu", "row_bytes")

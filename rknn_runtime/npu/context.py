@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import Span
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime._locks import ExclusiveLock, fork_generation
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
 from rknn_runtime.npu.library import Library
@@ -35,7 +36,8 @@ def warn(message: str) -> None:
     logging.getLogger("rknn_runtime").warning(message)
 
 
-class NewMemory(NamedTuple):
+@dataclass(frozen=True)
+class NewMemory:
     """A memory of the runtime."""
 
     #: Names it to its context; none is given twice.

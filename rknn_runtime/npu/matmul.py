@@ -10,12 +10,13 @@ import numpy as np
 
 from rknn_runtime._arrays import SCALE_RANGE, Array, as_int, refuse_overlaps, source
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import CoreMask, MatmulType, MatrixLayout, MatrixScales
+from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.npu import matmul_rules
 from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.context import Context, warn
 from rknn_runtime.npu.library import Library, open_library
+from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.npu.matrix import Matrix, MatrixB
 from rknn_runtime.npu.memory import TensorMemory
 

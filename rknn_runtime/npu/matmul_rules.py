@@ -7,14 +7,14 @@ RV1126B has librknnrt, which multiplies nothing there; librknnmrt has no such fu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from rknn_runtime._frozen import Frozen
-from rknn_runtime.enums import MatmulType, MatrixLayout, MatrixScales, TensorType
+from rknn_runtime._frozen import dataclass
+from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile import compatibility
 from rknn_runtime.modelfile.soc import soc_of_this_machine
 from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
 
 __all__ = ["RECORDED", "SOCS", "MatmulSoc", "check", "suit"]
 
@@ -30,7 +30,7 @@ _BY_INT4 = (_T.FLOAT16_MM_INT4_TO_FLOAT32, _T.FLOAT16_MM_INT4_TO_FLOAT16)
 
 
 @dataclass(frozen=True)
-class MatmulSoc(Frozen):
+class MatmulSoc:
     """What one SoC takes."""
 
     __slots__ = ("limit_k", "per_column", "per_group", "segment_k", "tile_k", "tile_n", "types")

@@ -9,9 +9,10 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, plain, result, source
 from rknn_runtime._ffi import ffi
-from rknn_runtime.enums import MatrixLayout, TensorType
+from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.kernels import layout, matrices
+from rknn_runtime.npu.matmul_enums import MatrixLayout
 
 __all__ = ["BITS", "Matrix", "MatrixB", "values_dtype"]
 

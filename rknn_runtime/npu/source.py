@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library
@@ -25,7 +26,8 @@ __all__ = ["Source", "init_extend", "opened_buffer", "opened_source"]
 _NO_DEVICE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_DEVICE_UNAVAILABLE)
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class Source:
     """The bytes for ``rknn_init``, and what their file says that no runtime does."""
 
     data: Any

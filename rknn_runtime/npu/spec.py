@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import SupportsIndex, TypeVar, Union
 
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.tensor import TensorAttr
 

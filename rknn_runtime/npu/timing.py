@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 
 __all__ = ["StepTimes"]
 
 
 @dataclass(frozen=True)
-class StepTimes(Frozen):
+class StepTimes:
     """The steps of one run of a `Model`, in seconds.
 
     Measured in C: what Python does between calls, and its waiting for the GIL, are not in them.

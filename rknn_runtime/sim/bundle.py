@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
@@ -70,12 +70,10 @@ class Bundle:
     internal_bytes: int = 0
     command_bytes: int = 0
     custom_string: str = ""
-    _soc: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.soc not in SOCS:
             raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {self.soc!r}")
-        object.__setattr__(self, "_soc", SOCS[self.soc])
         version = known_version(self.runtime, self.runtime_version)
         object.__setattr__(self, "runtime_version", version)
         if not self.variants or not self.variants[0].inputs or not self.variants[0].outputs:
@@ -91,7 +89,7 @@ class Bundle:
     def runtime(self) -> str:
         """The vendor's library that is imitated."""
         if self.mini is None:
-            return str(self._soc.runtime)
+            return str(SOCS[self.soc].runtime)
         return MINI_RUNTIME if self.mini else FULL_RUNTIME
 
     def __bytes__(self) -> bytes:
@@ -113,7 +111,7 @@ class Bundle:
             HEADER.size + sum(map(len, body)),
             self.soc.encode(),
             0 if self.runtime == MINI_RUNTIME else 1,
-            self._soc.cores,
+            SOCS[self.soc].cores,
             self.batch,
             len(first.inputs),
             len(first.outputs),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import as_float, as_int
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.images import as_pixels
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
 @dataclass(frozen=True, eq=False)
-class Frame(Frozen):
+class Frame:
     """One image of a source."""
 
     __slots__ = ("image", "index", "name", "time_s")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import CoreMask
 
 __all__ = ["ContextStats", "PhaseStats", "PoolStats", "Times"]
@@ -17,7 +16,7 @@ _KEPT = 1000
 
 
 @dataclass(frozen=True)
-class PhaseStats(Frozen):
+class PhaseStats:
     """How long one phase of a frame took, of the last 1000 frames of a context."""
 
     __slots__ = ("name", "p50_ms", "p99_ms")
@@ -31,7 +30,7 @@ class PhaseStats(Frozen):
 
 
 @dataclass(frozen=True)
-class ContextStats(Frozen):
+class ContextStats:
     """What one context of a pool has done."""
 
     __slots__ = ("busy_s", "core_mask", "failed", "frames", "phases")
@@ -47,7 +46,7 @@ class ContextStats(Frozen):
 
 
 @dataclass(frozen=True)
-class PoolStats(Frozen):
+class PoolStats:
     """What a pool has done so far; it prints as a table."""
 
     __slots__ = ("contexts", "dropped", "elapsed_s", "waiting")

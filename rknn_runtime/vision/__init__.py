@@ -1,13 +1,17 @@
 """From an image to results: letterbox, decoders of native NPU memory, drawing."""
 
-from rknn_runtime.vision.classifier import Classifier
-from rknn_runtime.vision.detections import Detection, Detections
-from rknn_runtime.vision.detector import Detector
-from rknn_runtime.vision.heads import HEADS, find_head
-from rknn_runtime.vision.heads.classification import Classifications
+from rknn_runtime._lazy import lazily
 from rknn_runtime.vision.letterbox import letterbox
 from rknn_runtime.vision.nms import nms
-from rknn_runtime.vision.transform import LetterboxTransform
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rknn_runtime.vision.classifier import Classifier
+    from rknn_runtime.vision.detections import Detection, Detections
+    from rknn_runtime.vision.detector import Detector
+    from rknn_runtime.vision.heads import HEADS, find_head
+    from rknn_runtime.vision.heads.classification import Classifications
+    from rknn_runtime.vision.transform import LetterboxTransform
 
 __all__ = [
     "HEADS",
@@ -21,3 +25,16 @@ __all__ = [
     "letterbox",
     "nms",
 ]
+
+if not TYPE_CHECKING:  # else every misspelt name would have a type
+    __getattr__, __dir__ = lazily(
+        globals(),
+        {
+            "classifier": ("Classifier",),
+            "detections": ("Detection", "Detections"),
+            "detector": ("Detector",),
+            "heads": ("HEADS", "find_head"),
+            "heads.classification": ("Classifications",),
+            "transform": ("LetterboxTransform",),
+        },
+    )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int, plain
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.labels import Labels, names_of
 from rknn_runtime.vision.writers import Writers
 
@@ -35,7 +33,7 @@ _REQUIRED = 3
 _SHOWN = 20
 
 
-class _Record(Frozen):
+class _Record:
     """Comparison by the fields; arrays compare as wholes."""
 
     __slots__ = ()
@@ -54,7 +52,7 @@ class _Record(Frozen):
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Detection(_Record):
     """One object: what iterating over `Detections` yields.
 
@@ -128,7 +126,7 @@ class Detection(_Record):
         return record
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Detections(_Record, Writers):
     """Objects found in one image, as parallel arrays.
 
@@ -279,6 +277,8 @@ class Detections(_Record, Writers):
         """
         if indent is not None:
             indent = as_int(indent, "indent", 0, 99)
+        import json
+
         return json.dumps(self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def draw(

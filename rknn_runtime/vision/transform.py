@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from rknn_runtime._arrays import MAX_DIMENSION, as_int
 from rknn_runtime._ffi import ffi
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.detections import Detections
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ __all__ = ["LetterboxTransform", "place"]
 _PLACEMENT = ffi.typeof("rkr_placement *")
 
 
-class _Placed(Frozen):
+class _Placed:
     """What C reads of a transform: no field of it, since it follows from those."""
 
     __slots__ = ("_placement",)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime.vision.coco import COCO_IDS
 from rknn_runtime.vision.labels import Labels, names_of
 
 if TYPE_CHECKING:
@@ -175,6 +172,9 @@ class Writers:
             columns.append((titles, _shown(self.keypoints.reshape(len(self), -1))))
         if self.mask is not None:
             columns.append((["mask_pixels"], self.mask.sum(axis=(1, 2))[:, None].tolist()))
+        import csv
+        import io
+
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if header:
@@ -248,6 +248,8 @@ def _category(categories: Categories | None, class_id: int) -> int:
     if isinstance(categories, str):
         if categories != "coco":
             raise TypeError(f'categories: expected numbers or "coco", got {categories!r}')
+        from rknn_runtime.vision.coco import COCO_IDS
+
         categories = COCO_IDS
     is_mapping = isinstance(categories, Mapping)
     if not is_mapping and not isinstance(categories, Sequence):

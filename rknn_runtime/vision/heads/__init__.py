@@ -1,24 +1,28 @@
 """Decoders of the outputs of YOLO models and classifiers, one file per family."""
 
-from rknn_runtime.vision.heads.anchors import (
-    YOLOV5_ANCHORS,
-    YOLOV5_P6_ANCHORS,
-    YOLOV7_ANCHORS,
-    AnchorDecoder,
-)
-from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
-from rknn_runtime.vision.heads.end_to_end import EndToEndDecoder
-from rknn_runtime.vision.heads.find import HEADS, find_head
-from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
-from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
-from rknn_runtime.vision.heads.segmentation import (
-    AnchorSegmentationDecoder,
-    SingleSegmentationDecoder,
-    SplitSegmentationDecoder,
-)
-from rknn_runtime.vision.heads.single import SingleOutputDecoder
-from rknn_runtime.vision.heads.split import SplitDecoder
-from rknn_runtime.vision.heads.yolox import YoloxDecoder
+from rknn_runtime._lazy import lazily
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rknn_runtime.vision.heads.anchors import (
+        YOLOV5_ANCHORS,
+        YOLOV5_P6_ANCHORS,
+        YOLOV7_ANCHORS,
+        AnchorDecoder,
+    )
+    from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
+    from rknn_runtime.vision.heads.end_to_end import EndToEndDecoder
+    from rknn_runtime.vision.heads.find import HEADS, find_head
+    from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
+    from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
+    from rknn_runtime.vision.heads.segmentation import (
+        AnchorSegmentationDecoder,
+        SingleSegmentationDecoder,
+        SplitSegmentationDecoder,
+    )
+    from rknn_runtime.vision.heads.single import SingleOutputDecoder
+    from rknn_runtime.vision.heads.split import SplitDecoder
+    from rknn_runtime.vision.heads.yolox import YoloxDecoder
 
 __all__ = [
     "HEADS",
@@ -41,3 +45,24 @@ __all__ = [
     "YoloxDecoder",
     "find_head",
 ]
+
+if not TYPE_CHECKING:  # else every misspelt name would have a type
+    __getattr__, __dir__ = lazily(
+        globals(),
+        {
+            "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
+            "classification": ("ClassificationDecoder", "Classifications"),
+            "end_to_end": ("EndToEndDecoder",),
+            "find": ("HEADS", "find_head"),
+            "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
+            "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
+            "segmentation": (
+                "AnchorSegmentationDecoder",
+                "SingleSegmentationDecoder",
+                "SplitSegmentationDecoder",
+            ),
+            "single": ("SingleOutputDecoder",),
+            "split": ("SplitDecoder",),
+            "yolox": ("YoloxDecoder",),
+        },
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import fitting
@@ -52,7 +53,8 @@ YOLOV5_P6_ANCHORS: Anchors = (
 )
 
 
-class _Scale(NamedTuple):
+@dataclass(frozen=True)
+class _Scale:
     attr: TensorAttr
     channels: int  # per anchor
     height: int
@@ -71,7 +73,8 @@ class _Scale(NamedTuple):
         return 0
 
 
-class AnchorForm(NamedTuple):
+@dataclass(frozen=True)
+class AnchorForm:
     """What outputs are in a head with anchors."""
 
     num_classes: int

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import fitting
@@ -19,7 +20,8 @@ from rknn_runtime.vision.heads.views import (
 __all__ = ["EndToEndDecoder", "read_end_to_end"]
 
 
-class EndToEndForm(NamedTuple):
+@dataclass(frozen=True)
+class EndToEndForm:
     """What an output of detections is."""
 
     n: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.forms import FORMS, HEADS, Fit, HeadForm
 from rknn_runtime.vision.heads.views import (
@@ -21,7 +22,8 @@ __all__ = ["HEADS", "Reading", "find_head"]
 Rank = tuple[bool, bool, int]
 
 
-class Reading(NamedTuple):
+@dataclass(frozen=True)
+class Reading:
     """One way to read the outputs: a form, its classes, and how to make its decoder."""
 
     head: str

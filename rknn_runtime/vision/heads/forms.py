@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Union
+from typing import Any, Protocol, Union
 
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, read_anchors, yolov7_decoder
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.end_to_end import EndToEndDecoder, read_end_to_end
@@ -56,7 +57,8 @@ class Fit(Protocol):
 Reader = Callable[..., Union[Fit, str]]
 
 
-class HeadForm(NamedTuple):
+@dataclass(frozen=True)
+class HeadForm:
     """One form that heads come in."""
 
     name: str
@@ -105,7 +107,8 @@ def _any_pose(outputs: Outputs, size: Size, num_classes: int | None = None) -> F
     return form if isinstance(form, str) else _AnyPose(num_classes)
 
 
-class _AnyPose(NamedTuple):
+@dataclass(frozen=True)
+class _AnyPose:
     num_classes: int | None
     doubts: int = 4
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass, replace
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -32,7 +33,8 @@ __all__ = [
 ]
 
 
-class OrientedForm(NamedTuple):
+@dataclass(frozen=True)
+class OrientedForm:
     """What outputs are in a split head with angles."""
 
     num_classes: int
@@ -86,7 +88,7 @@ def read_oriented_single(
     form = read_single(outputs, input_size, objectness=False, n_extra=1, per_cell=per_cell)
     if isinstance(form, str) or form.num_classes != 80:
         return form
-    return form._replace(doubts=form.doubts + 4)  # the 80 classes of COCO have upright boxes
+    return replace(form, doubts=form.doubts + 4)  # the 80 classes of COCO have upright boxes
 
 
 class _OrientedDecoder(Decoder):

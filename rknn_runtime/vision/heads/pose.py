@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import check_status, pointer
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass, replace
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["SinglePoseDecoder", "SplitPoseDecoder", "read_pose_single", "read_pose_split"]
 
 
-class PoseForm(NamedTuple):
+@dataclass(frozen=True)
+class PoseForm:
     """What outputs are in a split head with keypoints."""
 
     num_classes: int
@@ -106,7 +108,7 @@ def read_pose_single(
     if isinstance(form, str):
         return form
     # 56 channels are 17 keypoints of a person; others look more like classes.
-    return form._replace(doubts=0 if layout.channels == 56 else 3)
+    return replace(form, doubts=0 if layout.channels == 56 else 3)
 
 
 def _gather(grids: Any, channels: int, source: NDArray[np.uint32]) -> NDArray[np.float32]:

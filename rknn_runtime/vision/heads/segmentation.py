@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import check_status, pointer
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, AnchorForm, read_anchors
@@ -99,7 +100,8 @@ class _Masks:
         geometry.scale_x, geometry.offset_x = resized[1] / image[1] * across, offset[1] * across
 
 
-class SegmentationForm(NamedTuple):
+@dataclass(frozen=True)
+class SegmentationForm:
     """What outputs are in a head with masks."""
 
     num_classes: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import Predictions, cells_of_one, fitting, predictions_of
@@ -26,7 +27,8 @@ __all__ = ["SingleForm", "SingleOutputDecoder", "looks_decoded", "read_single"]
 COARSE = 0.02
 
 
-class SingleForm(NamedTuple):
+@dataclass(frozen=True)
+class SingleForm:
     """What one output with boxes, scores and perhaps more is."""
 
     num_classes: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, strides_of
@@ -31,7 +32,8 @@ _EXPECTED = (
 )
 
 
-class SplitForm(NamedTuple):
+@dataclass(frozen=True)
+class SplitForm:
     """What outputs are in a split head."""
 
     num_classes: int

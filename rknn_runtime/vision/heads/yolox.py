@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import (
@@ -33,7 +34,8 @@ _IN_FLOAT = "Convert the model with this output in float16 (hybrid quantization)
 _EXPECTED = "expected outputs of 5 + classes channels, one per scale or one for all"
 
 
-class YoloxForm(NamedTuple):
+@dataclass(frozen=True)
+class YoloxForm:
     """What outputs are in YOLOX's head."""
 
     num_classes: int
