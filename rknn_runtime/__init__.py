@@ -12,7 +12,6 @@ Names are imported when they are first used.
 from __future__ import annotations
 
 from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is noticed here
-from rknn_runtime._lazy import lazily
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
@@ -83,32 +82,38 @@ __all__ = [
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    __getattr__, __dir__ = lazily(
-        globals(),
-        {
-            "enums": (
-                "CoreMask",
-                "InitFlag",
-                "Layout",
-                "MemoryFlag",
-                "QuantType",
-                "TensorType",
-            ),
-            "errors": ("RknnError",),
-            "npu.general": ("GeneralModel",),
-            "npu.library": ("Library", "open_library"),
-            "npu.matmul": ("Matmul",),
-            "npu.matmul_enums": ("MatmulType", "MatrixLayout", "MatrixScales"),
-            "npu.memory": ("TensorMemory",),
-            "npu.model": ("Model",),
-            "npu.query": ("MemorySize", "SdkVersion"),
-            "npu.spec": ("InputSpec", "OutputSpec"),
-            "streams.pool": ("Pool",),
-            "tensor": ("TensorAttr",),
-            "vision.classifier": ("Classifier",),
-            "vision.detections": ("Detection", "Detections"),
-            "vision.detector": ("Detector",),
-            "vision.heads.classification": ("Classifications",),
-            "vision.letterbox": ("letterbox",),
-        },
-    )
+    #: Module -> the names that come from it.
+    _HOMES = {
+        "enums": (
+            "CoreMask",
+            "InitFlag",
+            "Layout",
+            "MemoryFlag",
+            "QuantType",
+            "TensorType",
+        ),
+        "errors": ("RknnError",),
+        "npu.general": ("GeneralModel",),
+        "npu.library": ("Library", "open_library"),
+        "npu.matmul": ("Matmul",),
+        "npu.matmul_enums": ("MatmulType", "MatrixLayout", "MatrixScales"),
+        "npu.memory": ("TensorMemory",),
+        "npu.model": ("Model",),
+        "npu.query": ("MemorySize", "SdkVersion"),
+        "npu.spec": ("InputSpec", "OutputSpec"),
+        "streams.pool": ("Pool",),
+        "tensor": ("TensorAttr",),
+        "vision.classifier": ("Classifier",),
+        "vision.detections": ("Detection", "Detections"),
+        "vision.detector": ("Detector",),
+        "vision.heads.classification": ("Classifications",),
+        "vision.letterbox": ("letterbox",),
+    }
+
+    def __getattr__(name: str) -> object:
+        from rknn_runtime._lazy import import_name  # now that a name is used
+
+        return import_name(globals(), _HOMES, name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -10,36 +10,31 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["lazily"]
+__all__ = ["import_name"]
 
 
-def lazily(
-    package: dict[str, Any], homes: Mapping[str, tuple[str, ...]]
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package.
+def import_name(package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], name: str) -> object:
+    """Import a name of a package, for its ``__getattr__``, and keep it there.
 
     Args:
         package: Its ``globals()``, with ``__all__``.
         homes: Module of the package -> the names that come from it. Of ``__all__``, what is in
             none of them is a module.
+        name: The name.
+
+    Raises:
+        AttributeError: The package has no such name.
     """
     path = package["__name__"]
-    home_of = {name: home for home, names in homes.items() for name in names}
-
-    def find(name: str) -> object:
-        if name in home_of:
-            found = getattr(import_module(f"{path}.{home_of[name]}"), name)
-        elif name in homes or name in package["__all__"]:
-            found = import_module(f"{path}.{name}")
-        else:
-            raise AttributeError(f"module {path!r} has no attribute {name!r}")
-        package[name] = found
-        return found
-
-    def names() -> list[str]:
-        return sorted({*package, *package["__all__"]})
-
-    return find, names
+    home = next((home for home, names in homes.items() if name in names), None)
+    if home is not None:
+        found = getattr(import_module(f"{path}.{home}"), name)
+    elif name in homes or name in package["__all__"]:
+        found = import_module(f"{path}.{name}")
+    else:
+        raise AttributeError(f"module {path!r} has no attribute {name!r}")
+    package[name] = found
+    return found
