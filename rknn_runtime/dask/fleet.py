@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._frozen import dataclass
+from rknn_runtime.dask.storage import Format, format_of
 from rknn_runtime.errors import RknnError
 from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.records import RecordTask
@@ -151,6 +150,7 @@ def detect(
     chunk: int = 20,
     retries: int = 3,
     folder: str | os.PathLike[str] | None = None,
+    format: str = "jsonl",
 ) -> Iterator[dict[str, Any]]:
     """Detect objects in images and videos on all workers of a cluster.
 
@@ -164,9 +164,11 @@ def detect(
             `Segment` of videos (see `segments`).
         chunk: So many images are one task. A segment is one by itself.
         retries: How often a chunk that raised is tried again.
-        folder: Where the records of each chunk are kept, in a file of JSON lines that appears
-            whole or not at all. What is there already is not computed again, so that a stopped
-            job goes on where it was. None: nowhere.
+        folder: Where the records of each chunk are kept, in a file that appears whole or not at
+            all. What is there already is not computed again, so that a stopped job goes on where
+            it was. None: nowhere.
+        format: Of these files: ``"jsonl"``, a JSON text per record and line, or ``"parquet"``, of
+            which all files are one table (needs PyArrow).
 
     Yields:
         One record per frame, in the order in which chunks are done: ``"source"``, ``"frame"``,
@@ -174,8 +176,9 @@ def detect(
         image that cannot be read.
 
     Raises:
+        ImportError: PyArrow is missing.
         TypeError: An argument of another type.
-        ValueError: `chunk` or `retries` is out of range.
+        ValueError: `chunk` or `retries` is out of range, or there is no such `format`.
         Exception: What a chunk raised at last.
     """
     size, tries = as_int(chunk, "chunk", 1, 10_000), as_int(retries, "retries", 0, 1000)
@@ -184,14 +187,14 @@ def detect(
             "client, plugin: expected a distributed.Client and an NpuPlugin, got "
             f"{type(client).__name__} and {type(plugin).__name__}"
         )
-    kept = None if folder is None else Path(folder)
+    kept, kind = None if folder is None else Path(folder), format_of(format)
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
     # The second is its name in Dask before 2023.9, as in Debian 12.
     names = ("register_plugin", "register_worker_plugin")
     register = next(getattr(client, name) for name in names if hasattr(client, name))
     register(plugin, plugin.name)
-    return _records(client, plugin.name, _chunks(items, size), tries, kept)
+    return _records(client, plugin.name, _chunks(items, size), tries, kept, kind)
 
 
 def _records(
@@ -200,6 +203,7 @@ def _records(
     chunks: Iterator[tuple[Any, ...]],
     retries: int,
     folder: Path | None,
+    kind: Format,
 ) -> Iterator[dict[str, Any]]:
     """Keep a few chunks in flight per worker, and yield what comes back."""
     running: Any = as_completed()  # type: ignore[no-untyped-call]
@@ -211,9 +215,9 @@ def _records(
             if chunk is None:
                 break
             key = f"{plugin}-{_hash(repr(chunk).encode())}"
-            path = None if folder is None else folder / f"{key}.jsonl"
+            path = None if folder is None else folder / f"{key}{kind.suffix}"
             if path is not None and path.exists():
-                yield from map(json.loads, path.read_text("utf-8").splitlines())
+                yield from kind.read(path)
                 continue
             running.add(
                 client.submit(
@@ -227,7 +231,7 @@ def _records(
         in_flight -= 1
         records = future.result()
         if folder is not None:
-            _write(folder / f"{future.key}.jsonl", records)
+            kind.keep(folder / f"{future.key}{kind.suffix}", records)
         future.release()
         yield from records
 
@@ -289,17 +293,6 @@ def _frames(item: Any) -> Iterator[tuple[dict[str, Any], Any]]:
 
 def _place(source: str, frame: int, time_s: float) -> dict[str, Any]:
     return {"source": source, "frame": frame, "time_s": round(time_s, 6)}
-
-
-def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Write a file that is there whole or not at all."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}-", delete=False, encoding="utf-8"
-    ) as file:
-        file.writelines(json.dumps(record) + "\n" for record in records)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(path)
 
 
 def _hash(data: bytes) -> str:

@@ -16,6 +16,7 @@ distributed = pytest.importorskip("distributed")
 Image = pytest.importorskip("PIL.Image")
 
 from rknn_runtime.dask import RESOURCE, NpuPlugin, Segment, detect, segments  # noqa: E402
+from rknn_runtime.dask.storage import FORMATS, format_of  # noqa: E402
 
 #: Dask's threads leave sockets for the collector.
 pytestmark = [
@@ -100,6 +101,43 @@ def test_a_stopped_job_goes_on(client, plugin, tmp_path):
     assert sum("kept" in record for record in again) == 5
 
 
+def test_records_as_tables(client, plugin, tmp_path):
+    """All files are one table; read back, the records are those that came."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    items = [*((f"{n}.png", picture(32)) for n in range(6)), str(tmp_path / "none.png")]
+    folder = tmp_path / "tables"
+    first = list(detect(client, plugin, items, chunk=2, folder=folder, format="parquet"))
+    assert len(list(folder.iterdir())) == 4
+    table = parquet.read_table(folder)
+    assert sorted(table.column("source").to_pylist()) == sorted(r["source"] for r in first)
+    again = list(detect(client, plugin, items, chunk=2, folder=folder, format="parquet"))
+    assert sorted(again, key=str) == sorted(first, key=str)
+    assert sum("error" in record for record in again) == 1
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_file_is_whole_or_not_there(tmp_path, name):
+    """What cannot be written leaves nothing; what was there stays."""
+    if name == "parquet":
+        pytest.importorskip("pyarrow")
+    kind = format_of(name)
+    point = {"class_id": 3, "confidence": 0.1, "xyxy": [0.1, 0.2, 0.3, 0.4]}
+    more = {"label": "x", "keypoints": [[1.0, 2.0, 0.5]], "mask": {"size": [2, 2], "counts": [4]}}
+    place = {"source": "a", "frame": 0, "time_s": 0.0}
+    records = [
+        {**place, "detections": []},
+        {**place, "detections": [point, {**point, **more}]},
+        {**place, "error": "no image"},
+    ]
+    path = tmp_path / f"chunk{kind.suffix}"
+    kind.keep(path, records)
+    assert kind.read(path) == records
+    with pytest.raises(Exception, match=r"(?i)json|convert|expected"):
+        kind.keep(path, [{**place, "source": object()}])
+    assert list(tmp_path.iterdir()) == [path]
+    assert kind.read(path) == records
+
+
 def test_segments_of_a_video(client, plugin, tmp_path):
     """Each frame once, with its number and time."""
     cv2 = pytest.importorskip("cv2")
@@ -137,6 +175,10 @@ def test_wrong_arguments(client, plugin):
         detect(None, plugin, [])
     with pytest.raises(ValueError, match="chunk"):
         detect(client, plugin, [], chunk=0)
+    with pytest.raises(ValueError, match="format: expected one of jsonl, parquet"):
+        detect(client, plugin, [], format="csv")
+    with pytest.raises(TypeError, match="format"):
+        detect(client, plugin, [], format=None)
     with pytest.raises(TypeError, match="items"):
         list(detect(client, plugin, [7]))
     with pytest.raises(RuntimeError, match="register_plugin"):
