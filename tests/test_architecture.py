@@ -23,12 +23,13 @@ ROOMS: dict[str, set[str]] = {
     "vision.heads": {"root", "vision"},
     "models of images": {"root", "kernels", "modelfile", "npu", "vision", "vision.heads"},
     "sim": {"root", "modelfile", "npu"},
+    "accuracy": {"root", "modelfile", "npu", "vision", "vision.heads", "sim"},
     "streams": {"root", "npu", "vision", "models of images"},
     "dask": {"root", "streams"},
     "rknnlite": {"root", "modelfile", "npu"},
     "sklearn": {"root", "modelfile", "npu"},
     "raw": {"root", "npu"},
-    "cli": {"root", "modelfile", "vision.heads", "sim"},
+    "cli": {"root", "modelfile", "vision", "vision.heads", "sim", "accuracy"},
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
 #: a decoder can be tested and timed without a model.

@@ -1,0 +1,144 @@
+"""``rknn-runtime accuracy``: how far two runs of a model lie apart."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rknn_runtime.errors import RknnError
+
+if TYPE_CHECKING:
+    from rknn_runtime.accuracy import AccuracyReport
+    from rknn_runtime.vision.detections import Detections
+
+__all__ = ["add_parser", "run"]
+
+#: Images that are found in a folder, where Pillow reads them.
+ENDINGS = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "accuracy",
+        help="compare two runs of a model: float, simulated, recorded",
+        description="Run two sides on the same images and tell how far their outputs, and what "
+        "they detect, lie apart. A side is an .onnx file (onnxruntime, float), a .rknn file or a "
+        "bundle (simulated NPU), or an .npz file of recorded outputs.",
+    )
+    parser.add_argument("reference", metavar="REFERENCE", help="the side that counts as right")
+    parser.add_argument("other", metavar="OTHER", help="the side that is judged")
+    parser.add_argument(
+        "--images", required=True, metavar="FOLDER", help="a folder of images, or of .npy inputs"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="take the first N images alone")
+    parser.add_argument(
+        "--detect", action="store_true", help="also decode both, and compare the detections"
+    )
+    parser.add_argument(
+        "--labels",
+        metavar="FOLDER",
+        help="YOLO label files, named as the images, .txt: gives mAP; implies --detect",
+    )
+    parser.add_argument(
+        "--names", metavar="FILE", help='names of the classes: a file, or "coco"; tells the head'
+    )
+    parser.add_argument("--head", default="auto", help="the head, as Detector takes it")
+    parser.add_argument(
+        "--mean", type=_numbers, metavar="A,B,C", help="mean of the channels, for .onnx files"
+    )
+    parser.add_argument(
+        "--std", type=_numbers, metavar="A,B,C", help="what to divide the channels by, likewise"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare, and print the report.
+
+    Returns:
+        0.
+
+    Raises:
+        OSError: A file cannot be read.
+        RknnError: A side does not run, or the two do not fit each other.
+    """
+    try:
+        report = _compared(arguments)
+    except (TypeError, ValueError, ImportError) as error:
+        raise RknnError(str(error)) from None
+    print(report.to_json(indent=2) if arguments.json else report)
+    return 0
+
+
+def _compared(arguments: argparse.Namespace) -> AccuracyReport:
+    import numpy as np  # here, as `info` does without
+
+    from rknn_runtime.accuracy import compare
+
+    paths = _files(Path(arguments.images))[: arguments.limit]
+    frames = [np.load(path) if path.suffix == ".npy" else path for path in paths]
+    truth = _truth(paths, Path(arguments.labels)) if arguments.labels else None
+    options = {}
+    if arguments.detect or truth is not None:
+        options = {"head": arguments.head}
+        if arguments.names:
+            options["labels"] = arguments.names
+    shown = not arguments.quiet and sys.stderr.isatty()
+    return compare(
+        arguments.reference,
+        arguments.other,
+        frames,
+        detect=arguments.detect,
+        truth=truth,
+        mean_values=arguments.mean and [arguments.mean],
+        std_values=arguments.std and [arguments.std],
+        progress=_progress if shown else None,
+        **options,
+    )
+
+
+def _progress(done: int, total: int | None) -> None:
+    end = "\n" if done == total else ""
+    print(f"\r{done} of {total} images", end=end, file=sys.stderr, flush=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in (*ENDINGS, ".npy"))
+    if not paths:
+        raise ValueError(
+            f"{folder}: expected images ({', '.join(ENDINGS)}) or .npy files, got none"
+        )
+    return paths
+
+
+def _truth(paths: Sequence[Path], labels: Path) -> list[Detections]:
+    return list(_read_truth(paths, labels))
+
+
+def _read_truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:
+    """The labels of each image; none where it has no file, as YOLO's tools take it."""
+    from rknn_runtime.vision.images import as_pixels
+    from rknn_runtime.vision.readers import from_yolo
+
+    if not labels.is_dir():
+        raise ValueError(f"{labels}: expected a folder of .txt files, got none")
+    for path in paths:
+        if path.suffix == ".npy":
+            raise ValueError(f"{path}: expected images with --labels, got an .npy file")
+        height, width = as_pixels(path)[0].shape[:2]
+        file = labels / f"{path.stem}.txt"
+        text = file.read_text("utf-8") if file.exists() else ""
+        try:
+            yield from_yolo(text, (height, width))
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from None
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(word) for word in text.split(",")]

@@ -1,0 +1,319 @@
+"""Two runs of a model side by side: outputs, detections, mAP."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from paths import PROJECT
+
+from rknn_runtime import Detector, GeneralModel, Model
+from rknn_runtime.accuracy import AccuracyReport, average_precision, compare
+from rknn_runtime.cli.main import main
+from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.sim.replay import replayed
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.readers import from_yolo
+
+MODELS = PROJECT / "examples" / "models"
+ONNX, RKNN = MODELS / "shapes.onnx", MODELS / "shapes_rk3588.rknn"
+SCENES = PROJECT / "examples" / "scenes"
+SCENE = SCENES / "scene.png"
+RANDOM = np.random.default_rng(0)
+
+
+def recorded(*frames: list[list[float]]) -> list[list[np.ndarray]]:
+    """A recording: per frame the values of each output."""
+    return [[np.float32(values)[None] for values in frame] for frame in frames]
+
+
+def inputs(count: int) -> list[np.ndarray]:
+    """Frames that a recording does not look at."""
+    return [np.zeros((1, 2, 2, 3), np.uint8)] * count
+
+
+def test_the_numbers_are_those_of_their_definitions() -> None:
+    """Cosine, errors and signal to noise over all frames, and the worst frame."""
+    a = RANDOM.normal(size=(5, 1, 3, 4)).astype(np.float32)
+    b = a + RANDOM.normal(0, 0.1, a.shape).astype(np.float32)
+    b[3] *= -1
+    (row,) = compare([[x] for x in a], [[x] for x in b], inputs(5)).outputs
+    x, y = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+    assert row.cosine == pytest.approx(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
+    assert row.max_error == pytest.approx(np.abs(x - y).max())
+    assert row.mean_error == pytest.approx(np.abs(x - y).mean())
+    assert row.snr_db == pytest.approx(10 * math.log10((x**2).sum() / ((x - y) ** 2).sum()))
+    assert row.worst_frame == 3
+    assert -1 <= row.worst_cosine < -0.9
+    assert (row.name, row.shape) == ("output 0", (1, 3, 4))
+
+
+def test_equal_and_empty_outputs() -> None:
+    """Equal ones have no noise; zeros beside zeros are equal, beside others they are not."""
+    report = compare(
+        recorded([[1, 2], [0, 0], [0, 0]]), recorded([[1, 2], [0, 0], [0, 1]]), inputs(1)
+    )
+    first, second, third = report.outputs
+    assert (first.cosine, first.snr_db, first.max_error) == (pytest.approx(1), math.inf, 0)
+    assert (second.cosine, second.snr_db) == (1, math.inf)
+    assert (third.cosine, third.snr_db) == (0, -math.inf)
+    assert report.worst(1) == (third,)
+    said = json.loads(report.to_json())
+    assert said["outputs"][0]["snr_db"] is None
+    assert said["detections"] is None
+    assert str(report).splitlines()[0] == "a (recorded) beside b (recorded), 1 frame"
+    assert str(report).splitlines()[2].endswith("output 2")
+
+
+def test_outputs_are_paired_by_name(tmp_path: Path) -> None:
+    """Where both have names; in another order they are the same."""
+    x, y = RANDOM.normal(size=(2, 3, 1, 4)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", x=x, y=y)
+    np.savez(tmp_path / "b.npz", y=y, x=x)
+    report = compare(str(tmp_path / "a.npz"), tmp_path / "b.npz", inputs(3))
+    assert [(row.name, row.max_error) for row in report.outputs] == [("x", 0), ("y", 0)]
+    assert report.frames == 3
+
+
+def test_float_beside_the_emulated_commands() -> None:
+    """The example in float and on the emulated NPU: the same objects, from images of any size."""
+    pytest.importorskip("onnxruntime")
+    done = []
+    report = compare(
+        ONNX,
+        RKNN,
+        [SCENE, SCENES / "wide.jpg"],
+        detect=True,
+        conf_threshold=0.3,
+        progress=lambda *now: done.append(now),
+    )
+    assert done == [(1, 2), (2, 2)]
+    assert report.outputs[0].cosine > 0.9999
+    assert report.outputs[0].snr_db > 40
+    found = report.detections
+    assert found is not None
+    assert found.count == found.other_count == len(found.matches) > 10
+    assert (found.missed, found.extra) == ((), ())
+    assert found.mean_iou > 0.9
+    assert found.max_confidence_difference < 0.06
+    assert f"detections: {found.count} and {found.count}, {found.count} in both" in str(report)
+
+
+def test_every_side_gives_the_same_numbers(tmp_path: Path) -> None:
+    """A path, loaded models of both flows, a bundle, arrays and an .npz of one model are equal."""
+    image = RANDOM.integers(0, 256, (1, 320, 320, 3), np.uint8)
+    bundle = replayed(RKNN, [[image]])
+    with Model(RKNN, library="sim") as model, GeneralModel(RKNN, library="sim") as general:
+        outputs = model(image)
+        np.savez(tmp_path / "a.npz", output0=np.concatenate(outputs))
+        for side in (model, general, bundle, [outputs], tmp_path / "a.npz"):
+            (row,) = compare(RKNN, side, [image]).outputs
+            assert row.max_error <= 1e-6, side
+        model(image)  # it is still open
+
+
+def test_mean_and_std_come_from_the_model_beside_it() -> None:
+    """Or are given: with others the outputs differ."""
+    pytest.importorskip("onnxruntime")
+    image = RANDOM.integers(0, 256, (1, 320, 320, 3), np.uint8)
+    right = compare(ONNX, RKNN, [image]).outputs[0]
+    wrong = compare(ONNX, RKNN, [image], std_values=[[1, 1, 1]]).outputs[0]
+    same = compare(
+        ONNX, RKNN, [image], mean_values=[[0, 0, 0]], std_values=[[255, 255, 255]]
+    ).outputs[0]
+    assert same == right
+    assert wrong.max_error > 10 * right.max_error
+
+
+def test_frames_may_come_one_by_one() -> None:
+    """A generator has no length: the progress says so."""
+    done = []
+    a = recorded([[1, 2]], [[3, 4]])
+    report = compare(a, a, (frame for frame in inputs(2)), progress=lambda *now: done.append(now))
+    assert done == [(1, None), (2, None)]
+    assert report.frames == 2
+
+
+@pytest.mark.parametrize(
+    ("sides", "frames", "options", "error", "message"),
+    [
+        ((3, []), [], {}, TypeError, "a: expected a path, a bundle, a model or recorded outputs"),
+        (([[1]], []), inputs(1), {}, TypeError, "a .recorded.: expected a list of arrays"),
+        ((recorded([[1]]),) * 2, [], {}, ValueError, "frames: expected at least one, got none"),
+        ((recorded([[1]]),) * 2, inputs(2), {}, ValueError, "frames: expected at most the 1 of a"),
+        ((recorded([[1]]),) * 2, "frames", {}, TypeError, "frames: expected a list of frames"),
+        ((recorded([[1]]),) * 2, [3], {}, TypeError, "paths, arrays or lists of them, got int"),
+        ((recorded([[1]]),) * 2, [SCENE], {}, ValueError, "expected arrays, as no side has one"),
+        (
+            (recorded([[1]]), recorded([[1, 2]])),
+            inputs(1),
+            {},
+            ValueError,
+            "b: expected outputs as",
+        ),
+        ((recorded([[1]]),) * 2, inputs(1), {"head": "yolov8"}, TypeError, "without detect=True"),
+        ((recorded([[1]]),) * 2, inputs(1), {"match_iou": 0}, ValueError, "match_iou: expected"),
+        ((recorded([[1]]),) * 2, inputs(1), {"match_iou": "1"}, TypeError, "match_iou"),
+        ((recorded([[1]]),) * 2, inputs(1), {"detect": True}, ValueError, "cannot tell how to dec"),
+        (
+            (recorded([[1]]),) * 2,
+            inputs(1),
+            {"mean_values": [[0]], "std_values": []},
+            ValueError,
+            "as many in both, got 1 and 0",
+        ),
+        (("no.onnx", []), inputs(1), {}, FileNotFoundError, "no.onnx"),
+        ((b"x", []), inputs(1), {}, InvalidModelError, "these bytes are no model"),
+    ],
+)
+def test_misuse_is_told(sides, frames, options, error, message) -> None:
+    """With what was expected."""
+    with pytest.raises(error, match=message):
+        compare(*sides, frames, **options)
+
+
+def test_an_npz_that_is_no_recording(tmp_path: Path) -> None:
+    """Damaged, empty, or with other numbers of frames."""
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"x")
+    with pytest.raises(InvalidModelError, match=r"a\.npz: expected an \.npz file"):
+        compare(path, [], inputs(1))
+    for arrays in ({}, {"a": np.zeros((2, 1)), "b": np.zeros((3, 1))}, {"a": np.float32(1)}):
+        np.savez(path, **arrays)
+        with pytest.raises(InvalidModelError, match="all with as many frames"):
+            compare(path, [], inputs(1))
+
+
+def test_models_are_closed_when_it_fails(control: object) -> None:
+    """Also where the other side cannot be opened."""
+    with pytest.raises(FileNotFoundError):
+        compare(RKNN, "no.rknn", inputs(1))
+
+
+def boxes(rows: list[tuple[float, ...]]) -> Detections:
+    """Left, top, right, bottom, confidence, class."""
+    table = np.float32(rows).reshape(-1, 6)
+    return Detections(table[:, :4].copy(), table[:, 4].copy(), table[:, 5].astype(np.int32))
+
+
+def test_average_precision_by_hand() -> None:
+    """One of two objects found, with one false detection before it: precision 1/2 to recall 1/2."""
+    truth = [boxes([(0, 0, 10, 10, 1, 3), (50, 50, 60, 60, 1, 3)])]
+    found = [boxes([(20, 20, 30, 30, 0.9, 3), (0, 0, 10, 10, 0.8, 3), (0, 0, 9, 9, 0.9, 1)])]
+    result = average_precision(found, truth)
+    assert result.mean == pytest.approx(51 / 101 / 2)  # recalls 0.00 to 0.50
+    assert result.per_class == {3: pytest.approx(51 / 101 / 2)}
+    assert average_precision(truth, truth).mean == 1
+    assert average_precision([Detections.empty()], truth).mean == 0
+    assert math.isnan(average_precision(truth, [Detections.empty()]).mean)
+
+
+#: Five images of three classes, made with seed 5, and what pycocotools 2.0.11 says of them: AP,
+#: AP50, AP75.
+PYCOCOTOOLS = (0.20000235737859498, 0.45516265912305504, 0.13554926921263555)
+
+
+def scene(seed: int) -> tuple[list[Detections], list[Detections]]:
+    """Objects, and detections around them: moved, missing, doubled, of another class."""
+    random = np.random.default_rng(seed)
+    found, truth = [], []
+    for _ in range(5):
+        count = int(random.integers(0, 12))
+        first = random.integers(0, 80, (count, 2))
+        objects = np.concatenate([first, first + random.integers(8, 40, (count, 2))], axis=1)
+        classes = random.integers(0, 3, count)
+        truth.append(boxes([(*o, 1, c) for o, c in zip(objects.tolist(), classes.tolist())]))
+        rows = []
+        for o, c in zip(objects.tolist(), classes.tolist()):
+            for _ in range(int(random.integers(0, 3))):
+                moved = [value + int(random.integers(-3, 4)) for value in o]
+                other = int(random.integers(0, 3)) if random.random() < 0.2 else c
+                rows.append((*moved, float(random.integers(1, 100)) / 100, other))
+        found.append(boxes(rows))
+    return found, truth
+
+
+def test_average_precision_is_that_of_pycocotools() -> None:
+    """To the last digit that was written down."""
+    result = average_precision(*scene(5))
+    assert (result.mean, result.at_50, result.at_75) == pytest.approx(PYCOCOTOOLS, abs=1e-9)
+
+
+def test_average_precision_refuses_what_it_does_not_know() -> None:
+    """Other numbers of images, and what is no detections."""
+    with pytest.raises(ValueError, match="truth: expected as many images as in found, 1, got 2"):
+        average_precision([Detections.empty()], [Detections.empty()] * 2)
+    with pytest.raises(TypeError, match="found: expected Detections, got int"):
+        average_precision([3], [Detections.empty()])  # type: ignore[list-item]
+
+
+def test_truth_gives_map_of_both() -> None:
+    """The detections of the float network as truth: it has all of them right."""
+    pytest.importorskip("onnxruntime")
+    with Model(RKNN, library="sim") as model:
+        truth = [Detector(model, conf_threshold=0.3)(SCENE)]
+    report = compare(ONNX, RKNN, [SCENE], truth=truth, conf_threshold=0.3)
+    assert report.average_precision is not None
+    ours, theirs = report.average_precision
+    assert theirs.mean == 1
+    assert 0.5 < ours.mean < 1
+    assert report.to_dict()["average_precision"][1]["mean"] == 1
+    assert str(report).splitlines()[-1].startswith("mAP 1.0000, at IoU 0.50 1.0000")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints the table, or JSON, of a folder of images with labels."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("PIL")
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    text = "2 0.5 0.5 0.25 0.25\n"
+    (labels / "scene.txt").write_text(text)
+    assert len(from_yolo(text, (320, 320))) == 1
+    command = ["accuracy", str(ONNX), str(RKNN), "--images", str(SCENES), "--limit", "1"]
+    assert main([*command, "--labels", str(labels)]) == 0
+    printed = capsys.readouterr().out
+    assert "shapes.onnx (float) beside shapes_rk3588.rknn (simulated), 1 frame" in printed
+    assert printed.count("mAP ") == 2
+    assert main([*command, "--json", "--detect", "--quiet"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["frames"] == 1
+    assert said["detections"]["count"] > 0
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    np.save(frames / "a.npy", np.zeros((1, 320, 320, 3), np.uint8))
+    assert (
+        main(["accuracy", str(ONNX), str(RKNN), "--images", str(frames), "--std", "255,255,255"])
+        == 0
+    )
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a line, and ends with 1."""
+    command = ["accuracy", str(RKNN), str(RKNN), "--images"]
+    for more, message in (
+        (
+            [str(tmp_path)],
+            "expected images (.bmp, .jpeg, .jpg, .png, .webp) or .npy",
+        ),
+        ([str(tmp_path / "no")], "No such file"),
+        ([str(SCENES), "--labels", str(SCENE)], "expected a folder of .txt files, got none"),
+    ):
+        assert main([*command, *more]) == 1
+        assert message in capsys.readouterr().err
+    (tmp_path / "scene.txt").write_text("1 2\n")
+    assert main([*command, str(SCENES), "--limit", "1", "--labels", str(tmp_path)]) == 1
+    assert "scene.txt: line 1: expected a class and the numbers" in capsys.readouterr().err
+
+
+def test_reports_are_values() -> None:
+    """Equal ones are equal; what they hold cannot be changed."""
+    a = recorded([[1, 2]])
+    first, second = compare(a, a, inputs(1)), compare(a, a, inputs(1))
+    assert isinstance(first, AccuracyReport)
+    assert first == second
+    with pytest.raises(AttributeError):
+        first.frames = 3  # type: ignore[misc]
