@@ -1,9 +1,10 @@
-"""Detect objects in a video: a frame is decoded while the NPU works on the next one.
+"""Detect objects in a video, on all cores of the NPU.
 
     python camera.py MODEL SOURCE [--library sim] [--labels names.txt] [--frames N]
-                     [--show] [--save last.png]
+                     [--show] [--save last.png] [--stats]
 
-SOURCE: a camera's number, a video file or URL (these need OpenCV), or an image to pan over.
+SOURCE: a camera's number, a video file or URL (these need OpenCV), an image or a folder of images.
+Of a camera or stream the newest frame is taken, and what nobody had time for is dropped.
 Ctrl-C ends it as the end of a video does.
 """
 
@@ -15,36 +16,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rknn_runtime import Detections, Detector, Model
+from rknn_runtime import Detections, Pool
 from rknn_runtime.examples._program import image_file, read_labels, run
-from rknn_runtime.vision import letterbox
-
-
-def open_frames(source: str) -> Iterator[Any]:
-    """Yield ``(height, width, 3) uint8`` frames, BGR."""
-    if source.lower().endswith((".png", ".jpg", ".jpeg")):
-        from PIL import Image
-
-        image = np.asarray(Image.open(source).convert("RGB"))[..., ::-1]
-        for i in itertools.count():
-            yield np.roll(image, 4 * i, axis=1)
-    try:
-        import cv2
-    except ImportError:
-        raise SystemExit("videos need OpenCV: pip install opencv-python-headless") from None
-    capture = cv2.VideoCapture(int(source) if source.isdigit() else source)
-    if not capture.isOpened():
-        raise SystemExit(f"OpenCV cannot open {source}: no such camera or file, or no permission")
-    while (answer := capture.read())[0]:
-        yield answer[1]
 
 
 def window() -> Any:
@@ -68,28 +46,6 @@ def window() -> Any:
     return show
 
 
-def detect(detector: Any, frames: Iterable[Any]) -> Iterator[tuple[Any, Detections]]:
-    """Yield each frame with its detections, one frame late: the NPU is never left to wait.
-
-    `detector(frame)` does the same steps one after the other.
-    """
-    model, size, colors = detector.model, detector.input_size, detector.input_color
-    with ThreadPoolExecutor(max_workers=1) as npu:
-        running = None
-        for frame in itertools.chain(frames, [None]):
-            if frame is not None:
-                pixels, transform = letterbox(frame, size, color="BGR", out_color=colors)
-            done = running
-            if done is not None:
-                done[0].result()
-                # The next run overwrites the outputs: int8, so this copy is small.
-                raw = [model.output_raw(i).copy() for i in range(len(model.outputs))]
-            if frame is not None:
-                running = npu.submit(model.run, pixels), frame, transform
-            if done is not None:
-                yield done[1], detector.decoder(raw, done[2])
-
-
 def save(path: Path, frame: Any, detections: Detections, labels: Any) -> None:
     """Write a frame, annotated."""
     from PIL import Image
@@ -101,7 +57,7 @@ def save(path: Path, frame: Any, detections: Detections, labels: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file")
-    parser.add_argument("source", help="camera number, video, or image (.png, .jpg)")
+    parser.add_argument("source", help="camera number, video, URL, image, or folder of images")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     parser.add_argument("--labels", type=read_labels, help="one name per line, or JSON")
     parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
@@ -109,29 +65,33 @@ def main() -> None:
     parser.add_argument("--frames", type=int, help="stop after this many")
     parser.add_argument("--show", action="store_true", help="show a window (needs OpenCV's GUI)")
     parser.add_argument("--save", type=image_file, help="write the last frame, annotated, here")
+    parser.add_argument("--stats", action="store_true", help="say where the time went")
     args = parser.parse_args()
 
     show = window() if args.show else None
     n, last = 0, None
-    with Model(args.model, library=args.library) as model:
-        detector = Detector(model, args.labels, conf_threshold=args.conf, head=args.head)
-        labels = detector.labels
-        frames = itertools.islice(open_frames(args.source), args.frames)
+    options = {"labels": args.labels, "conf_threshold": args.conf, "head": args.head}
+    with Pool(args.model, library=args.library, **options) as pool:
+        labels = pool.tasks[0].labels
         start = time.perf_counter()
-        with closing(detect(detector, frames)) as results:
+        with pool.stream(args.source) as results:
             try:
-                for last in results:
+                for last in itertools.islice(results, args.frames):
                     n += 1
                     frame, detections = last
                     names = [labels[i] if labels else f"class {i}" for i in detections.class_id]
-                    print(f"frame {n}: {', '.join(names) or 'nothing'}", flush=True)
-                    if show and show(detections.draw(frame, labels, color="BGR")):
+                    print(f"frame {frame.index + 1}: {', '.join(names) or 'nothing'}", flush=True)
+                    if show and show(detections.draw(frame.image, labels, color="BGR")):
                         break
             except KeyboardInterrupt:
                 print("stopped", file=sys.stderr)
-    print(f"{n} frames, {n / (time.perf_counter() - start):.1f} FPS")
+            dropped = results.dropped
+        took = time.perf_counter() - start
+        if args.stats:
+            print(pool.stats())
+    print(f"{n} frames, {n / took:.1f} FPS, {dropped} dropped")
     if args.save and last:
-        save(args.save, last[0], last[1], labels)
+        save(args.save, last[0].image, last[1], labels)
 
 
 if __name__ == "__main__":

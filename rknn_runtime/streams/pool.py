@@ -46,6 +46,7 @@ class Pool:
 
     Attributes:
         core_masks: The cores that each context was given; None: the runtime chooses.
+        tasks: What `task` made of each context, such as its `Detector`.
     """
 
     def __init__(
@@ -94,7 +95,8 @@ class Pool:
         chosen = placement.cpus_of(cpus)
         try:
             self._load(model, library, flags, check, contexts, core_masks)
-            calls = [_call_of(task, each, options) for each in self._models]
+            self.tasks = tuple(_made(task, each, options) for each in self._models)
+            calls = map(_call_of, self.tasks)
             for i, (call, phases) in enumerate(calls):
                 worker = Worker(call, phases, self._jobs, self.core_masks[i], chosen, f"npu-{i}")
                 self._workers.append(worker)
@@ -356,35 +358,31 @@ def _dismiss(jobs: JobQueue, workers: int) -> None:
         jobs.put(None)
 
 
-def _call_of(
-    task: Callable[..., Any], model: Model, options: dict[str, Any]
-) -> tuple[Callable[..., Any], tuple[str, ...]]:
+def _made(task: Callable[..., Any], model: Model, options: dict[str, Any]) -> Callable[..., Any]:
+    if task is Model and options:
+        raise TypeError(f"a Model takes no options, got {', '.join(options)}")
+    return model if task is Model else task(model, **options)
+
+
+def _call_of(made: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """Return what a worker calls with a frame, and the names of its phases."""
-    if task is Model:
-        if options:
-            raise TypeError(f"a Model takes no options, got {', '.join(options)}")
+    if not isinstance(made, (ImageModel, Model)):  # who knows when it runs what
 
-        def made(frame: Any) -> Any:
-            return model(*frame) if isinstance(frame, tuple) else model(frame)
+        def call(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
+            result = made(frame, **options)
+            mark()
+            return result
 
-        last = "read"
-    else:
-        made, last = task(model, **options), "decode"
-        if not isinstance(made, ImageModel):  # who knows when it runs the model, and how often
-
-            def called(frame: Any, mark: Callable[[], None], **each: Any) -> Any:
-                result = made(frame, **each)
-                mark()
-                return result
-
-            return called, ("call",)
+        return call, ("call",)
+    is_plain = isinstance(made, Model)
+    model = made if isinstance(made, Model) else made.model
     model.is_timed = True
 
-    def call(frame: Any, mark: Callable[..., None], **each: Any) -> Any:
-        result = made(frame, **each)
+    def timed(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
+        result = made(*frame) if is_plain and isinstance(frame, tuple) else made(frame, **options)
         _, written, _, _, done = model._frame.times_ns()
         mark(written * 1e-9, done * 1e-9)
         mark()
         return result
 
-    return call, ("write", "run", last)
+    return timed, ("write", "run", "read" if is_plain else "decode")

@@ -76,20 +76,32 @@ def test_errors_come_without_a_traceback(program, tmp_path):
     assert "none." in err
 
 
+@pytest.fixture
+def folder(image):
+    """More images than any test has time for."""
+    folder = image.with_name("images")
+    folder.mkdir()
+    for i in range(1000):
+        (folder / f"{i:04}.png").symlink_to(image)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("program", "arguments", "first", "status"),
     [
-        ("camera", ["MODEL", "IMAGE", "--save", "SAVED"], "frame 1: star\n", 0),
+        ("camera", ["MODEL", "FOLDER", "--save", "SAVED"], "frame 1: star\n", 0),
         ("benchmark", ["MODEL", "--warm-up", "0", "--runs", "1000"], "", 0),
         ("benchmark", ["MODEL", "--warm-up", "1000"], "", 130),
         ("classify", ["SCORES", *["IMAGE"] * 500], "IMAGE:\n", 130),
         ("coco_test", ["MODEL", "IMAGE"], "Model: MODEL\n", 130),
     ],
 )
-def test_ctrl_c_ends_with_what_is_done(program, arguments, first, status, model, image, scores):
+def test_ctrl_c_ends_with_what_is_done(
+    program, arguments, first, status, model, image, folder, scores
+):
     """Without traceback; a camera and a benchmark report what they have so far."""
     saved = image.with_name("last.png")
-    paths = {"MODEL": model, "SCORES": scores, "IMAGE": image, "SAVED": saved}
+    paths = {"MODEL": model, "SCORES": scores, "IMAGE": image, "SAVED": saved, "FOLDER": folder}
     arguments = [paths.get(word, word) for word in arguments]
     process = started(program, *arguments, "--library", "sim", RKNN_SIM_LATENCY_US="20000")
     if program == "benchmark":
@@ -107,15 +119,15 @@ def test_ctrl_c_ends_with_what_is_done(program, arguments, first, status, model,
     assert "stopped" in err
     last = out.splitlines()[-1] if out else ""
     if program == "camera":
-        assert re.fullmatch(r"\d+ frames, \d+\.\d FPS", last)
+        assert re.fullmatch(r"\d+ frames, \d+\.\d FPS, 0 dropped", last)
         assert saved.exists()
     if program == "benchmark":
         assert ("frames a second" in last) == (status == 0)
 
 
-def test_a_reader_that_stops_early_is_no_error(model, image):
+def test_a_reader_that_stops_early_is_no_error(model, folder):
     """``camera ... | head -1``."""
-    process = started("camera", model, image, "--library", "sim", RKNN_SIM_LATENCY_US="2000")
+    process = started("camera", model, folder, "--library", "sim", RKNN_SIM_LATENCY_US="2000")
     process.stdout.readline()
     process.stdout.close()
     assert process.wait(timeout=300) == 0
