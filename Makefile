@@ -45,6 +45,7 @@ pytest: $(VENV)/.test
 torture: $(VENV)/.test
 	RKNN_TEST_MUTATIONS=100000 $(BIN)/pytest tests/modelfile/test_reader_hostile.py \
 	    tests/sim/test_emulator_hostile.py
+	RKNN_TEST_FAULTS=all $(BIN)/pytest tests/npu/test_fault_matrix.py
 	RKNN_TEST_ROUNDS=2000 $(BIN)/pytest tests/npu/test_threads.py
 	RKNN_TEST_ROUNDS=1000 $(BIN)/python tools/sanitize.py --threads
 

@@ -174,8 +174,10 @@ class LoadedModel(Closing, Tuned, Inspected, HasContext):
                 self.set_core_mask(core_mask)
             inputs, outputs = query.inputs_and_outputs(self._context)
             needs = self._needs
-            is_dynamic = shapes.is_dynamic(self._context) if needs is None else needs.is_dynamic
-            if is_dynamic:
+            self._is_dynamic = (
+                shapes.is_dynamic(self._context) if needs is None else needs.is_dynamic
+            )
+            if self._is_dynamic:
                 shapes.choose_shapes(self._context, inputs)
                 outputs = tuple(map(shapes.without_groups, outputs))
             self._take(inputs, outputs)
@@ -251,7 +253,11 @@ class LoadedModel(Closing, Tuned, Inspected, HasContext):
 
         In the layout of ``model.inputs``, biggest first; empty of a model with one shape.
         """
-        return shapes.dynamic_shapes(self._context, len(self.inputs))
+        if self._is_dynamic:
+            return shapes.dynamic_shapes(self._context, len(self.inputs))
+        with self._context.lock:
+            self._context.check_open()
+        return ()
 
     def set_input_shapes(self, given: Sequence[Sequence[int]]) -> None:
         """Choose among `dynamic_shapes`; a dynamic model begins with the biggest.

@@ -91,7 +91,10 @@ def is_mini(context: Context) -> bool:
     if not context.library.is_simulated:
         return not context.library.has("rknn_set_core_mask")
     info = ffi.new("char[4096]")  # librknnrt does not answer this query
-    return context.query(lib.RKNN_QUERY_DEVICE_MEM_INFO, info, len(info)) == 0
+    status = context.query(lib.RKNN_QUERY_DEVICE_MEM_INFO, info, len(info))
+    if status != lib.RKNN_ERR_FAIL:
+        context.check_status(status, "rknn_query(DEVICE_MEM_INFO)")
+    return status == 0
 
 
 def sdk_version(context: Context) -> SdkVersion:

@@ -39,7 +39,7 @@ def is_dynamic(context: Context) -> bool:
 
 
 def dynamic_shapes(context: Context, n_inputs: int) -> tuple[Shapes, ...]:
-    """Ask for the shapes that a dynamic model was built for, biggest first; none: it is static.
+    """Ask for the shapes that a dynamic model was built for, biggest first.
 
     Raises:
         RknnError: the runtime refuses, or answers with nonsense.
@@ -48,8 +48,6 @@ def dynamic_shapes(context: Context, n_inputs: int) -> tuple[Shapes, ...]:
     for index in range(n_inputs):
         info = ffi.new("rknn_input_range *", {"index": index})
         status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
-        if status in _NOT_DYNAMIC:
-            return ()
         context.check_status(status, f"rknn_query(INPUT_DYNAMIC_RANGE, index {index})")
         if info.n_dims > lib.RKNN_MAX_DIMS or info.shape_number > len(info.dyn_range):
             raise RknnError(

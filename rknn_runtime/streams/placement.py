@@ -7,13 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rknn_runtime._arrays import as_int
+from rknn_runtime._ffi import lib
 from rknn_runtime.enums import CoreMask
-from rknn_runtime.errors import RknnError
+from rknn_runtime.errors import RknnError, RknnStatusError
 from rknn_runtime.npu.model import Model
 
 __all__ = ["core_masks", "cpus_of", "npu_cores", "pin_this_thread"]
 
 _SINGLE_CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
+#: How a runtime refuses a core.
+_NO_SUCH_CORE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID)
 _CPUS = "/sys/devices/system/cpu"
 
 
@@ -22,6 +25,9 @@ def npu_cores(model: Model) -> int:
 
     Asked of the runtime itself, which knows the NPU that it runs on. The model is left to choose
     its cores, as a new one.
+
+    Raises:
+        RknnStatusError: The runtime failed, and not as it refuses a core.
     """
     if not model.library.has("rknn_set_core_mask"):
         return 1
@@ -30,8 +36,9 @@ def npu_cores(model: Model) -> int:
         for mask in _SINGLE_CORES:
             model.set_core_mask(mask)
             cores += 1
-    except (RknnError, ValueError):  # the first core that the NPU does not have
-        pass
+    except (RknnError, ValueError) as error:  # the first core that the NPU does not have
+        if isinstance(error, RknnStatusError) and error.code not in _NO_SUCH_CORE:
+            raise
     if cores:
         model.set_core_mask(CoreMask.AUTO)
     return max(cores, 1)

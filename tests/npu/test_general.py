@@ -15,13 +15,12 @@ import stub
 from bundles import WHOLE, image, output, real, recorded, values
 
 from rknn_runtime import GeneralModel, Model
-from rknn_runtime.enums import CoreMask, InitFlag, TensorType
+from rknn_runtime.enums import InitFlag, TensorType
 from rknn_runtime.errors import (
     ClosedError,
     InvalidParameterError,
     OperationFailedError,
     RknnError,
-    RknnStatusError,
     UnavailableError,
 )
 from rknn_runtime.sim import Live, PreparedModel, Record, bundle_from_arrays, describe_input
@@ -31,10 +30,6 @@ pytestmark = pytest.mark.usefixtures("control")
 
 NOTHING = Live(0, 0, 0)
 FRAME = np.zeros((1, 8, 20, 3), np.uint8)
-CODES = [*range(-13, 0), -42]
-#: Queries that may fail: of two NHWC views, which dynamic models lack, and of the shapes,
-#: which static ones lack.
-TOLERATED = {-5: 3, -1: 1, -6: 1}
 
 
 def picture(attr, seed=0):
@@ -393,58 +388,6 @@ def test_nonsense_about_an_output_is_refused_at_once(tmp_path, patch, message):
 
 
 # Failures and the end
-
-
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("function", ["rknn_init", "rknn_query", "rknn_set_core_mask"])
-def test_a_failing_load_leaves_nothing_alive(control, function, code):
-    """Each call of a load fails once with each status."""
-    data = recorded().data
-    with GeneralModel(data, library="sim", core_mask=CoreMask.CORE_0):
-        calls = control.calls(function)
-    assert calls > 0
-    refused = 0
-    for nth in range(1, calls + 1):
-        control.reset()
-        control.fail(function, nth, code)
-        try:
-            GeneralModel(data, library="sim", core_mask=CoreMask.CORE_0).close()
-        except RknnStatusError as error:
-            refused += 1
-            assert error.code == code
-        assert control.live == NOTHING, (function, nth, code)
-    tolerated = TOLERATED.get(code, 0) if function == "rknn_query" else 0
-    assert calls - refused == tolerated
-
-
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
-@pytest.mark.parametrize(
-    "function", ["rknn_inputs_set", "rknn_run", "rknn_outputs_get", "rknn_outputs_release"]
-)
-def test_a_failing_run_leaves_the_model_whole(control, function, dtype, code):
-    """Each call of a frame fails with each status: nothing of it stays, the next one works."""
-    case = answering(output("y", (1, 5, 4, 6), dtype=TensorType[dtype]))
-    with GeneralModel(case.data, library="sim") as model:
-        control.fail(function, 1, code)
-        with pytest.raises(RknnStatusError, match=function) as caught:
-            model.run(FRAME)
-        assert caught.value.code == code
-        assert control.live == Live(1, 0, 0)
-        np.testing.assert_allclose(model.run(FRAME)[0], case.expected[0], rtol=1e-6)
-    assert control.live == NOTHING
-
-
-@pytest.mark.parametrize("code", CODES)
-def test_a_failing_close_closes(control, code):
-    """The status is raised, and the context is gone."""
-    model = GeneralModel(recorded().data, library="sim")
-    control.fail("rknn_destroy", 1, code)
-    with pytest.raises(RknnStatusError) as caught:
-        model.close()
-    assert caught.value.code == code
-    assert model.is_closed
-    assert control.live == NOTHING
 
 
 def test_a_failing_executor_is_the_cause(control, monkeypatch):

@@ -18,88 +18,16 @@ from bundles import WHOLE, image, output, real, recorded, values
 from paths import PROJECT
 
 from rknn_runtime import Model, TensorMemory
-from rknn_runtime.errors import AllocationError, ClosedError, RknnError, RknnStatusError
+from rknn_runtime.errors import ClosedError, RknnStatusError
 from rknn_runtime.kernels import quantization
 from rknn_runtime.sim import Live, Record, bundle_from_arrays
 from rknn_runtime.sim.executor import Executor
 
 NOTHING = Live(0, 0, 0)
 FRAME = np.zeros((8, 20, 3), np.uint8)
-CODES = [*range(-13, 0), -42]
-#: Queries that may fail: of two NHWC views, which dynamic models lack, and of the shapes,
-#: which static ones lack.
-TOLERATED = {-5: 3, -1: 1, -6: 1}
 
 
 # Failures
-
-
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("function", ["rknn_init", "rknn_query", "rknn_create_mem",
-                                      "rknn_set_io_mem", "rknn_set_core_mask"])  # fmt: skip
-def test_a_failing_load_leaves_nothing_alive(control, function, code):
-    """Each call of a load fails once with each status: an error, and all is released."""
-    data = recorded().data
-    with Model(data, library="sim", core_mask=1):
-        calls = control.calls(function)
-    assert calls > 0
-    refused = 0
-    for nth in range(1, calls + 1):
-        control.reset()
-        control.fail(function, nth, code)
-        try:
-            Model(data, library="sim", core_mask=1).close()
-        except RknnError as error:
-            refused += 1
-            if function == "rknn_create_mem":
-                assert isinstance(error, AllocationError)
-            else:
-                assert error.code == code
-        assert control.live == NOTHING, (function, nth, code)
-    tolerated = TOLERATED.get(code, 0) if function == "rknn_query" else 0
-    assert calls - refused == tolerated
-
-
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize(("function", "calls"), [("rknn_run", 1), ("rknn_mem_sync", 2)])
-def test_a_failing_run_leaves_the_model_whole(control, function, calls, code):
-    """A frame that fails in any step with any status: the next one works, close releases."""
-    case = recorded("rv1106")
-    with Model(case.data, library="sim") as model:
-        for nth in range(1, calls + 1):
-            control.fail(function, nth, code)
-            with pytest.raises(RknnStatusError) as caught:
-                model.run(FRAME)
-            assert caught.value.code == code
-            assert (model(FRAME)[0] == case.expected[0]).all()
-    assert control.live == NOTHING
-
-
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("ask", ["sdk_version", "memory_size", "custom_string"])
-def test_a_failing_question_is_an_error(control, ask, code):
-    """Queries about a loaded model raise their status."""
-    with Model(recorded().data, library="sim") as model:
-        control.fail("rknn_query", 1, code)
-        with pytest.raises(RknnStatusError, match="rknn_query") as caught:
-            getattr(model, ask)
-        assert caught.value.code == code
-
-
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize(("function", "nth"), [
-    ("rknn_destroy_mem", 1), ("rknn_destroy_mem", 2), ("rknn_destroy", 1),
-])  # fmt: skip
-def test_a_failing_close_releases_the_rest(control, function, nth, code):
-    """One release that fails does not keep the others; the model is closed all the same."""
-    model = Model(recorded().data, library="sim")
-    control.fail(function, nth, code)
-    with pytest.raises(RknnStatusError) as caught:
-        model.close()
-    assert caught.value.code == code
-    assert model.is_closed
-    assert control.live == NOTHING
-    model.close()
 
 
 def test_a_failing_release_of_the_collector_is_logged(control, caplog):

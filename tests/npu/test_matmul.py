@@ -14,12 +14,9 @@ from reference import matrices as reference
 
 from rknn_runtime import CoreMask, Matmul, MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.errors import (
-    AllocationError,
     ClosedError,
     ForkError,
     OperationFailedError,
-    RknnError,
-    RknnStatusError,
     UnavailableError,
 )
 from rknn_runtime.npu.matmul_rules import SOCS
@@ -358,66 +355,6 @@ def test_in_a_forked_child(control, method):
                 os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
         METHODS[method](matmul)
-
-
-STEPS = {
-    "rknn_matmul_create": 1,
-    "rknn_create_mem": 3,
-    "rknn_matmul_set_io_mem": 3,
-    "rknn_matmul_set_quant_params": 1,
-    "rknn_mem_sync": 3,
-    "rknn_matmul_run": 1,
-    "rknn_matmul_set_core_mask": 1,
-    "rknn_matmul_destroy": 1,
-    "rknn_destroy_mem": 3,
-}
-CODES = [*range(-16, 0), -999]
-
-
-@pytest.mark.parametrize("function", STEPS)
-def test_every_call_fails_with_every_code(control, function):
-    """289 combinations of call and code: an exception with both, and nothing is left alive."""
-    a, b = values((4, 64), "INT8"), values((64, 64), "INT8", 1)
-    for nth in range(1, STEPS[function] + 1):
-        for code in CODES:
-            control.fail(function, nth, code)
-            with pytest.raises(RknnError) as caught, small(core_mask=CoreMask.CORE_0) as matmul:
-                matmul.set_scales("A", 2.0)
-                matmul.write_b(b)
-                matmul(a)
-            if function == "rknn_create_mem":
-                assert isinstance(caught.value, AllocationError)
-            else:
-                assert isinstance(caught.value, RknnStatusError)
-                assert caught.value.code == code
-            assert function in str(caught.value)
-            del caught
-            gc.collect()
-            assert control.live == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    "function", ["rknn_matmul_create_dynamic_shape", "rknn_matmul_set_dynamic_shape"]
-)
-def test_calls_of_several_m_fail(control, function):
-    """Likewise."""
-    for code in CODES:
-        control.fail(function, 1, code)
-        with pytest.raises(RknnStatusError, match=function):
-            small((4, 8))
-        assert control.live == (0, 0, 0)
-
-
-def test_a_failed_run_can_be_repeated(control):
-    """It is as usable as before."""
-    a, b = values((4, 64), "INT8"), values((64, 64), "INT8", 1)
-    with small() as matmul:
-        matmul.write_b(b)
-        for function in ("rknn_matmul_run", "rknn_mem_sync"):
-            control.fail(function, 1, -2)
-            with pytest.raises(RknnStatusError):
-                matmul(a)
-        assert (matmul(a) == a.astype(int) @ b.astype(int)).all()
 
 
 def test_threads_share_one(control):
