@@ -15,7 +15,7 @@ from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is n
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
-    from rknn_runtime import accuracy, errors, kernels, modelfile, raw, sim, vision
+    from rknn_runtime import accuracy, errors, health, kernels, modelfile, raw, sim, vision
     from rknn_runtime.enums import (
         CoreMask,
         InitFlag,
@@ -70,6 +70,7 @@ __all__ = [
     "TensorType",
     "accuracy",
     "errors",
+    "health",
     "kernels",
     "letterbox",
     "modelfile",

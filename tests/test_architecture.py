@@ -24,12 +24,13 @@ ROOMS: dict[str, set[str]] = {
     "models of images": {"root", "kernels", "modelfile", "npu", "vision", "vision.heads"},
     "sim": {"root", "modelfile", "npu"},
     "accuracy": {"root", "modelfile", "npu", "vision", "vision.heads", "sim"},
+    "health": {"root", "modelfile", "vision.heads"},
     "streams": {"root", "npu", "vision", "models of images"},
     "dask": {"root", "streams"},
     "rknnlite": {"root", "modelfile", "npu"},
     "sklearn": {"root", "modelfile", "npu"},
     "raw": {"root", "npu"},
-    "cli": {"root", "modelfile", "vision", "vision.heads", "sim", "accuracy"},
+    "cli": {"root", "modelfile", "vision", "health", "sim", "accuracy"},
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
 #: a decoder can be tested and timed without a model.

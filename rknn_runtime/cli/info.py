@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.cli import emulated
+from rknn_runtime.cli import emulated, healthy
 from rknn_runtime.cli.advice import io_bytes, warnings_about
-from rknn_runtime.cli.heads import guess_head
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.health.heads import guess_head
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
@@ -44,6 +44,11 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="also tell which nodes run on the emulated NPU, and how",
     )
+    parser.add_argument(
+        "--health",
+        action="store_true",
+        help="also look for what makes int8 models detect nothing, and say the cure",
+    )
     parser.set_defaults(run=run)
 
 
@@ -66,25 +71,39 @@ def run(arguments: argparse.Namespace) -> int:
             words = reason or str(error).removeprefix(f"{Path(model)}: ")
             print(f"rknn-runtime: {model}: {words}", file=sys.stderr)
     emulations = [emulated.emulate(model) for model, _ in read] if arguments.emulate else []
+    found = [healthy.health(model) for model, _ in read] if arguments.health else []
     if arguments.json:
         entries = [as_json(model, info) for model, info in read]
         for entry, emulation in zip(entries, emulations):
             entry["emulation"] = emulated.as_json(emulation)
+        for entry, findings in zip(entries, found):
+            entry["health"] = healthy.as_json(findings)
         for entry in entries:
             print(json.dumps(entry))
     elif len(arguments.models) == 1:
         for model, info in read:
             print("\n".join(page(model, info)))
+        for findings in found:
+            print("\n".join(_section("health", healthy.lines(findings))))
         for emulation in emulations:
-            shown = ("  " + line for line in table(emulated.lines(emulation)))
-            print("\n".join(["", "on the emulated NPU", *shown]))
+            print("\n".join(_section("on the emulated NPU", emulated.lines(emulation))))
     elif read:
         rows = [ROW_TITLES, *(row(model, info) for model, info in read)]
+        if found:
+            rows = _beside(rows, "health", map(healthy.summary, found))
         if emulations:
-            cells = ("emulated", *map(emulated.summary, emulations))
-            rows = [(*cells_of, cell) for cells_of, cell in zip(rows, cells)]
+            rows = _beside(rows, "emulated", map(emulated.summary, emulations))
         print("\n".join(table(rows)))
     return int(failed)
+
+
+def _section(title: str, rows: Sequence[Sequence[str]]) -> list[str]:
+    return ["", title, *("  " + line for line in table(rows))]
+
+
+def _beside(rows: Sequence[Sequence[str]], title: str, cells: Iterable[str]) -> list[Sequence[str]]:
+    """Add a column to a table."""
+    return [(*row, cell) for row, cell in zip(rows, (title, *cells))]
 
 
 def as_json(model: str, info: ModelInfo) -> dict[str, Any]:

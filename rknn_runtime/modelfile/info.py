@@ -9,7 +9,7 @@ from rknn_runtime._frozen import dataclass
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"]
+__all__ = ["CalibratedRange", "ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,17 @@ class Preprocessing:
     std: tuple[float, ...]
     #: The toolkit was told to swap channels 0 and 2 of calibration images.
     rgb2bgr: bool
+
+
+@dataclass(frozen=True)
+class CalibratedRange:
+    """The range of a tensor that the toolkit's quantization covers, as the file documents it."""
+
+    lowest: float
+    highest: float
+    #: What the calibration data reached; the algorithm may have cut that.
+    measured_lowest: float
+    measured_highest: float
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.container import ModelSource, check_trailer, opened
 from rknn_runtime.modelfile.flatbuffer import Buffer
-from rknn_runtime.modelfile.info import ModelHeader, ModelInfo, Needs
+from rknn_runtime.modelfile.info import CalibratedRange, ModelHeader, ModelInfo, Needs
 from rknn_runtime.modelfile.soc import known_version
 from rknn_runtime.modelfile.tables import ModelTables
 
@@ -119,6 +119,15 @@ class ModelFile:
         self.check_whole()
         with _named_as_damage():
             return self._tables.info(self.header, version)
+
+    def calibration(self) -> dict[str, CalibratedRange]:
+        """Read the ranges of inputs and outputs by name, of those that the file documents.
+
+        Raises:
+            InvalidModelError: It is damaged.
+        """
+        with _named_as_damage():
+            return self._tables.calibration()
 
     def operators(self) -> dict[str, int]:
         """Read only how often the model has which operator, also for SoCs unknown to this package.

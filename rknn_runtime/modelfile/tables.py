@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,14 @@ from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
 from rknn_runtime.modelfile.container import Container, MemoryNeeds, parse_container
 from rknn_runtime.modelfile.flatbuffer import Buffer, Children, Table, root
-from rknn_runtime.modelfile.info import ModelHeader, ModelInfo, Needs, Preprocessing, ShapeVariant
+from rknn_runtime.modelfile.info import (
+    CalibratedRange,
+    ModelHeader,
+    ModelInfo,
+    Needs,
+    Preprocessing,
+    ShapeVariant,
+)
 from rknn_runtime.modelfile.literal import parse_literal
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS
 
@@ -271,6 +279,20 @@ class ModelTables:
             if text:
                 _check_types(text, names, what)
 
+    def calibration(self) -> dict[str, CalibratedRange]:
+        """Ranges of inputs and outputs, which the metadata text documents; of those it has."""
+        limit = int(len(self.data) * MAX_METADATA_PART)
+        found = {}
+        try:
+            table = parse_literal(self.model.raw(MODEL_METADATA, limit))["quant_tab"]
+            for name, entry in table.items():
+                kept = _calibrated(entry)
+                if kept is not None:
+                    found[str(name)] = kept
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            return {}
+        return found
+
     def _preprocessing(self, names: Sequence[str]) -> tuple[Preprocessing | None, ...]:
         """Mean, std and channel order per input, which the metadata text documents.
 
@@ -293,6 +315,15 @@ def _preprocessing(attributes: Any) -> Preprocessing | None:
         std=tuple(float(value) for value in attributes["std"]),
         rgb2bgr=bool(attributes.get("rgb2bgr")),
     )
+
+
+def _calibrated(entry: Any) -> CalibratedRange | None:
+    """Read one tensor's entry of the metadata text; None when it says no one range."""
+    keys = ("min", "max", "ori_min", "ori_max")
+    if not isinstance(entry, dict) or any(len(entry.get(key) or ()) != 1 for key in keys):
+        return None
+    numbers = [float(entry[key][0]) for key in keys]
+    return CalibratedRange(*numbers) if all(map(math.isfinite, numbers)) else None
 
 
 def _check_types(text: str, names: Sequence[str], what: str) -> None:

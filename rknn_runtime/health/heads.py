@@ -11,7 +11,7 @@ from rknn_runtime.vision.heads.classification import ClassificationDecoder
 from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.views import representable
 
-__all__ = ["Head", "guess_head"]
+__all__ = ["Head", "guess_head", "image_size"]
 
 #: Classes of ImageNet, without and with one for everything else. No other number of classes is
 #: telling: embeddings come in all sizes.
@@ -53,7 +53,7 @@ def guess_head(info: ModelInfo) -> Head | None:
         numbers = max(info.outputs[0].shape, default=0)
         if math.prod(info.outputs[0].shape) == numbers:
             return _head_of_vector(info, numbers, n_labels)
-    size = _image_size(info)
+    size = image_size(info)
     if size is None:
         return None
     try:
@@ -63,7 +63,7 @@ def guess_head(info: ModelInfo) -> Head | None:
     return Head(reading.head, reading.num_classes, shares_scale=reading.shares_scale)
 
 
-def _image_size(info: ModelInfo) -> tuple[int, int] | None:
+def image_size(info: ModelInfo) -> tuple[int, int] | None:
     """Height and width of the only input, or None where that is no image."""
     if len(info.inputs) != 1 or len(info.inputs[0].shape) != 4:
         return None
@@ -75,7 +75,7 @@ def _head_of_vector(info: ModelInfo, numbers: int, n_labels: int | None) -> Head
     """Call the only output a classifier's where `Classifier` takes it and it is no embedding."""
     if numbers < 2:
         return None
-    is_one_image = _image_size(info) is not None and info.inputs[0].shape[0] == 1
+    is_one_image = image_size(info) is not None and info.inputs[0].shape[0] == 1
     try:
         ClassificationDecoder(info.outputs[0])
     except ValueError:
