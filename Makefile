@@ -12,7 +12,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 # What the installation in $(VENV) is made of. Python files are not: it is an editable one.
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
-.PHONY: demo test lint types warnings sanitize pytest torture bench abi wheels wheel-static \
+.PHONY: demo test lint types warnings sanitize pytest torture soak bench abi wheels wheel-static \
     test-models test-arm test-vendor clean
 
 demo: $(VENV)/.demo
@@ -48,6 +48,10 @@ torture: $(VENV)/.test
 	RKNN_TEST_FAULTS=all $(BIN)/pytest tests/npu/test_fault_matrix.py
 	RKNN_TEST_ROUNDS=2000 $(BIN)/pytest tests/npu/test_threads.py
 	RKNN_TEST_ROUNDS=1000 $(BIN)/python tools/sanitize.py --threads
+
+# Every flow of the API 5,000 times loaded and 200,000 times run; an hour, a table as it goes.
+soak: $(VENV)/.test
+	nice -n 10 $(BIN)/python tools/soak.py $(OPTIONS)
 
 bench: $(VENV)/.test
 	for each in benchmarks/bench_*.py; do $(BIN)/python $$each || exit 1; done
