@@ -30,7 +30,8 @@ ROOMS: dict[str, set[str]] = {
     "rknnlite": {"root", "modelfile", "npu"},
     "sklearn": {"root", "modelfile", "npu"},
     "raw": {"root", "npu"},
-    "cli": {"root", "modelfile", "vision", "health", "sim", "accuracy"},
+    "verify": {"root", "npu"},
+    "cli": {"root", "modelfile", "npu", "vision", "health", "sim", "accuracy", "verify"},
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
 #: a decoder can be tested and timed without a model.

@@ -205,7 +205,7 @@ def convert(model: Model, soc: str, source: Path, target: Path) -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             build = {"do_quantization": True, **model.build}
-            if build["do_quantization"]:
+            if build["do_quantization"] and "dataset" not in build:
                 build["dataset"] = calibration(model, Path(folder))
             for step, code in (
                 ("config", toolkit.config(**config)),

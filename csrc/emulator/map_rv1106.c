@@ -30,6 +30,17 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
     }
 }
 
+/* Bits 31..28 of 104c repeat whether the offsets, in whole steps, are odd. */
+static bool check_parities(rkr_emu *emu, const emu_registers *r, const emu_convolution *conv) {
+    const emu_conversion *conversion = &conv->conversion;
+    uint32_t odd = 0;
+    for (uint32_t c = 0; conversion->on && c < conv->in_c; c++) {
+        odd |= ((uint32_t)conversion->offset[c] >> (conversion->shift[c] & 31) & 1u) << c;
+    }
+    return emu_bits(r, 0x104c, 31, 28) == odd ||
+           emu_refuse_register(emu, r, 0x104c, "parity of offsets");
+}
+
 static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     static const uint16_t offsets[4] = {0x1058, 0x105c, 0x101c, 0x106c};
     emu_convolution *conv = &task->conv;
@@ -67,7 +78,7 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     conv->pad_top = emu_bits(r, 0x1068, 7, 0);
     conv->pad_value = (int8_t)(uint8_t)emu_bits(r, 0x1184, 7, 0);
     conv->conversion.offset_first = true;
-    return emu_decode_conversion(emu, r, 0x104c, offsets, conv);
+    return emu_decode_conversion(emu, r, 0x104c, offsets, conv) && check_parities(emu, r, conv);
 }
 
 /* ---- DPU ------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ def expected_files(source: Path, names: set[str], *, linked: bool) -> set[str]:
     """Return what a wheel of these sources holds."""
     files = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
     files |= {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
+    files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.xz")}
     files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED}
     if linked:
         files.add(LINKED)

@@ -1,0 +1,80 @@
+"""``rknn-runtime verify``: which of the possible answers does this NPU give?"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rknn_runtime.errors import RknnError
+from rknn_runtime.modelfile.soc import SOCS, soc_of_this_machine
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["add_parser", "run"]
+
+#: For which NPUs there are questions; other SoCs with the same NPU are asked the same.
+ASKED = ("rk3588", "rv1106")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="ask this board's NPU how it computes, where the emulator only assumes it",
+        description="Run about a dozen tiny models on the NPU and say, for each rule that the "
+        "emulator had to assume, which one the NPU follows. The text is for an issue.",
+    )
+    parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
+    parser.add_argument(
+        "--soc", choices=ASKED, help="ask the questions of this SoC; this machine's if not given"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and print.
+
+    Returns:
+        0 when all is as assumed, 1 when something is not.
+
+    Raises:
+        RknnError: There are no questions for this SoC.
+    """
+    from rknn_runtime.npu.library import open_library
+    from rknn_runtime.verify import about, ask, page, questions_for, run_model
+
+    library = open_library(arguments.library)
+    socs = (arguments.soc,) if arguments.soc else _asked(library.is_simulated)
+
+    def on_library(model: bytes, image: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        return run_model(model, image, library)
+
+    agreed = True
+    for soc in socs:
+        questions = questions_for(soc)
+        findings = ask(questions, on_library)
+        print("\n".join(page(about(soc, library, questions[0]), findings)))
+        agreed = agreed and all(finding.is_assumed for finding in findings)
+    if library.is_simulated:
+        print("simulated: this is what the emulator assumes; not yet compared with a board")
+    else:
+        print("please paste all of this into an issue of rknn-runtime: it settles what the")
+        print("emulator can only assume; add which board it is")
+    return 0 if agreed else 1
+
+
+def _asked(simulated: bool) -> tuple[str, ...]:
+    """The questions of this machine's NPU; all of them where it is simulated."""
+    if simulated:
+        return ASKED
+    soc = soc_of_this_machine()
+    if soc is None:
+        raise RknnError(
+            "this machine names no SoC that is known: say which questions to ask with --soc, or "
+            "ask the simulated NPU with --library sim"
+        )
+    for name in ASKED:
+        if SOCS[name].npu == soc.npu:
+            return (name,)
+    raise RknnError(f"there are questions for {' and '.join(ASKED)}, and none for {soc.name} yet")

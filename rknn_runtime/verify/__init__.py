@@ -1,0 +1,16 @@
+"""Ask an NPU how it computes, where the emulator can only assume it."""
+
+from rknn_runtime.verify.questions import Question, fingerprint, pattern, questions_for
+from rknn_runtime.verify.report import Finding, about, ask, page, run_model
+
+__all__ = [
+    "Finding",
+    "Question",
+    "about",
+    "ask",
+    "fingerprint",
+    "page",
+    "pattern",
+    "questions_for",
+    "run_model",
+]

@@ -1,0 +1,134 @@
+"""The questions: a tiny model each, its image, and the answers that are thought possible.
+
+All lie in ``questions.tar.xz``: ``SOC/NAME.rknn``, and ``questions.json`` with the rest. They are
+made by ``tools/make_verify_models.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rknn_runtime._frozen import Frozen
+from rknn_runtime.errors import RknnError, UnavailableError
+
+if TYPE_CHECKING:
+    Array = np.ndarray[Any, Any]
+
+__all__ = ["Question", "fingerprint", "pattern", "questions_for"]
+
+ARCHIVE = Path(__file__).with_name("questions.tar.xz")
+INDEX = "questions.json"
+#: Hexadecimal digits of a fingerprint.
+DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Question(Frozen):
+    """One question to the silicon."""
+
+    __slots__ = ("answers", "asks", "assumed", "largest", "model", "name", "shape")
+
+    name: str
+    #: In a few words.
+    asks: str
+    #: Bytes of the ``.rknn`` file.
+    model: bytes
+    #: Of the image: height, width, channels.
+    shape: tuple[int, int, int]
+    #: Largest pixel of each channel.
+    largest: tuple[int, ...]
+    #: Fingerprint of the outputs by answer.
+    answers: Mapping[str, str]
+    #: The answer that the emulator gives.
+    assumed: str
+
+    def image(self) -> Array:
+        """Return the pixels to run it on: ``(H, W, C) uint8``."""
+        return pattern(self.shape, self.largest)
+
+    def answer(self, outputs: Sequence[Array]) -> str:
+        """Return which answer these outputs are; empty when none that is known."""
+        found = fingerprint(outputs)
+        return next((name for name, known in self.answers.items() if known == found), "")
+
+
+def pattern(shape: Sequence[int], largest: Sequence[int]) -> Array:
+    """Return pixels that look random, the same everywhere.
+
+    Args:
+        shape: Height, width, channels.
+        largest: Largest pixel of each channel.
+
+    Returns:
+        ``shape`` uint8. In the left half channel 1 is equal to channel 0.
+    """
+    count = int(np.prod(shape))
+    blocks = (hashlib.sha256(b"%d" % i).digest() for i in range(count // 32 + 1))
+    values = np.frombuffer(b"".join(blocks)[:count], np.uint8).reshape(tuple(shape))
+    scaled = (values.astype(np.uint32) * (np.array(largest, np.uint32) + 1) // 256).astype(np.uint8)
+    if largest[0] == largest[1]:
+        half = shape[1] // 2
+        scaled[:, :half, 1] = scaled[:, :half, 0]
+    return scaled
+
+
+def fingerprint(outputs: Sequence[Array]) -> str:
+    """Return digits that tell outputs apart: int8 or float16, logical order."""
+    digest = hashlib.sha256()
+    for output in outputs:
+        digest.update(np.ascontiguousarray(output).tobytes())
+    return digest.hexdigest()[:DIGITS]
+
+
+def questions_for(npu: str, archive: str | os.PathLike[str] | None = None) -> list[Question]:
+    """Read the questions for one NPU.
+
+    Args:
+        npu: ``"rk3588"`` or ``"rv1106"``, as the folders in the archive are called.
+        archive: Another archive than the one that came with the package.
+
+    Raises:
+        OSError: The archive cannot be read.
+        RknnError: It is no such archive.
+        UnavailableError: This Python was built without lzma.
+    """
+    members = _members(ARCHIVE if archive is None else archive)
+    if INDEX not in members:
+        raise RknnError(f"archive: expected {INDEX} in it, got {sorted(members)[:5]}")
+    index = json.loads(members[INDEX])
+    return [
+        Question(
+            entry["name"],
+            entry["asks"],
+            members[f"{npu}/{entry['name']}.rknn"],
+            tuple(entry["shape"]),
+            tuple(entry["largest"]),
+            entry["answers"],
+            entry["assumed"],
+        )
+        for entry in index.get(npu, [])
+    ]
+
+
+def _members(archive: str | os.PathLike[str]) -> dict[str, bytes]:
+    import tarfile  # here, as it is only for this
+
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(archive, "r:xz") as file:
+            for member in file:
+                content = file.extractfile(member)
+                found[member.name] = content.read() if content else b""
+    except tarfile.CompressionError as error:
+        raise UnavailableError(f"the questions are compressed, and {error}") from None
+    except tarfile.TarError as error:
+        raise RknnError(f"{os.fspath(archive)}: not an archive of questions: {error}") from None
+    return found

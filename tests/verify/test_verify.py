@@ -1,0 +1,237 @@
+"""``rknn-runtime verify`` says which of the possible rules an NPU follows."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import subprocess
+import sys
+import tarfile
+import zlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from reference import alternatives
+
+from rknn_runtime.cli import main, verify
+from rknn_runtime.errors import RknnError, UnavailableError
+from rknn_runtime.modelfile.soc import find_soc
+from rknn_runtime.sim.emulator import Emulator
+from rknn_runtime.verify import ask, fingerprint, page, pattern, questions, questions_for, run_model
+
+QUESTIONS = {soc: questions_for(soc) for soc in verify.ASKED}
+EVERY = [(soc, question) for soc, found in QUESTIONS.items() for question in found]
+NAMES = [f"{soc}-{question.name}" for soc, question in EVERY]
+
+
+# ---- the questions
+
+
+@pytest.mark.parametrize(("soc", "question"), EVERY, ids=NAMES)
+def test_answers_are_those_of_machines_with_another_rule(soc: str, question) -> None:
+    """Each is computed again from the model; all that are listed differ from each other."""
+    asks, _, answers = alternatives.QUESTIONS[question.name]
+    computed = answers(question.model, question.image())
+    digits = {name: fingerprint(outputs) for name, outputs in computed.items()}
+    assert question.asks == asks
+    assert set(digits.values()) <= set(question.answers.values())
+    for name, known in question.answers.items():
+        if name in digits or " or " in name:
+            assert {digits[part] for part in name.split(" or ")} == {known}
+        else:  # what no machine in NumPy computes: the emulator itself
+            assert (question.name, name) == ("table_fp16", question.assumed)
+    assert len(set(question.answers.values())) == len(question.answers) >= 2
+
+
+@pytest.mark.parametrize(("soc", "question"), EVERY, ids=NAMES)
+def test_the_emulator_gives_what_is_said_to_be_assumed(soc: str, question) -> None:
+    """Through the runtime's API, as on a board."""
+    outputs = run_model(question.model, question.image(), "sim")
+    assert question.answer(outputs) == question.assumed
+
+
+def test_there_are_about_twenty_models_in_few_bytes() -> None:
+    """All that the table of the documents names; they are in every wheel."""
+    assert len(EVERY) == 19
+    assert {q.name for q in QUESTIONS["rk3588"]} == set(alternatives.QUESTIONS)
+    assert questions.ARCHIVE.stat().st_size < 30_000
+
+
+def test_images_are_the_same_everywhere() -> None:
+    """A fingerprint is one of an image, too: of no random generator that may change."""
+    image = pattern((32, 20, 3), (60, 60, 60))
+    assert image.max() == 60
+    assert not image.min()
+    assert (image[:, :10, 0] == image[:, :10, 1]).all()
+    assert (image[:, 10:, 0] != image[:, 10:, 1]).any()
+    assert not pattern((4, 4, 3), (0, 255, 255))[..., 0].any()
+    assert fingerprint([image]) == "a490ccdb41250815"
+
+
+# ---- what is found
+
+
+def planted(question, name: str):
+    """A stand-in for an NPU that follows another rule."""
+    answers = alternatives.QUESTIONS[question.name][2](question.model, question.image())
+    return answers[name.split(" or ")[0]]
+
+
+@pytest.mark.parametrize(("soc", "question"), EVERY, ids=NAMES)
+def test_another_rule_is_found(soc: str, question) -> None:
+    """An NPU that follows one of the other rules: the report names it, and what was assumed."""
+    for name in question.answers:
+        if name == question.assumed:
+            continue
+        outputs = planted(question, name)
+        (finding,) = ask([question], lambda model, image, outputs=outputs: outputs)
+        assert finding.answer == name
+        assert not finding.is_assumed
+        assert finding.row() == (question.asks, name, f"assumed: {question.assumed}")
+        assert "0 of 1 as the emulator assumes" in page("", [finding])
+
+
+def test_an_unknown_rule_is_handed_on_in_full() -> None:
+    """None of the answers: the text holds the outputs, for whoever looks into it."""
+    question = QUESTIONS["rv1106"][0]
+    outputs = [np.arange(-64, 64).astype(np.int8).reshape(1, 2, 8, 8)]
+    (finding,) = ask([question], lambda model, image: outputs)
+    assert not finding.answer
+    assert finding.row()[1] == "none of 4 that are known"
+    lines = page("title", [finding])
+    at = lines.index(f"rounding {fingerprint(outputs)}:")
+    data = zlib.decompress(base64.b64decode("".join(lines[at + 1 :])))
+    np.testing.assert_array_equal(np.frombuffer(data, np.int8), outputs[0].ravel())
+    assert max(map(len, lines[at:])) <= 100
+
+
+def test_a_model_that_does_not_run_is_a_finding() -> None:
+    """The others are still asked."""
+    first, second, *_ = QUESTIONS["rk3588"]
+
+    def run(model: bytes, image: np.ndarray) -> list[np.ndarray]:
+        if model is first.model:
+            raise RknnError("the driver is too old\nsecond line")
+        return run_model(model, image, "sim")
+
+    failed, ran = ask([first, second], run)
+    assert failed.row()[1:] == ("did not run: the driver is too old", "not known: ties to even?")
+    assert ran.is_assumed
+    assert page("", [failed, ran])[-1] == "1 of 2 as the emulator assumes"
+
+
+# ---- the command
+
+
+def test_the_command_says_what_the_emulator_assumes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both SoCs, on one screen."""
+    assert main(["verify", "--library", "sim"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+    assert sum("as assumed" in line for line in lines) == 19
+    assert "11 of 11 as the emulator assumes" in lines
+    assert lines[-1].endswith("not yet compared with a board")
+
+
+def test_one_soc_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--library", "sim", "--soc", "rv1106"]) == 0
+    assert "rk3588" not in capsys.readouterr().out
+
+
+def test_a_board_is_asked_its_own_questions(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RV1103 has RV1106's NPU; a difference is status 1, and a text to paste."""
+    monkeypatch.setattr(verify, "soc_of_this_machine", lambda: find_soc("rv1103"))
+    board = SimpleNamespace(is_simulated=False)
+    monkeypatch.setattr("rknn_runtime.npu.library.open_library", lambda name: board)
+    monkeypatch.setattr("rknn_runtime.verify.about", lambda soc, library, question: soc)
+    rounding = QUESTIONS["rv1106"][0]
+
+    def run(model: bytes, image: np.ndarray, library: object) -> list[np.ndarray]:
+        assert library is board
+        return planted(rounding, "cut off") if model == rounding.model else []
+
+    monkeypatch.setattr("rknn_runtime.verify.run_model", run)
+    assert main(["verify"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("rv1106\n")
+    assert "cut off" in out
+    assert "none of" in out
+    assert "paste all of this into an issue" in out
+
+
+@pytest.mark.parametrize(
+    ("soc", "message"),
+    [(None, "--library sim"), ("rk3566", "questions for rk3588 and rv1106, and none for rk3566")],
+)
+def test_boards_without_questions_are_told(
+    soc: str | None,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A PC, and SoCs that nobody made questions for."""
+    monkeypatch.setattr(verify, "soc_of_this_machine", lambda: find_soc(soc) if soc else None)
+    board = SimpleNamespace(is_simulated=False)
+    monkeypatch.setattr("rknn_runtime.npu.library.open_library", lambda name: board)
+    assert main(["verify"]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_python_without_lzma_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As small systems have it."""
+
+    def lacks(*arguments: object) -> None:
+        raise tarfile.CompressionError("lzma module is not available")
+
+    monkeypatch.setattr(tarfile, "open", lacks)
+    with pytest.raises(UnavailableError, match="lzma module is not available"):
+        questions_for("rk3588")
+
+
+def test_the_archive_holds_models_and_an_index_only() -> None:
+    """Anybody can look at it with tar."""
+    with tarfile.open(questions.ARCHIVE) as archive:
+        names = archive.getnames()
+        index = json.load(archive.extractfile(questions.INDEX))
+    expected = [f"{soc}/{entry['name']}.rknn" for soc, found in index.items() for entry in found]
+    assert sorted(names) == sorted([questions.INDEX, *expected])
+    assert questions_for("rk9999") == []
+
+
+def test_no_command_imports_it_before_it_is_asked() -> None:
+    code = "import sys, rknn_runtime.cli; sys.exit('rknn_runtime.verify' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- what making them found
+
+
+def test_parities_of_offsets_are_known_and_held_to() -> None:
+    """RV1106: bits 28 to 31 of 104c say which offsets of pixels are odd. Others are refused."""
+    model = next(q.model for q in QUESTIONS["rv1106"] if q.name == "pixels")
+    word = struct.pack("<HIH", 0x104C, 0x600F3CF0, 0x0201)
+    assert model.count(word) == 1
+    assert Emulator(model).is_runnable
+    for wrong in (0x000F3CF0, 0x200F3CF0, 0xE00F3CF0):
+        emulator = Emulator(model.replace(word, struct.pack("<HIH", 0x104C, wrong, 0x0201)))
+        reasons = [node.reason for node in emulator.nodes if node.reason]
+        assert reasons
+        assert f"104c = 0x{wrong:08x}" in reasons[0]
+
+
+def test_questions_are_read_from_another_archive(tmp_path: Path) -> None:
+    """Given as a path; a file that is none is an error of the archive."""
+    copy = tmp_path / "mine.tar.xz"
+    copy.write_bytes(questions.ARCHIVE.read_bytes())
+    assert questions_for("rk3588", copy) == QUESTIONS["rk3588"]
+    with pytest.raises(FileNotFoundError):
+        questions_for("rk3588", tmp_path / "none.tar.xz")
+    copy.write_bytes(b"no archive")
+    with pytest.raises(RknnError, match="not an archive of questions"):
+        questions_for("rk3588", copy)
