@@ -10,13 +10,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._frozen import Frozen
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.errors import RknnError, UnavailableError
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Question(Frozen):
+class Question:
     """One question to the silicon."""
 
     __slots__ = ("answers", "asks", "assumed", "largest", "model", "name", "shape")
