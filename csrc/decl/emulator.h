@@ -150,3 +150,21 @@ typedef int rkr_emu_run_node_fn(rkr_emu *emu, uint32_t node);
 
 /* Copy a tensor's values, RKR_EMU_READ_...; `size` must be exact. */
 typedef int rkr_emu_read_fn(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_t size);
+
+/* Whether a node can be computed by somebody else: its tensors can be read and written, but for
+ * constants that are repacked for the NPU. That one reads its inputs, writes its outputs, and
+ * leaves rkr_emu_run_node out. */
+typedef int rkr_emu_is_replaceable_fn(const rkr_emu *emu, uint32_t node);
+
+/* Store logical elements in float32 as the tensor's own type; `size` must be exact. Not of
+ * constants. */
+typedef int rkr_emu_write_float_fn(rkr_emu *emu, uint32_t tensor, const float *data, size_t size);
+
+#define RKR_EMU_ATTRIBUTE_INT64 1
+#define RKR_EMU_ATTRIBUTE_FLOAT 2
+#define RKR_EMU_ATTRIBUTE_TEXT 3
+
+/* An attribute of a node, as far as the file keeps it by its name: RKR_EMU_ATTRIBUTE_INT64, FLOAT
+ * (of 32 bits) or TEXT, and how many; as many as fit are copied to `data`. */
+typedef int rkr_emu_get_attribute_fn(const rkr_emu *emu, uint32_t node, const char *name,
+                                     uint32_t *type, uint32_t *count, void *data, size_t size);

@@ -270,6 +270,37 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
     return status;
 }
 
+/* ---- a node of somebody else's ------------------------------------------------ */
+
+int rkr_emu_is_replaceable(const rkr_emu *emu, uint32_t node) {
+    if (emu == NULL || node >= emu->n_nodes || emu->memory == NULL) {
+        return 0;
+    }
+    const emu_node *n = &emu->nodes[node];
+    bool is_usable = n->way != EMU_NODE_NOTHING && n->public.n_outputs > 0;
+    for (uint32_t i = 0; i < n->public.n_inputs && is_usable; i++) {
+        const emu_tensor *input = &emu->tensors[n->public.inputs[i]];
+        is_usable = input->is_constant || emu_is_readable(emu, input);
+    }
+    for (uint32_t i = 0; i < n->public.n_outputs && is_usable; i++) {
+        const emu_tensor *output = &emu->tensors[n->public.outputs[i]];
+        is_usable = !output->is_constant && emu_is_readable(emu, output);
+    }
+    return is_usable;
+}
+
+int rkr_emu_write_float(rkr_emu *emu, uint32_t tensor, const float *data, size_t size) {
+    if (emu == NULL || data == NULL || tensor >= emu->n_tensors) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const emu_tensor *t = &emu->tensors[tensor];
+    if (t->is_constant || !emu_is_readable(emu, t) || size != 4 * t->public.n_elems) {
+        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u cannot be written so", tensor);
+    }
+    emu_put_floats(emu, t, data);
+    return RKR_OK;
+}
+
 /* ---- read --------------------------------------------------------------------- */
 
 int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_t size) {

@@ -30,5 +30,8 @@ RKR_EMU_EXPORT rkr_emu_set_input_fn rkr_emu_set_input;
 RKR_EMU_EXPORT rkr_emu_run_fn rkr_emu_run;
 RKR_EMU_EXPORT rkr_emu_run_node_fn rkr_emu_run_node;
 RKR_EMU_EXPORT rkr_emu_read_fn rkr_emu_read;
+RKR_EMU_EXPORT rkr_emu_is_replaceable_fn rkr_emu_is_replaceable;
+RKR_EMU_EXPORT rkr_emu_write_float_fn rkr_emu_write_float;
+RKR_EMU_EXPORT rkr_emu_get_attribute_fn rkr_emu_get_attribute;
 
 #endif

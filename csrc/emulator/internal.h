@@ -14,6 +14,7 @@
  *   pooling.c       PPU
  *   tensors.c       logical values of a tensor <-> its memory
  *   nodes.c         what is done per node; floats.c moves.c: nodes without tasks
+ *   bson.c          what a file says of a node by name
  *   emulator.c      the public functions
  *
  * Everything that depends on the file alone is decoded and checked when it is opened:
@@ -289,6 +290,8 @@ typedef struct emu_node {
     const struct emu_operator *operator; /* NULL: not known */
     emu_table attributes;                /* valid while the model is opened */
     struct emu_attributes *values;
+    const uint8_t *bson; /* NULL: none */
+    uint32_t bson_bytes;
     bool tasks_understood;
     bool tasks_exact;
     char reason[EMU_REASON_BYTES];
@@ -416,6 +419,7 @@ bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t 
                          const char *what);
 
 int emu_read_attributes(rkr_emu *emu, emu_flat *flat, bool mini);
+int emu_keep_attributes(rkr_emu *emu, emu_flat *flat, emu_node *node);
 int emu_restore_inputs(rkr_emu *emu);
 /* Without tasks and the machine's memory where it is only to be described. */
 int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph, bool describe);

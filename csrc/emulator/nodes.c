@@ -95,7 +95,8 @@ int emu_read_attributes(rkr_emu *emu, emu_flat *flat, bool mini) {
     for (uint32_t i = 0; i < emu->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
         node->operator= emu_find_operator(node->public.op);
-        if (node->operator!= NULL && !read_attributes(emu, flat, mini, node)) {
+        if ((node->operator!= NULL && !read_attributes(emu, flat, mini, node)) ||
+            (!mini && emu_keep_attributes(emu, flat, node) != RKR_OK)) {
             return RKR_ERR_MEMORY;
         }
     }

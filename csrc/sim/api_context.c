@@ -3,6 +3,7 @@
  * Life of contexts, and what concerns a context as a whole. */
 #define _POSIX_C_SOURCE 200809L
 #include "bundle.h"
+#include "operators.h"
 #include "ports.h"
 #include "rknn.h"
 
@@ -170,6 +171,7 @@ int rknn_destroy(rknn_context context) {
         sim_outputs_free(ctx);
         status = RKNN_ERR_FAIL;
     }
+    sim_operators_free(ctx);
     context_free(ctx);
     return sim_leave(SIM_CALL_destroy, injected != RKNN_SUCC ? injected : status);
 }

@@ -42,7 +42,9 @@
     X(matmul_get_quant_params)     \
     X(matmul_set_dynamic_shape)    \
     X(matmul_run)                  \
-    X(matmul_destroy)
+    X(matmul_destroy)              \
+    X(register_custom_ops)         \
+    X(custom_op_get_op_attr)
 
 #define SIM_DECLARE(name) SIM_EXPORT rknn_##name##_fn rknn_##name;
 SIM_FUNCTIONS(SIM_DECLARE)

@@ -5,6 +5,7 @@
 #include "compute.h"
 
 #include "convert.h"
+#include "operators.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +133,7 @@ static int emulate(sim_context *ctx) {
     }
     if (status == RKNN_SUCC) {
         status = sim_machine_run(model->machine, ctx->shape, model->batch, model->n_input,
-                                 model->n_output, values);
+                                 model->n_output, values, sim_operators_hook(ctx));
     }
     free(values);
     return status;

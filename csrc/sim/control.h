@@ -16,6 +16,7 @@
  *   blocks     memories
  *   cores      who runs on which
  *   caches     what CPU and NPU see of a memory
+ *   operators  functions of the client that compute nodes
  *   ports      inputs and outputs of a context: what is bound to them and what that means
  *   compute    the graph, by the emulator, an executor or from records
  *   products   of matrices

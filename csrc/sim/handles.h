@@ -25,6 +25,7 @@ typedef struct sim_context {
     struct sim_port *ports;            /* inputs, then outputs */
     struct sim_matmul *matmul;         /* NULL: it is a model's */
     struct sim_output_buffer *outputs; /* handed out by rknn_outputs_get */
+    struct sim_operator *operators;    /* the client's, one per node */
     struct sim_context *next;
 } sim_context;
 

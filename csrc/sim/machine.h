@@ -27,8 +27,15 @@ void sim_machine_free(sim_machine *machine);
  * It belongs to the machine, and to nobody while somebody runs it. */
 rkr_emu *sim_machine_emulator(sim_machine *machine, uint32_t graph);
 
-/* Run a graph once per image: all inputs, then all outputs. */
+/* Who computes nodes in the emulator's place. `run` (NULL: nobody) returns 0 when a node is none of
+ * its own, 1 when it is done, and -1 when it failed, and has said why. */
+typedef struct {
+    int (*run)(void *user_data, rkr_emu *emulator, uint32_t node);
+    void *user_data;
+} sim_node_hook;
+
+/* Run a graph once per image: all inputs, then all outputs. A hook may not run the machine. */
 int sim_machine_run(sim_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
-                    uint32_t n_outputs, const sim_machine_values *values);
+                    uint32_t n_outputs, const sim_machine_values *values, sim_node_hook hook);
 
 #endif
