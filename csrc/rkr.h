@@ -16,6 +16,7 @@
 #include "decl/shim.h"
 #include "decl/session.h"
 #include "decl/log.h"
+#include "decl/plugin.h"
 #include "decl/cpu.h"
 #include "decl/layout.h"
 #include "decl/matrices.h"

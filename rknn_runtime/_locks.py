@@ -26,10 +26,13 @@ def fork_generation() -> int:
 class ExclusiveLock:
     """A lock for one object, held in a ``with lock.held():`` block by one call at a time."""
 
-    __slots__ = ("__weakref__", "_lock")
+    __slots__ = ("__weakref__", "_lock", "lent_to")
 
     def __init__(self) -> None:
         self._lock: Any = threading.RLock()
+        #: The thread that works for the one who has the lock, as a function that a runtime calls
+        #: elsewhere; None: nobody. To wait for the lock there were to wait for oneself.
+        self.lent_to: int | None = None
         _locks.add(self)
 
     def held(self) -> AbstractContextManager[object]:
@@ -44,11 +47,11 @@ class ExclusiveLock:
             RuntimeError: this thread is in such a block, further down its stack.
         """
         lock = self._lock
-        if lock._is_owned():
+        if lock._is_owned() or (self.lent_to is not None and self.lent_to == threading.get_ident()):
             raise RuntimeError(
                 "reentrant call: this thread is in another call to the same object, which a "
-                "signal handler or a finalizer interrupted; set a flag there and act on it "
-                "afterwards"
+                "signal handler, a finalizer or a custom operator interrupted; set a flag there "
+                "and act on it afterwards"
             )
         held: AbstractContextManager[object] = lock
         return held

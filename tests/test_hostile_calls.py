@@ -19,6 +19,8 @@ from enum import Enum
 import numpy as np
 import pytest
 from bundles import recorded
+from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
+from custom_models import FRAME as OPERATED
 from native_tensors import attribute, deliver
 from paths import DATA
 
@@ -357,6 +359,16 @@ def use_general_model(frame, float_outputs, out):
         model.run(frame, float_outputs=float_outputs, out=[out])
 
 
+def use_operators(op_type, compute, attribute, path):
+    def look(node):
+        node.attribute(attribute)
+
+    with Model(CUSTOM_SOFTMAX, library="sim") as model:
+        model.register_custom_op(op_type, compute, init=look)
+        model.run(OPERATED)
+        model.register_custom_op_library(path)
+
+
 def use_control(function, nth, code, microseconds):
     control = Control()
     try:
@@ -452,6 +464,7 @@ CALLS = {
     "GeneralModel": (use_general_model, (FRAME, True, ANSWER), {}),
     "Emulator": (use_emulator, (VECTOR, 0, 0, np.zeros((1, 32), np.int8), 9, 10), {}),
     "inspection": (inspect, (b"onnx", PICTURE, True), {}),
+    "custom operators": (use_operators, (CUSTOM, softmax, "axis", "missing.so"), {}),
     "Control": (use_control, ("rknn_wait", 1, -1, 0), {}),
     **{
         name: (decode, (cls, attrs[0] if name in OF_ONE else attrs, raw, SIZE, PLACE,

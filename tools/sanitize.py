@@ -72,7 +72,13 @@ ADDRESSES = Build(
 THREADS = Build(
     ["-fsanitize=thread"],
     ["libtsan.so"],
-    ("npu/test_threads.py", "npu/test_matmul.py", "streams/test_pool.py", "sim/test_cores.py"),
+    (
+        "npu/test_threads.py",
+        "npu/test_matmul.py",
+        "npu/test_operators.py",
+        "streams/test_pool.py",
+        "sim/test_cores.py",
+    ),
     {
         "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=0:"
         f"suppressions={PROJECT / 'tools' / 'tsan.supp'}"

@@ -15,6 +15,7 @@ from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.context import Context, HasContext, warn
 from rknn_runtime.npu.inspected import Inspected
 from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.operated import Operated
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
 from rknn_runtime.npu.source import init_extend, opened_buffer, opened_source
 from rknn_runtime.npu.tuning import Tuned, refuse_flags
@@ -88,7 +89,7 @@ def check_outs(out: Sequence[object], count: int) -> None:
         raise ValueError(f"out: expected {count} arrays, got {len(out)}")
 
 
-class LoadedModel(Closing, Tuned, Inspected, HasContext):
+class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
     """A model in a runtime, and how to ask about it and release it. Not for direct use.
 
     Every method and property that asks the runtime raises `ClosedError` when the model was
@@ -150,11 +151,17 @@ class LoadedModel(Closing, Tuned, Inspected, HasContext):
         context = original._context
         with context.lock:
             context.check_open()
+        if context.custom is not None:
+            raise UnavailableError(
+                "a model with custom operators has no duplicates: load it again, perhaps with "
+                "share_weights_with="
+            )
         if query.is_mini(context):
             raise UnavailableError(
                 "librknnmrt (RV1103, RV1106) does not implement rknn_dup_context: load the model "
                 "again, perhaps with share_weights_with="
             )
+        self._is_duplicate = True
         self._library, self._flags = original._library, original._flags
         self._needs, self._preprocessing = original._needs, original._preprocessing
         self._file_soc, self._simulation = original._file_soc, original._simulation
@@ -321,4 +328,8 @@ class LoadedModel(Closing, Tuned, Inspected, HasContext):
             if self._context.is_closed:  # by another thread, meanwhile
                 return
             self._let_go()
-            self._context.close()
+            try:
+                self._context.close()
+            finally:
+                if self._context.custom is not None:
+                    self._context.custom.finish()

@@ -219,7 +219,8 @@ class Frame:
         unbound = [binding.name for binding in bindings if not binding.is_bound]
         missing = ", ".join([*unbound, *self.missing])
         self._trouble = self.paused or (missing and f"memory is missing for {missing}")
-        self._is_plain = not self._trouble and self._turns is None
+        is_alone = self._turns is None and self.context.custom is None
+        self._is_plain = not self._trouble and is_alone
         self._synced = [
             [each for each in side if each.is_bound and each.is_synced]
             for side in (self.inputs, self.outputs)
@@ -317,19 +318,21 @@ class Frame:
         return True
 
     def _run_specially(self, run: Any, *arguments: Any) -> bool:
-        """Run while others who compute in the same memory wait; see `run_image`."""
+        """Run as `run_image`, with others in the same memory, or with custom operators."""
         if self._trouble:
             raise RuntimeError(f"the model cannot run: {self._trouble}")
-        assert self._turns is not None
-        with self._turns.held():
+        if self._turns is None:
             status = run(*arguments, *self._arguments)
-        if status:
-            if self._steps.failed == lib.RKR_STEP_IMAGE:
-                return False
-            self._fail(status)
+        else:
+            with self._turns.held():
+                status = run(*arguments, *self._arguments)
+        if status and self._steps.failed == lib.RKR_STEP_IMAGE:
+            return False
+        self._fail(status)
         return True
 
     def _fail(self, status: int) -> None:
+        """Raise what went wrong; a custom operator may have raised without a status."""
         step, index = self._steps.failed, self._steps.failed_index
         call = "rknn_run"
         if step == lib.RKR_STEP_SYNC_INPUT:

@@ -103,6 +103,11 @@ class BoundModel(LoadedModel):
         self._frame.paused = reason
         self._refresh()
 
+    def _take_note(self) -> None:
+        with self._context.lock:
+            self._context.check_open()
+            self._refresh()
+
     def _as_written(self, outputs: Sequence[QueriedTensor]) -> Sequence[QueriedTensor]:
         specs = per_tensor(self._specs[1], [o.attr for o in outputs], OutputSpec, "outputs")
         if not any(specs):

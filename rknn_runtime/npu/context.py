@@ -55,7 +55,7 @@ class _Owned:
 
     __slots__ = (
         "generation", "kept", "library", "lock", "orphans", "parent", "session", "simulation",
-        "spans",
+        "spans", "things",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,8 @@ class _Owned:
         self.spans: dict[int, Span] = {}
         #: Memories that were collected while somebody used the context.
         self.orphans: deque[int] = deque()
+        #: What the runtime may point to.
+        self.things: list[object] = []
         self.generation = fork_generation()
         self.lock = ExclusiveLock()
 
@@ -158,6 +160,9 @@ class Context:
     """
 
     suspects = ""
+    #: Operators in Python, `rknn_runtime.npu.operators.Operators`; None: there are none. Not in
+    #: `_Owned`: a finalizer holds that, and such functions often hold their model.
+    custom: Any = None
     #: What is closed, for messages.
     _what = "model"
     _owned: _Owned
@@ -292,6 +297,8 @@ class Context:
 
     def check_run(self, status: int, call: str) -> None:
         """Raise the exception for a run that failed, with what the simulated NPU raised in it."""
+        if self.custom is not None:
+            self._raise_of_operators(status, call)
         if status == lib.RKNN_SUCC:
             return
         simulation = self._owned.simulation
@@ -303,6 +310,20 @@ class Context:
         else:
             detail = f"the simulated NPU's executor raised {cause!r}"
             raise status_error(status, call, detail) from cause
+
+    def _raise_of_operators(self, status: int, call: str) -> None:
+        """Raise what a custom operator raised in a run, whatever the runtime made of it."""
+        self.exclusive.lent_to = None  # whatever interrupted the operator's own end
+        error: BaseException | None = self.custom.take_exception()
+        if error is None:
+            return
+        if status == lib.RKNN_SUCC or error.__cause__ is not None:
+            raise error
+        raise error from status_error(status, call, "a custom operator raised")
+
+    def keep(self, thing: object) -> None:
+        """Keep something alive as long as the runtime may use it."""
+        self._owned.things.append(thing)
 
     def query(self, command: int, info: Any, size: int) -> int:
         """Call ``rknn_query`` and return its status."""

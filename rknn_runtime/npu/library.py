@@ -16,7 +16,7 @@ from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.npu import _elf
 
-__all__ = ["Library", "c_name", "open_library"]
+__all__ = ["Library", "c_name", "fault_of_file", "open_library"]
 
 #: The variable that names the library where ``library=`` does not.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
@@ -286,6 +286,11 @@ def _not_a_file(path: str) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None if stat.S_ISREG(mode) else "not a file"
+
+
+def fault_of_file(path: str) -> str | None:
+    """Return why a file is no library that can be mapped; None: nothing is wrong with it."""
+    return _not_a_file(path) or _cut_short(path)
 
 
 def _linkers_files(name: str) -> Iterator[str]:
