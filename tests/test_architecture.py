@@ -31,7 +31,19 @@ ROOMS: dict[str, set[str]] = {
     "sklearn": {"root", "modelfile", "npu"},
     "raw": {"root", "npu"},
     "verify": {"root", "npu"},
-    "cli": {"root", "modelfile", "npu", "vision", "health", "sim", "accuracy", "verify"},
+    "cli": {
+        "root",
+        "modelfile",
+        "npu",
+        "vision",
+        "health",
+        "sim",
+        "accuracy",
+        "verify",
+        "vision.heads",
+        "models of images",
+        "streams",
+    },
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
 #: a decoder can be tested and timed without a model.

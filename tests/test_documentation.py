@@ -94,12 +94,13 @@ def test_the_readme_shows_what_the_demo_prints(checkout: Path) -> None:
     assert (checkout / "out" / "detections.png").exists()
 
 
-def test_the_command_of_the_readme_runs(checkout: Path) -> None:
-    """``rknn-runtime info`` on the example model, as it stands there."""
+def test_the_commands_of_the_readme_run(checkout: Path) -> None:
+    """``rknn-runtime`` on the example model and images, as it stands there."""
     commands = "\n".join(blocks(README, "sh")).splitlines()
-    (command,) = (line for line in commands if line.startswith("rknn-runtime"))
+    info, detect = (line for line in commands if line.startswith("rknn-runtime"))
     assert shutil.which("rknn-runtime", path=str(Path(sys.executable).parent))
-    assert "yolov8-single, 6 classes" in run(*command.split(), folder=checkout)
+    assert "yolov8-single, 6 classes" in run(*info.split(), folder=checkout)
+    assert "wide.jpg: 6 objects" in run(*detect.split(), folder=checkout)
 
 
 def test_the_package_is_found_in_the_checkout_and_elsewhere(tmp_path: Path) -> None:

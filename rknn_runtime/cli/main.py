@@ -9,13 +9,27 @@ import sys
 from collections.abc import Sequence
 
 import rknn_runtime
-from rknn_runtime.cli import accuracy, info, record, sim_library, verify
+from rknn_runtime.cli import (
+    accuracy,
+    detect,
+    info,
+    record,
+    sim_library,
+    verify,
+)
 from rknn_runtime.errors import RknnError
 
 __all__ = ["main"]
 
 #: Each has ``add_parser(subparsers)``, which sets ``run(arguments) -> exit status``.
-COMMANDS = (info, accuracy, record, sim_library, verify)
+COMMANDS = (
+    info,
+    detect,
+    accuracy,
+    record,
+    sim_library,
+    verify,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -108,6 +108,8 @@ def describe_output(
 
 
 def _soc(name: str) -> Soc:
+    if not isinstance(name, str):
+        raise TypeError(f"soc: expected a name, got {type(name).__name__}")
     if name not in SOCS:
         raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {name!r}")
     return SOCS[name]

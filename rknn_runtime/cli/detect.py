@@ -1,0 +1,273 @@
+"""``rknn-runtime detect``: what is in images, videos and streams."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rknn_runtime.errors import RknnError
+
+if TYPE_CHECKING:
+    from rknn_runtime.cli.reports import Report
+    from rknn_runtime.cli.sources import Item
+    from rknn_runtime.streams.pool import Pool
+
+__all__ = ["add_model_arguments", "add_parser", "check_model_arguments", "run", "task_of"]
+
+_EXAMPLES = """examples:
+  rknn-runtime detect yolov8n.rknn bus.jpg
+  rknn-runtime detect yolov8n.rknn photos/ --format coco --output results.json
+  rknn-runtime detect yolov8n.rknn rtsp://camera/stream --json
+  rknn-runtime detect yolov8n.rknn video.mp4 --save drawn/ --sim
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "detect",
+        help="find objects in images, videos, cameras and streams",
+        description="Find objects (boxes, masks, keypoints, oriented boxes), or classify, on all "
+        "cores of the NPU.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_model_arguments(parser)
+    parser.add_argument(
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="an image, a folder of images, a pattern such as 'photos/*.jpg', a video, a camera's "
+        "number, or the URL of a stream (videos, cameras and streams need OpenCV)",
+    )
+    forms = ("text", "jsonl", "csv", "coco", "yolo")
+    parser.add_argument("--format", choices=forms, default="text", help="of the results")
+    parser.add_argument(
+        "--json", action="store_const", const="jsonl", dest="format", help="as --format jsonl"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="PATH", help="write there: a file; of yolo a folder"
+    )
+    parser.add_argument(
+        "--coco-ids",
+        action="store_true",
+        help="of coco: number the 80 classes as COCO does, 1 to 90",
+    )
+    parser.add_argument(
+        "--save", type=Path, metavar="FOLDER", help="draw the objects, and write images or videos"
+    )
+    parser.add_argument("--frames", type=int, metavar="N", help="stop after N images")
+    parser.add_argument("--every-frame", action="store_true", help="drop none of a live source")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.set_defaults(run=run)
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what every command takes that detects."""
+    parser.add_argument(
+        "model", metavar="MODEL", help="a .rknn file, or the folder of Ultralytics' export"
+    )
+    library = parser.add_mutually_exclusive_group()
+    library.add_argument("--library", metavar="PATH", help="the runtime library")
+    library.add_argument(
+        "--sim",
+        action="store_const",
+        const="sim",
+        dest="library",
+        help="run on the simulated NPU, on any PC",
+    )
+    parser.add_argument(
+        "--task",
+        choices=("auto", "detect", "classify"),
+        default="auto",
+        help="auto: what the outputs look like",
+    )
+    parser.add_argument("--labels", metavar="FILE", help='names of the classes: a file, or "coco"')
+    parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold (0.25)")
+    parser.add_argument("--iou", type=float, default=0.45, help="IoU threshold of the NMS (0.45)")
+    parser.add_argument("--head", help="such as yolov10, where the outputs cannot tell it")
+    parser.add_argument("--top", type=int, default=5, help="classes of a classifier (5)")
+    parser.add_argument("--contexts", type=int, help="contexts of the NPU; default: two per core")
+
+
+def check_model_arguments(arguments: argparse.Namespace) -> None:
+    """Check what `add_model_arguments` declared.
+
+    Raises:
+        ValueError: A threshold is not from 0 to 1.
+    """
+    for name in ("conf", "iou"):
+        value = getattr(arguments, name)
+        if not 0 <= value <= 1:
+            raise ValueError(f"--{name}: expected 0 to 1, got {value}")
+
+
+def task_of(arguments: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
+    """Return what `Pool` takes: the model, and what makes a detector or classifier of it.
+
+    Raises:
+        ValueError: The folder of an export says another task.
+    """
+    from rknn_runtime.vision.classifier import Classifier
+    from rknn_runtime.vision.detector import Detector
+
+    model, labels, task = arguments.model, arguments.labels, arguments.task
+    options = {"conf_threshold": arguments.conf, "iou_threshold": arguments.iou}
+    if arguments.head:
+        options["head"] = arguments.head
+    top = {"top_k": arguments.top}
+    folder = None
+    if Path(model).is_dir():
+        from rknn_runtime.vision.export_folder import read_export_folder
+
+        folder = read_export_folder(model)
+        model, labels = folder.model, folder.labels if labels is None else labels
+
+    def made(loaded: Any) -> Any:
+        if folder is not None and task == "auto":
+            if folder.task == "classify":
+                return Classifier(loaded, labels, **top)
+            return Detector._of_task(folder.task, loaded, labels, options)
+        if task == "classify":
+            return Classifier(loaded, labels, **top)
+        try:
+            return Detector(loaded, labels, **options)
+        except ValueError as error:
+            if task == "detect" or arguments.head:
+                raise
+            try:
+                return Classifier(loaded, labels, **top)
+            except ValueError:
+                raise error from None
+
+    return model, made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Detect, and write what was found.
+
+    Returns:
+        0; 1 when an image could not be read or run; 130 after Ctrl-C, with what was done written.
+
+    Raises:
+        OSError: A source cannot be opened, or a file not written.
+        RknnError: The model cannot be loaded, or an argument does not fit it.
+    """
+    from rknn_runtime.cli.sources import expanded
+    from rknn_runtime.streams.pool import Pool
+
+    try:
+        _check(arguments)
+        sources = expanded(arguments.sources)
+        model, task = task_of(arguments)
+        with Pool(model, task, library=arguments.library, contexts=arguments.contexts) as pool:
+            return _run(arguments, pool, sources)
+    except RknnError:
+        raise
+    except (TypeError, ValueError, ImportError) as error:
+        raise RknnError(str(error)) from None
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    check_model_arguments(arguments)
+    if arguments.format == "yolo" and not arguments.output:
+        raise ValueError("--format yolo: expected --output with a folder, got none")
+    if arguments.coco_ids and arguments.format != "coco":
+        raise ValueError(f"--coco-ids: expected --format coco, got {arguments.format}")
+    if arguments.frames is not None and arguments.frames < 1:
+        raise ValueError(f"--frames: expected 1 or more, got {arguments.frames}")
+
+
+def _run(arguments: argparse.Namespace, pool: Pool, sources: list[str]) -> int:
+    from rknn_runtime.cli.sources import results_of
+
+    first: Any = pool.tasks[0]
+    labels, classifies = first.labels, not hasattr(first, "head")
+    if classifies and (arguments.save or arguments.format in ("coco", "yolo")):
+        what = "--save" if arguments.save else f"--format {arguments.format}"
+        raise ValueError(f"{what}: expected a model that detects, got a classifier")
+    failed = done = 0
+    progress = _Progress(not arguments.quiet and sys.stderr.isatty(), bool(arguments.output))
+    with ExitStack() as stack:
+        report = _report(arguments, labels, stack)
+        gallery = None
+        if arguments.save:
+            from rknn_runtime.cli.gallery import Gallery
+
+            gallery = stack.enter_context(Gallery(arguments.save, labels))
+        results = results_of(pool, sources, None if arguments.every_frame else "oldest")
+        stack.callback(results.close)
+        try:
+            for item, result in results:
+                if isinstance(result, Exception):
+                    failed += 1
+                    _complain(item, result, progress)
+                    report.fail(item, result)
+                else:
+                    report.add(item, result)
+                    if gallery is not None:
+                        gallery.add(item, result)
+                done += 1
+                progress.show(done)
+                if done == arguments.frames:
+                    break
+        except KeyboardInterrupt:
+            progress.end()
+            print(f"rknn-runtime: stopped after {done} images", file=sys.stderr)
+            report.end()
+            return 130
+        progress.end()
+        report.end()
+    return int(failed > 0)
+
+
+def _report(arguments: argparse.Namespace, labels: Any, stack: ExitStack) -> Report:
+    from rknn_runtime.cli.reports import FORMATS, Coco, Yolo
+
+    out = sys.stdout
+    if arguments.format == "yolo":
+        Path(arguments.output).mkdir(parents=True, exist_ok=True)
+    elif arguments.output:
+        file = Path(arguments.output).open("w", encoding="utf-8")  # noqa: SIM115
+        out = stack.enter_context(file)
+    report = FORMATS[arguments.format](out, labels)
+    if isinstance(report, Coco):
+        report.categories = "coco" if arguments.coco_ids else None
+    if isinstance(report, Yolo):
+        report.folder = Path(arguments.output)
+    return report
+
+
+def _complain(item: Item, error: Exception, progress: _Progress) -> None:
+    if not isinstance(error, (OSError, ValueError, RknnError)):
+        raise error
+    progress.end()
+    text = str(error)
+    where = "" if item.source in text else f"{item.source}: "
+    print(f"rknn-runtime: {where}{text}", file=sys.stderr)
+
+
+class _Progress:
+    """A line on the terminal that counts the images, where the results do not go there."""
+
+    def __init__(self, is_wanted: bool, is_output_elsewhere: bool) -> None:
+        self._is_wanted = is_wanted and (is_output_elsewhere or not sys.stdout.isatty())
+        self._began = self._shown = time.monotonic()
+        self._is_open = False
+
+    def show(self, done: int) -> None:
+        now = time.monotonic()
+        if self._is_wanted and now - self._shown > 0.5:
+            self._shown, self._is_open = now, True
+            rate = done / (now - self._began)
+            print(f"\r{done} images, {rate:.1f}/s ", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._is_open:
+            print(file=sys.stderr)
+            self._is_open = False

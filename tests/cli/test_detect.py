@@ -1,0 +1,232 @@
+"""``rknn-runtime detect``: sources, forms of results, drawn images, and what goes wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from bundles import image, one_object
+from paths import PROJECT
+
+from rknn_runtime.cli import main
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_output
+
+Image = pytest.importorskip("PIL.Image")
+LABELS = ["disc", "star"]
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A detector of 64x64 that always sees a star in the middle."""
+    path = tmp_path / "model.rknn"
+    path.write_bytes(one_object(json.dumps({"labels": LABELS})))
+    return path
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    """A classifier of three classes that is always sure of the last."""
+    scores = describe_output("scores", (1, 3), zero_point=-128, scale=1 / 255)
+    path = tmp_path / "classifier.rknn"
+    record = Record([np.array([[0, 0.2, 0.8]], np.float32)])
+    path.write_bytes(bundle_from_arrays([image((1, 3, 32, 32))], [scores], [record]))
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Two images of 128x64, and a file that is none."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in ("1.png", "b.jpg"):
+        Image.new("RGB", (128, 64), (10, 20, 30)).save(folder / name)
+    (folder / "readme.txt").write_text("no image", encoding="utf-8")
+    return folder
+
+
+def detect(capsys, *arguments, status=0):
+    """Run the command and return what it printed."""
+    assert main(["detect", *map(str, arguments), "--sim"]) == status
+    captured = capsys.readouterr()
+    detect.complaints = captured.err
+    return captured.out
+
+
+def test_text_of_a_folder(model, photos, capsys):
+    """Each image, then each object: name, confidence, left, top, width and height."""
+    lines = detect(capsys, model, photos).splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == [
+        f"{photos / '1.png'}: 1 object",
+        f"{photos / 'b.jpg'}: 1 object",
+    ]
+    assert lines[1].split() == ["star", "89.8%", "48,16", "32x32"]
+
+
+def test_json_lines(model, photos, capsys):
+    """One object a line, with the size of the image."""
+    rows = [json.loads(line) for line in detect(capsys, model, photos, "--json").splitlines()]
+    assert [row["source"] for row in rows] == [str(photos / "1.png"), str(photos / "b.jpg")]
+    for row in rows:
+        assert (row["width"], row["height"]) == (128, 64)
+        (found,) = row["detections"]
+        assert (found["class_id"], found["label"]) == (1, "star")
+        np.testing.assert_allclose(found["xyxy"], [48, 16, 80, 48], atol=0.6)
+
+
+def test_csv(model, photos, capsys):
+    """A header, then a line per object."""
+    rows = list(csv.DictReader(io.StringIO(detect(capsys, model, photos, "--format", "csv"))))
+    assert [(row["source"], row["label"]) for row in rows] == [
+        (str(photos / "1.png"), "star"),
+        (str(photos / "b.jpg"), "star"),
+    ]
+
+
+def test_coco(model, photos, tmp_path, capsys):
+    """A JSON array; numbers as ids where the names are such, and COCO's classes on request."""
+    path = tmp_path / "results.json"
+    assert detect(capsys, model, photos, "--format", "coco", "--output", path) == ""
+    rows = json.loads(path.read_text("utf-8"))
+    assert [(row["image_id"], row["category_id"]) for row in rows] == [(1, 1), ("b", 1)]
+    rows = json.loads(detect(capsys, model, photos, "--format", "coco", "--coco-ids"))
+    assert [row["category_id"] for row in rows] == [2, 2]
+    nothing = detect(capsys, model, photos, "--format", "coco", "--conf", "0.99")
+    assert json.loads(nothing) == []
+
+
+def test_yolo(model, photos, tmp_path, capsys):
+    """A file for each image."""
+    folder = tmp_path / "labels"
+    detect(capsys, model, photos, "--format", "yolo", "--output", folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["1.txt", "b.txt"]
+    numbers = [float(word) for word in (folder / "b.txt").read_text("utf-8").split()]
+    np.testing.assert_allclose(numbers, [1, 0.5, 0.5, 0.25, 0.5, 0.898], atol=0.01)
+
+
+def test_images_are_drawn(model, photos, tmp_path, capsys):
+    """Under their names, with a number where two have the same."""
+    other = tmp_path / "1.png"
+    Image.new("RGB", (64, 64)).save(other)
+    folder = tmp_path / "drawn"
+    detect(capsys, model, photos, other, "--save", folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["1-2.png", "1.png", "b.jpg"]
+    with Image.open(folder / "1.png") as drawn:
+        assert drawn.size == (128, 64) and len(drawn.getcolors()) > 1
+
+
+def test_a_video(model, tmp_path, capsys):
+    """Frames are counted and timed, and the drawn ones make a video again."""
+    cv2 = pytest.importorskip("cv2")
+    path = tmp_path / "video.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"MJPG"), 10, (64, 48))
+    for i in range(5):
+        writer.write(np.full((48, 64, 3), 40 * i, np.uint8))
+    writer.release()
+    folder = tmp_path / "drawn"
+    out = detect(capsys, model, path, "--json", "--save", folder, "--frames", "4")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(row["frame"], row["time_s"]) for row in rows] == [(i, i / 10) for i in range(4)]
+    capture = cv2.VideoCapture(str(folder / "video.mp4"))
+    assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 4
+    assert capture.get(cv2.CAP_PROP_FPS) == 10
+    capture.release()
+
+
+def test_a_classifier(classifier, photos, capsys):
+    """The most likely classes; what needs boxes is refused."""
+    lines = detect(capsys, classifier, photos / "1.png", "--top", "2").splitlines()
+    assert lines[0] == f"{photos / '1.png'}:"
+    assert [line.split()[1] for line in lines[1:]] == ["2", "1"]
+    (line,) = detect(capsys, classifier, photos / "1.png", "--json", "--top", "1").splitlines()
+    (found,) = json.loads(line)["classes"]
+    assert found["class_id"] == 2 and found["confidence"] == pytest.approx(0.8, abs=0.01)
+    rows = detect(capsys, classifier, photos, "--format", "csv").splitlines()
+    assert rows[0] == "source,frame,class_id,label,confidence" and len(rows) == 7
+    for wrong in (["--format", "coco"], ["--save", photos / "drawn"]):
+        detect(capsys, classifier, photos, *wrong, status=1)
+        assert "expected a model that detects, got a classifier" in detect.complaints
+    detect(capsys, classifier, photos, "--task", "detect", status=1)
+
+
+def test_the_folder_of_an_export(model, photos, tmp_path, capsys):
+    """Its labels and its model are taken."""
+    folder = tmp_path / "star_rknn_model"
+    folder.mkdir()
+    (folder / "star.rknn").write_bytes(one_object())
+    (folder / "metadata.yaml").write_text(
+        "task: detect\nimgsz:\n- 64\n- 64\nnames:\n  0: round\n  1: pointed\n", encoding="utf-8"
+    )
+    assert "pointed" in detect(capsys, folder, photos / "1.png")
+
+
+def test_an_image_that_cannot_be_read_stops_nothing(model, photos, capsys):
+    """It is told, has a line with its error, and the exit status says so."""
+    (photos / "a.png").write_bytes(b"nothing")
+    out = detect(capsys, model, photos, "--json", status=1)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert ["error" in row for row in rows] == [False, True, False]
+    assert detect.complaints.count("\n") == 1 and "a.png" in detect.complaints
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["MODEL", "none.png"], "none.png: no such file"),
+        (["MODEL", "EMPTY"], "expected images in the folder"),
+        (["MODEL", "IMAGE", "--format", "yolo"], "expected --output with a folder"),
+        (["MODEL", "IMAGE", "--coco-ids"], "expected --format coco"),
+        (["MODEL", "IMAGE", "--frames", "0"], "--frames: expected 1 or more, got 0"),
+        (["MODEL", "IMAGE", "--conf", "7"], "--conf: expected 0 to 1"),
+        (["MODEL", "IMAGE", "--head", "nothing"], "head"),
+        (["MODEL", "IMAGE", "--labels", "nowhere.txt"], "nowhere.txt"),
+        (["none.rknn", "IMAGE"], "none.rknn"),
+        (["EMPTY", "IMAGE"], "expected one .rknn file in the folder"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_written(
+    model, photos, tmp_path, capsys, arguments, message
+):
+    """In one line without a traceback, and the exit status is 1."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    words = {"MODEL": model, "IMAGE": photos / "1.png", "EMPTY": empty}
+    assert detect(capsys, *(words.get(word, word) for word in arguments), status=1) == ""
+    assert detect.complaints.startswith("rknn-runtime: ") and message in detect.complaints
+
+
+def test_patterns_that_the_shell_left_alone(model, photos, capsys):
+    """As in quotes, or on a shell that does not know them."""
+    assert detect(capsys, model, photos / "*.png").count(": 1 object") == 1
+
+
+def test_ctrl_c_ends_with_what_is_done(model, photos, tmp_path):
+    """Status 130, and what is written so far is whole."""
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for i in range(500):
+        (folder / f"{i}.png").symlink_to(photos / "1.png")
+    path = tmp_path / "results.json"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "rknn_runtime", "detect", str(model), str(folder), "--sim"),
+            *("--format", "coco", "--save", str(tmp_path / "drawn"), "--output", str(path)),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+        env={**os.environ, "RKNN_SIM_LATENCY_US": "20000"},
+    )
+    while not (tmp_path / "drawn" / "0.png").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=300)
+    assert (process.returncode, "Traceback" in err) == (130, False)
+    assert "stopped after" in err
+    assert 1 <= len(json.loads(path.read_text("utf-8"))) < 500
