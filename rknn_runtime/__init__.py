@@ -15,7 +15,17 @@ from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is n
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
-    from rknn_runtime import accuracy, errors, health, kernels, modelfile, raw, sim, vision
+    from rknn_runtime import (
+        accuracy,
+        errors,
+        health,
+        kernels,
+        modelfile,
+        quantization,
+        raw,
+        sim,
+        vision,
+    )
     from rknn_runtime.enums import (
         CoreMask,
         InitFlag,
@@ -75,6 +85,7 @@ __all__ = [
     "letterbox",
     "modelfile",
     "open_library",
+    "quantization",
     "raw",
     "sim",
     "vision",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
-from typing import Union
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing, ShapeVariant
 from rknn_runtime.modelfile.reader import read
 from rknn_runtime.modelfile.soc import SOCS, known_version
+from rknn_runtime.quantization.calibration import Algorithm, Calibration, Calibrator
 from rknn_runtime.sim.bundle import Bundle
 from rknn_runtime.sim.derive import describe_input, describe_output
 from rknn_runtime.sim.executor import Graph, GraphTensor, read_onnx
@@ -101,6 +102,8 @@ def bundle_from_onnx(
     std_values: Sequence[Sequence[float]] | None = None,
     custom_string: str = "",
     runtime_version: str | None = None,
+    algorithm: Algorithm = "normal",
+    ranges: Mapping[str, Calibration] | None = None,
 ) -> bytes:
     """Make a bundle from an ONNX file alone, as if the toolkit had converted it.
 
@@ -118,6 +121,8 @@ def bundle_from_onnx(
         custom_string: What the model's custom string is.
         runtime_version: Version of the SoC's runtime that is imitated, as in
             ``rknn_runtime.modelfile.read``; None: the newest known.
+        algorithm: How the range of a tensor is found, see `rknn_runtime.quantization.calibrate`.
+        ranges: Of tensors by name, from calibrations of your own; they go before.
 
     Returns:
         The bundle, for ``Model(bundle, library="sim")`` or a file.
@@ -157,7 +162,8 @@ def bundle_from_onnx(
             expected = len(graph.inputs)
             raise ValueError(f"samples: expected {expected} arrays in each, got {len(row)}")
     preprocessing = _preprocessing(len(graph.inputs), mean_values, std_values)
-    plan = _Plan(graph, (soc, version), dtype, preprocessing, rows)
+    chosen = _Quantization(dtype, algorithm, _checked_ranges(ranges, graph, dtype))
+    plan = _Plan(graph, (soc, version), chosen, preprocessing, rows)
     return bytes(
         Bundle(
             soc=soc,
@@ -170,6 +176,36 @@ def bundle_from_onnx(
     )
 
 
+class _Quantization(NamedTuple):
+    """What decides the zero points and scales of float tensors."""
+
+    dtype: TensorType
+    algorithm: Algorithm
+    ranges: Mapping[str, Calibration]
+
+
+def _checked_ranges(
+    ranges: Mapping[str, Calibration] | None, graph: Graph, dtype: TensorType
+) -> Mapping[str, Calibration]:
+    if ranges is None:
+        return {}
+    if not isinstance(ranges, Mapping):
+        raise TypeError(f"ranges: expected a mapping by name, got {type(ranges).__name__}")
+    names = [tensor.name for tensor in (*graph.inputs, *graph.outputs)]
+    bits = 16 if dtype is TensorType.INT16 else 8
+    for name, found in ranges.items():
+        if not isinstance(found, Calibration):
+            raise TypeError(f"ranges: expected Calibrations, got {type(found).__name__}")
+        if name not in names:
+            raise ValueError(f"ranges: expected names of {', '.join(names)}, got {name!r}")
+        if found.bits != bits or len(found.ranges) != 1:
+            raise ValueError(
+                f"ranges: expected one range of {bits} bits for {name!r}, got "
+                f"{len(found.ranges)} of {found.bits}"
+            )
+    return ranges
+
+
 class _Plan:
     """Decides types and ranges of the tensors of an ONNX file."""
 
@@ -177,14 +213,15 @@ class _Plan:
         self,
         graph: Graph,
         runtime: tuple[str, str],
-        dtype: TensorType,
+        quantization: _Quantization,
         preprocessing: tuple[Preprocessing | None, ...],
         rows: Sequence[tuple[Array, ...]],
     ) -> None:
         self.graph = graph
         #: Whose runtime describes the tensors, and its version.
         self.soc, self.version = runtime
-        self.dtype = dtype
+        self.dtype = quantization.dtype
+        self.quantization = quantization
         self.preprocessing = preprocessing
         self.rows = rows
         first = rows[0] if rows else (None,) * len(graph.inputs)
@@ -280,14 +317,20 @@ class _Plan:
         """Zero point and scale for the range of the values, zero included."""
         if tensor.dtype.kind != "f" or self.dtype is TensorType.FLOAT16:
             return None, None
-        low = min(0.0, *(float(array.min()) for array in arrays))
-        high = max(0.0, *(float(array.max()) for array in arrays))
-        if not np.isfinite(low) or not np.isfinite(high):
-            raise ValueError(f"{tensor.name!r}: the samples give {low} to {high}")
-        if self.dtype is TensorType.INT16:
-            return 0, max(high, -low) / 32767 or 1.0
-        scale = (high - low) / 255 or 1.0
-        return int(np.clip(np.rint(-128 - low / scale), -128, 127)), scale
+        found = self.quantization.ranges.get(tensor.name)
+        if found is None:
+            is_wide = self.dtype is TensorType.INT16
+            calibrator = Calibrator(
+                self.quantization.algorithm, symmetric=is_wide, bits=16 if is_wide else 8
+            )
+            try:
+                for array in arrays:
+                    calibrator.add(array)
+            except ValueError as error:
+                raise ValueError(f"{tensor.name!r}: {error}") from None
+            found = calibrator.result()
+        (only,) = found.ranges
+        return only.zero_point, only.scale
 
 
 def _preprocessing(
