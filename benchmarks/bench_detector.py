@@ -1,8 +1,8 @@
 """What Python costs per image: ``detector(image)`` beside a C loop of the same kernels and calls.
 
 A split head of nine outputs on the simulated NPU, which answers with recorded outputs. Both
-columns resize, fill the border, run and decode with the same functions on the same memory, in
-turns; the difference is all that Python does. The small input shows it best.
+columns write the image, run and decode with the same two native calls on the same memory, in
+turns; the difference is all that Python does.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ class Calls(ctypes.Structure):
     """``bench_calls`` of detector_baseline.c."""
 
     _fields_ = [
-        *((name, Address) for name in ("resize", "image", "frame")),
-        *((name, Word) for name in ("height", "width", "side", "top", "rows")),
-        *((name, Address) for name in ("run", "library")),
+        *((name, Address) for name in ("run", "letterbox", "image", "library")),
         ("context", ctypes.c_uint64),
         *((name, Address) for name in ("inputs", "outputs")),
         *((name, Word) for name in ("n_inputs", "n_outputs")),
@@ -70,23 +68,19 @@ def address(pointer):
     return int(ffi.cast("uintptr_t", pointer))
 
 
-def calls_of(detector, image, frame):
+def calls_of(detector, image):
     """Collect what the C loop calls: the functions and the memory of the detector."""
-    (height, width), side = image.shape[:2], frame.shape[1]
-    rows = side * height // width
+    letterbox, _ = detector._writer._known[image.shape, "RGB"]
     library, context, inputs, n_inputs, outputs, n_outputs, steps = detector.model._frame._arguments
     branches, n_branches, *numbers, options, workspace, out, count = detector.decoder._arguments
-    resize, run, decode = (
-        address(ffi.addressof(lib, name))
-        for name in ("rkr_resize_bilinear_uint8", "rkr_run_synced", "rkr_yolo_decode_split")
+    run, decode = (
+        address(ffi.addressof(lib, name)) for name in ("rkr_run_image", "rkr_yolo_decode_split")
     )
-    pointers = map(address, (library, inputs, outputs, steps, branches, options))
-    library, inputs, outputs, steps, branches, options = pointers
+    pointers = map(address, (letterbox, library, inputs, outputs, steps, branches, options))
+    letterbox, library, inputs, outputs, steps, branches, options = pointers
     return Calls(
-        resize, image.ctypes.data, frame.ctypes.data,
-        height, width, side, (side - rows) // 2, rows,
-        run, library, context, inputs, outputs, n_inputs, n_outputs, steps,
-        decode, branches, n_branches, *map(int, numbers),
+        run, letterbox, image.ctypes.data, library, context, inputs, outputs, n_inputs, n_outputs,
+        steps, decode, branches, n_branches, *map(int, numbers),
         options, *map(address, (workspace, out, count)),
     )  # fmt: skip
 
@@ -126,7 +120,7 @@ def main():
                 assert len(detector(image)) == objects
                 frame = model.input_view(0)
                 filled = frame.copy()
-                calls = calls_of(detector, image, frame)
+                calls = calls_of(detector, image)
                 frame[...] = 0
                 assert loop.bench_images(ctypes.byref(calls), 1, (ctypes.c_int64 * 1)()) == 0
                 assert np.array_equal(frame, filled)

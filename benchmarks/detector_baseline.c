@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a C program does per image to detect: resize, fill the border, run, decode, with the
- * functions and the memory of the Python detector beside it. */
+ * What a C program does per image to detect: write the image into the input, run, decode, with
+ * the functions and the memory of the Python detector beside it. */
 #define _POSIX_C_SOURCE 200809L
 #include "rkr.h"
 
-#include <string.h>
 #include <time.h>
 
-typedef int resize_fn(const uint8_t *, size_t, size_t, size_t, size_t, size_t, uint8_t *, size_t,
-                      size_t, size_t, size_t, size_t, const uint8_t *);
-typedef int run_fn(const rkr_library *, rknn_context, rknn_tensor_mem *const *, size_t,
-                   rknn_tensor_mem *const *, size_t, int *, size_t *);
+typedef int run_fn(const rkr_letterbox *, const uint8_t *, const rkr_library *, rknn_context,
+                   rknn_tensor_mem *const *, size_t, rknn_tensor_mem *const *, size_t, rkr_steps *);
 typedef int decode_fn(const rkr_yolo_branch *, size_t, uint32_t, uint32_t, int,
                       const rkr_yolo_options *, rkr_yolo_workspace *, const rkr_detections *,
                       size_t *);
 
 /* In the order of `Calls` in bench_detector.py. */
 typedef struct {
-    resize_fn *resize;
-    const uint8_t *image;
-    uint8_t *frame;
-    size_t height, width, side; /* of the image, and of the square frame */
-    size_t top, rows;           /* where the image lies in the frame */
     run_fn *run;
+    const rkr_letterbox *letterbox;
+    const uint8_t *image;
     const rkr_library *library;
     uint64_t context;
     rknn_tensor_mem *const *inputs, *const *outputs;
@@ -45,17 +39,8 @@ static int64_t nanoseconds(void) {
 }
 
 static int one(const bench_calls *b) {
-    static const uint8_t order[3] = {0, 1, 2};
-    const size_t row = 3 * b->side;
-    const size_t below = b->top + b->rows;
-    int status = b->resize(b->image, 3 * b->height * b->width, b->height, b->width, 3 * b->width, 3,
-                           b->frame + b->top * row, b->rows * row, b->rows, b->side, row, 3, order);
-    memset(b->frame, 114, b->top * row);
-    memset(b->frame + below * row, 114, (b->side - below) * row);
-    if (status == 0) {
-        status = b->run(b->library, (rknn_context)b->context, b->inputs, b->n_inputs, b->outputs,
-                        b->n_outputs, b->steps);
-    }
+    int status = b->run(b->letterbox, b->image, b->library, (rknn_context)b->context, b->inputs,
+                        b->n_inputs, b->outputs, b->n_outputs, b->steps);
     if (status == 0) {
         status = b->decode(b->branches, b->n_branches, (uint32_t)b->n_classes, (uint32_t)b->n_bins,
                            (int)b->sigmoid, b->options, b->workspace, b->out, b->count);
