@@ -166,3 +166,13 @@ def test_only_one_module_imports_the_extension() -> None:
         name for name, path in MODULES.items() if "rknn_runtime._rkr" in path.read_text("utf-8")
     ]
     assert users == ["_ffi"]
+
+
+def test_no_class_has_the_name_of_another() -> None:
+    """One word for one thing; names that start with _ are their module's own."""
+    homes: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}

@@ -15,7 +15,7 @@ from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, Soc, known_version
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["FileTensor", "Rules", "input_attr", "output_attr"]
+__all__ = ["FileTensor", "Rules", "align", "input_attr", "output_attr"]
 
 UINT32_MAX = 2**32 - 1
 
@@ -180,7 +180,7 @@ class _Describer:
         """An image: rows of NHWC pixels, padded to a multiple of the alignment."""
         shape = self.tensor.nhwc_shape
         n, h, w, c = shape
-        w_stride = _align(w, self.row)
+        w_stride = align(w, self.row)
         elements = n * h * w_stride * c
         stride_bytes = elements * self.item
         view = self.attr(shape, Layout.NHWC, size_with_stride=stride_bytes, w_stride=w_stride)
@@ -258,7 +258,7 @@ class _Describer:
             nhwc = self.attr(
                 tensor.nhwc_shape if rank4 else tensor.shape,
                 Layout.NHWC if rank4 else Layout.UNDEFINED,
-                size_with_stride=_align(tight, self.row),
+                size_with_stride=align(tight, self.row),
             )
         if not rank4:
             native = self.attr(
@@ -274,7 +274,7 @@ class _Describer:
         return self.attr(
             tensor.shape,
             Layout.NCHW,
-            size_with_stride=n * _align(c, self.row) * h * _align(w, self.row) * self.logical_item,
+            size_with_stride=n * align(c, self.row) * h * align(w, self.row) * self.logical_item,
             dtype=tensor.api_dtype,
             native=native,
             nhwc=nhwc,
@@ -290,9 +290,9 @@ class _Describer:
             return self.tensor.native_shape
         n, c1, h, w, c2 = self.tensor.native_shape
         if not self.rules.mini and 2 <= self.rules.container_version < 5:
-            c1 = _align(c1, 2)
+            c1 = align(c1, 2)
         if h * w > 1 and h * w % 4:
-            h, w = 1, _align(h * w, 4)
+            h, w = 1, align(h * w, 4)
         return n, c1, h, w, c2
 
 
@@ -327,5 +327,6 @@ def output_attr(tensor: FileTensor, index: int, rules: Rules) -> TensorAttr:
     return describer.mini_output() if rules.mini else describer.standard_output()
 
 
-def _align(value: int, multiple: int) -> int:
+def align(value: int, multiple: int) -> int:
+    """Return the smallest multiple that is not below a value."""
     return -(-value // multiple) * multiple

@@ -127,7 +127,7 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
         ) as source:
             self._needs = source.needs
             self._preprocessing = source.preprocessing
-            self._file_soc = source.soc
+            self._soc = source.soc
             self._simulation = source.simulation
             refuse_flags(flags, source.soc)
             self._context = Context(
@@ -164,7 +164,7 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
         self._is_duplicate = True
         self._library, self._flags = original._library, original._flags
         self._needs, self._preprocessing = original._needs, original._preprocessing
-        self._file_soc, self._simulation = original._file_soc, original._simulation
+        self._soc, self._simulation = original._soc, original._simulation
         self._context = Context(
             self._library, None, int(self._flags), context.simulation, parent=context
         )
@@ -175,8 +175,6 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
         """Get everything ready in a context that was just made, or release it."""
         self._changing = ExclusiveLock()
         try:
-            if self._library.is_simulated and self._flags:
-                refuse_flags(self._flags, self._soc())
             if core_mask is not None:
                 self.set_core_mask(core_mask)
             inputs, outputs = query.inputs_and_outputs(self._context)

@@ -16,7 +16,7 @@ from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Binding", "Frame", "check_layouts"]
+__all__ = ["Binding", "BoundTensors", "check_layouts"]
 
 # Looked up once: these are on the path of every frame.
 _run_synced, _run_image, _from_buffer = lib.rkr_run_synced, lib.rkr_run_image, ffi.from_buffer
@@ -66,7 +66,7 @@ class Binding:
         self._context = context
         self._info = info
         self._memory: TensorMemory | None = None
-        #: Whether `Frame.run` syncs the caches.
+        #: Whether `BoundTensors.run` syncs the caches.
         self.is_synced = True
         #: Whether the memory is the model's, and not one that the caller bound.
         self.is_own = True
@@ -182,7 +182,7 @@ class Binding:
         self._drop()
 
 
-class Frame:
+class BoundTensors:
     """All inputs and outputs of a model, synced and run in one call.
 
     Also the way in for who binds to a model once and then holds ``context.lock`` from the input's

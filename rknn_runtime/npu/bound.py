@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.npu import query
 from rknn_runtime.npu.base import LoadedModel
-from rknn_runtime.npu.binding import Binding, Frame
+from rknn_runtime.npu.binding import Binding, BoundTensors
 from rknn_runtime.npu.inner import INTERNAL, WEIGHTS, InnerMemory
 from rknn_runtime.npu.inputs import InputBinding, input_binding
 from rknn_runtime.npu.memory import TensorMemory
@@ -29,7 +29,7 @@ _B = TypeVar("_B", bound=Binding)
 class BoundModel(LoadedModel):
     """The memory of a `Model`. Not for direct use."""
 
-    _frame: Frame
+    _frame: BoundTensors
     _inner: InnerMemory
 
     def _prepare(self, inputs: InputSpecs, outputs: OutputSpecs) -> None:
@@ -66,7 +66,7 @@ class BoundModel(LoadedModel):
             if before:
                 self._frame.inputs, self._frame.outputs = ins, outs
             else:
-                self._frame = Frame(self._context, ins, outs)
+                self._frame = BoundTensors(self._context, ins, outs)
                 self._frame.missing = self._inner.missing
             self._refresh()
         self._results = ResultPool([tensor.attr.shape for tensor in outputs])

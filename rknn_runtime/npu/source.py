@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.sim import PreparedModel
 
-__all__ = ["Source", "init_extend", "opened_buffer", "opened_source"]
+__all__ = ["Loadable", "init_extend", "opened_buffer", "opened_source"]
 
 
 #: What runtimes answer without a device, among other things.
@@ -27,7 +27,7 @@ _NO_DEVICE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_DEVICE_UNAVAILABLE)
 
 
 @dataclass(frozen=True)
-class Source:
+class Loadable:
     """The bytes for ``rknn_init``, and what their file says that no runtime does."""
 
     data: Any
@@ -39,14 +39,14 @@ class Source:
     preprocessing: tuple[Preprocessing | None, ...] = ()
     #: What may be the cause when a run fails; empty when nothing is known.
     suspects: str = ""
-    #: The SoC that the file is for; empty where no file says it.
+    #: The SoC that the file is for, or that is simulated; empty where nothing says it.
     soc: str = ""
 
 
 @contextmanager
 def opened_source(
     model: Any, library: Library, check: bool, *, zero_copy: bool = True, pixels: bool = False
-) -> Iterator[Source]:
+) -> Iterator[Loadable]:
     """Open a model for the time of a ``with`` block, reading and parsing its file once.
 
     Args:
@@ -71,7 +71,9 @@ def opened_source(
         from rknn_runtime import sim
 
         simulation = sim.prepare(model, library)
-        yield Source(simulation.data, None, simulation, simulation.preprocessing)
+        yield Loadable(
+            simulation.data, None, simulation, simulation.preprocessing, soc=simulation.soc
+        )
         return
     # Here, as the simulated NPU does without and reading files is half of the import.
     from rknn_runtime.modelfile import compatibility
@@ -102,7 +104,7 @@ def opened_source(
         try:
             soc = "" if file is None or not check else file.header.soc
             given = needs.preprocessing if needs else ()
-            yield Source(data, needs, None, given, suspects, soc)
+            yield Loadable(data, needs, None, given, suspects, soc)
         except RknnStatusError as error:
             if not check:
                 raise

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, SupportsIndex
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import UnavailableError
-from rknn_runtime.npu import query
 from rknn_runtime.npu.context import Context
 
 if TYPE_CHECKING:
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Tuned", "refuse_flags"]
 
-_SIMULATED_SOC = re.compile(r"\(simulated ([a-z0-9]+),")
 #: Bytes that are offered to a query whose struct nobody documents.
 _DEVICE_MEMORY_BYTES = 4096
 #: Flags that only some SoCs understand, those SoCs, and why; see docs/c-api-performance.md.
@@ -53,15 +50,8 @@ class Tuned:
     """Cores and measurements of a model. Not for direct use."""
 
     _context: Context
-    #: The SoC that the model's file names; empty: no file says it.
-    _file_soc: str = ""
-
-    def _soc(self) -> str:
-        """Name of the SoC, empty where nothing tells."""
-        if not self._file_soc and self._context.library.is_simulated:
-            match = _SIMULATED_SOC.search(query.sdk_version(self._context).api)
-            self._file_soc = "" if match is None else match[1]
-        return self._file_soc
+    #: The SoC that the model's file names, or that is simulated; empty where nothing tells.
+    _soc: str = ""
 
     def set_core_mask(self, core_mask: CoreMask) -> None:
         """Choose the NPU cores to run on (RK3588 has 3, RK3576 2).
@@ -80,7 +70,7 @@ class Tuned:
         cores = self._cores("core_mask", "rknn_set_core_mask")
         if cores and mask != CoreMask.ALL and mask >= 1 << cores:
             raise ValueError(
-                f"core_mask: expected some of {cores} cores of {self._soc()}, got {mask!r}"
+                f"core_mask: expected some of {cores} cores of {self._soc}, got {mask!r}"
             )
         with context.lock:
             status = lib.rkr_set_core_mask(context.handle, context.opened(), int(mask))
@@ -114,12 +104,19 @@ class Tuned:
         Raises:
             UnavailableError: it has one, or the runtime no such function.
         """
+        self._context.library.require(function)
+        cores = self._known_cores()
+        if cores == 1:
+            raise UnavailableError(
+                f"{name}: the NPU of {self._soc} has one core, nothing to choose"
+            )
+        return cores
+
+    def _known_cores(self) -> int:
+        """Return the cores of the SoC, 0 where it is unknown."""
         from rknn_runtime.modelfile.soc import SOCS  # here, as most models never ask
 
-        self._context.library.require(function)
-        soc = SOCS.get(self._soc())
-        if soc is not None and soc.cores == 1:
-            raise UnavailableError(f"{name}: the NPU of {soc.name} has one core, nothing to choose")
+        soc = SOCS.get(self._soc)
         return 0 if soc is None else soc.cores
 
     def perf_detail(self) -> Performance:

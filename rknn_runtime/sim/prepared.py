@@ -26,6 +26,8 @@ from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["PreparedModel", "prepare"]
 
+#: What an ONNX file is simulated on.
+_SOC_OF_ONNX = "rk3588"
 NO_PREPROCESSING = Preprocessing((0.0,), (1.0,), rgb2bgr=False)
 
 
@@ -37,6 +39,7 @@ class PreparedModel:
         engine: What computes: ``"emulator"``, ``"onnxruntime"``, ``"records"``, or nothing:
             ``""``.
         preprocessing: Mean and std of each input; None where nobody says it.
+        soc: Name of the SoC that is simulated.
     """
 
     def __init__(
@@ -46,9 +49,11 @@ class PreparedModel:
         executor: Executor | None,
         preprocessing: Sequence[Preprocessing | None],
         engine: str,
+        soc: str,
     ) -> None:
         self.data = data
         self.engine = engine
+        self.soc = soc
         self.preprocessing = tuple(preprocessing)
         self._library = library
         self._executor = executor
@@ -151,7 +156,8 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
             graph = Graph(bytes(content[:]))
             executor = Executor(graph, graph.inputs, graph.outputs)
             given = (NO_PREPROCESSING,) * len(graph.inputs)
-            return PreparedModel(bundle_from_onnx(graph), library, executor, given, "onnxruntime")
+            data = bundle_from_onnx(graph, soc=_SOC_OF_ONNX)
+            return PreparedModel(data, library, executor, given, "onnxruntime", _SOC_OF_ONNX)
         if bytes(content[: len(MAGIC)]) == MAGIC:
             return _of_bundle(bytes(content[:]), library)
         return _of_rknn(content, library)
@@ -160,9 +166,8 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
 def _of_rknn(content: Buffer, library: Library) -> PreparedModel:
     file = ModelFile(content)  # says what it is, when it is no .rknn file
     file.check_whole()
-    return PreparedModel(
-        bytes(content[:]), library, None, file.needs(pixels=True).preprocessing, "emulator"
-    )
+    given = file.needs(pixels=True).preprocessing
+    return PreparedModel(bytes(content[:]), library, None, given, "emulator", file.header.soc)
 
 
 def _of_bundle(data: bytes, library: Library) -> PreparedModel:
@@ -174,7 +179,7 @@ def _of_bundle(data: bytes, library: Library) -> PreparedModel:
     engine = "onnxruntime" if bundle.onnx else "records" if bundle.records else ""
     # What a bundle does not say is none, what a model file does not say is unknown.
     given = tuple(given or NO_PREPROCESSING for given in bundle.preprocessing)
-    return PreparedModel(data, library, executor, given, engine)
+    return PreparedModel(data, library, executor, given, engine, bundle.soc)
 
 
 def _of_bytes(data: bytes, library: Library) -> PreparedModel:

@@ -47,7 +47,7 @@ def replayed(
             loaded.inputs,
             loaded.outputs,
             records,
-            soc=loaded._soc(),
+            soc=loaded._soc,
             preprocessing=preprocessing,
             custom_string=loaded.custom_string,
         )

@@ -23,14 +23,17 @@ _CPUS = "/sys/devices/system/cpu"
 def npu_cores(model: Model) -> int:
     """Return how many cores a model can be bound to, one at a time.
 
-    Asked of the runtime itself, which knows the NPU that it runs on. The model is left to choose
-    its cores, as a new one.
+    Where the model's SoC is not known, each core is tried; the model is then left to choose its
+    cores, as a new one.
 
     Raises:
         RknnStatusError: The runtime failed, and not as it refuses a core.
     """
     if not model.library.has("rknn_set_core_mask"):
         return 1
+    known = model._known_cores()
+    if known:
+        return known
     cores = 0
     try:
         for mask in _SINGLE_CORES:

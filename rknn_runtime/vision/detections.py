@@ -33,7 +33,7 @@ _REQUIRED = 3
 _SHOWN = 20
 
 
-class _Record:
+class _Compared:
     """Comparison by the fields; arrays compare as wholes."""
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class _Record:
 
 
 @dataclass(frozen=True, eq=False)
-class Detection(_Record):
+class Detection(_Compared):
     """One object: what iterating over `Detections` yields.
 
     The arrays are views into the `Detections` that it came from.
@@ -127,7 +127,7 @@ class Detection(_Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Detections(_Record, Writers):
+class Detections(_Compared, Writers):
     """Objects found in one image, as parallel arrays.
 
     Field names are those of roboflow/supervision, so
@@ -336,7 +336,7 @@ class Detections(_Record, Writers):
         return draw_objects(image, self, captions, color, skeleton, keypoint_threshold, font, out)
 
 
-class _Thawed(_Record):
+class _Thawed(_Compared):
     """What becomes `Detections` once its fields are set.
 
     Assignments to a class that takes them cost a third of calls that get around a frozen one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -11,9 +12,6 @@ from paths import PROJECT
 from stub import build
 
 WHEELS = PROJECT / "tools" / "wheels"
-EMULATOR = PROJECT / "csrc" / "emulator"
-#: vendor_npu.c includes these.
-INCLUDED = {"check.c", "registers.c"}
 
 SCRIPT = """
 import fcntl, json, mmap, os, struct, sys
@@ -45,11 +43,19 @@ print(json.dumps({
 """
 
 
+def project():
+    """Import ``tools/wheels/project.py``."""
+    spec = importlib.util.spec_from_file_location("wheels_project", WHEELS / "project.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_a_process_sees_a_device_with_memory(tmp_path):
     """It has versions and memory of whole pages that is mapped; other files are as ever."""
-    sources = [path for path in EMULATOR.glob("*.c") if path.name not in INCLUDED]
-    flags = ("-I", WHEELS, WHEELS / "vendor_npu.c", *sources, "-lm")
-    text = (WHEELS / "vendor_device.c").read_text("utf-8")
+    *sources, device, npu = project().device_sources()
+    flags = ("-I", WHEELS, npu, *sources, "-lm")
+    text = device.read_text("utf-8")
     library = build(tmp_path, source=text, flags=flags)
     (tmp_path / "other").write_text("other", "utf-8")
     preloaded = {**os.environ, "LD_PRELOAD": str(library)}

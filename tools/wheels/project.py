@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -14,6 +15,18 @@ CACHE = Path(
     os.environ.get("RKNN_RUNTIME_CACHE")
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rknn-runtime"
 )
+
+
+def device_sources() -> list[Path]:
+    """Return the sources of the stand-in for the NPU's device, with the emulator.
+
+    vendor_npu.c includes some of the emulator's itself: these are not compiled again.
+    """
+    here, emulator = ROOT / "tools" / "wheels", ROOT / "csrc" / "emulator"
+    text = (here / "vendor_npu.c").read_text("utf-8")
+    included = set(re.findall(r'^#include "emulator/(\w+\.c)"', text, re.MULTILINE))
+    sources = sorted(path for path in emulator.glob("*.c") if path.name not in included)
+    return [*sources, here / "vendor_device.c", here / "vendor_npu.c"]
 
 
 def copy_tracked_files(target: Path) -> None:

@@ -23,12 +23,10 @@ from pathlib import Path
 
 import debian
 from build import TARGETS, run
-from project import CACHE, ROOT
+from project import CACHE, ROOT, device_sources
 
 HERE = Path(__file__).resolve().parent
 EMULATOR = ROOT / "csrc" / "emulator"
-#: vendor_npu.c includes these.
-INCLUDED = {"check.c", "registers.c"}
 #: By the machine in a library's ELF header.
 ROOTS = {40: "bookworm-armhf", 183: "bookworm-arm64"}
 
@@ -77,10 +75,8 @@ def build_device(library: Path, machine: str) -> None:
     compiler = [sys.executable, "-m", "ziglang", "cc", "-target", triple]
     if machine == "armv7l":
         compiler.append("-mcpu=generic+v7a+neon")
-    sources = sorted(path for path in EMULATOR.glob("*.c") if path.name not in INCLUDED)
-    sources += [HERE / "vendor_device.c", HERE / "vendor_npu.c"]
     flags = ["-std=gnu11", "-O3", "-ffp-contract=off", "-fno-sanitize=all", "-shared", "-fPIC"]
-    run(*compiler, *flags, "-I", EMULATOR.parent, *sources, "-lm", "-o", library)
+    run(*compiler, *flags, "-I", EMULATOR.parent, *device_sources(), "-lm", "-o", library)
 
 
 def verdict(model: Path) -> tuple[str, str]:
