@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, TypeVar, Union
+from typing import Any, ClassVar, TypeVar, Union
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rknn_runtime.modelfile import ModelHeader, read_header
 from rknn_runtime.npu.general import GeneralModel
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
+from rknn_runtime.npu.spec import InputSpec
 from rknn_runtime.rknnlite.arguments import fitted, input_arrays, pass_through_flags
 from rknn_runtime.rknnlite.journal import new_logger
 from rknn_runtime.rknnlite.platforms import chosen_cores, platforms_of, refuse_other_target
@@ -30,6 +31,7 @@ _Engine = Union[GeneralModel, Model]
 
 _NOT_LOADED = "no model is loaded: call load_rknn first"
 _NOT_READY = "the runtime is not initialised: call init_runtime first"
+_ASYNC = "every inference returns the outputs of its own inputs; for frames in flight use Pool"
 _LINE = "=" * 46
 
 
@@ -80,6 +82,9 @@ class RKNNLite:
         self._path = ""
         self._engine: _Engine | None = None
         self._is_dynamic = False
+        #: How the engine was made, and which inputs it passes through.
+        self._options: dict[str, Any] = {}
+        self._passed: list[bool] = []
         self._n_runs = 0
         self._kept: list[Array] | None = None
         self._last: list[Array] | None = None
@@ -119,8 +124,10 @@ class RKNNLite:
         Args:
             target: None, or the SoC that the model was converted for: nothing runs elsewhere.
             device_id: None; other devices cannot be reached.
-            async_mode: taken, and without effect: every call of `inference` returns the outputs
-                of its own inputs.
+            async_mode: has no effect but a warning, and is refused with ``strict``: every call of
+                `inference` returns the outputs of its own inputs. By the toolkit's reference
+                (2.3.0) they would be those of the frame before, but "at present not supported";
+                the vendor's package hands the flag to the runtime, no more.
             core_mask: one of the ``NPU_CORE_`` numbers. As in the vendor's package, NPU_CORE_ALL
                 means all cores of the model's SoC, and RK3576 takes core 0 for NPU_CORE_2.
             fallback_prior_device: ``"cpu"``, or ``"gpu"``: where operators run that the NPU does
@@ -135,14 +142,17 @@ class RKNNLite:
             RknnError: with ``strict``: there is no library, or it refuses the model.
             OSError: with ``strict``: the file cannot be read.
             TypeError: with ``strict``: an argument of another type.
+            UnavailableError: with ``strict``: ``async_mode``.
             ValueError: with ``strict``: no model is loaded, the target is another, or the SoC
                 does not have these cores.
         """
 
         def work() -> int:
-            self._init(target, device_id, core_mask, fallback_prior_device, bool(perf_debug))
+            if async_mode and self.strict:
+                raise UnavailableError(f"async_mode: expected False, got {async_mode!r}: {_ASYNC}")
             if async_mode:
-                self._log.debug("async_mode: every inference waits for its own outputs")
+                self._log.warning("init_runtime: async_mode: %s", _ASYNC)
+            self._init(target, device_id, core_mask, fallback_prior_device, bool(perf_debug))
             return 0
 
         return self._tried("init_runtime", -1, work)
@@ -167,7 +177,9 @@ class RKNNLite:
                 uint8. A model in int8 takes int8 as its own, normalised and quantized elements.
             data_type: a dtype's name, or one per input, that the arrays must have.
             data_format: ``"nhwc"`` or ``"nchw"``, or one per input; None: NHWC.
-            inputs_pass_through: 0 or 1 per input; 1 is not supported.
+            inputs_pass_through: 0 or 1 per input. 1: the array has the model's own elements,
+                normalised and quantized, in the same shapes as else; they reach the NPU as they
+                are. Other flags than in the call before load the model anew.
             get_frame_id: append the number of the run twice: of its outputs and of its inputs.
             reuse_outputs: return the same arrays in every call, overwritten by the next.
 
@@ -375,8 +387,10 @@ class RKNNLite:
         if fallback == "gpu":
             flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
         is_mini = header is not None and header.container == "mini"
-        engine = Model if is_mini else GeneralModel
-        self._engine = engine(self._path, library=self._library, flags=flags, core_mask=cores)
+        self._kind = Model if is_mini else GeneralModel
+        self._options = {"library": self._library, "flags": flags, "core_mask": cores}
+        self._engine = self._kind(self._path, **self._options)
+        self._passed = []
         self._is_dynamic = bool(self._engine.dynamic_shapes)
         self._log.debug("init_runtime: %r in %r", self._engine, self._engine.library)
 
@@ -392,8 +406,9 @@ class RKNNLite:
     ) -> list[Array]:
         engine = self._ready()
         arrays = input_arrays(inputs, engine.inputs, data_type, data_format, self._complain)
-        if any(pass_through_flags(flags, len(arrays))):
-            raise UnavailableError(f"inputs_pass_through: expected 0, got {flags!r}: see Model")
+        passed = pass_through_flags(flags, len(arrays))
+        if passed != self._passed and any((*passed, *self._passed)):
+            engine = self._reload(passed)
         if self._is_dynamic:
             self._choose([array.shape for array in arrays], engine)
         arrays = [
@@ -406,6 +421,15 @@ class RKNNLite:
         self._last = arrays
         self._n_runs += 1
         return outputs
+
+    def _reload(self, passed: list[bool]) -> _Engine:
+        """Have the engine pass these inputs through: its inputs are described when it is made."""
+        specs = [InputSpec(pass_through=True) if flag else None for flag in passed]
+        engine = self._kind(self._path, **self._options, inputs=specs)
+        self._ready().close()
+        self._engine, self._passed = engine, passed
+        self._kept = self._last = None
+        return engine
 
     def _choose(self, shapes: list[tuple[int, ...]], engine: _Engine) -> None:
         """Have a model that was built for several shapes take those of the inputs."""

@@ -15,6 +15,7 @@ import pytest
 from bundles import image, output, recorded
 from paths import PROJECT
 
+from rknn_runtime import InputSpec, Model
 from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
 from rknn_runtime.modelfile import read_header
@@ -293,10 +294,42 @@ def test_keys_and_devices_are_refused(path):
     assert model.list_devices() == ([], [])
 
 
-def test_passing_through_is_refused(strict):
-    """With the reason, instead of the numbers being normalised."""
-    with pytest.raises(UnavailableError, match="inputs_pass_through: expected 0"):
-        strict.inference([frame(np.int8)], inputs_pass_through=[1])
+@pytest.mark.parametrize("path", [RK3588, RV1106], ids=lambda path: path.stem)
+def test_elements_are_passed_through(path, control):
+    """As `Model` passes them, also in NCHW; and afterwards the next call is as ever."""
+    random = np.random.default_rng(1)
+    pixels = random.integers(0, 256, (1, 21, 37, 3), np.uint8)
+    elements = random.integers(-128, 128, (1, 21, 37, 3), np.int8)
+    with Model(path, library="sim", inputs=[InputSpec(pass_through=True)]) as other:
+        (passed,) = other(elements)
+    model = RKNNLite(library="sim", strict=True)
+    model.load_rknn(path)
+    model.init_runtime()
+    (expected,) = model.inference([pixels])
+    for array, form in ((elements, "nhwc"), (elements.transpose(0, 3, 1, 2), "nchw")):
+        (found,) = model.inference([array], data_format=form, inputs_pass_through=[1])
+        np.testing.assert_allclose(found, passed, atol=1e-6)
+    assert model.inference([pixels], get_frame_id=True)[1:] == [4, 4]
+    np.testing.assert_array_equal(model.inference([pixels])[0], expected)
+    np.testing.assert_array_equal(model.inference([pixels], None, None, [0])[0], expected)
+    with pytest.raises(TypeError, match="int8"):
+        model.inference([pixels], inputs_pass_through=[1])
+    np.testing.assert_array_equal(model.inference([pixels])[0], expected)
+    model.release()
+
+
+def test_async_mode_is_not_what_its_name_says(path, control, caplog):
+    """It is warned of, and refused where failures are raised; nothing is open then."""
+    model = RKNNLite(library="sim")
+    model.load_rknn(path)
+    with caplog.at_level(logging.WARNING, "rknn_runtime.rknnlite"):
+        assert model.init_runtime(async_mode=True) == 0
+    assert "returns the outputs of its own inputs" in caplog.text
+    assert model.inference([frame()], get_frame_id=True)[1:] == [1, 1]
+    model.release()
+    model.strict = True
+    with pytest.raises(UnavailableError, match="async_mode: expected False, got True"):
+        model.init_runtime(async_mode=True)
 
 
 @pytest.mark.parametrize("target", [None, "rk3588", "RK3588", "rk3588s"])
