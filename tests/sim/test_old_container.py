@@ -1,0 +1,130 @@
+"""Files of toolkits 1.3 and 1.4, and Pad nodes, which they have: written by hand from our own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from handmade import Vector, u8, u32
+from paths import DATA
+from rewritten import Old
+
+from rknn_runtime.sim.emulator import Emulator, EmulatorError, Verdict
+
+MODELS = [
+    DATA / "models" / "ic5_rk3588.rknn",
+    DATA / "models" / "sp7x7_c33_rk3588.rknn",
+    DATA / "emulator" / "machine_rk3588.rknn",
+    DATA / "emulator" / "machine_fp16_rk3588.rknn",
+]
+
+
+def outputs_of(model: bytes) -> list[np.ndarray]:
+    emulator, random = Emulator(model), np.random.default_rng(5)
+    for index, tensor in enumerate(emulator.inputs):
+        values = random.integers(-128, 128, tensor.shape)
+        scaled = values if tensor.dtype == np.int8 else values / 128
+        emulator.set_input(index, scaled.astype(tensor.dtype))
+    emulator.run()
+    return [emulator.read(output) for output in emulator.outputs]
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_the_old_container_gives_the_same_bits(path) -> None:
+    """Blobs, tasks per node, commands without targets, relocations by tensor: the same run."""
+    data = path.read_bytes()
+    for old, new in zip(outputs_of(Old(data).write()), outputs_of(data)):
+        np.testing.assert_array_equal(old, new)
+        assert old.any()
+
+
+def test_tasks_of_other_cores_are_not_run() -> None:
+    """Core mask 1 alone is for a core that works alone: without such tasks nothing is executed."""
+    old = Old(MODELS[0].read_bytes())
+    for node in old.nodes:
+        node[6] = [task for task in node.get(6, []) if task[7] != u32(1)]
+    refused = [n for n in Emulator(old.write()).nodes if n.verdict == Verdict.REFUSED]
+    assert {node.op for node in refused} == {"ConvRelu", "Conv"}
+
+
+def test_what_no_old_file_holds_is_refused() -> None:
+    """A command tensor that is not there, commands without a blob, versions between."""
+    for tensor in (9999, 0):
+        old = Old(MODELS[0].read_bytes())
+        next(node for node in old.nodes if 6 in node)[6][0][0] = u32(tensor)
+        with pytest.raises(EmulatorError, match="the commands of a task"):
+            Emulator(old.write())
+    for version in (1, 3, 4):
+        with pytest.raises(EmulatorError, match=f"container version {version}"):
+            Emulator(Old(MODELS[0].read_bytes()).write(version))
+
+
+# ---- Pad
+
+
+def padded(pads: tuple[int, ...], fill: float | None, mode: str = "", kept: bool = True) -> bytes:
+    """`ic5` with a Pad behind it: of its output, 1 x 24 x 32 x 32."""
+    old = Old(MODELS[0].read_bytes())
+    (last,) = old.outputs
+    source = old.tensors[last]
+    shape = [n + pads[i] + pads[i + 4] for i, n in enumerate((1, 24, 32, 32))]
+    groups, plane = (shape[1] + 15) // 16, (shape[2] * shape[3] + 3) // 4 * 4
+    end = max(
+        int.from_bytes(t.get(13, b""), "little") + int.from_bytes(t.get(12, b""), "little")
+        for t in old.tensors
+    )
+    target = {
+        **source,
+        3: Vector("i", 1, groups, shape[2], shape[3], 16),
+        4: Vector("i", *shape),
+        5: "padded",
+        12: u32(groups * plane * 16),
+        13: u32((end + 63) // 64 * 64),
+    }
+    if not kept:
+        target[10] = Vector("f", 2 * emulated_scale())
+    source[2] = u8(3)
+    old.tensors.append(target)
+    old.outputs = [len(old.tensors) - 1]
+    inputs = [last, old.numbers(*pads)]
+    if fill is not None:
+        data = np.float32(fill).tobytes()
+        one = Vector("i", 1)
+        inputs.append(old.constant(data, 5, s0=u8(1), s3=one, s4=one))
+    node = {1: "Pad", 2: "Pad:Pad_0", 4: Vector("I", *inputs), 5: Vector("I", old.outputs[0])}
+    node.update({7: u8(30), 8: {0: mode}} if mode else {})
+    ends = [n for n in old.nodes if n[1] == "OutputOperator"]
+    old.nodes = [n for n in old.nodes if n not in ends] + [node]
+    return old.write()
+
+
+def emulated_scale() -> float:
+    return Emulator(MODELS[0].read_bytes()).outputs[0].scale
+
+
+@pytest.mark.parametrize("mode", ["", "constant"])
+@pytest.mark.parametrize("fill", [None, 0.0, 0.5, -1e9])
+@pytest.mark.parametrize("pads", [(0, 0, 1, 2, 0, 0, 3, 4), (0, 3, 0, 0, 0, 0, 0, 1), (0,) * 8])
+def test_pad_puts_a_number_around(pads, fill, mode) -> None:
+    """Spatially and in channels, 0 or a given number, which is quantized and clipped."""
+    emulator = Emulator(padded(pads, fill, mode))
+    pad = emulator.nodes[-1]
+    assert (pad.op, pad.verdict, pad.tasks) == ("Pad", Verdict.EXACT, 0)
+    (ours,), (inner,) = outputs_of(padded(pads, fill, mode)), outputs_of(MODELS[0].read_bytes())
+    tensor = emulator.outputs[0]
+    around = np.clip(np.rint((fill or 0.0) / tensor.scale) + tensor.zero_point, -128, 127)
+    width = tuple(zip(pads[:4], pads[4:]))
+    np.testing.assert_array_equal(ours, np.pad(inner, width, constant_values=int(around)))
+
+
+def test_pad_into_another_scale_says_that_it_is_not_exact() -> None:
+    """Its values are requantized in float."""
+    emulator = Emulator(padded((0, 0, 1, 1, 0, 0, 1, 1), None, kept=False))
+    assert emulator.nodes[-1].verdict == Verdict.FLOAT
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_other_ways_to_pad_are_refused(mode: str) -> None:
+    """They repeat values; no file that was seen has them."""
+    emulator = Emulator(padded((0, 0, 1, 1, 0, 0, 1, 1), None, mode))
+    assert emulator.nodes[-1].verdict == Verdict.REFUSED
+    assert "not understood" in emulator.nodes[-1].reason
