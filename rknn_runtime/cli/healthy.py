@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from rknn_runtime.health.check import Finding, check
+from rknn_runtime.health.check import Symptom, check
 
 __all__ = ["as_json", "health", "lines", "summary"]
 
 
-def health(model: str) -> tuple[Finding, ...]:
+def health(model: str) -> tuple[Symptom, ...]:
     """Look at a file that could be read."""
     return check(model)
 
 
-def summary(found: tuple[Finding, ...]) -> str:
+def summary(found: tuple[Symptom, ...]) -> str:
     """A few words for a table."""
     return ", ".join(dict.fromkeys(finding.kind for finding in found)) or "healthy"
 
 
-def lines(found: tuple[Finding, ...]) -> list[list[str]]:
+def lines(found: tuple[Symptom, ...]) -> list[list[str]]:
     """The rows for one model."""
     return [[f"- {finding.kind}: {finding}"] for finding in found] or [["nothing found"]]
 
 
-def as_json(found: tuple[Finding, ...]) -> list[dict[str, Any]]:
+def as_json(found: tuple[Symptom, ...]) -> list[dict[str, Any]]:
     """The same with stable keys."""
     return [
         {

@@ -15,7 +15,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.views import representable
 
-__all__ = ["Finding", "check", "findings"]
+__all__ = ["Symptom", "check", "findings"]
 
 #: A tensor that reaches so far beyond a score's 1.0 leaves it less than three values of int8.
 FAR = 100.0
@@ -26,7 +26,7 @@ USUAL = 0.5
 
 
 @dataclass(frozen=True)
-class Finding:
+class Symptom:
     """Something that is likely wrong."""
 
     #: ``"shared-scale"``, ``"low-scores"``, ``"missing-sigmoid"``, ``"double-sigmoid"`` or
@@ -43,7 +43,7 @@ class Finding:
         return f"{self.text}: {self.cure}"
 
 
-def check(model: str | os.PathLike[str] | bytes) -> tuple[Finding, ...]:
+def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
     """Look for what is likely wrong with a model.
 
     Nothing is run: heads are told from shapes and ranges as `Detector` does, so of a float16
@@ -65,7 +65,7 @@ def check(model: str | os.PathLike[str] | bytes) -> tuple[Finding, ...]:
         return findings(file.info(), file.calibration())
 
 
-def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tuple[Finding, ...]:
+def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tuple[Symptom, ...]:
     """Look at what was read of a file; see `check`.
 
     Args:
@@ -77,7 +77,7 @@ def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tup
     return (*found, *_saturation(calibration))
 
 
-def _of_head(info: ModelInfo, head: Head) -> Iterator[Finding]:
+def _of_head(info: ModelInfo, head: Head) -> Iterator[Symptom]:
     if head.name == "classifier" or head.numbers is not None:
         return
     if head.shares_scale:
@@ -90,12 +90,12 @@ def _of_head(info: ModelInfo, head: Head) -> Iterator[Finding]:
     yield from (_double_sigmoid if logits else _missing_sigmoid)(scores, head)
 
 
-def _shared_scale(attr: TensorAttr) -> Finding | None:
+def _shared_scale(attr: TensorAttr) -> Symptom | None:
     lowest, highest = representable(attr)
     if attr.affine is None or not FAR <= max(-lowest, highest) < float("inf"):
         return None
     step = attr.affine[1]
-    return Finding(
+    return Symptom(
         "shared-scale",
         (attr.name,),
         f"output {attr.name!r} has boxes and scores in one scale, {lowest:.4g} to {highest:.4g} "
@@ -105,13 +105,13 @@ def _shared_scale(attr: TensorAttr) -> Finding | None:
     )
 
 
-def _low_scores(attrs: tuple[TensorAttr, ...], logits: bool) -> Iterator[Finding]:
+def _low_scores(attrs: tuple[TensorAttr, ...], logits: bool) -> Iterator[Symptom]:
     """Scores that no stored value brings over the usual threshold."""
     highest = max(representable(attr)[1] for attr in attrs)
     if highest <= 0 if logits else highest < USUAL:
         names = tuple(attr.name for attr in attrs)
         after = " after the sigmoid" if logits else ""
-        yield Finding(
+        yield Symptom(
             "low-scores",
             names,
             f"the scores in {', '.join(map(repr, names))} reach {highest:.4g} at most, so no "
@@ -121,13 +121,13 @@ def _low_scores(attrs: tuple[TensorAttr, ...], logits: bool) -> Iterator[Finding
         )
 
 
-def _missing_sigmoid(attrs: tuple[TensorAttr, ...], head: Head) -> Iterator[Finding]:
+def _missing_sigmoid(attrs: tuple[TensorAttr, ...], head: Head) -> Iterator[Symptom]:
     for attr in attrs:
         lowest, highest = representable(attr)
         # A scale that is symmetric, or a power of 2, reaches beyond what it was made for.
         is_wide = attr.affine is not None and attr.affine[0] == 0
         if (2.05 if is_wide else 1.05) < highest < float("inf"):
-            yield Finding(
+            yield Symptom(
                 "missing-sigmoid",
                 (attr.name,),
                 f"the scores in {attr.name!r} reach from {lowest:.4g} to {highest:.4g}, but the "
@@ -136,11 +136,11 @@ def _missing_sigmoid(attrs: tuple[TensorAttr, ...], head: Head) -> Iterator[Find
             )
 
 
-def _double_sigmoid(attrs: tuple[TensorAttr, ...], head: Head) -> Iterator[Finding]:
+def _double_sigmoid(attrs: tuple[TensorAttr, ...], head: Head) -> Iterator[Symptom]:
     for attr in attrs:
         lowest, highest = representable(attr)
         if lowest >= -0.01 and highest <= 1.05:
-            yield Finding(
+            yield Symptom(
                 "double-sigmoid",
                 (attr.name,),
                 f"the scores in {attr.name!r} reach from {lowest:.4g} to {highest:.4g} as "
@@ -151,12 +151,12 @@ def _double_sigmoid(attrs: tuple[TensorAttr, ...], head: Head) -> Iterator[Findi
             )
 
 
-def _saturation(calibration: Mapping[str, CalibratedRange]) -> Iterator[Finding]:
+def _saturation(calibration: Mapping[str, CalibratedRange]) -> Iterator[Symptom]:
     for name, kept in calibration.items():
         width = kept.highest - kept.lowest
         lost = max(kept.lowest - kept.measured_lowest, kept.measured_highest - kept.highest)
         if width > 0 and lost > CUT * width:
-            yield Finding(
+            yield Symptom(
                 "saturation",
                 (name,),
                 f"{name!r} was measured from {kept.measured_lowest:.4g} to "

@@ -12,7 +12,7 @@ from paths import DATA, PROJECT
 from rknn_runtime._frozen import replace
 from rknn_runtime.cli.main import main
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.health import Finding, check
+from rknn_runtime.health import Symptom, check
 from rknn_runtime.health.check import findings
 from rknn_runtime.modelfile import ModelInfo, read
 from rknn_runtime.modelfile.info import CalibratedRange
@@ -162,4 +162,4 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         check(tmp_path / "no.rknn")
     with pytest.raises(TypeError):
         check(3)  # type: ignore[arg-type]
-    assert isinstance(Finding("a", (), "b", "c"), Finding)
+    assert isinstance(Symptom("a", (), "b", "c"), Symptom)
