@@ -32,7 +32,9 @@ ROOMS: dict[str, set[str]] = {
     "sklearn": {"root", "modelfile", "npu"},
     "raw": {"root", "npu"},
     "verify": {"root", "npu"},
+    "bench": {"root", "npu", "vision", "models of images", "streams"},
     "cli": {
+        "bench",
         "root",
         "modelfile",
         "npu",

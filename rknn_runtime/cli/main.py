@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import rknn_runtime
 from rknn_runtime.cli import (
     accuracy,
+    bench,
     detect,
     info,
     record,
@@ -25,6 +26,7 @@ __all__ = ["main"]
 COMMANDS = (
     info,
     detect,
+    bench,
     accuracy,
     record,
     sim_library,

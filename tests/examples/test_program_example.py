@@ -90,8 +90,6 @@ def folder(image):
     ("program", "arguments", "first", "status"),
     [
         ("camera", ["MODEL", "FOLDER", "--save", "SAVED"], "frame 1: star\n", 0),
-        ("benchmark", ["MODEL", "--warm-up", "0", "--runs", "1000"], "", 0),
-        ("benchmark", ["MODEL", "--warm-up", "1000"], "", 130),
         ("classify", ["SCORES", *["IMAGE"] * 500], "IMAGE:\n", 130),
         ("coco_test", ["MODEL", "IMAGE"], "Model: MODEL\n", 130),
     ],
@@ -99,19 +97,14 @@ def folder(image):
 def test_ctrl_c_ends_with_what_is_done(
     program, arguments, first, status, model, image, folder, scores
 ):
-    """Without traceback; a camera and a benchmark report what they have so far."""
+    """Without traceback; a camera reports what it has so far."""
     saved = image.with_name("last.png")
     paths = {"MODEL": model, "SCORES": scores, "IMAGE": image, "SAVED": saved, "FOLDER": folder}
     arguments = [paths.get(word, word) for word in arguments]
     process = started(program, *arguments, "--library", "sim", RKNN_SIM_LATENCY_US="20000")
-    if program == "benchmark":
-        assert "warming up" in process.stderr.readline()
-        if status == 0:
-            assert "run 20 of 1000" in process.stderr.readline()
-    else:
-        for name, path in paths.items():
-            first = first.replace(name, str(path))
-        assert process.stdout.readline() == first
+    for name, path in paths.items():
+        first = first.replace(name, str(path))
+    assert process.stdout.readline() == first
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=300)
     assert process.returncode == status
@@ -121,8 +114,6 @@ def test_ctrl_c_ends_with_what_is_done(
     if program == "camera":
         assert re.fullmatch(r"\d+ frames, \d+\.\d FPS, 0 dropped", last)
         assert saved.exists()
-    if program == "benchmark":
-        assert ("frames a second" in last) == (status == 0)
 
 
 def test_a_reader_that_stops_early_is_no_error(model, folder):

@@ -1,0 +1,82 @@
+"""What the board tells of itself while it works: clocks, governors, temperatures, memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["resident_kb", "state"]
+
+
+def state(root: str = "/") -> dict[str, Any]:
+    """Return what Linux tells; what it does not is left out.
+
+    Args:
+        root: Where ``/proc`` and ``/sys`` are, for tests.
+
+    Returns:
+        ``"frequency_mhz"`` and ``"governor"`` by the name of a clock (``cpu0``, ``npu``,
+        ``dmc`` ...), ``"temperature_c"`` by the name of a zone, ``"throttled"``: the clocks that
+        are held below what their governor asks for.
+    """
+    base = Path(root)
+    frequency: dict[str, float] = {}
+    governor: dict[str, str] = {}
+    temperature: dict[str, float] = {}
+    throttled = []
+    for policy in sorted(base.glob("sys/devices/system/cpu/cpufreq/policy*")):
+        name = policy.name.replace("policy", "cpu")
+        now, allowed = _number(policy / "scaling_cur_freq"), _number(policy / "scaling_max_freq")
+        most = _number(policy / "cpuinfo_max_freq")
+        if now is not None:
+            frequency[name] = now / 1e3
+        if allowed is not None and most is not None and allowed < most:
+            throttled.append(name)
+        _note(governor, name, _text(policy / "scaling_governor"))
+    for device in sorted(base.glob("sys/class/devfreq/*")):
+        name = device.name.rpartition(".")[2]
+        now, allowed = _number(device / "cur_freq"), _number(device / "max_freq")
+        if now is not None:
+            frequency[name] = now / 1e6
+        steps = [
+            int(word) for word in _text(device / "available_frequencies").split() if word.isdigit()
+        ]
+        if allowed is not None and steps and allowed < max(steps):
+            throttled.append(name)
+        _note(governor, name, _text(device / "governor"))
+    for zone in sorted(base.glob("sys/class/thermal/thermal_zone*")):
+        degrees = _number(zone / "temp")
+        if degrees is not None:
+            temperature[_text(zone / "type") or zone.name] = degrees / 1e3
+    found = {
+        "frequency_mhz": frequency,
+        "governor": governor,
+        "temperature_c": temperature,
+        "throttled": throttled,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def resident_kb(root: str = "/") -> int:
+    """Return the memory that this process holds, kB of 1024 bytes; 0 where it is not told."""
+    for line in _text(Path(root) / "proc/self/status").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _note(found: dict[str, str], name: str, value: str) -> None:
+    if value:
+        found[name] = value
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip("\0\n ")
+    except OSError:  # what is not there, or not ours to read
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    return int(text) if text.lstrip("-").isdigit() else None

@@ -1,0 +1,130 @@
+"""A measurement as one self-contained page, drawn as SVG; or as a picture, by matplotlib."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from rknn_runtime.bench.result import COLUMNS, Result, Timing
+
+__all__ = ["plot", "to_html"]
+
+_WIDTH, _HEIGHT, _BINS, _MOST_POINTS = 560, 160, 60, 1000
+_STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}
+table{border-collapse:collapse;margin:.5em 0}td,th{padding:.2em .8em;text-align:right}
+th:first-child,td:first-child{text-align:left}tr{border-bottom:1px solid #8884}
+svg{background:#8881;margin:.5em 1em .5em 0;max-width:100%}text{font-size:11px;fill:currentColor}
+.sim{background:#fd08;padding:.5em 1em}"""
+
+
+def to_html(result: Result) -> str:
+    """Return a page without anything from elsewhere: tables, histograms, timelines."""
+    about = result.about
+    title = html.escape(str(about["model"]))
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8>",
+        "<meta name=viewport content='width=device-width'>",
+        f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>",
+    ]
+    if about.get("simulated"):
+        parts.append("<p class=sim>On the simulated NPU: these times say nothing about a board.")
+    facts = {
+        "runtime": about["runtime"],
+        "driver": about.get("driver"),
+        "SoC": about.get("soc"),
+        "weights": f"{about['memory']['weight_bytes']} bytes",
+        "internal": f"{about['memory']['internal_bytes']} bytes",
+        "resident": f"{about['memory']['resident_kb']} kB",
+    }
+    parts.append("<table>")
+    parts += [
+        f"<tr><td>{name}<td>{html.escape(str(value))}" for name, value in facts.items() if value
+    ]
+    parts.append("</table>")
+    for timing in result.timings:
+        parts += _section(timing)
+    return "\n".join(parts) + "\n"
+
+
+def _section(timing: Timing) -> list[str]:
+    head = "".join(f"<th>{name}" for name in COLUMNS)
+    parts = [
+        f"<h2>{html.escape(timing.name)}: {timing.fps:.1f} frames a second</h2>",
+        f"<table><tr><th>milliseconds{head}",
+    ]
+    for phase in timing.phases_ms:
+        cells = "".join(f"<td>{value:.3f}" for value in timing.summary(phase).values())
+        parts.append(f"<tr><td>{html.escape(phase)}{cells}")
+    parts.append("</table>")
+    values = np.asarray(timing.phases_ms[_shown(timing)], float)
+    return [*parts, _histogram(values), _timeline(values)]
+
+
+def _shown(timing: Timing) -> str:
+    """The phase to draw: the whole frame."""
+    return "frame" if "frame" in timing.phases_ms else next(iter(timing.phases_ms))
+
+
+def _histogram(values: np.ndarray) -> str:
+    counts, edges = np.histogram(values, _BINS)
+    scale = (_HEIGHT - 30) / counts.max()
+    bars = "".join(
+        f"<rect x={i * _WIDTH / _BINS:.1f} y={_HEIGHT - 20 - count * scale:.1f} "
+        f"width={_WIDTH / _BINS - 1:.1f} height={count * scale:.1f} fill=#27c />"
+        for i, count in enumerate(counts.tolist())
+        if count
+    )
+    ends = (
+        f"<text x=2 y={_HEIGHT - 5}>{edges[0]:.3f} ms</text>"
+        f"<text x={_WIDTH - 2} y={_HEIGHT - 5} text-anchor=end>{edges[-1]:.3f} ms</text>"
+    )
+    return _svg("how often a frame took so long", bars + ends)
+
+
+def _timeline(values: np.ndarray) -> str:
+    """Of many frames the slowest of each stretch: what is rare must not be lost."""
+    stretches = np.array_split(values, min(len(values), _MOST_POINTS))
+    heights = np.array([stretch.max() for stretch in stretches])
+    x = np.linspace(0, _WIDTH, len(heights)) if len(heights) > 1 else np.array([0.0])
+    y = _HEIGHT - 20 - heights / heights.max() * (_HEIGHT - 35)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist()))
+    line = f"<polyline points='{points}' fill=none stroke=#27c />"
+    words = (
+        f"<text x=2 y=12>{heights.max():.3f} ms</text>"
+        f"<text x={_WIDTH - 2} y={_HEIGHT - 5} text-anchor=end>{len(values)} frames</text>"
+    )
+    return _svg("frames one after the other", line + words)
+
+
+def _svg(title: str, content: str) -> str:
+    return (
+        f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' width={_WIDTH} height={_HEIGHT}>"
+        f"<title>{title}</title>{content}</svg>"
+    )
+
+
+def plot(result: Result, path: str | os.PathLike[str]) -> None:
+    """Draw a histogram and a timeline of each choice into a picture.
+
+    Raises:
+        ImportError: matplotlib is missing.
+        OSError: The file cannot be written.
+        ValueError: matplotlib knows no such kind of file.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("a plot needs matplotlib: pip install matplotlib") from None
+    rows: Sequence[Timing] = result.timings
+    figure = Figure(figsize=(12, 3 * len(rows)), layout="constrained")
+    axes = figure.subplots(len(rows), 2, squeeze=False)
+    for (left, right), timing in zip(axes, rows):
+        values = timing.phases_ms[_shown(timing)]
+        left.hist(values, bins=_BINS)
+        left.set(title=f"{result.mark}{timing.name}, {timing.fps:.1f} FPS", xlabel="ms a frame")
+        right.plot(values, linewidth=0.7)
+        right.set(xlabel="frame", ylabel="ms")
+    figure.savefig(os.fspath(path))

@@ -1,0 +1,146 @@
+"""What was measured, as numbers, tables and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Result", "Timing", "load"]
+
+#: Raised with the form of the JSON.
+FORM = 1
+COLUMNS = ("min", "mean", "p50", "p90", "p99", "max")
+
+
+class Timing(NamedTuple):
+    """One choice of cores and contexts.
+
+    Attributes:
+        cores: Name of the core mask; ``"AUTO"``: the runtime chooses.
+        contexts: How many ran at the same time.
+        fps: Frames a second: of one context, of a frame's phases one after the other; of several,
+            what came out of all of them.
+        phases_ms: Milliseconds of each phase, one number per frame; in the order of a frame.
+        growth_kb: What the process holds more than when it was warm.
+    """
+
+    cores: str
+    contexts: int
+    fps: float
+    phases_ms: Mapping[str, Sequence[float]]
+    growth_kb: int
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        contexts = "1 context" if self.contexts == 1 else f"{self.contexts} contexts"
+        return f"{self.cores}, {contexts}"
+
+    def summary(self, phase: str) -> dict[str, float]:
+        """Least, mean, percentiles and most of a phase, milliseconds."""
+        values = np.asarray(self.phases_ms[phase])
+        numbers = (values.min(), values.mean(), *np.percentile(values, (50, 90, 99)), values.max())
+        return dict(zip(COLUMNS, map(float, numbers)))
+
+
+class Result(NamedTuple):
+    """All that was measured of a model.
+
+    Attributes:
+        about: File, runtime, SoC, whether the NPU is simulated, memory, what the board said before
+            and after.
+        timings: Of each choice.
+    """
+
+    about: Mapping[str, Any]
+    timings: tuple[Timing, ...]
+
+    def to_json(self) -> str:
+        """Return all of it as text; `load` reads it."""
+        timings = [
+            {
+                **timing._asdict(),
+                "summary_ms": {name: timing.summary(name) for name in timing.phases_ms},
+            }
+            for timing in self.timings
+        ]
+        return json.dumps({"form": FORM, "about": self.about, "timings": timings})
+
+    @property
+    def mark(self) -> str:
+        """Stands before every line of a simulated NPU: none of it can be quoted as a board's."""
+        return "simulated NPU | " if self.about.get("simulated") else ""
+
+    def __str__(self) -> str:
+        return "\n".join(self.mark + line for line in self._lines())
+
+    def _lines(self) -> Iterable[str]:
+        about = self.about
+        yield f"{about['model']}, runtime {about['runtime']}"
+        for timing in self.timings:
+            frames = len(next(iter(timing.phases_ms.values())))
+            yield f"{timing.name}: {timing.fps:.1f} frames a second, {frames} frames, milliseconds"
+            yield f"  {'phase':<12}" + "".join(f"{name:>10}" for name in COLUMNS)
+            for phase in timing.phases_ms:
+                numbers = timing.summary(phase).values()
+                yield f"  {phase:<12}" + "".join(f"{number:10.3f}" for number in numbers)
+        memory = about["memory"]
+        yield (
+            f"weights {memory['weight_bytes']} bytes, internal {memory['internal_bytes']}, "
+            f"{memory['resident_kb']} kB resident, "
+            f"{max(timing.growth_kb for timing in self.timings):+d} kB since warm"
+        )
+        yield from _board_lines(about.get("before", {}), about.get("after", {}))
+
+    def to_markdown(self) -> str:
+        """Return tables to paste into a page or an issue."""
+        about = self.about
+        title = f"**{about['model']}**, {about.get('soc') or 'unknown SoC'}, {about['runtime']}"
+        lines = [title + (", **simulated NPU**" if about.get("simulated") else ""), ""]
+        lines.append("| cores | contexts | FPS | phase | " + " | ".join(COLUMNS) + " |")
+        lines.append("| --- | --- | --- | --- |" + " --- |" * len(COLUMNS))
+        for timing in self.timings:
+            for phase in timing.phases_ms:
+                numbers = " | ".join(f"{value:.3f}" for value in timing.summary(phase).values())
+                first = f"{timing.cores} | {timing.contexts} | {timing.fps:.1f}"
+                lines.append(f"| {first} | {phase} | {numbers} |")
+        return "\n".join(lines) + "\n"
+
+
+def load(text: str) -> Result:
+    """Read what `Result.to_json` wrote.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    try:
+        data = json.loads(text)
+        if data["form"] != FORM:
+            raise ValueError(f"form {data['form']}")
+        timings = tuple(
+            Timing(*(each[name] for name in Timing._fields)) for each in data["timings"]
+        )
+        result = Result(data["about"], timings)
+        str(result)  # everything that is shown is there
+    except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
+        raise ValueError(f"expected JSON of `rknn-runtime bench`, form {FORM}: {error}") from None
+    return result
+
+
+def _board_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:
+    for name, unit in (("frequency_mhz", "MHz"), ("temperature_c", "°C")):
+        pairs = [
+            f"{key} {value:.0f} -> {after.get(name, {}).get(key, value):.0f}"
+            for key, value in before.get(name, {}).items()
+        ]
+        if pairs:
+            yield f"{unit} before and after: {', '.join(pairs)}"
+    governors = {k: v for k, v in after.get("governor", {}).items() if v != "performance"}
+    if governors:
+        listed = ", ".join(f"{name} {value}" for name, value in governors.items())
+        yield f"governors that save power: {listed}"
+    if after.get("throttled"):
+        yield f"held below their full clock: {', '.join(after['throttled'])}"
