@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Held while a memory or a context comes or goes, and while parents and children are counted. */
@@ -262,6 +263,41 @@ int rkr_session_import_phys(rkr_session *session, uint64_t phys, void *virt, uin
     return leave(status);
 }
 
+/* ---- a run in flight ------------------------------------------------------------ */
+
+#define MOST_MS 60000 /* ten times what the driver grants a job */
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int rkr_session_start(rkr_session *session, uint64_t frame_id) {
+    if (session == NULL || !session->is_open || session->in_flight) {
+        return RKR_ERR_ARGUMENT;
+    }
+    rknn_run_extend extend = {.frame_id = frame_id, .non_block = 1, .fence_fd = -1};
+    const int status = rkr_run(session->library, session->context, &extend);
+    session->in_flight = status == RKNN_SUCC;
+    return status;
+}
+
+int rkr_session_wait(rkr_session *session) {
+    if (session == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    if (!session->in_flight) {
+        return RKR_OK;
+    }
+    rknn_run_extend extend = {.non_block = 1, .timeout_ms = MOST_MS, .fence_fd = -1};
+    const int64_t start_ms = now_ms();
+    const int status = rkr_wait(session->library, session->context, &extend);
+    session->in_flight = 0;
+    session->is_lost = now_ms() - start_ms >= MOST_MS;
+    return session->is_lost ? RKNN_ERR_TIMEOUT : status;
+}
+
 /* Position of a memory; n_entries when it is not there. */
 static size_t find(const rkr_session *session, uint64_t id) {
     size_t i = 0;
@@ -306,6 +342,10 @@ int rkr_session_destroy_mem(rkr_session *session, uint64_t id) {
     if (i == session->n_entries) {
         return RKR_OK;
     }
+    (void)rkr_session_wait(session); /* the NPU may be writing there */
+    if (session->is_lost) {
+        return RKR_OK;
+    }
     enter();
     return leave(destroy_at(session, i));
 }
@@ -318,7 +358,12 @@ int rkr_session_close(rkr_session *session, int *memory_status) {
     if (!session->is_open) {
         return RKNN_SUCC;
     }
+    (void)rkr_session_wait(session);
     session->is_open = 0;
+    if (session->is_lost) { /* the NPU may still write there: leaked, as that is the lesser evil */
+        session->n_entries = 0;
+        return RKNN_SUCC;
+    }
     enter();
     while (session->n_entries > 0) {
         const int status = destroy_at(session, 0);
@@ -330,7 +375,7 @@ int rkr_session_close(rkr_session *session, int *memory_status) {
 
 void rkr_session_forget(rkr_session *session) {
     if (session != NULL) {
-        session->is_open = 0;
+        session->is_open = session->in_flight = 0;
         session->n_entries = 0;
     }
 }

@@ -25,6 +25,8 @@ typedef struct rkr_session {
     rknn_context context; /* what the functions of the runtime take; stale unless is_open */
     int32_t is_open;
     int32_t is_matmul; /* it is a product's, not a model's */
+    int32_t in_flight; /* a run has begun and nobody has waited for it */
+    int32_t is_lost;   /* nobody knows whether its last run is over: nothing is released */
     int32_t is_kept;   /* closed, but the context waits for the last of its children to go */
     struct rkr_session *parent; /* whose weights this one uses; NULL: its own */
     uint32_t n_children;
@@ -74,13 +76,22 @@ int rkr_session_import_fd(rkr_session *session, int32_t fd, uint32_t size, int32
 int rkr_session_import_phys(rkr_session *session, uint64_t phys, void *virt, uint32_t size,
                             uint64_t *id);
 
+/* rknn_run with non_block, of a context that was made with RKNN_FLAG_FENCE_OUT_OUTSIDE: it goes on
+ * when this returns RKR_OK, and the session is closed by who has waited for it. */
+int rkr_session_start(rkr_session *session, uint64_t frame_id);
+
+/* rknn_wait for that run, once, as the runtime forgets the fence; RKR_OK when none is in flight.
+ * librknnrt 2.3.2 returns success also when the time is over: then the session is lost, and
+ * RKNN_ERR_TIMEOUT is returned. The kernel's driver ends a run long before. */
+int rkr_session_wait(rkr_session *session);
+
 /* The memory of that number; NULL when it was released. */
 rknn_tensor_mem *rkr_session_memory(const rkr_session *session, uint64_t id);
 
 /* What the CPU sees of it; NULL when it was released, or cannot be seen. */
 uint8_t *rkr_session_data(const rkr_session *session, uint64_t id);
 
-/* rknn_destroy_mem; RKR_OK for a memory that was released already. */
+/* rknn_destroy_mem, after a run in flight; RKR_OK for a memory that was released already. */
 int rkr_session_destroy_mem(rkr_session *session, uint64_t id);
 
 /* rknn_destroy_mem for every memory, then rknn_destroy (rknn_matmul_destroy), unless a child uses

@@ -161,6 +161,10 @@ int rknn_destroy(rknn_context context) {
         return sim_leave(SIM_CALL_destroy, RKNN_ERR_CTX_INVALID);
     }
     int status = RKNN_SUCC;
+    if (ctx->has_fence) {
+        sim_violation("rknn_destroy: nobody has waited for the last run (rknn_wait)");
+        status = RKNN_ERR_FAIL;
+    }
     const uint32_t n_memories = sim_mem_count(context);
     if (n_memories > 0) {
         sim_violation("rknn_destroy: %u memories of the context are still alive", n_memories);

@@ -186,6 +186,46 @@ static int run(sim_context *ctx) {
     return status;
 }
 
+/* The cores are taken by the thread that computes. */
+static int run_on_cores(sim_context *ctx, int32_t timeout_ms) {
+    const uint32_t cores = sim_cores_take(ctx->core_mask, ctx->model->cores);
+    const int64_t start_us = sim_now_us();
+    const double moved = sim_bus_begin();
+    int64_t latency_us = sim_latency_us(sim_cores_count(cores));
+    int status;
+    if (timeout_ms > 0 && latency_us > timeout_ms * 1000LL) {
+        latency_us = timeout_ms * 1000LL;
+        sim_log("rknn_run: not over after %d ms", timeout_ms);
+        status = RKNN_ERR_TIMEOUT;
+    } else {
+        status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
+    }
+    sim_wait_until_us(start_us + latency_us);
+    sim_bus_end(moved);
+    ctx->run_us = sim_now_us() - start_us;
+    sim_cores_give(cores);
+    ctx->has_run = ctx->has_run || status == RKNN_SUCC;
+    return status;
+}
+
+static int fly(void *context) {
+    return run_on_cores(context, 0);
+}
+
+/* Whether a run is to go on without its caller: with a fence of the NPU to wait for it, as
+ * librknnrt 2.3.2. */
+static bool takes_off(const sim_context *ctx, const rknn_run_extend *extend) {
+    if (extend == NULL || extend->non_block == 0) {
+        return false;
+    }
+    if ((ctx->flags & RKNN_FLAG_FENCE_OUT_OUTSIDE) == 0 || ctx->model->runtime == SIM_MINI) {
+        sim_violation("rknn_run: non_block without RKNN_FLAG_FENCE_OUT_OUTSIDE: rknn_wait fails, "
+                      "and nobody knows when the outputs are there");
+        return false; /* and blocks all the same */
+    }
+    return true;
+}
+
 int rknn_run(rknn_context context, rknn_run_extend *extend) {
     SIM_ENTER(run);
     sim_context *ctx = sim_acquire(context, "rknn_run");
@@ -197,39 +237,42 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
         sim_release(ctx);
         return sim_leave(SIM_CALL_run, RKNN_ERR_CTX_INVALID);
     }
-    if (extend != NULL && extend->non_block != 0) { /* and blocks all the same */
-        sim_violation("rknn_run: non_block, and no runtime implements rknn_wait: nobody knows when "
-                      "the outputs are there");
+    if (ctx->has_fence) {
+        sim_violation("rknn_run: nobody has waited for the run before (rknn_wait)");
+        ctx->has_fence = false;
     }
-    const uint32_t cores = sim_cores_take(ctx->core_mask, ctx->model->cores);
-    const int64_t start_us = sim_now_us();
-    const double moved = sim_bus_begin();
-    int64_t latency_us = sim_latency_us(sim_cores_count(cores));
-    int status;
-    if (extend != NULL && extend->timeout_ms > 0 && latency_us > extend->timeout_ms * 1000LL) {
-        latency_us = extend->timeout_ms * 1000LL;
-        sim_log("rknn_run: not over after %d ms", extend->timeout_ms);
-        status = RKNN_ERR_TIMEOUT;
-    } else {
-        status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
+    if (takes_off(ctx, extend)) {
+        if (sim_take_off(ctx, fly, ctx)) {
+            return RKNN_SUCC;
+        }
+        sim_release(ctx);
+        return sim_leave(SIM_CALL_run, RKNN_ERR_MALLOC_FAIL);
     }
-    sim_wait_until_us(start_us + latency_us);
-    sim_bus_end(moved);
-    ctx->run_us = sim_now_us() - start_us;
-    sim_cores_give(cores);
-    ctx->has_run = ctx->has_run || status == RKNN_SUCC;
+    const int status = run_on_cores(ctx, extend == NULL ? 0 : extend->timeout_ms);
     sim_release(ctx);
     return sim_leave(SIM_CALL_run, status);
 }
 
 int rknn_wait(rknn_context context, rknn_run_extend *extend) {
     SIM_ENTER(wait);
-    (void)extend;
+    if (!sim_await_landing(context, extend == NULL ? 0 : extend->timeout_ms)) {
+        /* So does librknnrt 2.3.2, which has forgotten its fence then. */
+        sim_violation(
+            "rknn_wait: the run is not over after %d ms, and nobody can wait for it again",
+            extend == NULL ? 0 : extend->timeout_ms);
+        return RKNN_SUCC;
+    }
     sim_context *ctx = sim_acquire(context, "rknn_wait");
     if (ctx == NULL) {
         return RKNN_ERR_CTX_INVALID;
     }
-    sim_log("rknn_wait: no runtime implements it");
+    int status = RKNN_ERR_FAIL;
+    if (ctx->has_fence) {
+        status = ctx->flight_status;
+        ctx->has_fence = false;
+    } else {
+        sim_log("rknn_wait: there is no run with a fence to wait for");
+    }
     sim_release(ctx);
-    return RKNN_ERR_FAIL;
+    return sim_leave(SIM_CALL_wait, status);
 }

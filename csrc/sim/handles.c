@@ -2,7 +2,11 @@
  *
  * Handles are numbers that are never given out twice, so a stale one is always
  * recognised. */
+#define _POSIX_C_SOURCE 200809L
 #include "handles.h"
+
+#include <stdlib.h>
+#include <time.h>
 
 #define FIRST_ID 0x1001u
 
@@ -77,6 +81,76 @@ void sim_release(sim_context *ctx) {
     ctx->busy = false;
     pthread_cond_broadcast(&released);
     pthread_mutex_unlock(&sim_lock);
+}
+
+/* ---- runs on a thread of the library ------------------------------------------- */
+
+typedef struct {
+    sim_context *ctx;
+    int (*work)(void *);
+    void *argument;
+} flight;
+
+static void *fly(void *given) {
+    flight own = *(flight *)given;
+    free(given);
+    /* The context is this thread's as soon as the lock is free. */
+    pthread_mutex_lock(&sim_lock);
+    pthread_mutex_unlock(&sim_lock);
+    const int status = own.work(own.argument);
+    pthread_mutex_lock(&sim_lock);
+    own.ctx->flight_status = status;
+    own.ctx->in_flight = false;
+    own.ctx->busy = false;
+    pthread_cond_broadcast(&released);
+    pthread_mutex_unlock(&sim_lock);
+    return NULL;
+}
+
+bool sim_take_off(sim_context *ctx, int (*work)(void *), void *argument) {
+    flight *own = malloc(sizeof *own);
+    pthread_attr_t attributes;
+    if (own == NULL || pthread_attr_init(&attributes) != 0) {
+        free(own);
+        return false;
+    }
+    *own = (flight){ctx, work, argument};
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_t thread;
+    pthread_mutex_lock(&sim_lock);
+    const bool flies = pthread_create(&thread, &attributes, fly, own) == 0;
+    if (flies) {
+        ctx->owner = thread;
+        ctx->in_flight = ctx->has_fence = true;
+    }
+    pthread_mutex_unlock(&sim_lock);
+    pthread_attr_destroy(&attributes);
+    if (!flies) {
+        free(own);
+    }
+    return flies;
+}
+
+bool sim_await_landing(rknn_context id, int32_t timeout_ms) {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += timeout_ms / 1000;
+    end.tv_nsec += timeout_ms % 1000 * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000L;
+    end.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&sim_lock);
+    int status = 0;
+    sim_context *ctx = find(id);
+    while (ctx != NULL && ctx->in_flight && ctx->has_fence && status == 0) {
+        status = pthread_cond_timedwait(&released, &sim_lock, &end);
+        ctx = find(id);
+    }
+    const bool has_landed = ctx == NULL || !ctx->in_flight || !ctx->has_fence;
+    if (!has_landed) {
+        ctx->has_fence = false;
+    }
+    pthread_mutex_unlock(&sim_lock);
+    return has_landed;
 }
 
 bool sim_shape_is_chosen(const sim_context *ctx, const char *function) {

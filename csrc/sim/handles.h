@@ -16,6 +16,9 @@ typedef struct sim_context {
     uint32_t shape; /* index into the dynamic shapes */
     bool shape_was_set;
     bool has_run;
+    bool in_flight;      /* a thread of the library runs it, and owns the context */
+    bool has_fence;      /* nobody has waited for the last such run yet */
+    int flight_status;   /* of it */
     bool shares_weights; /* those of another context */
     uint32_t core_mask;  /* 0: any core, for each run */
     int64_t run_us;
@@ -37,6 +40,11 @@ void sim_context_unregister(sim_context *context);
  * context or its executor asks for it. */
 sim_context *sim_acquire(rknn_context id, const char *function);
 void sim_release(sim_context *context);
+/* Have a thread of the library go on with an owned context: `work` runs there, its status is kept,
+ * and the context is released. False: there is no thread, and the context is the caller's. */
+bool sim_take_off(sim_context *context, int (*work)(void *), void *argument);
+/* Wait for a run that took off, at most so many milliseconds; true when there is none left. */
+bool sim_await_landing(rknn_context id, int32_t timeout_ms);
 /* With sim_lock held. */
 bool sim_context_is_alive(rknn_context id);
 /* Whether one of the shapes of a dynamic model was chosen; else a violation. */

@@ -29,12 +29,9 @@ __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 
 #: Flags of ``rknn_init`` that leave fences or timing to the caller: a model that cares for these
 #: itself cannot keep their promises.
-_FOREIGN_FLAGS = (
-    InitFlag.ASYNC
-    | InitFlag.FENCE_IN_OUTSIDE
-    | InitFlag.FENCE_OUT_OUTSIDE
-    | InitFlag.COLLECT_MODEL_INFO_ONLY
-)
+_FOREIGN_FLAGS = InitFlag.ASYNC | InitFlag.FENCE_IN_OUTSIDE | InitFlag.COLLECT_MODEL_INFO_ONLY
+#: What a run of bound memory needs to be waited for, `rknn_runtime.raw.start`.
+_FENCE = InitFlag.FENCE_OUT_OUTSIDE
 #: With these the runtime leaves the caches to `rknn_mem_sync`.
 SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
 
@@ -49,7 +46,9 @@ def init_flags(flags: InitFlag) -> InitFlag:
     return InitFlag(as_int(flags, "flags", 0, 2**32 - 1))
 
 
-def _checked_flags(flags: InitFlag, kind: str, shares_with: object, library: Library) -> InitFlag:
+def _checked_flags(
+    flags: InitFlag, kind: str, shares_with: object, library: Library, *, zero_copy: bool
+) -> InitFlag:
     """Check the flags and the model whose weights are shared; return all flags.
 
     Raises:
@@ -57,10 +56,11 @@ def _checked_flags(flags: InitFlag, kind: str, shares_with: object, library: Lib
         ValueError: they do not fit.
     """
     flags = init_flags(flags)
-    if flags & _FOREIGN_FLAGS:
+    foreign = flags & (_FOREIGN_FLAGS if zero_copy else _FOREIGN_FLAGS | _FENCE)
+    if foreign:
         raise ValueError(
             f"flags: expected none that leave fences or timing to you, as a {kind} runs itself, "
-            f"got {flags & _FOREIGN_FLAGS!r}"
+            f"got {foreign!r}"
         )
     if shares_with is None:
         if flags & InitFlag.SHARE_WEIGHT_MEM:
@@ -117,7 +117,9 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
     ) -> None:
         """Load a model; the arguments are those of `Model`, the library opened."""
         self._library = library
-        self._flags = _checked_flags(flags, type(self).__name__, share_weights_with, library)
+        self._flags = _checked_flags(
+            flags, type(self).__name__, share_weights_with, library, zero_copy=self._is_zero_copy
+        )
         buffer, model = opened_buffer(model, self._flags)
         parent: Context | None = None
         if share_weights_with is not None:

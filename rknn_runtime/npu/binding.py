@@ -317,10 +317,18 @@ class BoundTensors:
             self._fail(status)
         return True
 
-    def _run_specially(self, run: Any, *arguments: Any) -> bool:
-        """Run as `run_image`, with others in the same memory, or with custom operators."""
+    def check_ready(self) -> None:
+        """Check that nothing is missing, inside ``with context.lock``.
+
+        Raises:
+            RuntimeError: something is not bound.
+        """
         if self._trouble:
             raise RuntimeError(f"the model cannot run: {self._trouble}")
+
+    def _run_specially(self, run: Any, *arguments: Any) -> bool:
+        """Run as `run_image`, with others in the same memory, or with custom operators."""
+        self.check_ready()
         if self._turns is None:
             status = run(*arguments, *self._arguments)
         else:

@@ -163,6 +163,8 @@ class Context:
     #: Operators in Python, `rknn_runtime.npu.operators.Operators`; None: there are none. Not in
     #: `_Owned`: a finalizer holds that, and such functions often hold their model.
     custom: Any = None
+    #: Whoever waits for a run in flight, weakly; None: there is none.
+    flight: weakref.ref[Any] | None = None
     #: What is closed, for messages.
     _what = "model"
     _owned: _Owned
@@ -285,8 +287,27 @@ class Context:
         """Do as `opened`, for a caller who does not need the ``rknn_context``."""
         if not self._session.is_open:
             raise ClosedError(f"the {self._what} is closed")
+        if self.flight is not None:
+            self._check_flight(self.flight)
         if self._orphans:
             self._owned.destroy_orphans()
+
+    def _check_flight(self, flight: weakref.ref[Any]) -> None:
+        """Refuse to do anything beside a run; wait for one that nobody else can wait for."""
+        if self._session.in_flight and flight() is not None:
+            raise RuntimeError("a run is in flight: wait for it first, or close the model")
+        self.land()
+
+    def start(self, frame_id: int) -> int:
+        """Begin a run, inside ``with context.lock``, once `flight` is set; return its status."""
+        status: int = lib.rkr_session_start(self._session, frame_id)
+        return status
+
+    def land(self) -> int:
+        """Wait for a run in flight, inside ``with context.lock``; return its status."""
+        status: int = lib.rkr_session_wait(self._session)
+        self.flight = None
+        return status
 
     def check_status(self, status: int, call: str, detail: str = "") -> None:
         """Raise the exception for a status that is not success; see `status_error`."""

@@ -19,6 +19,10 @@ __all__ = ["Tuned", "refuse_flags"]
 _DEVICE_MEMORY_BYTES = 4096
 #: Flags that only some SoCs understand, those SoCs, and why; see docs/c-api-performance.md.
 _FLAGS_OF_SOCS = {
+    InitFlag.FENCE_OUT_OUTSIDE: (
+        ("rk3562", "rk3566", "rk3568", "rk3576", "rk3588", "rv1126b"),
+        "librknnrt",
+    ),
     InitFlag.ENABLE_SRAM: (("rk3588",), "SRAM for the NPU"),
     InitFlag.SHARE_SRAM: (("rk3588",), "SRAM for the NPU"),
     InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU: (

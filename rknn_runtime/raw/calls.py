@@ -127,9 +127,7 @@ def run(
             ``sync_to_device`` and ``sync_from_device`` of their memories, as the caller needs it.
         frame_id: a number of the caller's, for the runtime's log.
         timeout_ms: the longest time that the NPU may take; 0: as long as it takes.
-        non_block: refused when true: the vendor's guide says that ``rknn_run`` then returns at
-            once, and that no SoC has ``rknn_wait``, so that nobody knows when memory may be read
-            or released. Call `Model.run` in a thread: the GIL is released meanwhile.
+        non_block: refused when true: `start` does that, and gives what waits for the run.
 
     Raises:
         ClosedError: the model is closed.
@@ -145,8 +143,8 @@ def run(
         raise TypeError(f"non_block: expected a bool, got {type(non_block).__name__}")
     if non_block:
         raise UnavailableError(
-            "non_block: no runtime implements rknn_wait, so nobody knows when such a run is over; "
-            "call run in a thread, the GIL is released meanwhile"
+            "non_block: expected False, as nobody could wait for such a run (rknn_wait): see "
+            "rknn_runtime.raw.start"
         )
     context = _context(model)
     with context.lock:
@@ -155,7 +153,7 @@ def run(
 
 
 def wait(model: LoadedModel, *, frame_id: SupportsIndex = 0, timeout_ms: SupportsIndex = 0) -> None:
-    """Call ``rknn_wait``; the vendor's guide says that no SoC has it, and 1.5.2 and 2.3.2 fail.
+    """Call ``rknn_wait`` where no run is in flight, which fails; `Flight.wait` waits for one.
 
     Args:
         model: a `Model` or a `GeneralModel`.

@@ -439,7 +439,7 @@ def test_flags_that_fit_are_passed_on(flags):
 
 
 @pytest.mark.parametrize(
-    "flags", [InitFlag.ASYNC, InitFlag.FENCE_OUT_OUTSIDE | InitFlag.PRIOR_LOW, 0x100]
+    "flags", [InitFlag.ASYNC, InitFlag.FENCE_IN_OUTSIDE | InitFlag.PRIOR_LOW, 0x100]
 )
 def test_flags_that_a_model_cannot_keep_are_refused(control, flags):
     """Flags that leave fences or timing to the caller would break silently."""

@@ -1,0 +1,122 @@
+"""Runs that go on while their caller does something else."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from typing import SupportsIndex
+
+from rknn_runtime._arrays import as_int
+from rknn_runtime.enums import InitFlag
+from rknn_runtime.errors import UnavailableError
+from rknn_runtime.npu import query
+from rknn_runtime.npu.context import Context
+from rknn_runtime.npu.model import Model
+
+__all__ = ["Flight", "start"]
+
+#: The runtime of which it is known that rknn_wait waits for a run with a fence.
+_FIRST_VERSION = (2, 3, 2)
+
+
+class Flight:
+    """A run that `start` began. Not for direct use.
+
+    Until `wait` has returned the model refuses everything but `Model.close`, which waits. Who drops
+    this object gives up waiting: then the next call of the model waits.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model  # whose memory is in use
+        self._context: Context = model._context
+
+    def __repr__(self) -> str:
+        return f"<Flight {'over' if self.is_over else 'not waited for'}>"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether somebody has waited for it; what the NPU does meanwhile, no runtime tells."""
+        flight = self._context.flight
+        return flight is None or flight() is not self
+
+    def wait(self) -> None:
+        """Wait until the outputs are there; nothing to do when somebody has waited.
+
+        Then ``sync_from_device`` of the outputs' memories, as the caller needs it. The GIL is
+        released meanwhile; like a run itself, it cannot be interrupted.
+
+        Raises:
+            ForkError: this process was forked after the model was loaded.
+            RknnStatusError: the run failed; `RknnTimeoutError` when it was not over after a
+                minute: then nobody can tell when it is, and closing the model releases nothing.
+            RuntimeError: called in the middle of another call, as by a signal handler.
+        """
+        context = self._context
+        with context.lock:
+            if not self.is_over:
+                context.check_run(context.land(), "rknn_wait")
+
+
+def start(model: Model, *, frame_id: SupportsIndex = 0) -> Flight:
+    """Call ``rknn_run`` with ``non_block``, on what is in the model's input memory.
+
+    What librknnrt 2.3.2 was seen to do, under emulation: with ``FENCE_OUT_OUTSIDE`` the NPU's
+    driver gives a fence, which the runtime keeps and ``rknn_wait`` waits for, once. Without it
+    ``rknn_wait`` fails. No board has run this yet.
+
+    Args:
+        model: made with ``flags=InitFlag.FENCE_OUT_OUTSIDE``, its inputs synced by
+            ``sync_to_device`` of their memories, as the caller needs it. Views of its memory that
+            exist are not to be written while it runs.
+        frame_id: a number of the caller's, for the runtime's log.
+
+    Returns:
+        What waits for it.
+
+    Raises:
+        ClosedError: the model is closed.
+        ForkError: this process was forked after the model was loaded.
+        RknnStatusError: the runtime refused.
+        RuntimeError: called in the middle of another call, a run is in flight, or memory is
+            missing that you have to bind.
+        TypeError: no `Model`, or no integer.
+        UnavailableError: a runtime of which nobody knows that its ``rknn_wait`` waits.
+        ValueError: a model without that flag, or a number out of range.
+    """
+    if not isinstance(model, Model):
+        raise TypeError(f"model: expected a Model, got {type(model).__name__}")
+    number = as_int(frame_id, "frame_id", 0, 2**64 - 1)
+    context = model._context
+    _require_fences(model)
+    flight = Flight(model)
+    with context.lock:
+        context.check_open()
+        model._frame.check_ready()
+        # Before the call: nothing comes between having a run in flight and knowing it.
+        context.flight = weakref.ref(flight)
+        status = context.start(number)
+        if status:
+            context.flight = None
+        context.check_run(status, "rknn_run(non_block)")
+    return flight
+
+
+def _require_fences(model: Model) -> None:
+    if not model._flags & InitFlag.FENCE_OUT_OUTSIDE:
+        raise ValueError(
+            "model: expected one with flags=InitFlag.FENCE_OUT_OUTSIDE, without which nobody can "
+            f"wait for a run, got {model._flags!r}"
+        )
+    if model._context.custom is not None:
+        raise ValueError(
+            "model: expected one without custom operators, as they compute within a call of run, "
+            "got one that has some"
+        )
+    version = query.sdk_version(model._context).api
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    known = match is not None and tuple(map(int, match.groups())) >= _FIRST_VERSION
+    if not known or query.is_mini(model._context):
+        raise UnavailableError(
+            "non_block needs librknnrt 2.3.2 or newer: of others nobody knows whether rknn_wait "
+            f"waits, and this is {version}; call run in a thread, the GIL is released meanwhile"
+        )

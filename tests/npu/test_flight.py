@@ -1,0 +1,293 @@
+"""Runs that go on while their caller does something else."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bundles import recorded
+from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
+
+from rknn_runtime import GeneralModel, Model, TensorMemory, raw
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import InitFlag
+from rknn_runtime.errors import ClosedError, ForkError, RknnStatusError, UnavailableError
+from rknn_runtime.sim.bundle import read_bundle
+
+FENCE = InitFlag.FENCE_OUT_OUTSIDE
+
+
+class Engine:
+    """Computes a bundle, and is over when it is told so."""
+
+    def __init__(self):
+        self.handle = ffi.new_handle(self)
+        self.may_end, self.thread, self.error = threading.Event(), None, None
+        self.raises = None
+
+    def execute(self, inputs, outputs):
+        assert self.may_end.wait(60)
+        self.thread = threading.get_ident()
+        if self.raises is not None:
+            raise self.raises
+        for output in outputs:
+            output[...] = 7 * 0.125  # quantized without a rest
+        return 0
+
+    def keep(self, error):
+        self.error = error
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def model(control, engine):
+    data = bytes(replace(read_bundle(recorded().data), records=()))
+    with Model(data, library="sim", flags=FENCE) as loaded:
+        symbol = loaded.library.symbol("rknn_sim_set_executor")
+        set_executor = ffi.cast("rknn_sim_set_executor_fn *", symbol)
+        context = loaded._context
+        assert set_executor(context.opened(), lib.rkr_sim_execute, engine.handle) == 0
+        loaded.input_view()[...] = 1
+        loaded.input_memory().sync_to_device()
+        yield loaded
+        engine.may_end.set()
+
+
+def read(model):
+    model.output_memory().sync_from_device()
+    return set(model.output_f32().ravel().tolist())
+
+
+def test_a_run_goes_on_by_itself(model, engine):
+    """`start` returns before it is over; it computes on another thread; `wait` waits for it."""
+    flight = raw.start(model, frame_id=2**64 - 1)
+    assert engine.thread is None and not flight.is_over
+    assert repr(flight) == "<Flight not waited for>"
+    engine.may_end.set()
+    flight.wait()
+    assert engine.thread not in (None, threading.get_ident())
+    assert flight.is_over and repr(flight) == "<Flight over>"
+    assert read(model) == {0.875}
+    flight.wait()
+    raw.start(model).wait()
+    model.run()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model: model.run(),
+        lambda model: model(np.zeros((8, 20, 3), np.uint8)),
+        lambda model: raw.start(model),
+        lambda model: raw.run(model),
+        lambda model: raw.wait(model),
+        lambda model: raw.query(model, 5),
+        lambda model: model.input_memory().array(),
+        lambda model: model.input_memory().sync_to_device(),
+        lambda model: model.bind_input(0, model.input_memory()),
+        lambda model: model.output_f32(),
+        lambda model: model.duplicate(),
+        lambda model: model.sdk_version,
+        lambda model: model.set_input_shapes([(1, 8, 20, 3)]),
+        lambda model: TensorMemory(model, 64),
+        lambda model: model.register_custom_op("x", softmax),
+    ],
+)
+def test_nothing_else_meanwhile(model, engine, use):
+    """Every other call of the model is refused until somebody has waited."""
+    flight = raw.start(model)
+    with pytest.raises(RuntimeError, match="in flight"):
+        use(model)
+    engine.may_end.set()
+    flight.wait()
+    assert read(model) == {0.875}
+
+
+def test_close_waits(model, engine):
+    """For the run, then releases; to wait afterwards is to wait for nothing."""
+    flight = raw.start(model)
+    threading.Timer(0.05, engine.may_end.set).start()
+    model.close()
+    assert engine.thread is not None
+    flight.wait()
+    with pytest.raises(ClosedError):
+        raw.start(model)
+
+
+def test_a_view_keeps_the_model_open(model, engine):
+    """As ever: close refuses, and the run is waited for as before."""
+    view = model.input_view()
+    flight = raw.start(model)
+    with pytest.raises(BufferError):
+        model.close()
+    engine.may_end.set()
+    flight.wait()
+    assert view.all()
+
+
+def test_a_flight_that_is_dropped(model, engine):
+    """The model's next call waits in its place."""
+    raw.start(model)
+    engine.may_end.set()
+    assert read(model) == {0.875}
+    raw.start(model)
+    model.run()
+
+
+def test_a_model_that_is_dropped(control):
+    """With its flight: memory and context are released after the run, whatever goes first."""
+    for _ in range(20):
+        model = Model(recorded().data, library="sim", flags=FENCE)
+        model.input_view()[...] = 1
+        model.input_memory().sync_to_device()
+        flight = raw.start(model)
+        flight.me = flight  # a cycle: the collector chooses the order
+        del model, flight
+        gc.collect()
+
+
+def test_a_flight_keeps_its_model(control):
+    """The memory stays until it is waited for."""
+    model = Model(recorded().data, library="sim", flags=FENCE)
+    model.input_view()[...] = 1
+    model.input_memory().sync_to_device()
+    flight = raw.start(model)
+    del model
+    gc.collect()
+    flight.wait()
+
+
+def test_a_run_that_fails(model, engine):
+    """`wait` raises it, with what the executor raised; the next one is as ever."""
+    engine.raises = KeyError("no")
+    engine.may_end.set()
+    flight = raw.start(model)
+    with pytest.raises(RknnStatusError, match="rknn_wait"):
+        flight.wait()
+    assert flight.is_over and isinstance(engine.error, KeyError)
+    engine.raises = None
+    raw.start(model).wait()
+    assert read(model) == {0.875}
+
+
+def test_a_start_that_fails(control, model, engine):
+    """No run is in flight then."""
+    engine.may_end.set()
+    for code in (*range(-16, 0), -999):
+        control.fail("rknn_run", 1, code)
+        with pytest.raises(RknnStatusError, match="non_block") as caught:
+            raw.start(model)
+        assert caught.value.code == code
+    model.run()
+    raw.start(model).wait()
+
+
+def test_waiting_in_another_thread(model, engine):
+    """Whoever waits; two at once wait for one run."""
+    flight, errors = raw.start(model), []
+
+    def wait():
+        try:
+            flight.wait()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=wait) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    engine.may_end.set()
+    for thread in threads:
+        thread.join()
+    assert not errors and flight.is_over
+    assert read(model) == {0.875}
+
+
+def test_another_process(model, engine):
+    """A fork has no part in the run of its parent."""
+    flight = raw.start(model)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            flight.wait()
+        except ForkError:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    engine.may_end.set()
+    flight.wait()
+
+
+def test_who_cannot(control):
+    """No flag, no librknnrt, custom operators, the copying flow, no model, missing memory."""
+    with (
+        Model(recorded().data, library="sim") as model,
+        pytest.raises(ValueError, match="FENCE_OUT"),
+    ):
+        raw.start(model)
+    with pytest.raises(UnavailableError, match="FENCE_OUT_OUTSIDE"):
+        Model(recorded("rv1106").data, library="sim", flags=FENCE)
+    with pytest.raises(ValueError, match="fences"):
+        GeneralModel(recorded().data, library="sim", flags=FENCE)
+    with Model(CUSTOM_SOFTMAX, library="sim", flags=FENCE) as model:
+        model.register_custom_op(CUSTOM, softmax)
+        with pytest.raises(ValueError, match="custom operators"):
+            raw.start(model)
+    for wrong in (None, 5, object()):
+        with pytest.raises(TypeError, match="model: expected a Model"):
+            raw.start(wrong)
+    flags = FENCE | InitFlag.MEM_ALLOC_OUTSIDE
+    with Model(recorded().data, library="sim", flags=flags) as model:
+        with pytest.raises(RuntimeError, match="memory is missing"):
+            raw.start(model)
+        for wrong, error in ((-1, ValueError), (2**64, ValueError), ("1", TypeError)):
+            with pytest.raises(error, match="frame_id"):
+                raw.start(model, frame_id=wrong)
+
+
+def test_a_runtime_before_its_time(control):
+    """Of librknnrt 1.5.2 it is not known what rknn_wait waits for: refused before the call."""
+    data = bytes(replace(read_bundle(recorded().data), runtime_version="1.5.2"))
+    with (
+        Model(data, library="sim", flags=FENCE) as model,
+        pytest.raises(UnavailableError, match=r"2\.3\.2 or newer"),
+    ):
+        raw.start(model)
+    assert control.calls("rknn_run") == 0
+
+
+def test_a_wait_that_is_too_short(control, model, engine):
+    """Of a C program: success, as librknnrt 2.3.2, the fence is gone, and a violation says so."""
+    context = model._context
+    extend = ffi.new("rknn_run_extend *", {"non_block": 1, "timeout_ms": 1})
+    assert lib.rkr_run(context.handle, context.opened(), extend) == 0
+    assert lib.rkr_wait(context.handle, context.opened(), extend) == 0
+    assert "nobody can wait for it again" in control.last_violation
+    engine.may_end.set()
+    assert lib.rkr_wait(context.handle, context.opened(), extend) == -1
+    control.reset()
+
+
+@pytest.mark.soak
+def test_many_flights(control):
+    """No thread and no memory is left of 2,000; each has the outputs of its own frame."""
+    case = recorded()
+    with Model(case.data, library="sim", flags=FENCE) as model:
+        view = model.input_view()
+        for i in range(2000):
+            view[...] = i % 256
+            model.input_memory().sync_to_device()
+            raw.start(model, frame_id=i).wait()
+        del view
+        model.output_memory().sync_from_device()
+        assert np.array_equal(model.output_f32(), case.expected[0])
+    assert threading.active_count() < 50
