@@ -50,7 +50,13 @@ ROOMS: dict[str, set[str]] = {
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
 #: a decoder can be tested and timed without a model.
-OF_IMAGES = {"vision", "vision.image_model", "vision.detector", "vision.classifier"}
+OF_IMAGES = {
+    "vision",
+    "vision.image_model",
+    "vision.nv12",
+    "vision.detector",
+    "vision.classifier",
+}
 #: The one arrow that goes back: the simulation stands above all that calls a runtime, and is
 #: imported inside the function that is asked for it.
 NAIL = ("npu.source", "sim")

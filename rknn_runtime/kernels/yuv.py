@@ -72,6 +72,11 @@ class YuvFrame:
             _NATIVE, (pointers, lens, strides, steps, *self.size, halved_rows, matrix, full_range)
         )
 
+    @property
+    def planes(self) -> list[NDArray[np.uint8]]:
+        """Views of the planes as rows of bytes; packed formats have one."""
+        return list({id(array): array for array in self._arrays}.values())
+
     def resize(
         self,
         size: tuple[SupportsIndex, SupportsIndex],

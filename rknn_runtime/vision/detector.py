@@ -25,6 +25,9 @@ class Detector(ImageModel):
     threads, one call at a time, and nobody runs its model in the middle of a call. The model
     stays the caller's to close; a detector that is alive does not prevent it.
 
+    A model that was converted for NV12 (``inputs_yuv_fmt``) takes camera frames in NV12 of its
+    input's size, plane by plane as they are; the NPU converts the colours.
+
     Args:
         model: A loaded model with one image input.
         labels: Names of the classes, for `Detections.draw` and `Detections.to_dict`; or
@@ -53,7 +56,7 @@ class Detector(ImageModel):
         labels: Names of the classes, or None.
         input_size: Height and width of the model's input in pixels.
         input_color: ``"RGB"``, ``"BGR"`` or ``"GRAY"``: the channels of the model's input, for
-            those who call `letterbox` themselves.
+            those who call `letterbox` themselves; or ``"NV12"``.
 
     Raises:
         OSError: The file of labels cannot be read.
@@ -130,6 +133,8 @@ class Detector(ImageModel):
                 path of a file (these two need Pillow: ``pip install Pillow``). Or a
                 `TensorMemory` with an image as the model takes it, of the input's size, colours
                 and row stride: it is bound, and nothing is copied; `color` counts for nothing.
+                Of a model for NV12: a frame of its size with ``color="NV12"``, or a memory from
+                `TensorMemory.from_fd` that holds the rows of Y and then those of UV.
             color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or the
                 format of a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or
                 ``"UYVY"``: see `rknn_runtime.kernels.yuv.YuvFrame`.
@@ -149,6 +154,7 @@ class Detector(ImageModel):
             RuntimeError: Called in the middle of another call, as by a signal handler; or the
                 model's shapes were changed.
             TypeError: `image` is nothing that can be an image.
-            ValueError: It has a wrong shape, or `color` or `matrix` is not known.
+            ValueError: It has a wrong shape, or `color` or `matrix` is not known; or a model for
+                NV12 is given something else.
         """
         return self._run(image, self.decoder.decode_settled, color, matrix, full_range)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rknn_runtime.enums import CoreMask
     from rknn_runtime.npu.library import Library
     from rknn_runtime.vision.labels import Labels
+    from rknn_runtime.vision.nv12 import Nv12Input
 
 __all__ = ["ImageModel"]
 
@@ -80,10 +81,24 @@ class ImageModel:
         self.model = model
         self._facts = facts_of(model.custom_string)
         self.labels: Labels | None = self._facts.get("labels") if labels is None else labels
-        self.input_size, channels = _image_size(model)
-        self.input_color = input_color or self._facts.get("color", "RGB")
-        if channels == 1:
-            self.input_color = "GRAY"
+        self._nv12: Nv12Input | None = None
+        if len(model.inputs) == 2:
+            # Programs whose model has one do not load it.
+            from rknn_runtime.vision.nv12 import nv12_input
+
+            self._nv12 = nv12_input(model)
+        if self._nv12 is not None:
+            if input_color is not None:
+                raise ValueError(
+                    f"input_color: expected None, as the model was converted for NV12, got "
+                    f"{input_color!r}"
+                )
+            self.input_size, self.input_color = self._nv12.size, "NV12"
+        else:
+            self.input_size, channels = _image_size(model)
+            self.input_color = input_color or self._facts.get("color", "RGB")
+            if channels == 1:
+                self.input_color = "GRAY"
         self._frame = model._frame
         self._forms = _forms(model)
 
@@ -174,7 +189,7 @@ class ImageModel:
             context.check_open()
             self._settle_outputs()
             self._state: object = None
-            if self._frame.inputs[0].is_seen:
+            if self._nv12 is None and self._frame.inputs[0].is_seen:
                 self._settle_input()
 
     def _settle_outputs(self) -> None:
@@ -210,6 +225,27 @@ class ImageModel:
             size = self.input_size
             return decode(LetterboxTransform(size, size, size, (0, 0)))
 
+    def _run_nv12(
+        self, inputs: Nv12Input, image: Any, decode: Callable[[LetterboxTransform], _R], color: str
+    ) -> _R:
+        """Run on a frame in NV12, of the model's size, and decode the outputs."""
+        planes, memories = [], None
+        if isinstance(image, TensorMemory):
+            memories = image, inputs.chroma_of(image)
+        else:
+            planes = inputs.planes(image, color)
+        frame, context = self._frame, self._frame.context
+        with context.lock:
+            context.check_open()
+            if memories is not None:
+                inputs.bind(*memories)
+            if frame.output_state is not self._output_state:
+                self._settle_outputs()
+            inputs.write(planes)
+            frame.run()
+            size = self.input_size
+            return decode(LetterboxTransform(size, size, size, (0, 0)))
+
     def _run(
         self,
         image: Any,
@@ -221,6 +257,8 @@ class ImageModel:
         """Run on one image and decode the outputs."""
         # What is no image is refused before an array of the model is in the traceback, and a file
         # is not read while others wait.
+        if self._nv12 is not None:
+            return self._run_nv12(self._nv12, image, decode, color)
         source = None
         if color.__class__ is str and color in _CAMERAS:
             source = YuvFrame(image, color, matrix, full_range)
