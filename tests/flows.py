@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from bundles import image, one_object, output, recorded
+from bundles import WHOLE, image, one_object, output, recorded
 from paths import DATA
 
 from rknn_runtime import (
@@ -54,6 +54,8 @@ class Opened:
 
     def __init__(self) -> None:
         self.run: Callable[[], Result] = tuple
+        #: Memories that would be released in the midst of a frame if nobody had them.
+        self.own: list[TensorMemory] = []
         self._closes: list[Callable[[], object]] = []
 
     def keep(self, thing: Any, close: str = "close") -> Any:
@@ -337,7 +339,8 @@ def _mini_questions(made: Opened) -> Callable[[], Result]:
     mini = made.keep(Model(data_of("rv1106"), library="sim"))
 
     def run() -> Result:
-        return [mini.device_memory(), mini.sdk_version, model.dynamic_shapes]
+        result = mini(FRAME)
+        return [result, mini.device_memory(), mini.sdk_version, model.dynamic_shapes]
 
     return run
 
@@ -399,6 +402,18 @@ _NAMING = bundle_from_arrays(
 )
 
 
+_NV12 = bundle_from_arrays(
+    [image((1, 1, 64, 64), name="x_y_channel"), image((1, 1, 32, 64), "rk3588", "x_uv_channel", 1)],
+    [describe_output("logits", (1, 10), zero_point=0, scale=0.05)],
+    [Record([np.arange(10, dtype=np.float32)[None] / 4])],
+    preprocessing=[WHOLE, WHOLE],
+)
+
+
+def _named(classes: Any) -> Result:
+    return [classes.class_id, classes.confidence]
+
+
 def _found(detections: Any) -> Result:
     return [detections.xyxy, detections.confidence, detections.class_id]
 
@@ -417,15 +432,20 @@ def _detector_on_memory(made: Opened) -> Callable[[], Result]:
     return lambda: [_found(detector(memory)) for memory in (*ring, own)]
 
 
+@flow("Classifier for NV12")
+def _nv12(made: Opened) -> Callable[[], Result]:
+    model = made.keep(Model(_NV12, library="sim"))
+    classifier = Classifier(model)
+    made.own = [model.input_memory(i) for i in range(2)]
+    ring = [from_buffer(model, 64 * 96) for _ in range(2)]
+    return lambda: [_named(classifier(memory)) for memory in ring]
+
+
 @flow("Classifier")
 def _classifier(made: Opened) -> Callable[[], Result]:
     classifier = Classifier(made.keep(Model(_NAMING, library="sim")))
 
-    def run() -> Result:
-        found = classifier(SCENE)
-        return [found.class_id, found.confidence]
-
-    return run
+    return lambda: _named(classifier(SCENE))
 
 
 @flow("Pool")

@@ -1,0 +1,84 @@
+"""The end of a process, and a fork, with every flow open."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from paths import PROJECT
+
+HEAD = """
+import gc, os, signal, sys, threading
+from flows import FLOWS, opened
+from rknn_runtime.errors import ForkError
+from rknn_runtime.sim import Control, Live
+made = {name: opened(name) for name in FLOWS}
+expected = {name: each.run() for name, each in made.items()}
+"""
+
+
+def script(body: str) -> tuple[int, str, str]:
+    """Run Python in a new process, which opens every flow first."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", HEAD + body],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=PROJECT / "tests",
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "tests")},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_process_ends_with_all_flows_open():
+    """No crash, no message, status 0; also while threads are in a run, and in cycles."""
+    assert script("print('open')") == (0, "open\n", "")
+    ending = """
+for each in made.values():
+    each.itself = each
+Control().set_latency(50_000)
+for name, each in made.items():
+    if name != "Pool":
+        threading.Thread(target=each.run, daemon=True).start()
+print("open")
+"""
+    assert script(ending) == (0, "open\n", "")
+
+
+def test_a_forked_child_is_refused_by_every_flow():
+    """Each raises `ForkError` and closes without a call; new ones work, and the parent goes on."""
+    ending = """
+control = Control()
+control.reset()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(60)
+    told = []
+    for name, each in made.items():
+        try:
+            each.run()
+            told.append(name)
+        except ForkError:
+            each.close()
+            each.close()
+    made.clear()
+    gc.collect()
+    untouched = control.calls("rknn_destroy") == control.calls("rknn_destroy_mem") == 0
+    for name in FLOWS:
+        own = opened(name)
+        own.run()
+        own.close()
+    os._exit(0 if (told, untouched) == ([], True) else 1)
+assert os.waitpid(pid, 0)[1] == 0
+for name, each in made.items():
+    each.run()
+    each.close()
+del each
+made.clear()
+gc.collect()
+assert control.live == Live(0, 0, 0), control.live
+print("fine")
+"""
+    assert script(ending) == (0, "fine\n", "")

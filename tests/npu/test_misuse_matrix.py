@@ -1,0 +1,207 @@
+"""What nobody should do with a flow: for every row of the table, without crash, leak or deadlock.
+
+Forks and the end of the process are in `test_last_moments.py`.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+
+import numpy as np
+import pytest
+from flows import FLOWS, Opened, opened
+from test_fault_matrix import same
+
+from rknn_runtime.errors import ClosedError, RknnError
+from rknn_runtime.sim import Live
+
+NOTHING = Live(0, 0, 0)
+THREADS = 8
+#: A frame of these is several calls that set what the model keeps, so that threads have to agree on
+#: whose turn it is: their results are those of anybody.
+OF_SEVERAL_CALLS = {
+    "partial sync",
+    "memory from outside",
+    "memory that comes and goes",
+    "dynamic shapes",
+    "dynamic shapes of a GeneralModel",
+    "raw",
+    "Matmul",
+    "Matmul of several M",
+}
+#: What threads may be told who disturb each other.
+TOLD = (RknnError, ValueError, BufferError, RuntimeError)
+every_flow = pytest.mark.parametrize("name", FLOWS)
+
+
+def close_at_last(made: Opened) -> None:
+    """Close, as often as somebody has bound a memory meanwhile."""
+    while True:
+        try:
+            made.close()
+            return
+        except BufferError:
+            continue
+
+
+def in_threads(work: Callable[[], None]) -> list[BaseException]:
+    """Do the same in all threads at once; return what they raised."""
+    start, errors = threading.Barrier(THREADS), []
+
+    def run() -> None:
+        start.wait()
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error.with_traceback(None))
+
+    threads = [threading.Thread(target=run) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+@every_flow
+def test_after_close(control, name):
+    """`ClosedError`, again and again; another close does nothing, and results stay."""
+    made = opened(name)
+    result = made.run()
+    kept = [np.copy(each) for each in _arrays(result)]
+    made.close()
+    made.close()
+    for _ in range(2):
+        with pytest.raises(ValueError if name == "RKNNLite" else ClosedError):
+            made.run()
+    made.close()
+    assert control.live == NOTHING
+    assert all(np.array_equal(one, other) for one, other in zip(_arrays(result), kept))
+
+
+def _arrays(result: object) -> list[np.ndarray]:
+    if isinstance(result, np.ndarray):
+        return [result]
+    parts = result if isinstance(result, (list, tuple)) else ()
+    return [array for part in parts for array in _arrays(part)]
+
+
+@every_flow
+def test_in_a_cycle(control, name):
+    """What nobody closes is collected, although it refers to itself."""
+
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.made = opened(name)
+    holder.result = holder.made.run()
+    holder.made.holder = holder
+    gone = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert gone() is None
+    for thread in threading.enumerate():  # a pool's, which are told to end
+        if thread is not threading.current_thread():
+            thread.join()
+    assert control.live == NOTHING
+
+
+@every_flow
+def test_eight_threads(control, name):
+    """Every result is whole, or an exception says what another thread did."""
+    made = opened(name)
+    expected = made.run()
+    wrong: list[object] = []
+
+    def work() -> None:
+        for _ in range(5):
+            if name not in OF_SEVERAL_CALLS:
+                found = made.run()
+                if not same(found, expected):
+                    wrong.append(found)
+                continue
+            try:
+                made.run()
+            except TOLD:
+                continue
+
+    assert in_threads(work) == []
+    assert wrong == []
+    close_at_last(made)
+    assert control.live == NOTHING
+    control.reset()
+
+
+@every_flow
+def test_closed_while_others_run(control, name):
+    """Each thread ends with an exception of this package, and nothing is left."""
+    made = opened(name)
+    made.run()
+    ran = threading.Event()
+
+    def work() -> None:
+        while True:
+            made.run()
+            ran.set()
+
+    def patient() -> None:
+        while True:
+            try:
+                made.run()
+            except ClosedError:
+                raise
+            except TOLD:
+                continue
+            ran.set()
+
+    def close() -> None:
+        ran.wait()
+        close_at_last(made)
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    errors = in_threads(patient if name in OF_SEVERAL_CALLS else work)
+    closing.join()
+    assert len(errors) == THREADS
+    told = {"RKNNLite": ValueError, "Pool": (ClosedError, CancelledError)}.get(name, ClosedError)
+    assert all(isinstance(error, told) for error in errors), errors
+    errors.clear()
+    made.close()
+    gc.collect()
+    assert control.live == NOTHING
+    control.reset()
+
+
+@every_flow
+def test_control_c_in_a_long_run(control, name):
+    """`KeyboardInterrupt` comes when the NPU is done; the next frame is as ever."""
+    made = opened(name)
+    expected = made.run()
+    control.reset()
+    made.run()
+    assert control.calls("rknn_run") + control.calls("rknn_matmul_run") > 0
+    control.set_latency(50_000)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            while True:
+                made.run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    control.reset()
+    assert same(made.run(), expected)
+    made.close()
+    gc.collect()
+    assert control.live == NOTHING
