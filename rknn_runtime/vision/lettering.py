@@ -7,11 +7,12 @@ import io
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._files import read_file
+from rknn_runtime._frozen import dataclass
 from rknn_runtime.kernels.canvas import Canvas
 from rknn_runtime.vision.images import import_pillow
 
@@ -22,6 +23,8 @@ __all__ = ["Font", "Word", "load_font", "stroke_font"]
 
 #: Words that a font keeps: names of classes, and 0 % to 100 %.
 _KEPT = 512
+#: Labels of two words, of some 15 kB each.
+_KEPT_LABELS = 256
 #: CJK fonts have some 20 MB.
 MAX_FONT_BYTES = 1 << 27
 
@@ -51,7 +54,8 @@ _STROKES = """
 """
 
 
-class Word(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Word:
     """A text of one line in one font."""
 
     #: ``(h, w) uint8``: 255 where the letters cover a pixel; read-only.
@@ -71,6 +75,30 @@ class Font:
         self.space = space
         #: Text to `Word`; what separates lines is a space in it.
         self.word = lru_cache(_KEPT)(lambda text: render(" ".join(text.split())))
+        #: See `_label`: the same few come again from image to image.
+        self.label = lru_cache(_KEPT_LABELS)(self._label)
+
+    def _label(
+        self, first: Word, second: Word, margin: int, paper: bytes, ink: bytes
+    ) -> NDArray[np.uint8]:
+        """Return two words on a field of a colour, ``(h, w, 3) uint8``, read-only.
+
+        Args:
+            first: The left one.
+            second: The right one.
+            margin: Around them, in pixels.
+            paper: Colour of the field, three bytes.
+            ink: Colour of the letters.
+        """
+        width = first.width + self.space + second.width + 2 * margin
+        label = np.empty((self.height + 2 * margin, width, 3), np.uint8)
+        label[...] = np.frombuffer(paper, np.uint8)
+        canvas, left = Canvas(label), margin
+        for word in (first, second):
+            canvas.blend(word.stencil, left, margin + word.offset, ink)
+            left += word.width + self.space
+        label.setflags(write=False)
+        return label
 
 
 @lru_cache(maxsize=8)

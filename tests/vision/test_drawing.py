@@ -159,6 +159,22 @@ def test_captions_say_class_and_confidence(letters: str) -> None:
     np.testing.assert_array_equal(same.draw(canvas()), same.draw(canvas(), ["0"]))
 
 
+def test_kept_captions_are_those_of_their_words_and_colours(letters: str) -> None:
+    """Captions that are kept from image to image are what is drawn anew, in every colour."""
+    shown = [
+        box([20, 40, 90, 100], class_id, confidence)
+        for class_id in (0, 1, 81)
+        for confidence in (0.8, 0.81)
+    ]
+    labels = {0: "one", 1: "two", 81: "one"}
+    for order in ("RGB", "BGR"):
+        kept = [found.draw(canvas(), labels, color=order) for found in (*shown, *shown)]
+        for drawn, found in zip(kept, (*shown, *shown)):
+            lettering.load_font.cache_clear()
+            np.testing.assert_array_equal(drawn, found.draw(canvas(), labels, color=order))
+    assert len({drawn.tobytes() for drawn in kept}) == len(shown)
+
+
 def test_long_labels_are_cut_and_percentages_are_not(letters: str) -> None:
     """A label wider than the image ends in dots, and one of any length takes no longer."""
     long = box([0, 40, 160, 120]).draw(canvas(), ["m" * 10**6])
