@@ -3,16 +3,28 @@
 Nothing of it is loaded by ``import rknn_runtime``.
 """
 
+from rknn_runtime.accuracy.analysis import (
+    Analysis,
+    AnalysisRow,
+    LayerError,
+    parse_analysis,
+    read_analysis,
+)
 from rknn_runtime.accuracy.average_precision import AveragePrecision, average_precision
 from rknn_runtime.accuracy.compare import compare
 from rknn_runtime.accuracy.report import AccuracyReport, DetectionRow, Match, OutputRow
 
 __all__ = [
     "AccuracyReport",
+    "Analysis",
+    "AnalysisRow",
     "AveragePrecision",
     "DetectionRow",
+    "LayerError",
     "Match",
     "OutputRow",
     "average_precision",
     "compare",
+    "parse_analysis",
+    "read_analysis",
 ]

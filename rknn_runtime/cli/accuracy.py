@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
-    from rknn_runtime.accuracy import AccuracyReport
+    from rknn_runtime.accuracy import AccuracyReport, Analysis
     from rknn_runtime.vision.detections import Detections
 
 __all__ = ["add_parser", "run"]
@@ -27,12 +27,14 @@ def add_parser(subparsers: Any) -> None:
         help="compare two runs of a model: float, simulated, recorded",
         description="Run two sides on the same images and tell how far their outputs, and what "
         "they detect, lie apart. A side is an .onnx file (onnxruntime, float), a .rknn file or a "
-        "bundle (simulated NPU), or an .npz file of recorded outputs.",
+        "bundle (simulated NPU), or an .npz file of recorded outputs. The error_analysis.txt of "
+        "the vendor's toolkit alone is shown as a table.",
     )
     parser.add_argument("reference", metavar="REFERENCE", help="the side that counts as right")
-    parser.add_argument("other", metavar="OTHER", help="the side that is judged")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="the side that is judged")
+    parser.add_argument("--images", metavar="FOLDER", help="a folder of images, or of .npy inputs")
     parser.add_argument(
-        "--images", required=True, metavar="FOLDER", help="a folder of images, or of .npy inputs"
+        "--plot", metavar="FILE", help="of an error_analysis.txt: also write a plot, as .svg"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="take the first N images alone")
     parser.add_argument(
@@ -68,12 +70,25 @@ def run(arguments: argparse.Namespace) -> int:
         OSError: A file cannot be read.
         RknnError: A side does not run, or the two do not fit each other.
     """
+    report: AccuracyReport | Analysis
     try:
-        report = _compared(arguments)
+        report = _analysed(arguments) if arguments.other is None else _compared(arguments)
     except (TypeError, ValueError, ImportError) as error:
         raise RknnError(str(error)) from None
     print(report.to_json(indent=2) if arguments.json else report)
     return 0
+
+
+def _analysed(arguments: argparse.Namespace) -> Analysis:
+    """Read what the toolkit's analysis left."""
+    from rknn_runtime.accuracy.analysis import read_analysis  # here, as `info` does without
+
+    if Path(arguments.reference).suffix != ".txt":
+        raise ValueError(f"OTHER: expected a second side beside {arguments.reference}, got none")
+    analysis = read_analysis(arguments.reference)
+    if arguments.plot:
+        Path(arguments.plot).write_text(analysis.to_svg(), "utf-8")
+    return analysis
 
 
 def _compared(arguments: argparse.Namespace) -> AccuracyReport:
@@ -81,6 +96,8 @@ def _compared(arguments: argparse.Namespace) -> AccuracyReport:
 
     from rknn_runtime.accuracy import compare
 
+    if arguments.images is None:
+        raise ValueError("--images: expected a folder of images or .npy files, got none")
     paths = _files(Path(arguments.images))[: arguments.limit]
     frames = [np.load(path) if path.suffix == ".npy" else path for path in paths]
     truth = _truth(paths, Path(arguments.labels)) if arguments.labels else None
