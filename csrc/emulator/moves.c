@@ -59,21 +59,37 @@ bool emu_move_reshape(rkr_emu *emu, const emu_node *node) {
     return true;
 }
 
+/* `count` elements, `step` elements apart, side by side. */
+static void gather_row(const uint8_t *src, int64_t step, uint32_t count, size_t bytes,
+                       uint8_t *dst) {
+    if (step == 1) {
+        memcpy(dst, src, count * bytes);
+    } else if (bytes == 1) { /* nearly always: without a call for each */
+        for (uint32_t i = 0; i < count; i++, src += step) {
+            dst[i] = *src;
+        }
+    } else {
+        for (uint32_t i = 0; i < count; i++, src += step * (int64_t)bytes) {
+            memcpy(dst + i * bytes, src, bytes);
+        }
+    }
+}
+
 /* dst[i0, i1, ...] = src[base + i0 * step0 + i1 * step1 ...], all in elements. */
 static void gather(const uint8_t *src, const rkr_emu_tensor *out, const int64_t *steps,
                    int64_t base, uint8_t *dst) {
     uint32_t index[RKR_EMU_MAX_DIMS] = {0};
+    const uint32_t last = out->n_dims == 0 ? 0 : out->n_dims - 1;
+    const uint32_t count = out->n_dims == 0 ? 1 : out->dims[last];
     const size_t bytes = out->elem_bytes;
-    for (uint64_t i = 0; i < out->n_elems; i++) {
+    for (uint64_t i = 0; i < out->n_elems; i += count) {
         int64_t at = base;
-        for (uint32_t d = 0; d < out->n_dims; d++) {
+        for (uint32_t d = 0; d < last; d++) {
             at += (int64_t)index[d] * steps[d];
         }
-        memcpy(dst + i * bytes, src + (size_t)at * bytes, bytes);
-        for (uint32_t d = out->n_dims; d-- > 0;) {
-            if (++index[d] < out->dims[d]) {
-                break;
-            }
+        gather_row(src + (size_t)at * bytes, out->n_dims == 0 ? 1 : steps[last], count, bytes,
+                   dst + i * bytes);
+        for (uint32_t d = last; d-- > 0 && ++index[d] == out->dims[d];) {
             index[d] = 0;
         }
     }

@@ -89,20 +89,82 @@ static void copy_row(const uint8_t *from, size_t from_step, uint8_t *to, size_t 
     }
 }
 
-/* Copy one way or the other, row by row of one channel. */
-static void copy_values(const placement *at, uint8_t *memory, uint8_t *values, size_t bytes,
-                        bool to_memory) {
-    for (uint64_t n = 0; n < at->n; n++) {
-        for (uint64_t c = 0; c < at->c; c++) {
-            for (uint64_t h = 0; h < at->h; h++, values += at->w * bytes) {
-                uint8_t *line = memory + n * at->batch + c / at->group * at->plane + h * at->row +
-                                c % at->group * bytes;
-                if (to_memory) {
-                    copy_row(values, bytes, line, at->column, at->w, bytes);
-                } else {
-                    copy_row(line, at->column, values, bytes, at->w, bytes);
-                }
+/* 16 channels of 16 pixels: a square of bytes is turned. Four times, the first half of the
+ * rows is interleaved with the second. */
+typedef uint8_t sixteen __attribute__((vector_size(16)));
+
+#if defined(__clang__)
+#define ZIP_LOW(a, b) \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define ZIP_HIGH(a, b) \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#else
+#define ZIP_LOW(a, b) \
+    __builtin_shuffle(a, b, (sixteen){0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23})
+#define ZIP_HIGH(a, b) \
+    __builtin_shuffle(a, b, (sixteen){8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31})
+#endif
+
+static void turn_square(const uint8_t *from, size_t from_row, uint8_t *to, size_t to_row) {
+    sixteen rows[2][16];
+    for (size_t i = 0; i < 16; i++) {
+        memcpy(&rows[0][i], from + i * from_row, 16);
+    }
+    for (size_t round = 0; round < 4; round++) {
+        const sixteen *in = rows[round % 2];
+        sixteen *out = rows[(round + 1) % 2];
+        for (size_t i = 0; i < 8; i++) {
+            out[2 * i] = ZIP_LOW(in[i], in[i + 8]);
+            out[2 * i + 1] = ZIP_HIGH(in[i], in[i + 8]);
+        }
+    }
+    for (size_t i = 0; i < 16; i++) {
+        memcpy(to + i * to_row, &rows[0][i], 16);
+    }
+}
+
+/* One row of some channels of a group: `values` has them `plane` bytes apart. */
+static void copy_channels(const placement *at, uint8_t *memory, uint8_t *values, size_t plane,
+                          uint64_t channels, size_t bytes, bool to_memory) {
+    uint64_t done = 0;
+    if (channels == 16 && bytes == 1) {
+        for (; done + 16 <= at->w; done += 16) {
+            uint8_t *pixels = memory + done * at->column, *rows = values + done;
+            if (to_memory) {
+                turn_square(rows, plane, pixels, (size_t)at->column);
+            } else {
+                turn_square(pixels, (size_t)at->column, rows, plane);
             }
+        }
+    }
+    for (uint64_t c = 0; c < channels; c++) {
+        uint8_t *pixels = memory + done * at->column + c * bytes;
+        uint8_t *row = values + c * plane + done * bytes;
+        if (to_memory) {
+            copy_row(row, bytes, pixels, (size_t)at->column, at->w - done, bytes);
+        } else {
+            copy_row(pixels, (size_t)at->column, row, bytes, at->w - done, bytes);
+        }
+    }
+}
+
+/* Copy one way or the other, row by row of a group of channels. */
+static void copy_values(placement at, uint8_t *memory, uint8_t *values, size_t bytes,
+                        bool to_memory) {
+    if (at.row == at.w * at.column) { /* rows side by side are one */
+        at.w *= at.h;
+        at.h = 1;
+    }
+    const size_t plane = (size_t)(at.h * at.w) * bytes;
+    for (uint64_t n = 0; n < at.n; n++) {
+        for (uint64_t c = 0; c < at.c; c += at.group) {
+            const uint64_t channels = at.c - c < at.group ? at.c - c : at.group;
+            uint8_t *group = memory + n * at.batch + c / at.group * at.plane;
+            for (uint64_t h = 0; h < at.h; h++) {
+                copy_channels(&at, group + h * at.row, values + h * (size_t)at.w * bytes, plane,
+                              channels, bytes, to_memory);
+            }
+            values += channels * plane;
         }
     }
 }
@@ -110,13 +172,13 @@ static void copy_values(const placement *at, uint8_t *memory, uint8_t *values, s
 void emu_get_values(const rkr_emu *emu, const emu_tensor *tensor, uint8_t *values) {
     placement at;
     (void)place(emu, tensor, &at);
-    copy_values(&at, emu->memory + tensor->address, values, tensor->public.elem_bytes, false);
+    copy_values(at, emu->memory + tensor->address, values, tensor->public.elem_bytes, false);
 }
 
 void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *values) {
     placement at;
     (void)place(emu, tensor, &at);
-    copy_values(&at, emu->memory + tensor->address, (uint8_t *)(uintptr_t)values,
+    copy_values(at, emu->memory + tensor->address, (uint8_t *)(uintptr_t)values,
                 tensor->public.elem_bytes, true);
 }
 
