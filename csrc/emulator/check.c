@@ -43,15 +43,6 @@ static uint32_t element_bytes(emu_precision precision) {
     }
 }
 
-/* As emu_inside, of what a task reads when it runs. */
-static bool reads(rkr_emu *emu, uint64_t address, uint64_t bytes) {
-    if (!emu_inside(emu, address, bytes)) {
-        return false;
-    }
-    emu_note_read(emu, address, bytes);
-    return true;
-}
-
 static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
     const uint64_t bytes = conv->fp16 ? 2 : 1;
     uint64_t last;
@@ -64,7 +55,7 @@ static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
         last = extent(groups_of(conv->in_c, group), conv->in_plane, conv->in_h, conv->in_line,
                       conv->in_w, atom, atom);
     }
-    return reads(emu, conv->in_address, last)
+    return emu_inside(emu, conv->in_address, last)
                ? true
                : emu_refuse(emu, "an input at 0x%x of %llu bytes outside of memory",
                             conv->in_address, (unsigned long long)last);
@@ -100,7 +91,7 @@ static bool check_stage(rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage
     }
     const uint32_t padded = emu_align(dpu->c, 16);
     const uint64_t bytes = dpu->is_float ? 4ull * dpu->c : block_bytes(stage->block_parts, padded);
-    if (reads(emu, stage->block, bytes)) {
+    if (emu_inside(emu, stage->block, bytes)) {
         return true;
     }
     return emu_refuse(emu, "values of channels at 0x%x outside of memory", stage->block);
@@ -115,7 +106,7 @@ static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
     const uint64_t pixels = ew->per_channel ? 1 : (uint64_t)dpu->w * dpu->h;
     const uint64_t bytes =
         extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, dpu->atom_bytes, dpu->atom_bytes);
-    if (reads(emu, ew->address, bytes)) {
+    if (emu_inside(emu, ew->address, bytes)) {
         return true;
     }
     return emu_refuse(emu, "an operand at 0x%x outside of memory", ew->address);
@@ -129,8 +120,8 @@ static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
     const uint32_t planes = groups_of(dpu->c, group);
     const uint64_t bytes = extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane,
                                   dpu->h, dpu->in_line, dpu->w, dpu->atom_bytes, dpu->atom_bytes);
-    if (reads(emu, dpu->in_address, bytes) &&
-        (!dpu->in_combined || reads(emu, dpu->in_odd_address, bytes))) {
+    if (emu_inside(emu, dpu->in_address, bytes) &&
+        (!dpu->in_combined || emu_inside(emu, dpu->in_odd_address, bytes))) {
         return true;
     }
     return emu_refuse(emu, "a source at 0x%x of %llu bytes outside of memory", dpu->in_address,
@@ -164,7 +155,7 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
                                    pool->atom_bytes, pool->atom_bytes);
     const uint64_t result = extent(planes, pool->out_plane, pool->out_h, pool->out_line,
                                    pool->out_w, pool->atom_bytes, pool->atom_bytes);
-    if (reads(emu, pool->in_address, source) && emu_writable(emu, pool->out_address, result)) {
+    if (emu_inside(emu, pool->in_address, source) && emu_writable(emu, pool->out_address, result)) {
         return true;
     }
     return emu_refuse(emu, "pooling from 0x%x to 0x%x outside of memory", pool->in_address,
@@ -172,11 +163,11 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
 }
 
 bool emu_check_task(rkr_emu *emu, emu_task *task) {
-    task->conv.file_in_w = task->conv.in_w;
-    task->conv.file_in_line = task->conv.in_line;
-    task->conv.file_conversion = task->conv.conversion;
     switch (task->kind) {
     case EMU_TASK_CONVOLUTION:
+        task->conv.file_in_w = task->conv.in_w;
+        task->conv.file_in_line = task->conv.in_line;
+        task->conv.file_conversion = task->conv.conversion;
         return check_convolution(emu, task) && check_dpu(emu, &task->dpu) &&
                emu_prepare_convolution(emu, task);
     case EMU_TASK_DPU:

@@ -174,7 +174,7 @@ static int read_node(loader *l, emu_table table, uint32_t index) {
     public->name = text_of(l, table, 2);
     const char *colon = strchr(public->name, ':');
     public->name = colon == NULL ? public->name : colon + 1;
-    public->reason = node->reason;
+    public->reason = "";
     node->device = (uint32_t)emu_flat_scalar(&l->flat, table, 3, 1);
     node->attributes = table;
     int status = read_indices(l, table, 4, &public->n_inputs, &inputs);
@@ -258,7 +258,6 @@ static int allocate_memory(loader *l, uint64_t constant_bytes, uint64_t internal
     emu->constant_bytes = constant_bytes;
     emu->memory_bytes = constant_bytes + internal_bytes;
     emu->memory = calloc(1, (size_t)emu->memory_bytes + 1);
-    emu->marks = emu_allocate(emu, (size_t)constant_bytes / 64 + 1, 1);
     return emu->memory == NULL ? emu_fail(emu, RKR_ERR_MEMORY, "no memory for the model") : RKR_OK;
 }
 
@@ -294,20 +293,17 @@ emu_vector emu_blob(loader *l, uint32_t index) {
     return emu_flat_vector(&l->flat, emu_flat_item(&l->flat, l->blobs, index), 0, 1);
 }
 
-/* Where each blob lies in memory; commands and tasks do not. Weights, which are spelled by 6
- * dimensions, lie before all others, so that their memory can be given back in one piece. */
+/* Where each blob lies in memory; commands and tasks do not. */
 static int place_blobs(loader *l, uint64_t *addresses, uint64_t *constants) {
     rkr_emu *emu = l->emu;
     for (uint32_t i = 0; i < l->blobs.length; i++) {
         addresses[i] = UINT64_MAX;
     }
     *constants = 0;
-    for (uint32_t i = 0; i < 2 * emu->n_tensors; i++) {
-        const emu_tensor *tensor = &emu->tensors[i % emu->n_tensors];
-        const uint32_t at = l->blob_of[i % emu->n_tensors];
-        const bool is_weights = tensor->public.n_native == 6;
-        if (has_memory(tensor) || at == UINT32_MAX || is_command(l, tensor) ||
-            is_weights != (i < emu->n_tensors)) {
+    for (uint32_t i = 0; i < emu->n_tensors; i++) {
+        const emu_tensor *tensor = &emu->tensors[i];
+        const uint32_t at = l->blob_of[i];
+        if (has_memory(tensor) || at == UINT32_MAX || is_command(l, tensor)) {
             continue;
         }
         const emu_vector bytes = emu_blob(l, at);

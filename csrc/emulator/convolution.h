@@ -1,48 +1,92 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between convolution.c and its kernels. */
+ * Between convolution.c, its input, its weights and its kernels. */
 #ifndef RKR_EMULATOR_CONVOLUTION_H
 #define RKR_EMULATOR_CONVOLUTION_H
 
 #include "internal.h"
 
-/* Staged values are unsigned: stored value + 128, as the dot products of x86 want it. */
-#define EMU_BIAS_OF_U 128
+/* Values of a band side by side, whether they exist or not: channels of a feature, of a pixel. */
+#define EMU_LANES 16
+#define EMU_PIXEL_LANES 4
 
-struct emu_packed_weights {
-    uint32_t weights, block; /* where they came from */
-    uint32_t kernels;        /* rounded up to 16 */
-    uint32_t channels;       /* rounded up to 4 */
-    int8_t *bytes;           /* [kernels / 16][taps][channels / 4][16][4] */
-    int16_t *words;          /* depthwise: [channels / 16][taps][16], offsets added */
-    int32_t *offsets;        /* [kernels] added to the weights of a kernel */
-    int32_t *constants;      /* [kernels] added to the dot products of u: see convolution.c */
-    float *floats;           /* float16: [kernels / 16][taps][channels][16], or [..][taps][16] */
-    bool has_offsets;
-    int32_t largest; /* of all accumulators */
-};
-
-/* Windows of pixels side by side, and the weights of 16 kernels or channels. */
+/* How a CPU takes its numbers: words are int16, bytes int8 or, plus 128, uint8. Of depthwise
+ * convolutions they are words on all. */
 typedef struct {
-    const uint8_t *input; /* first value of the first window */
-    size_t step;          /* bytes from window to window */
+    bool bytes;
+    uint8_t side;   /* weights of one kernel that lie side by side */
+    uint8_t bias;   /* added to the values */
+    uint8_t width;  /* values of an entry are a multiple of it */
+    uint8_t blocks; /* of 16 kernels that are computed at once */
+} emu_form;
+
+const emu_form *emu_convolution_form(bool depthwise);
+
+/* The windows of a task: `entries` runs of `width` values. */
+typedef struct {
+    const emu_form *form;
+    uint32_t lanes;  /* of one column */
+    uint32_t groups; /* of channels; one for pixels */
     uint32_t taps;
-    const size_t *tap_offsets; /* [taps] bytes from a window's first value */
-    uint32_t quads;            /* channels / 4 */
-    const int8_t *weights;     /* [taps][quads][16][4] */
-    const int16_t *words;      /* [taps][16] */
-    uint32_t channel;          /* depthwise: first of the 16 channels */
+    uint32_t entries, width;
+    bool rows; /* an entry is a row of pixels, else a group of channels of one tap */
+} emu_window;
+
+/* The input of some rows of results, [group][row][column][lane]: padding, insertion and
+ * conversion of pixels are done. */
+typedef struct {
+    const rkr_emu *emu;
+    const emu_convolution *conv;
+    const emu_window *window;
+    uint32_t columns, rows; /* padding included */
+    uint8_t *values;
+    int16_t pixels[4][256]; /* what a pixel's byte becomes */
+} emu_band;
+
+/* Before the first row of a task. */
+void emu_begin_band(emu_band *band);
+/* Row `row` of the padded and inserted input -> row `at` of the band. */
+void emu_stage_row(const emu_band *band, int64_t row, uint32_t at);
+/* sums[columns] of the channels that exist, of row `at`, where values are bytes. */
+void emu_sum_channels(const emu_band *band, uint32_t at, int32_t *sums);
+
+/* What the file's weights are for 16 kernels from `kernel` on. */
+typedef struct {
+    int32_t offsets[16];   /* added to all weights of a kernel: of words they have been */
+    int32_t constants[16]; /* added to the dot products of bytes */
+} emu_kernel_values;
+
+bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest);
+/* [entry][width / side][16][side], zero where there is no kernel or channel. Depthwise, of 16
+ * channels: [tap][16], and of AVX2 in pairs, see convolution_kernels.c. */
+void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_window *window,
+                        uint32_t kernel, void *out, emu_kernel_values *values);
+/* float16: the weights of 16 kernels, [tap][channel][16], depthwise [tap][16]. */
+void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel, float *out);
+
+/* Windows of pixels side by side, and the weights of 16 kernels or channels. All but
+ * `weights` counts in values, of one or two bytes. */
+typedef struct {
+    const void *input; /* first value of the first window */
+    size_t step;       /* from window to window */
+    const size_t *offsets;
+    uint32_t entries, width;
+    const void *weights;
 } emu_dot;
 
-/* acc[n][16] = sum of u * w; acc2 (or NULL) is for the 16 kernels behind. Sums wrap at 32 bits,
- * the caller's results do not. */
+/* acc[n][16]; acc2 (or NULL) is for the 16 kernels behind, whose weights follow. Sums wrap at
+ * 32 bits, the caller's results do not. */
 void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2);
-/* acc[n][16] = sum of (u - 128) * w. */
+/* The same for 16 channels of a depthwise convolution: entries are taps. */
 void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc);
 
-/* sums[pixels] of the first `channels` bytes, `step` bytes apart. */
-void emu_sum_channels(const uint8_t *bytes, size_t pixels, uint32_t channels, uint32_t step,
-                      int32_t *sums);
+/* 8 kernels, `stride` bytes apart, 16 channels: words[8 pairs][16 kernels][2], of which the
+ * first or last 8 kernels are written, plus their offset. Only AVX2 has it. */
+bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offsets, int16_t *words);
+/* sums[n] += of 16 bytes each, as the form has them. */
+void emu_sum_lanes(const uint8_t *bytes, size_t n, int32_t *sums);
+/* int8 -> int16. */
+void emu_widen(const uint8_t *bytes, size_t n, int16_t *words);
 
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task);
 

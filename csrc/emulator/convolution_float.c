@@ -7,12 +7,16 @@
 #include <stdlib.h>
 
 #define CHUNK 64
+#define BAND_VALUES (32u << 10)
+#define MAX_BAND_VALUES (64u << 20)
 
 typedef struct {
     rkr_emu *emu;
     const emu_task *task;
     uint32_t channels, columns, rows;
-    float *values; /* [rows][columns][channels], the input of one row of results */
+    uint32_t band_rows; /* of results */
+    float *values;      /* [rows][columns][channels], the input of these */
+    float *weights;     /* of 16 kernels: [tap][channel][16], depthwise [tap][16] */
 } band;
 
 static float half_at(const uint8_t *bytes) {
@@ -47,14 +51,15 @@ static void stage_row(const band *b, int64_t row, uint32_t at) {
 }
 
 /* One window and 16 kernels or channels. */
-static void accumulate(const band *b, uint32_t block, uint32_t x, float *out) {
+static void accumulate(const band *b, uint32_t block, uint32_t y, uint32_t x, float *out) {
     const emu_convolution *conv = &b->task->conv;
     const uint32_t taps = conv->kernel_w * conv->kernel_h;
     const uint32_t depth = conv->depthwise ? 1 : conv->in_c;
-    const float *w = b->task->packed->floats + (size_t)block * taps * depth * 16;
+    const float *w = b->weights;
     double sums[16] = {0.0};
     for (uint32_t tap = 0; tap < taps; tap++) {
-        const size_t row = tap / conv->kernel_w * conv->dilation_y;
+        const size_t row =
+            (size_t)y * conv->stride_y + tap / conv->kernel_w * (size_t)conv->dilation_y;
         const size_t column = (size_t)x * conv->stride_x + tap % conv->kernel_w * conv->dilation_x;
         const float *v = b->values + (row * b->columns + column) * b->channels;
         for (uint32_t c = 0; c < depth; c++, w += 16) {
@@ -69,43 +74,64 @@ static void accumulate(const band *b, uint32_t block, uint32_t x, float *out) {
     }
 }
 
-static void run_row(const band *b, uint32_t y) {
+static uint32_t span(uint32_t out, uint32_t stride, uint32_t kernel, uint32_t dilation) {
+    return (out - 1) * stride + (kernel - 1) * dilation + 1;
+}
+
+static void run_band(const band *b, uint32_t first_row, uint32_t rows) {
     const emu_convolution *conv = &b->task->conv;
+    const uint32_t staged = span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
     float values[CHUNK * 16];
-    for (uint32_t i = 0; i < conv->kernel_h; i++) {
-        const int64_t row =
-            (int64_t)y * conv->stride_y + (int64_t)i * conv->dilation_y - conv->pad_top;
-        stage_row(b, row, i * conv->dilation_y);
+    for (uint32_t i = 0; i < staged; i++) {
+        stage_row(b, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i, i);
     }
     for (uint32_t channel = 0; channel < b->task->dpu.c; channel += 16) {
-        for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
-            const uint32_t n = conv->out_w - x < CHUNK ? conv->out_w - x : CHUNK;
-            for (uint32_t i = 0; i < n; i++) {
-                accumulate(b, channel / 16, x + i, values + i * 16);
+        emu_unpack_floats(b->emu, b->task, channel, b->weights);
+        for (uint32_t y = 0; y < rows; y++) {
+            for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
+                const uint32_t n = conv->out_w - x < CHUNK ? conv->out_w - x : CHUNK;
+                for (uint32_t i = 0; i < n; i++) {
+                    accumulate(b, channel / 16, y, x + i, values + i * 16);
+                }
+                emu_dpu_float(b->emu, b->task, values, channel, (first_row + y) * conv->out_w + x,
+                              n);
             }
-            emu_dpu_float(b->emu, b->task, values, channel, y * conv->out_w + x, n);
         }
+    }
+}
+
+/* Rows of results whose input takes few bytes; false where one alone takes too many. */
+static bool plan(band *b) {
+    const emu_convolution *conv = &b->task->conv;
+    b->channels = emu_align(conv->in_c, 16);
+    b->columns = span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
+    b->columns += conv->pad_left;
+    b->band_rows = conv->out_h;
+    for (;;) {
+        b->rows = span(b->band_rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
+        const uint64_t count = (uint64_t)b->rows * b->columns * b->channels;
+        if (count <= BAND_VALUES || b->band_rows == 1) {
+            return count <= MAX_BAND_VALUES;
+        }
+        b->band_rows = (b->band_rows + 1) / 2;
     }
 }
 
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task) {
     const emu_convolution *conv = &task->conv;
+    const size_t weights =
+        (size_t)conv->kernel_w * conv->kernel_h * (conv->depthwise ? 1 : conv->in_c) * 16;
     band b = {.emu = emu, .task = task};
-    b.channels = emu_align(conv->in_c, 16);
-    b.rows = (conv->kernel_h - 1) * conv->dilation_y + 1;
-    b.columns = (conv->out_w - 1) * conv->stride_x + (conv->kernel_w - 1) * conv->dilation_x + 1 +
-                conv->pad_left;
-    const uint64_t count = (uint64_t)b.rows * b.columns * b.channels;
-    if (count > EMU_MAX_MEMORY / 16) {
+    if (!plan(&b) || weights > MAX_BAND_VALUES) {
         return emu_refuse(emu, "a convolution whose rows need too much memory");
     }
-    b.values = malloc((size_t)count * sizeof *b.values);
-    if (b.values == NULL) {
-        return emu_refuse(emu, "no memory for a convolution");
-    }
-    for (uint32_t y = 0; y < conv->out_h; y++) {
-        run_row(&b, y);
+    b.values = malloc((size_t)b.rows * b.columns * b.channels * sizeof *b.values);
+    b.weights = malloc(weights * sizeof *b.weights);
+    const bool ok = b.values != NULL && b.weights != NULL;
+    for (uint32_t y = 0; ok && y < conv->out_h; y += b.band_rows) {
+        run_band(&b, y, conv->out_h - y < b.band_rows ? conv->out_h - y : b.band_rows);
     }
     free(b.values);
-    return true;
+    free(b.weights);
+    return ok ? true : emu_refuse(emu, "no memory for a convolution");
 }

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Dot products of windows with 16 kernels at a time: plain C, then the same for the dot
- * product instructions of each CPU.
+ * Dot products of windows with 16 kernels at a time: plain C, then the same for the
+ * instructions of each CPU.
  *
- *     acc[i][k] = sum over taps, c of u[i, tap, c] * w[tap, c, k]
+ *     acc[i][k] = sum over entries, j of v[i, entry, j] * w[entry, j, k]
  *
- * u are bytes 0..255, w -128..127; four channels of 16 kernels lie side by side, so that a
- * vector of weights meets one number of four bytes per window. Sums wrap at 32 bits: all
- * orders give the same. */
+ * Weights of `side` values lie side by side, [entry][width / side][16 kernels][side]: a vector
+ * of weights meets one number of that many values per window.
+ *
+ *     plain    int16 by int16, side 1
+ *     AVX2     int16 by int16, side 2: vpmaddwd adds two products, exactly
+ *     AVX-512  uint8 by int8, side 4: vpdpbusd adds four
+ *     dotprod  int8 by int8, side 4: sdot adds four
+ *
+ * Sums wrap at 32 bits: all orders give the same. */
 #include "convolution.h"
 
 #include "cpu_level.h"
@@ -18,62 +24,257 @@
 #include <arm_neon.h>
 #endif
 
-/* Windows that are computed side by side, so that weights are read once for all of them. */
-#define TILE 12
+const emu_form *emu_convolution_form(bool depthwise) {
+    static const emu_form plain = {.side = 1, .width = 1, .blocks = 1};
+#if EMU_HAVE_X86
+    static const emu_form avx2 = {.side = 2, .width = 2, .blocks = 1};
+    static const emu_form avx512 = {.bytes = true, .side = 4, .bias = 128, .width = 4, .blocks = 2};
+    if (emu_cpu_level() != EMU_CPU_PLAIN) {
+        return depthwise || emu_cpu_level() == EMU_CPU_AVX2 ? &avx2 : &avx512;
+    }
+#elif EMU_HAVE_ARM64
+    static const emu_form dotprod = {.bytes = true, .side = 4, .width = 16, .blocks = 1};
+    if (emu_cpu_level() == EMU_CPU_DOTPROD && !depthwise) {
+        return &dotprod;
+    }
+#endif
+    (void)depthwise;
+    return &plain;
+}
 
-typedef void dot_fn(const emu_dot *dot, const uint8_t *input, uint32_t n, int32_t *acc,
-                    int32_t *acc2);
+/* ---- plain C ------------------------------------------------------------------ */
 
-static void dot_plain(const emu_dot *dot, const uint8_t *input, uint32_t n, int32_t *acc,
-                      int32_t *acc2) {
-    for (uint32_t block = 0; block < (acc2 == NULL ? 1u : 2u); block++) {
-        const int8_t *weights = dot->weights + (size_t)block * dot->taps * dot->quads * 64;
-        for (uint32_t i = 0; i < n; i++) {
-            int32_t sums[16] = {0};
-            for (uint32_t tap = 0; tap < dot->taps; tap++) {
-                const uint8_t *u = input + i * dot->step + dot->tap_offsets[tap];
-                const int8_t *w = weights + (size_t)tap * dot->quads * 64;
-                for (uint32_t c = 0; c < dot->quads; c++, u += 4, w += 64) {
-                    for (uint32_t lane = 0; lane < 16; lane++) {
-                        sums[lane] =
-                            (int32_t)((uint32_t)sums[lane] +
-                                      (uint32_t)(u[0] * w[4 * lane] + u[1] * w[4 * lane + 1] +
-                                                 u[2] * w[4 * lane + 2] + u[3] * w[4 * lane + 3]));
-                    }
+/* `tile` is a constant where it is inlined, here and below: the sums stay in registers. */
+static inline __attribute__((always_inline)) void
+tile_plain(const emu_dot *dot, const int16_t *input, const uint32_t tile, int32_t *acc) {
+    int32_t sums[4][16] = {{0}};
+    const int16_t *w = dot->weights;
+    for (uint32_t entry = 0; entry < dot->entries; entry++) {
+        const int16_t *v = input + dot->offsets[entry];
+        for (uint32_t j = 0; j < dot->width; j++, v++, w += 16) {
+            for (uint32_t i = 0; i < tile; i++) {
+                for (uint32_t lane = 0; lane < 16; lane++) {
+                    sums[i][lane] =
+                        (int32_t)((uint32_t)sums[i][lane] + (uint32_t)(v[i * dot->step] * w[lane]));
                 }
             }
-            memcpy((block == 0 ? acc : acc2) + i * 16, sums, sizeof sums);
         }
+    }
+    memcpy(acc, sums, tile * sizeof sums[0]);
+}
+
+static void dot_plain(const emu_dot *dot, uint32_t n, int32_t *acc) {
+    const int16_t *input = dot->input;
+    uint32_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        tile_plain(dot, input + i * dot->step, 4, acc + 16 * i);
+    }
+    for (; i < n; i++) {
+        tile_plain(dot, input + i * dot->step, 1, acc + 16 * i);
+    }
+}
+
+static void depthwise_plain(const emu_dot *dot, uint32_t n, int32_t *acc) {
+    for (uint32_t i = 0; i < n; i++) {
+        const int16_t *input = (const int16_t *)dot->input + i * dot->step, *w = dot->weights;
+        int32_t sums[16] = {0};
+        for (uint32_t tap = 0; tap < dot->entries; tap++, w += 16) {
+            const int16_t *v = input + dot->offsets[tap];
+            for (uint32_t lane = 0; lane < 16; lane++) {
+                sums[lane] += v[lane] * w[lane];
+            }
+        }
+        memcpy(acc + i * 16, sums, sizeof sums);
     }
 }
 
 #if EMU_HAVE_X86
 
-static inline int four_bytes(const uint8_t *bytes) {
-    int four;
-    memcpy(&four, bytes, sizeof four);
-    return four;
+#define AVX2 __attribute__((target("avx2")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE int load_int(const void *bytes) {
+    int number;
+    memcpy(&number, bytes, sizeof number);
+    return number;
 }
 
-/* `tile` and `blocks` are constants where it is inlined: the sums stay in registers. */
-static inline __attribute__((always_inline, target("avx512f,avx512bw,avx512vl,avx512vnni"))) void
-tile_avx512(const emu_dot *dot, const uint8_t *input, const uint32_t tile, const uint32_t blocks,
-            int32_t *acc, int32_t *acc2) {
+INLINE AVX2 __m256i load(const void *from) {
+    return _mm256_loadu_si256((const __m256i *)from);
+}
+
+/* ---- AVX2 ---------------------------------------------------------------------- */
+
+INLINE AVX2 void tile_avx2(const emu_dot *dot, const int16_t *input, const uint32_t tile,
+                           int32_t *acc) {
+    __m256i sums[6][2];
+    const size_t step = dot->step;
+#pragma GCC unroll 6
+    for (uint32_t i = 0; i < tile; i++) {
+        sums[i][0] = sums[i][1] = _mm256_setzero_si256();
+    }
+    const int16_t *w = dot->weights;
+    for (uint32_t entry = 0; entry < dot->entries; entry++) {
+        const int16_t *v = input + dot->offsets[entry];
+        for (const int16_t *end = v + dot->width; v != end; v += 2, w += 32) {
+            const __m256i low = load(w), high = load(w + 16);
+#pragma GCC unroll 6
+            for (uint32_t i = 0; i < tile; i++) {
+                const __m256i two = _mm256_set1_epi32(load_int(v + i * step));
+                sums[i][0] = _mm256_add_epi32(sums[i][0], _mm256_madd_epi16(two, low));
+                sums[i][1] = _mm256_add_epi32(sums[i][1], _mm256_madd_epi16(two, high));
+            }
+        }
+    }
+#pragma GCC unroll 6
+    for (uint32_t i = 0; i < tile; i++) {
+        _mm256_storeu_si256((__m256i *)(acc + 16 * i), sums[i][0]);
+        _mm256_storeu_si256((__m256i *)(acc + 16 * i + 8), sums[i][1]);
+    }
+}
+
+/* Windows are shared out evenly: fewer than four at once do not keep the CPU busy. */
+AVX2 static void dot_avx2(const emu_dot *dot, uint32_t n, int32_t *acc) {
+    const int16_t *input = dot->input;
+    for (uint32_t tiles = (n + 5) / 6; tiles > 0; tiles--) {
+        const uint32_t tile = (n + tiles - 1) / tiles;
+        switch (tile) {
+        case 6:
+            tile_avx2(dot, input, 6, acc);
+            break;
+        case 5:
+            tile_avx2(dot, input, 5, acc);
+            break;
+        case 4:
+            tile_avx2(dot, input, 4, acc);
+            break;
+        case 3:
+            tile_avx2(dot, input, 3, acc);
+            break;
+        case 2:
+            tile_avx2(dot, input, 2, acc);
+            break;
+        default:
+            tile_avx2(dot, input, 1, acc);
+            break;
+        }
+        input += tile * dot->step;
+        acc += tile * 16;
+        n -= tile;
+    }
+}
+
+/* Two taps side by side: [taps / 2][16][2] weights, one without weights where taps are odd. Halves
+ * of the two vectors of sums belong together: unpacking works on each half of a vector. */
+INLINE AVX2 void depthwise_tile(const emu_dot *dot, const int16_t *input, const uint32_t tile,
+                                int32_t *acc) {
+    __m256i sums[4][2];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < tile; i++) {
+        sums[i][0] = sums[i][1] = _mm256_setzero_si256();
+    }
+    const int16_t *w = dot->weights;
+    for (uint32_t tap = 0; tap < dot->entries; tap += 2, w += 32) {
+        const int16_t *first = input + dot->offsets[tap];
+        const int16_t *second = input + dot->offsets[tap + 1];
+        const __m256i low = _mm256_permute2x128_si256(load(w), load(w + 16), 0x20);
+        const __m256i high = _mm256_permute2x128_si256(load(w), load(w + 16), 0x31);
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < tile; i++) {
+            const __m256i a = load(first + i * dot->step), b = load(second + i * dot->step);
+            const __m256i lows = _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), low);
+            const __m256i highs = _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), high);
+            sums[i][0] = _mm256_add_epi32(sums[i][0], lows);
+            sums[i][1] = _mm256_add_epi32(sums[i][1], highs);
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < tile; i++) {
+        _mm256_storeu_si256((__m256i *)(acc + 16 * i),
+                            _mm256_permute2x128_si256(sums[i][0], sums[i][1], 0x20));
+        _mm256_storeu_si256((__m256i *)(acc + 16 * i + 8),
+                            _mm256_permute2x128_si256(sums[i][0], sums[i][1], 0x31));
+    }
+}
+
+AVX2 static void depthwise_avx2(const emu_dot *dot, uint32_t n, int32_t *acc) {
+    const int16_t *input = dot->input;
+    uint32_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        depthwise_tile(dot, input + i * dot->step, 4, acc + 16 * i);
+    }
+    for (; i < n; i++) {
+        depthwise_tile(dot, input + i * dot->step, 1, acc + 16 * i);
+    }
+}
+
+/* A square of 8 numbers of 32 bits each is turned. */
+AVX2 static void unpack_words_avx2(const int8_t *weights, size_t stride, const int32_t *offsets,
+                                   int16_t *words) {
+    __m256i a[8], b[8];
+    for (uint32_t k = 0; k < 8; k++) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(weights + k * stride));
+        a[k] = _mm256_add_epi16(_mm256_cvtepi8_epi16(bytes), _mm256_set1_epi16((short)offsets[k]));
+    }
+    for (uint32_t k = 0; k < 8; k += 4) {
+        b[k] = _mm256_unpacklo_epi32(a[k], a[k + 1]);
+        b[k + 1] = _mm256_unpackhi_epi32(a[k], a[k + 1]);
+        b[k + 2] = _mm256_unpacklo_epi32(a[k + 2], a[k + 3]);
+        b[k + 3] = _mm256_unpackhi_epi32(a[k + 2], a[k + 3]);
+        a[k] = _mm256_unpacklo_epi64(b[k], b[k + 2]);
+        a[k + 1] = _mm256_unpackhi_epi64(b[k], b[k + 2]);
+        a[k + 2] = _mm256_unpacklo_epi64(b[k + 1], b[k + 3]);
+        a[k + 3] = _mm256_unpackhi_epi64(b[k + 1], b[k + 3]);
+    }
+    for (uint32_t k = 0; k < 4; k++) {
+        _mm256_storeu_si256((__m256i *)(words + 32 * k),
+                            _mm256_permute2x128_si256(a[k], a[k + 4], 0x20));
+        _mm256_storeu_si256((__m256i *)(words + 32 * (k + 4)),
+                            _mm256_permute2x128_si256(a[k], a[k + 4], 0x31));
+    }
+}
+
+AVX2 static void widen_avx2(const uint8_t *bytes, size_t n, int16_t *words) {
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m128i sixteen = _mm_loadu_si128((const __m128i *)(bytes + i));
+        _mm256_storeu_si256((__m256i *)(words + i), _mm256_cvtepi8_epi16(sixteen));
+    }
+    for (; i < n; i++) {
+        words[i] = (int8_t)bytes[i];
+    }
+}
+
+AVX2 static void sum_lanes_avx2(const uint8_t *bytes, size_t n, int32_t *sums) {
+    for (size_t i = 0; i < n; i++, bytes += 16) {
+        const __m128i sixteen = _mm_loadu_si128((const __m128i *)bytes);
+        const __m128i sum = _mm_sad_epu8(sixteen, _mm_setzero_si128());
+        sums[i] += _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
+    }
+}
+
+/* ---- AVX-512 with VNNI ----------------------------------------------------------- */
+
+#define TILE 12
+
+INLINE AVX512 void tile_avx512(const emu_dot *dot, const uint8_t *input, const uint32_t tile,
+                               const uint32_t blocks, int32_t *acc, int32_t *acc2) {
     __m512i sums[2][TILE];
-    const size_t second = (size_t)dot->taps * dot->quads * 64;
+    const size_t second = (size_t)dot->entries * dot->width * 16;
 #pragma GCC unroll 12
     for (uint32_t i = 0; i < tile; i++) {
         sums[0][i] = sums[1][i] = _mm512_setzero_si512();
     }
     const int8_t *w = dot->weights;
-    for (uint32_t tap = 0; tap < dot->taps; tap++) {
-        const uint8_t *u = input + dot->tap_offsets[tap];
-        for (uint32_t c = 0; c < dot->quads; c++, u += 4, w += 64) {
+    for (uint32_t entry = 0; entry < dot->entries; entry++) {
+        const uint8_t *u = input + dot->offsets[entry];
+        for (const uint8_t *end = u + dot->width; u != end; u += 4, w += 64) {
             const __m512i first = _mm512_loadu_si512(w);
             const __m512i other = blocks == 2 ? _mm512_loadu_si512(w + second) : first;
 #pragma GCC unroll 12
             for (uint32_t i = 0; i < tile; i++) {
-                const __m512i v = _mm512_set1_epi32(four_bytes(u + i * dot->step));
+                const __m512i v = _mm512_set1_epi32(load_int(u + i * dot->step));
                 sums[0][i] = _mm512_dpbusd_epi32(sums[0][i], v, first);
                 if (blocks == 2) {
                     sums[1][i] = _mm512_dpbusd_epi32(sums[1][i], v, other);
@@ -90,8 +291,8 @@ tile_avx512(const emu_dot *dot, const uint8_t *input, const uint32_t tile, const
     }
 }
 
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) static void
-dot_avx512(const emu_dot *dot, const uint8_t *input, uint32_t n, int32_t *acc, int32_t *acc2) {
+AVX512 static void dot_avx512(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2) {
+    const uint8_t *input = dot->input;
     uint32_t i = 0;
     for (; i + 12 <= n; i += 12) {
         if (acc2 != NULL) {
@@ -113,170 +314,85 @@ dot_avx512(const emu_dot *dot, const uint8_t *input, uint32_t n, int32_t *acc, i
     }
 }
 
-/* Without dot products of bytes: products of 16 bits, of which a vector holds 4 kernels. */
-static inline __attribute__((always_inline, target("avx2"))) void
-tile_avx2(const emu_dot *dot, const uint8_t *input, const uint32_t tile, int32_t *acc) {
-    __m256i sums[3][4];
-#pragma GCC unroll 3
-    for (uint32_t i = 0; i < tile; i++) {
-#pragma GCC unroll 4
-        for (uint32_t k = 0; k < 4; k++) {
-            sums[i][k] = _mm256_setzero_si256();
-        }
-    }
-    const int8_t *w = dot->weights;
-    for (uint32_t tap = 0; tap < dot->taps; tap++) {
-        const uint8_t *u = input + dot->tap_offsets[tap];
-        for (uint32_t c = 0; c < dot->quads; c++, u += 4, w += 64) {
-            __m256i v[3];
-#pragma GCC unroll 3
-            for (uint32_t i = 0; i < tile; i++) {
-                const __m128i four = _mm_cvtsi32_si128(four_bytes(u + i * dot->step));
-                v[i] = _mm256_broadcastq_epi64(_mm_cvtepu8_epi16(four));
-            }
-#pragma GCC unroll 4
-            for (uint32_t k = 0; k < 4; k++) {
-                const __m256i weights =
-                    _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 16 * k)));
-#pragma GCC unroll 3
-                for (uint32_t i = 0; i < tile; i++) {
-                    sums[i][k] = _mm256_add_epi32(sums[i][k], _mm256_madd_epi16(v[i], weights));
-                }
-            }
-        }
-    }
-#pragma GCC unroll 3
-    for (uint32_t i = 0; i < tile; i++) { /* two lanes belong to each kernel */
-        const __m256i low = _mm256_hadd_epi32(sums[i][0], sums[i][1]);
-        const __m256i high = _mm256_hadd_epi32(sums[i][2], sums[i][3]);
-        _mm256_storeu_si256((__m256i *)(acc + 16 * i), _mm256_permute4x64_epi64(low, 0xd8));
-        _mm256_storeu_si256((__m256i *)(acc + 16 * i + 8), _mm256_permute4x64_epi64(high, 0xd8));
-    }
-}
-
-#define TILE_FUNCTION tile_avx2
-#define PIXELS 3
-#define TARGET __attribute__((target("avx2")))
-#include "convolution_dot_tmpl.h"
-
 #elif EMU_HAVE_ARM64
 
-/* sdot wants both signed: u - 128, and 128 times the weights' sum is added at the end. */
-static inline __attribute__((always_inline, target("arch=armv8.2-a+dotprod"))) void
-tile_dotprod(const emu_dot *dot, const uint8_t *input, const uint32_t tile, int32_t *acc) {
-    int32x4_t sums[4][4], all[4];
-    const uint8x16_t flip = vdupq_n_u8(0x80);
-    const int8x16_t ones = vdupq_n_s8(1);
-    for (uint32_t k = 0; k < 4; k++) {
-        all[k] = vdupq_n_s32(0);
-        for (uint32_t i = 0; i < tile; i++) {
+/* ---- NEON with dot products -------------------------------------------------------- */
+
+#define DOTPROD __attribute__((target("arch=armv8.2-a+dotprod")))
+
+/* 16 values of a window are one vector, of which an instruction takes four. */
+static inline __attribute__((always_inline)) DOTPROD void
+tile_dotprod(const emu_dot *dot, const int8_t *input, const uint32_t tile, int32_t *acc) {
+    int32x4_t sums[5][4];
+    for (uint32_t i = 0; i < tile; i++) {
+        for (uint32_t k = 0; k < 4; k++) {
             sums[i][k] = vdupq_n_s32(0);
         }
     }
     const int8_t *w = dot->weights;
-    for (uint32_t tap = 0; tap < dot->taps; tap++) {
-        const uint8_t *u = input + dot->tap_offsets[tap];
-        for (uint32_t c = 0; c < dot->quads; c++, u += 4, w += 64) {
-            int8x16_t v[4];
+    for (uint32_t entry = 0; entry < dot->entries; entry++) {
+        const int8_t *from = input + dot->offsets[entry];
+        for (uint32_t j = 0; j < dot->width; j += 16, from += 16, w += 256) {
+            int8x16_t v[5];
             for (uint32_t i = 0; i < tile; i++) {
-                uint32_t four;
-                memcpy(&four, u + i * dot->step, sizeof four);
-                v[i] = vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_u32(vdupq_n_u32(four)), flip));
+                v[i] = vld1q_s8(from + i * dot->step);
             }
-            for (uint32_t k = 0; k < 4; k++) {
-                const int8x16_t weights = vld1q_s8(w + 16 * k);
-                all[k] = vdotq_s32(all[k], weights, ones);
-                for (uint32_t i = 0; i < tile; i++) {
-                    sums[i][k] = vdotq_s32(sums[i][k], v[i], weights);
-                }
-            }
+#define FOUR_VALUES(at)                                                    \
+    for (uint32_t k = 0; k < 4; k++) {                                     \
+        const int8x16_t weights = vld1q_s8(w + (at) * 64 + 16 * k);        \
+        for (uint32_t i = 0; i < tile; i++) {                              \
+            sums[i][k] = vdotq_laneq_s32(sums[i][k], weights, v[i], (at)); \
+        }                                                                  \
+    }
+            FOUR_VALUES(0)
+            FOUR_VALUES(1)
+            FOUR_VALUES(2)
+            FOUR_VALUES(3)
+#undef FOUR_VALUES
         }
     }
     for (uint32_t i = 0; i < tile; i++) {
         for (uint32_t k = 0; k < 4; k++) {
-            vst1q_s32(acc + 16 * i + 4 * k, vaddq_s32(sums[i][k], vshlq_n_s32(all[k], 7)));
+            vst1q_s32(acc + 16 * i + 4 * k, sums[i][k]);
         }
     }
 }
 
-#define TILE_FUNCTION tile_dotprod
-#define PIXELS 4
-#define TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
-#include "convolution_dot_tmpl.h"
+DOTPROD static void dot_dotprod(const emu_dot *dot, uint32_t n, int32_t *acc) {
+    const int8_t *input = dot->input;
+    uint32_t i = 0;
+    for (; i + 5 <= n; i += 5) {
+        tile_dotprod(dot, input + i * dot->step, 5, acc + 16 * i);
+    }
+    for (; i < n; i++) {
+        tile_dotprod(dot, input + i * dot->step, 1, acc + 16 * i);
+    }
+}
 
 #endif
 
+/* ---- the best of this CPU ------------------------------------------------------------ */
+
 void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2) {
+    (void)acc2;
     switch (emu_cpu_level()) {
 #if EMU_HAVE_X86
     case EMU_CPU_AVX512:
-        dot_avx512(dot, dot->input, n, acc, acc2);
+        dot_avx512(dot, n, acc, acc2);
         return;
     case EMU_CPU_AVX2:
-        dot_blocks(dot, dot->input, n, acc, acc2);
+        dot_avx2(dot, n, acc);
         return;
 #elif EMU_HAVE_ARM64
     case EMU_CPU_DOTPROD:
-        dot_blocks(dot, dot->input, n, acc, acc2);
+        dot_dotprod(dot, n, acc);
         return;
 #endif
     default:
-        dot_plain(dot, dot->input, n, acc, acc2);
+        dot_plain(dot, n, acc);
         return;
     }
 }
-
-/* ---- depthwise, sums of channels: plain loops in wider vectors -------------------- */
-
-static inline __attribute__((always_inline)) void depthwise(const emu_dot *dot, uint32_t n,
-                                                            int32_t *acc) {
-    for (uint32_t i = 0; i < n; i++) {
-        int32_t sums[16] = {0};
-        for (uint32_t tap = 0; tap < dot->taps; tap++) {
-            const uint8_t *u = dot->input + i * dot->step + dot->tap_offsets[tap] + dot->channel;
-            const int16_t *w = dot->words + (size_t)tap * 16;
-            for (uint32_t lane = 0; lane < 16; lane++) {
-                sums[lane] += (u[lane] - EMU_BIAS_OF_U) * w[lane];
-            }
-        }
-        memcpy(acc + i * 16, sums, sizeof sums);
-    }
-}
-
-static inline __attribute__((always_inline)) void
-sum_channels(const uint8_t *bytes, size_t pixels, uint32_t channels, uint32_t step, int32_t *sums) {
-    for (size_t i = 0; i < pixels; i++, bytes += step) {
-        int32_t sum = 0;
-        for (uint32_t c = 0; c < channels; c++) {
-            sum += bytes[c];
-        }
-        sums[i] = sum;
-    }
-}
-
-#if EMU_HAVE_X86
-__attribute__((target("avx2"))) static void depthwise_avx2(const emu_dot *dot, uint32_t n,
-                                                           int32_t *acc) {
-    depthwise(dot, n, acc);
-}
-
-__attribute__((target("avx2"))) static void sum_channels_avx2(const uint8_t *bytes, size_t pixels,
-                                                              uint32_t channels, uint32_t step,
-                                                              int32_t *sums) {
-    if (channels % 16 != 0) {
-        sum_channels(bytes, pixels, channels, step, sums);
-        return;
-    }
-    for (size_t i = 0; i < pixels; i++, bytes += step) {
-        __m128i sum = _mm_setzero_si128();
-        for (uint32_t c = 0; c < channels; c += 16) {
-            const __m128i sixteen = _mm_loadu_si128((const __m128i *)(bytes + c));
-            sum = _mm_add_epi64(sum, _mm_sad_epu8(sixteen, _mm_setzero_si128()));
-        }
-        sums[i] = _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2);
-    }
-}
-#endif
 
 void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc) {
 #if EMU_HAVE_X86
@@ -285,16 +401,41 @@ void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc) {
         return;
     }
 #endif
-    depthwise(dot, n, acc);
+    depthwise_plain(dot, n, acc);
 }
 
-void emu_sum_channels(const uint8_t *bytes, size_t pixels, uint32_t channels, uint32_t step,
-                      int32_t *sums) {
+bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offsets,
+                      int16_t *words) {
 #if EMU_HAVE_X86
     if (emu_cpu_level() != EMU_CPU_PLAIN) {
-        sum_channels_avx2(bytes, pixels, channels, step, sums);
+        unpack_words_avx2(weights, stride, offsets, words);
+        return true;
+    }
+#endif
+    (void)weights, (void)stride, (void)offsets, (void)words;
+    return false;
+}
+
+void emu_widen(const uint8_t *bytes, size_t n, int16_t *words) {
+#if EMU_HAVE_X86
+    if (emu_cpu_level() != EMU_CPU_PLAIN) {
+        widen_avx2(bytes, n, words);
         return;
     }
 #endif
-    sum_channels(bytes, pixels, channels, step, sums);
+    for (size_t i = 0; i < n; i++) {
+        words[i] = (int8_t)bytes[i];
+    }
+}
+
+void emu_sum_lanes(const uint8_t *bytes, size_t n, int32_t *sums) {
+#if EMU_HAVE_X86
+    sum_lanes_avx2(bytes, n, sums); /* only AVX-512 has sums of bytes to make */
+#elif EMU_HAVE_ARM64
+    for (size_t i = 0; i < n; i++, bytes += 16) {
+        sums[i] += vaddlvq_s8(vld1q_s8((const int8_t *)bytes));
+    }
+#else
+    (void)bytes, (void)n, (void)sums;
+#endif
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The fast DPU: the same bits as dpu.c, for tasks whose values are known to stay exact in
- * double. */
+ * double: integers below 2^51, and products exact, so that scaling by a power of two and
+ * rounding to even by adding 1.5 * 2^52 give the bits of emu_rne. */
 #ifndef RKR_EMULATOR_DPU_FAST_H
 #define RKR_EMULATOR_DPU_FAST_H
 
@@ -10,35 +11,56 @@
 #define EMU_FAST_CHUNK 64
 #define EMU_ROUNDER 6755399441055744.0
 
+/* v = (v + before) * mul + after, shifted and rounded; or v + before alone. */
 typedef struct {
-    bool adds, multiplies, adds_after, prelu, clamps;
+    bool adds, multiplies, is_simple, prelu, clamps; /* simple: no `after`, one shift */
     double before[16], mul[16], after[16];
+    double scaled[16];         /* mul * positive */
     double positive, negative; /* 2^-shift */
     double low, high;
 } emu_fast_stage;
 
 /* A task, and 16 of its channels. */
 typedef struct {
+    double in_offset[16]; /* added first, with what BS adds */
     emu_fast_stage bs, bn;
-    bool has_lut;
-    const int32_t *lut_pairs;
-    const int8_t *lut_bytes; /* NULL, or the stored byte of each value in the tables */
-    int32_t lut_start, lut_last, lut_index;
+    const int32_t *lut_pairs; /* NULL: no LUT; entry and its neighbour, of both tables */
+    int32_t lut_start, lut_last;
+    int32_t lut_low, lut_high; /* -1 where the tables go on with a slope, else 0 */
     emu_ew_op ew_op;
     double ew_offset, ew_factor, ew_unit;
-    double out_factor, out_offset;
+    double out_factor;
+    int32_t out_scale, out_half, out_odd, out_shift, out_offset; /* behind a LUT */
 } emu_fast;
 
 /* Whether the task can take this way, once: needs the largest accumulator. */
-bool emu_can_be_fast(rkr_emu *emu, emu_task *task, double largest);
+bool emu_can_be_fast(rkr_emu *emu, const emu_task *task, double largest);
 void emu_fast_begin(rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fast *fast);
 
 /* n <= EMU_FAST_CHUNK accumulators of one row -> memory. */
 void emu_fast_accumulators(rkr_emu *emu, const emu_task *task, const emu_fast *fast,
-                           const int32_t *acc, const int32_t *constants, const int32_t *offsets,
-                           const int32_t *sums, uint32_t channel, uint32_t pixel, uint32_t n);
+                           const int32_t *acc, uint32_t channel, uint32_t pixel, uint32_t n);
 /* From memory to memory. */
 void emu_fast_bytes(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const int8_t *bytes,
                     uint32_t channel, uint32_t pixel, uint32_t n);
+
+/* ---- dpu_fast_steps.c: n pixels of 16 channels -------------------------------- */
+
+/* The operand of EW: NULL, or of either type. */
+typedef struct {
+    const int8_t *bytes;
+    const int16_t *words;
+} emu_fast_operand;
+
+/* To stored bytes; of `acc`, or of `bytes` where it is NULL. */
+void emu_fast_store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
+                    emu_fast_operand operand, uint32_t n, int8_t *out);
+/* To indices of the LUT; outside[n]: whether one of a pixel's lies where the tables go on with
+ * a slope. */
+void emu_fast_indices(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
+                      int32_t *at, uint8_t *outside);
+/* From indices to stored bytes: rne(a * (32 - f) + b * f, 5) between two entries, converted.
+ * The tables go on with their ends. */
+void emu_fast_look_up(const emu_fast *fast, const int32_t *at, uint32_t n, int8_t *out);
 
 #endif

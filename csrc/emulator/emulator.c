@@ -94,7 +94,6 @@ static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool de
     }
     if (!describe) {
         emu_choose_ways(emu);
-        emu_forget_weights(emu);
         emu->multiplications = count_multiplications(emu);
     }
     *out = emu;
@@ -230,7 +229,7 @@ static int refuse_node(rkr_emu *emu, uint32_t node) {
     return refused->way != EMU_NODE_REFUSED
                ? RKR_OK
                : emu_fail(emu, RKR_EMU_ERR_NOT_RUNNABLE, "node %u, %s '%s': %s", node,
-                          refused->public.op, refused->public.name, refused->reason);
+                          refused->public.op, refused->public.name, refused->public.reason);
 }
 
 /* One that was only described has no memory. */
@@ -321,9 +320,6 @@ int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_
     if (is_native ? !t->has_memory || !emu_inside(emu, t->address, t->bytes)
                   : !emu_is_readable(emu, t)) {
         return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u cannot be read", tensor);
-    }
-    if (t->is_constant && !emu_is_kept(emu, t->address, t->bytes)) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u: weights are repacked, not kept", tensor);
     }
     if (is_native) {
         memcpy(data, emu->memory + t->address, size);

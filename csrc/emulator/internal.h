@@ -8,8 +8,7 @@
  *   known_bits.c    which bits of which registers are understood
  *   map_*.c         what the registers of a family of SoCs mean; map_cna.c map_dpu.c: of several
  *   check.c         every address of a decoded task lies in the machine's memory
- *   convolution.c   CNA and CORE: accumulators
- *   forget.c        gives memory of repacked weights back
+ *   convolution*.c  CNA and CORE: accumulators
  *   dpu.c dpu_float.c lut.c  DPU: from accumulators or memory to stored values
  *   pooling.c       PPU
  *   tensors.c       logical values of a tensor <-> its memory
@@ -39,7 +38,6 @@
 #define EMU_MAX_TASKS 200000u
 #define EMU_MAX_NODES 65536u
 #define EMU_MAX_TENSORS 65536u
-#define EMU_REASON_BYTES 256
 
 /* ---- flatbuffer ------------------------------------------------------------ */
 
@@ -198,8 +196,7 @@ typedef struct {
     uint8_t low_index, high_index; /* log2 of the steps */
     int32_t under_slope, over_slope;
     uint8_t under_shift, over_shift;
-    bool has_tails; /* four lines at each end, in place of the slopes */
-    emu_tail low_tails[4], high_tails[4];
+    const emu_tail *tails; /* NULL, or four lines at the lower end, four at the upper one */
 } emu_lut;
 
 typedef struct {
@@ -246,17 +243,15 @@ typedef enum {
     EMU_TASK_UNKNOWN, /* `reason` of its node says why */
 } emu_task_kind;
 
-typedef struct emu_packed_weights emu_packed_weights;
-
 typedef struct {
     emu_task_kind kind;
     uint32_t node;
-    emu_convolution conv;
+    union { /* of no other kinds than theirs */
+        emu_convolution conv;
+        emu_pooling pool;
+    };
     emu_dpu dpu;
-    emu_pooling pool;
     bool is_fast; /* the DPU may compute in double, see dpu_fast.c */
-    uint64_t weight_bytes;
-    emu_packed_weights *packed; /* what convolution.c made of the weights */
 } emu_task;
 
 /* ---- tensors and nodes ----------------------------------------------------- */
@@ -294,7 +289,6 @@ typedef struct emu_node {
     uint32_t bson_bytes;
     bool tasks_understood;
     bool tasks_exact;
-    char reason[EMU_REASON_BYTES];
 } emu_node;
 
 /* ---- the SoC --------------------------------------------------------------- */
@@ -362,15 +356,6 @@ const emu_soc *emu_find_soc(const char *name);
 
 /* ---- the emulator ---------------------------------------------------------- */
 
-/* What dpu_fast.c keeps from task to task. */
-#define EMU_BYTE_TABLE 32768
-typedef struct {
-    const emu_lut_tables *tables;
-    int32_t start;
-    double factor, offset;
-    int8_t *bytes;
-} emu_byte_table;
-
 typedef struct emu_block emu_block;
 
 struct rkr_emu {
@@ -379,7 +364,6 @@ struct rkr_emu {
     const char *toolkit;
     uint8_t *memory;
     uint64_t memory_bytes;
-    uint8_t *marks;          /* per 64 bytes of the constants, see forget.c */
     uint64_t constant_bytes; /* at the begin of the memory */
     emu_tensor *tensors;
     uint32_t n_tensors;
@@ -389,12 +373,11 @@ struct rkr_emu {
     uint32_t n_inputs, n_outputs;
     rkr_emu_file file;
     rkr_emu_normalisation *normalisations; /* per input */
-    uint8_t **input_values;                /* memory of the inputs; NULL: not given */
+    uint8_t **input_values;                /* kept for every run; NULL: not given */
     emu_task *tasks;
     uint32_t n_tasks;
     uint32_t n_graphs;
     uint64_t multiplications;
-    emu_byte_table byte_table;
     emu_block *blocks; /* everything allocated */
     bool lacks_memory; /* something was not */
     char error[240];
@@ -441,11 +424,6 @@ typedef struct {
 int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *entries,
                      uint32_t count);
 bool emu_check_task(rkr_emu *emu, emu_task *task);
-
-/* What tasks read of the constants is noted; the other weights are forgotten once packed. */
-void emu_note_read(rkr_emu *emu, uint64_t address, uint64_t bytes);
-void emu_forget_weights(rkr_emu *emu);
-bool emu_is_kept(const rkr_emu *emu, uint64_t address, uint64_t bytes);
 
 bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes);
 bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes);

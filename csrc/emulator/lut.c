@@ -26,14 +26,14 @@ static int32_t tail_of(const emu_tail tails[4], int64_t value, int sign) {
 int32_t emu_lut_value(const emu_lut *lut, int64_t value) {
     const int16_t *low = lut->tables->table[0], *high = lut->tables->table[1];
     if (value < lut->low_start) {
-        if (lut->has_tails) {
-            return tail_of(lut->low_tails, value, -1);
+        if (lut->tails != NULL) {
+            return tail_of(lut->tails, value, -1);
         }
         return tail(value - lut->low_start, lut->under_slope, lut->under_shift, low[0]);
     }
     if (value >= lut->high_end) {
-        if (lut->has_tails) {
-            return tail_of(lut->high_tails, value, 1);
+        if (lut->tails != NULL) {
+            return tail_of(lut->tails + 4, value, 1);
         }
         return tail(value - lut->high_end, lut->over_slope, lut->over_shift, high[512]);
     }

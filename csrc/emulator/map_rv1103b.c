@@ -95,12 +95,17 @@ static void decode_lines(const emu_registers *r, bool is_high, emu_tail tails[4]
     }
 }
 
-static void decode_tails(const emu_registers *r, emu_lut *lut) {
-    lut->has_tails = true;
-    decode_lines(r, false, lut->low_tails);
-    decode_lines(r, true, lut->high_tails);
-    lut->low_tails[0].start = lut->tables->table[0][0];
-    lut->high_tails[0].start = lut->tables->table[1][512];
+static bool decode_tails(rkr_emu *emu, const emu_registers *r, emu_lut *lut) {
+    emu_tail *tails = emu_allocate(emu, 8, sizeof *tails);
+    if (tails == NULL) {
+        return false;
+    }
+    decode_lines(r, false, tails);
+    decode_lines(r, true, tails + 4);
+    tails[0].start = lut->tables->table[0][0];
+    tails[4].start = lut->tables->table[1][512];
+    lut->tails = tails;
+    return true;
 }
 
 static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
@@ -137,8 +142,8 @@ static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     if (!emu_use_lut(emu, r, is_on && (config >> 11 & 1) == 0, EMU_LUT_AROUND_0, dpu)) {
         return false;
     }
-    if (dpu->lut.tables != NULL) {
-        decode_tails(r, &dpu->lut);
+    if (dpu->lut.tables != NULL && !decode_tails(emu, r, &dpu->lut)) {
+        return false;
     }
     if (is_on) {
         emu_clamp_bn(r, EMU_CLAMPS_RV1103B, bn);

@@ -132,8 +132,8 @@ static bool has_readable_tensors(const rkr_emu *emu, const emu_node *node) {
 static void refuse(emu_node *node, const char *why) {
     node->way = EMU_NODE_REFUSED;
     node->public.verdict = RKR_EMU_REFUSED;
-    if (node->reason[0] == 0) {
-        snprintf(node->reason, sizeof node->reason, "%s", why);
+    if (node->public.reason[0] == 0) {
+        node->public.reason = why;
     }
 }
 
@@ -143,13 +143,13 @@ static void choose(rkr_emu *emu, emu_node *node) {
     if (is_end(node)) {
         node->way = EMU_NODE_NOTHING;
         public->verdict = RKR_EMU_NOTHING;
-        node->reason[0] = 0;
+        public->reason = "";
         return;
     }
     if (node->n_tasks > 0 && node->tasks_understood) {
         node->way = EMU_NODE_TASKS;
         public->tasks = node->n_tasks;
-        public->verdict = node->reason[0] == 0 ? RKR_EMU_EXACT : RKR_EMU_FLOAT;
+        public->verdict = public->reason[0] == 0 ? RKR_EMU_EXACT : RKR_EMU_FLOAT;
         return;
     }
     if (node->operator== NULL) {
@@ -168,12 +168,12 @@ static void choose(rkr_emu *emu, emu_node *node) {
     node->way = EMU_NODE_FUNCTION;
     if (node->operator->moves && emu_keeps_bits(emu, node, inputs_needed(node))) {
         public->verdict = RKR_EMU_EXACT;
-        node->reason[0] = 0;
+        public->reason = "";
         return;
     }
     public->verdict = RKR_EMU_FLOAT;
-    if (node->reason[0] == 0) {
-        snprintf(node->reason, sizeof node->reason, "computed from its tensors, in float");
+    if (public->reason[0] == 0) {
+        public->reason = "computed from its tensors, in float";
     }
 }
 

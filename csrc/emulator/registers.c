@@ -10,6 +10,8 @@
  * 4104 per entry. A task that loads them does nothing else. */
 #include "internal.h"
 
+#include <stdlib.h>
+
 #define S_POINTER 0x004
 #define POINTER_RESET 0x30
 #define LUT_ACCESS 0x4100
@@ -226,6 +228,25 @@ static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
     return emu_check_task(d->emu, task);
 }
 
+/* Why a task is not understood; out of memory is noted by itself. */
+static void note_reason(rkr_emu *emu, emu_node *node, uint32_t task) {
+    char text[sizeof emu->error + 32];
+    const int length = snprintf(text, sizeof text, "task %u: %s", (unsigned)task, emu->error);
+    const char *copy = emu_copy_text(emu, (const uint8_t *)text, (size_t)length);
+    node->public.reason = copy == NULL ? "" : copy;
+}
+
+static bool is_float(const emu_task *task) {
+    switch (task->kind) {
+    case EMU_TASK_CONVOLUTION:
+        return task->conv.fp16 || task->dpu.is_float;
+    case EMU_TASK_POOLING:
+        return task->pool.precision == EMU_FLOAT16;
+    default:
+        return task->dpu.is_float;
+    }
+}
+
 static int decode_entry(decoder *d, const emu_words *commands, const emu_task_entry *entry,
                         emu_task *task) {
     rkr_emu *emu = d->emu;
@@ -246,38 +267,24 @@ static int decode_entry(decoder *d, const emu_words *commands, const emu_task_en
             d->group[enabled_block[bit]] ^= 1;
         }
     }
-    if (understood && node->reason[0] == 0 &&
-        (task->conv.fp16 || task->dpu.is_float || task->pool.precision == EMU_FLOAT16)) {
-        snprintf(node->reason, sizeof node->reason,
-                 "executed in float16: the order of its sums "
-                 "and their rounding are not known");
+    if (understood && node->public.reason[0] == 0 && is_float(task)) {
+        node->public.reason = "executed in float16: the order of its sums "
+                              "and their rounding are not known";
     }
     if (!understood) {
         task->kind = EMU_TASK_UNKNOWN;
         if (node->tasks_understood) {
-            snprintf(node->reason, sizeof node->reason, "task %u: %s",
-                     (unsigned)(task - emu->tasks), emu->error);
+            note_reason(emu, node, (uint32_t)(task - emu->tasks));
         }
         node->tasks_understood = false;
     }
     return RKR_OK;
 }
 
-int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *entries,
-                     uint32_t count) {
-    decoder *d = emu_allocate(emu, 1, sizeof *d);
-    emu->tasks = emu_allocate(emu, count, sizeof *emu->tasks);
-    if (d == NULL || emu->tasks == NULL) {
-        return RKR_ERR_MEMORY;
-    }
-    d->emu = emu;
-    emu->n_tasks = count;
-    read_known(d, emu->soc);
-    for (uint32_t i = 0; i < emu->n_nodes; i++) {
-        emu->nodes[i].tasks_understood = true;
-    }
+static int decode_entries(decoder *d, const emu_words *commands, const emu_task_entry *entries) {
+    rkr_emu *emu = d->emu;
     uint32_t last = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < emu->n_tasks; i++) {
         const emu_task_entry *entry = &entries[i];
         if (entry->node >= emu->n_nodes || entry->node < last || entry->words > commands->count ||
             entry->first_word > commands->count - entry->words) {
@@ -293,4 +300,23 @@ int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_ent
         }
     }
     return RKR_OK;
+}
+
+int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *entries,
+                     uint32_t count) {
+    decoder *d = calloc(1, sizeof *d);
+    emu->tasks = emu_allocate(emu, count, sizeof *emu->tasks);
+    if (d == NULL || emu->tasks == NULL) {
+        free(d);
+        return emu_fail(emu, RKR_ERR_MEMORY, "no memory for the tasks");
+    }
+    d->emu = emu;
+    emu->n_tasks = count;
+    read_known(d, emu->soc);
+    for (uint32_t i = 0; i < emu->n_nodes; i++) {
+        emu->nodes[i].tasks_understood = true;
+    }
+    const int status = decode_entries(d, commands, entries);
+    free(d);
+    return status;
 }

@@ -348,7 +348,7 @@ static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index
     emu_task *task = machine->tasks;
     memset(task, 0, sizeof *task);
     machine->nodes[entry->node].tasks_understood = true;
-    machine->nodes[entry->node].reason[0] = 0;
+    machine->nodes[entry->node].public.reason = "";
     /* RV1106: addresses count from the job's base. */
     machine->memory = region + base;
     machine->memory_bytes = NPU_REGION_BYTES - base;

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Weights of convolutions, read from the file's own bytes whenever a band needs them.
+ *
+ * In the file: kernels in groups of oc_group, in each the channels in groups of ic_group (the
+ * last one rounded), in each kernel rows, columns, kernels, channels. Channels side by side
+ * are so for the dot products, too: what is left is to put kernels side by side. */
+#include "convolution.h"
+
+/* Offset of a weight in the file's packing, in weights. Those of the following channels of a
+ * group follow. */
+static uint64_t packed_at(const emu_packing *packing, const emu_convolution *conv, uint32_t k,
+                          uint32_t c, uint32_t tap, uint32_t *to_next_kernel) {
+    const uint32_t taps = conv->kernel_w * conv->kernel_h, channels = conv->weight_channels;
+    const uint32_t oc = conv->fp16 ? packing->oc_group_fp16 : packing->oc_group;
+    const uint32_t ic = packing->ic_group;
+    const uint32_t first_k = k / oc * oc, first_c = c / ic * ic;
+    const uint32_t group_k = conv->kernels - first_k < oc ? conv->kernels - first_k : oc;
+    const uint32_t group_c = channels - first_c < ic ? channels - first_c : ic;
+    *to_next_kernel = group_c;
+    return (uint64_t)first_k * taps * channels + (uint64_t)first_c * taps * group_k +
+           ((uint64_t)tap * group_k + (k - first_k)) * group_c + (c - first_c);
+}
+
+/* Folded pixels: [group of kernels][row][kernel][folded_row], in these column by
+ * column 4 channels. */
+static uint64_t folded_at(const emu_packing *packing, const emu_convolution *conv, uint32_t k,
+                          uint32_t tap) {
+    const uint32_t first = k / packing->oc_group * packing->oc_group;
+    const uint32_t group =
+        conv->kernels - first < packing->oc_group ? conv->kernels - first : packing->oc_group;
+    const uint32_t row = tap / conv->kernel_w, column = tap % conv->kernel_w;
+    return ((uint64_t)first * conv->kernel_h + (uint64_t)row * group + (k - first)) *
+               conv->folded_row +
+           column * 4;
+}
+
+/* Depthwise: [group of channels][tap][channel]. */
+static uint64_t depthwise_at(const emu_packing *packing, const emu_convolution *conv, uint32_t c,
+                             uint32_t tap) {
+    const uint32_t group = conv->fp16 ? packing->depthwise_group_fp16 : packing->depthwise_group;
+    const uint32_t first = c / group * group;
+    const uint32_t width =
+        conv->weight_channels - first < group ? conv->weight_channels - first : group;
+    return (uint64_t)first * conv->kernel_w * conv->kernel_h + (uint64_t)tap * width + (c - first);
+}
+
+static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv, uint32_t c,
+                                uint32_t tap) {
+    const uint64_t at = depthwise_at(&emu->soc->packing, conv, c, tap);
+    const int8_t *weights = (const int8_t *)emu->memory + conv->weights;
+    if (conv->weight_form == EMU_WEIGHT_EIGHT_AND_EIGHT) {
+        const int8_t *eight = weights + at / 8 * 16 + at % 8;
+        return eight[0] + (eight[8] == -128 ? 128 : eight[8]);
+    }
+    if (conv->weight_form == EMU_WEIGHT_PAIR_OF_TWO) {
+        const int8_t *four = weights + at / 2 * 4 + at % 2;
+        return four[0] + (four[2] == -128 ? 128 : four[2]);
+    }
+    if (conv->weight_form == EMU_WEIGHT_PAIR) {
+        const int32_t offset = weights[2 * at + 1];
+        return weights[2 * at] + (offset == -128 ? 128 : offset);
+    }
+    return weights[at] + conv->weight_offset;
+}
+
+static uint64_t weight_bytes(const emu_convolution *conv) {
+    const uint64_t each = conv->fp16 || conv->weight_form != EMU_WEIGHT_BYTE ? 2 : 1;
+    const uint64_t kernels = conv->depthwise ? 1 : conv->kernels;
+    if (conv->folded) {
+        return kernels * conv->kernel_h * conv->folded_row;
+    }
+    return each * kernels * conv->kernel_w * conv->kernel_h * conv->weight_channels;
+}
+
+/* ---- when a model is opened -------------------------------------------------- */
+
+static void offsets_of(const rkr_emu *emu, const emu_task *task, uint32_t k, int32_t offsets[16]) {
+    memset(offsets, 0, 16 * sizeof *offsets);
+    if (task->dpu.weight_offset == EMU_CONSTANT || k < emu_align(task->dpu.c, 16)) {
+        emu_weight_offsets(emu, &task->dpu, k, offsets);
+    }
+}
+
+/* No accumulator can leave 32 bits: values and weights have 8 bits, offsets 16. */
+static bool fits_accumulator(const rkr_emu *emu, const emu_task *task, int32_t *largest) {
+    const emu_convolution *conv = &task->conv;
+    const uint32_t kernels = conv->depthwise ? conv->in_c : conv->kernels;
+    int64_t offset = 0;
+    for (uint32_t k = 0; k < kernels; k += 16) {
+        int32_t offsets[16];
+        offsets_of(emu, task, k, offsets);
+        for (uint32_t lane = 0; lane < 16 && k + lane < kernels; lane++) {
+            const int32_t o = offsets[lane] < 0 ? -offsets[lane] : offsets[lane];
+            offset = o > offset ? o : offset;
+        }
+    }
+    const int64_t values =
+        (int64_t)conv->kernel_w * conv->kernel_h * (conv->depthwise ? 1 : conv->in_c);
+    *largest = (int32_t)emu_clip(values * 128 * (256 + offset), 0, INT32_MAX);
+    return values * 128 * (256 + offset) < INT32_MAX && offset < 32000;
+}
+
+bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
+    const emu_convolution *conv = &task->conv;
+    if ((uint64_t)conv->weights + weight_bytes(conv) > emu->constant_bytes) {
+        return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
+    }
+    if (task->dpu.weight_offset == EMU_MEMORY &&
+        !emu_inside(emu, task->dpu.bs.block, 8ull * emu_align(task->dpu.c, 16))) {
+        return emu_refuse(emu, "offsets of weights outside of memory");
+    }
+    if (!conv->fp16 && !fits_accumulator(emu, task, largest)) {
+        return emu_refuse(emu, "accumulators of more than 32 bits");
+    }
+    return true;
+}
+
+/* ---- 16 kernels -------------------------------------------------------------- */
+
+/* The weights of one entry that lie side by side in the file, from value `at` on. */
+typedef struct {
+    const int8_t *from;
+    uint32_t count, to_next_kernel;
+} run;
+
+static run run_of(const rkr_emu *emu, const emu_convolution *conv, const emu_window *window,
+                  uint32_t k, uint32_t entry, uint32_t at) {
+    const emu_packing *packing = &emu->soc->packing;
+    const int8_t *weights = (const int8_t *)emu->memory + conv->weights;
+    uint32_t tap = entry / window->groups, c = entry % window->groups * EMU_LANES + at;
+    run found = {NULL, 0, 0};
+    if (window->rows) {
+        tap = entry * conv->kernel_w + at / EMU_PIXEL_LANES;
+        c = at % EMU_PIXEL_LANES;
+        if (at / EMU_PIXEL_LANES >= conv->kernel_w) {
+            return found;
+        }
+    }
+    if (c < conv->in_c) {
+        found.from =
+            weights + (conv->folded ? folded_at(packing, conv, k, tap) + c
+                                    : packed_at(packing, conv, k, c, tap, &found.to_next_kernel));
+        found.count = conv->in_c - c < EMU_LANES ? conv->in_c - c : EMU_LANES;
+    }
+    return found;
+}
+
+/* One kernel's values of an entry, one by one. */
+static void unpack_kernel(const rkr_emu *emu, const emu_task *task, const emu_window *window,
+                          uint32_t k, uint32_t entry, int32_t offset, uint8_t *out) {
+    const emu_form *form = window->form;
+    const uint32_t step = window->lanes;
+    for (uint32_t at = 0; at < window->width; at += step) {
+        const run found = run_of(emu, &task->conv, window, k, entry, at);
+        for (uint32_t i = 0; i < step && i < found.count; i++) {
+            const uint32_t v = at + i;
+            const size_t to =
+                ((size_t)(v / form->side) * 16 + k % 16) * form->side + v % form->side;
+            const int16_t word = (int16_t)(found.from[i] + offset);
+            if (form->bytes) {
+                out[to] = (uint8_t)found.from[i];
+            } else {
+                memcpy(out + 2 * to, &word, sizeof word);
+            }
+        }
+    }
+}
+
+/* 8 kernels and 16 channels that all exist, where the CPU has a way for them. */
+static bool unpack_eight(const rkr_emu *emu, const emu_task *task, const emu_window *window,
+                         uint32_t k, uint32_t entry, const int32_t *offsets, int16_t *out) {
+    const emu_convolution *conv = &task->conv;
+    const uint32_t c = entry % window->groups * EMU_LANES;
+    if (window->form->bytes || conv->pixels || k + 8 > conv->kernels ||
+        conv->in_c - c < EMU_LANES) {
+        return false;
+    }
+    const run found = run_of(emu, conv, window, k, entry, 0);
+    return emu_unpack_words(found.from, found.to_next_kernel, offsets, out + k % 16 * 2);
+}
+
+/* What bytes lack: the bias of their values, and the offsets of the weights. */
+static void constants_of(const emu_task *task, const emu_window *window, const int8_t *weights,
+                         emu_kernel_values *values) {
+    const emu_form *form = window->form;
+    const uint32_t count = window->taps * task->conv.in_c;
+    int32_t sums[16] = {0};
+    for (size_t i = 0; i < (size_t)window->entries * window->width / form->side; i++) {
+        for (size_t lane = 0; lane < 16; lane++) {
+            for (size_t j = 0; j < form->side; j++) {
+                sums[lane] += weights[(i * 16 + lane) * form->side + j];
+            }
+        }
+    }
+    for (size_t lane = 0; lane < 16; lane++) {
+        const uint32_t all = (uint32_t)sums[lane] + (uint32_t)values->offsets[lane] * count;
+        values->constants[lane] = (int32_t)(0u - form->bias * all);
+    }
+}
+
+static void unpack_depthwise(const rkr_emu *emu, const emu_task *task, const emu_window *window,
+                             uint32_t channel, const int32_t *offsets, int16_t *out) {
+    const uint32_t end = channel + 16 < task->conv.in_c ? channel + 16 : task->conv.in_c;
+    const uint32_t side = window->form->side;
+    for (uint32_t tap = 0; tap < window->taps; tap++) {
+        for (uint32_t c = channel; c < end; c++) {
+            const size_t to = (size_t)(tap / side * 16 + c - channel) * side + tap % side;
+            out[to] = (int16_t)(depthwise_weight(emu, &task->conv, c, tap) + offsets[c - channel]);
+        }
+    }
+}
+
+void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_window *window,
+                        uint32_t kernel, void *out, emu_kernel_values *values) {
+    const emu_form *form = window->form;
+    const size_t each = (size_t)window->width * 16 * (form->bytes ? 1 : 2);
+    const uint32_t kernels = task->conv.kernels;
+    memset(out, 0, each * window->entries);
+    offsets_of(emu, task, kernel, values->offsets);
+    if (task->conv.depthwise) {
+        unpack_depthwise(emu, task, window, kernel, values->offsets, out);
+        return;
+    }
+    for (uint32_t entry = 0; entry < window->entries; entry++) {
+        uint8_t *to = (uint8_t *)out + each * entry;
+        for (uint32_t k = kernel; k < kernel + 16 && k < kernels; k++) {
+            if (k % 8 == 0 && unpack_eight(emu, task, window, k, entry,
+                                           values->offsets + (k - kernel), (int16_t *)(void *)to)) {
+                k += 7;
+                continue;
+            }
+            unpack_kernel(emu, task, window, k, entry, values->offsets[k - kernel], to);
+        }
+    }
+    if (form->bytes) {
+        constants_of(task, window, out, values);
+    }
+}
+
+void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel, float *out) {
+    const emu_convolution *conv = &task->conv;
+    const emu_packing *packing = &emu->soc->packing;
+    const uint32_t taps = conv->kernel_w * conv->kernel_h, depth = conv->depthwise ? 1 : conv->in_c;
+    const uint32_t kernels = conv->depthwise ? conv->in_c : conv->kernels;
+    memset(out, 0, (size_t)taps * depth * 16 * sizeof *out);
+    for (uint32_t k = kernel; k < kernel + 16 && k < kernels; k++) {
+        for (uint32_t tap = 0; tap < taps; tap++) {
+            for (uint32_t c = 0; c < depth; c++) {
+                uint32_t unused;
+                const uint64_t at = conv->depthwise ? depthwise_at(packing, conv, k, tap)
+                                                    : packed_at(packing, conv, k, c, tap, &unused);
+                uint16_t half;
+                memcpy(&half, emu->memory + conv->weights + 2 * at, sizeof half);
+                out[((size_t)tap * depth + c) * 16 + k % 16] = emu_half_to_float(half);
+            }
+        }
+    }
+}
