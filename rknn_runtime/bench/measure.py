@@ -113,7 +113,7 @@ def _about(model: str | os.PathLike[str], loaded: Model) -> dict[str, Any]:
         "runtime": version.api,
         "driver": version.driver,
         "simulated": loaded.library.is_simulated,
-        "soc": loaded._soc(),
+        "soc": loaded._soc,
         "inputs": [list(attr.shape) for attr in loaded.inputs],
         "outputs": [list(attr.shape) for attr in loaded.outputs],
         "memory": {"weight_bytes": memory.weight_bytes, "internal_bytes": memory.internal_bytes},
