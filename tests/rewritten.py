@@ -125,6 +125,48 @@ class Old:
             data, 5, s0=u8(7), s3=Vector("i", len(values)), s4=Vector("i", len(values))
         )
 
+    def append(
+        self,
+        op: str,
+        shape: list[int],
+        constants: list[int],
+        attributes: dict[int, Any],
+        scale: float | None = None,
+    ) -> None:
+        """Add a node behind the only output, of rank 4; its result, of `shape`, is the new one.
+
+        Args:
+            op: Of the node.
+            shape: Of its result.
+            constants: Further inputs.
+            attributes: Slots of the node: a type and its table.
+            scale: Of the result; None: that of the output until now.
+        """
+        (last,) = self.outputs
+        source = self.tensors[last]
+        ends = [
+            sum(int.from_bytes(t.get(slot, b""), "little") for slot in (12, 13))
+            for t in self.tensors
+        ]
+        groups, plane = (shape[1] + 15) // 16, (shape[2] * shape[3] + 3) // 4 * 4
+        result = {
+            **source,
+            3: Vector("i", 1, groups, shape[2], shape[3], 16),
+            4: Vector("i", *shape),
+            5: "result",
+            12: u32(groups * plane * 16),
+            13: u32((max(ends) + 63) // 64 * 64),
+        }
+        if scale is not None:
+            result[10] = Vector("f", scale)
+        source[2] = u8(3)
+        self.tensors.append(result)
+        self.outputs = [len(self.tensors) - 1]
+        node = {1: op, 2: f"{op}:{op}_0", 4: Vector("I", last, *constants)}
+        node[5] = Vector("I", *self.outputs)
+        kept = [other for other in self.nodes if other[1] != "OutputOperator"]
+        self.nodes = [*kept, {**node, **attributes}]
+
     def write(self, version: int = 2) -> bytes:
         graph = {
             0: self.tensors,

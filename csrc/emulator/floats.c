@@ -231,6 +231,33 @@ bool emu_float_softmax(rkr_emu *emu, const emu_node *node) {
     return finish(emu, node, NULL, NULL, values);
 }
 
+/* Of the norms only this: values divided by the root of the sum of their squares. */
+bool emu_check_norm(const rkr_emu *emu, emu_node *node) {
+    axis_view view;
+    emu_attributes *a = node->values;
+    a->axis = a->values[0];
+    return strcmp(a->mode, "l2") == 0 && a->n_values == 1 &&
+           view_axis(&input_of(emu, node, 0)->public, a->axis, &view) &&
+           emu_check_same_count(emu, node);
+}
+
+bool emu_float_norm(rkr_emu *emu, const emu_node *node) {
+    axis_view view;
+    float *values = take(emu, input_of(emu, node, 0));
+    (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
+    for (size_t i = 0; values != NULL && i < view.outer * view.inner; i++) {
+        float *v = values + i / view.inner * view.count * view.inner + i % view.inner;
+        double sum = 0.0;
+        for (size_t k = 0; k < view.count; k++) {
+            sum += (double)v[k * view.inner] * (double)v[k * view.inner];
+        }
+        for (size_t k = 0; k < view.count && sum > 0.0; k++) {
+            v[k * view.inner] = (float)((double)v[k * view.inner] / sqrt(sum));
+        }
+    }
+    return finish(emu, node, NULL, NULL, values);
+}
+
 bool emu_check_argmax(const rkr_emu *emu, emu_node *node) {
     axis_view view;
     return view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view) &&

@@ -6,6 +6,8 @@
 
 #define TYPE_RESIZE 26
 #define TYPE_PAD 30
+#define TYPE_NORM 87
+#define TYPE_NORM_MINI 62
 
 static const emu_operator operators[] = {
     {.names = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "exDataConvert"},
@@ -29,6 +31,7 @@ static const emu_operator operators[] = {
      .inputs = 2},
     {{"Softmax"}, emu_float_softmax, emu_check_softmax, 1, false, 18, 0, -1, -1},
     {{"exSoftmax13"}, emu_float_softmax, emu_check_softmax, 1, false, 61, 0, -1, -1},
+    {{"exNorm"}, emu_float_norm, emu_check_norm, 1, false, TYPE_NORM, -1, 2, -1},
     {{"ArgMax"}, emu_float_argmax, emu_check_argmax, 1, false, 51, 0, -1, 1},
     {{"ReduceMean"}, emu_float_reduce, emu_check_reduce, 1, false, 34, -1, 0, 1},
     {{"ReduceMax"}, emu_float_reduce, emu_check_reduce, 1, false, 53, -1, 0, 1},
@@ -66,7 +69,7 @@ static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *n
     }
     a->mode = a->coordinates = "";
     const uint32_t type = (uint32_t)emu_flat_scalar(flat, node->attributes, slot, 1);
-    if (op->type == 0 || type != op->type) {
+    if (op->type == 0 || (type != op->type && !(op->type == TYPE_NORM && type == TYPE_NORM_MINI))) {
         return true;
     }
     const emu_table table = emu_flat_child(flat, node->attributes, slot + 1);
@@ -74,6 +77,9 @@ static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *n
         a->coordinates = short_text(emu, flat, table, 0);
         a->mode = short_text(emu, flat, table, op->type == TYPE_PAD ? 0 : 4);
         return a->mode != NULL && a->coordinates != NULL;
+    }
+    if (op->type == TYPE_NORM) {
+        a->mode = short_text(emu, flat, table, 0);
     }
     if (op->axis_slot >= 0) {
         a->axis = (int32_t)(uint32_t)emu_flat_scalar(flat, table, (uint32_t)op->axis_slot, 4);
@@ -88,7 +94,7 @@ static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *n
         }
         a->n_values = values.length < RKR_EMU_MAX_DIMS ? values.length : 0;
     }
-    return true;
+    return a->mode != NULL;
 }
 
 int emu_read_attributes(rkr_emu *emu, emu_flat *flat, bool mini) {

@@ -43,9 +43,9 @@ emu_check_fn emu_check_reshape, emu_check_transpose, emu_check_slice, emu_check_
 
 emu_node_fn emu_float_unary, emu_float_binary, emu_float_softmax, emu_float_argmax,
     emu_float_reduce, emu_float_gather, emu_float_matmul, emu_float_attention, emu_float_repeat,
-    emu_float_resize;
+    emu_float_resize, emu_float_norm;
 emu_check_fn emu_check_same_count, emu_check_binary, emu_check_softmax, emu_check_argmax,
     emu_check_reduce, emu_check_gather, emu_check_matmul, emu_check_attention, emu_check_repeat,
-    emu_check_resize;
+    emu_check_resize, emu_check_norm;
 
 #endif

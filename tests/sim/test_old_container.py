@@ -64,41 +64,14 @@ def test_what_no_old_file_holds_is_refused() -> None:
 def padded(pads: tuple[int, ...], fill: float | None, mode: str = "", kept: bool = True) -> bytes:
     """`ic5` with a Pad behind it: of its output, 1 x 24 x 32 x 32."""
     old = Old(MODELS[0].read_bytes())
-    (last,) = old.outputs
-    source = old.tensors[last]
     shape = [n + pads[i] + pads[i + 4] for i, n in enumerate((1, 24, 32, 32))]
-    groups, plane = (shape[1] + 15) // 16, (shape[2] * shape[3] + 3) // 4 * 4
-    end = max(
-        int.from_bytes(t.get(13, b""), "little") + int.from_bytes(t.get(12, b""), "little")
-        for t in old.tensors
-    )
-    target = {
-        **source,
-        3: Vector("i", 1, groups, shape[2], shape[3], 16),
-        4: Vector("i", *shape),
-        5: "padded",
-        12: u32(groups * plane * 16),
-        13: u32((end + 63) // 64 * 64),
-    }
-    if not kept:
-        target[10] = Vector("f", 2 * emulated_scale())
-    source[2] = u8(3)
-    old.tensors.append(target)
-    old.outputs = [len(old.tensors) - 1]
-    inputs = [last, old.numbers(*pads)]
+    inputs = [old.numbers(*pads)]
     if fill is not None:
-        data = np.float32(fill).tobytes()
         one = Vector("i", 1)
-        inputs.append(old.constant(data, 5, s0=u8(1), s3=one, s4=one))
-    node = {1: "Pad", 2: "Pad:Pad_0", 4: Vector("I", *inputs), 5: Vector("I", old.outputs[0])}
-    node.update({7: u8(30), 8: {0: mode}} if mode else {})
-    ends = [n for n in old.nodes if n[1] == "OutputOperator"]
-    old.nodes = [n for n in old.nodes if n not in ends] + [node]
+        inputs.append(old.constant(np.float32(fill).tobytes(), 5, s0=u8(1), s3=one, s4=one))
+    scale = None if kept else 2 * Emulator(MODELS[0]).outputs[0].scale
+    old.append("Pad", shape, inputs, {7: u8(30), 8: {0: mode}} if mode else {}, scale)
     return old.write()
-
-
-def emulated_scale() -> float:
-    return Emulator(MODELS[0].read_bytes()).outputs[0].scale
 
 
 @pytest.mark.parametrize("mode", ["", "constant"])
