@@ -1,11 +1,12 @@
 """Count the instructions that the kernels and the import cost on ARM, under emulation.
 
-    python benchmarks/instructions.py WHEELS [ROOT ...]
+    python benchmarks/instructions.py WHEELS [ROOT ...] [--only TEXT]
 
 WHEELS is the folder of the built wheels, ROOT one of the root file systems that
 `make test-arm` keeps (default: bookworm-armhf bookworm-arm64). For every kernel: that plain
 C and NEON give the same bits, then instructions per element of each. For the import: what
 `import rknn_runtime` adds to `import numpy`, in instructions and in resident memory.
+--only counts kernels alone, those whose names have a text.
 
 Needs qemu-user (the dynamically linked one: the static one loads no plugins) and gcc. An
 instruction is no measure of time, but it is the same on every machine.
@@ -132,19 +133,26 @@ def cases():
             height * width,
             lambda out=out: resize_bilinear(gray, out.shape[:2], out=out),
         )
-    for color, shape in (
-        ("NV12", (1080, 1280)),
-        ("NV12", (1620, 1920)),
-        ("YUYV", (720, 1280, 2)),
-        ("YUYV", (480, 640, 2)),
+    for color, out_color, shape in (
+        ("NV12", "RGB", (1080, 1280)),
+        ("NV12", "RGB", (1620, 1920)),
+        ("NV12", "RGB", (1200, 800)),
+        ("NV12", "RGB", (720, 640)),
+        ("I420", "RGB", (720, 640)),
+        ("YUYV", "RGB", (720, 1280, 2)),
+        ("YUYV", "RGB", (480, 640, 2)),
+        ("NV12", "GRAY", (1080, 1280)),
+        ("NV12", "GRAY", (1200, 800)),
+        ("NV12", "GRAY", (720, 640)),
+        ("YUYV", "GRAY", (480, 640, 2)),
     ):
         camera = random.integers(0, 256, shape, dtype=np.uint8)
+        options = {"color": color, "out_color": out_color}
+        options["out"] = frame if out_color == "RGB" else luma
         yield (
-            f"letterbox {color} of width {shape[1]} to 640x640, per pixel",
+            f"letterbox {color} of width {shape[1]} to 640x640 {out_color}, per pixel",
             640 * 640,
-            lambda camera=camera, color=color: letterbox(
-                camera, (640, 640), color=color, out=frame
-            )[0],
+            lambda camera=camera, options=options: letterbox(camera, (640, 640), **options)[0],
         )
     for classes, side, n in ((80, 640, 8400), (6, 320, 2100)):  # the second is the demo's
         head = random.uniform(0, 0.2, (1, 4 + classes, 1, n)).astype(np.float32)
@@ -282,11 +290,13 @@ def detectors():
     yield "resize, border, run and decode of it", 1, native
 
 
-def guest() -> None:
+def guest(only: str) -> None:
     """Run every case at every level: checked and warm first, then between two marks."""
     from rknn_runtime._ffi import lib
 
     for name, count, call in (*cases(), *transpositions(), *scans(), *crowds(), *detectors()):
+        if only not in name:
+            continue
         lib.rkr_cpu_select(lib.RKR_CPU_PLAIN)
         expected = call().tobytes()
         for level in (lib.RKR_CPU_PLAIN, lib.RKR_CPU_VECTOR):
@@ -371,8 +381,8 @@ def guest_resident_kb(pid: int) -> int:
     return total
 
 
-def report_kernels(emulator: Emulator) -> None:
-    marks, printed = emulator.count(str(Path(__file__).resolve()), "--guest")
+def report_kernels(emulator: Emulator, only: str) -> None:
+    marks, printed = emulator.count(str(Path(__file__).resolve()), "--guest", only)
     print("| kernel | plain C | NEON | ratio |\n| --- | ---: | ---: | ---: |")
     for number, line in enumerate(printed.splitlines()):
         count, name = line.split("\t")
@@ -407,6 +417,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheels", type=Path)
     parser.add_argument("roots", nargs="*", metavar="ROOT")
+    parser.add_argument("--only", default="", metavar="TEXT")
     arguments = parser.parse_args()
     good = True
     with tempfile.TemporaryDirectory() as work:
@@ -416,13 +427,13 @@ def main() -> None:
                 raise SystemExit(f"{root} is not there: make test-arm ROOTS={name}")
             emulator = Emulator(root, arguments.wheels, Path(work))
             print(f"\n## {name} ({emulator.cpu}, emulated)\n")
-            report_kernels(emulator)
-            good = report_import(emulator) and good
+            report_kernels(emulator, arguments.only)
+            good = (arguments.only != "" or report_import(emulator)) and good
     raise SystemExit(not good)
 
 
 if __name__ == "__main__":
     if "--guest" in sys.argv:
-        guest()
+        guest(sys.argv[-1])
     else:
         main()

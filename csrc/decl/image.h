@@ -70,15 +70,17 @@ typedef struct {
 int rkr_resize_yuv_uint8(const rkr_yuv_image *src, uint8_t *dst, size_t dst_len, size_t dst_height,
                          size_t dst_width, size_t dst_stride, size_t dst_channels, int bgr);
 
-/* A frame, and where in it images of one size go. Byte (y, x, c) of the frame is as above, the
- * image's bytes are contiguous, and channel c of the frame is the image's channel order[c]. */
+/* A frame, and where in it images of one size go. Byte (y, x, c) of frame and image is as above,
+ * and channel c of the frame is the image's channel order[c]; or with `luma` its only channel is
+ * that of rkr_resize_luma_uint8. */
 typedef struct {
     uint8_t *frame;
     size_t len, frame_height, frame_width, frame_stride, frame_channels; /* 1 to 4 channels */
     size_t top, left, inner_height, inner_width;                         /* the image's place */
-    size_t height, width, channels;                                      /* of the image */
+    size_t height, width, stride, channels;                              /* of the image */
     uint8_t order[4];
     uint8_t color[4];
+    int luma;
 } rkr_letterbox;
 
 /* Fill what of a frame is outside of the image's place with `color`. The image's own numbers are
@@ -89,10 +91,15 @@ typedef struct {
  * RKR_ERR_OVERFLOW: as above. On an error the frame is not touched. */
 int rkr_fill_border_uint8(const rkr_letterbox *letterbox);
 
-/* Resize an image to its place, by rkr_resize_bilinear_uint8, and fill the border: in one call,
- * because each crossing from Python costs as much as a small border. Returns what these two
- * return; on an error the frame is not touched. */
+/* Resize an image to its place, by rkr_resize_bilinear_uint8 or rkr_resize_luma_uint8, and fill
+ * the border: in one call, because each crossing from Python costs as much as a small border.
+ * Returns what these two return, and RKR_ERR_ARGUMENT for luma in a frame of several channels; on
+ * an error the frame is not touched. The caller vouches for the image's extent. */
 int rkr_letterbox_uint8(const rkr_letterbox *letterbox, const uint8_t *image);
+
+/* The same for a camera frame, by rkr_resize_yuv_uint8, whose channels are then the frame's. The
+ * letterbox's numbers of an image are not read. */
+int rkr_letterbox_yuv_uint8(const rkr_letterbox *letterbox, const rkr_yuv_image *image, int bgr);
 
 /* Where an image lies in its letterbox, in pixels. The resized sides are not 0. */
 typedef struct {

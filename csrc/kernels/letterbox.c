@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+typedef void fill_fn(uint8_t *dst, size_t pixels, size_t channels, const uint8_t *color);
+
 /* A run of pixels of one colour. */
 static void fill_run(uint8_t *dst, size_t pixels, size_t channels, const uint8_t *color) {
     if (pixels == 0) {
@@ -45,21 +47,29 @@ static int check_frame(const rkr_letterbox *box) {
     return RKR_OK;
 }
 
+/* Whole rows from `first` on; those that follow one another are one run. */
+static void fill_rows(const rkr_letterbox *box, fill_fn *fill, size_t first, size_t rows) {
+    const bool is_one_run = box->frame_stride == box->frame_width * box->frame_channels;
+    const size_t runs = is_one_run ? rows > 0 : rows;
+    const size_t pixels = is_one_run ? rows * box->frame_width : box->frame_width;
+    for (size_t i = 0; i < runs; i++) {
+        fill(box->frame + (first + i) * box->frame_stride, pixels, box->frame_channels, box->color);
+    }
+}
+
 static void fill_border(const rkr_letterbox *box) {
     const size_t channels = box->frame_channels, right = box->left + box->inner_width;
+    const size_t bottom = box->top + box->inner_height;
     /* A color is its first byte repeated when it equals itself moved by one. */
     const bool same = memcmp(box->color, box->color + 1, channels - 1) == 0;
-    void (*const fill)(uint8_t *, size_t, size_t, const uint8_t *) =
-        same ? fill_same_run : fill_run;
-    for (size_t y = 0; y < box->frame_height; y++) {
+    fill_fn *const fill = same ? fill_same_run : fill_run;
+    fill_rows(box, fill, 0, box->top);
+    for (size_t y = box->top; box->inner_width < box->frame_width && y < bottom; y++) {
         uint8_t *const row = box->frame + y * box->frame_stride;
-        if (y < box->top || y - box->top >= box->inner_height) {
-            fill(row, box->frame_width, channels, box->color);
-        } else {
-            fill(row, box->left, channels, box->color);
-            fill(row + right * channels, box->frame_width - right, channels, box->color);
-        }
+        fill(row, box->left, channels, box->color);
+        fill(row + right * channels, box->frame_width - right, channels, box->color);
     }
+    fill_rows(box, fill, bottom, box->frame_height - bottom);
 }
 
 int rkr_fill_border_uint8(const rkr_letterbox *letterbox) {
@@ -70,24 +80,52 @@ int rkr_fill_border_uint8(const rkr_letterbox *letterbox) {
     return status;
 }
 
+static size_t inner_begin(const rkr_letterbox *box) {
+    return box->top * box->frame_stride + box->left * box->frame_channels;
+}
+
 int rkr_letterbox_uint8(const rkr_letterbox *letterbox, const uint8_t *image) {
-    int status = check_frame(letterbox);
+    const rkr_letterbox *box = letterbox;
+    int status = check_frame(box);
     if (status != RKR_OK) {
         return status;
     }
+    if (box->luma != 0 && (box->luma != 1 || box->frame_channels != 1)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const size_t begin = inner_begin(box);
+    if (box->inner_height == 0 || box->inner_width == 0) {
+        return RKR_ERR_SHAPE;
+    }
+    if (box->luma == 1) {
+        status = rkr_resize_luma_uint8(image, SIZE_MAX, box->height, box->width, box->stride,
+                                       box->channels, box->frame + begin, box->len - begin,
+                                       box->inner_height, box->inner_width, box->frame_stride,
+                                       box->order);
+    } else {
+        status = rkr_resize_bilinear_uint8(image, SIZE_MAX, box->height, box->width, box->stride,
+                                           box->channels, box->frame + begin, box->len - begin,
+                                           box->inner_height, box->inner_width, box->frame_stride,
+                                           box->frame_channels, box->order);
+    }
+    if (status == RKR_OK) {
+        fill_border(box);
+    }
+    return status;
+}
+
+int rkr_letterbox_yuv_uint8(const rkr_letterbox *letterbox, const rkr_yuv_image *image, int bgr) {
     const rkr_letterbox *box = letterbox;
-    size_t size = 0;
-    if (!rkr_multiply(&size, (const size_t[]){box->height, box->width, box->channels}, 3)) {
-        return RKR_ERR_OVERFLOW;
+    int status = check_frame(box);
+    if (status != RKR_OK) {
+        return status;
     }
     if (box->inner_height == 0 || box->inner_width == 0) {
         return RKR_ERR_SHAPE;
     }
-    const size_t begin = box->top * box->frame_stride + box->left * box->frame_channels;
-    status = rkr_resize_bilinear_uint8(
-        image, size, box->height, box->width, box->width * box->channels, box->channels,
-        box->frame + begin, box->len - begin, box->inner_height, box->inner_width,
-        box->frame_stride, box->frame_channels, box->order);
+    const size_t begin = inner_begin(box);
+    status = rkr_resize_yuv_uint8(image, box->frame + begin, box->len - begin, box->inner_height,
+                                  box->inner_width, box->frame_stride, box->frame_channels, bgr);
     if (status == RKR_OK) {
         fill_border(box);
     }

@@ -41,9 +41,12 @@ RKR_INLINE int16_t rkr_blend(int a, int b, int weight) {
  * second sample. */
 static inline int16_t rkr_locate(size_t i, size_t src, size_t sub, size_t dst, size_t *first) {
     const size_t samples = (src + sub - 1) / sub;
+    assert(src <= RKR_MAX_SIDE && dst <= RKR_MAX_SIDE && i < dst);
+    if (src == dst) {
+        src = dst = 1; /* of the same ratio, in small numbers, which divide faster */
+    }
     const int64_t numerator = (int64_t)((2 * (uint64_t)i + 1) * src) - (int64_t)(sub * dst);
     const uint64_t denominator = 2 * (uint64_t)sub * dst;
-    assert(src <= RKR_MAX_SIDE && dst <= RKR_MAX_SIDE && i < dst);
     if (numerator <= 0 || samples == 1) {
         *first = 0;
         return 0;

@@ -3,10 +3,14 @@
  * Camera frames (Y, U, V) to RGB of another size, row by row: each source row that is needed
  * is resampled to the result's width once (resize_plane.c), and each row of the result blends
  * two rows of each channel and converts them (yuv_rows.c), in 16-bit lanes to the end. Where
- * the size stays, rows of U and V are blended as they are, and nothing is resampled. */
+ * the size stays, or gray has half the width, nothing is resampled (yuv_same.c). */
 #include "kernels/yuv.h"
 
 #include <stdlib.h>
+
+#define LINE_BYTES 64
+/* That one lane ahead of a row begins no line, the row may. */
+#define LANES_AHEAD (LINE_BYTES / sizeof(int16_t))
 
 /* One of the three channels of the source, and its rows that are resampled already. */
 typedef struct {
@@ -69,7 +73,9 @@ static rkr_yuv_factors factors_of(const rkr_yuv_image *src, bool bgr) {
         .constant = {fixed(0.5 - black - 128 * first[0], RKR_YUV_SHIFT),
                      fixed(0.5 - black - 128 * (first[1] + last[1]), RKR_YUV_SHIFT),
                      fixed(0.5 - black - 128 * last[0], RKR_YUV_SHIFT)},
-        .constant_of_gray = fixed(0.5 - black, RKR_YUV_SHIFT)};
+        .constant_of_gray = fixed(0.5 - black, RKR_YUV_SHIFT),
+        .fine_luma = fixed(k[0], 14),
+        .fine_black = fixed(0.5 - black, RKR_YUV_SAME_SHIFT)};
 }
 
 typedef struct {
@@ -95,50 +101,106 @@ static void resize_rows(const job *j, channel *channels, size_t count) {
     }
 }
 
-/* Samples of U or V, blended of two rows from `first` on, and one more at both ends. */
-static const int16_t *blended_samples(const channel *ch, size_t first, int16_t weight,
-                                      rkr_yuv_blend_fn *blend) {
-    const uint8_t *upper = ch->data + first * ch->stride;
-    const uint8_t *lower = weight == 0 ? upper : upper + ch->stride;
-    int16_t *samples = ch->slots[0] + 1;
-    blend(upper, lower, ch->step, (weight + 512) >> 10, ch->samples, samples);
-    samples[-1] = samples[0];
-    samples[ch->samples] = samples[ch->samples - 1];
-    return samples;
-}
-
-/* The result has the source's size. */
-static void convert_rows(const job *j, const channel *channels) {
-    rkr_yuv_same_fn *const convert = rkr_yuv_kernels_in_use()->same_size;
-    rkr_yuv_blend_fn *const blend = rkr_yuv_blender();
-    rkr_yuv_same_row r = {.width = j->width, .k = factors_of(j->src, j->bgr)};
+/* Gray of the source's width, or half of it, straight from the bytes. */
+static void convert_gray_rows(const job *j, const channel *luma, rkr_yuv_gray_fn *convert) {
+    const rkr_yuv_factors k = factors_of(j->src, false);
+    rkr_yuv_gray_row r = {
+        .step = luma->step, .width = j->width, .k_luma = k.luma, .constant = k.constant_of_gray};
     for (size_t y = 0; y < j->height; y++) {
         size_t first = 0;
-        const int16_t weight = rkr_locate(y, j->height, channels[1].sub, j->height, &first);
-        r.luma = samples_of(&channels[0], y);
-        r.first = blended_samples(&channels[1], first, weight, blend);
-        r.last = blended_samples(&channels[2], first, weight, blend);
+        r.weight = rkr_locate(y, j->src->height, 1, j->height, &first);
+        r.upper = luma->data + first * luma->stride;
+        r.lower = r.weight == 0 ? r.upper : r.upper + luma->stride;
         convert(&r, j->dst + y * j->stride);
     }
 }
 
+/* The kernel for that; NULL where there is none. */
+static rkr_yuv_gray_fn *gray_kernel(const channel *luma) {
+    const rkr_yuv_same_kernels *by = rkr_yuv_same_kernels_in_use();
+    if (luma->columns->spacing == RKR_SAME && luma->step <= 2) {
+        return by->same_gray;
+    }
+    return luma->columns->spacing == RKR_HALVED && luma->step == 1 ? by->halved_gray : NULL;
+}
+
+/* How far samples lie behind the start of a group that both channels share, as in NV12, or with
+ * luma around them, as in YUYV; false where there is none. */
+static bool find_groups(const job *j, const channel *channels, size_t place[2]) {
+    const uintptr_t y = (uintptr_t)channels[0].data, a = (uintptr_t)channels[1].data;
+    const uintptr_t b = (uintptr_t)channels[2].data, low = a < b ? a : b;
+    const size_t step = channels[1].step, apart = (size_t)(a + b - 2 * low);
+    if (step != channels[2].step || channels[1].stride != channels[2].stride || apart * 2 != step) {
+        return false;
+    }
+    uintptr_t start = low;
+    if (step == 4) {
+        const bool is_packed = channels[0].step == 2 && channels[0].stride == channels[1].stride;
+        if (!is_packed || j->width % 2 != 0 || (y != low - 1 && y != low + 1)) {
+            return false;
+        }
+        start = y < low ? y : low;
+    }
+    place[0] = (size_t)(a - start);
+    place[1] = (size_t)(b - start);
+    return true;
+}
+
+/* The result has the source's size. */
+static void convert_rows(const job *j, const channel *channels) {
+    const rkr_yuv_same_kernels *by = rkr_yuv_same_kernels_in_use();
+    const channel *differences = channels + 1;
+    const size_t samples = differences->samples;
+    int16_t *tint[3];
+    for (size_t c = 0; c < 3; c++) {
+        tint[c] = channels[c].slots[0] + LANES_AHEAD;
+    }
+    rkr_yuv_tint_row of = {.count = samples, .k = factors_of(j->src, j->bgr)};
+    find_groups(j, channels, of.place);
+    for (size_t y = 0; y < j->height; y++) {
+        size_t number = 0;
+        const int16_t weight = rkr_locate(y, j->height, differences->sub, j->height, &number);
+        of.weight = (weight + 256) >> 9;
+        for (size_t c = 0; c < 2; c++) {
+            const channel *ch = &differences[c];
+            of.step[c] = ch->step;
+            of.upper[c] = ch->data + number * ch->stride - of.place[c];
+            of.lower[c] = of.weight == 0 ? of.upper[c] : of.upper[c] + ch->stride;
+        }
+        by->tint(&of, tint);
+        for (size_t c = 0; c < 3; c++) {
+            tint[c][-1] = tint[c][0];
+            tint[c][samples] = tint[c][samples - 1];
+        }
+        const rkr_yuv_same_row r = {samples_of(&channels[0], y),
+                                    {tint[0], tint[1], tint[2]},
+                                    j->width,
+                                    of.k.fine_luma,
+                                    of.k.fine_black};
+        by->same_size(&r, j->dst + y * j->stride);
+    }
+}
+
 /* Everything that a call allocates, in one block: the tables of luma and of the differences,
- * two rows of lanes per channel, and a row beside. All sizes are at most 2^20. */
+ * two rows of lanes per channel, each from the start of a cache line, and a row beside. All sizes
+ * are at most 2^20. */
 static int resize(const job *j) {
     const rkr_yuv_image *src = j->src;
     const size_t table_bytes = rkr_plane_columns_bytes(j->width);
-    const size_t row_lanes = j->width + RKR_ROW_SLACK;
+    const size_t row_lanes = (j->width + 2 * RKR_ROW_SLACK) / LANES_AHEAD * LANES_AHEAD;
     const size_t lanes_bytes = 6 * row_lanes * sizeof(int16_t);
-    char *const memory = malloc(2 * table_bytes + lanes_bytes + src->width);
+    char *const memory = malloc(lanes_bytes + 2 * table_bytes + src->width + LINE_BYTES);
     if (memory == NULL) {
         return RKR_ERR_MEMORY;
     }
-    int16_t *const lanes = (int16_t *)(void *)(memory + 2 * table_bytes);
+    char *const start = memory + (LINE_BYTES - (uintptr_t)memory % LINE_BYTES);
+    int16_t *const lanes = (int16_t *)(void *)start;
+    char *const tables = start + lanes_bytes;
     const size_t count = j->channels == 1 ? 1 : 3;
     rkr_plane_columns columns[2];
-    rkr_plane_columns_init(&columns[0], memory, src->width, 1, j->width);
+    rkr_plane_columns_init(&columns[0], tables, src->width, 1, j->width);
     if (count == 3) {
-        rkr_plane_columns_init(&columns[1], memory + table_bytes, src->width, 2, j->width);
+        rkr_plane_columns_init(&columns[1], tables + table_bytes, src->width, 2, j->width);
     }
     channel channels[3];
     for (size_t c = 0; c < count; c++) {
@@ -151,12 +213,14 @@ static int resize(const job *j) {
                                 c > 0 && src->halved_rows ? 2 : 1,
                                 at,
                                 rkr_plane_resampler(at->spacing),
-                                (uint8_t *)(lanes + 6 * row_lanes),
+                                (uint8_t *)(tables + 2 * table_bytes),
                                 {lanes + 2 * c * row_lanes, lanes + (2 * c + 1) * row_lanes},
                                 {SIZE_MAX, SIZE_MAX}};
     }
     if (count == 3 && src->width == j->width && src->height == j->height) {
         convert_rows(j, channels);
+    } else if (count == 1 && gray_kernel(channels) != NULL) {
+        convert_gray_rows(j, channels, gray_kernel(channels));
     } else {
         resize_rows(j, channels, count);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What resize_yuv.c and yuv_rows.c share: how rows of Y, U and V become a row of RGB.
+ * What resize_yuv.c, yuv_rows.c and yuv_same.c share: how rows of Y, U and V become a row of RGB.
  *
  * Values are held in 1/128 (resize.h), the factors k of decl/image.h in 1/2^13, and
  * products mh(a, b) = (a * b + 2^14) >> 15 so in 1/32. What is subtracted from Y, U and V
@@ -23,6 +23,7 @@ typedef struct {
     int16_t luma, first, last, first_to_green, last_to_green; /* in 1/2^13 */
     int16_t constant[3];                                      /* in 1/32, with a half to round */
     int16_t constant_of_gray;
+    int16_t fine_luma, fine_black; /* of rkr_yuv_same_row */
 } rkr_yuv_factors;
 
 /* What a row of the result is made of: upper and lower rows of luma, first, last, as lanes of
@@ -34,39 +35,69 @@ typedef struct {
     rkr_yuv_factors k;
 } rkr_yuv_row;
 
-/* The same where the result has the source's size: bytes of luma, and samples of first and last
- * in 1/32, blended of two rows already, with one more at both ends, equal to its neighbour.
- * Pixels 2 i and 2 i + 1 share sample i:
+/* Where the result has the source's size, U and V are multiplied once a sample, not once a pixel.
  *
- *     3 * sample[i] + sample[i - 1],  3 * sample[i] + sample[i + 1]
+ *     sample = ((64 - weight) * upper + weight * lower) - 2^13
  *
- * in 1/128. RKR_ROW_SLACK samples behind may be read; no luma behind. */
+ * is in 1/64, less 128. It gives each channel its tint in 1/16, mh(sample, k), and green the sum
+ * of two; pixels 2 i and 2 i + 1 take theirs from three samples, and Y from their byte:
+ *
+ *     (Y * 2^7 * k_luma >> 15) + black + 3 * tint[i] + tint[i - 1],  .. + tint[i + 1]
+ *
+ * in 1/64, k_luma in 1/2^14, held to int16. That, too, errs by less than 1/8.
+ *
+ * Sample i of first or last is byte place[0] or place[1] of the group of `step` bytes at
+ * i * step. Where both are of the same groups these can be read whole. */
 typedef struct {
-    const uint8_t *luma;
-    const int16_t *first, *last;
-    size_t width;
+    const uint8_t *upper[2], *lower[2];
+    size_t place[2];
+    size_t step[2], count;
+    int weight; /* of the lower ones, 0..64 */
     rkr_yuv_factors k;
+} rkr_yuv_tint_row;
+
+typedef struct {
+    const uint8_t *luma;    /* nothing behind is read */
+    const int16_t *tint[3]; /* with one more at both ends, and RKR_ROW_SLACK behind */
+    size_t width;
+    int16_t k_luma, black; /* the latter with a half to round */
 } rkr_yuv_same_row;
 
+#define RKR_YUV_SAME_SHIFT 6
+
+/* Rows of gray of the source's width, or half of it, from bytes of luma, which lie `step` (1 or
+ * 2) apart: those of two rows, blended and converted. Halved rows have the step 1. */
+typedef struct {
+    const uint8_t *upper, *lower;
+    int16_t weight; /* of the lower one; 0: it is not read */
+    size_t step, width;
+    int16_t k_luma, constant; /* as above: in 1/2^13 and in 1/32 */
+} rkr_yuv_gray_row;
+
 typedef void rkr_yuv_convert_fn(const rkr_yuv_row *r, uint8_t *dst);
+typedef void rkr_yuv_tint_fn(const rkr_yuv_tint_row *r, int16_t *const tint[3]);
 typedef void rkr_yuv_same_fn(const rkr_yuv_same_row *r, uint8_t *dst);
+typedef void rkr_yuv_gray_fn(const rkr_yuv_gray_row *r, uint8_t *dst);
 
 typedef struct {
     rkr_yuv_convert_fn *color, *gray;
-    rkr_yuv_same_fn *same_size;
 } rkr_yuv_kernels;
+
+/* Where nothing is resampled (yuv_same.c). */
+typedef struct {
+    rkr_yuv_tint_fn *tint;
+    rkr_yuv_same_fn *same_size;
+    rkr_yuv_gray_fn *same_gray, *halved_gray;
+} rkr_yuv_same_kernels;
 
 /* Rows of one channel with others between (yuv_samples.c). */
 
 /* dst[i] = src[i * step]; step 2 or 4. */
 typedef void rkr_yuv_extract_fn(const uint8_t *src, size_t step, size_t count, uint8_t *dst);
-/* dst[i] = (32 - weight) * upper[i * step] + weight * lower[i * step]; step 1, 2 or 4. */
-typedef void rkr_yuv_blend_fn(const uint8_t *upper, const uint8_t *lower, size_t step, int weight,
-                              size_t count, int16_t *dst);
 
 /* The variants in use. */
 rkr_yuv_extract_fn *rkr_yuv_extractor(void);
-rkr_yuv_blend_fn *rkr_yuv_blender(void);
 const rkr_yuv_kernels *rkr_yuv_kernels_in_use(void);
+const rkr_yuv_same_kernels *rkr_yuv_same_kernels_in_use(void);
 
 #endif

@@ -23,24 +23,6 @@ static void extract_plain(const uint8_t *src, size_t step, size_t count, uint8_t
     }
 }
 
-RKR_INLINE void blend(const uint8_t *restrict upper, const uint8_t *restrict lower, size_t step,
-                      int weight, size_t count, int16_t *restrict dst) {
-    for (size_t i = 0; i < count; i++) {
-        dst[i] = (int16_t)((32 - weight) * upper[i * step] + weight * lower[i * step]);
-    }
-}
-
-static void blend_plain(const uint8_t *upper, const uint8_t *lower, size_t step, int weight,
-                        size_t count, int16_t *dst) {
-    if (step == 1) {
-        blend(upper, lower, 1, weight, count, dst);
-    } else if (step == 2) {
-        blend(upper, lower, 2, weight, count, dst);
-    } else {
-        blend(upper, lower, 4, weight, count, dst);
-    }
-}
-
 #if RKR_HAVE_AVX2
 
 RKR_TARGET_AVX2 static void extract_avx2(const uint8_t *src, size_t step, size_t count,
@@ -49,56 +31,6 @@ RKR_TARGET_AVX2 static void extract_avx2(const uint8_t *src, size_t step, size_t
         extract(src, 2, count, dst);
     } else {
         extract(src, 4, count, dst);
-    }
-}
-
-/* 16 samples, each the first byte of its step, or the last one. */
-RKR_TARGET_AVX2 RKR_INLINE __m256i blend_16(const uint8_t *upper, const uint8_t *lower, size_t step,
-                                            int weight, bool at_end) {
-    const int place = at_end ? 8 * ((int)step - 1) : 0;
-    const __m256i of_upper = step == 2 ? _mm256_set1_epi16((int16_t)((32 - weight) << place))
-                                       : _mm256_set1_epi32((32 - weight) << place);
-    const __m256i of_lower = step == 2 ? _mm256_set1_epi16((int16_t)(weight << place))
-                                       : _mm256_set1_epi32(weight << place);
-    __m256i sum[2];
-    for (size_t i = 0; i < step / 2; i++) {
-        const __m256i a = _mm256_loadu_si256((const __m256i *)(upper + 32 * i));
-        sum[i] = _mm256_maddubs_epi16(a, of_upper);
-        if (weight != 0) {
-            const __m256i b = _mm256_loadu_si256((const __m256i *)(lower + 32 * i));
-            sum[i] = _mm256_add_epi16(sum[i], _mm256_maddubs_epi16(b, of_lower));
-        }
-        sum[i] = at_end && step == 4 ? _mm256_srli_epi32(sum[i], 16) : sum[i];
-    }
-    /* Packing works on halves. */
-    return step == 2 ? sum[0] : _mm256_permute4x64_epi64(_mm256_packus_epi32(sum[0], sum[1]), 0xd8);
-}
-
-/* Vectors of 16 samples. The last one ends with the last sample, behind which nothing may be
- * read, and overlaps the one before it. */
-RKR_TARGET_AVX2 RKR_INLINE void blend_step(const uint8_t *upper, const uint8_t *lower, size_t step,
-                                           int weight, size_t count, int16_t *dst) {
-    for (size_t i = 0; i + 16 < count; i += 16) {
-        const __m256i samples = blend_16(upper + step * i, lower + step * i, step, weight, false);
-        _mm256_storeu_si256((__m256i *)(dst + i), samples);
-    }
-    const size_t last = step * (count - 16) - (step - 1);
-    const __m256i samples = blend_16(upper + last, lower + last, step, weight, true);
-    _mm256_storeu_si256((__m256i *)(dst + count - 16), samples);
-}
-
-RKR_TARGET_AVX2 static void blend_avx2(const uint8_t *upper, const uint8_t *lower, size_t step,
-                                       int weight, size_t count, int16_t *dst) {
-    if (count <= 16) {
-        blend_plain(upper, lower, step, weight, count, dst);
-    } else if (step == 1) {
-        blend(upper, lower, 1, weight, count, dst);
-    } else if (step == 2) {
-        blend_step(upper, lower, 2, weight, count, dst);
-    } else if (weight == 0) {
-        blend_step(upper, lower, 4, 0, count, dst);
-    } else {
-        blend_step(upper, lower, 4, weight, count, dst);
     }
 }
 
@@ -140,13 +72,7 @@ RKR_TARGET_AVX512 static void extract_avx512(const uint8_t *src, size_t step, si
 
 static rkr_yuv_extract_fn *const EXTRACT[RKR_CPU_LEVELS] =
     RKR_VARIANTS(extract_plain, extract_plain, extract_avx2, extract_avx512);
-static rkr_yuv_blend_fn *const BLEND[RKR_CPU_LEVELS] =
-    RKR_VARIANTS(blend_plain, blend_plain, blend_avx2, blend_avx2);
 
 rkr_yuv_extract_fn *rkr_yuv_extractor(void) {
     return EXTRACT[rkr_cpu_level()];
-}
-
-rkr_yuv_blend_fn *rkr_yuv_blender(void) {
-    return BLEND[rkr_cpu_level()];
 }

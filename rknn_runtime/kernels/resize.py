@@ -56,7 +56,7 @@ def resize_bilinear(
     target = target_image(size, len(order), out)
     image, order = plain_order(image, order)
     status = lib.rkr_resize_bilinear_uint8(*pixel_rows(image), *pixel_rows(target), bytes(order))
-    check_resized(status, target, "rkr_resize_bilinear_uint8")
+    check_resized(status, target.shape[1], "rkr_resize_bilinear_uint8")
     return target if out is None else out
 
 
@@ -88,7 +88,7 @@ def resize_luma(
     image, order = plain_order(image, order)
     # Without the number of the result's channels, which is 1.
     status = lib.rkr_resize_luma_uint8(*pixel_rows(image), *pixel_rows(target)[:5], bytes(order))
-    check_resized(status, target, "rkr_resize_luma_uint8")
+    check_resized(status, target.shape[1], "rkr_resize_luma_uint8")
     return target if out is None else out
 
 
@@ -131,12 +131,12 @@ def target_image(size: Any, n_channels: int, out: Any) -> NDArray[np.uint8]:
     return target
 
 
-def check_resized(status: int, target: NDArray[np.uint8], call: str) -> None:
+def check_resized(status: int, width: int, call: str) -> None:
     """Raise for the status of a kernel whose arguments were checked before."""
     if status == lib.RKR_ERR_OVERLAP:
         raise ValueError("out: expected memory of its own, got that of image")
     if status == lib.RKR_ERR_MEMORY:
-        raise MemoryError(f"no memory for rows of {target.shape[1]} pixels")
+        raise MemoryError(f"no memory for rows of {width} pixels")
     check_status(status, call)
 
 

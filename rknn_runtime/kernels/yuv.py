@@ -23,6 +23,10 @@ _CHANNELS = {"RGB": (3, 0), "BGR": (3, 1), "GRAY": (1, 0)}
 _PACKED = {"YUYV": (0, 1, 3), "UYVY": (1, 0, 2)}
 _NATIVE, _UINT8 = ffi.typeof("rkr_yuv_image *"), np.dtype(np.uint8)
 
+#: Of contiguous frames, by format and shape; a camera has one.
+_LAYOUTS: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], tuple[Any, ...]]] = {}
+_MOST_LAYOUTS = 32
+
 if TYPE_CHECKING:
     #: An array ``(rows, bytes)``, the first sample's byte in a row, bytes from sample to sample.
     _Channel = tuple[NDArray[np.uint8], int, int]
@@ -59,18 +63,23 @@ class YuvFrame:
         self, image: Any, color: str, matrix: str = "bt601", full_range: bool = False
     ) -> None:
         check_yuv_options(matrix, full_range)
-        if color in _PACKED:
-            channels, self.size = _packed(image, color)
-        elif color in FORMATS:
-            channels, self.size = _planar(image, color)
+        # The native frame does not keep its arrays alive.
+        if (
+            type(image) is np.ndarray
+            and image.dtype is _UINT8
+            and image.flags.c_contiguous
+            and color.__class__ is str
+        ):
+            begin, self._arrays = address(image), [image]
+            offsets, rest = _LAYOUTS.get((color, image.shape)) or _learn(image, color)
+            pointers = begin + offsets[0], begin + offsets[1], begin + offsets[2]
         else:
-            raise ValueError(f"color: expected one of {FORMATS}, got {color!r}")
-        self._arrays = [channel[0] for channel in channels]  # which the pointers do not keep
-        pointers, lens, strides, steps = _pointers(channels)
-        halved_rows, matrix = color not in _PACKED, _MATRICES[matrix]
-        self._native = ffi.new(
-            _NATIVE, (pointers, lens, strides, steps, *self.size, halved_rows, matrix, full_range)
-        )
+            channels, size = _channels(image, color)
+            self._arrays = [channel[0] for channel in channels]
+            pointers, *fields = _pointers(channels)
+            rest = (*fields, *size, color not in _PACKED)
+        self.size: tuple[int, int] = rest[3:5]
+        self._native = ffi.new(_NATIVE, (pointers, *rest, _MATRICES[matrix], full_range))
 
     @property
     def planes(self) -> list[NDArray[np.uint8]]:
@@ -120,8 +129,20 @@ class YuvFrame:
             n_channels,
             bgr,
         )
-        check_resized(status, target, "rkr_resize_yuv_uint8")
+        check_resized(status, target.shape[1], "rkr_resize_yuv_uint8")
         return target if out is None else out
+
+    def fill(self, letterbox: Any, out_color: str) -> int:
+        """Do as `resize`, into the place of an ``rkr_letterbox *``, and fill its border.
+
+        Args:
+            letterbox: Its frame has as many channels as `out_color`; no number of it is checked.
+            out_color: As for `resize`.
+
+        Returns:
+            The status; on another than ``RKR_OK`` nothing was written.
+        """
+        return int(lib.rkr_letterbox_yuv_uint8(letterbox, self._native, _CHANNELS[out_color][1]))
 
 
 def check_yuv_options(matrix: Any, full_range: Any) -> None:
@@ -135,6 +156,31 @@ def check_yuv_options(matrix: Any, full_range: Any) -> None:
         raise ValueError(f'matrix: expected "bt601" or "bt709", got {matrix!r}')
     if not isinstance(full_range, (bool, np.bool_)):
         raise TypeError(f"full_range: expected True or False, got {full_range!r}")
+
+
+def _channels(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
+    """Return Y, U and V, and the size of a frame."""
+    if color in _PACKED:
+        return _packed(image, color)
+    if color in FORMATS:
+        return _planar(image, color)
+    raise ValueError(f"color: expected one of {FORMATS}, got {color!r}")
+
+
+def _learn(image: NDArray[np.uint8], color: str) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Work out what follows from the shape of a contiguous frame.
+
+    Returns:
+        Where Y, U and V begin, in bytes, and what follows the pointers in ``rkr_yuv_image``.
+    """
+    channels, size = _channels(image, color)
+    pointers, *fields = _pointers(channels)
+    begin = address(image)
+    offsets = tuple(int(pointer - begin) for pointer in pointers)
+    if len(_LAYOUTS) == _MOST_LAYOUTS:
+        _LAYOUTS.clear()
+    layout = _LAYOUTS[color, image.shape] = offsets, (*fields, *size, color not in _PACKED)
+    return layout
 
 
 def _pointers(channels: list[_Channel]) -> Any:

@@ -275,7 +275,7 @@ class ImageModel:
             if frame.state is not self._state:
                 self._settle_input()
             if source is not None:
-                transform = self._writer.write_camera(source, frame.arrays()[0][0])
+                transform = self._writer.write_camera(source)
                 frame.run()
                 return decode(transform)
             prepared = self._writer.prepare(image, color)

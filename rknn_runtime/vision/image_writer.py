@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rknn_runtime._arrays import pixel_rows
-from rknn_runtime._ffi import lib
+from rknn_runtime.kernels.resize import check_resized
 from rknn_runtime.vision.images import COLORS
 from rknn_runtime.vision.letterbox import (
     channel_order,
@@ -83,13 +83,13 @@ class ImageWriter:
         shape = image.shape
         return self._known.get((shape, color)) or self._learn(shape, color)
 
-    def write_camera(self, source: YuvFrame, frame: NDArray[np.uint8]) -> LetterboxTransform:
-        """Write a camera frame into the frame, given once more."""
+    def write_camera(self, source: YuvFrame) -> LetterboxTransform:
+        """Write a camera frame into the frame."""
         transform = place(source.size, self._size, True, self._options["stretch"])
-        (top, left), (height, width) = transform.offset, transform.resized_size
-        region = frame[0][top : top + height, left : left + width]
-        source.resize((height, width), self._options["out_color"], region)
-        lib.rkr_fill_border_uint8(native_letterbox(self._rows, transform, self._padding))
+        box = native_letterbox(self._rows, transform, self._padding)
+        check_resized(
+            source.fill(box, self._options["out_color"]), self._size[1], "rkr_letterbox_yuv_uint8"
+        )
         return transform
 
     def write_any(self, image: Any, color: str, frame: NDArray[np.uint8]) -> LetterboxTransform:
@@ -99,17 +99,17 @@ class ImageWriter:
     def _learn(self, shape: tuple[int, ...], color: str) -> tuple[Any, LetterboxTransform] | None:
         """Work out what follows from an image's shape; None where it takes more."""
         height, width, channels = shape if len(shape) == 3 else (*shape, 1, 0)[:3]
-        n_channels = self._rows[5]
         if (
             len(shape) not in (2, 3)
             or 0 in shape
-            or channels not in ((1,) if n_channels == 1 else (1, 3, 4))
+            or channels not in (1, 3, 4)
             or color not in COLORS
         ):
             return None
         transform = place((height, width), self._size, True, self._options["stretch"])
         order = channel_order(channels, color, self._options["out_color"])
-        native = native_letterbox(self._rows, transform, self._padding, order, channels)
+        image = (None, 0, height, width, width * channels, channels)
+        native = native_letterbox(self._rows, transform, self._padding, image, order)
         if len(self._known) == _MOST_SIZES:
             self._known.clear()
         known = self._known[shape, color] = native, transform

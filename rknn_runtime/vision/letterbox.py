@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import (
-    as_int,
-    check_status,
-    has_pixel_rows,
-    pixel_rows,
-    plain,
-)
+from rknn_runtime._arrays import address, as_int, has_pixel_rows, pixel_rows, plain
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.kernels.resize import plain_order, resize_bilinear, resize_luma
+from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, plain_order
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.vision.images import as_pixels, import_pillow
 from rknn_runtime.vision.transform import LetterboxTransform, place
@@ -32,7 +26,10 @@ __all__ = [
     "padding_of",
 ]
 
-_LETTERBOX = ffi.typeof("rkr_letterbox *")
+_LETTERBOX, _UINT8 = ffi.typeof("rkr_letterbox *"), np.dtype(np.uint8)
+_NO_IMAGE = 0, 0, 0, 0
+_OUT_COLORS = ("RGB", "BGR", "GRAY")
+_COLORS = ("RGB", "BGR", *FORMATS)
 
 
 def letterbox(
@@ -87,33 +84,56 @@ def letterbox(
     """
     if resize not in _RESIZERS:
         raise ValueError(f"resize: expected one of {sorted(_RESIZERS)}, got {resize!r}")
-    if out_color not in ("RGB", "BGR", "GRAY"):
+    if out_color not in _OUT_COLORS:
         raise ValueError(f'out_color: expected "RGB", "BGR" or "GRAY", got {out_color!r}')
-    if color not in ("RGB", "BGR", *FORMATS):
-        raise ValueError(f"color: expected one of {('RGB', 'BGR', *FORMATS)}, got {color!r}")
-    if color in FORMATS and resize != "native":
+    if color not in _COLORS:
+        raise ValueError(f"color: expected one of {_COLORS}, got {color!r}")
+    is_camera = color in FORMATS
+    if is_camera and resize != "native":
         raise ValueError(f'resize: expected "native" for {color}, got {resize!r}')
-    check_yuv_options(matrix, full_range)
-    source = (
-        YuvFrame(image, color, matrix, full_range)
-        if color in FORMATS
-        else _Pixels(*as_pixels(image, color), resize)
-    )
-    transform = place(source.size, _sides(size), center, stretch)
+    if is_camera:
+        camera = YuvFrame(image, color, matrix, full_range)
+        image_size = camera.size
+    else:
+        check_yuv_options(matrix, full_range)
+        pixels, order = as_pixels(image, color)
+        image_size = pixels.shape[0], pixels.shape[1]
+    transform = place(image_size, _sides(size), center, stretch)
     n_channels = 1 if out_color == "GRAY" else 3
     frame = frame_of(out, (*transform.size, n_channels))
-    (top, left), (height, width) = transform.offset, transform.resized_size
-    padding = padding_of(pad_value, n_channels)
-    source.resize((height, width), out_color, frame[top : top + height, left : left + width])
-    # Last, since it cannot fail: after an error the frame is as it was.
-    border = native_letterbox(pixel_rows(frame), transform, padding)
-    check_status(lib.rkr_fill_border_uint8(border), "rkr_fill_border_uint8")
+    rows, padding = pixel_rows(frame), padding_of(pad_value, n_channels)
+    # One call each: after an error the frame is as it was.
+    if is_camera:
+        status = camera.fill(native_letterbox(rows, transform, padding), out_color)
+    else:
+        channels = channel_order(pixels.shape[2], order, out_color)
+        pixels, channels = plain_order(pixels, channels)
+        if resize != "native":
+            pixels = _RESIZERS[resize](pixels, transform.resized_size)
+        status = lib.rkr_letterbox_uint8(
+            native_letterbox(rows, transform, padding, pixel_rows(pixels), channels),
+            address(pixels),
+        )
+    if status != lib.RKR_OK:
+        _refuse(status, transform)
     return frame if out is None else out, transform
+
+
+def _refuse(status: int, transform: LetterboxTransform) -> None:
+    """Raise for the status of a kernel."""
+    sides = (*transform.image_size, *transform.size)
+    if status == lib.RKR_ERR_SHAPE and max(sides) > MAX_SIDE:
+        raise ValueError(
+            f"image, size: expected sides of up to {MAX_SIDE} pixels, got an image of "
+            f"{transform.image_size} and a frame of {transform.size}"
+        )
+    check_resized(status, transform.resized_size[1], "rkr_letterbox_uint8")
 
 
 def _sides(size: Any) -> tuple[int, int]:
     try:
-        height, width = (operator.index(side) for side in size)
+        height, width = size
+        height, width = operator.index(height), operator.index(width)
     except (TypeError, ValueError):
         raise TypeError(f"size: expected (height, width) as integers, got {size!r}") from None
     if height < 1 or width < 1:
@@ -131,7 +151,7 @@ def frame_of(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     if out is None:
         return np.empty(shape, np.uint8)
     frame: NDArray[np.uint8] = plain(out, "out", "an array of uint8")
-    if frame.dtype != np.uint8:
+    if frame.dtype is not _UINT8 and frame.dtype != _UINT8:
         raise TypeError(f"out: expected an array of uint8, got {frame.dtype}")
     if frame.shape not in (shape, (1, *shape)):
         raise ValueError(f"out: expected shape {shape} or {(1, *shape)}, got {frame.shape}")
@@ -154,7 +174,9 @@ def padding_of(pad_value: Any, n_channels: int) -> bytes:
         ValueError: One is not 0..255, or they are not as many as channels.
     """
     # An integer first: to ask for a sequence takes longer than all else here.
-    is_one = type(pad_value) is int or not isinstance(pad_value, (Sequence, np.ndarray))
+    if pad_value.__class__ is int and 0 <= pad_value <= 255:
+        return bytes((pad_value,)) * n_channels
+    is_one = not isinstance(pad_value, (Sequence, np.ndarray))
     given = [pad_value] if is_one else list(pad_value)
     if len(given) not in (1, n_channels):
         raise ValueError(
@@ -164,32 +186,12 @@ def padding_of(pad_value: Any, n_channels: int) -> bytes:
     return bytes(values * (n_channels // len(values)))
 
 
-class _Pixels:
-    """An image of 1, 3 or 4 channels, to be scaled into a frame as a `YuvFrame` is."""
-
-    def __init__(self, pixels: NDArray[np.uint8], order: str, resize: str) -> None:
-        self._pixels, self._order, self._resize = pixels, order, resize
-        self.size: tuple[int, int] = (pixels.shape[0], pixels.shape[1])
-
-    def resize(self, size: tuple[int, int], out_color: str, out: NDArray[np.uint8]) -> None:
-        pixels = self._pixels
-        channels = channel_order(pixels.shape[2], self._order, out_color)
-        if self._resize != "native":
-            pixels, channels = plain_order(pixels, channels)
-            pixels = _RESIZERS[self._resize](pixels, size)
-        # What has its size already is copied, in the frame's order of channels.
-        if out_color == "GRAY" and pixels.shape[2] > 1:
-            resize_luma(pixels, size, channels=channels, out=out)
-        else:
-            resize_bilinear(pixels, size, channels=channels, out=out)
-
-
 def native_letterbox(
     rows: tuple[Any, ...],
     transform: LetterboxTransform,
     padding: bytes,
+    image: tuple[Any, ...] = (),
     order: tuple[int, ...] = (),
-    n_channels: int = 0,
 ) -> Any:
     """Return an ``rkr_letterbox *``, which does not keep the frame's memory alive.
 
@@ -197,8 +199,8 @@ def native_letterbox(
         rows: The frame, as `pixel_rows` views what `frame_of` returned.
         transform: Where the image goes.
         padding: As `padding_of` returns it.
-        order: The image's channel for each of the frame; only the border does without.
-        n_channels: Channels of the image; likewise.
+        image: The image, as `pixel_rows` views it; a camera frame does without.
+        order: As `channel_order` returns it; likewise.
     """
     return ffi.new(
         _LETTERBOX,
@@ -206,10 +208,10 @@ def native_letterbox(
             *rows,
             *transform.offset,
             *transform.resized_size,
-            *transform.image_size,
-            n_channels,
+            *(image[2:] or _NO_IMAGE),
             bytes(order),
             padding,
+            len(order) > rows[5],
         ),
     )
 

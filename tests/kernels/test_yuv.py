@@ -108,16 +108,24 @@ def test_variants_agree_where_the_size_stays(width):
     _check_variants(width, 5, width)
 
 
-def _check_variants(width, out_height, out_width):
+@pytest.mark.parametrize("height", [3, 5, 6])
+@pytest.mark.parametrize("width", [32, 34, 62, 64, 66, 130, 194])
+def test_variants_agree_at_half_the_width(width, height):
+    """So it is at half the width, which has code of its own for gray, and at half the height."""
+    _check_variants(width, 3, width // 2, height)
+    _check_variants(width // 2, 3, width // 2, height)
+
+
+def _check_variants(width, out_height, out_width, height=5):
     before = lib.rkr_cpu_level()
-    for color in ("NV12", "I420", "YUYV", "UYVY"):
+    for color in FORMATS:
         if color in PACKED and width % 2:
             continue
-        y, u, v = planes(5, width, color)
+        y, u, v = planes(height, width, color)
         if color == "I420":
             parts = [y, u, v]
-        elif color == "NV12":
-            parts = [y, np.stack([u, v], axis=2)]
+        elif color in ("NV12", "NV21"):
+            parts = [y, np.stack([u, v] if color == "NV12" else [v, u], axis=2)]
         else:
             parts = [frame_of(y, u, v, color)]
         expected = to_rgb(y, u, v, out_height, out_width)
@@ -366,6 +374,31 @@ def test_the_kernel_refuses(frame, changes, status):
     """Every contradiction is a status, and the result is not touched."""
     expected = getattr(lib, f"RKR_ERR_{status}")
     assert _call(frame, **changes) == (expected, b"\xa5" * 105)
+
+
+@pytest.mark.parametrize(("matrix", "bgr"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(
+    "order", [(1, 1), (1, 2), (2, 1), (2, 2), (2, 4), (4, 4)], ids="steps {0[0]} {0[1]}".format
+)
+def test_channels_may_lie_anywhere(variant, order, matrix, bgr):
+    """Each channel at a step and in memory of its own, at the source's size, between guards."""
+    y, u, v = planes(6, 70)
+    parts = []
+    for plane, step in zip((y, u, v), (1, *order)):
+        memory = guarded.empty((plane.size * step - step + 1,), np.uint8, True)
+        memory[::step] = plane.ravel()
+        parts.append((memory, plane.shape[1] * step, step))
+    image = ffi.new("rkr_yuv_image *", {
+        "data": [ffi.from_buffer("uint8_t[]", part[0]) for part in parts],
+        "len": [part[0].size for part in parts], "stride": [part[1] for part in parts],
+        "step": [part[2] for part in parts], "height": 6, "width": 70, "halved_rows": 1,
+        "matrix": matrix,
+    })  # fmt: skip
+    out = guarded.empty((6, 70, 3), np.uint8, True)
+    target = ffi.from_buffer("uint8_t[]", out)
+    assert lib.rkr_resize_yuv_uint8(image, target, out.size, 6, 70, 210, 3, bgr) == lib.RKR_OK
+    exact = to_rgb(y, u, v, 6, 70, ["bt601", "bt709"][matrix])
+    assert _off_by(out[..., ::-1] if bgr else out, exact) < 0.63
 
 
 def test_the_kernel_refuses_overlap():

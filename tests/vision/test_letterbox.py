@@ -388,8 +388,8 @@ MOST = 2 ** (8 * ffi.sizeof("size_t")) - 1
 #: Of an image of one pixel in a frame of 4 x 5.
 PLACE = {
     "frame_height": 4, "frame_width": 5, "frame_stride": 20, "frame_channels": 3, "top": 1,
-    "left": 2, "inner_height": 3, "inner_width": 3, "height": 1, "width": 1, "channels": 3,
-    "order": (0, 1, 2), "color": b"\1\2\3",
+    "left": 2, "inner_height": 3, "inner_width": 3, "height": 1, "width": 1, "stride": 3,
+    "channels": 3, "order": (0, 1, 2), "color": b"\1\2\3",
 }  # fmt: skip
 
 
@@ -428,7 +428,11 @@ def test_the_border_of_no_frame_is_refused(changes, status):
         ({"height": 0}, b"\7" * 3, "ERR_SHAPE"),
         ({"inner_height": 0}, b"\7" * 3, "ERR_SHAPE"),
         ({"inner_width": 0, "left": 5, "top": 4, "inner_height": 0}, b"\7" * 3, "ERR_SHAPE"),
-        ({"width": MOST // 2}, b"\7" * 3, "ERR_OVERFLOW"),
+        ({"width": MOST // 2}, b"\7" * 3, "ERR_SHAPE"),
+        ({"stride": 2}, b"\7" * 3, "ERR_SHAPE"),
+        ({"height": 4, "stride": MOST // 2}, b"\7" * 3, "ERR_OVERFLOW"),
+        ({"luma": 1}, b"\7" * 3, "ERR_ARGUMENT"),
+        ({"luma": 2, "frame_channels": 1}, b"\7" * 3, "ERR_ARGUMENT"),
     ],
 )
 def test_an_image_that_is_none_is_refused(changes, image, status):
@@ -593,3 +597,43 @@ def test_transform_is_a_value():
     assert transform != transform_of((100, 201), (640, 640))
     with pytest.raises(AttributeError):
         transform.size = (1, 1)
+
+
+@pytest.mark.parametrize("color", ["NV12", "YUYV"])
+@pytest.mark.parametrize("out_color", ["RGB", "GRAY"])
+def test_a_camera_frame_in_its_own_letterbox_is_refused(color, out_color):
+    """As an image is; not even the border is written."""
+    memory = np.zeros((40, 40, 3), np.uint8)
+    out = memory if out_color == "RGB" else memory.reshape(-1)[:1600].reshape(40, 40, 1)
+    frame = memory.reshape(-1)[700:1300].reshape((30, 20) if color == "NV12" else (15, 20, 2))
+    with pytest.raises(ValueError, match="out: expected memory of its own"):
+        letterbox(frame, (40, 40), color=color, out_color=out_color, out=out)
+    assert not memory.any()
+
+
+@pytest.mark.parametrize("color", ["RGB", "NV12"])
+@pytest.mark.parametrize(("image", "size"), [((2, 2), (1, 2**20 + 1)), ((2**20 + 2, 2), (4, 4))])
+def test_sides_that_no_kernel_takes_are_refused(color, image, size):
+    """A side of more than 2**20 pixels, of the frame or of the image."""
+    height, width = image
+    shape = (height * 3 // 2, width) if color == "NV12" else (height, width, 3)
+    with pytest.raises(ValueError, match=r"sides of (up to|1\.\.)"):
+        letterbox(np.zeros(shape, np.uint8), size, color=color, stretch=True)
+
+
+def test_the_native_calls_refuse_a_camera_frame_that_is_none():
+    """No letterbox, no frame, a frame of two channels, no place: nothing is written."""
+    frame = np.zeros(75, np.uint8)
+    luma = ffi.from_buffer("uint8_t[]", b"\x80" * 6)
+    fields = {"data": [luma] * 3, "len": [1] * 3, "stride": [1] * 3, "step": [1] * 3}
+    image = ffi.new("rkr_yuv_image *", {**fields, "height": 1, "width": 1})
+    for changes, source, bgr in (
+        ({}, ffi.NULL, 0), ({}, image, 2), ({"frame_channels": 2}, image, 0),
+        ({"inner_height": 0}, image, 0), ({"inner_width": 0}, image, 0), ({"len": 74}, image, 0),
+    ):  # fmt: skip
+        box = border_of(frame, **{**PLACE, **changes})
+        assert lib.rkr_letterbox_yuv_uint8(box, source, bgr) < lib.RKR_OK
+        assert not frame.any()
+    assert lib.rkr_letterbox_yuv_uint8(ffi.NULL, image, 0) == lib.RKR_ERR_ARGUMENT
+    assert lib.rkr_letterbox_yuv_uint8(border_of(frame, **PLACE), image, 0) == lib.RKR_OK
+    assert frame.any()
