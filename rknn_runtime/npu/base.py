@@ -24,6 +24,9 @@ from rknn_runtime.tensor import TensorAttr
 if TYPE_CHECKING:
     from rknn_runtime.npu.dma_heap import DmaBuffer
 
+    #: Inputs and outputs.
+    _Tensors = tuple[tuple[query.QueriedTensor, ...], tuple[query.QueriedTensor, ...]]
+
 __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 
 
@@ -171,15 +174,25 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
             self._library, None, int(self._flags), context.simulation, parent=context
         )
         self._context.suspects = context.suspects
-        self._finish(core_mask)
+        self._finish(core_mask, original._asked)
 
-    def _finish(self, core_mask: CoreMask | None) -> None:
-        """Get everything ready in a context that was just made, or release it."""
+    def _finish(
+        self,
+        core_mask: CoreMask | None,
+        asked: tuple[tuple[query.QueriedTensor, ...], tuple[query.QueriedTensor, ...]]
+        | None = None,
+    ) -> None:
+        """Get everything ready in a context that was just made, or release it.
+
+        `asked` is what the original of a duplicate was told of its tensors: asked once more,
+        librknnrt 2.3.2 describes inputs as they are bound there, an image as uint8.
+        """
         self._changing = ExclusiveLock()
         try:
             if core_mask is not None:
                 self.set_core_mask(core_mask)
-            inputs, outputs = query.inputs_and_outputs(self._context)
+            self._asked = asked or query.inputs_and_outputs(self._context)
+            inputs, outputs = self._asked
             needs = self._needs
             self._is_dynamic = (
                 shapes.is_dynamic(self._context) if needs is None else needs.is_dynamic

@@ -12,6 +12,7 @@ import pytest
 import stub
 
 from rknn_runtime import Model
+from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidParameterError, RknnError
 
 HONEST = """
@@ -128,3 +129,27 @@ def test_int64_inputs_that_a_runtime_refuses_are_explained(tmp_path: Path) -> No
     library = stub.build(tmp_path, f"PATCH={patch}", command, source=source)
     with pytest.raises(InvalidParameterError, match="export the network with this input as int32"):
         Model(b"anything", library=library, check=False)
+
+
+DUPLICATES = """
+int rknn_dup_context(rknn_context *in, rknn_context *out) { *out = *in + 1; contexts++; return 0; }
+int rknn_set_core_mask(rknn_context c, rknn_core_mask mask) { (void)c; (void)mask; return 0; }
+"""
+
+
+@pytest.mark.parametrize("command", [8, 10])
+def test_a_duplicate_is_described_as_its_original(tmp_path: Path, command: int) -> None:
+    """A duplicate's image is that of librknnrt 2.3.2 as it is bound in the original: as uint8.
+
+    Asked of it with a stand-in for the NPU: before an input is bound a duplicate's native
+    attributes are the original's (int8, 4 dimensions), afterwards uint8 of 5 dimensions.
+    """
+    library = stub.build(tmp_path, "DIMS=4", source=SOURCE + DUPLICATES)
+    with Model(b"anything", library=library, check=False) as model:
+        offset, code = FIELDS["type"]
+        data = struct.pack(code, TensorType.UINT8)
+        ctypes.CDLL(str(library)).stub_lie(command, offset, len(data), data)
+        with model.duplicate() as twin, twin.duplicate() as third:
+            for each in (twin, third):
+                assert each.inputs == model.inputs
+                assert each.inputs[0].native == model.inputs[0].native
