@@ -1,21 +1,27 @@
 """Run one model in every way that the C API has; without `Model`, and with any runtime.
 
 What two runtimes give for the same model, binding by binding, is compared by vendor_model.py.
+Each binding has a process of its own, which a vendor's runtime may end.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
-from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.library import Library, open_library
 
 Array = np.ndarray[Any, Any]
+_T = TypeVar("_T")
 
 SPARE_BYTES = 4096
 
@@ -80,6 +86,19 @@ class Client:
         counts = ffi.new("rknn_input_output_num *")
         self._query(lib.RKNN_QUERY_IN_OUT_NUM, counts)
         self.n_inputs, self.n_outputs = counts.n_input, counts.n_output
+        if is_full:
+            self._choose_shapes()
+
+    def _choose_shapes(self) -> None:
+        """Choose the biggest of a dynamic model, without which librknnrt ends the process."""
+        info = ffi.new("rknn_input_range *")
+        command = lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE
+        if lib.rkr_query(self.handle, self.context, command, info, ffi.sizeof(info[0])) != 0:
+            return
+        logical = [self.attr(INPUT_QUERIES[0], i)[0] for i in range(self.n_inputs)]
+        attrs = ffi.new("rknn_tensor_attr[]", logical)
+        status = lib.rkr_set_input_shapes(self.handle, self.context, len(attrs), attrs)
+        self._check("rknn_set_input_shapes", status)
 
     def __enter__(self) -> Client:
         return self
@@ -246,21 +265,51 @@ def run_copying(client: Client, way: Way, seed: int) -> list[Array]:
     return outputs
 
 
+def in_child(call: Callable[[], _T]) -> _T | str:
+    """Return what a call returns in a process of its own, or which signal ended that."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(read)
+            with os.fdopen(write, "wb") as pipe:
+                pickle.dump(call(), pipe)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        answer = pipe.read()
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        return f"ended by signal {os.WTERMSIG(status)}"
+    if status != 0:
+        raise SystemExit(1)
+    result: _T = pickle.loads(answer)
+    return result
+
+
 def results(
-    library: Library, model: bytes, is_full: bool
+    library: str | None, model: bytes, is_full: bool
 ) -> Iterator[tuple[Way, list[Array] | str]]:
-    """What a runtime gives for each way: arrays, or the call that it refused.
+    """What a runtime gives for each way: arrays, or the call that it refused, or its end.
 
     Args:
-        library: the runtime.
+        library: the runtime; no other process of the caller has opened it.
         model: a ``.rknn`` file.
         is_full: it is one for librknnrt; librknnmrt has only the zero-copy flow.
     """
-    for number, way in enumerate(ZERO_COPY + COPYING if is_full else ZERO_COPY):
+
+    def result(way: Way, number: int) -> list[Array] | str:
         try:
-            with Client(library, model, is_full) as client:
+            with Client(open_library(library), model, is_full) as client:
                 flow = run_copying if way.is_copying else run_bound
-                found: list[Array] | str = flow(client, way, number)
+                return flow(client, way, number)
         except CallFailed as error:
-            found = str(error)
-        yield way, found
+            return str(error)
+
+    for number, way in enumerate(ZERO_COPY + COPYING if is_full else ZERO_COPY):
+        yield way, in_child(partial(result, way, number))
