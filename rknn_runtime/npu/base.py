@@ -12,10 +12,11 @@ from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnStatusError, UnavailableError
 from rknn_runtime.npu import query, shapes
 from rknn_runtime.npu.closing import Closing
-from rknn_runtime.npu.context import Context, HasContext, warn
+from rknn_runtime.npu.context import Context, HasContext
 from rknn_runtime.npu.inspected import Inspected
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.operated import Operated
+from rknn_runtime.npu.owned import warn
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
 from rknn_runtime.npu.source import init_extend, opened_buffer, opened_source
 from rknn_runtime.npu.tuning import Tuned, refuse_flags

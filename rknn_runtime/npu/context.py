@@ -2,7 +2,7 @@
 
 Whoever dies first, memories are released before the context: the vendor's runtimes crash
 otherwise. Python collects a cycle's members in any order, so neither the model nor a memory
-releases anything by itself; both go through the one `_Owned` record of their context.
+releases anything by itself; both go through the one `Owned` (``owned.py``) of their context.
 
 What is open is known to C (``csrc/session.c``), not to Python: a signal is raised as soon as a
 call returns, before its result is stored, and would otherwise lose or release twice what the
@@ -12,28 +12,21 @@ call concerned.
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import Span
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._frozen import dataclass
-from rknn_runtime._locks import ExclusiveLock, fork_generation
+from rknn_runtime._locks import fork_generation
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
 from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.owned import Owned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-__all__ = ["Context", "HasContext", "warn"]
-
-
-def warn(message: str) -> None:
-    """Log a failure in a finalizer, which has no caller to raise it to."""
-    import logging  # not before it is needed, as it costs more than all of this package
-
-    logging.getLogger("rknn_runtime").warning(message)
+__all__ = ["Context", "HasContext"]
 
 
 @dataclass(frozen=True)
@@ -50,103 +43,6 @@ class NewMemory:
     finalizer: weakref.finalize[[Any], object]
 
 
-class _Owned:
-    """What must be released, apart from every object that could be part of a cycle."""
-
-    __slots__ = (
-        "generation", "kept", "library", "lock", "orphans", "parent", "session", "simulation",
-        "spans", "things",
-    )  # fmt: skip
-
-    def __init__(
-        self, library: Library, simulation: Any, parent: _Owned | None, kept: object
-    ) -> None:
-        self.library = library
-        self.kept = kept
-        #: Whose weights the context uses: its session must outlive this one.
-        self.parent = parent
-        #: What computes for a simulated context; must outlive it. None on an NPU.
-        self.simulation = simulation
-        session = lib.rkr_session_new(library.handle)
-        if session == ffi.NULL:
-            raise MemoryError("no memory for the session of a context")
-        self.session = ffi.gc(session, lib.rkr_session_free)
-        #: Who views a memory, by the memory's number.
-        self.spans: dict[int, Span] = {}
-        #: Memories that were collected while somebody used the context.
-        self.orphans: deque[int] = deque()
-        #: What the runtime may point to.
-        self.things: list[object] = []
-        self.generation = fork_generation()
-        self.lock = ExclusiveLock()
-
-    @property
-    def is_foreign(self) -> bool:
-        return self.generation != fork_generation()
-
-    @property
-    def has_views(self) -> bool:
-        return any(span.is_exported for span in list(self.spans.values()))
-
-    def destroy_memory(self, number: int) -> int:
-        """Release a memory, unless that was done; return the status."""
-        self.spans.pop(number, None)
-        status: int = lib.rkr_session_destroy_mem(self.session, number)
-        return status
-
-    def destroy_orphans(self) -> None:
-        """Release what was collected meanwhile; the caller holds the lock."""
-        while self.orphans:
-            number = self.orphans[0]
-            status = self.destroy_memory(number)
-            self.orphans.popleft()  # after it: an interrupt between leaves nothing behind
-            if status != lib.RKNN_SUCC:
-                warn(f"rknn_destroy_mem(...) failed with {status}")
-
-    def destroy(self) -> list[tuple[int, str]]:
-        """Release all, memories first; return the calls that failed."""
-        if self.is_foreign:
-            lib.rkr_session_forget(self.session)
-            return []
-        memory_status = ffi.new("int *")
-        status = lib.rkr_session_close(self.session, memory_status)
-        self.spans.clear()
-        self.simulation = self.kept = None
-        calls = [(memory_status[0], "rknn_destroy_mem(...)"), (status, "rknn_destroy(...)")]
-        return [call for call in calls if call[0] != lib.RKNN_SUCC]
-
-    def finalize(self) -> None:
-        """Release all when nobody is left, or at exit as far as nobody can be hurt."""
-        # At exit arrays may be alive, and a daemon thread inside the runtime: then the
-        # kernel cleans up behind the process.
-        if self.is_foreign or self.has_views:
-            return
-        if self.lock.try_acquire():
-            try:
-                failed = self.destroy()
-            finally:
-                self.lock.release()
-            for status, call in failed:
-                warn(f"{call} failed with {status}")
-
-    def finalize_memory(self, number: Any) -> None:
-        """Release a memory that was collected, or leave that to the next who has the lock.
-
-        A collector runs anywhere: in another thread's run, or in the middle of this thread's.
-
-        Args:
-            number: ``uint64_t *``; 0 where there was no memory yet.
-        """
-        if self.is_foreign or not number[0]:
-            return
-        self.orphans.append(number[0])
-        if self.lock.try_acquire():
-            try:
-                self.destroy_orphans()
-            finally:
-                self.lock.release()
-
-
 class Context:
     """An initialised ``rknn_context``, used by one thread at a time.
 
@@ -161,13 +57,13 @@ class Context:
 
     suspects = ""
     #: Operators in Python, `rknn_runtime.npu.operators.Operators`; None: there are none. Not in
-    #: `_Owned`: a finalizer holds that, and such functions often hold their model.
+    #: `Owned`: a finalizer holds that, and such functions often hold their model.
     custom: Any = None
     #: Whoever waits for a run in flight, weakly; None: there is none.
     flight: weakref.ref[Any] | None = None
     #: What is closed, for messages.
     _what = "model"
-    _owned: _Owned
+    _owned: Owned
 
     def __init__(
         self,
@@ -211,13 +107,13 @@ class Context:
         self,
         library: Library,
         simulation: Any = None,
-        parent: _Owned | None = None,
+        parent: Owned | None = None,
         kept: object = None,
     ) -> None:
         """Make the session of a context that is about to be opened."""
         self.library = library
         self.handle = library.handle
-        owned = _Owned(library, simulation, parent, kept)
+        owned = Owned(library, simulation, parent, kept)
         self._owned = owned
         self._session, self._orphans = owned.session, owned.orphans
         self.exclusive = owned.lock

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, NoReturn, SupportsIndex, TypeVar
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -14,20 +13,15 @@ from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.npu import matmul_rules
 from rknn_runtime.npu.closing import Closing
-from rknn_runtime.npu.context import Context, warn
+from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import Library, open_library
+from rknn_runtime.npu.matmul_arguments import FLOAT32, MOST, choice, one_scale, rows_of
 from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.npu.matrix import Matrix, MatrixB
 from rknn_runtime.npu.memory import TensorMemory
+from rknn_runtime.npu.owned import warn
 
 __all__ = ["Matmul"]
-
-_E = TypeVar("_E", MatmulType, MatrixLayout, MatrixScales, CoreMask)
-
-#: Of one dimension, and of shapes.
-_MOST = 2**31 - 1
-_MOST_SHAPES = 1024
-_FLOAT32 = np.dtype("float32")
 
 
 class _MatmulContext(Context):
@@ -100,16 +94,16 @@ class Matmul(Closing):
             UnavailableError: the runtime does not multiply matrices, or the SoC not these.
             ValueError: sizes that do not suit the NPU.
         """
-        dtype = _choice(dtype, "dtype", MatmulType)
+        dtype = choice(dtype, "dtype", MatmulType)
         self._kinds = (
-            _choice(b_layout, "b_layout", MatrixLayout),
-            _choice(ac_layout, "ac_layout", MatrixLayout),
-            _choice(b_scales, "b_scales", MatrixScales),
+            choice(b_layout, "b_layout", MatrixLayout),
+            choice(ac_layout, "ac_layout", MatrixLayout),
+            choice(b_scales, "b_scales", MatrixScales),
         )
         if self._kinds[1] is MatrixLayout.TRANSPOSED:
             raise ValueError("ac_layout: expected NORMAL or NATIVE, got TRANSPOSED")
-        self.dtype, self.k, self.n = dtype, as_int(k, "k", 1, _MOST), as_int(n, "n", 1, _MOST)
-        self.sizes_of_m = _rows(m)
+        self.dtype, self.k, self.n = dtype, as_int(k, "k", 1, MOST), as_int(n, "n", 1, MOST)
+        self.sizes_of_m = rows_of(m)
         self._group_size = as_int(group_size, "group_size", 0, 2**15 - 1)
         is_grouped = self._kinds[2] is MatrixScales.PER_GROUP
         if is_grouped != bool(self._group_size) or (is_grouped and self.k % self._group_size):
@@ -118,7 +112,7 @@ class Matmul(Closing):
                 f"got {self._group_size}"
             )
         domain = as_int(iommu_domain, "iommu_domain", 0, 15)
-        mask = None if core_mask is None else _choice(core_mask, "core_mask", CoreMask)
+        mask = None if core_mask is None else choice(core_mask, "core_mask", CoreMask)
         self._library = open_library(library)
         segment_k = matmul_rules.suit(
             self._library, self.sizes_of_m, self.k, self.n, dtype, *self._kinds
@@ -217,7 +211,7 @@ class Matmul(Closing):
             TypeError: not an integer.
             ValueError: none of them.
         """
-        m = as_int(m, "m", 1, _MOST)
+        m = as_int(m, "m", 1, MOST)
         if m not in self._of_m:
             raise ValueError(f"m: expected one of {', '.join(map(str, self.sizes_of_m))}, got {m}")
         a, c, index = self._of_m[m]
@@ -245,7 +239,7 @@ class Matmul(Closing):
             TypeError: no core mask.
             UnavailableError: the runtime has no such function.
         """
-        mask = _choice(core_mask, "core_mask", CoreMask)
+        mask = choice(core_mask, "core_mask", CoreMask)
         with self._context.lock:
             handle, context = self._context.handle, self._context.opened()
             status = lib.rkr_matmul_set_core_mask(handle, context, int(mask))
@@ -274,8 +268,8 @@ class Matmul(Closing):
         """
         if not isinstance(matrix, str) or matrix not in self._names:
             raise ValueError(f"matrix: expected 'A', 'B' or 'C', got {matrix!r}")
-        array = scales if isinstance(scales, np.ndarray) else _one(scales)
-        array = source(array, "scales", (_FLOAT32,), shape="N")
+        array = scales if isinstance(scales, np.ndarray) else one_scale(scales)
+        array = source(array, "scales", (FLOAT32,), shape="N")
         count = 1
         if matrix == "B" and self._kinds[2] is not MatrixScales.ONE:
             groups = self.k // self._group_size if self._group_size else 1
@@ -381,11 +375,7 @@ class Matmul(Closing):
 
     def _spans(self) -> list[tuple[int, int, str]]:
         return [
-            (
-                memory.span.address,
-                memory.span.address + memory.size_bytes,
-                f"matrix {name}",
-            )
+            (memory.span.address, memory.span.address + memory.size_bytes, f"matrix {name}")
             for name, memory in self._memories.items()
         ]
 
@@ -410,35 +400,3 @@ class Matmul(Closing):
         with self._context.lock:
             if not self._context.is_closed:
                 self._context.close()
-
-
-def _choice(value: object, name: str, kind: type[_E]) -> _E:
-    """Take a member of an enum, or its number.
-
-    Raises:
-        TypeError: neither.
-        ValueError: no such member.
-    """
-    number = as_int(value, name, 0, _MOST)  # type: ignore[arg-type]
-    try:
-        return kind(number)
-    except ValueError:
-        raise ValueError(f"{name}: expected a {kind.__name__}, got {value!r}") from None
-
-
-def _rows(m: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
-    """Read one number of rows, or several."""
-    if not isinstance(m, Sequence):
-        return (as_int(m, "m", 1, _MOST),)
-    rows = tuple(as_int(each, "m", 1, _MOST) for each in m)
-    if not rows or len(rows) > _MOST_SHAPES or len(set(rows)) < len(rows):
-        raise ValueError(f"m: expected 1 to {_MOST_SHAPES} different numbers, got {m!r}")
-    return rows
-
-
-def _one(scale: Any) -> Array:
-    """Read one scale."""
-    if isinstance(scale, (str, bytes)) or not hasattr(scale, "__float__"):
-        raise TypeError(f"scales: expected a number or an array of float32, got {scale!r}")
-    number = float(scale)
-    return np.array([number if math.isfinite(number) else math.inf], _FLOAT32)

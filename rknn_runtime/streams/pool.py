@@ -17,9 +17,9 @@ from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime._locks import fork_generation
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import ClosedError, ForkError, UnavailableError
-from rknn_runtime.npu.context import warn
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
+from rknn_runtime.npu.owned import warn
 from rknn_runtime.streams import placement
 from rknn_runtime.streams.ordered import Results
 from rknn_runtime.streams.source import Frame, FrameSource
