@@ -33,7 +33,10 @@ from rknn_runtime import (
     OutputSpec,
     TensorAttr,
     TensorMemory,
+    accuracy,
+    health,
     kernels,
+    quantization,
     sim,
     vision,
 )
@@ -48,6 +51,7 @@ from rknn_runtime.npu.shapes import checked_shapes
 from rknn_runtime.sim import Control, describe_input, describe_output
 from rknn_runtime.sim.emulator import Emulator
 from rknn_runtime.vision import LetterboxTransform, heads, letterbox, nms
+from rknn_runtime.vision.readers import from_yolo
 
 DOCUMENTED = (TypeError, ValueError, IndexError, BufferError, MemoryError, OSError, RknnError)
 CALLS_PER_FUNCTION = 300
@@ -289,6 +293,14 @@ SCORES = np.linspace(0, 1, 6, dtype=np.float32)
 CLASSES = np.arange(6, dtype=np.int32)
 PACKED = np.arange(2 * 3 * 5 * 16, dtype=np.int8).reshape(1, 2, 3, 5, 16)
 PLANAR = np.arange(20 * 15, dtype=np.int16).reshape(1, 20, 3, 5)
+FOUND = Detections(BOXES, SCORES, CLASSES)
+MODEL_BYTES = (DATA / "models" / "ic3_w37_rk3588.rknn").read_bytes()
+ANALYSIS = """
+layer_name      simulator_error
+             entire            single
+           cos    euc       cos    euc
+[Conv] x   1.0 | 0.0        1.0 | 0.0
+"""
 FLOATS = np.linspace(-2, 2, 60, dtype=np.float32).reshape(3, 20)
 
 
@@ -444,6 +456,19 @@ CALLS = {
              (PIXELS, ["a"] * 6),
              {"color": "BGR", "skeleton": [(0, 1)], "keypoint_threshold": 0.5,
               "out": np.empty_like(PIXELS)}),
+    "to_yolo": (FOUND.to_yolo, ((8, 9),), {"confidence": True}),
+    "to_coco": (FOUND.to_coco, (1, [1, 2, 3, 4, 5, 6]), {}),
+    "to_csv": (FOUND.to_csv, (["a"] * 6,), {"header": True}),
+    "from_yolo": (from_yolo, ("0 0.5 0.5 0.25 0.25 0.5", (8, 9)),
+                  {"task": "detect", "confidence": True}),
+    "compare": (accuracy.compare, ([[FLOATS]], [[FLOATS]], [FRAME]),
+                {"match_iou": 0.5, "mean_values": [[0]], "std_values": [[1]]}),
+    "average_precision": (accuracy.average_precision, ([FOUND], [FOUND]), {}),
+    "parse_analysis": (accuracy.parse_analysis, (ANALYSIS,), {}),
+    "calibrate": (quantization.calibrate, ([FLOATS, FLOATS], "mmse"),
+                  {"per_channel": True, "axis": 0, "symmetric": True, "bits": 8}),
+    "affine_parameters": (quantization.affine_parameters, (-1.0, 1.0, 8), {"symmetric": False}),
+    "health": (lambda model: health.check(model), (MODEL_BYTES,), {}),
     "heads.find_head": (heads.find_head, (SPLIT[0], SIZE, "auto", 3), {}),
     "classification": (lambda attr, raw, **k: heads.ClassificationDecoder(attr, **k)(raw),
                        tuple(x[0] for x in outputs([(1, 9, 1, 1)])), {"top_k": 3, "softmax": True}),

@@ -107,7 +107,11 @@ def _given(
             f"mean_values, std_values: expected as many in both, got {len(means)} and {len(stds)}"
         )
     return tuple(
-        Preprocessing(tuple(map(float, mean)), tuple(map(float, std)), rgb2bgr=False)
+        Preprocessing(
+            tuple(as_float(value, "mean_values") for value in mean),
+            tuple(as_float(value, "std_values") for value in std),
+            rgb2bgr=False,
+        )
         for mean, std in zip(means, stds)
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, as_int, plain
 from rknn_runtime._frozen import dataclass
-from rknn_runtime.quantization.histogram import Histogram, kl_threshold, mmse_threshold
+from rknn_runtime.quantization.histogram import Histogram, cut, kl_threshold, mmse_threshold
 from rknn_runtime.quantization.parameters import affine_parameters
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Calibrator:
                 threshold = kl_threshold(channel.histogram.absolute(most), most)
             else:
                 threshold = mmse_threshold(channel.histogram, low, high, self._quantized)
-            low, high = max(low, -threshold), min(high, threshold)
+            low, high = cut(low, high, threshold)
         scale, zero_point = self._parameters(low, high)
         return Range(low, high, channel.lowest, channel.highest, scale, zero_point)
 

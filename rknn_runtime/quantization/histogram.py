@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Histogram", "kl_threshold", "mmse_threshold"]
+__all__ = ["Histogram", "cut", "kl_threshold", "mmse_threshold"]
 
 #: Bins on either side of 0. The range in use is at least half of them.
 HALF = 8192
@@ -23,7 +24,7 @@ class Histogram:
     """Counts of values in bins of one width, symmetric around 0.
 
     A value beyond the last bin doubles the width: two bins become one. So memory is bounded,
-    whatever comes.
+    whatever comes; and as widths are powers of 2, the order of the values counts for nothing.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class Histogram:
             return
         most = float(np.abs(values).max())
         if not self.limit:
-            self.limit = most
+            self.limit = 2.0 ** min(1023, math.frexp(most)[1])
         while most > self.limit:
             pairs = self.counts.reshape(2, HALF // 2, 2).sum(axis=2)
             self.counts[:] = 0
@@ -61,6 +62,17 @@ class Histogram:
         found = np.zeros(COARSE)
         np.add.at(found, np.minimum(places, COARSE - 1), self.counts)
         return found
+
+
+def cut(lowest: float, highest: float, threshold: float) -> tuple[float, float]:
+    """Return what is left of a range between minus and plus a threshold.
+
+    Of one that lies beyond it altogether the threshold alone, which with 0 is a range.
+    """
+    low, high = max(lowest, -threshold), min(highest, threshold)
+    if low > high:
+        low = high = -threshold if highest < 0 else threshold
+    return low, high
 
 
 def kl_threshold(counts: NDArray[np.float64], most: float) -> float:
@@ -114,7 +126,7 @@ def mmse_threshold(histogram: Histogram, lowest: float, highest: float, quantize
     best, found = np.inf, most
     for step in range(LEVELS, 0, -1):
         threshold = most * step / LEVELS
-        again = quantized(values, max(lowest, -threshold), min(highest, threshold))
+        again = quantized(values, *cut(lowest, highest, threshold))
         error = float(((again - values) ** 2) @ counts)
         if error < best:
             best, found = error, threshold

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from rknn_runtime._arrays import as_float, as_int
+
 __all__ = ["affine_parameters"]
 
 
@@ -26,8 +28,11 @@ def affine_parameters(
         ``real = (q - zero_point) * scale``; a scale of 1.0 for a range of nothing but 0.
 
     Raises:
+        TypeError: No numbers.
         ValueError: A bound is not finite, or they are the wrong way round; or other bits.
     """
+    lowest, highest = as_float(lowest, "lowest"), as_float(highest, "highest")
+    bits = as_int(bits, "bits", 1, 64)
     if bits not in (8, 16):
         raise ValueError(f"bits: expected 8 or 16, got {bits!r}")
     if not (math.isfinite(lowest) and math.isfinite(highest)) or lowest > highest:
