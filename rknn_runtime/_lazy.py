@@ -6,14 +6,15 @@ programs pay for what they do not use.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["import_name"]
+__all__ = ["import_name", "lazily"]
 
 
 def import_name(package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], name: str) -> object:
@@ -38,3 +39,10 @@ def import_name(package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], n
         raise AttributeError(f"module {path!r} has no attribute {name!r}")
     package[name] = found
     return found
+
+
+def lazily(
+    package: dict[str, Any], homes: Mapping[str, tuple[str, ...]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package; see `import_name`."""
+    return partial(import_name, package, homes), lambda: sorted({*package, *package["__all__"]})

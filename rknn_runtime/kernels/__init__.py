@@ -1,6 +1,6 @@
 """Native loops over arrays: layouts, quantization, resizing. They know nothing about models."""
 
-from rknn_runtime._lazy import import_name
+from rknn_runtime._lazy import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,30 +44,26 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    #: Module -> the names that come from it.
-    _HOMES = {
-        "elements": ("Nc1hwc2Layout",),
-        "layout": (
-            "nc1hwc2_to_flat",
-            "nc1hwc2_to_nchw",
-            "nc1hwc2_to_nhwc",
-            "nchw_to_nc1hwc2",
-            "nhwc_to_nc1hwc2",
-        ),
-        "matrices": ("b_to_native", "native_to_b", "pack_int4", "unpack_int4"),
-        "quantization": (
-            "dequantize_affine",
-            "dequantize_dfp",
-            "dequantize_nc1hwc2",
-            "float16_to_float32",
-            "float32_to_float16",
-            "quantize_affine",
-        ),
-        "resize": ("resize_bilinear",),
-    }
-
-    def __getattr__(name: str) -> object:
-        return import_name(globals(), _HOMES, name)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazily(
+        globals(),
+        {
+            "elements": ("Nc1hwc2Layout",),
+            "layout": (
+                "nc1hwc2_to_flat",
+                "nc1hwc2_to_nchw",
+                "nc1hwc2_to_nhwc",
+                "nchw_to_nc1hwc2",
+                "nhwc_to_nc1hwc2",
+            ),
+            "matrices": ("b_to_native", "native_to_b", "pack_int4", "unpack_int4"),
+            "quantization": (
+                "dequantize_affine",
+                "dequantize_dfp",
+                "dequantize_nc1hwc2",
+                "float16_to_float32",
+                "float32_to_float16",
+                "quantize_affine",
+            ),
+            "resize": ("resize_bilinear",),
+        },
+    )

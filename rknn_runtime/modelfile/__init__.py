@@ -1,6 +1,6 @@
 """What a ``.rknn`` file says of itself, read on any machine, without a runtime."""
 
-from rknn_runtime._lazy import import_name
+from rknn_runtime._lazy import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,15 +30,11 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    #: Module -> the names that come from it.
-    _HOMES = {
-        "info": ("ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"),
-        "reader": ("ModelFile", "read", "read_header"),
-        "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
-    }
-
-    def __getattr__(name: str) -> object:
-        return import_name(globals(), _HOMES, name)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazily(
+        globals(),
+        {
+            "info": ("ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"),
+            "reader": ("ModelFile", "read", "read_header"),
+            "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
+        },
+    )

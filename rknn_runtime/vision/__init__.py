@@ -1,6 +1,6 @@
 """From an image to results: letterbox, decoders of native NPU memory, drawing."""
 
-from rknn_runtime._lazy import import_name
+from rknn_runtime._lazy import lazily
 from rknn_runtime.vision.letterbox import letterbox
 from rknn_runtime.vision.nms import nms
 
@@ -27,18 +27,14 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    #: Module -> the names that come from it.
-    _HOMES = {
-        "classifier": ("Classifier",),
-        "detections": ("Detection", "Detections"),
-        "detector": ("Detector",),
-        "heads": ("HEADS", "find_head"),
-        "heads.classification": ("Classifications",),
-        "transform": ("LetterboxTransform",),
-    }
-
-    def __getattr__(name: str) -> object:
-        return import_name(globals(), _HOMES, name)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazily(
+        globals(),
+        {
+            "classifier": ("Classifier",),
+            "detections": ("Detection", "Detections"),
+            "detector": ("Detector",),
+            "heads": ("HEADS", "find_head"),
+            "heads.classification": ("Classifications",),
+            "transform": ("LetterboxTransform",),
+        },
+    )

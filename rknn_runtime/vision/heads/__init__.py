@@ -1,6 +1,6 @@
 """Decoders of the outputs of YOLO models and classifiers, one file per family."""
 
-from rknn_runtime._lazy import import_name
+from rknn_runtime._lazy import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,26 +47,22 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    #: Module -> the names that come from it.
-    _HOMES = {
-        "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
-        "classification": ("ClassificationDecoder", "Classifications"),
-        "end_to_end": ("EndToEndDecoder",),
-        "find": ("HEADS", "find_head"),
-        "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
-        "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
-        "segmentation": (
-            "AnchorSegmentationDecoder",
-            "SingleSegmentationDecoder",
-            "SplitSegmentationDecoder",
-        ),
-        "single": ("SingleOutputDecoder",),
-        "split": ("SplitDecoder",),
-        "yolox": ("YoloxDecoder",),
-    }
-
-    def __getattr__(name: str) -> object:
-        return import_name(globals(), _HOMES, name)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazily(
+        globals(),
+        {
+            "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
+            "classification": ("ClassificationDecoder", "Classifications"),
+            "end_to_end": ("EndToEndDecoder",),
+            "find": ("HEADS", "find_head"),
+            "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
+            "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
+            "segmentation": (
+                "AnchorSegmentationDecoder",
+                "SingleSegmentationDecoder",
+                "SplitSegmentationDecoder",
+            ),
+            "single": ("SingleOutputDecoder",),
+            "split": ("SplitDecoder",),
+            "yolox": ("YoloxDecoder",),
+        },
+    )
