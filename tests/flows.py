@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from bundles import WHOLE, image, one_object, output, recorded
+from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from paths import DATA
 
 from rknn_runtime import (
@@ -354,6 +355,27 @@ def _raw(made: Opened) -> Callable[[], Result]:
         model.input_memory().sync_to_device()
         raw.run(model, timeout_ms=10_000)
         return [model.output_f32(), raw.query(model, 5)]
+
+    return run
+
+
+@flow("custom operators")
+def _operators(made: Opened) -> Callable[[], Result]:
+    model = made.keep(Model(CUSTOM_SOFTMAX, library="sim"))
+    model.register_custom_op(CUSTOM, softmax)
+    array = np.zeros(model.inputs[0].shape, np.uint8)
+    return lambda: model(array)
+
+
+@flow("a run without blocking")
+def _flight(made: Opened) -> Callable[[], Result]:
+    model = made.keep(Model(data_of(), library="sim", flags=InitFlag.FENCE_OUT_OUTSIDE))
+
+    def run() -> Result:
+        model.input_view()[...] = FRAME
+        model.input_memory().sync_to_device()
+        raw.start(model).wait()
+        return [model.output_f32(i) for i in range(2)]
 
     return run
 

@@ -31,6 +31,7 @@ OF_SEVERAL_CALLS = {
     "dynamic shapes",
     "dynamic shapes of a GeneralModel",
     "raw",
+    "a run without blocking",
     "Matmul",
     "Matmul of several M",
 }
