@@ -8,11 +8,12 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, pointer, source
 from rknn_runtime.enums import TensorType
+from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.inputs import Intake, taken_shapes, to_logical, wrong_shape
-from rknn_runtime.npu.query import QueriedTensor
+from rknn_runtime.npu.query import QueriedTensor, sdk_version
 from rknn_runtime.npu.spec import InputSpec
 
-__all__ = ["CopiedInput"]
+__all__ = ["CopiedInput", "refuses_floats"]
 
 #: What librknnrt converts to any element type of a model, as measured on 1.5.2 and 2.3.2. Of
 #: others it says in its log that it does not, returns success, and runs on old data.
@@ -25,7 +26,12 @@ class CopiedInput:
     """Checks the arrays of one input, and fills in its ``rknn_input``."""
 
     def __init__(
-        self, name: str, tensor: QueriedTensor, spec: InputSpec | None, struct: Any
+        self,
+        name: str,
+        tensor: QueriedTensor,
+        spec: InputSpec | None,
+        struct: Any,
+        no_floats: bool = False,
     ) -> None:
         """Work out what is taken.
 
@@ -34,6 +40,7 @@ class CopiedInput:
             tensor: the input.
             spec: what the caller says of its arrays.
             struct: ``rknn_input``, of which all is filled in that does not change.
+            no_floats: see `refuses_floats`.
 
         Raises:
             RknnError: the runtime's attributes make no sense.
@@ -46,6 +53,8 @@ class CopiedInput:
         self._buffer: Array | None = None
         self._shapes, self._axes = taken_shapes(attr, spec), to_logical(attr, spec)
         self._types = _taken(tensor)
+        if no_floats:
+            self._types = {dtype: kind for dtype, kind in self._types.items() if dtype.kind != "f"}
         if spec is None:
             return
         if spec.normalized:
@@ -57,6 +66,11 @@ class CopiedInput:
             self._pass_through(tensor, spec)
             return
         if spec.dtype is not None:
+            if no_floats and spec.dtype.numpy.kind == "f":
+                raise ValueError(
+                    f"{name}: expected uint8 or int8, as this librknnrt ends the process on a "
+                    f"batch of images as floats, got {spec.dtype.name}: install librknnrt 2.3.2"
+                )
             self._types = {spec.dtype.numpy: spec.dtype}
 
     def _pass_through(self, tensor: QueriedTensor, spec: InputSpec) -> None:
@@ -93,6 +107,20 @@ class CopiedInput:
         struct.buf, struct.size = kept, array.nbytes
         struct.type = int(self._types[array.dtype])
         return kept
+
+
+def refuses_floats(context: Context, tensor: QueriedTensor) -> bool:
+    """Tell whether a runtime would end the process on floats for an input.
+
+    librknnrt 1.5.2 and 1.6.0 do, in ``rknn_inputs_set``, for a batch of images whose rows are
+    padded; 2.3.2 converts them, and all take them as uint8 and int8, and one image as floats.
+    """
+    attr = tensor.attr
+    if not attr.takes_pixels or attr.shape[0] == 1 or attr.stored.w_stride <= attr.shape[2]:
+        return False
+    version = sdk_version(context).api.split(" ")[0]
+    numbers = version.split(".")
+    return all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) <= (1, 6, 0)
 
 
 def _taken(tensor: QueriedTensor) -> dict[np.dtype[Any], TensorType]:

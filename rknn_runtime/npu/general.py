@@ -14,7 +14,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
-from rknn_runtime.npu.copied import CopiedInput
+from rknn_runtime.npu.copied import CopiedInput, refuses_floats
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.results import ResultPool
@@ -123,7 +123,13 @@ class GeneralModel(LoadedModel):
         self._output_structs = ffi.new("rknn_output[]", len(outputs))
         specs = per_tensor(self._specs, [tensor.attr for tensor in inputs], InputSpec, "inputs")
         self._takers = [
-            CopiedInput(f"input {i} {tensor.attr.name!r}", tensor, spec, struct)
+            CopiedInput(
+                f"input {i} {tensor.attr.name!r}",
+                tensor,
+                spec,
+                struct,
+                refuses_floats(self._context, tensor),
+            )
             for i, (tensor, spec, struct) in enumerate(zip(inputs, specs, self._input_structs))
         ]
         self._raw_dtypes = [_element(i, tensor) for i, tensor in enumerate(outputs)]
