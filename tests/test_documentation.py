@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rknn_runtime import open_library, raw
 from rknn_runtime.modelfile.soc import SOCS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -188,3 +189,16 @@ def test_the_guide_for_builders_names_what_there_is() -> None:
     told = set(re.findall(r"`make ([a-z][a-z-]*)", text))
     assert told <= set(phony.split())
     assert set(phony.split()) - told <= {"clean", "wheel-static"}
+
+
+def test_every_call_of_the_api_is_listed() -> None:
+    """Each function that the shim forwards stands in the table of its page, once."""
+    table = (ROOT / "docs/c-api.md").read_text(encoding="utf-8").partition("### Every call")[2]
+    listed = [
+        name.strip("` ")
+        for line in table.splitlines()
+        if line.startswith("| `rknn_")
+        for name in line.split("|")[1].split(",")
+        if name.strip().startswith("`rknn_")
+    ]
+    assert sorted(listed) == sorted(raw.functions(open_library("sim")))

@@ -29,6 +29,8 @@ from rknn_runtime import (
     Detections,
     GeneralModel,
     InputSpec,
+    Matmul,
+    MatmulType,
     Model,
     OutputSpec,
     TensorAttr,
@@ -37,11 +39,12 @@ from rknn_runtime import (
     health,
     kernels,
     quantization,
+    raw,
     sim,
     vision,
 )
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
-from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.errors import InvalidModelError, LibraryLoadError, RknnError
 from rknn_runtime.kernels.resize import resize_bilinear, resize_luma
 from rknn_runtime.kernels.yuv import YuvFrame
 from rknn_runtime.modelfile import soc
@@ -378,7 +381,22 @@ def use_operators(op_type, compute, attribute, path):
     with Model(CUSTOM_SOFTMAX, library="sim") as model:
         model.register_custom_op(op_type, compute, init=look)
         model.run(OPERATED)
-        model.register_custom_op_library(path)
+        with contextlib.suppress(LibraryLoadError):
+            model.register_custom_op_library(path)
+
+
+def use_raw(command, index, size, frame_id, timeout_ms, non_block, mode, frame, matrix):
+    with Model(BUNDLE, library="sim", flags=InitFlag.FENCE_OUT_OUTSIDE) as model:
+        raw.mem_sync(model.input_memory(), mode)
+        raw.query(model, command, index=index, size=size)
+        raw.run(model, frame_id=frame_id, timeout_ms=timeout_ms, non_block=non_block)
+        raw.start(model, frame_id=frame_id).wait()
+    with GeneralModel(BUNDLE, library="sim") as general:
+        raw.inputs_set(general, frame)
+        raw.run(general)
+        raw.outputs_get(general, float_outputs=non_block)
+    with Matmul(4, 64, 64, MatmulType.INT8_MM_INT8_TO_INT32, library="sim") as matmul:
+        raw.matmul_get_quant_params(matmul, matrix)
 
 
 def use_control(function, nth, code, microseconds):
@@ -489,6 +507,7 @@ CALLS = {
     "GeneralModel": (use_general_model, (FRAME, True, ANSWER), {}),
     "Emulator": (use_emulator, (VECTOR, 0, 0, np.zeros((1, 32), np.int8), 9, 10), {}),
     "inspection": (inspect, (b"onnx", PICTURE, True), {}),
+    "raw": (use_raw, (5, 0, 512, 1, 50, False, 3, FRAME, "A"), {}),
     "custom operators": (use_operators, (CUSTOM, softmax, "axis", "missing.so"), {}),
     "Control": (use_control, ("rknn_wait", 1, -1, 0), {}),
     **{

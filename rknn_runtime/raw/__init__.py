@@ -2,5 +2,17 @@
 
 from rknn_runtime.raw.calls import functions, query, run, wait
 from rknn_runtime.raw.flight import Flight, start
+from rknn_runtime.raw.objects import inputs_set, matmul_get_quant_params, mem_sync, outputs_get
 
-__all__ = ["Flight", "functions", "query", "run", "start", "wait"]
+__all__ = [
+    "Flight",
+    "functions",
+    "inputs_set",
+    "matmul_get_quant_params",
+    "mem_sync",
+    "outputs_get",
+    "query",
+    "run",
+    "start",
+    "wait",
+]

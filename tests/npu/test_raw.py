@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bundles import recorded
 
-from rknn_runtime import GeneralModel, Model, open_library, raw
+from rknn_runtime import GeneralModel, Matmul, MatmulType, Model, open_library, raw
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import (
     ClosedError,
@@ -154,3 +154,73 @@ def test_every_code(control, cls, call):
                 CALLS[call](model)
             assert caught.value.code == code
         raw.run(model)
+
+
+def test_the_copying_flow_in_three_calls(control):
+    """As in one: once set, a model runs and is read as often as wanted."""
+    case = recorded()
+    frame = np.zeros((1, 8, 20, 3), np.uint8)
+    with GeneralModel(case.data, library="sim") as model:
+        raw.inputs_set(model, frame)
+        for _ in range(3):
+            raw.run(model)
+            (output,) = raw.outputs_get(model)
+            assert np.array_equal(output, case.expected[0])
+        (elements,) = raw.outputs_get(model, float_outputs=False)
+        assert np.array_equal(elements, case.arrays[0])
+        with pytest.raises(TypeError, match="inputs: expected 1 input"):
+            raw.inputs_set(model)
+        with pytest.raises(ValueError, match="input 0"):
+            raw.inputs_set(model, frame[:, :4])
+        with pytest.raises(TypeError):
+            raw.inputs_set(model, None)
+        for call, name in ((raw.outputs_get, "get"), (lambda m: raw.inputs_set(m, frame), "set")):
+            for code in (*range(-16, 0), -999):
+                control.fail(f"rknn_{'outputs' if name == 'get' else 'inputs'}_{name}", 1, code)
+                with pytest.raises(RknnStatusError) as caught:
+                    call(model)
+                assert caught.value.code == code
+    for call in (raw.outputs_get, lambda m: raw.inputs_set(m, frame)):
+        with pytest.raises(ClosedError):
+            call(model)
+        with pytest.raises(TypeError, match="model: expected a GeneralModel"):
+            call(None)
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3])
+def test_syncs_in_every_direction(control, mode):
+    """One call of the runtime each; a closed memory and other modes are refused before it."""
+    with Model(recorded().data, library="sim") as model:
+        memory = model.input_memory()
+        before = control.calls("rknn_mem_sync")
+        raw.mem_sync(memory, mode)
+        assert control.calls("rknn_mem_sync") == before + 1
+        for wrong, error in (
+            (0, ValueError),
+            (4, ValueError),
+            (2**40, ValueError),
+            ("1", TypeError),
+        ):
+            with pytest.raises(error, match="mode: expected"):
+                raw.mem_sync(memory, wrong)
+        with pytest.raises(TypeError, match="memory: expected a TensorMemory"):
+            raw.mem_sync(model, mode)
+        assert control.calls("rknn_mem_sync") == before + 1
+    with pytest.raises(ClosedError):
+        raw.mem_sync(memory, mode)
+
+
+def test_the_scale_that_a_runtime_tells(control):
+    """0, on librknnrt 2.3.2; of no other matrix and no other object."""
+    with Matmul(4, 64, 64, MatmulType.INT8_MM_INT8_TO_INT32, library="sim") as matmul:
+        assert [raw.matmul_get_quant_params(matmul, name) for name in "ABC"] == [0, 0, 0]
+        for wrong in ("D", "", None, 5):
+            with pytest.raises(ValueError, match="matrix: expected"):
+                raw.matmul_get_quant_params(matmul, wrong)
+        with pytest.raises(TypeError, match="matmul: expected a Matmul"):
+            raw.matmul_get_quant_params(None, "A")
+        control.fail("rknn_matmul_get_quant_params", 1, -5)
+        with pytest.raises(InvalidParameterError):
+            raw.matmul_get_quant_params(matmul, "A")
+    with pytest.raises(ClosedError):
+        raw.matmul_get_quant_params(matmul, "A")
