@@ -33,7 +33,9 @@ ROOMS: dict[str, set[str]] = {
     "raw": {"root", "npu"},
     "verify": {"root", "npu"},
     "bench": {"root", "npu", "vision", "models of images", "streams"},
+    "serve": {"vision"},
     "cli": {
+        "serve",
         "bench",
         "root",
         "modelfile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ def state(root: str = "/") -> dict[str, Any]:
 
     Returns:
         ``"frequency_mhz"`` and ``"governor"`` by the name of a clock (``cpu0``, ``npu``,
-        ``dmc`` ...), ``"temperature_c"`` by the name of a zone, ``"throttled"``: the clocks that
-        are held below what their governor asks for.
+        ``dmc`` ...), ``"temperature_c"`` by the name of a zone, ``"npu_load_percent"`` by core
+        (which the driver tells root alone), ``"throttled"``: the clocks that are held below what
+        their governor asks for.
     """
     base = Path(root)
     frequency: dict[str, float] = {}
@@ -48,13 +50,22 @@ def state(root: str = "/") -> dict[str, Any]:
         degrees = _number(zone / "temp")
         if degrees is not None:
             temperature[_text(zone / "type") or zone.name] = degrees / 1e3
+    load = _load(base)
     found = {
         "frequency_mhz": frequency,
         "governor": governor,
         "temperature_c": temperature,
+        "npu_load_percent": load,
         "throttled": throttled,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _load(base: Path) -> dict[str, float]:
+    """As the driver says it: ``NPU load:  Core0: 12%, Core1:  0%,``, or ``NPU load: 12%``."""
+    text = _text(base / "sys/kernel/debug/rknpu/load") or _text(base / "proc/rknpu/load")
+    cores = re.findall(r"(Core\d+):\s*(\d+)%", text) or re.findall(r"(NPU) load:\s*(\d+)%", text)
+    return {name.lower(): float(percent) for name, percent in cores}
 
 
 def resident_kb(root: str = "/") -> int:

@@ -15,6 +15,7 @@ from rknn_runtime.cli import (
     detect,
     info,
     record,
+    serve,
     sim_library,
     verify,
 )
@@ -26,6 +27,7 @@ __all__ = ["main"]
 COMMANDS = (
     info,
     detect,
+    serve,
     bench,
     accuracy,
     record,

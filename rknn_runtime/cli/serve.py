@@ -1,0 +1,161 @@
+"""``rknn-runtime serve``: the live picture with what is seen, in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
+from rknn_runtime.errors import RknnError
+
+if TYPE_CHECKING:
+    from rknn_runtime.serve import LiveView
+    from rknn_runtime.streams.pool import Pool
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """examples:
+  rknn-runtime serve yolov8n.rknn 0
+  rknn-runtime serve yolov8n.rknn rtsp://camera/stream --listen 0.0.0.0:8080
+  rknn-runtime serve yolov8n.rknn photos/ --sim --loop
+"""
+#: Of images, which have no time of their own.
+_IMAGE_SECONDS = 1.0
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "serve",
+        help="show a live picture with what is seen in a browser",
+        description="Serve the newest picture of a camera, stream, video or folder of images, "
+        "with the objects in it; also as JSON (/detections) and for Prometheus (/metrics).",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_model_arguments(parser)
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a camera's number, a URL, a video, or a folder of images"
+    )
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:8080",
+        metavar="HOST:PORT",
+        help="address (127.0.0.1:8080: this machine only; port 0: any that is free)",
+    )
+    parser.add_argument(
+        "--token",
+        help="what clients must give; without it one is made where others reach the address "
+        "(or set RKNN_SERVE_TOKEN)",
+    )
+    parser.add_argument("--viewers", type=int, default=32, metavar="N", help="at most (32)")
+    parser.add_argument("--quality", type=int, default=80, metavar="Q", help="of the JPEG (80)")
+    parser.add_argument(
+        "--draw", action="store_true", help="draw into the images, not in the browser"
+    )
+    parser.add_argument(
+        "--loop", action="store_true", help="begin a file or folder anew at its end"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until the source ends, or Ctrl-C.
+
+    Returns:
+        0.
+
+    Raises:
+        OSError: The source cannot be opened, or the address not be listened at.
+        RknnError: The model cannot be loaded, or an argument makes no sense.
+    """
+    from rknn_runtime.serve import LiveView, Server
+    from rknn_runtime.serve.server import is_loopback
+    from rknn_runtime.streams.pool import Pool
+
+    try:
+        check_model_arguments(arguments)
+        host, port = _address(arguments.listen)
+        for name, most in (("viewers", 1000), ("quality", 95)):
+            value = getattr(arguments, name)
+            if not 1 <= value <= most:
+                raise ValueError(f"--{name}: expected 1 to {most}, got {value}")
+        token = arguments.token or os.environ.get("RKNN_SERVE_TOKEN", "")
+        if not token and not is_loopback(host):
+            token = secrets.token_urlsafe(16)
+        model, task = task_of(arguments)
+        with Pool(model, task, library=arguments.library, contexts=arguments.contexts) as pool:
+            first: Any = pool.tasks[0]
+            if not hasattr(first, "head"):
+                raise ValueError("expected a model that detects, got a classifier")
+            view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
+            with Server(
+                view,
+                lambda: _status(view, pool),
+                host,
+                port,
+                token=token,
+                viewers=arguments.viewers,
+                browser_draws=not arguments.draw,
+            ) as server:
+                ending = f"?token={token}" if token else ""
+                print(f"http://{host}:{server.port}/{ending}", flush=True)
+                _feed(pool, view, arguments.source, arguments.loop)
+    except RknnError:
+        raise
+    except KeyboardInterrupt:
+        print("rknn-runtime: stopped", file=sys.stderr)
+    except (TypeError, ValueError, ImportError) as error:
+        raise RknnError(str(error)) from None
+    return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"--listen: expected HOST:PORT, got {text!r}")
+    return host, int(port)
+
+
+def _feed(pool: Pool, view: LiveView, source: str, loop: bool) -> None:
+    """Publish the results; a file at its own pace, a live source as it comes."""
+    from rknn_runtime.streams.source import is_live
+
+    while True:
+        begun = time.monotonic()
+        with pool.stream(source) as results:
+            for count, (frame, found) in enumerate(results):
+                if not is_live(source):
+                    is_image = frame.time_s == 0 and frame.name != source
+                    due = begun + (count * _IMAGE_SECONDS if is_image else frame.time_s)
+                    time.sleep(max(0.0, due - time.monotonic()))
+                view.publish(frame.image, found, {"source": frame.name, "frame": frame.index})
+        if not loop or is_live(source):
+            return
+
+
+def _status(view: LiveView, pool: Pool) -> dict[str, Any]:
+    from rknn_runtime.bench.board import resident_kb, state
+
+    stats, board = pool.stats(), state()
+    busy = {
+        f"context {i}": round(100 * context.busy_s / max(stats.elapsed_s, 1e-9), 1)
+        for i, context in enumerate(stats.contexts)
+    }
+    phases = {phase.name: round(phase.p50_ms, 2) for phase in stats.contexts[0].phases}
+    numbers: dict[str, Any] = {
+        "fps": round(view.fps, 1),
+        "frames": stats.frames,
+        "dropped": stats.dropped,
+        "viewers": view.watchers,
+        "phase ms": phases,
+        "busy percent": busy,
+        "resident kB": resident_kb(),
+    }
+    names = (("npu load percent", "npu_load_percent"), ("temperature C", "temperature_c"))
+    numbers.update((name, board[key]) for name, key in names if key in board)
+    return numbers

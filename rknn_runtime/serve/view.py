@@ -1,0 +1,145 @@
+"""The newest frame and what was found in it, for any number of viewers."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rknn_runtime.vision.images import import_pillow
+
+if TYPE_CHECKING:
+    from rknn_runtime.vision.detections import Detections
+    from rknn_runtime.vision.labels import Labels
+
+__all__ = ["LiveView", "Snapshot"]
+
+#: Frames whose times make the rate.
+_RATE_FRAMES = 60
+
+
+class Snapshot(NamedTuple):
+    """One frame, as it goes to viewers.
+
+    Attributes:
+        number: Counts the frames that were shown, from 1.
+        found: What was found, as the text of a JSON object.
+        jpeg: The image; empty where nobody looked when it came.
+    """
+
+    number: int
+    found: str
+    jpeg: bytes
+
+
+class LiveView:
+    """Holds the newest frame alone, so that no viewer, however slow, makes memory grow.
+
+    Thread-safe. An image is encoded once, whoever looks, and not at all while nobody does.
+
+    Args:
+        labels: Names of the classes, or None.
+        quality: Of the JPEG, 1 to 95.
+        draw: Draw the objects into the image, instead of leaving it to the page.
+    """
+
+    def __init__(self, labels: Labels | None = None, *, quality: int = 80, draw: bool = False):
+        self._labels, self._quality, self._draw = labels, quality, draw
+        self._changed = threading.Condition()
+        self._newest = Snapshot(0, "{}", b"")
+        self._frame: tuple[Any, Any] | None = None
+        self._times: deque[float] = deque(maxlen=_RATE_FRAMES)
+        self._watchers = 0
+        self._is_closed = False
+        self._encode = _encoder(quality)
+
+    def publish(self, image: Any, found: Detections, place: Mapping[str, Any]) -> None:
+        """Show a frame.
+
+        Args:
+            image: ``(H, W, 3) uint8``, BGR.
+            found: In its pixels.
+            place: What else the JSON says: ``source``, ``frame``.
+        """
+        height, width = image.shape[:2]
+        words = {**place, "width": width, "height": height, **found.to_dict(self._labels)}
+        jpeg = self._jpeg(image, found) if self._watchers else b""
+        with self._changed:
+            number = self._newest.number + 1
+            self._newest = Snapshot(number, json.dumps({"number": number, **words}), jpeg)
+            self._frame = image, found
+            self._times.append(time.monotonic())
+            self._changed.notify_all()
+
+    def _jpeg(self, image: Any, found: Detections) -> bytes:
+        if self._draw:
+            image = found.draw(image, self._labels, color="BGR")
+        return self._encode(image)
+
+    def wait(self, after: int, timeout: float) -> Snapshot | None:
+        """Return the newest frame when it comes behind `after`; None: none came, or it is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._newest.number > after or self._is_closed, timeout)
+            is_new = self._newest.number > after and not self._is_closed
+            return self._newest if is_new else None
+
+    def snapshot(self) -> Snapshot:
+        """Return the newest frame, with its image; number 0: there is none yet."""
+        with self._changed:
+            newest, frame = self._newest, self._frame
+        if newest.jpeg or frame is None:
+            return newest
+        return newest._replace(jpeg=self._jpeg(*frame))
+
+    def watch(self, change: int) -> None:
+        """Count a viewer of images in, or out (-1)."""
+        with self._changed:
+            self._watchers += change
+
+    @property
+    def watchers(self) -> int:
+        """Viewers of images."""
+        return self._watchers
+
+    @property
+    def fps(self) -> float:
+        """Frames a second, of the last ones."""
+        with self._changed:
+            times = list(self._times)
+        return (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else 0.0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more frames come."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Send all viewers away; idempotent."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
+def _encoder(quality: int) -> Callable[[Any], bytes]:
+    """What makes a JPEG of a BGR image: OpenCV where it is, which is faster, else Pillow."""
+    try:
+        import cv2
+    except ImportError:
+        pillow = import_pillow()
+
+        def encode(image: Any) -> bytes:
+            file = io.BytesIO()
+            pillow.Image.fromarray(image[..., ::-1]).save(file, "JPEG", quality=quality)
+            return file.getvalue()
+
+        return encode
+
+    def encode_by_opencv(image: Any) -> bytes:
+        data: bytes = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])[1].tobytes()
+        return data
+
+    return encode_by_opencv

@@ -1,0 +1,283 @@
+"""The server of a live view: who gets what, and who is sent away."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+from bundles import one_object
+from paths import PROJECT
+
+from rknn_runtime import Detections
+from rknn_runtime.bench.board import resident_kb
+from rknn_runtime.serve import LiveView, Server
+from rknn_runtime.serve.server import is_loopback
+
+Image = pytest.importorskip("PIL.Image")
+FOUND = Detections(
+    np.array([[8, 8, 24, 24]], np.float32), np.array([0.5], np.float32), np.array([1], np.int32)
+)
+STATUS = {"fps": 12.5, "phase ms": {"run": 3, 'a"b': 4}, "source": "camera"}
+
+
+def image(value: int = 0, side: int = 32) -> np.ndarray:
+    return np.full((side, side, 3), value, np.uint8)
+
+
+@pytest.fixture
+def view():
+    return LiveView(["cat", "dog"])
+
+
+@pytest.fixture
+def server(view):
+    with Server(view, lambda: STATUS) as server:
+        yield server
+
+
+def get(server: Server, path: str, headers=None):
+    """Return status, type and body."""
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers["Content-Type"], error.read()
+
+
+def opened(server: Server, path: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("GET", path)
+    return connection.getresponse()
+
+
+def test_the_page_needs_nothing_from_elsewhere(server):
+    """One file; and no other site may frame it or run a script in it."""
+    status, kind, body = get(server, "/")
+    assert (status, kind) == (200, "text/html; charset=utf-8")
+    assert b"http://" not in body and b"https://" not in body and b"src=" not in body
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/", timeout=60) as answer:
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+def test_the_newest_frame(server, view):
+    """As JSON and as JPEG; before the first there is none."""
+    assert get(server, "/detections")[2] == b"{}\n"
+    assert get(server, "/snapshot.jpg")[0] == 503
+    for value in (10, 200):
+        view.publish(image(value), FOUND, {"source": "camera", "frame": value})
+    found = json.loads(get(server, "/detections")[2])
+    assert (found["number"], found["frame"], found["width"]) == (2, 200, 32)
+    assert found["detections"][0]["label"] == "dog"
+    _, kind, body = get(server, "/snapshot.jpg")
+    assert kind == "image/jpeg"
+    with Image.open(io.BytesIO(body)) as jpeg:
+        assert jpeg.size == (32, 32) and abs(jpeg.getpixel((30, 30))[0] - 200) < 5
+
+
+def test_objects_are_drawn_on_request():
+    """Into the image itself, for viewers without a page."""
+    plain, drawn = LiveView(), LiveView(draw=True)
+    for each in (plain, drawn):
+        each.publish(image(side=64), FOUND, {})
+    assert plain.snapshot().jpeg != drawn.snapshot().jpeg
+
+
+def test_numbers(server):
+    """As JSON, and as Prometheus reads them; texts are none."""
+    assert json.loads(get(server, "/status")[2]) == STATUS
+    lines = get(server, "/metrics")[2].decode().splitlines()
+    assert lines == [
+        "rknn_fps 12.5", 'rknn_phase_ms{name="run"} 3', 'rknn_phase_ms{name="a\\"b"} 4'
+    ]  # fmt: skip
+
+
+def test_images_follow_each_other(server, view):
+    """A viewer gets the newest at once, then each that comes; then the end."""
+    view.publish(image(10), FOUND, {})
+    answer = opened(server, "/stream")
+    assert answer.headers["Content-Type"] == "multipart/x-mixed-replace; boundary=frame"
+
+    def next_value() -> int:
+        assert answer.readline() == b"--frame\r\n"
+        assert answer.readline() == b"Content-Type: image/jpeg\r\n"
+        length = int(answer.readline().split()[1])
+        assert answer.readline() == b"\r\n"
+        with Image.open(io.BytesIO(answer.read(length))) as jpeg:
+            value = jpeg.getpixel((0, 0))[0]
+        assert answer.readline() == b"\r\n"
+        return value
+
+    assert abs(next_value() - 10) < 5
+    for value in (100, 200):
+        view.publish(image(value), FOUND, {})
+        assert abs(next_value() - value) < 5
+    view.close()
+    assert answer.read() == b""
+    answer.close()
+
+
+def test_events(server, view):
+    """The numbers first, then every frame."""
+    answer = opened(server, "/events")
+    assert answer.readline() == b"event: status\n"
+    assert json.loads(answer.readline()[len("data: ") :]) == STATUS
+    assert answer.readline() == b"\n"
+    view.publish(image(), FOUND, {"frame": 7})
+    assert json.loads(answer.readline()[len("data: ") :])["frame"] == 7
+    view.close()
+    answer.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "/../server.py", "/page.py", "/stream/", "/%2e%2e/", "/stream.jpg"]
+)
+def test_nothing_else_is_served(server, path):
+    """No file of the disk, whatever the path."""
+    status, _, body = get(server, path)
+    assert (status, body) == (404, b"there is nothing here\n")
+
+
+def test_only_reading(server):
+    """No other method is known."""
+    for method in ("POST", "PUT", "DELETE"):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request(method, "/")
+        assert connection.getresponse().status == 501
+        connection.close()
+
+
+def test_other_names_are_refused(server):
+    """A page of somebody else that resolves to this machine reads nothing."""
+    assert get(server, "/detections", {"Host": "evil.example"})[0] == 403
+    assert get(server, "/detections", {"Host": "localhost:1"})[0] == 200
+
+
+def test_who_reaches_it_from_elsewhere_needs_a_token(view):
+    """In the address or as a header; another one is refused, and none is needed on loopback."""
+    with pytest.raises(ValueError, match="token: expected one for"):
+        Server(view, dict, "0.0.0.0")
+    with Server(view, lambda: STATUS, "0.0.0.0", token="secret") as server:
+        for path in ("/", "/stream", "/events", "/snapshot.jpg", "/detections", "/metrics"):
+            assert get(server, path)[0] == get(server, f"{path}?token=wrong")[0] == 401
+        assert get(server, "/?token=secret")[0] == 200
+        assert get(server, "/status", {"Authorization": "Bearer secret"})[0] == 200
+        assert get(server, "/status", {"Authorization": "Bearer s\u00e9cret"})[0] == 401
+    assert [is_loopback(host) for host in ("127.0.0.9", "::1", "localhost", "[::1]")] == [True] * 4
+    assert [is_loopback(host) for host in ("0.0.0.0", "::", "board", "")] == [False] * 4
+
+
+def test_too_many_viewers(view):
+    """One more than there is room for is told so, and has room when another one leaves."""
+    with Server(view, lambda: STATUS, viewers=2) as server:
+        view.publish(image(), FOUND, {})
+        first = [opened(server, "/stream"), opened(server, "/events")]
+        assert [each.status for each in first] == [200, 200]
+        assert get(server, "/stream")[0] == 503
+        assert get(server, "/detections")[0] == 200
+        view.close()
+        for each in first:
+            each.read()
+            each.close()
+
+
+def test_slow_clients_make_nothing_grow(view):
+    """A hundred that read nothing, while frames go on: memory stays, and the others are served."""
+    with Server(view, lambda: STATUS, viewers=100) as server:
+        noise = np.random.default_rng(1).integers(0, 256, (240, 320, 3)).astype(np.uint8)
+        view.publish(noise, FOUND, {})
+        clients = []
+        for _ in range(100):
+            client = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            client.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            clients.append(client)
+        while view.watchers < 100:
+            threading.Event().wait(0.01)
+        for _ in range(20):
+            view.publish(noise, FOUND, {})
+        before = resident_kb()
+        for _ in range(200):
+            view.publish(noise, FOUND, {})
+        assert resident_kb() - before < 8000  # 200 images are 15 MB, for each of them
+        assert get(server, "/snapshot.jpg")[0] == 200
+        for client in clients:
+            client.close()
+
+
+@pytest.fixture
+def command(tmp_path):
+    """A command that serves three images; its process and address."""
+    model = tmp_path / "model.rknn"
+    model.write_bytes(one_object(json.dumps({"labels": ["disc", "star"]})))
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for i in range(3):
+        Image.new("RGB", (96, 64), (10, 20, 60 * i)).save(folder / f"{i}.png")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "rknn_runtime", "serve", str(model), str(folder)),
+            *("--sim", "--loop", "--listen", "127.0.0.1:0"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    yield process, address
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def test_the_command(command):
+    """It says where it is, shows what is seen, and ends with Ctrl-C."""
+    process, address = command
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+    events = urllib.request.urlopen(f"{address}events", timeout=60)
+    while not (line := events.readline()).startswith(b'data: {"number"'):
+        pass
+    found = json.loads(line[len("data: ") :])
+    assert found["detections"][0]["label"] == "star" and found["width"] == 96
+    with urllib.request.urlopen(f"{address}status", timeout=60) as answer:
+        status = json.loads(answer.read())
+    assert status["frames"] >= 1 and "run" in status["phase ms"]
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "rknn-runtime: stopped\n")
+    events.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--listen", "8080"], "--listen: expected HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], "--listen: expected HOST:PORT"),
+        (["--viewers", "0"], "--viewers: expected 1 to 1000"),
+        (["--quality", "96"], "--quality: expected 1 to 95"),
+        (["--conf", "2"], "--conf: expected 0 to 1"),
+    ],
+)
+def test_nonsense_is_refused(tmp_path, capsys, arguments, message):
+    """In one line."""
+    from rknn_runtime.cli import main
+
+    model = tmp_path / "model.rknn"
+    model.write_bytes(one_object())
+    assert main(["serve", str(model), str(tmp_path), "--sim", *arguments]) == 1
+    assert message in capsys.readouterr().err
