@@ -126,7 +126,9 @@ def load(text: str) -> Result:
         result = Result(data["about"], timings)
         str(result)  # everything that is shown is there
     except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
-        raise ValueError(f"expected JSON of `rknn-runtime bench`, form {FORM}: {error}") from None
+        raise ValueError(
+            f"expected JSON of `rknn-runtime bench` of form {FORM}, got something else: {error}"
+        ) from None
     return result
 
 
