@@ -35,10 +35,17 @@ def linked_runtime() -> list[str]:
     return [*isolated, *whole, "-lm", "-lpthread", "-ldl"]
 
 
-FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
+FLAGS = ["-std=c11", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
 #: Shared library -> the folders of its sources and what its linker is told.
 LIBRARIES = {
     "rknn_runtime/sim/librknn_sim.so": (["csrc/sim", "csrc/emulator"], ["-lm", "-lpthread"])
+}
+#: Files of these libraries that compute values of tensors: for speed. The others are read once
+#: when a model is opened, or wait for these, and are compiled for size.
+FAST = {
+    *("convolution", "convolution_float", "convolution_input", "convolution_kernels"),
+    *("convolution_weights", "convert", "dpu", "dpu_fast", "dpu_fast_steps", "dpu_float"),
+    *("floats", "lut", "moves", "pooling", "products", "tensors"),
 }
 if linked_runtime():
     LIBRARIES[LINKED] = (["csrc/link"], linked_runtime())
@@ -53,18 +60,17 @@ class BuildExt(build_ext):
         for name, (folders, link_arguments) in LIBRARIES.items():
             target = os.path.join(self.build_lib, name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            objects = self.compiler.compile(
-                sorted(str(path) for folder in folders for path in Path(folder).glob("*.c")),
-                output_dir=self.build_temp,
-                include_dirs=["csrc"],
-                extra_postargs=[
-                    "-std=c11",
-                    "-O2",
-                    "-ffp-contract=off",
-                    "-fPIC",
-                    "-fvisibility=hidden",
-                ],
-            )
+            sources = sorted(path for folder in folders for path in Path(folder).glob("*.c"))
+            objects = [
+                compiled
+                for level in ("-O2", "-Os")
+                for compiled in self.compiler.compile(
+                    [str(path) for path in sources if (path.stem in FAST) == (level == "-O2")],
+                    output_dir=self.build_temp,
+                    include_dirs=["csrc"],
+                    extra_postargs=[level, *FLAGS],
+                )
+            ]
             arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments]
             self.compiler.link_shared_object(objects, target, extra_postargs=arguments)
         super().build_extensions()

@@ -245,7 +245,7 @@ static bool allocate(runner *r) {
     r->sums = malloc(window->form->bytes ? pixels * sizeof *r->sums : 1);
     r->offsets = malloc(window->entries * sizeof *r->offsets);
     r->space = malloc(window->form->blocks * r->block_bytes + LINE);
-    r->weights = r->space + (LINE - (uintptr_t)r->space % LINE);
+    r->weights = r->space == NULL ? NULL : r->space + (LINE - (uintptr_t)r->space % LINE);
     return r->band.values != NULL && r->sums != NULL && r->offsets != NULL && r->space != NULL;
 }
 
