@@ -294,21 +294,23 @@ class _Sum:
             raise ValueError(
                 f"frame {index}: expected {a.size} values in {self._name!r} of both, got {b.size}"
             )
-        products = np.array([a @ b, a @ a, b @ b])
-        difference = np.abs(a - b)
+        with np.errstate(all="ignore"):  # what is not finite in an output is so in its row
+            products = np.array([a @ b, a @ a, b @ b])
+            difference = np.abs(a - b)
+            self._noise += float(difference @ difference)
         self._products += products
-        self._noise += float(difference @ difference)
         self._error += float(difference.sum())
-        self._worst_error = max(self._worst_error, float(difference.max(initial=0.0)))
+        self._worst_error = float(np.maximum(self._worst_error, difference.max(initial=0.0)))
         self._count += a.size
-        self._worst = min(self._worst, (_cosine(products), index))
+        cosine = _cosine(products)
+        if cosine < self._worst[0] or (math.isnan(cosine) and not math.isnan(self._worst[0])):
+            self._worst = (cosine, index)
 
     def row(self) -> OutputRow:
         """Sum up."""
         signal, noise = float(self._products[1]), self._noise
-        snr = math.inf if noise == 0 else -math.inf
-        if noise and signal:
-            snr = 10 * math.log10(signal / noise)
+        ratio = signal / noise if noise else math.inf
+        snr = ratio if math.isnan(ratio) else 10 * math.log10(ratio) if ratio else -math.inf
         return OutputRow(
             self._name,
             self._shape,
@@ -325,4 +327,6 @@ def _cosine(products: Array) -> float:
     both, first, second = products.tolist()
     if 0.0 in (first, second):
         return float(first == second)
+    if not all(map(math.isfinite, (both, first, second))):
+        return math.nan
     return float(both / (math.sqrt(first) * math.sqrt(second)))

@@ -68,6 +68,23 @@ def test_equal_and_empty_outputs() -> None:
     assert str(report).splitlines()[2].endswith("output 2")
 
 
+@pytest.mark.parametrize(
+    ("value", "snr"), [(math.nan, math.nan), (math.inf, -math.inf), (3e38, -math.inf)]
+)
+def test_what_is_not_finite_is_so_in_its_row(value: float, snr: float) -> None:
+    """An output that overflowed is told, without a warning; JSON says null."""
+    a, b = recorded([[0, 0]], [[1, 2]]), recorded([[0, 0]], [[1, value]])
+    if value == 3e38:
+        a = recorded([[0, 0]], [[0, 0]])
+    (row,) = (report := compare(a, b, inputs(2))).outputs
+    assert row.snr_db == snr or (math.isnan(row.snr_db) and math.isnan(snr))
+    if math.isinf(value) or math.isnan(value):
+        assert math.isnan(row.cosine)
+        assert row.worst_frame == 1
+        assert not math.isfinite(row.max_error)
+        assert report.to_dict()["outputs"][0]["cosine"] is None
+
+
 def test_outputs_are_paired_by_name(tmp_path: Path) -> None:
     """Where both have names; in another order they are the same."""
     x, y = RANDOM.normal(size=(2, 3, 1, 4)).astype(np.float32)
