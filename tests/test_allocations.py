@@ -13,9 +13,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from bundles import one_object, output, recorded
+from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
+from custom_models import FRAME as OPERATED
 from paths import DATA
 
-from rknn_runtime import Detector, GeneralModel, Model, TensorMemory, _rkr, letterbox
+from rknn_runtime import (
+    Detector,
+    GeneralModel,
+    InitFlag,
+    Model,
+    TensorMemory,
+    _rkr,
+    letterbox,
+    raw,
+)
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Live
@@ -61,6 +72,24 @@ def use_a_detector() -> None:
     assert found.class_id.tolist() == [1]
 
 
+def use_an_operator() -> None:
+    with Model(CUSTOM_SOFTMAX, library="sim") as model:
+        model.register_custom_op(CUSTOM, softmax)
+        (scores,) = model(OPERATED)
+    digest = hashlib.sha256(scores.tobytes()).hexdigest()
+    assert EXPECTED.setdefault("operator", digest) == digest
+
+
+def use_a_flight() -> None:
+    made = recorded()
+    with Model(made.data, library="sim", flags=InitFlag.FENCE_OUT_OUTSIDE) as model:
+        model.input_view()[...] = 0
+        model.input_memory().sync_to_device()
+        raw.start(model).wait()
+        model.output_memory().sync_from_device()
+        np.testing.assert_array_equal(model.output_f32(), made.expected[0])
+
+
 def use_kernels() -> None:
     boxes = np.array([[0, 0, 10, 10], [1, 1, 11, 11], [50, 50, 60, 60]], np.float32)
     scores = np.array([0.9, 0.8, 0.7], np.float32)
@@ -76,6 +105,8 @@ USES: dict[str, Callable[[], None]] = {
     "file with shapes": lambda: use_a_file("dyn_in_rk3588"),
     "GeneralModel": use_the_general_api,
     "Detector": use_a_detector,
+    "custom operator": use_an_operator,
+    "flight": use_a_flight,
     "kernels": use_kernels,
 }
 
