@@ -81,11 +81,6 @@ class YuvFrame:
         self.size: tuple[int, int] = rest[3:5]
         self._native = ffi.new(_NATIVE, (pointers, *rest, _MATRICES[matrix], full_range))
 
-    @property
-    def planes(self) -> list[NDArray[np.uint8]]:
-        """Views of the planes as rows of bytes; packed formats have one."""
-        return list({id(array): array for array in self._arrays}.values())
-
     def resize(
         self,
         size: tuple[SupportsIndex, SupportsIndex],
@@ -143,6 +138,17 @@ class YuvFrame:
             The status; on another than ``RKR_OK`` nothing was written.
         """
         return int(lib.rkr_letterbox_yuv_uint8(letterbox, self._native, _CHANNELS[out_color][1]))
+
+
+def nv12_planes(image: Any) -> tuple[list[NDArray[np.uint8]], tuple[int, int]]:
+    """Return the planes of a frame in NV12 as rows of bytes, views, and its height and width.
+
+    Raises:
+        TypeError: `image` is not made of arrays of uint8.
+        ValueError: A shape or the strides are not as `YuvFrame` says.
+    """
+    channels, size = _channels(image, "NV12")
+    return [channels[0][0], channels[1][0]], size
 
 
 def check_yuv_options(matrix: Any, full_range: Any) -> None:

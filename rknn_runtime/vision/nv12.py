@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime.kernels.yuv import YuvFrame
+from rknn_runtime.kernels.yuv import nv12_planes
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
 
@@ -53,13 +53,13 @@ class Nv12Input:
                 f'color: expected "NV12", as the model was converted for it, got {color!r}: '
                 "convert the image, or the model without inputs_yuv_fmt"
             )
-        source = YuvFrame(image, color)
-        if source.size != self.size:
+        planes, size = nv12_planes(image)
+        if size != self.size:
             raise ValueError(
-                f"image: expected NV12 of the model's size {self.size}, got {source.size}: scale "
-                "it before, as with the RGA"
+                f"image: expected NV12 of the model's size {self.size}, got {size}: scale it "
+                "before, as with the RGA"
             )
-        return source.planes
+        return planes
 
     def write(self, planes: list[NDArray[np.uint8]]) -> None:
         """Copy planes into the memory of the inputs, inside ``with context.lock``."""
