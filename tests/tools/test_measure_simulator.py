@@ -1,0 +1,74 @@
+"""The comparison with the toolkit's simulator, on dumps as the toolkit writes them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from paths import DATA, PROJECT
+
+from rknn_runtime.sim.emulator import Emulator
+
+MODEL = DATA / "emulator" / "machine_rk3588.rknn"
+
+
+def dump(folder: Path, change: int) -> None:
+    """Write every tensor of a run as real numbers; one value of one output `change` steps off."""
+    npy, emulator = folder / "simulator" / "npy", Emulator(MODEL)
+    npy.mkdir(parents=True)
+    values = np.random.default_rng(1).integers(-128, 128, emulator.inputs[0].shape)
+    emulator.set_input(0, values.astype(np.int8))
+    tensors = {"images": emulator.inputs[0]}
+    arrays = {"images_int8": (values - tensors["images"].zero_point) * tensors["images"].scale}
+    for node in emulator.walk():
+        for index in node.outputs if node.op != "InputOperator" else ():
+            tensor = emulator.tensors[index]
+            arrays[tensor.name] = emulator.read_float(index).astype(np.float64)
+            if node.op == "MaxPool":
+                at = np.unravel_index(arrays[tensor.name].argmin(), tensor.shape)
+                arrays[tensor.name][at] += change * tensor.scale
+    lines = ["layer_name file_name", "-----"]
+    for number, (name, array) in enumerate(arrays.items()):
+        np.save(npy / f"{number}.npy", array.astype(np.float32))
+        lines.append(f"{name}   {number}.txt")
+    (folder / "map_name_to_file.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def rows(folder: Path) -> dict[str, list[str]]:
+    tool = PROJECT / "tools" / "measure_simulator.py"
+    command = [sys.executable, str(tool), str(MODEL), str(folder)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    return {name: rest for name, *rest in cells}
+
+
+def test_a_simulator_that_agrees_differs_in_nothing(tmp_path: Path) -> None:
+    """Every kind of node is compared, on the dumped inputs."""
+    dump(tmp_path, 0)
+    found = rows(tmp_path)
+    assert {"Conv", "ConvRelu", "ConvSigmoid", "ConvAdd", "Add", "MaxPool", "Resize"} <= set(found)
+    for name, (size, one, more, missing) in found.items():
+        assert (one, more, missing) == ("0.000%", "0", "0"), name
+        assert int(size) > 0
+
+
+def test_differences_are_counted_by_their_size(tmp_path: Path) -> None:
+    """One value of MaxPool by one step, then by three; those that it is an input of, too."""
+    for change, column in ((1, 1), (3, 2)):
+        folder = tmp_path / str(change)
+        dump(folder, change)
+        size, one, more, _ = rows(folder)["MaxPool"]
+        assert float(one[:-1]) > 0 if column == 1 else more == "1"
+        assert int(size) == 1 * 16 * 8 * 16
+
+
+def test_tensors_that_were_not_dumped_are_said(tmp_path: Path) -> None:
+    """Nothing is compared then, and nothing is passed over in silence."""
+    dump(tmp_path, 0)
+    for path in (tmp_path / "simulator" / "npy").glob("*.npy"):
+        path.unlink()
+    found = rows(tmp_path)
+    assert found["MaxPool"][-1] == "1"
+    assert found["MaxPool"][0] == "0"
