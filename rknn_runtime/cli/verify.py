@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.errors import RknnError
@@ -25,10 +26,19 @@ def add_parser(subparsers: Any) -> None:
         description="Run about a dozen tiny models on the NPU and say, for each rule that the "
         "emulator had to assume, which one the NPU follows. The text is for an issue.",
     )
-    parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
+    library = parser.add_mutually_exclusive_group()
+    library.add_argument("--library", metavar="PATH", help="the runtime library")
+    library.add_argument(
+        "--sim",
+        action="store_const",
+        const="sim",
+        dest="library",
+        help="ask the simulated NPU what it assumes",
+    )
     parser.add_argument(
         "--soc", choices=ASKED, help="ask the questions of this SoC; this machine's if not given"
     )
+    parser.add_argument("--json", action="store_true", help="print a JSON object per SoC")
     parser.set_defaults(run=run)
 
 
@@ -54,14 +64,24 @@ def run(arguments: argparse.Namespace) -> int:
     for soc in socs:
         questions = questions_for(soc)
         findings = ask(questions, on_library)
-        print("\n".join(page(about(soc, library, questions[0]), findings)))
+        title = about(soc, library, questions[0])
+        if arguments.json:
+            entries = [finding.as_json() for finding in findings]
+            print(json.dumps({"soc": soc, "about": title, "findings": entries}))
+        else:
+            print("\n".join(page(title, findings)))
         agreed = agreed and all(finding.is_assumed for finding in findings)
-    if library.is_simulated:
+    if not arguments.json:
+        _say_what_it_is(library.is_simulated)
+    return 0 if agreed else 1
+
+
+def _say_what_it_is(simulated: bool) -> None:
+    if simulated:
         print("simulated: this is what the emulator assumes; not yet compared with a board")
     else:
         print("please paste all of this into an issue of rknn-runtime: it settles what the")
         print("emulator can only assume; add which board it is")
-    return 0 if agreed else 1
 
 
 def _asked(simulated: bool) -> tuple[str, ...]:
@@ -72,7 +92,7 @@ def _asked(simulated: bool) -> tuple[str, ...]:
     if soc is None:
         raise RknnError(
             "this machine names no SoC that is known: say which questions to ask with --soc, or "
-            "ask the simulated NPU with --library sim"
+            "ask the simulated NPU with --sim"
         )
     for name in ASKED:
         if SOCS[name].npu == soc.npu:

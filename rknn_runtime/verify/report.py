@@ -56,6 +56,17 @@ class Finding:
         found = self.answer or f"none of {len(self.question.answers)} that are known"
         return self.question.asks, found, "as assumed" if self.is_assumed else f"assumed: {known}"
 
+    def as_json(self) -> dict[str, Any]:
+        """The same with stable keys; ``answer`` is None where it is none that is known."""
+        return {
+            "name": self.question.name,
+            "asks": self.question.asks,
+            "assumed": self.question.assumed,
+            "answer": self.answer or None,
+            "fingerprint": fingerprint(self.outputs) if self.outputs else None,
+            "failure": self.failure or None,
+        }
+
 
 def run_model(
     model: bytes, image: Array, library: str | os.PathLike[str] | Library | None = None

@@ -128,7 +128,7 @@ def test_a_model_that_does_not_run_is_a_finding() -> None:
 
 def test_the_command_says_what_the_emulator_assumes(capsys: pytest.CaptureFixture[str]) -> None:
     """Both SoCs, on one screen."""
-    assert main(["verify", "--library", "sim"]) == 0
+    assert main(["verify", "--sim"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
@@ -138,8 +138,33 @@ def test_the_command_says_what_the_emulator_assumes(capsys: pytest.CaptureFixtur
 
 
 def test_one_soc_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "--library", "sim", "--soc", "rv1106"]) == 0
+    assert main(["verify", "--sim", "--soc", "rv1106"]) == 0
     assert "rk3588" not in capsys.readouterr().out
+
+
+def test_answers_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object per SoC, all values of a finding."""
+    assert main(["verify", "--sim", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [entry["soc"] for entry in found] == ["rk3588", "rv1106"]
+    for entry, questions_of in zip(found, QUESTIONS.values()):
+        assert "sim" in entry["about"]
+        for finding, question in zip(entry["findings"], questions_of):
+            assert finding == {
+                "name": question.name,
+                "asks": question.asks,
+                "assumed": question.assumed,
+                "answer": question.assumed,
+                "fingerprint": question.answers[question.assumed],
+                "failure": None,
+            }
+    (failed,) = ask(QUESTIONS["rk3588"][:1], failing)
+    assert failed.as_json()["failure"] == "no device"
+    assert failed.as_json()["answer"] is failed.as_json()["fingerprint"] is None
+
+
+def failing(model: bytes, image: np.ndarray) -> list[np.ndarray]:
+    raise OSError("no device")
 
 
 def test_a_board_is_asked_its_own_questions(
@@ -167,7 +192,7 @@ def test_a_board_is_asked_its_own_questions(
 
 @pytest.mark.parametrize(
     ("soc", "message"),
-    [(None, "--library sim"), ("rk3566", "questions for rk3588 and rv1106, and none for rk3566")],
+    [(None, "--sim"), ("rk3566", "questions for rk3588 and rv1106, and none for rk3566")],
 )
 def test_boards_without_questions_are_told(
     soc: str | None,
