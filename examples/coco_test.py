@@ -15,18 +15,9 @@ import time
 from rknn_runtime import Detector, Model
 from rknn_runtime.examples._program import run
 from rknn_runtime.vision import letterbox
+from rknn_runtime.vision.coco import COCO_NAMES
 from rknn_runtime.vision.heads import SingleOutputDecoder
 
-COCO = (  # noqa: SIM905
-    "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,"
-    "stop sign,parking meter,bench,bird,cat,dog,horse,sheep,cow,elephant,bear,zebra,giraffe,"
-    "backpack,umbrella,handbag,tie,suitcase,frisbee,skis,snowboard,sports ball,kite,"
-    "baseball bat,baseball glove,skateboard,surfboard,tennis racket,bottle,wine glass,cup,fork,"
-    "knife,spoon,bowl,banana,apple,sandwich,orange,broccoli,carrot,hot dog,pizza,donut,cake,"
-    "chair,couch,potted plant,bed,dining table,toilet,tv,laptop,mouse,remote,keyboard,"
-    "cell phone,microwave,oven,toaster,sink,refrigerator,book,clock,vase,scissors,teddy bear,"
-    "hair drier,toothbrush"
-).split(",")
 RUNS = 10
 
 
@@ -85,7 +76,7 @@ def main() -> None:
         detections = transform.detections_to_image(decode(model.output_raw(0)), clip=False)
 
     print(f"{before} -> {len(detections)} detections (after NMS)\n")
-    names = about.labels or (COCO if decode.num_classes == len(COCO) else ())
+    names = about.labels or (COCO_NAMES if decode.num_classes == len(COCO_NAMES) else ())
     names = names if isinstance(names, dict) else dict(enumerate(names))
     for i, found in enumerate(detections, 1):
         left, top, right, bottom = found.xyxy.tolist()
