@@ -13,7 +13,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
 .PHONY: demo test lint types warnings sanitize pytest torture soak bench abi wheels wheel-static \
-    test-models test-arm test-vendor clean
+    test-models test-browser test-arm test-vendor clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -74,6 +74,12 @@ test-models: $(VENV)/.test
 	@test -d "$(MODELS)" || { echo "MODELS: expected a folder, got '$(MODELS)'" >&2; exit 2; }
 	RKNN_TEST_MODELS="$(MODELS)" $(BIN)/pytest tests/modelfile/test_reader.py \
 	    tests/sim/test_vendor_answers.py tests/sim/test_emulator_recorded.py
+
+# The page of `rknn-runtime serve` in Chromium.
+test-browser: $(VENV)/.test
+	tools/system.sh browser $(PYTHON)
+	$(BIN)/python -m pip install --quiet selenium
+	$(BIN)/pytest tests/serve/browser.py
 
 # The suite on the wheels in dist/, in Debian 11 to 13 on arm64, armhf and amd64, under
 # emulation. Needs root. ROOTS="bookworm-armhf trixie-arm64" for some of them, OPTIONS=--quick

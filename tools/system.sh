@@ -1,5 +1,5 @@
 #!/bin/sh
-# system.sh demo|test|arm PYTHON: install the system packages that are missing, through apt-get.
+# system.sh demo|test|arm|browser PYTHON: install the system packages that are missing, through apt-get.
 # Checks for what is needed itself, not for packages, so that a machine that has it
 # from elsewhere is left alone.
 set -eu
@@ -22,6 +22,10 @@ if [ "$purpose" = arm ]; then
     command -v qemu-arm-static > /dev/null || packages="$packages qemu-user-static"
     [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
         packages="$packages debian-archive-keyring"
+fi
+if [ "$purpose" = browser ]; then
+    command -v chromium > /dev/null || packages="$packages chromium"
+    command -v chromedriver > /dev/null || packages="$packages chromium-driver"
 fi
 [ -z "$packages" ] && exit 0
 

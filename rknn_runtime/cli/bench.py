@@ -193,7 +193,9 @@ def _suite(arguments: argparse.Namespace, paths: list[str]) -> int:
         raise ValueError("suite: expected models, or folders with .rknn files, got none")
     for name in ("html", "plot", "layers"):
         if getattr(arguments, name):
-            raise ValueError(f"suite: expected no --{name}, which is of one model")
+            raise ValueError(
+                f"suite: expected tables of many models, got --{name}, which is of one"
+            )
     results, failed = [], False
     for path in models:
         try:
