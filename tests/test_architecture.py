@@ -26,10 +26,20 @@ ROOMS: dict[str, set[str]] = {
     "sim": {"root", "modelfile", "npu", "quantization"},
     "accuracy": {"root", "modelfile", "npu", "vision", "vision.heads", "sim"},
     "health": {"root", "modelfile", "vision.heads"},
+    "conversion": {
+        "root",
+        "modelfile",
+        "npu",
+        "vision",
+        "vision.heads",
+        "models of images",
+        "sim",
+        "accuracy",
+    },
     "streams": {"root", "npu", "vision", "models of images"},
     "dask": {"root", "streams"},
     "rknnlite": {"root", "modelfile", "npu"},
-    "sklearn": {"root", "modelfile", "npu"},
+    "sklearn": {"root", "modelfile", "npu", "conversion"},
     "raw": {"root", "npu"},
     "verify": {"root", "npu"},
     "bench": {"root", "npu", "vision", "models of images", "streams"},
@@ -49,6 +59,7 @@ ROOMS: dict[str, set[str]] = {
         "models of images",
         "streams",
     },
+    "cli": {"root", "modelfile", "vision", "vision.heads", "sim", "accuracy", "conversion"},
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
 #: a decoder can be tested and timed without a model.

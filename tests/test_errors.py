@@ -13,9 +13,13 @@ from paths import PROJECT
 
 from rknn_runtime import errors
 from rknn_runtime._ffi import lib
+from rknn_runtime.conversion.environment import ToolkitEnvironmentError
+from rknn_runtime.conversion.toolkit import ToolkitError
 from rknn_runtime.errors import RknnError, RknnStatusError, status_error
 from rknn_runtime.sim.emulator import EmulatorError
 
+#: Classes of rooms of their own.
+ELSEWHERE = (EmulatorError, ToolkitEnvironmentError, ToolkitError)
 #: The vendor's statuses: code, name, built-in class. From the API reference.
 STATUSES = [
     (-1, "RKNN_ERR_FAIL", RuntimeError),
@@ -160,7 +164,9 @@ def test_the_documented_tree_is_the_one_of_the_code():
 def test_every_class_is_documented_with_cause_and_remedy():
     """Once each, whatever their number."""
     rows = re.findall(r"^\| `(\w+)`(?: itself)? \| (.+) \| (.+) \|$", PAGE.read_text("utf-8"), re.M)
-    assert sorted(name for name, _, _ in rows) == sorted([*errors.__all__, EmulatorError.__name__])
+    assert sorted(name for name, _, _ in rows) == sorted(
+        [*errors.__all__, *(each.__name__ for each in ELSEWHERE)]
+    )
 
 
 def test_refused_arguments_are_worded_in_one_way():

@@ -50,10 +50,9 @@ def convert(
         batch_size: rows of one inference; any number can be given to the board's classes.
 
     Raises:
-        ImportError: scikit-learn, onnx or the vendor's rknn-toolkit2 is missing; says what to
-            install.
+        ImportError: scikit-learn or onnx is missing; says what to install.
         OSError: the file cannot be written.
-        RknnError: the toolkit refused.
+        RknnError: the toolkit cannot be installed, or refused.
         TypeError: another estimator, or an argument of another type.
         ValueError: an estimator that is not fitted, examples that do not fit it, an unknown SoC,
             or a combination that cannot work.

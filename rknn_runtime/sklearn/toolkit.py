@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime.errors import RknnError
 
 __all__ = ["build"]
-
-_HOW_TO_INSTALL = (
-    "converting needs the vendor's rknn-toolkit2, on x86-64 or 64-bit ARM Linux with Python 3.8 to "
-    "3.12: pip install rknn-toolkit2==2.3.2 'setuptools<82' 'onnx<=1.18'"
-)
 
 
 def build(
     onnx: bytes, target: str, custom_string: str, examples: Array | None, folder: Path
 ) -> Path:
-    """Convert an ONNX file.
+    """Convert an ONNX file, in this process where it has the toolkit, else in one of its own.
 
     Args:
         onnx: the file.
@@ -35,37 +28,33 @@ def build(
         The ``.rknn`` file in the folder.
 
     Raises:
-        ImportError: the toolkit is missing; says what to install.
-        RknnError: it refused.
+        OSError: the toolkit's environment cannot be written.
+        RknnError: the toolkit cannot be installed, or refused.
     """
-    try:
-        from rknn.api import RKNN
-    except ImportError as error:
-        raise ImportError(f"{_HOW_TO_INSTALL} ({error})") from error
+    # Boards do not convert.
+    from rknn_runtime.conversion.environment import toolkit_python
+    from rknn_runtime.conversion.toolkit import run_job
+
     source, made = folder / "network.onnx", folder / "network.rknn"
     source.write_bytes(onnx)
     dataset = None if examples is None else _written(examples, folder)
-    toolkit = RKNN()
-    try:
-        config: dict[str, Any] = {"target_platform": target, "custom_string": custom_string}
-        _checked("config", lambda: toolkit.config(**config))
-        _checked("load_onnx", lambda: toolkit.load_onnx(str(source)))
-        quantized = dataset is not None
-        _checked("build", lambda: toolkit.build(do_quantization=quantized, dataset=dataset))
-        _checked("export_rknn", lambda: toolkit.export_rknn(str(made)))
-    finally:
-        toolkit.release()
+    job: dict[str, Any] = {
+        "config": {"target_platform": target, "custom_string": custom_string},
+        "load": {"call": "load_onnx", "arguments": {"model": str(source)}},
+        "build": {"do_quantization": dataset is not None, "dataset": dataset},
+        "export": str(made),
+    }
+    run_job(None if _is_here() else toolkit_python(), job)
     return made
 
 
-def _checked(call: str, work: Callable[[], object]) -> None:
-    """Do a step; the toolkit returns -1, raises what it likes, or ends the program."""
+def _is_here() -> bool:
+    """Whether this Python has the toolkit itself."""
     try:
-        result = work()
-    except (Exception, SystemExit) as error:
-        raise RknnError(f"rknn-toolkit2 failed in {call}: {error}") from error
-    if result not in (0, None):
-        raise RknnError(f"rknn-toolkit2 failed in {call} with {result}: see what it printed")
+        import rknn.api  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _written(examples: Array, folder: Path) -> str:

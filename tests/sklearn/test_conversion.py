@@ -45,8 +45,8 @@ class Toolkit:
         self.options.update(options)
         return self._step("config")
 
-    def load_onnx(self, path):
-        self.onnx = Path(path).read_bytes()
+    def load_onnx(self, model):
+        self.onnx = Path(model).read_bytes()
         return self._step("load_onnx")
 
     def build(self, do_quantization, dataset):
@@ -278,11 +278,14 @@ def test_a_toolkit_that_fails_is_reported(sklearn, toolkit, tmp_path, monkeypatc
     assert toolkit.last.is_released
 
 
-def test_a_missing_toolkit_says_what_to_install(sklearn, tmp_path, monkeypatch):
-    """And a missing onnx."""
+def test_a_missing_toolkit_is_taken_from_its_own_environment(sklearn, tmp_path, monkeypatch):
+    """And a missing onnx says what to install."""
     pytest.importorskip("onnx")
     monkeypatch.setitem(sys.modules, "rknn.api", None)
-    with pytest.raises(ImportError, match="pip install rknn-toolkit2=="):
+    monkeypatch.setattr(
+        "rknn_runtime.conversion.environment.toolkit_python", lambda: "/none/python"
+    )
+    with pytest.raises(FileNotFoundError, match="/none/python"):
         convert(fitted(sklearn), tmp_path / "x.rknn", "rk3588")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match="pip install 'onnx<=1"):

@@ -1,0 +1,276 @@
+"""A Python of its own for rknn-toolkit2, made once and kept in the user's cache.
+
+The toolkit wants old versions of NumPy, onnx and protobuf, and no Python newer than 3.12. The
+requirements of each version are in ``data``, with the hashes of what the package index had when
+they were tried; nothing else is installed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rknn_runtime.errors import RknnError
+
+__all__ = [
+    "DEFAULT_VERSION",
+    "VERSIONS",
+    "ToolkitEnvironmentError",
+    "clean_environment",
+    "find_python",
+    "toolkit_python",
+]
+
+#: Of the toolkit; docs/conversion.md says which networks each builds.
+VERSIONS = ("2.3.2", "2.5.0")
+DEFAULT_VERSION = VERSIONS[0]
+#: Those that the requirements have wheels for, best first.
+_PYTHONS = ((3, 12), (3, 11), (3, 10), (3, 9))
+_MACHINES = ("x86_64", "aarch64")
+_DATA = Path(__file__).with_name("data")
+_TORCH = Path(__file__).with_name("torch_standin.py")
+_READY = "ready.json"
+#: What an installation takes while it is made, and with PyTorch.
+_ROOM_BYTES = {False: 1_500_000_000, True: 12_000_000_000}
+_ABOUT = "import json, platform, sys; import venv, ensurepip; print(json.dumps([sys.version_info[:2], platform.machine(), sys.maxsize > 2**32]))"  # noqa: E501
+
+Progress = Callable[[str], None]
+
+
+class ToolkitEnvironmentError(RknnError):
+    """rknn-toolkit2 cannot be installed; the message says why and what to do."""
+
+
+def toolkit_python(
+    version: str = DEFAULT_VERSION,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    python: str | None = None,
+    with_torch: bool = False,
+    progress: Progress | None = None,
+) -> str:
+    """Return a Python that has rknn-toolkit2, after installing it where it is not yet.
+
+    An installation that was interrupted, or whose Python is gone, is made anew. Two processes
+    do not make one at once: the second waits.
+
+    Args:
+        version: of the toolkit, one of `VERSIONS`.
+        folder: where environments are kept. None: ``rknn-runtime/toolkit`` in
+            ``$XDG_CACHE_HOME``, or in ``~/.cache``.
+        python: the program to make it with. None: `find_python` does.
+        with_torch: install PyTorch, too, which only its own files need.
+        progress: called with a line about each step.
+
+    Raises:
+        OSError: the folder cannot be written.
+        ToolkitEnvironmentError: no Python fits, or the installation failed.
+        TypeError: an argument of another type.
+        ValueError: an unknown version.
+    """
+    if version not in VERSIONS:
+        raise ValueError(f"toolkit: expected {' or '.join(VERSIONS)}, got {version!r}")
+    say = progress or (lambda line: None)
+    base = _cache() if folder is None else Path(folder)
+    base.mkdir(parents=True, exist_ok=True)
+    flavour = f"{version}-torch" if with_torch else version
+    place = base / f"rknn-toolkit2-{flavour}"
+    with _locked(base / f"{place.name}.lock", say):
+        made_of = _made_of(version, python, with_torch)
+        if not _is_ready(place, made_of):
+            _make(place, made_of, version, python or find_python(), with_torch, say)
+    return str(place / "bin" / "python")
+
+
+def find_python() -> str:
+    """Find a Python that rknn-toolkit2 has wheels for: this one, or one on the ``PATH``.
+
+    Raises:
+        ToolkitEnvironmentError: there is none; says which is wanted and how to get it.
+    """
+    machine = platform.machine()
+    if sys.platform != "linux" or machine not in _MACHINES or sys.maxsize < 2**32:
+        raise ToolkitEnvironmentError(
+            "rknn-toolkit2 exists for 64-bit Linux on x86 and ARM alone, and this is "
+            f"{sys.platform} on {machine}: convert on such a machine, or in a container"
+        )
+    own = getattr(sys, "_base_executable", None) or sys.executable
+    names = [f"python{major}.{minor}" for major, minor in _PYTHONS]
+    for candidate in (own, *(found for found in map(shutil.which, names) if found)):
+        if _fits(candidate):
+            return candidate
+    this = ".".join(map(str, sys.version_info[:2]))
+    raise ToolkitEnvironmentError(
+        f"rknn-toolkit2 has wheels for Python 3.9 to 3.12, this is {this}, and none of "
+        f"{', '.join(names)} with its module venv is on the PATH. Install one: "
+        "apt install python3.11 python3.11-venv (Debian, Ubuntu), dnf install python3.12 "
+        "(Fedora), or uv python install 3.12; then run this again, or give its path with --python"
+    )
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without what would lead another Python to our packages."""
+    ours = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTHONWARNINGS")
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
+    return {**kept, "PYTHONNOUSERSITE": "1"}
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(home) if Path(home).is_absolute() else Path.home() / ".cache"
+    return base / "rknn-runtime" / "toolkit"
+
+
+def _fits(python: str) -> bool:
+    """Whether a program is a Python to make the environment with."""
+    words = [python, "-I", "-c", _ABOUT]
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=60, check=True, env=clean_environment()
+        )
+        version, machine, is_wide = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return False
+    return tuple(version) in _PYTHONS and machine in _MACHINES and is_wide
+
+
+@contextmanager
+def _locked(path: Path, say: Progress) -> Iterator[None]:
+    """Hold a lock among processes; it ends with the one that holds it."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another process that installs rknn-toolkit2")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _made_of(version: str, python: str | None, with_torch: bool) -> dict[str, object]:
+    """What an environment is made of; made of anything else, it is stale."""
+    digest = hashlib.sha256()
+    for path in _files(version, with_torch):
+        digest.update(path.read_bytes())
+    return {"version": version, "python": python, "files": digest.hexdigest()}
+
+
+def _files(version: str, with_torch: bool) -> list[Path]:
+    torch = _DATA / "requirements-torch.txt" if with_torch else _TORCH
+    return [_DATA / f"requirements-{version}.txt", torch]
+
+
+def _is_ready(place: Path, made_of: dict[str, object]) -> bool:
+    """Whether an environment was finished, of the same, and its Python is still there."""
+    try:
+        said = json.loads((place / _READY).read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    same = isinstance(said, dict) and said.get("files") == made_of["files"]
+    asked = made_of["python"]
+    if not same or (asked is not None and said.get("python") != asked):
+        return False
+    words = [str(place / "bin" / "python"), "-I", "-c", "import rknn"]
+    try:
+        done = subprocess.run(words, capture_output=True, env=clean_environment(), check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def _make(
+    place: Path,
+    made_of: dict[str, object],
+    version: str,
+    python: str,
+    with_torch: bool,
+    say: Progress,
+) -> None:
+    """Make an environment; what says that it is finished is written last."""
+    if place.exists():
+        say(f"removing what is left of an installation in {place}")
+        shutil.rmtree(place)
+    room, free = _ROOM_BYTES[with_torch], shutil.disk_usage(place.parent).free
+    if free < room:
+        raise ToolkitEnvironmentError(
+            f"{place.parent}: expected {room / 1e9:.1f} GB of room for rknn-toolkit2, got "
+            f"{free / 1e9:.1f}: free some, or name another folder with --environment"
+        )
+    say(f"installing rknn-toolkit2 {version} into {place}, once")
+    try:
+        _run([python, "-I", "-m", "venv", str(place)], say)
+        for path in _files(version, with_torch):
+            if path.suffix == ".txt":
+                _install(place, path, say)
+            else:
+                (folder,) = place.glob("lib/python3.*/site-packages")
+                (folder / "torch").mkdir()
+                shutil.copyfile(path, folder / "torch" / "__init__.py")
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    (place / _READY).write_text(json.dumps({**made_of, "made_with": python}), "utf-8")
+
+
+def _install(place: Path, requirements: Path, say: Progress) -> None:
+    words = [str(place / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input"]
+    words += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    words += ["--require-hashes", "--progress-bar", "off", "-r", str(requirements)]
+    _run(words, say)
+
+
+def _run(words: Sequence[str], say: Progress) -> None:
+    """Run a step of an installation, and tell what it downloads."""
+    lines = []
+    with subprocess.Popen(
+        words,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                lines.append(line.strip())
+                match = re.match(r"Collecting (\S+)|(Installing) collected", line)
+                if match:
+                    say(match[1] or "unpacking")
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise ToolkitEnvironmentError(_explained(lines, words))
+
+
+#: What pip says when it cannot reach an index, and what it concludes from that.
+_OFFLINE = ("connection broken", "Failed to establish", "name resolution", "Max retries",
+            "No matching distribution", "Network is unreachable", "timed out")  # fmt: skip
+
+
+def _explained(lines: Sequence[str], words: Sequence[str]) -> str:
+    """Say why a step failed, from what it printed."""
+    errors = [line for line in lines if line.startswith("ERROR: ")] or list(lines)[-3:]
+    reason = " ".join(line.removeprefix("ERROR: ") for line in errors) or "it printed nothing"
+    if any("HASHES" in line for line in lines):
+        advice = "the package index gave another file than the one that was tried: do not use it"
+    elif any(sign in line for line in lines for sign in _OFFLINE):
+        advice = (
+            "is the package index reachable? Without a network, put the wheels that "
+            f"{words[-1]} lists into a folder, on a machine that has one with pip download, and "
+            "set PIP_NO_INDEX=1 and PIP_FIND_LINKS=that folder"
+        )
+    else:
+        advice = f"the command was: {' '.join(words)}"
+    return f"rknn-toolkit2 cannot be installed: {reason} ({advice})"

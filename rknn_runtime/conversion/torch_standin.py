@@ -1,0 +1,123 @@
+"""Stands in for PyTorch in the toolkit's environment.
+
+rknn-toolkit2 imports PyTorch, which is gigabytes, whatever it converts. Of an ONNX file it only
+wants index numbers, split and joined again. What is not here raises an error that says how to
+get the true one.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy
+
+#: One that the toolkit takes.
+__version__ = "2.4.0"
+
+
+class Tensor:
+    """Numbers, as far as the toolkit computes with them."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = numpy.asarray(values)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        _missing(f"Tensor.{name}")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return numpy.asarray(self._values, dtype)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return Tensor(self._values[key])
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes."""
+        return self._values.shape
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Numbers in another shape."""
+        return Tensor(self._values.reshape(*shape))
+
+    view = reshape
+
+    def flatten(self) -> Tensor:
+        """All numbers in a row."""
+        return Tensor(self._values.ravel())
+
+    def numpy(self) -> Any:
+        """Numbers as an array."""
+        return self._values
+
+    def tolist(self) -> Any:
+        """Numbers as a list."""
+        return self._values.tolist()
+
+
+class no_grad:
+    """Nothing: there are no gradients here."""
+
+    def __call__(self, function: Any) -> Any:
+        """Leave a function as it is."""
+        return function
+
+    def __enter__(self) -> no_grad:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def arange(*limits: int) -> Tensor:
+    """Integers one after the other."""
+    return Tensor(numpy.arange(*limits, dtype=numpy.int64))
+
+
+def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> Any:
+    """Parts along a dimension: of one size, or of these sizes."""
+    values, sizes = numpy.asarray(tensor), split_size_or_sections
+    ends: Any = (
+        range(sizes, values.shape[dim], sizes)
+        if isinstance(sizes, int)
+        else numpy.cumsum(sizes)[:-1]
+    )
+    return tuple(map(Tensor, numpy.split(values, ends, dim)))
+
+
+def cat(tensors: Iterable[Any], dim: int = 0) -> Tensor:
+    """Join along a dimension."""
+    return Tensor(numpy.concatenate([numpy.asarray(each) for each in tensors], dim))
+
+
+concat = cat
+
+
+def _missing(name: str) -> NoReturn:
+    if name.rpartition(".")[2].startswith("__"):
+        raise AttributeError(name)
+    raise NotImplementedError(
+        f"torch.{name}: the toolkit's environment has only a stand-in for PyTorch; ask for the "
+        "true one: --with-torch, or with_torch=True"
+    )
+
+
+def _module(name: str, **names: Any) -> types.ModuleType:
+    module = types.ModuleType(f"torch.{name}")
+    module.__path__ = []
+    vars(module).update(names, __getattr__=lambda attr: _missing(f"{name}.{attr}"))
+    sys.modules[module.__name__] = module
+    return module
+
+
+def __getattr__(name: str) -> NoReturn:
+    _missing(name)
+
+
+functional = _module("nn.functional")
+nn = _module("nn", Module=object, functional=functional)
