@@ -13,7 +13,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
 .PHONY: demo test lint types warnings sanitize pytest torture soak bench abi wheels wheel-static \
-    test-models test-browser test-arm test-vendor clean
+    test-models test-convert test-browser test-arm test-vendor clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -52,6 +52,11 @@ torture: $(VENV)/.test
 # Every flow of the API 5,000 times loaded and 200,000 times run; an hour, a table as it goes.
 soak: $(VENV)/.test
 	nice -n 10 $(BIN)/python tools/soak.py $(OPTIONS)
+
+# Small networks of every family through the vendor's true toolkit, which is installed into the
+# user's cache: 600 MB from the package index, once.
+test-convert: $(VENV)/.test
+	$(BIN)/python tools/try_convert.py
 
 bench: $(VENV)/.test
 	for each in benchmarks/bench_*.py; do $(BIN)/python $$each || exit 1; done

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         sim,
         vision,
     )
+    from rknn_runtime.conversion.convert import Conversion, convert
     from rknn_runtime.enums import (
         CoreMask,
         InitFlag,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Classifications",
     "Classifier",
+    "Conversion",
     "CoreMask",
     "Detection",
     "Detections",
@@ -79,6 +81,7 @@ __all__ = [
     "TensorMemory",
     "TensorType",
     "accuracy",
+    "convert",
     "errors",
     "health",
     "kernels",
@@ -105,6 +108,7 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
             "QuantType",
             "TensorType",
         ),
+        "conversion.convert": ("Conversion", "convert"),
         "errors": ("RknnError",),
         "npu.general": ("GeneralModel",),
         "npu.library": ("Library", "open_library"),

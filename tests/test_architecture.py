@@ -54,12 +54,12 @@ ROOMS: dict[str, set[str]] = {
         "health",
         "sim",
         "accuracy",
+        "conversion",
         "verify",
         "vision.heads",
         "models of images",
         "streams",
     },
-    "cli": {"root", "modelfile", "vision", "vision.heads", "sim", "accuracy", "conversion"},
 }
 #: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
 #: a decoder can be tested and timed without a model.

@@ -98,7 +98,7 @@ def test_the_readme_shows_what_the_demo_prints(checkout: Path) -> None:
 def test_the_commands_of_the_readme_run(checkout: Path) -> None:
     """``rknn-runtime`` on the example model and images, as it stands there."""
     commands = "\n".join(blocks(README, "sh")).splitlines()
-    info, detect = (line for line in commands if line.startswith("rknn-runtime"))
+    info, detect = (line for line in commands if re.match("rknn-runtime (info|detect) ", line))
     assert shutil.which("rknn-runtime", path=str(Path(sys.executable).parent))
     assert "yolov8-single, 6 classes" in run(*info.split(), folder=checkout)
     assert "wide.jpg: 6 objects" in run(*detect.split(), folder=checkout)

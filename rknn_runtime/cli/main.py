@@ -12,6 +12,7 @@ import rknn_runtime
 from rknn_runtime.cli import (
     accuracy,
     bench,
+    convert,
     detect,
     info,
     record,
@@ -26,6 +27,7 @@ __all__ = ["main"]
 #: Each has ``add_parser(subparsers)``, which sets ``run(arguments) -> exit status``.
 COMMANDS = (
     info,
+    convert,
     detect,
     serve,
     bench,

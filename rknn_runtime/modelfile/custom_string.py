@@ -7,12 +7,16 @@ from typing import Any
 
 __all__ = ["facts_of"]
 
+#: Of a head's decoder, that a file may state.
+_OPTIONS = ("anchors", "logits", "normalized")
+
 
 def facts_of(custom_string: str) -> dict[str, Any]:
-    """Return ``labels``, ``head`` and ``color``, as far as a custom string has them.
+    """Return ``labels``, ``head``, ``options`` and ``color``, as far as a custom string has them.
 
-    It is JSON, ``{"labels": [name, ...], "head": name, "input": {"color": "BGR"}}``, all
-    optional, labels also as ``{"0": name, ...}``. Anything else in it is left alone.
+    It is JSON, ``{"labels": [name, ...], "head": name, "options": {"anchors": ..., "logits":
+    true}, "input": {"color": "BGR"}}``, all optional, labels also as ``{"0": name, ...}``.
+    Anything else in it is left alone.
     """
     if not custom_string:
         return {}
@@ -25,6 +29,9 @@ def facts_of(custom_string: str) -> dict[str, Any]:
     if not isinstance(said, dict):
         return {}
     facts = {"labels": _labels(said.get("labels")), "head": said.get("head")}
+    options = said.get("options")
+    if isinstance(options, dict):
+        facts["options"] = {name: options[name] for name in _OPTIONS if name in options}
     image = said.get("input")
     if isinstance(image, dict) and image.get("color") in ("RGB", "BGR"):
         facts["color"] = image["color"]

@@ -39,9 +39,9 @@ class Detector(ImageModel):
             is above.
         head: The head of the model, a key of `rknn_runtime.vision.heads.HEADS`: a family
             (``"yolov8"``) or a form of it (``"yolov8-split"``); ``"auto"`` takes the one that
-            the model's custom string names, if that is JSON with ``"head"``, or finds it from
-            the outputs. Heads without NMS (``"yolov10"``, ``"yolo26"``) and other anchors
-            (``"yolov7"``) have to be named.
+            the model's custom string names, if that is JSON with ``"head"``, with its
+            ``"options"``, or finds it from the outputs. Heads without NMS (``"yolov10"``,
+            ``"yolo26"``) and other anchors (``"yolov7"``) have to be named.
         input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
             None: ``input.color`` of a JSON custom string, else RGB.
         pad_value: 0..255 around the image.
@@ -89,6 +89,7 @@ class Detector(ImageModel):
                     f"head: expected one of {', '.join(HEADS)}, got {head!r} from the model's "
                     "custom string: give head="
                 )
+            options = {**self._facts.get("options", {}), **options}
         n_labels = None if self.labels is None else len(self.labels)
         reading = find_head(model.outputs, self.input_size, head, n_labels)
         self.head = reading.head

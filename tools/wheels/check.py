@@ -45,6 +45,7 @@ def expected_files(source: Path, names: set[str], *, linked: bool) -> set[str]:
     files = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
     files |= {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
     files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.xz")}
+    files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/*/data/*")}
     files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED}
     if linked:
         files.add(LINKED)

@@ -1,0 +1,163 @@
+"""``rknn-runtime convert``: from a trained network to a ``.rknn`` file."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rknn_runtime.errors import RknnError
+
+__all__ = ["add_parser", "run"]
+
+#: Flags of parameters of the toolkit that are asked for most, with its names.
+_TOOLKIT_FLAGS = {
+    "quantized_algorithm": ("config", "normal, kl_divergence or mmse"),
+    "quantized_method": ("config", "layer or channel"),
+    "quantized_dtype": ("config", "w8a8, w16a16i_dfp ..."),
+    "optimization_level": ("config", "0 to 3"),
+    "dynamic_input": ("config", "[[[1,3,640,640]],[[1,3,320,320]]]"),
+    "rknn_batch_size": ("build", "pictures of a run"),
+}
+_TOOLKIT_SWITCHES = {
+    "single_core_mode": ("config", "for one core: smaller (RK3588, RK3576)"),
+    "auto_hybrid": ("build", "keep layers in float16 that int8 hurts"),
+}
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "convert",
+        help="make a .rknn file of a trained network, on a PC",
+        description="Convert a network with the vendor's rknn-toolkit2, which is installed into "
+        "the user's cache when it is first needed. A detector's graph is cut so that int8 works, "
+        "and the file says what Detector needs to know.",
+    )
+    parser.add_argument("model", help="an .onnx file (or .tflite, .pt, .prototxt, .cfg, .pb)")
+    parser.add_argument("--for", dest="target", required=True, metavar="SOC", help="rk3588 ...")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn beside it")
+    parser.add_argument(
+        "--calibrate", metavar="PHOTOS", help="a folder of pictures to quantize with; else float16"
+    )
+    network = parser.add_argument_group("the network")
+    network.add_argument("--keep-graph", action="store_true", help="do not cut it")
+    network.add_argument("--head", default="auto", help="what it is, as Detector takes it")
+    network.add_argument("--labels", metavar="FILE", help='names of the classes, or "coco"')
+    network.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")
+    network.add_argument("--mean", type=_numbers, default=[0, 0, 0], metavar="A,B,C")
+    network.add_argument("--std", type=_numbers, default=[255, 255, 255], metavar="A,B,C")
+    toolkit = parser.add_argument_group("the toolkit")
+    for name, (_, words) in _TOOLKIT_FLAGS.items():
+        toolkit.add_argument(_flag(name), type=_value, metavar="VALUE", help=words)
+    for name, (_, words) in _TOOLKIT_SWITCHES.items():
+        toolkit.add_argument(_flag(name), action="store_true", default=None, help=words)
+    for name in ("config", "load", "build"):
+        toolkit.add_argument(
+            f"--{name}", type=_pair, action="append", default=[], metavar="KEY=VALUE",
+            help=f"any parameter of its {name}, by its name",
+        )  # fmt: skip
+    toolkit.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
+    toolkit.add_argument("--environment", metavar="FOLDER", help="where it is installed")
+    toolkit.add_argument("--python", metavar="PROGRAM", help="a Python 3.9 to 3.12 for it")
+    toolkit.add_argument("--with-torch", action="store_true", help="for files of PyTorch")
+    toolkit.add_argument("--log", metavar="FILE", help="write all that it printed")
+    report = parser.add_argument_group("the report")
+    report.add_argument("--evaluate", metavar="FOLDER", help="other pictures than PHOTOS")
+    report.add_argument("--limit", type=int, default=100, help="pictures of a folder at most")
+    report.add_argument("--no-report", action="store_true", help="convert only")
+    report.add_argument("--report", metavar="FILE", help="write it as JSON")
+    report.add_argument("--html", metavar="FILE", help="write it as a page with pictures")
+    report.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert, and print the report.
+
+    Returns:
+        0.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        RknnError: It cannot be converted.
+    """
+    from rknn_runtime.conversion.convert import convert
+    from rknn_runtime.conversion.environment import DEFAULT_VERSION
+    from rknn_runtime.conversion.toolkit import ToolkitError
+
+    groups = {name: dict(getattr(arguments, name)) for name in ("config", "load", "build")}
+    for name, (group, _) in {**_TOOLKIT_FLAGS, **_TOOLKIT_SWITCHES}.items():
+        value = getattr(arguments, name)
+        if value is not None:
+            groups[group][name] = value
+    try:
+        made = convert(
+            arguments.model,
+            arguments.target,
+            arguments.output,
+            calibrate=arguments.calibrate,
+            evaluate=arguments.evaluate,
+            keep_graph=arguments.keep_graph,
+            head=arguments.head,
+            labels=arguments.labels,
+            color=arguments.color,
+            mean=arguments.mean,
+            std=arguments.std,
+            config=groups["config"],
+            load=groups["load"],
+            build=groups["build"],
+            judge=not arguments.no_report,
+            limit=arguments.limit,
+            toolkit=arguments.toolkit or DEFAULT_VERSION,
+            environment=arguments.environment,
+            python=arguments.python,
+            with_torch=arguments.with_torch,
+            progress=None if arguments.quiet else _say,
+        )
+    except ToolkitError as error:
+        if arguments.log:
+            Path(arguments.log).write_text(error.log, "utf-8")
+        raise
+    except (TypeError, ValueError, ImportError) as error:
+        raise RknnError(str(error)) from None
+    print(made)
+    if arguments.log:
+        Path(arguments.log).write_text(made.log, "utf-8")
+    if arguments.report:
+        Path(arguments.report).write_text(json.dumps(made.to_dict(), indent=2), "utf-8")
+    if arguments.html:
+        from rknn_runtime.conversion.page import page_of
+
+        Path(arguments.html).write_text(page_of(made), "utf-8")
+    return 0
+
+
+def _say(line: str) -> None:
+    print(f"... {line}", file=sys.stderr, flush=True)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(word) for word in text.split(",")]
+
+
+def _value(text: str) -> Any:
+    """A Python literal, else the text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
+    return name, _value(value)

@@ -1,0 +1,82 @@
+"""Pictures to calibrate with, as the network will see them on the board."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rknn_runtime._arrays import Array
+from rknn_runtime.vision.letterbox import letterbox
+
+__all__ = ["ENDINGS", "framed", "pictures_in", "written"]
+
+#: Of pictures that Pillow reads.
+ENDINGS = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
+
+
+def pictures_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
+    """List the pictures and arrays of a folder and those below, in the order of their names.
+
+    Args:
+        folder: with pictures, or ``.npy`` files.
+        name: what it is given as, for messages.
+
+    Raises:
+        OSError: it cannot be read.
+        TypeError: it is no path.
+        ValueError: there are none.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise ValueError(f"{name}: expected a folder of pictures, got {str(folder)!r}")
+    found = sorted(p for p in place.rglob("*") if p.suffix.lower() in (*ENDINGS, ".npy"))
+    if not found:
+        raise ValueError(
+            f"{name}: expected pictures ({', '.join(ENDINGS)}) or .npy files in {place}, got none"
+        )
+    return found
+
+
+def framed(path: Path, size: tuple[int, int], color: str) -> Array:
+    """Read a picture and fit it into the input as `Detector` does.
+
+    Returns:
+        ``(1, height, width, C) uint8``.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a ``.npy`` file of another shape or type.
+    """
+    channels = 1 if color == "GRAY" else 3
+    if path.suffix.lower() != ".npy":
+        try:
+            return letterbox(path, size, out_color=color)[0][None]
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+    pixels = np.load(path, allow_pickle=False)
+    whole = pixels[None] if pixels.ndim == 3 else pixels
+    if whole.shape != (1, *size, channels) or whole.dtype != np.uint8:
+        raise ValueError(
+            f"{path}: expected {(1, *size, channels)} uint8, got {pixels.shape} {pixels.dtype}"
+        )
+    return np.ascontiguousarray(whole)
+
+
+def written(pictures: Sequence[Path], size: tuple[int, int], color: str, folder: Path) -> list[str]:
+    """Write pictures as the toolkit takes them unchanged: arrays in NCHW, a file each."""
+    paths = []
+    for i, picture in enumerate(pictures):
+        path = folder / f"{i:05}.npy"
+        np.save(path, framed(picture, size, color).transpose(0, 3, 1, 2).copy())
+        paths.append(str(path))
+    return paths
+
+
+def listing(paths: Sequence[str], folder: Path) -> str:
+    """Write the toolkit's list of files, and return its path."""
+    path = folder / "calibration.txt"
+    path.write_text("".join(f"{each}\n" for each in paths), "utf-8")
+    return str(path)

@@ -1,0 +1,268 @@
+"""Finds where the head of a detector begins in its ONNX graph.
+
+int8 gives a tensor one scale. Behind the head's last convolutions, exporters join boxes in
+pixels with scores in 0..1, and such a tensor loses its scores. The outputs of these convolutions
+have scales of their own, and `Detector` computes on the CPU what comes behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rknn_runtime.conversion.graph import OnnxGraph
+
+__all__ = ["Scale", "Tail", "find_tail"]
+
+#: What stands between the last convolutions and an output that is to be decoded.
+_BEHIND = frozenset(
+    (
+        "Add", "And", "ArgMax", "Cast", "Ceil", "Clip", "Concat", "ConstantOfShape", "Cos", "Div",
+        "Equal", "Exp", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND",
+        "Greater", "GreaterOrEqual", "HardSigmoid", "Identity", "Less", "LessOrEqual", "Log",
+        "MatMul", "Max", "Min", "Mod", "Mul", "Neg", "NonMaxSuppression", "NonZero", "Not", "Or",
+        "Pad", "Pow", "Range", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Reshape",
+        "Round", "ScatterElements", "ScatterND", "Shape", "Sigmoid", "Sin", "Size", "Slice",
+        "Softmax", "Softplus", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile", "TopK",
+        "Transpose", "Unsqueeze", "Where", "EfficientNMS_TRT",
+    )
+)  # fmt: skip
+#: An activation, where the prototypes of masks come out of one.
+_ACTIVATIONS = frozenset(("Sigmoid", "Mul", "Relu", "LeakyRelu", "HardSwish", "Clip", "Identity"))
+
+
+class Scale(NamedTuple):
+    """The convolutions of one size of grid."""
+
+    height: int
+    width: int
+    #: Names and channels: boxes before classes before what comes besides.
+    tensors: tuple[tuple[str, int], ...]
+
+
+class Tail(NamedTuple):
+    """Where a head begins."""
+
+    #: Finest first.
+    scales: tuple[Scale, ...]
+    #: Outputs of the graph that stay as they are: the prototypes of masks.
+    kept: tuple[str, ...]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the tensors to end in."""
+        ends = tuple(name for scale in self.scales for name, _ in scale.tensors)
+        return (*ends, *self.kept)
+
+
+class _End(NamedTuple):
+    """A tensor of a last convolution."""
+
+    name: str
+    channels: int
+    size: tuple[int, int]
+
+
+def find_tail(graph: OnnxGraph) -> Tail | str:
+    """Find the last convolutions of a detector.
+
+    Returns:
+        Where its head begins, or what speaks against that it has one known here.
+    """
+    kept: list[str] = []
+    heads: list[list[_End]] = []
+    for output in graph.outputs:
+        shape = graph.shape(output)
+        ends = _ends(graph, output)
+        if isinstance(ends, str):
+            if _is_prototype(graph, output, shape):
+                kept.append(output)
+                continue
+            return ends
+        if len(ends) == 1 and _is_prototype(graph, output, shape):
+            kept.append(output)
+        else:
+            heads.append(ends)
+    if not heads:
+        return "no output of the graph is computed from several convolutions, as boxes are"
+    order = _order(graph, heads)
+    scales = _scales(graph, order)
+    if isinstance(scales, str):
+        return scales
+    return Tail(tuple(_joined_at_yolox(graph, scale) for scale in scales), tuple(kept))
+
+
+def _ends(graph: OnnxGraph, output: str) -> list[_End] | str:
+    """Walk back from an output to the last convolutions, in the order of the operands."""
+    found: dict[str, _End] = {}
+    seen: set[str] = set()
+    todo = [output]
+    while todo:
+        tensor = todo.pop()
+        node = graph.producer(tensor)
+        if tensor in seen or node is None:
+            continue
+        seen.add(tensor)
+        end = _end_at(graph, tensor, node)
+        if isinstance(end, str):
+            return end
+        if end is not None:
+            found[tensor] = end
+        elif node.op_type == "Constant":
+            continue
+        elif node.op_type == "Conv" or node.op_type in _BEHIND:
+            inputs = node.input[:1] if node.op_type == "Conv" else node.input
+            todo += reversed([each for each in inputs if each])
+        else:
+            return (
+                f"between output {output!r} and the last convolutions stands {node.op_type}, "
+                "which no known head has there"
+            )
+    if not found:
+        return f"output {output!r} is not computed from convolutions"
+    return list(found.values())
+
+
+def _end_at(graph: OnnxGraph, tensor: str, node: Any) -> _End | str | None:
+    """Return the tensor if a head begins there, None if not, or why it cannot be told."""
+    is_scaled = node.op_type in ("Mul", "Add") and _scaled_convolution(graph, node)
+    if node.op_type != "Conv" and not is_scaled:
+        return None
+    if node.op_type == "Conv" and _is_expectation(graph, node):
+        return None
+    shape = graph.shape(tensor)
+    if shape is None or len(shape) != 4 or shape[0] != 1:
+        found = "an open shape" if shape is None else f"shape {list(shape)}"
+        return f"{tensor!r}: expected a convolution of [1, channels, height, width], got {found}"
+    return _End(tensor, shape[1], (shape[2], shape[3]))
+
+
+def _is_expectation(graph: OnnxGraph, node: Any) -> bool:
+    """Whether a convolution weighs the bins of a distribution by 0, 1, 2 ...: DFL's."""
+    weights = graph.constant(node.input[1])
+    if weights is None or weights.ndim < 3 or weights.shape[0] != 1 or weights.shape[1] < 2:
+        return False
+    return bool(np.array_equal(weights.ravel(), np.arange(weights.size)))
+
+
+def _scaled_convolution(graph: OnnxGraph, node: Any) -> bool:
+    """Whether a number per channel is multiplied with a convolution: YOLOR's and YOLOv7's."""
+    for given, other in (node.input, reversed(node.input)):
+        values = graph.constant(other)
+        before = graph.producer(given)
+        if values is None or before is None or before.op_type != "Conv":
+            continue
+        shape = (1, 1, 1, 1)[: 4 - values.ndim] + values.shape
+        if shape[1] > 1 and values.size == shape[1]:
+            return True
+    return False
+
+
+def _is_prototype(graph: OnnxGraph, output: str, shape: tuple[int, ...] | None) -> bool:
+    """Whether an output is an image of channels, straight from a convolution's activation."""
+    if shape is None or len(shape) != 4 or shape[0] != 1:
+        return False
+    todo = [output]
+    while todo:
+        node = graph.producer(todo.pop())
+        if node is None or node.op_type not in (*_ACTIVATIONS, "Conv", "ConvTranspose"):
+            return False
+        if node.op_type not in ("Conv", "ConvTranspose"):
+            todo += [each for each in node.input if graph.constant(each) is None]
+    return True
+
+
+def _order(graph: OnnxGraph, heads: list[list[_End]]) -> list[_End]:
+    """Bring the convolutions of all outputs in one order: boxes, classes, what comes besides."""
+    distinct: list[list[_End]] = []
+    for ends in heads:
+        if not any(set(ends) == set(other) for other in distinct):
+            distinct.append(ends)
+    if len(distinct) > 1 and _are_alike(distinct):
+        # YOLOv9's second output is that of the main branch, the first one's only helped training.
+        distinct = distinct[-1:]
+    ends = list(dict.fromkeys(end for head in distinct for end in head))
+    names = {end.name for end in ends}
+    joint = _joint(graph, names, {end.size for end in ends}, ends)
+    if joint is None:
+        return ends
+    reached = [_reached(graph, each, names) for each in joint.input]
+    last = {end: max(i for i, each in enumerate(reached) if end.name in each) for end in ends}
+    return sorted(ends, key=lambda end: last[end])
+
+
+def _are_alike(heads: Sequence[list[_End]]) -> bool:
+    """Whether each is a whole head: of the same form, sharing no convolution."""
+    forms = {tuple(sorted((end.size, end.channels) for end in head)) for head in heads}
+    apart = len({end for head in heads for end in head}) == sum(map(len, heads))
+    return apart and len(forms) == 1 and len({end.size for end in heads[0]}) > 1
+
+
+def _joint(graph: OnnxGraph, names: set[str], sizes: set[tuple[int, int]], ends: list[_End]) -> Any:
+    """Find the first node that joins boxes and scores of all scales, whose operands tell them."""
+    size_of = {end.name: end.size for end in ends}
+    for node in graph.nodes:
+        if node.op_type != "Concat" or len(node.input) < 2:
+            continue
+        reached = [_reached(graph, each, names) for each in node.input]
+        if set().union(*reached) == names and all(
+            {size_of[name] for name in each} == sizes for each in reached
+        ):
+            return node
+    return None
+
+
+def _reached(graph: OnnxGraph, tensor: str, names: set[str]) -> set[str]:
+    """Walk back from a tensor to those of the names that it is computed from."""
+    found, seen, todo = set(), set(), [tensor]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in names:
+            found.add(name)
+            continue
+        node = graph.producer(name)
+        if node is not None and (node.op_type in _BEHIND or node.op_type == "Conv"):
+            todo += [each for each in node.input if each]
+    return found
+
+
+def _scales(graph: OnnxGraph, ends: list[_End]) -> list[Scale] | str:
+    """Group convolutions by the size of their grid, finest first."""
+    groups: dict[tuple[int, int], list[_End]] = {}
+    for end in ends:
+        groups.setdefault(end.size, []).append(end)
+    scales = [
+        Scale(*size, tuple((end.name, end.channels) for end in group))
+        for size, group in sorted(groups.items(), key=lambda item: -item[0][0] * item[0][1])
+    ]
+    forms = {tuple(channels for _, channels in scale.tensors) for scale in scales}
+    if len(scales) < 2:
+        return "the last convolutions make one grid; heads of detectors have several"
+    if len(forms) != 1:
+        listed = "; ".join(
+            f"{scale.height}x{scale.width}: {[n for _, n in scale.tensors]}" for scale in scales
+        )
+        return f"the scales have different channels: {listed}"
+    return scales
+
+
+def _joined_at_yolox(graph: OnnxGraph, scale: Scale) -> Scale:
+    """Take YOLOX's box, objectness and classes where they are joined, as its decoder does.
+
+    Its boxes are relative to the grid, small numbers like its scores.
+    """
+    if len(scale.tensors) != 3 or {4, 1} - {channels for _, channels in scale.tensors}:
+        return scale
+    names = {name for name, _ in scale.tensors}
+    for node in graph.nodes:
+        if node.op_type == "Concat" and len(node.input) == 3:
+            reached = [_reached(graph, each, names) for each in node.input]
+            if set().union(*reached) == names and all(len(each) == 1 for each in reached):
+                channels = sum(channels for _, channels in scale.tensors)
+                return scale._replace(tensors=((node.output[0], channels),))
+    return scale

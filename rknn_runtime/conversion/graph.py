@@ -1,0 +1,252 @@
+"""An ONNX graph, as far as finding and cutting a head needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rknn_runtime._arrays import Array
+from rknn_runtime._files import read_file
+from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.sim.executor import Graph
+
+__all__ = ["OnnxGraph", "import_onnx"]
+
+#: No protocol buffer can be larger.
+_MAX_BYTES = 2**31 - 1
+#: Anchors and grids are computed by fewer.
+_MOST_CONSTANT_NODES = 64
+
+
+def import_onnx() -> Any:
+    """Import the package onnx.
+
+    Raises:
+        RknnError: it is not installed; says what to install.
+    """
+    try:
+        import onnx
+        import onnx.numpy_helper
+        import onnx.shape_inference
+    except ImportError as error:
+        raise RknnError(
+            "converting reads ONNX files with the package onnx, which is not installed: "
+            "pip install onnx onnxruntime Pillow"
+        ) from error
+    return onnx
+
+
+class OnnxGraph:
+    """The nodes, shapes, constants and metadata of an ONNX file.
+
+    Args:
+        data: the bytes of the file.
+        name: of the file, for messages.
+        sizes: shapes for inputs that are open.
+
+    Attributes:
+        inputs: names and shapes of the inputs that are no constants; None for open dimensions.
+        outputs: names of the outputs.
+        metadata: what the exporter wrote beside the graph.
+        opset: version of the standard operators.
+
+    Raises:
+        InvalidModelError: it is no ONNX file, or contradicts itself.
+        RknnError: the package onnx is not installed.
+    """
+
+    def __init__(
+        self, data: bytes, name: str, sizes: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
+        onnx = import_onnx()
+        try:
+            model = onnx.load_model_from_string(data)
+            for each in model.graph.input:
+                if sizes and each.name in sizes:
+                    _fix(each, sizes[each.name])
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        except Exception as error:  # protobuf's and onnx's own have no common name
+            raise InvalidModelError(f"{name}: expected an ONNX file, got {error}") from error
+        if not model.graph.node:
+            raise InvalidModelError(f"{name}: expected an ONNX file, got one without operators")
+        self._onnx, self._model = onnx, model
+        graph = model.graph
+        self.name = name
+        self.nodes: list[Any] = list(graph.node)
+        self.outputs = [each.name for each in graph.output]
+        self.metadata = {each.key: each.value for each in model.metadata_props}
+        self.opset = max(
+            (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")),
+            default=0,
+        )
+        self._tensors = {each.name: each for each in graph.initializer}
+        self._shapes = {
+            each.name: _shape(each) for each in (*graph.value_info, *graph.output, *graph.input)
+        }
+        self._producers = {name: node for node in graph.node for name in node.output if name}
+        self._seen: dict[str, tuple[int | None, ...]] | None = None
+        self.inputs = {
+            each.name: self._shapes[each.name]
+            for each in graph.input
+            if each.name not in self._tensors
+        }
+
+    @classmethod
+    def read(cls, path: Path, inputs: Any = None, sizes: Any = None) -> OnnxGraph:
+        """Read a file.
+
+        Args:
+            path: of the file.
+            inputs: names of inputs whose shapes are given.
+            sizes: the shapes.
+
+        Raises:
+            InvalidModelError: it is no ONNX file.
+            OSError: it cannot be read.
+            RknnError: the package onnx is not installed.
+        """
+        data = bytes(read_file(path, _MAX_BYTES))
+        return cls(data, str(path), dict(zip(inputs or (), sizes or ())))
+
+    def producer(self, tensor: str) -> Any:
+        """The node that computes a tensor, or None: an input or a constant."""
+        return self._producers.get(tensor)
+
+    def users(self, tensor: str) -> list[Any]:
+        """The nodes that take a tensor."""
+        return [node for node in self.nodes if tensor in node.input]
+
+    def shape(self, tensor: str) -> tuple[int, ...] | None:
+        """The shape of a tensor, or None where it is open.
+
+        Where exporters compute sizes in the graph, the graph is run once to see them.
+        """
+        if tensor in self._tensors:
+            return tuple(self._tensors[tensor].dims)
+        shape = self._shapes.get(tensor)
+        if shape is None or None in shape:
+            shape = self._seen_shapes().get(tensor)
+        return None if shape is None else tuple(size for size in shape if size is not None)
+
+    def value(self, tensor: str) -> Array | None:
+        """The values of what is computed from constants alone, None: from an input, or much."""
+        values = self.constant(tensor)
+        if values is not None or self.producer(tensor) is None:
+            return values
+        seen: set[str] = set()
+        todo = [tensor]
+        while todo:
+            name = todo.pop()
+            node = self.producer(name)
+            if name in self.inputs or len(seen) > _MOST_CONSTANT_NODES:
+                return None
+            if node is not None and name not in seen:
+                seen.add(name)
+                todo += [each for each in node.input if each]
+        (found,) = self._run([tensor])
+        return found
+
+    def _seen_shapes(self) -> dict[str, tuple[int | None, ...]]:
+        """Shapes of convolutions and outputs in a run of the graph; none if an input is open."""
+        if self._seen is None:
+            self._seen = {}
+            if all(shape is not None and None not in shape for shape in self.inputs.values()):
+                convolutions = [node.output[0] for node in self.nodes if node.op_type == "Conv"]
+                names = list(dict.fromkeys((*convolutions, *self.outputs)))
+                found = self._run(names)
+                self._seen = {name: np.shape(array) for name, array in zip(names, found)}
+        return self._seen
+
+    def _run(self, names: list[str]) -> list[Array]:
+        """Compute tensors of the graph for inputs of zeros."""
+        graph = Graph(self.cut(names))
+        zeros = {
+            tensor.name: np.zeros([size or 1 for size in tensor.shape], tensor.dtype)
+            for tensor in graph.inputs
+        }
+        return graph.run(zeros, names)
+
+    def constant(self, tensor: str) -> Array | None:
+        """The values of a constant, or None: it is none."""
+        to_array = self._onnx.numpy_helper.to_array
+        if tensor in self._tensors:
+            return np.asarray(to_array(self._tensors[tensor]))
+        node = self.producer(tensor)
+        if node is None:
+            return None
+        if node.op_type == "Identity":
+            return self.constant(node.input[0])
+        if node.op_type != "Constant":
+            return None
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                return np.asarray(to_array(attribute.t))
+        return None
+
+    def operators(self) -> dict[str, int]:
+        """How often each operator occurs."""
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            counts[node.op_type] = counts.get(node.op_type, 0) + 1
+        return counts
+
+    def cut(self, outputs: Iterable[str]) -> bytes:
+        """Return an ONNX file that ends in other tensors of the graph.
+
+        What only computed the former outputs is left out. Types and metadata are kept.
+        """
+        model = type(self._model)()
+        model.CopyFrom(self._model)
+        graph = model.graph
+        kinds = {each.name: each for each in (*graph.value_info, *graph.output)}
+        ends = list(outputs)
+        needed, todo = set(), list(ends)
+        while todo:
+            name = todo.pop()
+            node = self.producer(name)
+            if name not in needed:
+                needed.add(name)
+                todo += [] if node is None else [each for each in node.input if each]
+        nodes = [node for node in graph.node if needed.intersection(node.output)]
+        named = [self._described(name, kinds) for name in ends]
+        values = [each for each in graph.initializer if each.name in needed]
+        _replace(graph.node, nodes)
+        _replace(graph.output, named)
+        _replace(graph.initializer, values)
+        del graph.value_info[:]
+        data: bytes = model.SerializeToString()
+        return data
+
+    def _described(self, name: str, kinds: dict[str, Any]) -> Any:
+        if name in kinds:
+            return kinds[name]
+        helper, floats = self._onnx.helper, self._onnx.TensorProto.FLOAT
+        return helper.make_tensor_value_info(name, floats, None)
+
+
+def _replace(field: Any, values: list[Any]) -> None:
+    """Fill a repeated field anew: with copies, as the old ones lie in it."""
+    kept = [type(value).FromString(value.SerializeToString()) for value in values]
+    del field[:]
+    field.extend(kept)
+
+
+def _fix(value: Any, sizes: Sequence[int]) -> None:
+    """Give an input a fixed shape."""
+    shape = value.type.tensor_type.shape
+    del shape.dim[:]
+    for size in sizes:
+        shape.dim.add().dim_value = size
+
+
+def _shape(value: Any) -> tuple[int | None, ...] | None:
+    kind = value.type.tensor_type
+    if not kind.HasField("shape"):
+        return None
+    return tuple(
+        size.dim_value if size.HasField("dim_value") and size.dim_value > 0 else None
+        for size in kind.shape.dim
+    )

@@ -1,0 +1,168 @@
+"""Tells which head of `Detector` a cut graph ends in, and what the decoder has to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rknn_runtime.conversion.cut import Scale, Tail
+from rknn_runtime.conversion.graph import OnnxGraph
+from rknn_runtime.enums import TensorType
+from rknn_runtime.sim.derive import describe_output
+from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.heads.anchors import YOLOV7_ANCHORS
+from rknn_runtime.vision.heads.find import Reading, find_head
+
+__all__ = ["CutHead", "head_of"]
+
+#: What Ultralytics calls the tasks, and what the names of their heads have in them.
+_ENDINGS = {"segment": "-seg", "pose": "-pose", "obb": "-obb"}
+#: Forms whose decoders take scores that went through the sigmoid already.
+_WITH_SIGMOID = ("yolox",)
+
+
+class CutHead(NamedTuple):
+    """What `Detector` makes of the outputs."""
+
+    name: str
+    num_classes: int | None
+    #: For its decoder, whatever the type of the outputs.
+    options: dict[str, Any]
+    #: Whether scores are logits, which float outputs do not tell.
+    logits: bool
+
+
+def head_of(
+    graph: OnnxGraph,
+    tail: Tail,
+    size: tuple[int, int],
+    *,
+    head: str = "auto",
+    num_classes: int | None = None,
+    task: str | None = None,
+) -> CutHead:
+    """Find the head that a graph ends in when it is cut.
+
+    Args:
+        graph: the whole graph.
+        tail: where it is cut.
+        size: height and width of the input.
+        head: as for `Detector`.
+        num_classes: if known.
+        task: as Ultralytics names it, if known.
+
+    Raises:
+        ValueError: no head of `Detector` has these outputs; the message lists them.
+    """
+    attrs = [_attr(graph, name, index) for index, name in enumerate(tail.outputs)]
+    reading = _reading(attrs, size, head, num_classes, _ENDINGS.get(task or "", ""))
+    name, options = reading.head, {}
+    if name in ("yolov5", "yolov7", "yolov5-seg"):
+        anchors = anchors_in(graph, tail)
+        if anchors is not None:
+            options["anchors"] = anchors
+            is_v7 = head == "auto" and name == "yolov5" and _are(anchors, YOLOV7_ANCHORS)
+            name = "yolov7" if is_v7 else name
+    return CutHead(name, reading.num_classes, options, name not in _WITH_SIGMOID)
+
+
+def _attr(graph: OnnxGraph, name: str, index: int) -> TensorAttr:
+    """Describe an output as int8 will have it: of logits, as its range tells."""
+    shape = graph.shape(name)
+    assert shape is not None
+    return describe_output(
+        name, shape, index=index, dtype=TensorType.INT8, zero_point=0, scale=0.125
+    )
+
+
+def _reading(
+    attrs: Sequence[TensorAttr],
+    size: tuple[int, int],
+    head: str,
+    num_classes: int | None,
+    ending: str,
+) -> Reading:
+    reading: Reading | None = None
+    try:
+        reading = find_head(attrs, size, head, num_classes)
+        if head != "auto" or ending in reading.head:
+            return reading
+    except ValueError:
+        if head != "auto" or not ending:
+            raise
+    # The graph says more than the outputs.
+    return find_head(attrs, size, f"yolov8{ending}", num_classes)
+
+
+def anchors_in(graph: OnnxGraph, tail: Tail) -> list[list[list[float]]] | None:
+    """Read the anchors that a graph multiplies widths and heights with, in pixels.
+
+    Returns:
+        ``[scale][anchor][width, height]``, finest first; None where they are not constants.
+    """
+    ends = {name: i for i, scale in enumerate(tail.scales) for name, _ in scale.tensors}
+    found: dict[int, list[list[float]]] = {}
+    for node in graph.nodes:
+        if node.op_type != "Mul":
+            continue
+        for given, other in (node.input, node.input[::-1]):
+            values = graph.value(other)
+            sizes = None if values is None else _sizes(values)
+            scale = None if sizes is None else _scale_of(graph, given, ends)
+            if sizes is not None and scale is not None:
+                # (2 wh)^2 * anchor in YOLOv5's graphs, wh^2 * (4 anchor) in YOLOv7's.
+                factor = 1.0 if _is_doubled(graph, given) else 4.0
+                found[scale] = [[side / factor for side in pair] for pair in sizes]
+    if set(found) != set(range(len(tail.scales))):
+        return None
+    return [found[i] for i in range(len(tail.scales))]
+
+
+def _sizes(values: Any) -> list[list[float]] | None:
+    """Anchors of ``[1, anchors, ..., 2]`` that are the same in every cell, else None."""
+    if values.ndim < 3 or values.shape[-1] != 2 or values.dtype.kind != "f":
+        return None
+    cells = values.reshape(values.shape[-4] if values.ndim > 3 else values.shape[0], -1, 2)
+    if len(cells) < 2 or not np.array_equal(cells, np.broadcast_to(cells[:, :1], cells.shape)):
+        return None
+    sizes: list[list[float]] = cells[:, 0].astype(float).round(4).tolist()
+    return sizes
+
+
+def _is_doubled(graph: OnnxGraph, tensor: str) -> bool:
+    """Whether a tensor was multiplied by 2 since it was split from others."""
+    node = graph.producer(tensor)
+    while node is not None and node.op_type in ("Mul", "Pow"):
+        values = [graph.value(each) for each in node.input]
+        if node.op_type == "Mul" and any(v is not None and np.all(v == 2) for v in values):
+            return True
+        (before, *_) = [each for each, v in zip(node.input, values) if v is None]
+        node = graph.producer(before)
+    return False
+
+
+def _scale_of(graph: OnnxGraph, tensor: str, ends: dict[str, int]) -> int | None:
+    """The scale that a tensor is computed from, None: of several, or none."""
+    seen, todo, scales = set(), [tensor], set()
+    while todo:
+        name = todo.pop()
+        if name in ends:
+            scales.add(ends[name])
+        elif name not in seen and (node := graph.producer(name)) is not None:
+            seen.add(name)
+            todo += list(node.input)
+    return scales.pop() if len(scales) == 1 else None
+
+
+def _are(anchors: Sequence[Any], known: Sequence[Any]) -> bool:
+    return np.shape(anchors) == np.shape(known) and bool(np.allclose(anchors, known))
+
+
+def scales_text(scales: Sequence[Scale]) -> str:
+    """Where a graph is cut, for people."""
+    return "; ".join(
+        f"{scale.height}x{scale.width}: " + ", ".join(f"{name} ({n})" for name, n in scale.tensors)
+        for scale in scales
+    )

@@ -1,0 +1,134 @@
+"""Names of the toolkit's parameters, and what is refused before anything is built."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI
+from rknn_runtime.modelfile.soc import SOCS, Soc
+
+__all__ = ["LOADERS", "PARAMETERS", "check_names", "check_possible", "soc_named"]
+
+#: Which call takes which files.
+LOADERS = {
+    ".onnx": "load_onnx",
+    ".tflite": "load_tflite",
+    ".pt": "load_pytorch",
+    ".pth": "load_pytorch",
+    ".torchscript": "load_pytorch",
+    ".prototxt": "load_caffe",
+    ".cfg": "load_darknet",
+    ".pb": "load_tensorflow",
+}
+
+_CONFIG = (
+    "mean_values", "std_values", "quantized_dtype", "quantized_algorithm", "quantized_method",
+    "quantized_hybrid_level", "quant_img_RGB2BGR", "float_dtype", "optimization_level",
+    "custom_string", "remove_weight", "compress_weight", "inputs_yuv_fmt", "single_core_mode",
+    "dynamic_input", "model_pruning", "op_target", "quantize_weight", "remove_reshape",
+    "sparse_infer", "enable_flash_attention", "auto_hybrid_cos_thresh", "auto_hybrid_euc_thresh",
+)  # fmt: skip
+#: Of 2.5.0.
+_CONFIG_SINCE_2_5 = (
+    "mini_rknn", "memory_plan_strategy", "compute_order", "compiler_control_file",
+)  # fmt: skip
+#: What each call takes besides what `convert` gives it: the model, the target, the calibration.
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "config": _CONFIG,
+    "build": ("rknn_batch_size", "auto_hybrid"),
+    "load_onnx": ("inputs", "input_size_list", "input_initial_val", "outputs"),
+    "load_tflite": ("input_is_nchw",),
+    "load_pytorch": ("input_size_list",),
+    "load_caffe": ("blobs", "input_name"),
+    "load_darknet": ("weight",),
+    "load_tensorflow": ("inputs", "input_size_list", "outputs", "input_is_nchw"),
+}
+#: What the calls cannot do without.
+_NEEDED = {
+    "load_pytorch": ("input_size_list",),
+    "load_darknet": ("weight",),
+    "load_caffe": ("blobs",),
+    "load_tensorflow": ("inputs", "input_size_list", "outputs"),
+}
+
+
+def check_names(call: str, given: Mapping[str, Any], version: str) -> None:
+    """Check the names of parameters.
+
+    Raises:
+        ValueError: the call has none of this name, or one is missing.
+    """
+    group = "load" if call.startswith("load_") else call
+    known = PARAMETERS[call]
+    if call == "config" and version != "2.3.2":
+        known += _CONFIG_SINCE_2_5
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            listed = f"{near[0]!r}?" if near else ", ".join(known)
+            raise ValueError(
+                f"{group}: expected a parameter of rknn-toolkit2 {version}'s {call}, got "
+                f"{name!r}: {listed}"
+            )
+    for name in _NEEDED.get(call, ()):
+        if name not in given:
+            raise ValueError(f"{group}: expected {name!r}, which {call} needs, got none")
+
+
+def soc_named(target: object) -> Soc:
+    """Return the SoC to convert for.
+
+    Raises:
+        TypeError: the name is no str.
+        ValueError: no such SoC.
+    """
+    if not isinstance(target, str):
+        raise TypeError(f"target: expected the name of a SoC, got {type(target).__name__}")
+    if target.lower() not in SOCS:
+        raise ValueError(f"target: expected one of {', '.join(SOCS)}, got {target!r}")
+    return SOCS[target.lower()]
+
+
+def check_possible(
+    soc: Soc, quantized: bool, config: Mapping[str, Any], operators: Mapping[str, int]
+) -> list[str]:
+    """Refuse what cannot work, before minutes are spent on it.
+
+    Args:
+        soc: what is converted for.
+        quantized: whether there is something to calibrate with.
+        config: parameters of the toolkit's ``config``.
+        operators: of the graph that is left.
+
+    Returns:
+        Warnings: what may not work.
+
+    Raises:
+        ValueError: what cannot; says why, and what to do.
+    """
+    if not soc.mini:
+        return []
+    if not quantized:
+        raise ValueError(
+            f"calibrate: expected a folder of pictures for {soc.name}, whose NPU has no float16, "
+            "got none"
+        )
+    if config.get("dynamic_input") is not None:
+        raise ValueError(
+            f"dynamic_input: expected none for {soc.name}, got some: {soc.runtime} does not read "
+            "the container that the toolkit writes with it; convert one file for each shape"
+        )
+    for name in ("ArgMax", "TopK"):
+        if name in operators:
+            raise ValueError(
+                f"operators: expected none that {soc.runtime} lacks, got {name}, which it "
+                f"{REFUSED_BY_MINI[name].removeprefix('refuses it ')} refuses: end the network "
+                "in front of it with load outputs=[...], and compute it on the CPU"
+            )
+    return [
+        f"operator {name}: {soc.runtime} {REFUSED_BY_MINI[name]}"
+        for name in operators
+        if name in REFUSED_BY_MINI
+    ]

@@ -1,0 +1,219 @@
+"""Detectors as their exporters write them to ONNX, small, with numbers made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+helper, to_tensor = onnx.helper, onnx.numpy_helper.from_array
+
+SIZE = 64
+GRIDS = (8, 4)
+CLASSES = 3
+ANCHORS = [[[10.0, 13.0], [16.0, 30.0], [33.0, 23.0]], [[30.0, 61.0], [62.0, 45.0], [59.0, 119.0]]]
+
+
+class Net:
+    """A graph that grows."""
+
+    def __init__(self, seed=0):
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.values, self.count = [], [], 0
+        self.outputs = []
+
+    def const(self, values, dtype=np.float32):
+        """A constant."""
+        self.count += 1
+        name = f"value{self.count}"
+        self.values.append(to_tensor(np.asarray(values, dtype), name))
+        return name
+
+    def op(self, kind, *inputs, outputs=1, name=None, **attributes):
+        """A node; returns its output, or outputs."""
+        self.count += 1
+        name = name or f"{kind.lower()}{self.count}"
+        names = [name] if outputs == 1 else [f"{name}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def conv(self, x, before, after, size=1, stride=1, name=None):
+        """A convolution."""
+        weights = self.rng.normal(
+            0, 1.6 / np.sqrt(before * size * size), (after, before, size, size)
+        )
+        bias = self.rng.normal(0, 0.5, after)
+        kind = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [size // 2] * 4}
+        return self.op("Conv", x, self.const(weights), self.const(bias), name=name, **kind)
+
+    def features(self):
+        """Two scales of 16 channels."""
+        x, channels = "images", 3
+        for _ in range(2):
+            x = self.op("Relu", self.conv(x, channels, 16, 3, 2))
+            channels = 16
+        self.early = x
+        fine = self.op("Relu", self.conv(x, 16, 16, 3, 2))
+        return fine, self.op("Relu", self.conv(fine, 16, 16, 3, 2))
+
+    def reshape(self, x, *shape):
+        """Another shape."""
+        return self.op("Reshape", x, self.const(shape, np.int64))
+
+    def flat(self, x, channels):
+        """``[1, channels, h, w]`` as ``[1, channels, h * w]``."""
+        return self.reshape(x, 1, channels, -1)
+
+    def cat(self, *parts, axis=1):
+        """Joined."""
+        return self.op("Concat", *parts, axis=axis)
+
+    def output(self, name, x):
+        """An output of this name."""
+        self.op("Identity", x, name=name)
+        self.outputs.append(name)
+
+    def model(self, **metadata):
+        """The file."""
+        floats = onnx.TensorProto.FLOAT
+        given = helper.make_tensor_value_info("images", floats, [1, 3, SIZE, SIZE])
+        ends = [helper.make_tensor_value_info(name, floats, None) for name in self.outputs]
+        graph = helper.make_graph(self.nodes, "net", [given], ends, self.values)
+        opset = [helper.make_opsetid("", 13)]
+        made = helper.make_model(graph, opset_imports=opset, ir_version=8)
+        helper.set_model_props(made, metadata)
+        made = onnx.shape_inference.infer_shapes(made, data_prop=True)
+        for end in made.graph.output:  # what the inference leaves open
+            end.type.tensor_type.shape.SetInParent()
+        onnx.checker.check_model(made)
+        return made.SerializeToString()
+
+
+def centres():
+    """Centres of all cells in cells, and their strides: ``(1, 2, n)``, ``(1, n)``."""
+    points, strides = [], []
+    for grid in GRIDS:
+        y, x = np.mgrid[:grid, :grid] + 0.5
+        points.append(np.stack([x.ravel(), y.ravel()]))
+        strides.append(np.full(grid * grid, SIZE / grid))
+    return np.concatenate(points, 1)[None], np.concatenate(strides)[None]
+
+
+def _expected_distance(net, boxes, bins):
+    """DFL, as a convolution that weighs the bins of a softmax by 0, 1, 2 ..."""
+    if bins == 1:
+        return boxes
+    x = net.op("Transpose", net.reshape(boxes, 1, 4, bins, -1), perm=[0, 2, 1, 3])
+    x = net.op("Softmax", x, axis=1)
+    weights = net.const(np.arange(bins).reshape(1, bins, 1, 1))
+    return net.reshape(net.op("Conv", x, weights, kernel_shape=[1, 1]), 1, 4, -1)
+
+
+def _boxes(net, distances):
+    """Distances to four sides as centre and size, in pixels."""
+    points, strides = centres()
+    near, far = net.op("Split", distances, net.const([2, 2], np.int64), outputs=2, axis=1)
+    first = net.op("Sub", net.const(points), near)
+    second = net.op("Add", net.const(points), far)
+    middle = net.op("Div", net.op("Add", first, second), net.const(2))
+    both = net.cat(middle, net.op("Sub", second, first))
+    return net.op("Mul", both, net.const(strides))
+
+
+def anchor_free(bins=16, extra=0, prefix="", old=False, prototypes=False, channels_last=False):
+    """YOLOv8 to 12 and 26: boxes, classes, and what comes besides, such as mask coefficients."""
+    net = Net()
+    scales = net.features()
+    parts = {"cv2": 4 * bins, "cv3": CLASSES, **({"cv4": extra} if extra else {})}
+    ends = {
+        part: [
+            net.conv(x, 16, n, name=f"/model.22/{prefix}{part}.{i}/Conv_output_0")
+            for i, x in enumerate(scales)
+        ]
+        for part, n in parts.items()
+    }
+    if old:  # boxes and classes of a scale are joined first, and split when all scales are
+        n = 4 * bins + CLASSES
+        joined = [net.flat(net.cat(*pair), n) for pair in zip(ends["cv2"], ends["cv3"])]
+        sizes = net.const([4 * bins, CLASSES], np.int64)
+        boxes, classes = net.op("Split", net.cat(*joined, axis=2), sizes, outputs=2, axis=1)
+    else:
+        boxes, classes = (
+            net.cat(*(net.flat(x, parts[part]) for x in ends[part]), axis=2)
+            for part in ("cv2", "cv3")
+        )
+    rows = [_boxes(net, _expected_distance(net, boxes, bins)), net.op("Sigmoid", classes)]
+    if extra:
+        rows.append(net.cat(*(net.flat(x, extra) for x in ends["cv4"]), axis=2))
+    found = net.cat(*rows)
+    if channels_last:  # YOLOv10's own end: the best of all cells
+        found = net.op("Transpose", found, perm=[0, 2, 1])
+        best = net.op("ReduceMax", found, axes=[2], keepdims=0)
+        _, cells = net.op("TopK", best, net.const([5], np.int64), outputs=2, axis=1)
+        cells = net.op(
+            "Expand", net.reshape(cells, 1, 5, 1), net.const([1, 5, 4 + CLASSES], np.int64)
+        )
+        found = net.op("GatherElements", found, cells, axis=1)
+    net.output("output0", found)
+    if prototypes:
+        convolution = net.conv(net.early, 16, extra)
+        net.output("output1", net.op("Mul", convolution, net.op("Sigmoid", convolution)))
+    return net
+
+
+def anchored(style="v5"):
+    """YOLOv5 and YOLOv7."""
+    net = Net()
+    rows = []
+    for i, (x, grid) in enumerate(zip(net.features(), GRIDS)):
+        end = net.conv(x, 16, 3 * (5 + CLASSES), name=f"/model.24/m.{i}/Conv_output_0")
+        y = net.reshape(end, 1, 3, 5 + CLASSES, grid, grid)
+        y = net.op("Sigmoid", net.op("Transpose", y, perm=[0, 1, 3, 4, 2]))
+        sizes = net.const([2, 2, 1 + CLASSES], np.int64)
+        xy, wh, rest = net.op("Split", y, sizes, outputs=3, axis=4)
+        cells = np.stack(np.mgrid[:grid, :grid][::-1], -1)[None, None]
+        stride, two = SIZE / grid, net.const(2)
+        xy = net.op("Add", net.op("Mul", xy, two), net.const(cells - 0.5))
+        xy = net.op("Mul", xy, net.const(stride))
+        anchors = np.array(ANCHORS[i]).reshape(1, 3, 1, 1, 2)
+        if style == "v5":
+            wh = net.op("Pow", net.op("Mul", wh, two), two)
+            wh = net.op("Mul", wh, net.const(anchors * np.ones((1, 1, grid, grid, 1))))
+        else:
+            wh = net.op("Mul", net.op("Pow", wh, two), net.const(4 * anchors))
+        rows.append(net.reshape(net.cat(xy, wh, rest, axis=4), 1, -1, 5 + CLASSES))
+    net.output("output", net.cat(*rows))
+    return net
+
+
+def yolox():
+    """Box, objectness and classes apart, joined per scale."""
+    net = Net()
+    rows = []
+    for i, x in enumerate(net.features()):
+        box, objectness, classes = (net.conv(x, 16, n) for n in (4, 1, CLASSES))
+        parts = box, net.op("Sigmoid", objectness), net.op("Sigmoid", classes)
+        joined = net.op("Concat", *parts, axis=1, name=f"scale{i}")
+        rows.append(net.flat(joined, 5 + CLASSES))
+    net.output("output", net.op("Transpose", net.cat(*rows, axis=2), perm=[0, 2, 1]))
+    return net
+
+
+def pp_yoloe():
+    """Boxes and scores as two outputs, 17 bins."""
+    net = Net()
+    boxes, scores = [], []
+    for x in net.features():
+        scores.append(net.flat(net.op("Sigmoid", net.conv(x, 16, CLASSES)), CLASSES))
+        boxes.append(net.flat(net.conv(x, 16, 68), 68))
+    net.output("boxes", _boxes(net, _expected_distance(net, net.cat(*boxes, axis=2), 17)))
+    net.output("scores", net.cat(*scores, axis=2))
+    return net
+
+
+def classifier():
+    """One vector of scores."""
+    net = Net()
+    x = net.op("GlobalAveragePool", net.features()[1])
+    net.output("scores", net.op("Softmax", net.flat(net.conv(x, 16, 10), 10), axis=1))
+    return net

@@ -1,0 +1,361 @@
+"""The whole way, with a stand-in in the toolkit's place."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import MODEL
+from nets import CLASSES, SIZE, Net, anchor_free, anchored, classifier
+from paths import PROJECT
+
+from rknn_runtime import RknnError, convert, letterbox
+from rknn_runtime.accuracy import compare
+from rknn_runtime.cli.main import main
+from rknn_runtime.conversion.graph import OnnxGraph
+from rknn_runtime.conversion.page import page_of, png_of
+from rknn_runtime.conversion.toolkit import ToolkitError, reason_in, run_job
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("PIL")
+
+SCENES = PROJECT / "examples/scenes"
+SHAPES = PROJECT / "examples/models/shapes.onnx"
+NAMES = {i: f"thing {i}" for i in range(CLASSES)}
+
+
+@pytest.fixture
+def network(tmp_path):
+    """A detector as Ultralytics exports it."""
+    path = tmp_path / "best.onnx"
+    path.write_bytes(anchor_free().model(names=str(NAMES), task="detect", stride="32"))
+    return path
+
+
+def test_a_detector_is_cut_and_described(toolkit, network):
+    """The toolkit gets the cut graph, letterboxed pictures, and what Detector needs to know."""
+    said = []
+    made = convert(
+        network, "rk3588", calibrate=SCENES, judge=False, environment=toolkit.folder,
+        progress=said.append,
+    )  # fmt: skip
+    assert made.path == network.with_name("best_rk3588.rknn")
+    assert made.path.read_bytes() == MODEL.read_bytes()
+    assert made.head == "yolov8-split"
+    assert OnnxGraph(toolkit.onnx, "x").outputs == list(made.cut)
+    assert said == ["import", "config", "load_onnx", "build", "export_rknn"]
+    calls = toolkit.calls
+    assert calls["config"]["target_platform"] == "rk3588"
+    assert calls["config"]["mean_values"] == [[0, 0, 0]]
+    assert calls["config"]["std_values"] == [[255, 255, 255]]
+    assert json.loads(calls["config"]["custom_string"]) == {
+        "labels": list(NAMES.values()),
+        "head": "yolov8-split",
+        "task": "detect",
+        "input": {"width": SIZE, "height": SIZE, "color": "RGB"},
+    }
+    assert calls["build"] == {"do_quantization": True, "files": 2}
+    pixels = np.load(toolkit.first_picture)
+    expected, _ = letterbox(sorted(SCENES.iterdir())[0], (SIZE, SIZE))
+    assert np.array_equal(pixels[0].transpose(1, 2, 0), expected)
+
+
+def test_a_network_of_bgr_is_calibrated_with_bgr(toolkit, network):
+    """As Detector gives it on the board."""
+    convert(
+        network, "rk3588", calibrate=SCENES, color="BGR", judge=False, environment=toolkit.folder
+    )
+    expected, _ = letterbox(sorted(SCENES.iterdir())[0], (SIZE, SIZE), out_color="BGR")
+    assert np.array_equal(np.load(toolkit.first_picture)[0].transpose(1, 2, 0), expected)
+    assert json.loads(toolkit.calls["config"]["custom_string"])["input"]["color"] == "BGR"
+
+
+def test_float16_says_that_scores_are_logits(toolkit, network):
+    """Integers tell it by their range, floats do not; without pictures nothing is quantized."""
+    convert(network, "rk3588", environment=toolkit.folder)
+    assert toolkit.calls["build"] == {"do_quantization": False, "files": 0}
+    said = json.loads(toolkit.calls["config"]["custom_string"])
+    assert said["options"] == {"logits": True}
+
+
+def test_the_graph_can_be_kept(toolkit, network):
+    """Then Detector finds the head itself."""
+    made = convert(network, "rk3588", keep_graph=True, environment=toolkit.folder)
+    assert made.cut == ()
+    assert OnnxGraph(toolkit.onnx, "x").outputs == ["output0"]
+    assert "head" not in json.loads(toolkit.calls["config"]["custom_string"])
+
+
+def test_anchors_travel_with_the_file(toolkit, tmp_path):
+    """YOLOv5's, however they were trained."""
+    path = tmp_path / "v5.onnx"
+    path.write_bytes(anchored().model())
+    convert(path, "rk3588", calibrate=SCENES, judge=False, environment=toolkit.folder)
+    said = json.loads(toolkit.calls["config"]["custom_string"])
+    assert said["head"] == "yolov5"
+    assert said["options"]["anchors"][0][0] == [10, 13]
+
+
+def test_too_many_names_are_said_to_be_left_out(toolkit, tmp_path):
+    """The toolkit takes 1023 bytes."""
+    path = tmp_path / "x.onnx"
+    path.write_bytes(anchor_free().model(names=str(dict.fromkeys(range(CLASSES), "x" * 400))))
+    made = convert(path, "rk3588", environment=toolkit.folder)
+    assert "labels" not in json.loads(toolkit.calls["config"]["custom_string"])
+    assert any("give labels= to Detector" in note for note in made.notes)
+
+
+def test_parameters_reach_the_toolkit_by_their_names(toolkit, network, capsys):
+    """As flags, and any of them as KEY=VALUE."""
+    words = ["convert", str(network), "--for", "rk3588", "--no-report", "--quiet"]
+    words += ["--environment", str(toolkit.folder), "--calibrate", str(SCENES)]
+    words += ["--quantized-algorithm", "mmse", "--optimization-level", "2", "--single-core-mode"]
+    words += ["--config", "op_target={'a': 'cpu'}", "--config", "compress_weight=True"]
+    assert main(words) == 0
+    config = toolkit.calls["config"]
+    assert config["quantized_algorithm"] == "mmse"
+    assert config["optimization_level"] == 2
+    assert config["single_core_mode"] is True
+    assert config["op_target"] == {"a": "cpu"}
+    assert config["compress_weight"] is True
+    assert "cut at 4 tensors, head yolov8-split" in capsys.readouterr().out
+
+
+def test_a_report_compares_with_the_network_in_float(toolkit, tmp_path, capsys):
+    """As text, JSON and a page that needs nothing else; here the file that belongs to it."""
+    table, page = tmp_path / "x.json", tmp_path / "x.html"
+    words = ["convert", str(SHAPES), "--for", "rk3588", "--quiet", "--keep-graph"]
+    words += ["--environment", str(toolkit.folder), "--calibrate", str(SCENES)]
+    words += ["-o", str(tmp_path / "x.rknn"), "--report", str(table), "--html", str(page)]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "judged by the simulated NPU of this package" in text
+    assert "worst layers:" in text
+    assert "on the CPU: " in text
+    said = json.loads(table.read_text())["report"]
+    assert said["accuracy"]["frames"] == 2
+    assert said["accuracy"]["outputs"][0]["cosine"] > 0.99
+    assert len(said["layers"]) == 5
+    assert said["file_bytes"] == MODEL.stat().st_size
+    shown = page.read_text()
+    assert "<h2>Worst layers</h2>" in shown
+    assert not re.search(r'(src|href)="(?!data:)', shown)
+
+
+def test_what_the_simulated_npu_refuses_is_judged_by_the_toolkits_simulator(
+    toolkit, tmp_path, monkeypatch
+):
+    """With the reason in a note; the pictures are the same arrays."""
+    graph = OnnxGraph(SHAPES.read_bytes(), "x")
+    shapes = [graph.shape(name) for name in graph.outputs]
+    given = []
+
+    def simulated(runner, job, plan, pictures, *rest):
+        given.extend(pictures)
+        return [[np.zeros(shape, np.float32) for shape in shapes] for _ in pictures]
+
+    def refused(*arguments, **options):
+        if not isinstance(arguments[1], list):
+            raise RknnError("no")
+        return compare(*arguments, **options)
+
+    monkeypatch.setattr("rknn_runtime.conversion.convert._simulated", simulated)
+    monkeypatch.setattr("rknn_runtime.conversion.report.compare", refused)
+    made = convert(
+        SHAPES, "rk3588", tmp_path / "x.rknn", calibrate=SCENES, keep_graph=True,
+        environment=toolkit.folder,
+    )  # fmt: skip
+    assert made.report.by == "the toolkit's simulator"
+    assert made.report.on_cpu is None
+    assert given == sorted(SCENES.iterdir())
+    assert "not run on the simulated NPU: no" in made.notes
+    assert "on the CPU: not known" in str(made)
+
+
+def test_the_page_escapes_what_comes_from_files(toolkit, network):
+    """Names of files and tensors are text."""
+    path = network.with_name("<b>.onnx")
+    network.rename(path)
+    made = convert(path, "rk3588", environment=toolkit.folder)
+    assert "<b>" not in page_of(made)
+    assert "&lt;b&gt;_rk3588.rknn" in page_of(made)
+
+
+def test_a_png_is_one():
+    """Pillow reads the same pixels."""
+    import io
+
+    from PIL import Image
+
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(png_of(pixels)))), pixels)
+
+
+def with_operator(kind, **attributes):
+    """A network that ends in an operator."""
+    net = Net()
+    net.output("output0", net.op(kind, net.features()[1], **attributes))
+    return net.model()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"target": "rk9999"}, "target: expected one of rk3562"),
+        ({"target": 3588}, "target: expected the name of a SoC, got int"),
+        ({"target": "rv1106"}, "calibrate: expected a folder of pictures for rv1106.*no float16"),
+        ({"target": "rv1106", "calibrate": SCENES, "config": {"dynamic_input": [[[1]]]}},
+         "dynamic_input: expected none for rv1106"),
+        ({"calibrate": "/none"}, "calibrate: expected a folder of pictures, got '/none'"),
+        ({"evaluate": "/none"}, "evaluate: expected a folder"),
+        ({"calibrate": PROJECT / "docs/images/none"}, "calibrate: expected a folder"),
+        ({"calibrate": PROJECT / "csrc/decl"}, "calibrate: expected pictures .* got none"),
+        ({"config": {"quantised_dtype": "x"}}, "got 'quantised_dtype': 'quantized_dtype'"),
+        ({"config": {"mini_rknn": True}}, r"config: expected a parameter of rknn-toolkit2 2\.3\.2"),
+        ({"load": {"model": "x"}}, "load: expected a parameter of .*load_onnx"),
+        ({"build": 3}, "build: expected a mapping, got int"),
+        ({"color": "rgb"}, "color: expected"),
+        ({"mean": "abc"}, "mean: expected a number for each channel"),
+        ({"head": "yolov99"}, "head: expected"),
+        ({"head": "yolox"}, "no yolox head"),
+        ({"labels": ["one"]}, "labels"),
+        ({"toolkit": "1.0"}, "toolkit: expected"),
+        ({"load": {"outputs": ["none"]}}, "outputs: expected names of tensors"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before(toolkit, network, monkeypatch, options, words):
+    """Nothing is installed or built for it, and nothing written."""
+    monkeypatch.setattr("rknn_runtime.conversion.convert.toolkit_python", None)
+    before = sorted(network.parent.iterdir())
+    arguments = {"target": "rk3588", "head": "auto", **options}
+    if options.get("labels"):
+        arguments["head"] = "yolov8"
+    with pytest.raises((TypeError, ValueError), match=words):
+        convert(network, environment=toolkit.folder, **arguments)
+    assert sorted(network.parent.iterdir()) == before
+
+
+def test_operators_that_the_mini_runtime_lacks_are_refused(toolkit, tmp_path, monkeypatch):
+    """ArgMax loads on no RV1106."""
+    monkeypatch.setattr("rknn_runtime.conversion.convert.toolkit_python", None)
+    path = tmp_path / "x.onnx"
+    path.write_bytes(with_operator("ArgMax", axis=1, keepdims=1))
+    with pytest.raises(ValueError, match="librknnmrt lacks, got ArgMax"):
+        convert(path, "rv1106", calibrate=SCENES)
+
+
+def test_open_shapes_are_refused_or_given(toolkit, tmp_path):
+    """With what to say."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load_model_from_string(anchor_free().model())
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "height"
+    path = tmp_path / "x.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match=r"model: expected fixed shapes, got .*input_size_list"):
+        convert(path, "rk3588", environment=toolkit.folder)
+    load = {"inputs": ["images"], "input_size_list": [[1, 3, SIZE, SIZE]]}
+    made = convert(path, "rk3588", load=load, environment=toolkit.folder)
+    assert made.head == "yolov8-split"
+    assert toolkit.calls["load_onnx"] == load
+
+
+def test_a_classifier_is_converted_as_it_is(toolkit, tmp_path):
+    """With a note why nothing was cut."""
+    path = tmp_path / "x.onnx"
+    path.write_bytes(classifier().model())
+    made = convert(path, "rk3588", environment=toolkit.folder)
+    assert made.cut == ()
+    assert made.notes[0].startswith("not cut: ")
+
+
+def test_other_files_are_handed_through(toolkit, tmp_path):
+    """Nothing of them is looked into."""
+    path = tmp_path / "x.tflite"
+    path.write_bytes(b"tflite")
+    made = convert(path, "rk3588", load={"input_is_nchw": True}, environment=toolkit.folder)
+    assert toolkit.calls["load_tflite"] == {"model": str(path), "input_is_nchw": True}
+    assert made.notes == ("only ONNX files are looked into: nothing is cut, and no head is found",)
+    (tmp_path / "x.pt").touch()
+    load = {"input_size_list": [[1, 3, 8, 8]]}
+    with pytest.raises(ValueError, match="with_torch: expected True"):
+        convert(tmp_path / "x.pt", "rk3588", load=load, environment=toolkit.folder)
+    with pytest.raises(ValueError, match="load: expected 'input_size_list', which load_pytorch"):
+        convert(tmp_path / "x.pt", "rk3588", environment=toolkit.folder)
+    with pytest.raises(ValueError, match=r"model: expected a file of \.onnx.*yolo export"):
+        convert(tmp_path / "best.safetensors", "rk3588")
+    with pytest.raises(FileNotFoundError):
+        convert(tmp_path / "none.onnx", "rk3588")
+
+
+@pytest.mark.parametrize(
+    ("fails", "words"),
+    [
+        ("build", "rknn-toolkit2 failed in build: the reason"),
+        ("load_onnx", "rknn-toolkit2 failed in load_onnx: the reason"),
+        ("build raises", "rknn-toolkit2 failed in build: raised"),
+        ("config exits", "rknn-toolkit2 failed in config: its process ended with status 3"),
+        ("build dies", "rknn-toolkit2 failed in build: .* signal 9, as when memory runs out"),
+    ],
+)
+def test_its_own_reason_is_told(toolkit, network, monkeypatch, capsys, fails, words):
+    """In a sentence, with status 1; an old file stays, and the whole log is there for who asks."""
+    monkeypatch.setenv("STAND_IN_FAILS", fails)
+    path, log = network.with_suffix(".rknn"), network.with_suffix(".log")
+    path.write_bytes(b"old")
+    with pytest.raises(ToolkitError, match=words) as caught:
+        convert(network, "rk3588", path, environment=toolkit.folder)
+    assert caught.value.step == fails.split()[0].replace("load_onnx", "load")
+    assert path.read_bytes() == b"old"
+    command = ["convert", str(network), "--for", "rk3588", "--quiet", "--log", str(log)]
+    assert main([*command, "--environment", str(toolkit.folder), "-o", str(path)]) == 1
+    assert re.search(words, capsys.readouterr().err)
+    assert "rknn-toolkit2 version" in log.read_text()
+
+
+def test_a_sentence_is_found_in_a_log():
+    """Past what is in every log; the last line of a traceback where there is no other."""
+    assert (
+        reason_in("I fine\nE build: Traceback (most recent\nE build: too big\nE rknn") == "too big"
+    )
+    assert reason_in("Traceback\n  File\nValueError: it is wrong\n") == "it is wrong"
+    assert reason_in("I fine") is None
+
+
+def test_a_python_that_is_not_there_is_an_os_error():
+    """Not a mystery."""
+    with pytest.raises(FileNotFoundError):
+        run_job("/none/python", {})
+
+
+def test_arrays_are_taken_as_pictures(toolkit, network, tmp_path):
+    """Of the input's shape; any other is refused with its path."""
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    np.save(folder / "a.npy", np.full((SIZE, SIZE, 3), 7, np.uint8))
+    convert(network, "rk3588", calibrate=folder, judge=False, environment=toolkit.folder)
+    assert np.load(toolkit.first_picture).shape == (1, 3, SIZE, SIZE)
+    np.save(folder / "b.npy", np.zeros((SIZE, 3), np.uint8))
+    with pytest.raises(ValueError, match=r"b\.npy: expected \(1, 64, 64, 3\) uint8, got"):
+        convert(network, "rk3588", calibrate=folder, judge=False, environment=toolkit.folder)
+
+
+def test_a_listing_of_the_toolkits_own_form_is_handed_on(toolkit, network):
+    """For networks of no picture, such as those of several inputs."""
+    listing = network.with_suffix(".txt")
+    array = network.with_suffix(".npy")
+    np.save(array, np.zeros(3))
+    listing.write_text(f"{array}\n")
+    convert(network, "rk3588", calibrate=listing, environment=toolkit.folder)
+    assert toolkit.calls["build"] == {"do_quantization": True, "files": 1}
+    assert Path(toolkit.first_picture).exists()
+
+
+def test_a_refusal_survives_pickle():
+    """With its step and its log."""
+    error = pickle.loads(pickle.dumps(ToolkitError("why", "build", "all of it")))
+    assert (str(error), error.step, error.log) == ("why", "build", "all of it")
