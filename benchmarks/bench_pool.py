@@ -6,6 +6,7 @@ is scheduling and Python's share. In one run, on the same model and frames:
 * `Pool`, one, two and three cores, run times of 5, 12 and 30 ms, as a share of what the cores can;
 * a ``ThreadPoolExecutor`` over models that were each loaded anew, as people write it;
 * a queue of futures over models in turn, whose oldest future is waited for before the next frame;
+* the pipeline of ez-rknn-async where that is installed, two threads a core; it decodes nothing;
 * the latency of a frame at low load, beside the bare `Detector`;
 * many frames: in order, every one once, and how much memory grows.
 """
@@ -14,8 +15,11 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import os
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -76,6 +80,60 @@ def with_futures_in_turn(data: bytes, cores: int, images: list[np.ndarray]) -> N
             future.result()
     for detector in detectors:
         detector.model.close()
+
+
+EZ = "ztu_somemodelruntime_ez_rknn_async"
+#: It finds the vendor's library as the loader does, so it has a process of its own.
+EZ_PROGRAM = f"""
+import sys, time
+import numpy as np
+import {EZ} as ez
+
+model, cores, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+options = {{"layout": "nhwc", "threads_per_core": 2, "schedule": list(range(cores))}}
+session = ez.InferenceSession(model, provider_options=[options])
+(given,), image = session.get_inputs(), np.zeros((1, 64, 64, 3), np.uint8)
+depth, done = 4 * cores, 0
+for _ in range(depth):
+    session.run_pipeline({{given.name: image}}, depth=depth)
+begin = time.perf_counter()
+for _ in range(count):
+    done += session.run_pipeline({{given.name: image}}, depth=depth) is not None
+print(done / (time.perf_counter() - begin))
+"""
+
+
+def rate_of_ez(folder: Path, run_ms: int, cores: int) -> float:
+    """Frames per second of ez-rknn-async, on the same library and model."""
+    count = round(SECONDS * 1000 / run_ms * cores)
+    done = subprocess.run(
+        [sys.executable, "-c", EZ_PROGRAM, str(folder / "model.rknn"), str(cores), str(count)],
+        env={
+            **os.environ,
+            "LD_LIBRARY_PATH": str(folder),
+            "RKNN_SIM_LATENCY_US": str(1000 * run_ms),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout.splitlines()[-1])
+
+
+def with_ez(data: bytes) -> None:
+    """The same table for ez-rknn-async."""
+    if importlib.util.find_spec(EZ) is None:
+        print(f"  ({EZ} is not installed: pip install {EZ.replace('_', '-')})")
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "model.rknn").write_bytes(data)
+        subprocess.run([sys.executable, "-m", "rknn_runtime", "sim-library", name], check=True)
+        print("  ez-rknn-async's pipeline")
+        for run_ms in RUN_MS:
+            for cores in (1, 2, 3):
+                rate = rate_of_ez(folder, run_ms, cores)
+                print(f"  {run_ms:3} ms {cores:5}{rate:16.1f} {rate * run_ms / 1000 / cores:7.1%}")
 
 
 def throughput(data: bytes, control: Control) -> None:
@@ -166,6 +224,7 @@ def main() -> None:
     options = parser.parse_args()
     data, control = one_object(), Control()
     throughput(data, control)
+    with_ez(data)
     latency(data, control)
     soak(data, options.frames)
 
