@@ -27,15 +27,31 @@ def add_parser(subparsers: Any) -> None:
         help="compare two runs of a model: float, simulated, recorded",
         description="Run two sides on the same images and tell how far their outputs, and what "
         "they detect, lie apart. A side is an .onnx file (onnxruntime, float), a .rknn file or a "
-        "bundle (simulated NPU), or an .npz file of recorded outputs. The error_analysis.txt of "
-        "the vendor's toolkit alone is shown as a table.",
+        "bundle (simulated NPU), or an .npz file of recorded outputs. An .onnx file alone is "
+        "judged layer by layer by the vendor's toolkit, and the error_analysis.txt that this "
+        "leaves is shown as a table.",
     )
     parser.add_argument("reference", metavar="REFERENCE", help="the side that counts as right")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="the side that is judged")
     parser.add_argument("--images", metavar="FOLDER", help="a folder of images, or of .npy inputs")
-    parser.add_argument(
-        "--plot", metavar="FILE", help="of an error_analysis.txt: also write a plot, as .svg"
+    layers = parser.add_argument_group("layer by layer, of one .onnx file")
+    layers.add_argument("--for", dest="target", metavar="SOC", help="rk3588 ...")
+    layers.add_argument(
+        "--calibrate", metavar="PHOTOS", help="a folder of pictures to quantize with"
     )
+    layers.add_argument("--picture", metavar="FILE", help="to judge with; else the first of PHOTOS")
+    layers.add_argument("--keep-graph", action="store_true", help="do not cut off the head")
+    layers.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")
+    layers.add_argument(
+        "--quantized-algorithm", default="normal", metavar="NAME", help="as the toolkit's config"
+    )
+    layers.add_argument(
+        "--device", nargs="?", const=True, default=False, metavar="NAME",
+        help="also run each layer on a board that is connected over USB",
+    )  # fmt: skip
+    layers.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
+    layers.add_argument("--environment", metavar="FOLDER", help="where it is installed")
+    layers.add_argument("--plot", metavar="FILE", help="also write a plot, as .svg")
     parser.add_argument("--limit", type=int, metavar="N", help="take the first N images alone")
     parser.add_argument(
         "--detect", action="store_true", help="also decode both, and compare the detections"
@@ -80,15 +96,46 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _analysed(arguments: argparse.Namespace) -> Analysis:
-    """Read what the toolkit's analysis left."""
+    """Have the toolkit judge, or read what its analysis left."""
     from rknn_runtime.accuracy.analysis import read_analysis  # here, as `info` does without
 
-    if Path(arguments.reference).suffix != ".txt":
+    ending = Path(arguments.reference).suffix
+    if ending not in (".txt", ".onnx"):
         raise ValueError(f"OTHER: expected a second side beside {arguments.reference}, got none")
-    analysis = read_analysis(arguments.reference)
+    analysis = read_analysis(arguments.reference) if ending == ".txt" else _judged(arguments)
     if arguments.plot:
         Path(arguments.plot).write_text(analysis.to_svg(), "utf-8")
     return analysis
+
+
+def _judged(arguments: argparse.Namespace) -> Analysis:
+    """Have the toolkit judge the layers of a network."""
+    from rknn_runtime.conversion.analysis import analyse
+    from rknn_runtime.conversion.environment import DEFAULT_VERSION
+
+    for name, value in (("--for", arguments.target), ("--calibrate", arguments.calibrate)):
+        if value is None:
+            raise ValueError(f"{name}: expected one, as there is no second side, got none")
+    options = {"mean": arguments.mean, "std": arguments.std}
+    return analyse(
+        arguments.reference,
+        arguments.target,
+        arguments.calibrate,
+        picture=arguments.picture,
+        keep_graph=arguments.keep_graph,
+        color=arguments.color,
+        algorithm=arguments.quantized_algorithm,
+        limit=arguments.limit or 100,
+        device=arguments.device,
+        toolkit=arguments.toolkit or DEFAULT_VERSION,
+        environment=arguments.environment,
+        progress=None if arguments.quiet else _say,
+        **{name: value for name, value in options.items() if value is not None},
+    )
+
+
+def _say(step: str) -> None:
+    print(step, file=sys.stderr, flush=True)
 
 
 def _compared(arguments: argparse.Namespace) -> AccuracyReport:
