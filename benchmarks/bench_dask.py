@@ -49,7 +49,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20, help="how long (default 20)")
     options = parser.parse_args()
     cluster = LocalCluster(
-        n_workers=options.workers, threads_per_worker=3, dashboard_address=None, host="127.0.0.1"
+        n_workers=options.workers,
+        threads_per_worker=3,
+        dashboard_address="127.0.0.1:0",
+        host="127.0.0.1",
     )
     with cluster, Client(cluster) as client:
         print(f"{options.workers} workers, scheduler: {bare_tasks(client):.0f} bare tasks/s")

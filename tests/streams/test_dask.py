@@ -38,7 +38,7 @@ def picture(width: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def client():
-    options = {"dashboard_address": None, "host": "127.0.0.1", "threads_per_worker": 1}
+    options = {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "threads_per_worker": 1}
     cluster = distributed.LocalCluster(n_workers=3, processes=True, **options)
     with cluster, distributed.Client(cluster) as client:
         yield client
