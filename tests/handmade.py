@@ -134,12 +134,13 @@ def standard_model(
     version: int = 6,
     padding: int = 8192,
     trailer: bytes = b"{}",
+    nodes: list[dict[int, Any]] | None = None,
     **changes: Any,
 ) -> bytes:
     """A standard container; ``slot_N=value`` in ``changes`` sets a slot of the model table."""
     graph = {
         0: [*inputs, *outputs],
-        1: [{1: "Conv"}, {1: "Conv"}, {1: "Relu"}],
+        1: nodes or [{1: "Conv"}, {1: "Conv"}, {1: "Relu"}],
         2: Vector("i", *range(len(inputs))),
         3: Vector("i", *range(len(inputs), len(inputs) + len(outputs))),
     }

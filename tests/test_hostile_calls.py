@@ -48,6 +48,7 @@ from rknn_runtime.errors import InvalidModelError, LibraryLoadError, RknnError
 from rknn_runtime.kernels.resize import resize_bilinear, resize_luma
 from rknn_runtime.kernels.yuv import YuvFrame
 from rknn_runtime.modelfile import soc
+from rknn_runtime.modelfile.layers import read_layers
 from rknn_runtime.modelfile.reader import read, read_header
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.npu.shapes import checked_shapes
@@ -496,6 +497,7 @@ CALLS = {
                         {"soc": "rk3588", "dtype": TensorType.INT8, "zero_point": 1, "scale": 0.5}),
     "read": (read, (b"RKNN\0\0\0\0" + bytes(64),), {}),
     "read_header": (read_header, (b"RKNN\0\0\0\0" + bytes(64),), {}),
+    "read_layers": (read_layers, (MODEL_BYTES,), {}),
     "open_library": (open_library, ("/nowhere/librknnrt.so",), {}),
     "has": (open_library("sim").has, ("rknn_init",), {}),
     "symbol": (open_library("sim").symbol, ("rknn_init",), {}),

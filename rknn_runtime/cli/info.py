@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.cli import emulated, healthy
+from rknn_runtime.cli import emulated, healthy, layered
 from rknn_runtime.cli.advice import io_bytes, warnings_about
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.health.heads import guess_head
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
+from rknn_runtime.modelfile.layers import read_layers
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
 from rknn_runtime.tensor import TensorAttr
 
@@ -49,6 +50,11 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="also look for what makes int8 models detect nothing, and say the cure",
     )
+    parser.add_argument(
+        "--layers",
+        action="store_true",
+        help="also list the operators: shapes, multiplications, bytes, NPU or CPU",
+    )
     parser.set_defaults(run=run)
 
 
@@ -72,12 +78,15 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"rknn-runtime: {model}: {words}", file=sys.stderr)
     emulations = [emulated.emulate(model) for model, _ in read] if arguments.emulate else []
     found = [healthy.health(model) for model, _ in read] if arguments.health else []
+    layers = [read_layers(model) for model, _ in read] if arguments.layers else []
     if arguments.json:
         entries = [as_json(model, info) for model, info in read]
         for entry, emulation in zip(entries, emulations):
             entry["emulation"] = emulated.as_json(emulation)
         for entry, findings in zip(entries, found):
             entry["health"] = healthy.as_json(findings)
+        for entry, operators in zip(entries, layers):
+            entry["layers"] = layered.as_json(operators)
         for entry in entries:
             print(json.dumps(entry))
     elif len(arguments.models) == 1:
@@ -87,12 +96,16 @@ def run(arguments: argparse.Namespace) -> int:
             print("\n".join(_section("health", healthy.lines(findings))))
         for emulation in emulations:
             print("\n".join(_section("on the emulated NPU", emulated.lines(emulation))))
+        for operators in layers:
+            print("\n".join(_section("layers", layered.lines(operators))))
     elif read:
         rows = [ROW_TITLES, *(row(model, info) for model, info in read)]
         if found:
             rows = _beside(rows, "health", map(healthy.summary, found))
         if emulations:
             rows = _beside(rows, "emulated", map(emulated.summary, emulations))
+        if layers:
+            rows = _beside(rows, "layers", map(layered.summary, layers))
         print("\n".join(table(rows)))
     return int(failed)
 

@@ -11,11 +11,14 @@ if TYPE_CHECKING:
         Preprocessing,
         ShapeVariant,
     )
+    from rknn_runtime.modelfile.layers import Layer, LayerTensor, read_layers
     from rknn_runtime.modelfile.reader import ModelFile, read, read_header
     from rknn_runtime.modelfile.soc import SOCS, Soc, find_soc, soc_of_this_machine
 
 __all__ = [
     "SOCS",
+    "Layer",
+    "LayerTensor",
     "ModelFile",
     "ModelHeader",
     "ModelInfo",
@@ -26,6 +29,7 @@ __all__ = [
     "find_soc",
     "read",
     "read_header",
+    "read_layers",
     "soc_of_this_machine",
 ]
 
@@ -34,6 +38,7 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         globals(),
         {
             "info": ("ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"),
+            "layers": ("Layer", "LayerTensor", "read_layers"),
             "reader": ("ModelFile", "read", "read_header"),
             "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
         },

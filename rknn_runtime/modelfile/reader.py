@@ -65,7 +65,7 @@ def read_header(model: ModelSource) -> ModelHeader:
 
 
 @contextmanager
-def _named_as_damage() -> Iterator[None]:
+def named_as_damage() -> Iterator[None]:
     """Turn what the reader finds wrong into `InvalidModelError`."""
     try:
         yield
@@ -90,7 +90,7 @@ class ModelFile:
     """
 
     def __init__(self, data: Buffer) -> None:
-        with _named_as_damage():
+        with named_as_damage():
             self._tables = ModelTables(data)
             self.header = self._tables.header()
 
@@ -101,7 +101,7 @@ class ModelFile:
             InvalidModelError: It is cut or damaged.
         """
         check_trailer(self._tables.data, self._tables.container.flatbuffer_end)
-        with _named_as_damage():
+        with named_as_damage():
             self._tables.check_types()
 
     def info(self, runtime_version: str | None = None) -> ModelInfo:
@@ -117,7 +117,7 @@ class ModelFile:
         """
         version = known_version(self._tables.runtime, runtime_version)
         self.check_whole()
-        with _named_as_damage():
+        with named_as_damage():
             return self._tables.info(self.header, version)
 
     def calibration(self) -> dict[str, CalibratedRange]:
@@ -126,7 +126,7 @@ class ModelFile:
         Raises:
             InvalidModelError: It is damaged.
         """
-        with _named_as_damage():
+        with named_as_damage():
             return self._tables.calibration()
 
     def operators(self) -> dict[str, int]:
@@ -135,7 +135,7 @@ class ModelFile:
         Raises:
             InvalidModelError: It is damaged.
         """
-        with _named_as_damage():
+        with named_as_damage():
             return self._tables.operators()
 
     def needs(self, *, pixels: bool = False) -> Needs:
@@ -147,5 +147,5 @@ class ModelFile:
         Raises:
             InvalidModelError: It is damaged.
         """
-        with _named_as_damage():
+        with named_as_damage():
             return self._tables.needs(pixels=pixels)

@@ -115,13 +115,13 @@ class ModelTables:
         )
 
     @property
-    def _graphs(self) -> Children:
+    def graphs(self) -> Children:
         """One per input shape, biggest first."""
         return self.model.children(MODEL_GRAPHS, MAX_SHAPES)
 
     def info(self, header: ModelHeader, runtime_version: str) -> ModelInfo:
         """Read all, as this version of the model's runtime would describe it."""
-        graphs = self._graphs
+        graphs = self.graphs
         if not len(graphs):
             raise ValueError("the model has no graph")
         rules = self._rules(header.soc, len(graphs) > 1, runtime_version)
@@ -146,7 +146,7 @@ class ModelTables:
 
     def needs(self, *, pixels: bool = False) -> Needs:
         """Read what the model needs of its caller; see `ModelFile.needs`."""
-        graphs, room = self._graphs, len(self.data) // MIN_ATTRIBUTE_BYTES
+        graphs, room = self.graphs, len(self.data) // MIN_ATTRIBUTE_BYTES
         tensors = graphs[0].children(GRAPH_TENSORS, MAX_TENSORS)
         outputs = graphs[0].integers(GRAPH_OUTPUTS, room)
         reserved = (tensors[number].scalar(self.slots.tensor_reserved, "I") for number in outputs)
@@ -184,7 +184,7 @@ class ModelTables:
     def operators(self) -> dict[str, int]:
         """Count the nodes of the first graph by operator."""
         limit = min(MAX_NODES, len(self.data) // MIN_NODE_BYTES)
-        nodes = self._graphs[0].children(GRAPH_NODES, limit)
+        nodes = self.graphs[0].children(GRAPH_NODES, limit)
         return dict(sorted(Counter(node.text(NODE_OPERATOR, 64) for node in nodes).items()))
 
     def _variants(self, graphs: Children, rules: Rules) -> list[ShapeVariant]:

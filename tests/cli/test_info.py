@@ -390,3 +390,34 @@ def test_emulate_tells_what_runs(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert first["emulation"]["refused"] is None
     assert {node["verdict"] for node in first["emulation"]["nodes"]} == {"NOTHING", "REFUSED"}
     assert second["emulation"] == {"refused": "the SoC 'rk2118' is not understood", "nodes": []}
+
+
+def test_layers_stand_in_a_table_with_sums(capsys: pytest.CaptureFixture[str]) -> None:
+    """One row for each operator; what has no task or multiplications has 0 or a dash."""
+    model = str(MODELS / "ic3_w37_rv1106.rknn")
+    assert main(["info", "--layers", model]) == 0
+    page = capsys.readouterr().out.partition("\nlayers\n")[2]
+    rows = [line.split() for line in page.splitlines()]
+    assert len(rows) == 6
+    assert " ".join(rows[2]) == (
+        "1 ConvRelu Conv_0 NPU 1 1x3x21x37 1x16x21x37 335664 704 2331 12432"
+    )
+    assert rows[1][3:5] == ["-", "0"]
+    assert rows[-1][0] == "sum" and rows[-1][2] == str(16 * 777 * 27 + 24 * 777 * 16)
+
+
+def test_layers_as_json_and_in_a_table_of_models(capsys: pytest.CaptureFixture[str]) -> None:
+    """Stable keys; several models have a column with the sums."""
+    models = [str(MODELS / f"ic3_w37_{soc}.rknn") for soc in ("rv1106", "rk3588")]
+    assert main(["info", "--layers", "--json", *models]) == 0
+    entry = json.loads(capsys.readouterr().out.splitlines()[0])
+    layer = entry["layers"][1]
+    assert (layer["operator"], layer["device"], layer["tasks"]) == ("ConvRelu", "NPU", 1)
+    assert entry["layers"][0]["device"] is None
+    assert layer["outputs"] == [
+        {"name": "relu_1", "shape": [1, 16, 21, 37], "dtype": "INT8", "stored_bytes": 12432}
+    ]
+    assert main(["info", "--layers", *models]) == 0
+    titles, *rows = capsys.readouterr().out.splitlines()
+    assert titles.endswith("layers")
+    assert all(row.endswith("634 kMACs") for row in rows)

@@ -19,7 +19,7 @@ from mutations import mutate
 from paths import DATA
 
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile import reader
+from rknn_runtime.modelfile import read_layers, reader
 
 MODELS = DATA / "models"
 MUTATIONS = int(os.environ.get("RKNN_TEST_MUTATIONS", "1000"))
@@ -54,6 +54,8 @@ def accepts(model: bytes) -> bool:
     """Read a model; fail when another exception than `InvalidModelError` comes of it."""
     with contextlib.suppress(InvalidModelError):
         reader.ModelFile(model).needs()
+    with contextlib.suppress(InvalidModelError):
+        read_layers(model)
     try:
         reader.read(model)
     except InvalidModelError:
