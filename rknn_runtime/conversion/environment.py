@@ -88,7 +88,7 @@ def toolkit_python(
     with _locked(base / f"{place.name}.lock", say):
         made_of = _made_of(version, python, with_torch)
         if not _is_ready(place, made_of):
-            _make(place, made_of, version, python or find_python(), with_torch, say)
+            _make(place, made_of, version, python, with_torch, say)
     return str(place / "bin" / "python")
 
 
@@ -191,11 +191,12 @@ def _make(
     place: Path,
     made_of: dict[str, object],
     version: str,
-    python: str,
+    python: str | None,
     with_torch: bool,
     say: Progress,
 ) -> None:
     """Make an environment; what says that it is finished is written last."""
+    program = python or find_python()
     if place.exists():
         say(f"removing what is left of an installation in {place}")
         shutil.rmtree(place)
@@ -207,7 +208,7 @@ def _make(
         )
     say(f"installing rknn-toolkit2 {version} into {place}, once")
     try:
-        _run([python, "-I", "-m", "venv", str(place)], say)
+        _run([program, "-I", "-m", "venv", str(place)], say)
         for path in _files(version, with_torch):
             if path.suffix == ".txt":
                 _install(place, path, say)
@@ -218,7 +219,7 @@ def _make(
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
-    (place / _READY).write_text(json.dumps({**made_of, "made_with": python}), "utf-8")
+    (place / _READY).write_text(json.dumps({**made_of, "made_with": program}), "utf-8")
 
 
 def _install(place: Path, requirements: Path, say: Progress) -> None:

@@ -115,10 +115,6 @@ class OnnxGraph:
         """The node that computes a tensor, or None: an input or a constant."""
         return self._producers.get(tensor)
 
-    def users(self, tensor: str) -> list[Any]:
-        """The nodes that take a tensor."""
-        return [node for node in self.nodes if tensor in node.input]
-
     def shape(self, tensor: str) -> tuple[int, ...] | None:
         """The shape of a tensor, or None where it is open.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime.conversion.cut import Scale, Tail
+from rknn_runtime.conversion.cut import Tail
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.enums import TensorType
 from rknn_runtime.sim.derive import describe_output
@@ -158,11 +158,3 @@ def _scale_of(graph: OnnxGraph, tensor: str, ends: dict[str, int]) -> int | None
 
 def _are(anchors: Sequence[Any], known: Sequence[Any]) -> bool:
     return np.shape(anchors) == np.shape(known) and bool(np.allclose(anchors, known))
-
-
-def scales_text(scales: Sequence[Scale]) -> str:
-    """Where a graph is cut, for people."""
-    return "; ".join(
-        f"{scale.height}x{scale.width}: " + ", ".join(f"{name} ({n})" for name, n in scale.tensors)
-        for scale in scales
-    )

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import sys
 import zipfile
 from pathlib import Path
 
@@ -97,10 +98,11 @@ def requirements(tmp_path_factory):
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory, requirements):
     """Where the stand-in is installed, once for all tests."""
+    pytest.importorskip("ensurepip")  # Debian keeps it apart
     folder = tmp_path_factory.mktemp("environments")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment, "_DATA", requirements)
-        environment.toolkit_python(folder=folder)
+        environment.toolkit_python(folder=folder, python=sys.executable)
     return folder
 
 

@@ -61,7 +61,7 @@ def test_a_failed_installation_leaves_nothing(toolkit, tmp_path, monkeypatch):
     (data / "requirements-2.3.2.txt").write_text(f"{head}:{'0' * len(digest)}\n")
     monkeypatch.setattr(environment, "_DATA", data)
     with pytest.raises(ToolkitEnvironmentError, match="another file than the one that was tried"):
-        toolkit_python(folder=tmp_path / "made")
+        toolkit_python(folder=tmp_path / "made", python=sys.executable)
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["rknn-toolkit2-2.3.2.lock"]
 
 
@@ -76,14 +76,14 @@ def test_without_a_network_it_says_what_to_do(toolkit, tmp_path, monkeypatch):
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ToolkitEnvironmentError, match="PIP_FIND_LINKS"):
-        toolkit_python(folder=tmp_path / "made")
+        toolkit_python(folder=tmp_path / "made", python=sys.executable)
 
 
 def test_a_full_disk_is_told_before(toolkit, tmp_path, monkeypatch):
     """With the room that is wanted."""
     monkeypatch.setattr(environment, "_ROOM_BYTES", {False: 10**18, True: 10**18})
     with pytest.raises(ToolkitEnvironmentError, match=r"expected 1000000000\.0 GB of room"):
-        toolkit_python(folder=tmp_path)
+        toolkit_python(folder=tmp_path, python=sys.executable)
 
 
 def test_two_do_not_install_at_once(toolkit, tmp_path, monkeypatch):
