@@ -29,6 +29,7 @@ NETS = {
     "YOLOv8-pose": (anchor_free, {"extra": 51}, "pose"),
     "YOLOv5": (anchored, {}, "detect"),
     "YOLOv7": (anchored, {"style": "v7"}, "detect"),
+    "YOLOv5-seg": (anchored, {"masks": 6}, "segment"),
     "YOLOX": (yolox, {}, "detect"),
     "PP-YOLOE": (pp_yoloe, {}, "detect"),
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from rknn_runtime.conversion.graph import OnnxGraph
 
-__all__ = ["Scale", "Tail", "find_tail"]
+__all__ = ["Scale", "Tail", "coefficients_apart", "find_tail"]
 
 #: What stands between the last convolutions and an output that is to be decoded.
 _BEHIND = frozenset(
@@ -92,6 +92,33 @@ def find_tail(graph: OnnxGraph) -> Tail | str:
     if isinstance(scales, str):
         return scales
     return Tail(tuple(_joined_at_yolox(graph, scale) for scale in scales), tuple(kept))
+
+
+def coefficients_apart(graph: OnnxGraph, tail: Tail, anchors: int = 3) -> Tail:
+    """Give YOLOv5's mask coefficients convolutions of their own, as its decoder takes them.
+
+    There one convolution of a scale gives box, classes and coefficients of each anchor.
+
+    Args:
+        graph: the graph, which gets the convolutions where the tail is of this form.
+        tail: where its head begins.
+        anchors: of a cell.
+    """
+    shapes = [graph.shape(name) for name in tail.kept]
+    if len(shapes) != 1 or shapes[0] is None or any(len(s.tensors) != 1 for s in tail.scales):
+        return tail
+    masks = shapes[0][1]
+    scales = []
+    for scale in tail.scales:
+        ((name, channels),) = scale.tensors
+        each = channels // anchors
+        if channels % anchors or each <= 5 + masks:
+            return tail
+        numbers = np.arange(channels).reshape(anchors, each)
+        parts = [numbers[:, :-masks].ravel().tolist(), numbers[:, -masks:].ravel().tolist()]
+        names = graph.split_convolution(name, parts)
+        scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))
+    return tail._replace(scales=tuple(scales))
 
 
 def _ends(graph: OnnxGraph, output: str) -> list[_End] | str:

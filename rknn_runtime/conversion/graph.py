@@ -216,11 +216,49 @@ class OnnxGraph:
         data: bytes = model.SerializeToString()
         return data
 
+    def split_convolution(self, tensor: str, parts: Sequence[Sequence[int]]) -> list[str]:
+        """Compute groups of a convolution's channels by convolutions of their own.
+
+        Args:
+            tensor: the output of the convolution.
+            parts: numbers of the channels of each group.
+
+        Returns:
+            Names of the new outputs.
+
+        Raises:
+            ValueError: its weights are no constants.
+        """
+        node, to_tensor = self.producer(tensor), self._onnx.numpy_helper.from_array
+        constants = [self.constant(name) for name in node.input[1:]]
+        shape = self.shape(tensor)
+        names = []
+        for i, part in enumerate(parts):
+            new = type(node).FromString(node.SerializeToString())
+            new.name = new.output[0] = f"{tensor}_part{i}"
+            for k, values in enumerate(constants, 1):
+                if values is None:
+                    raise ValueError(f"{tensor!r}: expected constant weights, got computed ones")
+                name = f"{node.input[k]}_part{i}"
+                rows = to_tensor(np.ascontiguousarray(values[list(part)]), name)
+                self._model.graph.initializer.append(rows)
+                self._tensors[name] = rows
+                new.input[k] = name
+            # Before what takes the whole: nodes stand in the order of their computation.
+            self._model.graph.node.insert(list(self._model.graph.node).index(node), new)
+            name = new.output[0]
+            self._producers[name] = new
+            if shape is not None:
+                self._shapes[name] = (shape[0], len(part), *shape[2:])
+            names.append(name)
+        self.nodes = list(self._model.graph.node)
+        return names
+
     def _described(self, name: str, kinds: dict[str, Any]) -> Any:
         if name in kinds:
             return kinds[name]
         helper, floats = self._onnx.helper, self._onnx.TensorProto.FLOAT
-        return helper.make_tensor_value_info(name, floats, None)
+        return helper.make_tensor_value_info(name, floats, self._shapes.get(name))
 
 
 def _replace(field: Any, values: list[Any]) -> None:

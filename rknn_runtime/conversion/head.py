@@ -42,6 +42,7 @@ def head_of(
     head: str = "auto",
     num_classes: int | None = None,
     task: str | None = None,
+    whole: Tail | None = None,
 ) -> CutHead:
     """Find the head that a graph ends in when it is cut.
 
@@ -52,6 +53,7 @@ def head_of(
         head: as for `Detector`.
         num_classes: if known.
         task: as Ultralytics names it, if known.
+        whole: where the graph's own tail begins, if `tail` has other convolutions.
 
     Raises:
         ValueError: no head of `Detector` has these outputs; the message lists them.
@@ -60,7 +62,7 @@ def head_of(
     reading = _reading(attrs, size, head, num_classes, _ENDINGS.get(task or "", ""))
     name, options = reading.head, {}
     if name in ("yolov5", "yolov7", "yolov5-seg"):
-        anchors = anchors_in(graph, tail)
+        anchors = anchors_in(graph, whole or tail)
         if anchors is not None:
             options["anchors"] = anchors
             is_v7 = head == "auto" and name == "yolov5" and _are(anchors, YOLOV7_ANCHORS)

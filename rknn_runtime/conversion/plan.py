@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.conversion.cut import Tail, find_tail
+from rknn_runtime.conversion.cut import Tail, coefficients_apart, find_tail
 from rknn_runtime.conversion.facts import exported_facts
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_of
@@ -68,8 +68,10 @@ def plan_of(
     found: CutHead | None = None
     count = None if named is None else len(named)
     if isinstance(tail, Tail) and size is not None:
+        whole = tail
         try:
-            found = head_of(graph, tail, size, head=head, num_classes=count, task=task)
+            tail = coefficients_apart(graph, whole)
+            found = head_of(graph, tail, size, head=head, num_classes=count, task=task, whole=whole)
         except ValueError as error:
             if head != "auto":
                 raise

@@ -161,14 +161,19 @@ def anchor_free(bins=16, extra=0, prefix="", old=False, prototypes=False, channe
     return net
 
 
-def anchored(style="v5"):
-    """YOLOv5 and YOLOv7."""
+def anchored(style="v5", masks=0):
+    """YOLOv5 and YOLOv7, and YOLOv5 with mask coefficients behind the classes."""
     net = Net()
+    n = 5 + CLASSES + masks
     rows = []
     for i, (x, grid) in enumerate(zip(net.features(), GRIDS)):
-        end = net.conv(x, 16, 3 * (5 + CLASSES), name=f"/model.24/m.{i}/Conv_output_0")
-        y = net.reshape(end, 1, 3, 5 + CLASSES, grid, grid)
-        y = net.op("Sigmoid", net.op("Transpose", y, perm=[0, 1, 3, 4, 2]))
+        end = net.conv(x, 16, 3 * n, name=f"/model.24/m.{i}/Conv_output_0")
+        y = net.reshape(end, 1, 3, n, grid, grid)
+        y = net.op("Transpose", y, perm=[0, 1, 3, 4, 2])
+        if masks:
+            sizes = net.const([5 + CLASSES, masks], np.int64)
+            y, coefficients = net.op("Split", y, sizes, outputs=2, axis=4)
+        y = net.op("Sigmoid", y)
         sizes = net.const([2, 2, 1 + CLASSES], np.int64)
         xy, wh, rest = net.op("Split", y, sizes, outputs=3, axis=4)
         cells = np.stack(np.mgrid[:grid, :grid][::-1], -1)[None, None]
@@ -181,8 +186,11 @@ def anchored(style="v5"):
             wh = net.op("Mul", wh, net.const(anchors * np.ones((1, 1, grid, grid, 1))))
         else:
             wh = net.op("Mul", net.op("Pow", wh, two), net.const(4 * anchors))
-        rows.append(net.reshape(net.cat(xy, wh, rest, axis=4), 1, -1, 5 + CLASSES))
+        parts = [xy, wh, rest, *([coefficients] if masks else [])]
+        rows.append(net.reshape(net.cat(*parts, axis=4), 1, -1, n))
     net.output("output", net.cat(*rows))
+    if masks:
+        net.output("output1", net.op("Relu", net.conv(net.early, 16, masks)))
     return net
 
 

@@ -9,7 +9,7 @@ import pytest
 from nets import ANCHORS, CLASSES, SIZE, anchor_free, anchored, classifier, pp_yoloe, yolox
 
 from rknn_runtime import Detector, Model
-from rknn_runtime.conversion.cut import find_tail
+from rknn_runtime.conversion.cut import coefficients_apart, find_tail
 from rknn_runtime.conversion.facts import custom_string
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import head_of
@@ -37,6 +37,7 @@ NETS = {
     "yolov8-pose": (anchor_free(extra=51), "pose", "yolov8-pose-split", None),
     "yolov5": (anchored("v5"), None, "yolov5", "yolov5-single"),
     "yolov7": (anchored("v7"), None, "yolov5", "yolov5-single"),
+    "yolov5-seg": (anchored(masks=6), None, "yolov5-seg", "yolov5-seg-single"),
     "yolox": (yolox(), None, "yolox", "yolox-grid"),
     "pp-yoloe": (pp_yoloe(), None, "ppyoloe", None),
 }  # fmt: skip
@@ -60,7 +61,8 @@ def test_a_cut_graph_detects_what_the_whole_one_says(name):
     graph = OnnxGraph(net.model(), "x.onnx")
     tail = find_tail(graph)
     assert not isinstance(tail, str), tail
-    head = head_of(graph, tail, (SIZE, SIZE), num_classes=CLASSES, task=task)
+    whole, tail = tail, coefficients_apart(graph, tail)
+    head = head_of(graph, tail, (SIZE, SIZE), num_classes=CLASSES, task=task, whole=whole)
     assert head.name == cut_head
     said, has_labels = custom_string(head, NAMES, task, (SIZE, SIZE), "RGB", quantized=False)
     assert has_labels
