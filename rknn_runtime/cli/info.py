@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.cli import emulated, healthy, layered
+from rknn_runtime.cli import emulated, graph, healthy, layered
 from rknn_runtime.cli.advice import io_bytes, warnings_about
 from rknn_runtime.enums import TensorType
-from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.errors import InvalidModelError, UnavailableError
 from rknn_runtime.health.heads import guess_head
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
@@ -55,6 +55,12 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="also list the operators: shapes, multiplications, bytes, NPU or CPU",
     )
+    parser.add_argument(
+        "--graph",
+        type=graph.file_name,
+        metavar="FILE",
+        help="also draw the network, as .svg or .html; of one model",
+    )
     parser.set_defaults(run=run)
 
 
@@ -64,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     Returns:
         0, or 1 when a file could not be read.
     """
+    if arguments.graph and len(arguments.models) > 1:
+        raise UnavailableError(f"--graph: expected one model, got {len(arguments.models)}")
     read: list[tuple[str, ModelInfo]] = []
     failed = False
     for model in arguments.models:
@@ -79,6 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     emulations = [emulated.emulate(model) for model, _ in read] if arguments.emulate else []
     found = [healthy.health(model) for model, _ in read] if arguments.health else []
     layers = [read_layers(model) for model, _ in read] if arguments.layers else []
+    if arguments.graph:
+        for model, _ in read:
+            graph.write(arguments.graph, Path(model).name, read_layers(model))
     if arguments.json:
         entries = [as_json(model, info) for model, info in read]
         for entry, emulation in zip(entries, emulations):

@@ -12,6 +12,7 @@ import rknn_runtime
 from rknn_runtime.cli import (
     accuracy,
     bench,
+    completion,
     convert,
     detect,
     info,
@@ -35,6 +36,7 @@ COMMANDS = (
     record,
     sim_library,
     verify,
+    completion,
 )
 
 
