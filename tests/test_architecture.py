@@ -44,7 +44,9 @@ ROOMS: dict[str, set[str]] = {
     "verify": {"root", "npu"},
     "bench": {"root", "npu", "vision", "models of images", "streams"},
     "serve": {"vision"},
+    "doctor": {"root", "modelfile", "npu", "bench"},
     "cli": {
+        "doctor",
         "serve",
         "bench",
         "root",

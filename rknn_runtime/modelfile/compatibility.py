@@ -293,11 +293,16 @@ def versions(header: ModelHeader | None, runtime: Runtime | None) -> str:
     )
 
 
-def driver_version() -> str | None:
-    """Version of the NPU driver in the running kernel, such as ``"0.9.8"``; None: unknown."""
+def driver_version(root: str = "/") -> str | None:
+    """Version of the NPU driver in the running kernel, such as ``"0.9.8"``; None: unknown.
+
+    Args:
+        root: Where ``/proc`` and ``/sys`` are.
+    """
     for path in DRIVER_FILES:
         try:
-            match = re.search(r"[0-9]+(\.[0-9]+)+", Path(path).read_text("ascii", "replace"))
+            text = Path(root, path.lstrip("/")).read_text("ascii", "replace")
+            match = re.search(r"[0-9]+(\.[0-9]+)+", text)
         except OSError:  # not there, or for root only
             continue
         if match:

@@ -43,6 +43,15 @@ class Elf:
         name = _MACHINES.get(self.machine, f"ELF machine {self.machine}")
         return name if "bit" in name or self.machine == 62 else f"{self.bits}-bit {name}"
 
+    @property
+    def libc(self) -> str:
+        """The C library that it wants: ``glibc``, ``musl``, ``uClibc``; empty where none shows."""
+        for mark, name in (("libc.so.0", "uClibc"), ("uClibc", "uClibc"), ("musl", "musl"),
+                           ("libc.so.6", "glibc"), ("ld-linux", "glibc")):  # fmt: skip
+            if any(mark in needed for needed in self.needed):
+                return name
+        return ""
+
 
 def read(path: str) -> Elf | None:
     """Read an ELF file's header.
@@ -172,7 +181,7 @@ def mismatch(path: str) -> str | None:
     mine = read(sys.executable) if sys.executable else None
     if mine is not None and (elf.bits, elf.machine) != (mine.bits, mine.machine):
         return f"built for {elf.target}, this Python is {mine.target}"
-    if _wants_uclibc(elf) and not (mine is not None and _wants_uclibc(mine)):
+    if elf.libc == "uClibc" and not (mine is not None and mine.libc == "uClibc"):
         return (
             "built for uClibc, which this Python does not use; link the vendor's archive into "
             "this package instead (make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a, see "
@@ -180,7 +189,3 @@ def mismatch(path: str) -> str | None:
             "own uClibc system"
         )
     return None
-
-
-def _wants_uclibc(elf: Elf) -> bool:
-    return any(name == "libc.so.0" or "ld-uClibc" in name for name in elf.needed)

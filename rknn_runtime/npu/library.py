@@ -16,7 +16,7 @@ from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.npu import _elf
 
-__all__ = ["Library", "c_name", "fault_of_file", "open_library"]
+__all__ = ["Library", "c_name", "fault_of_file", "folders", "open_library"]
 
 #: The variable that names the library where ``library=`` does not.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
@@ -211,12 +211,20 @@ def _folders() -> list[str]:
     """The usual places, those for this process's word size first."""
     import sysconfig  # only here, where nobody waits for the import
 
-    multiarch = sysconfig.get_config_var("MULTIARCH")
-    wide = struct.calcsize("P") == 8
-    folders = [f"/usr/lib/{multiarch}", f"/lib/{multiarch}"] if multiarch else []
-    folders += ["/usr/lib64", "/usr/lib"] if wide else ["/usr/lib"]
-    folders += ["/usr/local/lib", "/oem/usr/lib"]
-    return [*folders, "/vendor/lib64" if wide else "/vendor/lib"]
+    return folders(sysconfig.get_config_var("MULTIARCH"), struct.calcsize("P") == 8)
+
+
+def folders(multiarch: str | None, wide: bool) -> list[str]:
+    """List where a runtime usually lies, in the order of the search.
+
+    Args:
+        multiarch: Of the Python, such as ``"aarch64-linux-gnu"``.
+        wide: It is one of 64 bits.
+    """
+    usual = [f"/usr/lib/{multiarch}", f"/lib/{multiarch}"] if multiarch else []
+    usual += ["/usr/lib64", "/usr/lib"] if wide else ["/usr/lib"]
+    usual += ["/usr/local/lib", "/oem/usr/lib"]
+    return [*usual, "/vendor/lib64" if wide else "/vendor/lib"]
 
 
 def _try(candidate: str, attempts: list[tuple[str, str]]) -> Library | None:

@@ -1,0 +1,173 @@
+"""What the probes find and the rules judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rknn_runtime._frozen import dataclass
+from rknn_runtime.modelfile.compatibility import Failure, Runtime
+from rknn_runtime.modelfile.info import ModelHeader
+from rknn_runtime.modelfile.soc import Soc
+from rknn_runtime.npu._elf import Elf
+
+__all__ = ["Facts", "LibraryFacts", "ModelFacts", "NodeFacts", "Surroundings", "TrialFacts"]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known of this process rather than read from the tree; given by tests."""
+
+    uid: int = 0
+    gids: tuple[int, ...] = ()
+    #: ``"aarch64"``, ``"armv7l"``, ``"x86_64"``.
+    machine: str = ""
+    #: Of the interpreter: its word size, machine and C library; None: unknown.
+    interpreter: Elf | None = None
+    multiarch: str = ""
+    #: Versions of Python and of what is imported, by name.
+    versions: Mapping[str, str] = {}
+    variables: Mapping[str, str] = {}
+    #: Owner, group and mode of nodes by path, where the tree cannot have them.
+    owners: Mapping[str, tuple[int, int, int]] = {}
+    #: The tree is this machine's own: the kernel is asked what this user may do.
+    live: bool = False
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """A device node."""
+
+    path: str
+    #: ``"rknpu"``, ``"drm"``, ``"heap"``.
+    kind: str
+    uid: int
+    gid: int
+    #: Name of the group, or its number.
+    group: str
+    mode: int
+    usable: bool
+    #: Where it points to, when it is a symbolic link.
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class LibraryFacts:
+    """A file with the name of a vendor's runtime."""
+
+    path: str
+    runtime: Runtime | None
+    elf: Elf | None
+    #: Why it cannot be mapped: ``"unreadable"``, ``"foreign"`` (no ELF file), ``"cut"``; or empty.
+    fault: str = ""
+    #: Functions that every runtime has, and this one lacks.
+    missing: tuple[str, ...] = ()
+    has_core_mask: bool = True
+
+    @property
+    def name(self) -> str:
+        """``librknnrt.so`` or ``librknnmrt.so``."""
+        return self.path.rpartition("/")[2]
+
+    def misfit(self, interpreter: Elf | None) -> str:
+        """What keeps this interpreter from loading it; empty when nothing is known to.
+
+        Args:
+            interpreter: The Python's own file; None: unknown.
+        """
+        if self.fault or self.elf is None:
+            return self.fault or "foreign"
+        if interpreter is not None:
+            mine = interpreter.bits, interpreter.machine
+            if (self.elf.bits, self.elf.machine) != mine:
+                return "machine"
+            if interpreter.libc and self.elf.libc not in ("", interpreter.libc):
+                return self.elf.libc
+        return "symbols" if self.missing else ""
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """A model, read from its file."""
+
+    path: str
+    #: ``"rknn"``, ``"encrypted"``, ``"rknn1"``, ``"rknn3"``, ``"damaged"``, ``"other"``.
+    kind: str
+    header: ModelHeader | None = None
+    #: What the reader said of it.
+    message: str = ""
+    failures: tuple[Failure, ...] = ()
+    file_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class TrialFacts:
+    """How a test load and run went."""
+
+    passed: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that was found."""
+
+    surroundings: Surroundings = Surroundings()
+    #: The simulated NPU is asked for: nothing of the board matters.
+    simulated: bool = False
+    compatible: tuple[str, ...] = ()
+    board: str = ""
+    soc: Soc | None = None
+    #: Name of the Rockchip chip, with or without an NPU; empty: none, or unknown.
+    chip: str = ""
+    kernel: str = ""
+    container: bool = False
+    #: ``"rknpu"``, ``"rocket"``, ``"rknpu3"``, ``"galcore"``; empty: none seen.
+    driver: str = ""
+    driver_version: str = ""
+    #: ``"drm"`` or ``"misc"``: how the driver shows the NPU; empty: unknown.
+    interface: str = ""
+    #: The driver lies in /lib/modules.
+    has_module: bool = False
+    #: Nodes of the device tree that are the NPU's and switched off.
+    disabled: tuple[str, ...] = ()
+    nodes: tuple[NodeFacts, ...] = ()
+    heap: NodeFacts | None = None
+    libraries: tuple[LibraryFacts, ...] = ()
+    #: As `rknn_runtime.bench.board.state` returns it.
+    clocks: Mapping[str, Any] = {}
+    memory_kb: Mapping[str, int] = {}
+    #: Lines of the logs that speak of the NPU.
+    log: tuple[str, ...] = ()
+    #: What the lines mean: names of `rknn_runtime.doctor.log.SIGNS`.
+    signs: frozenset[str] = frozenset()
+    #: What the log says was loaded.
+    logged_runtime: tuple[int, ...] = ()
+    model: ModelFacts | None = None
+    trial: TrialFacts | None = None
+
+    @property
+    def is_pc(self) -> bool:
+        """An x86 machine without an NPU, in a container or not."""
+        return self.surroundings.machine in ("x86_64", "i686") and not (
+            self.soc or self.nodes or self.driver
+        )
+
+    @property
+    def library(self) -> LibraryFacts | None:
+        """The library that gets loaded; None: there is none that can be."""
+        fitting = [
+            each for each in self.libraries if not each.misfit(self.surroundings.interpreter)
+        ]
+        wanted = f"{self.soc.runtime}.so" if self.soc else ""
+        named = [each for each in fitting if each.name == wanted]
+        return next(iter(named or fitting), None)
+
+    @property
+    def runtime(self) -> Runtime | None:
+        """Which runtime that is."""
+        return self.library.runtime if self.library else None
+
+    def number(self, version: str) -> tuple[int, ...]:
+        """A version as numbers; empty when it is unknown."""
+        return tuple(int(part) for part in version.split(".") if part.isdigit())

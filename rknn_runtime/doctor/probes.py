@@ -1,0 +1,173 @@
+"""Looks at the machine: board, driver, device nodes, memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rknn_runtime.doctor.facts import NodeFacts, Surroundings
+from rknn_runtime.doctor.log import logged_driver
+from rknn_runtime.doctor.tree import Tree
+from rknn_runtime.modelfile.compatibility import driver_version
+from rknn_runtime.modelfile.soc import DEVICE_TREE, soc_of_this_machine
+from rknn_runtime.npu import _elf
+from rknn_runtime.npu.device import DRI, DRM_CLASS, HEAP, RKNPU
+
+__all__ = ["board", "driver", "memory", "nodes", "surroundings"]
+
+_CONTAINER_MARKS = ("docker", "containerd", "kubepods", "lxc", "podman", "libpod")
+
+
+def surroundings() -> Surroundings:
+    """Describe this process."""
+    import sysconfig
+    from importlib import metadata
+
+    import numpy as np
+
+    mine = _elf.read(sys.executable) if sys.executable else None
+    return Surroundings(
+        uid=os.geteuid(),
+        gids=tuple({os.getegid(), *os.getgroups()}),
+        machine=platform.machine(),
+        interpreter=mine,
+        multiarch=sysconfig.get_config_var("MULTIARCH") or "",
+        versions={
+            "Python": platform.python_version(),
+            "numpy": np.__version__,
+            "cffi": metadata.version("cffi"),
+        },
+        variables=dict(os.environ),
+        live=True,
+    )
+
+
+def board(tree: Tree) -> dict[str, Any]:
+    """Which board and kernel this is, and whether this is a container."""
+    try:
+        raw = tree.path(DEVICE_TREE).read_bytes()
+    except OSError:
+        raw = b""
+    compatible = tuple(text.decode("ascii", "replace") for text in raw.split(b"\0") if text)
+    chips = [text.partition(",")[2] for text in compatible if text.startswith("rockchip,")]
+    return {
+        "compatible": compatible,
+        "board": tree.text("/proc/device-tree/model"),
+        "soc": soc_of_this_machine(tree.path(DEVICE_TREE)),
+        "chip": next((name for name in reversed(chips) if name[:2] in ("rk", "rv", "px")), ""),
+        "kernel": tree.text("/proc/sys/kernel/osrelease"),
+        "container": _is_container(tree),
+    }
+
+
+def _is_container(tree: Tree) -> bool:
+    if tree.exists("/.dockerenv") or tree.exists("/run/.containerenv"):
+        return True
+    told = tree.text("/proc/1/cgroup") + tree.text("/run/systemd/container")
+    return any(mark in told for mark in _CONTAINER_MARKS)
+
+
+def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
+    """Which driver the kernel has for the NPU, and how it shows it."""
+    version = driver_version(str(tree.root)) or logged_driver(log)
+    told = "\n".join(log)
+    drm = any("rknpu" in text for text in _uevents(tree).values())
+    found = ""
+    if version or drm or any(map(tree.exists, ("/sys/module/rknpu",
+                                               "/sys/bus/platform/drivers/RKNPU"))):  # fmt: skip
+        found = "rknpu"
+    elif "RKNPU3" in told or tree.exists("/sys/module/rknpu3"):
+        found = "rknpu3"
+    elif tree.exists("/sys/module/rocket") or "Initialized rocket" in told or _is_rocket(tree):
+        found = "rocket"
+    elif tree.exists("/sys/module/galcore") or tree.exists("/dev/galcore"):
+        found = "galcore"
+    elif tree.exists(RKNPU) and not tree.path(RKNPU).is_symlink():
+        found = "rknpu"
+    misc = tree.exists("/sys/class/misc/rknpu") or (
+        tree.exists(RKNPU) and not tree.path(RKNPU).is_symlink()
+    )
+    kernel = tree.text("/proc/sys/kernel/osrelease")
+    names = (f"/lib/modules/{kernel}/**/rknpu.ko*",) if kernel else ()
+    return {
+        "driver": found,
+        "driver_version": version if found == "rknpu" else "",
+        "interface": "drm" if drm else "misc" if misc else "",
+        "has_module": any(name for pattern in names for name in tree.glob(pattern)),
+        "disabled": tuple(
+            name.rpartition("/")[0]
+            for pattern in ("npu@*/status", "*/npu@*/status")
+            for name in tree.glob(f"/proc/device-tree/{pattern}")
+            if tree.text(name) == "disabled"
+        ),
+    }
+
+
+def _uevents(tree: Tree) -> dict[str, str]:
+    """What the kernel says of each DRM node: its name -> lower-case text."""
+    return {
+        name.split("/")[4]: tree.text(name).lower()
+        for name in tree.glob(f"{DRM_CLASS}/*/device/uevent")
+    }
+
+
+def _is_rocket(tree: Tree) -> bool:
+    texts = [tree.text(name) for name in tree.glob("/sys/class/accel/accel*/device/uevent")]
+    return any("rocket" in text or "rknn-core" in text for text in texts)
+
+
+def nodes(tree: Tree, process: Surroundings) -> dict[str, Any]:
+    """Nodes that may be the NPU's, and the heap from which runtimes allocate."""
+    events = _uevents(tree)
+    found = [_node(tree, process, RKNPU, "rknpu")] if tree.exists(RKNPU) else []
+    for name in tree.glob(f"{DRI}/*"):
+        short = name.rpartition("/")[2]
+        # A container may lack /sys: then any may be it.
+        if short.startswith(("card", "renderD")) and "rknpu" in events.get(short, "rknpu"):
+            found.append(_node(tree, process, name, "drm"))
+    heap = _node(tree, process, HEAP, "heap") if tree.exists(HEAP) else None
+    return {"nodes": tuple(found), "heap": heap}
+
+
+def _node(tree: Tree, process: Surroundings, name: str, kind: str) -> NodeFacts:
+    path = tree.path(name)
+    link = str(path.readlink()) if path.is_symlink() else ""
+    if name in process.owners:
+        uid, gid, mode = process.owners[name]
+    else:
+        try:
+            status = path.stat()
+            uid, gid, mode = status.st_uid, status.st_gid, status.st_mode & 0o777
+        except OSError:  # a link that leads nowhere
+            uid, gid, mode = 0, 0, 0
+    wanted = 0o4 if kind == "heap" else 0o6
+    if process.live:  # also knows of access lists
+        usable = os.access(path, os.R_OK if kind == "heap" else os.R_OK | os.W_OK)
+    elif process.uid == 0:
+        usable = True
+    else:
+        shift = 6 if uid == process.uid else 3 if gid in process.gids else 0
+        usable = mode >> shift & wanted == wanted
+    return NodeFacts(name, kind, uid, gid, _group(tree, gid), mode, usable, link)
+
+
+def _group(tree: Tree, gid: int) -> str:
+    for line in tree.text("/etc/group").splitlines():
+        name, *rest = line.split(":")
+        if len(rest) > 1 and rest[1] == str(gid):
+            return name
+    return "root" if gid == 0 else str(gid)
+
+
+def memory(tree: Tree) -> dict[str, int]:
+    """Numbers of /proc/meminfo, kB, by their names."""
+    found = {}
+    for line in tree.text("/proc/meminfo").splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            found[name] = int(words[0])
+    return found

@@ -1,0 +1,221 @@
+"""Rules about what happens while models run: memory, time, clocks."""
+
+from __future__ import annotations
+
+from rknn_runtime.doctor.facts import Facts
+from rknn_runtime.doctor.file_rules import fetch
+from rknn_runtime.doctor.rule import PROBLEM, WARNING, Cause, Rule
+
+__all__ = ["RULES"]
+
+#: The driver that most reports of "failed to submit" were solved with; 0.9.3 is known to fail.
+_GOOD_DRIVER = (0, 9, 6)
+_STOP_DEMO = "/oem/usr/bin/RkLunch-stop.sh"
+_HOT_C = 85
+_NUMPY, _CFFI = (1, 19), (1, 14)
+_UPDATE_KERNEL = "sudo apt update && sudo apt full-upgrade && sudo reboot"
+
+
+def _no_iommu(facts: Facts) -> Cause | None:
+    mini = facts.soc is not None and facts.soc.mini
+    if mini or not ("bounce" in facts.signs or facts.signs >= {"allocation", "no iommu"}):
+        return None
+    return Cause(
+        "the driver works without the IOMMU, so the NPU's memory has to be in one piece, of which "
+        "there are a few MB: take an image whose device tree enables the NPU's IOMMU "
+        "(rknpu_mmu, status okay), or reserve CMA on the kernel's command line",
+        "sudo sed -i 's/$/ cma=256M/' /boot/cmdline.txt  # or extraargs=cma=256M in armbianEnv.txt",
+    )
+
+
+def _descriptors(facts: Facts) -> Cause | None:
+    if "descriptors" not in facts.signs:
+        return None
+    return Cause(
+        "the process ran out of file descriptors: every piece of NPU memory is one. Close models, "
+        "or raise the limit",
+        "ulimit -n 65536",
+    )
+
+
+def _mini_memory(facts: Facts) -> Cause | None:
+    if "allocation" not in facts.signs or facts.soc is None or not facts.soc.mini:
+        return None
+    free = facts.memory_kb.get("CmaFree")
+    return Cause(
+        "the NPU's memory is used up (CMA"
+        + (f", {free} kB are free" if free is not None else "")
+        + "): stop the vendor's demo, which holds the camera's; else enlarge rk_dma_heap_cma in "
+        "the kernel's command line, or take a smaller model",
+        _STOP_DEMO,
+    )
+
+
+def _no_memory(facts: Facts) -> Cause | None:
+    if "allocation" not in facts.signs:
+        return None
+    return Cause(
+        "the NPU got no memory: close other models and processes that use it, take fewer contexts "
+        "(a Pool shares the weights) or a smaller model; an NPU's context has 4 GB of addresses",
+        "free -m; sudo fuser -v /dev/dri/* /dev/rknpu",
+    )
+
+
+def _old_driver(facts: Facts) -> Cause | None:
+    version = facts.number(facts.driver_version)
+    if "submit" not in facts.signs or not version or version >= _GOOD_DRIVER:
+        return None
+    return Cause(
+        f"the NPU did not finish a task, and the driver {facts.driver_version} is old: "
+        f"{'.'.join(map(str, _GOOD_DRIVER))} and newer repaired that; it is a part of the kernel, "
+        "so update that, and the library with it",
+        _UPDATE_KERNEL,
+    )
+
+
+def _camera(facts: Facts) -> Cause | None:
+    if "submit" not in facts.signs or facts.soc is None or not facts.soc.mini:
+        return None
+    return Cause(
+        "the NPU did not finish a task: on this chip mostly since camera and NPU contend for the "
+        "memory; stop the vendor's demo and try without the camera",
+        _STOP_DEMO,
+    )
+
+
+def _high_memory(facts: Facts) -> Cause | None:
+    total = facts.memory_kb.get("MemTotal", 0)
+    if "submit" not in facts.signs or total < 4 << 20 or facts.soc is None:
+        return None
+    if facts.soc.name not in ("rk3566", "rk3568"):
+        return None
+    return Cause(
+        "the NPU did not finish a task: on RK3566 and RK3568 with more than 4 GB some kernels put "
+        "the IOMMU's tables where it cannot read; take a newer kernel, or try with 4 GB",
+        "sudo sed -i 's/$/ mem=4G/' /boot/cmdline.txt  # or extraargs=mem=4G in armbianEnv.txt",
+    )
+
+
+def _submit(facts: Facts) -> Cause | None:
+    if "submit" not in facts.signs:
+        return None
+    return Cause(
+        "the NPU did not finish a task: bring library, driver and the model's toolkit to one "
+        "version; then try one core (CoreMask.CORE_0), one thread, and the power supply",
+        fetch(facts),
+    )
+
+
+def _log_open(facts: Facts) -> Cause | None:
+    if "open" not in facts.signs:
+        return None
+    return Cause(
+        "the log says that no NPU could be opened, though this user may: it is another user's, or "
+        "a container's; or the library is too old for the driver: run this command as that user",
+        "sudo -u USER rknn-runtime doctor",
+    )
+
+
+def _crash(facts: Facts) -> Cause | None:
+    if "crash" not in facts.signs:
+        return None
+    return Cause(
+        "a process ended by a segmentation fault: most often model, library and driver are of "
+        "different versions; install the library of the model's toolkit",
+        fetch(facts),
+    )
+
+
+def _trial(facts: Facts) -> Cause | None:
+    if facts.trial is None or facts.trial.passed:
+        return None
+    return Cause(f"the test failed: {facts.trial.text}", "RKNN_LOG_LEVEL=4 rknn-runtime doctor "
+                 + (facts.model.path if facts.model else "MODEL"))  # fmt: skip
+
+
+def _little_memory(facts: Facts) -> Cause | None:
+    available = facts.memory_kb.get("MemAvailable")
+    if available is None or facts.model is None or available << 10 > 2 * facts.model.file_bytes:
+        return None
+    return Cause(
+        f"{available >> 10} MB are free, and the model's file has "
+        f"{facts.model.file_bytes >> 20} MB: the system may end the process",
+        "free -m",
+    )
+
+
+def _hot(facts: Facts) -> Cause | None:
+    hot = {
+        name: degrees
+        for name, degrees in facts.clocks.get("temperature_c", {}).items()
+        if degrees >= _HOT_C
+    }
+    if not hot:
+        return None
+    listed = ", ".join(f"{name} {degrees:.0f} C" for name, degrees in hot.items())
+    return Cause(f"the chip is hot, and the kernel slows it down: {listed}; cool it")
+
+
+def _held_clock(facts: Facts) -> Cause | None:
+    held = facts.clocks.get("throttled", ())
+    if not held:
+        return None
+    listed = ", ".join(held)
+    return Cause(
+        f"the clock is held below its full one: {listed} (heat, or a limit that was set)",
+        "grep -H . /sys/class/devfreq/*/max_freq "
+        "/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq",
+    )
+
+
+def _powersave(facts: Facts) -> Cause | None:
+    slow = [
+        name for name, governor in facts.clocks.get("governor", {}).items()
+        if governor == "powersave" and (name.startswith("cpu") or name in ("npu", "dmc"))
+    ]  # fmt: skip
+    if not slow:
+        return None
+    return Cause(
+        f"the governor of {', '.join(slow)} is powersave, which is slow",
+        "echo performance | sudo tee /sys/class/devfreq/*.npu/governor "
+        "/sys/class/devfreq/dmc/governor /sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
+    )
+
+
+def _old_packages(facts: Facts) -> Cause | None:
+    versions = facts.surroundings.versions
+    for name, least in (("numpy", _NUMPY), ("cffi", _CFFI)):
+        version = facts.number(versions.get(name, ""))[:2]
+        if version and version < least:
+            return Cause(f"{name} {versions[name]} is too old", f"pip install --upgrade {name}")
+    return None
+
+
+def _cores(facts: Facts) -> Cause | None:
+    if "cores" not in facts.signs:
+        return None
+    return Cause(
+        "a core mask was refused: only RK3588 (three) and RK3576 (two cores) have one, and models "
+        "of toolkit 1.3 and older run on one core; leave core_mask out"
+    )
+
+
+RULES = (
+    Rule("no-iommu", PROBLEM, "memory", _no_iommu),
+    Rule("descriptors", PROBLEM, "memory", _descriptors),
+    Rule("mini-memory", PROBLEM, "memory", _mini_memory),
+    Rule("no-memory", PROBLEM, "memory", _no_memory),
+    Rule("camera-contends", PROBLEM, "log", _camera),
+    Rule("high-memory", PROBLEM, "log", _high_memory),
+    Rule("old-driver", PROBLEM, "driver", _old_driver),
+    Rule("submit-failed", PROBLEM, "log", _submit),
+    Rule("log-open", PROBLEM, "log", _log_open),
+    Rule("crash", PROBLEM, "log", _crash),
+    Rule("trial-failed", PROBLEM, "test", _trial),
+    Rule("core-mask", WARNING, "log", _cores),
+    Rule("little-memory", WARNING, "memory", _little_memory),
+    Rule("hot", WARNING, "clocks", _hot),
+    Rule("held-clock", WARNING, "clocks", _held_clock),
+    Rule("powersave", WARNING, "clocks", _powersave),
+    Rule("old-packages", WARNING, "python", _old_packages),
+)

@@ -1,0 +1,155 @@
+"""Machines that public threads tell of: the first cause and the command that repairs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doctor import cases
+from doctor.machine import Case, build
+from rknn_runtime.doctor.diagnosis import Observation, gather, judge
+
+
+def first(folder: Path, given: dict[str, Any]) -> Observation | None:
+    found = judge(gather(**build(folder, **given)))
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.thread)
+def test_first_cause_and_its_cure(case: Case, tmp_path: Path) -> None:
+    """The first cause is the thread's, and so is the command."""
+    found = first(tmp_path, case.given)
+    assert found is not None
+    assert found.rule == case.rule
+    assert case.cure in found.cure
+
+
+def test_threads_are_counted_once() -> None:
+    """No thread stands for two cases."""
+    threads = [case.thread for case in cases.CASES]
+    assert len(set(threads)) == len(threads)
+    assert all(case.address.startswith("https://github.com/") for case in cases.CASES)
+
+
+#: What a healthy kernel prints, "can't request region" included: boards of many threads have it.
+HARMLESS = (
+    "RKNPU fdab0000.npu: Adding to iommu group 0\n"
+    "RKNPU fdab0000.npu: RKNPU: rknpu iommu is enabled, using iommu mode\n"
+    "RKNPU fdab0000.npu: can't request region for resource [mem 0xfdab0000-0xfdabffff]\n"
+    "[drm] Initialized rknpu 0.9.8 20240828 for fdab0000.npu on minor 1\n"
+    "RKNPU fdab0000.npu: failed to find power_model node\n"
+    "RKNPU fdab0000.npu: RKNPU: failed to initialize power model\n"
+    "I RKNN: RKNN Runtime Information, librknnrt version: 2.3.2 (429f97ae6b@2025-04-09)\n"
+)
+MEMORY = {"/proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 6000000 kB\n"}
+CPU = "/sys/devices/system/cpu/cpufreq/policy0"
+CLOCKS = {
+    f"{CPU}/scaling_governor": "ondemand",
+    f"{CPU}/scaling_cur_freq": "408000",
+    f"{CPU}/scaling_max_freq": "1800000",
+    f"{CPU}/cpuinfo_max_freq": "1800000",
+    "/sys/class/devfreq/fdab0000.npu/governor": "rknpu_ondemand",
+    "/sys/class/devfreq/fdab0000.npu/cur_freq": "1000000000",
+    "/sys/class/devfreq/fdab0000.npu/max_freq": "1000000000",
+    "/sys/class/devfreq/fdab0000.npu/available_frequencies": "300000000 1000000000",
+    "/sys/class/thermal/thermal_zone0/type": "soc-thermal",
+    "/sys/class/thermal/thermal_zone0/temp": "52000",
+}
+HEALTHY: dict[str, dict[str, Any]] = {
+    "RK3588, DRM driver": {"log": HARMLESS, "files": {**MEMORY, **CLOCKS}, "model": "rk3588 2.3.2"},
+    "RK3588S, Orange Pi, access by video alone": {"soc": "rk3588s", "groups": (44,)},
+    "RK3566, driver 0.7.2, older model": {
+        "soc": "rk3566", "driver": "0.7.2", "lib": "2.3.0", "model": "rk3566 1.6.0",
+        "kernel": "4.19.232",
+    },
+    "RK3568, 8 GB, no reports of failures": {
+        "soc": "rk3568", "lib": "1.6.0", "files": MEMORY, "model": "rk3568 1.6.0"
+    },
+    "RK3576, misc driver with its heap": {
+        "soc": "rk3576", "interface": "misc", "model": "rk3576 2.3.2"
+    },
+    "RK3588, misc driver, old runtime without a heap": {
+        "interface": "misc", "heap": False, "lib": "1.5.2"
+    },
+    "RV1106, Buildroot with uClibc": {
+        "soc": "rv1106", "interface": "misc", "root": True, "kernel": "5.10.160", "heap": False,
+        "lib": None, "libs": {"/oem/usr/lib/librknnmrt.so": "2.3.2 mini 32 uclibc"},
+        "python": "32 uclibc", "model": "rv1106 2.3.2",
+        "log": "RKNPU ff660000.npu: RKNPU: rknpu iommu is disabled, using non-iommu mode\n",
+    },
+    "RV1106, Ubuntu with a glibc build": {
+        "soc": "rv1106g3", "interface": "misc", "root": True, "lib": "1.6.0 mini 32",
+        "python": "32 glibc", "model": "rv1106 1.6.0",
+    },
+    "PC with the simulated NPU": {
+        "soc": None, "driver": None, "lib": None, "python": "64 glibc x86", "sim": True,
+        "model": "rk3588 2.3.2", "heap": False,
+    },
+    "container with its devices": {"container": True, "root": True, "model": "rk3588 2.3.2"},
+    "container of the misc driver": {
+        "container": True, "root": True, "interface": "misc", "soc": "rk3562"
+    },
+    "root's board with a second library for 32 bits": {
+        "root": True, "libs": {"/usr/lib/arm-linux-gnueabihf/librknnrt.so": "2.3.2 32"}
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_no_false_alarm(name: str, tmp_path: Path) -> None:
+    """On a healthy machine there is neither problem nor warning."""
+    assert first(tmp_path, HEALTHY[name]) is None
+
+
+#: What the threads do not have: a machine for every other rule.
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "no-board": ("--sim", {"soc": None, "driver": None, "lib": None, "python": "64 glibc x86"}),
+    "rknn3-chip": ("--sim", {"soc": "rk3572", "driver": None, "lib": None}),
+    "probe-failed": ("vendor", {"nodes": False, "log": "rknpu: probe of npu failed with error"}),
+    "driver-not-loaded": ("modprobe rknpu", {
+        "driver": None, "files": {"/lib/modules/6.1.75-rockchip/kernel/drivers/rknpu.ko": ""}}),
+    "no-node": ("udevadm", {"nodes": False}),
+    "unknown-hardware": ("--privileged", {
+        "container": True, "root": True, "log": "E RKNN: not supported, hw_version = -1"}),
+    "no-heap": ("DMABUF", {"interface": "misc", "heap": False}),
+    "forbidden-heap": ("udev", {
+        "interface": "misc", "owners": {"/dev/dma_heap/system": (0, 0, 0o600)}}),
+    "library-cut": ("wget", {"lib": "2.3.2 cut"}),
+    "library-libc": ("bookworm", {"python": "64 musl"}),
+    "library-chip": ("wheel-static", {
+        "soc": "rv1106", "interface": "misc", "lib": None, "python": "32 glibc",
+        "libs": {"/usr/lib/librknnrt.so": "2.3.2 32"}}),
+    "log-no-elf": ("wget", {"log": "librknnrt.so: wrong ELF class: ELFCLASS32"}),
+    "model-rknn1": ("target_platform", {"model": "rknn1"}),
+    "model-rknn3": ("target_platform", {"model": "rknn3"}),
+    "model-foreign": ("target_platform", {"model": "onnx"}),
+    "model-container": ("target_platform", {"model": "rv1106 2.3.2", "soc": None}),
+    "no-core-mask": ("wget", {"lib": "1.1.0 nomask"}),
+    "model-encrypted": ("", {"model": "encrypted"}),
+    "several-libraries": ("RKNN_RUNTIME_LIBRARY=/usr/lib/", {
+        "libs": {"/usr/local/lib/librknnrt.so": "1.4.0"}}),
+    "descriptors": ("ulimit", {"log": "E RKNN: failed to convert handle, Too many open files"}),
+    "mini-memory": ("RkLunch-stop", {
+        "soc": "rv1106", "interface": "misc", "root": True, "lib": "2.3.2 32",
+        "python": "32 glibc", "log": "E RKNN: failed to allocate handle"}),
+    "log-open": ("sudo -u", {"log": "E RKNN: failed to open rknn device!"}),
+    "crash": ("wget", {"log": "Segmentation fault"}),
+    "little-memory": ("free", {
+        "model": "rk3588 2.3.2", "files": {"/proc/meminfo": "MemAvailable: 100 kB\n"}}),
+    "hot": ("", {"files": {**CLOCKS, "/sys/class/thermal/thermal_zone0/temp": "95000"}}),
+    "held-clock": ("grep", {"files": {**CLOCKS, f"{CPU}/scaling_max_freq": "816000"}}),
+    "powersave": ("performance", {
+        "files": {**CLOCKS, "/sys/class/devfreq/fdab0000.npu/governor": "powersave"}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", OTHERS)
+def test_rules_without_a_thread(rule: str, tmp_path: Path) -> None:
+    """Each speaks first on a machine that has nothing else."""
+    cure, given = OTHERS[rule]
+    found = first(tmp_path, given)
+    assert found is not None
+    assert found.rule == rule
+    assert cure in found.cure
