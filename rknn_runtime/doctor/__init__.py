@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rknn_runtime.doctor.diagnosis import Diagnosis, Observation, doctor
+from rknn_runtime.doctor.diagnosis import Diagnosis, doctor
 from rknn_runtime.doctor.facts import Surroundings
+from rknn_runtime.doctor.rule import Observation
 
 __all__ = ["Diagnosis", "Observation", "Surroundings", "doctor"]

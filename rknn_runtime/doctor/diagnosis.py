@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from rknn_runtime._frozen import dataclass, replace
 from rknn_runtime.doctor import file_rules, files, machine_rules, probes, run_rules, summary
 from rknn_runtime.doctor.facts import Facts, ModelFacts, Surroundings
 from rknn_runtime.doctor.log import log_lines, logged_runtime, signs_in
-from rknn_runtime.doctor.rule import PROBLEM, Rule
+from rknn_runtime.doctor.rule import PROBLEM, Observation, Rule
 from rknn_runtime.doctor.tree import Tree
 
 __all__ = ["RULES", "Diagnosis", "Observation", "doctor", "gather", "judge"]
@@ -20,21 +20,6 @@ RULES: tuple[Rule, ...] = (*machine_rules.RULES, *file_rules.RULES, *run_rules.R
 #: On the simulated NPU only these count.
 _TOPICS_OF_SIMULATED = ("model", "python", "test")
 _RULES_OF_RUNTIMES = ("model-target", "model-too-new", "model-damaged")
-
-
-class Observation(NamedTuple):
-    """A line of the report."""
-
-    #: ``"ok"``, ``"warning"`` or ``"problem"``.
-    severity: str
-    #: ``"board"``, ``"driver"``, ``"device"``, ``"library"``, ``"model"``, ``"memory"``,
-    #: ``"clocks"``, ``"log"``, ``"python"`` or ``"test"``.
-    topic: str
-    text: str
-    #: Commands that repair it, a line each; may be empty.
-    cure: str = ""
-    #: Name of the rule; empty for what is well.
-    rule: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rknn_runtime.doctor.facts import Facts
 
-__all__ = ["PROBLEM", "WARNING", "Cause", "Rule"]
+__all__ = ["PROBLEM", "WARNING", "Cause", "Observation", "Rule"]
 
 PROBLEM, WARNING = "problem", "warning"
 
@@ -29,3 +29,18 @@ class Rule(NamedTuple):
     topic: str
     #: None when the facts do not say so.
     judge: Callable[[Facts], Cause | None]
+
+
+class Observation(NamedTuple):
+    """A line of the report."""
+
+    #: ``"ok"``, ``"warning"`` or ``"problem"``.
+    severity: str
+    #: ``"board"``, ``"driver"``, ``"device"``, ``"library"``, ``"model"``, ``"memory"``,
+    #: ``"clocks"``, ``"log"``, ``"python"`` or ``"test"``.
+    topic: str
+    text: str
+    #: Commands that repair it, a line each; may be empty.
+    cure: str = ""
+    #: Name of the rule; empty for what is well.
+    rule: str = ""

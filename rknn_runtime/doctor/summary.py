@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from rknn_runtime.doctor.facts import Facts
-
-if TYPE_CHECKING:
-    from rknn_runtime.doctor.diagnosis import Observation
+from rknn_runtime.doctor.rule import Observation
 
 __all__ = ["well"]
 
 
 def well(facts: Facts, found: Sequence[Observation]) -> list[Observation]:
     """A line for each topic of which something is known and nothing is wrong."""
-    from rknn_runtime.doctor.diagnosis import Observation
-
     wrong = {each.topic for each in found}
     topics = _SIMULATED if facts.simulated else _TOPICS
     lines = ((topic, describe(facts)) for topic, describe in topics if topic not in wrong)
@@ -74,10 +69,8 @@ def _clocks(facts: Facts) -> str:
         for name, mhz in facts.clocks.get("frequency_mhz", {}).items()
         if name.startswith("cpu") or name in ("npu", "dmc")
     ]
-    hottest = max(
-        facts.clocks.get("temperature_c", {"": None}).values(), key=lambda each: each or 0
-    )
-    return ", ".join([*words, f"{hottest:.0f} C"] if hottest is not None else words)
+    degrees = facts.clocks.get("temperature_c", {}).values()
+    return ", ".join([*words, f"{max(degrees):.0f} C"] if degrees else words)
 
 
 def _log(facts: Facts) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 from doctor import cases
 from doctor.machine import Case, build
-from rknn_runtime.doctor.diagnosis import Observation, gather, judge
+from rknn_runtime.doctor.diagnosis import gather, judge
+from rknn_runtime.doctor.rule import Observation
 
 
 def first(folder: Path, given: dict[str, Any]) -> Observation | None:

@@ -1,0 +1,222 @@
+"""The command and the call: what they print, return and refuse."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import PROJECT
+
+from doctor import cases
+from doctor.machine import CONTENTS, build
+from doctor.test_cases import OTHERS
+from rknn_runtime.cli import main
+from rknn_runtime.doctor import Diagnosis, doctor, trial
+from rknn_runtime.doctor.diagnosis import RULES, gather, judge
+from rknn_runtime.doctor.facts import Surroundings
+
+MODEL = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+
+
+def diagnosed(folder: Path, **given: Any) -> Diagnosis:
+    built = build(folder, **given)
+    return doctor(root=built["root"], surroundings=built["surroundings"], log=built["log"])
+
+
+def test_every_rule_is_on_the_page_and_in_a_case() -> None:
+    """The page names each rule once, in its order within a section; each has a machine."""
+    page = (PROJECT / "docs" / "troubleshooting.md").read_text("utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall("`([a-z0-9-]+)`", row)]
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert sorted(named) == sorted(names)
+    tried = {case.rule for case in cases.CASES} | set(OTHERS)
+    assert set(names) - tried == {
+        "library-unreadable", "library-no-runtime", "model-fails", "trial-failed", "old-packages",
+    }  # fmt: skip
+
+
+def test_warnings_are_called_so_on_the_page() -> None:
+    """Who reads the page knows which rules end with status 1."""
+    page = (PROJECT / "docs" / "troubleshooting.md").read_text("utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    for rule in RULES:
+        (row,) = (row for row in rows if f"`{rule.name}`" in row)
+        assert ("(warning" in row) == (rule.severity == "warning"), rule.name
+
+
+def test_problems_come_before_warnings_and_what_is_well(tmp_path: Path) -> None:
+    """The first cause first."""
+    found = diagnosed(tmp_path, lib="1.1.0 nomask", groups=(), log="E RKNN: failed to submit")
+    severities = [each.severity for each in found.observations]
+    assert severities == sorted(severities, key=["problem", "warning", "ok"].index)
+    assert found.first is not None
+    assert found.first.rule == "forbidden-node"
+    assert not found.healthy
+    assert {"ok", "warning", "problem"} == set(severities)
+
+
+def test_what_is_well_is_described(tmp_path: Path) -> None:
+    """A healthy board has a line for each topic that is known."""
+    found = diagnosed(tmp_path, files={"/proc/device-tree/model": "Maker Board"})
+    assert found.healthy
+    assert found.first is None
+    texts = {each.topic: each.text for each in found.observations}
+    assert texts["board"] == "Maker Board, rk3588 (RKNPU v2), Linux 6.1.75-rockchip"
+    assert texts["driver"] == "rknpu 0.9.8, as a DRM device"
+    assert "/dev/dri/renderD129 (render, 0660)" in texts["device"]
+    library = "/usr/lib/librknnrt.so: librknnrt 2.3.2, 64-bit ARM (aarch64), glibc"
+    assert texts["library"] == library
+    assert texts["python"] == "Python 3.11.2, numpy 1.26.4, cffi 1.16.0"
+
+
+def test_json_has_what_the_lines_have(tmp_path: Path) -> None:
+    """The keys are stable."""
+    found = diagnosed(tmp_path, lib=None)
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["healthy"] is False
+    assert told["observations"][0]["rule"] == "no-library"
+    assert set(told["observations"][0]) == {"severity", "topic", "text", "cure", "rule"}
+
+
+def test_the_command_tries_a_model_on_the_simulated_npu(capsys: pytest.CaptureFixture[str]) -> None:
+    """On a PC it ends with 0, and nothing of the board is said."""
+    assert main(["doctor", str(MODEL), "--sim"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["ok", "model"], ["ok", "python"], ["ok", "test"],
+    ]  # fmt: skip
+    assert "ran in" in lines[-1]
+
+
+def test_the_command_ends_with_1_on_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below the text stands the command; nothing is coloured in a pipe."""
+    root = build(tmp_path, soc="rk3399", driver=None, lib=None)["root"]
+    assert main(["doctor", "--root", str(root), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["healthy"] is False
+    assert main(["doctor", "--root", str(root)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0].startswith("problem  board")
+    assert "$ rknn-runtime doctor --sim" in printed.splitlines()[1]
+    assert "\033" not in printed
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_is_for_terminals(
+    no_color: str, coloured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not where NO_COLOR is set."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    main(["doctor", "--root", str(build(tmp_path)["root"])])
+    assert ("\033[" in terminal.getvalue()) is coloured
+
+
+def test_names_in_files_do_not_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is not printable is escaped."""
+    root = build(tmp_path, files={"/proc/device-tree/model": "a\033[31mb"})["root"]
+    main(["doctor", "--root", str(root)])
+    assert "\033" not in capsys.readouterr().out
+
+
+def test_a_model_that_cannot_be_read_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no matter of the machine."""
+    assert main(["doctor", "nowhere.rknn"]) == 1
+    assert "nowhere.rknn" in capsys.readouterr().err
+    with pytest.raises(FileNotFoundError):
+        doctor(log="nowhere.txt", surroundings=Surroundings())
+
+
+@pytest.mark.parametrize("name", ["library", "surroundings"])
+def test_arguments_of_another_type_are_refused(name: str) -> None:
+    """With what was expected."""
+    with pytest.raises(TypeError, match=f"{name}: expected"):
+        doctor(**{name: 3})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", CONTENTS)
+def test_no_content_of_a_model_ends_in_an_exception(kind: str, tmp_path: Path) -> None:
+    """Whatever the file is, there is a line about it."""
+    path = tmp_path / "model.rknn"
+    path.write_bytes(CONTENTS[kind])
+    found = doctor(path, library="sim", root=tmp_path, surroundings=Surroundings())
+    assert any(each.topic == "model" and each.rule for each in found.observations)
+
+
+def test_a_library_without_functions_and_one_that_nobody_may_read(tmp_path: Path) -> None:
+    """Both are told, and so is a package that is too old."""
+    built = build(tmp_path, lib=None, libs={"/usr/lib/librknnrt.so": "2.3.2"})
+    file = built["root"] / "usr/lib/librknnrt.so"
+    file.write_bytes(file.read_bytes().replace(b"rknn_run\0", b"rknn_jog\0"))
+    facts = gather(**built)
+    assert judge(facts)[0].rule == "library-no-runtime"
+    assert "rknn_run" in judge(facts)[0].text
+    from rknn_runtime._frozen import replace
+
+    unreadable = replace(facts.libraries[0], fault="unreadable")
+    assert judge(replace(facts, libraries=(unreadable,)))[0].rule == "library-unreadable"
+    old = replace(built["surroundings"], versions={"numpy": "1.18.5"})
+    well = replace(facts, libraries=(), surroundings=old, nodes=(), simulated=True)
+    assert judge(well)[0].rule == "old-packages"
+
+
+def test_what_ends_the_process_in_the_test_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal has its name, an exception its message, and nobody waits for ever."""
+    monkeypatch.setattr(trial, "_PROGRAM", "import os; print('last words'); os.abort()")
+    assert "SIGABRT" in trial.trial("x", None).text
+    monkeypatch.setattr(trial, "_PROGRAM", "raise ValueError('what it says')")
+    assert trial.trial("x", None).text == "ValueError: what it says"
+
+    def late(*arguments: object, **named: object) -> None:
+        raise subprocess.TimeoutExpired("x", 1)
+
+    monkeypatch.setattr(trial.subprocess, "run", late)
+    assert "no answer" in trial.trial("x", None).text
+
+
+def test_a_failed_test_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes with the runtime's own log."""
+    monkeypatch.setattr(trial, "_PROGRAM", "raise SystemExit(3)")
+    found = doctor(MODEL, library="sim")
+    assert found.first is not None
+    assert found.first.rule == "trial-failed"
+    assert "exit status 3" in found.first.text
+    assert "RKNN_LOG_LEVEL=4" in found.first.cure
+
+
+def test_unreadable_trees_say_nothing(tmp_path: Path) -> None:
+    """An empty root, and one with folders in place of files."""
+    for name in ("proc/device-tree/compatible", "etc/group", "usr/lib/librknnrt.so", "dev/kmsg"):
+        (tmp_path / name).mkdir(parents=True)
+    found = doctor(root=tmp_path, surroundings=Surroundings(uid=1, live=True))
+    assert found.first is not None
+    assert found.first.rule == "no-board"
+
+
+def test_importing_the_package_does_not_import_it() -> None:
+    """It costs nothing where nobody asks."""
+    code = (
+        "import sys; from rknn_runtime import Detector; "
+        "print([n for n in sys.modules if 'doctor' in n])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
