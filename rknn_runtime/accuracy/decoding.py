@@ -1,4 +1,4 @@
-"""Detections out of float outputs, of models and of what has no attributes of its own."""
+"""Decodes float outputs of both sides, also of sides without attributes (ONNX, recordings)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime.accuracy.sources import Frame, Source
+from rknn_runtime.accuracy.sources import Inputs, Source
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.sim.derive import describe_output
@@ -21,14 +21,14 @@ from rknn_runtime.vision.transform import LetterboxTransform
 
 __all__ = ["Decoding"]
 
-#: What an integer output tells by its range, and a float one cannot.
+#: Options that follow from the range of an integer output, and not from a float one.
 _TOLD = ("logits", "normalized")
 
 
 class Decoding:
     """One decoder per side, for outputs in float32 and in the framework's order.
 
-    What the quantized outputs of one side tell of the head counts for both.
+    What the quantized outputs of one side say about the head is used for both.
 
     Args:
         sides: The two.
@@ -53,7 +53,7 @@ class Decoding:
         self._decoders: list[Decoder] = []
 
     def decode(
-        self, results: list[list[Array]], inputs: Frame, transform: LetterboxTransform | None
+        self, results: list[list[Array]], inputs: Inputs, transform: LetterboxTransform | None
     ) -> tuple[Detections, Detections]:
         """Decode a frame of both.
 
@@ -93,7 +93,7 @@ class Decoding:
 
 
 def _with(reading: Reading, told: dict[str, Any], options: dict[str, Any]) -> Decoder:
-    """Tell a decoder what it can be told."""
+    """Make the decoder, with those of the options `told` that it takes and was not given."""
     probe = reading.make(**options)
     known = {
         name: value
@@ -124,7 +124,7 @@ def _float_attr(side: Source, index: int, array: Array) -> TensorAttr:
     return replace(attr, native=None, nhwc=None)
 
 
-def _size(inputs: Frame) -> tuple[int, int]:
+def _size(inputs: Inputs) -> tuple[int, int]:
     """Height and width of the one image.
 
     Raises:

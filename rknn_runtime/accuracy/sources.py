@@ -1,4 +1,4 @@
-"""What a comparison runs: each gives float32 outputs in the framework's order for a frame."""
+"""The sides of a comparison: each gives a frame's float32 outputs, in the framework's order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ __all__ = ["Comparable", "OnnxSource", "Source", "open_source"]
 
 #: What a side of a comparison may be.
 Comparable = Union[str, "os.PathLike[str]", bytes, Model, GeneralModel, Sequence[Sequence[Array]]]
-Frame = tuple[Array, ...]
+#: An array for each input.
+Inputs = tuple[Array, ...]
 
 
 class Source(Protocol):
@@ -38,7 +39,7 @@ class Source(Protocol):
     outputs: tuple[TensorAttr, ...] | None
     preprocessing: tuple[Preprocessing | None, ...] | None
 
-    def run(self, index: int, frame: Frame) -> list[Array]:
+    def run(self, index: int, frame: Inputs) -> list[Array]:
         """Return the outputs of a frame."""
 
     def close(self) -> None:
@@ -92,7 +93,7 @@ class ModelSource:
         self._model = model
         self._owned = owned
 
-    def run(self, index: int, frame: Frame) -> list[Array]:
+    def run(self, index: int, frame: Inputs) -> list[Array]:
         """Run the model."""
         if isinstance(self._model, GeneralModel):
             found = self._model.run(*frame)
@@ -123,7 +124,7 @@ class OnnxSource:
         self.output_names: tuple[str, ...] | None = tuple(t.name for t in self.graph.outputs)
         self.preprocessing: tuple[Preprocessing | None, ...] | None = preprocessing
 
-    def run(self, index: int, frame: Frame) -> list[Array]:
+    def run(self, index: int, frame: Inputs) -> list[Array]:
         """Normalise the inputs, and compute."""
         graph = self.graph
         if len(frame) != len(graph.inputs):
@@ -174,7 +175,7 @@ class RecordedSource:
             ):
                 raise TypeError(f"{name}: expected a list of arrays per frame, got {type(frame)}")
 
-    def run(self, index: int, frame: Frame) -> list[Array]:
+    def run(self, index: int, frame: Inputs) -> list[Array]:
         """Return what was recorded."""
         if index >= len(self._frames):
             raise ValueError(

@@ -8,16 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime.errors import RknnError
+from rknn_runtime.cli.options import numbers, refusals, shows_progress
 
 if TYPE_CHECKING:
     from rknn_runtime.accuracy import AccuracyReport, Analysis
     from rknn_runtime.vision.detections import Detections
 
 __all__ = ["add_parser", "run"]
-
-#: Images that are found in a folder, where Pillow reads them.
-ENDINGS = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -66,10 +63,10 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--head", default="auto", help="the head, as Detector takes it")
     parser.add_argument(
-        "--mean", type=_numbers, metavar="A,B,C", help="mean of the channels, for .onnx files"
+        "--mean", type=numbers, metavar="A,B,C", help="mean of the channels, for .onnx files"
     )
     parser.add_argument(
-        "--std", type=_numbers, metavar="A,B,C", help="what to divide the channels by, likewise"
+        "--std", type=numbers, metavar="A,B,C", help="what to divide the channels by, likewise"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -87,16 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
         RknnError: A side does not run, or the two do not fit each other.
     """
     report: AccuracyReport | Analysis
-    try:
+    with refusals():
         report = _analysed(arguments) if arguments.other is None else _compared(arguments)
-    except (TypeError, ValueError, ImportError) as error:
-        raise RknnError(str(error)) from None
     print(report.to_json(indent=2) if arguments.json else report)
     return 0
 
 
 def _analysed(arguments: argparse.Namespace) -> Analysis:
-    """Have the toolkit judge, or read what its analysis left."""
+    """Run the toolkit's analysis, or read the file of one."""
     from rknn_runtime.accuracy.analysis import read_analysis  # here, as `info` does without
 
     ending = Path(arguments.reference).suffix
@@ -153,7 +148,6 @@ def _compared(arguments: argparse.Namespace) -> AccuracyReport:
         options = {"head": arguments.head}
         if arguments.names:
             options["labels"] = arguments.names
-    shown = not arguments.quiet and sys.stderr.isatty()
     return compare(
         arguments.reference,
         arguments.other,
@@ -162,7 +156,7 @@ def _compared(arguments: argparse.Namespace) -> AccuracyReport:
         truth=truth,
         mean_values=arguments.mean and [arguments.mean],
         std_values=arguments.std and [arguments.std],
-        progress=_progress if shown else None,
+        progress=_progress if shows_progress(arguments) else None,
         **options,
     )
 
@@ -173,10 +167,12 @@ def _progress(done: int, total: int | None) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in (*ENDINGS, ".npy"))
+    from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
+
+    paths = files_with((*IMAGE_SUFFIXES, ".npy"), folder)
     if not paths:
         raise ValueError(
-            f"{folder}: expected images ({', '.join(ENDINGS)}) or .npy files, got none"
+            f"{folder}: expected images ({', '.join(IMAGE_SUFFIXES)}) or .npy files, got none"
         )
     return paths
 
@@ -202,7 +198,3 @@ def _read_truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:
             yield from_yolo(text, (height, width))
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from None
-
-
-def _numbers(text: str) -> list[float]:
-    return [float(word) for word in text.split(",")]

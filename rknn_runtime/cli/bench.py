@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknn_runtime.cli.options import add_library, refusals, shows_progress
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
@@ -41,11 +42,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="MODEL",
         help="a .rknn file; or `compare A.json B.json`; or `suite` and models, or folders of them",
     )
-    library = parser.add_mutually_exclusive_group()
-    library.add_argument("--library", metavar="PATH", help="the runtime library")
-    library.add_argument(
-        "--sim", action="store_const", const="sim", dest="library", help="on the simulated NPU"
-    )
+    add_library(parser)
     parser.add_argument("--frames", type=int, metavar="N", help="that count (200)")
     parser.add_argument("--seconds", type=float, metavar="T", help="of each choice, instead")
     parser.add_argument("--warm-up", type=int, default=20, metavar="N", help="frames before (20)")
@@ -62,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, compare, or measure many.
+    """Measure one model or several, or compare two measurements.
 
     Returns:
         0; 1 when a model of a suite failed.
@@ -71,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         OSError: A file cannot be read or written.
         RknnError: A model cannot be loaded or run, or an argument makes no sense.
     """
-    try:
+    with refusals():
         first, *rest = arguments.words
         if first == "compare" and not Path(first).exists():
             return _compare(rest, arguments.json)
@@ -82,10 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.layers:
             return _layers(arguments, first)
         _show(arguments, _measured(arguments, first))
-    except RknnError:
-        raise
-    except (TypeError, ValueError, ImportError) as error:
-        raise RknnError(str(error)) from None
     return 0
 
 
@@ -96,7 +89,7 @@ def _measured(arguments: argparse.Namespace, model: str) -> Result:
     if frames is None and arguments.seconds is None:
         frames = 200
     settings = Settings(arguments.warm_up, frames, arguments.seconds, arguments.sweep)
-    shows = not arguments.quiet and sys.stderr.isatty()
+    shows = shows_progress(arguments)
     result = measure(
         model, settings, library=arguments.library, progress=_progress if shows else None
     )
@@ -217,7 +210,7 @@ def _suite(arguments: argparse.Namespace, paths: list[str]) -> int:
 
 
 def _table(results: list[Result]) -> str:
-    """One row a model: the best of its choices, and the latency of one context."""
+    """One row per model: its fastest choice, and the latency of one context."""
     lines = ["| model | SoC | runtime | FPS | cores, contexts | ms a frame, p50 | weights |"]
     lines.append("| --- | --- | --- | --- | --- | --- | --- |")
     for result in results:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.errors import RknnError
+from rknn_runtime.cli.options import numbers, refusals
 
 __all__ = ["add_parser", "run"]
 
@@ -48,8 +48,8 @@ def add_parser(subparsers: Any) -> None:
     network.add_argument("--head", default="auto", help="what it is, as Detector takes it")
     network.add_argument("--labels", metavar="FILE", help='names of the classes, or "coco"')
     network.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")
-    network.add_argument("--mean", type=_numbers, default=[0, 0, 0], metavar="A,B,C")
-    network.add_argument("--std", type=_numbers, default=[255, 255, 255], metavar="A,B,C")
+    network.add_argument("--mean", type=numbers, default=[0, 0, 0], metavar="A,B,C")
+    network.add_argument("--std", type=numbers, default=[255, 255, 255], metavar="A,B,C")
     toolkit = parser.add_argument_group("the toolkit")
     for name, (_, words) in _TOOLKIT_FLAGS.items():
         toolkit.add_argument(_flag(name), type=_value, metavar="VALUE", help=words)
@@ -95,35 +95,34 @@ def run(arguments: argparse.Namespace) -> int:
         if value is not None:
             groups[group][name] = value
     try:
-        made = convert(
-            arguments.model,
-            arguments.target,
-            arguments.output,
-            calibrate=arguments.calibrate,
-            evaluate=arguments.evaluate,
-            keep_graph=arguments.keep_graph,
-            head=arguments.head,
-            labels=arguments.labels,
-            color=arguments.color,
-            mean=arguments.mean,
-            std=arguments.std,
-            config=groups["config"],
-            load=groups["load"],
-            build=groups["build"],
-            judge=not arguments.no_report,
-            limit=arguments.limit,
-            toolkit=arguments.toolkit or DEFAULT_VERSION,
-            environment=arguments.environment,
-            python=arguments.python,
-            with_torch=arguments.with_torch,
-            progress=None if arguments.quiet else _say,
-        )
+        with refusals():
+            made = convert(
+                arguments.model,
+                arguments.target,
+                arguments.output,
+                calibrate=arguments.calibrate,
+                evaluate=arguments.evaluate,
+                keep_graph=arguments.keep_graph,
+                head=arguments.head,
+                labels=arguments.labels,
+                color=arguments.color,
+                mean=arguments.mean,
+                std=arguments.std,
+                config=groups["config"],
+                load=groups["load"],
+                build=groups["build"],
+                judge=not arguments.no_report,
+                limit=arguments.limit,
+                toolkit=arguments.toolkit or DEFAULT_VERSION,
+                environment=arguments.environment,
+                python=arguments.python,
+                with_torch=arguments.with_torch,
+                progress=None if arguments.quiet else _say,
+            )
     except ToolkitError as error:
         if arguments.log:
             Path(arguments.log).write_text(error.log, "utf-8")
         raise
-    except (TypeError, ValueError, ImportError) as error:
-        raise RknnError(str(error)) from None
     print(made)
     if arguments.log:
         Path(arguments.log).write_text(made.log, "utf-8")
@@ -142,10 +141,6 @@ def _say(line: str) -> None:
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
-
-
-def _numbers(text: str) -> list[float]:
-    return [float(word) for word in text.split(",")]
 
 
 def _value(text: str) -> Any:

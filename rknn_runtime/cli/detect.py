@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknn_runtime.cli.options import add_library, refusals, shows_progress
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
@@ -68,19 +69,11 @@ def add_parser(subparsers: Any) -> None:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what every command takes that detects."""
+    """Declare the arguments of all commands that detect."""
     parser.add_argument(
         "model", metavar="MODEL", help="a .rknn file, or the folder of Ultralytics' export"
     )
-    library = parser.add_mutually_exclusive_group()
-    library.add_argument("--library", metavar="PATH", help="the runtime library")
-    library.add_argument(
-        "--sim",
-        action="store_const",
-        const="sim",
-        dest="library",
-        help="run on the simulated NPU, on any PC",
-    )
+    add_library(parser, sim="run on the simulated NPU, on any PC")
     parser.add_argument(
         "--task",
         choices=("auto", "detect", "classify"),
@@ -152,7 +145,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Detect, and write what was found.
 
     Returns:
-        0; 1 when an image could not be read or run; 130 after Ctrl-C, with what was done written.
+        0; 1 when an image could not be read or run; 130 after Ctrl-C: the results
+        so far are written.
 
     Raises:
         OSError: A source cannot be opened, or a file not written.
@@ -161,16 +155,12 @@ def run(arguments: argparse.Namespace) -> int:
     from rknn_runtime.cli.sources import expanded
     from rknn_runtime.streams.pool import Pool
 
-    try:
+    with refusals():
         _check(arguments)
         sources = expanded(arguments.sources)
         model, task = task_of(arguments)
         with Pool(model, task, library=arguments.library, contexts=arguments.contexts) as pool:
             return _run(arguments, pool, sources)
-    except RknnError:
-        raise
-    except (TypeError, ValueError, ImportError) as error:
-        raise RknnError(str(error)) from None
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -192,7 +182,7 @@ def _run(arguments: argparse.Namespace, pool: Pool, sources: list[str]) -> int:
         what = "--save" if arguments.save else f"--format {arguments.format}"
         raise ValueError(f"{what}: expected a model that detects, got a classifier")
     failed = done = 0
-    progress = _Progress(not arguments.quiet and sys.stderr.isatty(), bool(arguments.output))
+    progress = _Progress(shows_progress(arguments), bool(arguments.output))
     with ExitStack() as stack:
         report = _report(arguments, labels, stack)
         gallery = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,8 @@ class Gallery:
     """Draws results and writes them; a context manager, at whose end videos are closed.
 
     Args:
-        folder: Is made; names in it are those of the sources, with a number where two are equal.
+        folder: Created if missing; files have the names of the sources, with a number where two
+            are equal.
         labels: Names of the classes, or None.
 
     Raises:
@@ -100,10 +100,5 @@ class Gallery:
     def __enter__(self) -> Gallery:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end_video()

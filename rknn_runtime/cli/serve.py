@@ -1,4 +1,4 @@
-"""``rknn-runtime serve``: the live picture with what is seen, in a browser."""
+"""``rknn-runtime serve``: the live image and what the model finds in it, in a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
-from rknn_runtime.errors import RknnError
+from rknn_runtime.cli.options import refusals
 
 if TYPE_CHECKING:
     from rknn_runtime.serve import LiveView
@@ -23,7 +23,7 @@ _EXAMPLES = """examples:
   rknn-runtime serve yolov8n.rknn rtsp://camera/stream --listen 0.0.0.0:8080
   rknn-runtime serve yolov8n.rknn photos/ --sim --loop
 """
-#: Of images, which have no time of their own.
+#: How long an image file is shown, seconds.
 _IMAGE_SECONDS = 1.0
 
 
@@ -70,48 +70,49 @@ def run(arguments: argparse.Namespace) -> int:
         0.
 
     Raises:
-        OSError: The source cannot be opened, or the address not be listened at.
+        OSError: The source cannot be opened, or the address is not available.
         RknnError: The model cannot be loaded, or an argument makes no sense.
     """
+    try:
+        with refusals():
+            _serve(arguments)
+    except KeyboardInterrupt:
+        print("rknn-runtime: stopped", file=sys.stderr)
+    return 0
+
+
+def _serve(arguments: argparse.Namespace) -> None:
     from rknn_runtime.serve import LiveView, Server
     from rknn_runtime.serve.server import is_loopback
     from rknn_runtime.streams.pool import Pool
 
-    try:
-        check_model_arguments(arguments)
-        host, port = _address(arguments.listen)
-        for name, most in (("viewers", 1000), ("quality", 95)):
-            value = getattr(arguments, name)
-            if not 1 <= value <= most:
-                raise ValueError(f"--{name}: expected 1 to {most}, got {value}")
-        token = arguments.token or os.environ.get("RKNN_SERVE_TOKEN", "")
-        if not token and not is_loopback(host):
-            token = secrets.token_urlsafe(16)
-        model, task = task_of(arguments)
-        with Pool(model, task, library=arguments.library, contexts=arguments.contexts) as pool:
-            first: Any = pool.tasks[0]
-            if not hasattr(first, "head"):
-                raise ValueError("expected a model that detects, got a classifier")
-            view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
-            with Server(
-                view,
-                lambda: _status(view, pool),
-                host,
-                port,
-                token=token,
-                viewers=arguments.viewers,
-                browser_draws=not arguments.draw,
-            ) as server:
-                ending = f"?token={token}" if token else ""
-                print(f"http://{host}:{server.port}/{ending}", flush=True)
-                _feed(pool, view, arguments.source, arguments.loop)
-    except RknnError:
-        raise
-    except KeyboardInterrupt:
-        print("rknn-runtime: stopped", file=sys.stderr)
-    except (TypeError, ValueError, ImportError) as error:
-        raise RknnError(str(error)) from None
-    return 0
+    check_model_arguments(arguments)
+    host, port = _address(arguments.listen)
+    for name, most in (("viewers", 1000), ("quality", 95)):
+        value = getattr(arguments, name)
+        if not 1 <= value <= most:
+            raise ValueError(f"--{name}: expected 1 to {most}, got {value}")
+    token = arguments.token or os.environ.get("RKNN_SERVE_TOKEN", "")
+    if not token and not is_loopback(host):
+        token = secrets.token_urlsafe(16)
+    model, task = task_of(arguments)
+    with Pool(model, task, library=arguments.library, contexts=arguments.contexts) as pool:
+        first: Any = pool.tasks[0]
+        if not hasattr(first, "head"):
+            raise ValueError("expected a model that detects, got a classifier")
+        view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
+        with Server(
+            view,
+            lambda: _status(view, pool),
+            host,
+            port,
+            token=token,
+            viewers=arguments.viewers,
+            browser_draws=not arguments.draw,
+        ) as server:
+            ending = f"?token={token}" if token else ""
+            print(f"http://{host}:{server.port}/{ending}", flush=True)
+            _feed(pool, view, arguments.source, arguments.loop)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""What a command is to look at: images, folders, patterns, videos, cameras, streams."""
+"""The sources that a command reads: images, folders, patterns, videos, cameras, streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from rknn_runtime.streams.ordered import Results
 from rknn_runtime.streams.pool import Pool
-from rknn_runtime.streams.source import IMAGE_SUFFIXES, Frame, FrameSource, is_live
+from rknn_runtime.streams.source import Frame, FrameSource, is_live
+from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 
 __all__ = ["Item", "expanded", "results_of"]
 
@@ -44,7 +45,7 @@ def expanded(sources: list[str]) -> list[str]:
         if is_live(source):
             names.append(source)
         elif path.is_dir():
-            found = sorted(p for p in path.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
+            found = files_with(IMAGE_SUFFIXES, path)
             if not found:
                 raise ValueError(f"{source}: expected images in the folder, got none")
             names += map(str, found)
@@ -66,7 +67,7 @@ def results_of(
     Args:
         pool: Of detectors or classifiers.
         sources: As `expanded` gives them.
-        drop: ``"oldest"`` to drop frames of cameras and streams that nobody has time for.
+        drop: ``"oldest"`` to drop frames of cameras and streams when the pool is slower.
 
     Yields:
         Each item, and what the pool made of it, or the exception that it raised.

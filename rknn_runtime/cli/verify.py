@@ -1,4 +1,4 @@
-"""``rknn-runtime verify``: which of the possible answers does this NPU give?"""
+"""``rknn-runtime verify``: find out how this board's NPU computes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from rknn_runtime.cli.options import add_library
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.soc import SOCS, soc_of_this_machine
 
@@ -26,15 +27,7 @@ def add_parser(subparsers: Any) -> None:
         description="Run about a dozen tiny models on the NPU and say, for each rule that the "
         "emulator had to assume, which one the NPU follows. The text is for an issue.",
     )
-    library = parser.add_mutually_exclusive_group()
-    library.add_argument("--library", metavar="PATH", help="the runtime library")
-    library.add_argument(
-        "--sim",
-        action="store_const",
-        const="sim",
-        dest="library",
-        help="ask the simulated NPU what it assumes",
-    )
+    add_library(parser, sim="ask the simulated NPU what it assumes")
     parser.add_argument(
         "--soc", choices=ASKED, help="ask the questions of this SoC; this machine's if not given"
     )
@@ -85,7 +78,7 @@ def _say_what_it_is(simulated: bool) -> None:
 
 
 def _asked(simulated: bool) -> tuple[str, ...]:
-    """The questions of this machine's NPU; all of them where it is simulated."""
+    """Return the SoC of this machine; where the NPU is simulated, every SoC with questions."""
     if simulated:
         return ASKED
     soc = soc_of_this_machine()

@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from rknn_runtime._arrays import Array
+from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 from rknn_runtime.vision.letterbox import letterbox
 
-__all__ = ["ENDINGS", "framed", "pictures_in", "written"]
-
-#: Of pictures that Pillow reads.
-ENDINGS = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
+__all__ = ["framed", "pictures_in", "written"]
 
 
 def pictures_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
@@ -32,10 +30,11 @@ def pictures_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
     place = Path(folder)
     if not place.is_dir():
         raise ValueError(f"{name}: expected a folder of pictures, got {str(folder)!r}")
-    found = sorted(p for p in place.rglob("*") if p.suffix.lower() in (*ENDINGS, ".npy"))
+    found = files_with((*IMAGE_SUFFIXES, ".npy"), place, recursive=True)
     if not found:
         raise ValueError(
-            f"{name}: expected pictures ({', '.join(ENDINGS)}) or .npy files in {place}, got none"
+            f"{name}: expected pictures ({', '.join(IMAGE_SUFFIXES)}) or .npy files in {place}, "
+            "got none"
         )
     return found
 

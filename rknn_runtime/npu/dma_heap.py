@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import struct
 import weakref
-from types import TracebackType
 from typing import NoReturn
 
 from rknn_runtime._arrays import as_int
@@ -168,10 +167,5 @@ class _Writing:
     def __enter__(self) -> None:
         self._sync(_READ_WRITE)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._sync(_READ_WRITE | _END)

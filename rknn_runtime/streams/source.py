@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime._frozen import dataclass
-from rknn_runtime.vision.images import as_pixels
+from rknn_runtime.vision.images import IMAGE_SUFFIXES, as_pixels, files_with
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["IMAGE_SUFFIXES", "Frame", "FrameSource", "is_live"]
+__all__ = ["Frame", "FrameSource", "is_live"]
 
-#: Of files that are images; others are videos.
-IMAGE_SUFFIXES = frozenset((".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _NO_OPENCV = "videos and cameras need OpenCV: pip install opencv-python-headless"
 #: Between attempts to open a live source again: the first, and the longest, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -43,7 +41,7 @@ class Frame:
 
 
 def is_live(source: str | os.PathLike[str] | int) -> bool:
-    """Whether frames are lost that nobody fetches: a camera or a network stream."""
+    """Whether frames are lost when nobody reads them: a camera or a network stream."""
     if isinstance(source, int):
         return True
     text = os.fspath(source)
@@ -110,7 +108,7 @@ class FrameSource(Iterator[Frame]):
     def _images(self, path: Path) -> Iterator[Frame]:
         paths = [path]
         if path.is_dir():
-            paths = sorted(p for p in path.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
+            paths = files_with(IMAGE_SUFFIXES, path)
             if not paths:
                 raise ValueError(f"source: expected images in {path}, got none")
 

@@ -12,14 +12,34 @@ from rknn_runtime._arrays import plain
 from rknn_runtime._files import read_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-__all__ = ["as_pixels", "check_color", "import_pillow"]
+__all__ = ["IMAGE_SUFFIXES", "as_pixels", "check_color", "files_with", "import_pillow"]
 
 #: No image that fits a model comes near; what is larger is something else.
 MAX_FILE_BYTES = 1 << 28
 #: Order of the first three channels; a fourth is alpha in either.
 COLORS = ("RGB", "BGR")
+#: Files with these endings count as images where a folder is searched; Pillow reads them all.
+IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+
+def files_with(suffixes: Sequence[str], folder: Path, *, recursive: bool = False) -> list[Path]:
+    """List the files of a folder that have one of some endings, in the order of their names.
+
+    Args:
+        suffixes: Endings in lower case, with the dot; names may have them in capitals.
+        folder: Where to look.
+        recursive: Look into the folders below it, too.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    paths = folder.rglob("*") if recursive else folder.iterdir()
+    return sorted(path for path in paths if path.suffix.lower() in suffixes)
 
 
 def import_pillow() -> Any:

@@ -314,7 +314,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     for more, message in (
         (
             [str(tmp_path)],
-            "expected images (.bmp, .jpeg, .jpg, .png, .webp) or .npy",
+            "expected images (.bmp, .jpeg, .jpg, .png, .ppm, .tif, .tiff, .webp) or .npy",
         ),
         ([str(tmp_path / "no")], "No such file"),
         ([str(SCENES), "--labels", str(SCENE)], "expected a folder of .txt files, got none"),

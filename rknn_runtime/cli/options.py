@@ -1,0 +1,49 @@
+"""What several commands share: options, and how a refused argument ends the program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rknn_runtime.errors import RknnError
+
+__all__ = ["add_library", "numbers", "refusals", "shows_progress"]
+
+
+def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulated NPU") -> None:
+    """Declare ``--library`` and ``--sim``, which exclude each other.
+
+    Args:
+        parser: Of a command that runs models.
+        sim: What ``--help`` says of ``--sim``.
+    """
+    library = parser.add_mutually_exclusive_group()
+    library.add_argument("--library", metavar="PATH", help="the runtime library")
+    library.add_argument("--sim", action="store_const", const="sim", dest="library", help=sim)
+
+
+def numbers(text: str) -> list[float]:
+    """Read the value of an option: numbers with commas between them."""
+    return [float(word) for word in text.split(",")]
+
+
+def shows_progress(arguments: argparse.Namespace) -> bool:
+    """Whether a command shows progress: on a terminal, without ``--quiet``."""
+    return not arguments.quiet and sys.stderr.isatty()
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what the package raises for a wrong argument into an error of the command.
+
+    Raises:
+        RknnError: With the text of what was raised.
+    """
+    try:
+        yield
+    except RknnError:  # some are a ValueError, too
+        raise
+    except (TypeError, ValueError, ImportError) as error:
+        raise RknnError(str(error)) from None
