@@ -28,7 +28,7 @@ typedef struct {
     bool integers;
     int16_t weights[MAX_COEFFICIENTS]; /* c[k] - zero point; for integers */
     float reals[MAX_COEFFICIENTS];
-    int32_t bias; /* - zero point of the prototypes * sum of the weights */
+    int32_t bias; /* -(zero point of the prototypes) * sum of the weights */
 } detection;
 
 /* Where the pixels of the image lie on one axis of the prototypes; see decl/yolo.h. */

@@ -5,10 +5,9 @@
  * Nearly every cell of a frame fails, so this is where a decoder spends its time: the
  * comparison is made on the stored integers, a vector at a time, and nothing is converted.
  * The threshold becomes the smallest stored value whose dequantized value reaches it; where no
- * stored value does, no cell passes. Floats above 0
- * order like their bits read as a signed integer, and negative ones are below them, so one
- * signed comparison per element width serves int8, uint8 (sign bit flipped), int16,
- * float16 and float32.
+ * stored value does, no cell passes. Floats above 0 order like their bits read as a signed
+ * integer, and negative ones are below them, so one signed comparison per element width serves
+ * int8, uint8 (sign bit flipped), int16, float16 and float32.
  *
  * In NC1HWC2 the c2 lanes of a cell are neighbours, and so are the cells of a channel
  * group: a step takes 128 bytes (8 cells of 16 lanes), joins all channel groups, and looks

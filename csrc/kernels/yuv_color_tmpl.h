@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rows of lanes of luma, first and last to RGB, in blocks of 2 * LANES pixels; with a
- * function store_color named for ISA. Lanes behind
- * the row's end are read, for which rows have room; the last pixels go by way of a block beside.
+ * function store_color whose name ends with ISA. Lanes behind the row's end are read, for which
+ * rows have room; the last pixels are written through a separate block.
  *
  * Parameters, which stay defined: ISA, TARGET; VECTOR of LANES, and LOAD, FILL, ADD, SUBTRACT and
  * TIMES, the rounding high multiplication by a factor, on it. */

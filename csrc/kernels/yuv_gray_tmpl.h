@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Behind yuv_color_tmpl.h: rows of lanes of luma to gray; with a function store_gray named for
- * ISA.
+ * Behind yuv_color_tmpl.h: rows of lanes of luma to gray; with a function store_gray whose
+ * name ends with ISA.
  *
  * Parameters, which stay defined: those of yuv_color_tmpl.h. */
 

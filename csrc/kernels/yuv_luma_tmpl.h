@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of bytes of luma to gray, of the same or half the width, in blocks
- * of 2 * LANES pixels; with functions same_lanes, halved_lanes and mean_lanes named for
- * ISA, and store_gray. The last block
- * ends with the row and overlaps the one before it; of `step` 2 it reads one byte before itself.
+ * Rows of bytes of luma to gray, of the same or half the width, in blocks of 2 * LANES pixels;
+ * with functions same_lanes, halved_lanes, mean_lanes and store_gray, whose names end with ISA.
+ * The last block ends with the row and overlaps the one before it; with `step` 2 it reads one
+ * byte before its first.
  *
  * Parameters, which stay defined: those of yuv_color_tmpl.h. */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rows of a result of the source's size, of which a vector holds the even pixels and another the
- * odd ones; with functions luma_pair, samples and store_pairs named for ISA.
+ * odd ones; with functions luma_pair, samples and store_pairs, whose names end with ISA.
  *
  * Parameters, which stay defined: those of yuv_color_tmpl.h; STORE, and ADD_HELD, the addition
  * that stays within int16. */

@@ -21,7 +21,7 @@ _ROW = re.compile(r"\[(?P<op>[^\]]+)\] (?P<name>\S+)(?P<cells>.*)")
 _CELL = re.compile(r"(?P<cosine>[-+.\w]+)\s*\|\s*(?P<distance>[-+.\w]+)")
 #: Groups of columns as the file names them, each with its two columns in this order.
 _GROUPS = {"simulator_error": "simulator", "runtime_error": "runtime"}
-#: Of the plot, in pixels.
+#: Sizes of the plot, in pixels.
 _WIDTH, _BAR, _LEFT, _TOP = 900, 14, 330, 40
 
 
@@ -37,7 +37,7 @@ class LayerError:
 
 @dataclass(frozen=True)
 class AnalysisRow:
-    """One layer; None where the toolkit does not say, as of layers that became a part of others."""
+    """One layer; None where the toolkit gives none, as for layers merged into others."""
 
     #: ``"Conv"``, ``"exDataConvert"``.
     op: str
@@ -207,6 +207,6 @@ def _svg(rows: tuple[AnalysisRow, ...]) -> Iterator[str]:
 
 
 def _bar(cosine: float) -> float:
-    """Pixels of a bar; one that is not a number is as long as can be."""
+    """Pixels of a bar; NaN gives the longest one."""
     lost = 1 - cosine if math.isfinite(cosine) else 1.0
     return (math.log10(min(1.0, max(1e-5, lost))) + 5) / 5 * (_WIDTH - _LEFT - 20)

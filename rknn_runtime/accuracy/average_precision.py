@@ -40,11 +40,11 @@ class AveragePrecision:
 
 
 def average_precision(found: Iterable[Detections], truth: Iterable[Detections]) -> AveragePrecision:
-    """Compare detections with what is true.
+    """Compare detections with the ground truth.
 
     As COCO defines it (cocodataset.org, "Detection evaluation"), for boxes of any area without
     marks for crowds: per class at most 100 detections an image, matched in the order of falling
-    confidence to the free object with the largest IoU; precision at 101 recalls, made falling.
+    confidence to the free object with the largest IoU; precision at 101 recalls, made monotonic.
 
     Args:
         found: Of each image.
@@ -105,7 +105,7 @@ def _right(iou: NDArray[np.float64]) -> NDArray[np.bool_]:
         for i in range(n_found):
             fits = np.where(free, iou[i], -1.0)
             if n_objects and fits.max() >= min(threshold, 1 - 1e-10):
-                # Of equal ones the last, as pycocotools takes it.
+                # Where several are equal the last one, as in pycocotools.
                 free[n_objects - 1 - int(np.argmax(fits[::-1]))] = False
                 right[row, i] = True
     return right

@@ -117,7 +117,7 @@ def _given(
 
 
 def _share_preprocessing(sides: Sequence[Source]) -> None:
-    """Normalise for an ONNX file as the model beside it was told."""
+    """Normalise for an ONNX file as the `.rknn` model beside it does."""
     for side, other in (sides, sides[::-1]):
         if side.inputs is None and side.preprocessing is None:
             side.preprocessing = other.preprocessing
@@ -260,7 +260,7 @@ def _image_size(sides: Sequence[Source]) -> tuple[int, int] | None:
 
 
 def _pairing(sides: Sequence[Source], results: list[list[Array]], *, must: bool) -> list[int]:
-    """For each output of the reference, which one of the other it is: by name, else by place."""
+    """Find the other side's output for each of the reference: by name, else by position."""
     names = [side.output_names for side in sides]
     order = list(range(len(results[0])))
     if names[0] and names[1] and sorted(names[0]) == sorted(names[1]):
@@ -278,7 +278,7 @@ def _pairing(sides: Sequence[Source], results: list[list[Array]], *, must: bool)
 
 
 class _Sum:
-    """What is kept of one output over the frames, in float64."""
+    """Running sums of one output over the frames, in float64."""
 
     def __init__(self, name: str, shape: tuple[int, ...]) -> None:
         self._name, self._shape = name, tuple(shape)

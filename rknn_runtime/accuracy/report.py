@@ -86,7 +86,7 @@ class AccuracyReport:
     outputs: tuple[OutputRow, ...]
     #: None where no detections were asked for.
     detections: DetectionRow | None = None
-    #: Of the reference and of the other, where it was said what is true.
+    #: Of the reference and of the other, where the ground truth was given.
     average_precision: tuple[AveragePrecision, AveragePrecision] | None = None
 
     def worst(self, count: int = 5) -> tuple[OutputRow, ...]:

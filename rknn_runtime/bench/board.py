@@ -1,4 +1,4 @@
-"""What the board tells of itself while it works: clocks, governors, temperatures, memory."""
+"""The state of the board during a measurement: clocks, governors, temperatures, memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["resident_kb", "state"]
 
 
 def state(root: str = "/") -> dict[str, Any]:
-    """Return what Linux tells; what it does not is left out.
+    """Return the state that Linux reports; what it does not report is left out.
 
     Args:
         root: Where ``/proc`` and ``/sys`` are, for tests.
@@ -84,7 +84,7 @@ def _note(found: dict[str, str], name: str, value: str) -> None:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\0\n ")
-    except OSError:  # what is not there, or not ours to read
+    except OSError:  # does not exist, or may not be read
         return ""
 
 

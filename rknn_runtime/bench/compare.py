@@ -10,7 +10,7 @@ from rknn_runtime.bench.result import Result, Timing
 
 __all__ = ["Ratio", "compare"]
 
-#: How often the medians are drawn anew for the spread of their ratio.
+#: Samples of the bootstrap that gives the spread of the ratio.
 _DRAWS = 400
 
 
@@ -21,9 +21,9 @@ class Ratio(NamedTuple):
         name: Of the choice of cores and contexts.
         phase: Of the frame.
         ratio: Of the medians; below 1 the second is faster.
-        low: So small it may be.
-        high: So large: 95 of 100 ratios of medians of frames that were drawn at random, with
-            replacement, from both (the bootstrap) lie between the two.
+        low: Lower end of the 95 % interval of the ratio, by the bootstrap: the medians of frames
+            that are drawn at random, with replacement, from both measurements.
+        high: Its upper end.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Ratio(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """In a word: faster, slower, or not to be told."""
+        """In one word: ``"faster"``, ``"slower"`` or ``"same"``."""
         if self.low <= 1 <= self.high:
             return "same"
         return "faster" if self.high < 1 else "slower"

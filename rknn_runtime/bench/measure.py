@@ -1,4 +1,4 @@
-"""Runs a model and takes the time of each phase."""
+"""Runs a model and measures the time of each phase."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _ms(seconds: Any) -> list[float]:
 
 
 def _npu_seconds(model: Model) -> list[float]:
-    """What the runtime measured of the last run; nothing where it measures none."""
+    """Return what the runtime measured of the last run; nothing where it does not measure."""
     try:
         return [1e-6 * model.last_run_us]
     except RknnError:
@@ -183,7 +183,7 @@ def _npu_seconds(model: Model) -> list[float]:
 
 
 def _decoder(model: Model) -> Callable[[], object]:
-    """What follows a run: the decoder of a detector, or every output as float32."""
+    """Return what follows a run: the decoder of a detector, or every output as float32."""
     try:
         detector = Detector(model)
     except ValueError:

@@ -21,7 +21,7 @@ svg{background:#8881;margin:.5em 1em .5em 0;max-width:100%}text{font-size:11px;f
 
 
 def to_html(result: Result) -> str:
-    """Return a page without anything from elsewhere: tables, histograms, timelines."""
+    """Return one HTML file with tables, histograms and timelines, which loads nothing else."""
     about = result.about
     title = html.escape(str(about["model"]))
     parts = [
@@ -85,7 +85,7 @@ def _histogram(values: np.ndarray) -> str:
 
 
 def _timeline(values: np.ndarray) -> str:
-    """Of many frames the slowest of each stretch: what is rare must not be lost."""
+    """Draw the frames; where they are too many, the slowest of each group, so that peaks show."""
     stretches = np.array_split(values, min(len(values), _MOST_POINTS))
     heights = np.array([stretch.max() for stretch in stretches])
     x = np.linspace(0, _WIDTH, len(heights)) if len(heights) > 1 else np.array([0.0])

@@ -10,7 +10,7 @@ import numpy as np
 
 __all__ = ["Result", "Timing", "load"]
 
-#: Raised with the form of the JSON.
+#: Version of the JSON; increases when its form changes.
 FORM = 1
 COLUMNS = ("min", "mean", "p50", "p90", "p99", "max")
 
@@ -24,7 +24,7 @@ class Timing(NamedTuple):
         fps: Frames a second: of one context, of a frame's phases one after the other; of several,
             what came out of all of them.
         phases_ms: Milliseconds of each phase, one number per frame; in the order of a frame.
-        growth_kb: What the process holds more than when it was warm.
+        growth_kb: Growth of the process's memory since the warm-up.
     """
 
     cores: str
@@ -40,7 +40,7 @@ class Timing(NamedTuple):
         return f"{self.cores}, {contexts}"
 
     def summary(self, phase: str) -> dict[str, float]:
-        """Least, mean, percentiles and most of a phase, milliseconds."""
+        """Minimum, mean, percentiles and maximum of a phase, milliseconds."""
         values = np.asarray(self.phases_ms[phase])
         numbers = (values.min(), values.mean(), *np.percentile(values, (50, 90, 99)), values.max())
         return dict(zip(COLUMNS, map(float, numbers)))
@@ -71,7 +71,7 @@ class Result(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """Stands before every line of a simulated NPU: none of it can be quoted as a board's."""
+        """Return what begins every line of a simulated NPU, so that none is quoted as a board's."""
         return "simulated NPU | " if self.about.get("simulated") else ""
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What to know about a model before it surprises: from its description alone."""
+"""Warnings about a model, from its description alone."""
 
 from __future__ import annotations
 

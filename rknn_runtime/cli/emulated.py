@@ -13,7 +13,7 @@ MOST_NODES = 20
 
 
 def emulate(model: str) -> Emulation | str:
-    """Open a model on the emulated NPU; why that fails, where it does."""
+    """Open a model on the emulated NPU; where that fails, return why."""
     # Only here: nothing else of the command line opens the simulated runtime.
     from rknn_runtime.sim.emulator import Emulator, EmulatorError
 

@@ -10,7 +10,7 @@ __all__ = ["as_json", "health", "lines", "summary"]
 
 
 def health(model: str) -> tuple[Symptom, ...]:
-    """Look at a file that could be read."""
+    """Check a file that was read without an error."""
     return check(model)
 
 

@@ -1,4 +1,4 @@
-"""``rknn-runtime info``: what a model wants and gives, read from the file."""
+"""``rknn-runtime info``: what a model takes and gives, read from the file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the models that can be read; complain about the others.
+    """Print the models that can be read, and an error for each of the others.
 
     Returns:
         0, or 1 when a file could not be read.

@@ -17,7 +17,7 @@ __all__ = ["FORMATS", "Report", "image_size"]
 
 
 class Report:
-    """Writes results, one after the other; a form of it for each format.
+    """Writes results, one after the other; each format has its own subclass.
 
     Args:
         out: Where to write.
@@ -35,7 +35,7 @@ class Report:
         """Write that an image has none, where the form can say so."""
 
     def end(self) -> None:
-        """Write what comes last; also after an interrupt."""
+        """Write the end of the file; called after an interrupt, too."""
 
     def _name(self, class_id: int) -> str:
         from rknn_runtime.vision.labels import names_of

@@ -17,9 +17,9 @@ from rknn_runtime.vision.heads.views import representable
 
 __all__ = ["Symptom", "check", "findings"]
 
-#: A tensor that reaches so far beyond a score's 1.0 leaves it less than three values of int8.
+#: A tensor with a range this large leaves fewer than three int8 values for a score of 0 to 1.
 FAR = 100.0
-#: A kept range may leave out so much of what was measured, as a part of it.
+#: Part of the measured range that the kept one may leave out.
 CUT = 0.1
 #: The confidence that a detection has to pass where nobody set another threshold.
 USUAL = 0.5
@@ -53,7 +53,7 @@ def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
         model: A ``.rknn`` file: path or bytes.
 
     Returns:
-        What was found, the gravest first; empty for a healthy model.
+        What was found, the most serious first; empty for a healthy model.
 
     Raises:
         InvalidModelError: It is no model, or a damaged one.
@@ -66,7 +66,7 @@ def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
 
 
 def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tuple[Symptom, ...]:
-    """Look at what was read of a file; see `check`.
+    """Check a file that was read already; see `check`.
 
     Args:
         info: The model.
@@ -106,7 +106,7 @@ def _shared_scale(attr: TensorAttr) -> Symptom | None:
 
 
 def _low_scores(attrs: tuple[TensorAttr, ...], logits: bool) -> Iterator[Symptom]:
-    """Scores that no stored value brings over the usual threshold."""
+    """Find scores whose highest stored value is below the usual threshold."""
     highest = max(representable(attr)[1] for attr in attrs)
     if highest <= 0 if logits else highest < USUAL:
         names = tuple(attr.name for attr in attrs)

@@ -13,8 +13,8 @@ from rknn_runtime.vision.heads.views import representable
 
 __all__ = ["Head", "guess_head", "image_size"]
 
-#: Classes of ImageNet, without and with one for everything else. No other number of classes is
-#: telling: embeddings come in all sizes.
+#: Classes of ImageNet, without and with one for everything else. Other numbers
+#: of classes say nothing: embeddings come in all sizes.
 _IMAGENET = (1000, 1001)
 
 
@@ -44,7 +44,7 @@ def guess_head(info: ModelInfo) -> Head | None:
     """Guess the head as `Detector` does.
 
     Returns:
-        The head, or None when nothing known looks like that.
+        The head, or None where no known head has such outputs.
     """
     facts = facts_of(info.custom_string)
     labels = facts.get("labels")
@@ -86,7 +86,7 @@ def _head_of_vector(info: ModelInfo, numbers: int, n_labels: int | None) -> Head
 
 
 def _are_scores(info: ModelInfo, numbers: int, n_labels: int | None) -> bool:
-    """Tell the scores of classes from an embedding: by what the file says of them.
+    """Tell scores of classes from an embedding, by what the file says.
 
     That is as many labels as numbers, a softmax, ImageNet's number of classes, or integers that
     stand for 0..1. Several softmaxes do not count: they are those of a transformer's layers.

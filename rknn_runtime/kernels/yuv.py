@@ -23,7 +23,7 @@ _CHANNELS = {"RGB": (3, 0), "BGR": (3, 1), "GRAY": (1, 0)}
 _PACKED = {"YUYV": (0, 1, 3), "UYVY": (1, 0, 2)}
 _NATIVE, _UINT8 = ffi.typeof("rkr_yuv_image *"), np.dtype(np.uint8)
 
-#: Of contiguous frames, by format and shape; a camera has one.
+#: Layouts of contiguous frames, by format and shape: a camera uses one of them all the time.
 _LAYOUTS: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], tuple[Any, ...]]] = {}
 _MOST_LAYOUTS = 32
 
@@ -128,7 +128,7 @@ class YuvFrame:
         return target if out is None else out
 
     def fill(self, letterbox: Any, out_color: str) -> int:
-        """Do as `resize`, into the place of an ``rkr_letterbox *``, and fill its border.
+        """Resize as `resize` does, into an ``rkr_letterbox *``, and fill its border.
 
         Args:
             letterbox: Its frame has as many channels as `out_color`; no number of it is checked.
@@ -152,7 +152,7 @@ def nv12_planes(image: Any) -> tuple[list[NDArray[np.uint8]], tuple[int, int]]:
 
 
 def check_yuv_options(matrix: Any, full_range: Any) -> None:
-    """Raise for what is no matrix or no bool.
+    """Check the options of `resize`.
 
     Raises:
         TypeError: `full_range` is no bool.
@@ -174,7 +174,7 @@ def _channels(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
 
 
 def _learn(image: NDArray[np.uint8], color: str) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """Work out what follows from the shape of a contiguous frame.
+    """Work out where the channels of a contiguous frame lie.
 
     Returns:
         Where Y, U and V begin, in bytes, and what follows the pointers in ``rkr_yuv_image``.
@@ -293,7 +293,7 @@ def _is_size(height: int, width: int) -> bool:
 def _rows(array: NDArray[np.uint8], name: str, row_bytes: int) -> NDArray[np.uint8]:
     """View an array whose rows are contiguous bytes, one after another, as ``(rows, bytes)``."""
     shape, strides = array.shape, array.strides
-    # Where there is only one, how far the next is does not matter.
+    # With a single row, the distance to the next one does not matter.
     fits = strides[-1] == 1 or shape[-1] == 1
     fits = fits and (len(shape) == 2 or strides[1] == 2 or shape[1] == 1)
     if not fits or (shape[0] > 1 and strides[0] < row_bytes):

@@ -1,4 +1,4 @@
-"""The ``with`` block of whatever is closed."""
+"""The ``with`` block of objects that have `close`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Closing:
     """Closes at the end of a ``with`` block. Not for direct use."""
 
     def close(self) -> None:
-        """Release what there is."""
+        """Release everything."""
         raise NotImplementedError
 
     def __enter__(self: _C) -> _C:
@@ -26,8 +26,8 @@ class Closing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # When an exception is on its way, its traceback may hold the very view that forbids
-        # closing: then the exception matters, and the collector releases the rest.
+        # The traceback of an exception may hold the view that forbids closing: then the exception
+        # is raised, and the garbage collector releases the rest.
         try:
             self.close()
         except BufferError:

@@ -1,4 +1,4 @@
-"""What every model has of custom operators; `rknn_runtime.npu.operators` does it."""
+"""The methods of every model for custom operators; `rknn_runtime.npu.operators` does the work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Operated"]
 
 
 class Operated:
-    """Takes operators of the caller's. Not for direct use."""
+    """Registers custom operators. Not for direct use."""
 
     _context: Context
     _is_duplicate = False
@@ -84,4 +84,4 @@ class Operated:
         return op_type
 
     def _take_note(self) -> None:
-        """Runs may now raise what an operator raised."""
+        """Have runs raise what an operator raised."""

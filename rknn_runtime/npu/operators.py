@@ -1,8 +1,9 @@
 """Custom operators: Python functions that a runtime calls for nodes of a model.
 
-The runtime's memory ends with its call, a function's arrays may not: so inputs and outputs are
-copied, once each. What ties a call to its node is a number in ``priv_data``, which is looked up
-and never followed; and an exception is kept until the run is over, as nothing can cross C.
+The runtime's memory is valid during its call only, but a function may keep its arrays: so inputs
+and outputs are copied, once each. The number in ``priv_data`` tells which node a call is for; it
+is a key of a table, never a pointer. An exception cannot pass through C: it is kept, and raised
+when the run is over.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _TEXT = (TensorType.INT8, TensorType.UINT8)
 _numbers = itertools.count(1)
 #: By the number in ``priv_data``. Weak: functions often know their model.
 _nodes: weakref.WeakValueDictionary[int, CustomOpNode] = weakref.WeakValueDictionary()
-#: Whose nodes a runtime is naming, by thread.
+#: The operator whose nodes a runtime is initialising, by thread.
 _registering: dict[int, Operator] = {}
 
 
@@ -246,7 +247,7 @@ def register(
     thread = get_ident()
     with context.lock:
         handle = context.opened()
-        context.keep(struct)  # whether the runtime copies it, nobody says
+        context.keep(struct)  # the runtime may not copy it: this is not documented
         operators.by_type[op_type] = operator
         _registering[thread] = operator
         try:
@@ -341,7 +342,7 @@ def _dtype(number: int, what: str) -> np.dtype[Any]:
 
 
 def _data(tensors: Any, count: int) -> list[_Data]:
-    """Read what a runtime says of tensors; what makes no sense is refused."""
+    """Read a runtime's description of tensors; refuse one that cannot be true."""
     found = []
     for i in range(count):
         attr, mem = tensors[i].attr, tensors[i].mem

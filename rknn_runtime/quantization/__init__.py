@@ -1,4 +1,4 @@
-"""Ranges for quantization from samples, by the toolkit's algorithms, without the toolkit."""
+"""Finds ranges for quantization from samples, by the toolkit's algorithms but without it."""
 
 from rknn_runtime.quantization.calibration import (
     Algorithm,

@@ -25,7 +25,7 @@ else:
 __all__ = ["Algorithm", "Calibration", "Calibrator", "Range", "calibrate"]
 
 _ALGORITHMS = ("normal", "kl_divergence", "mmse")
-#: Values of a large array that are looked at together: its float64 copies stay small.
+#: Values of a large array that are processed at once, to keep its float64 copies small.
 _BLOCK = 1 << 20
 
 
@@ -33,10 +33,10 @@ _BLOCK = 1 << 20
 class Range:
     """The range of a tensor, or of one channel of it, and its quantization."""
 
-    #: What is kept; values beyond are cut.
+    #: The range that is kept; values outside of it are clipped.
     lowest: float
     highest: float
-    #: What the samples reached.
+    #: Minimum and maximum of the samples.
     measured_lowest: float
     measured_highest: float
     #: ``real = (q - zero_point) * scale``.

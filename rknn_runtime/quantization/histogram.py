@@ -1,4 +1,4 @@
-"""A histogram of values whose range is not known before, and what is read from it."""
+"""A histogram of values whose range is not known before, and the thresholds read from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Histogram:
     """Counts of values in bins of one width, symmetric around 0.
 
     A value beyond the last bin doubles the width: two bins become one. So memory is bounded,
-    whatever comes; and as widths are powers of 2, the order of the values counts for nothing.
+    whatever comes; and as widths are powers of 2, the order of the values makes no difference.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Histogram:
 def cut(lowest: float, highest: float, threshold: float) -> tuple[float, float]:
     """Return what is left of a range between minus and plus a threshold.
 
-    Of one that lies beyond it altogether the threshold alone, which with 0 is a range.
+    Of a range that lies outside altogether only the threshold is left, which makes a range with 0.
     """
     low, high = max(lowest, -threshold), min(highest, threshold)
     if low > high:

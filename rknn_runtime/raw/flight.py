@@ -15,15 +15,15 @@ from rknn_runtime.npu.model import Model
 
 __all__ = ["Flight", "start"]
 
-#: The runtime of which it is known that rknn_wait waits for a run with a fence.
+#: The runtime where rknn_wait is known to wait for a run with a fence.
 _FIRST_VERSION = (2, 3, 2)
 
 
 class Flight:
     """A run that `start` began. Not for direct use.
 
-    Until `wait` has returned the model refuses everything but `Model.close`, which waits. Who drops
-    this object gives up waiting: then the next call of the model waits.
+    Until `wait` has returned the model refuses everything but `Model.close`, which waits. When
+    this object is dropped, the next call of the model waits in its place.
     """
 
     def __init__(self, model: Model) -> None:
@@ -35,7 +35,7 @@ class Flight:
 
     @property
     def is_over(self) -> bool:
-        """Whether somebody has waited for it; what the NPU does meanwhile, no runtime tells."""
+        """Whether `wait` has returned. No runtime tells whether the NPU is still at work."""
         flight = self._context.flight
         return flight is None or flight() is not self
 
@@ -92,7 +92,7 @@ def start(model: Model, *, frame_id: SupportsIndex = 0) -> Flight:
     with context.lock:
         context.check_open()
         model._frame.check_ready()
-        # Before the call: nothing comes between having a run in flight and knowing it.
+        # Before the call: a signal must not leave a run in flight that is not noted.
         context.flight = weakref.ref(flight)
         status = context.start(number)
         if status:

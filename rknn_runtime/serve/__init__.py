@@ -1,4 +1,4 @@
-"""A live picture with what is seen in it, for browsers."""
+"""The live image and what the model finds in it, for browsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: one file, nothing from elsewhere; the picture, what is drawn over it, a panel."""
+"""The page, one file that loads no others: the image, the objects drawn over it, a panel."""
 
 from __future__ import annotations
 

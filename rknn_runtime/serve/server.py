@@ -1,4 +1,4 @@
-"""An HTTP server of a live view: pages, images, events, numbers. Nothing of the disk is served."""
+"""An HTTP server of a live view: page, images, events, numbers. It serves no files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rknn_runtime.serve.view import LiveView
 
 __all__ = ["Server", "is_loopback"]
 
-#: A client that takes nothing for so long is sent away, seconds.
+#: A client that takes no data for so many seconds is disconnected.
 _PATIENCE = 5.0
-#: What the kernel holds for a client that is slow: some images, not a minute of them.
+#: Send buffer of a connection: a slow client gets a few old images, not a minute of them.
 _SEND_BYTES = 1 << 18
 _BOUNDARY = "frame"
-#: Seconds between two numbers of a panel.
+#: Seconds between two updates of the panel.
 _STATUS_S = 1.0
 
 
@@ -49,14 +49,14 @@ class Server:
         port: 0: any that is free.
         token: What a client must give, as ``?token=`` or ``Authorization: Bearer``; empty: it
             need not.
-        viewers: So many look at images or events at the same time; one more gets a 503.
+        viewers: How many clients may receive images or events at the same time; others get a 503.
         browser_draws: The page draws the objects; False: they are in the images.
 
     Attributes:
         port: That it listens at.
 
     Raises:
-        OSError: The address cannot be listened at.
+        OSError: The address is not available.
         ValueError: An address that others reach, without a token.
     """
 
@@ -88,7 +88,7 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Send the viewers away and listen no more; idempotent."""
+        """Disconnect the viewers and stop listening; idempotent."""
         self.view.close()
         self._listener.shutdown()
         self._listener.server_close()
@@ -103,7 +103,7 @@ class Server:
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # a client that sleeps must not keep the program
+    block_on_close = False  # a client that does not read must not keep the program from ending
     allow_reuse_address = True
     request_queue_size = 64
     server: Server
@@ -115,7 +115,7 @@ class _Listener(ThreadingHTTPServer):
         return client, address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nothing to report."""
+        """Report nothing when a client disconnects."""
 
 
 class _Listener6(_Listener):
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
         return server
 
     def _is_local_name(self) -> bool:
-        """Refuse pages of others that reach this machine under a name of theirs (rebinding)."""
+        """Whether a request names this machine; one of a foreign page does not (DNS rebinding)."""
         if self._mine.token:
             return True
         name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
@@ -213,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._endless("text/event-stream", self._all_events)
 
     def _endless(self, kind: str, send: Callable[[LiveView], None]) -> None:
-        """Answer with what does not end, as long as there is room for one more."""
+        """Send an answer that does not end, unless there are too many viewers."""
         mine = self._mine
         if not mine.slots.acquire(blocking=False):
             self._plain(HTTPStatus.SERVICE_UNAVAILABLE, "too many are looking")
@@ -226,7 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._common_headers()
             if self.command != "HEAD":
                 send(mine.view)
-        except OSError:  # gone, or too slow
+        except OSError:  # disconnected, or too slow
             pass
         finally:
             mine.slots.release()
@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _images(self, view: LiveView) -> None:
         view.watch(1)
         try:
-            # The first at once: who connects to a source that stands still sees it.
+            # The newest one at once: the source may not give another for a long time.
             shown: Any = view.snapshot()
             while not view.is_closed:
                 if shown is not None and shown.jpeg:
@@ -261,7 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(f"data: {frame.found}\n\n".encode())
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: a token is among their words."""
+        """Log nothing: requests contain the token."""
 
 
 _ANSWERS: dict[str, Callable[[_Handler], None]] = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveView", "Snapshot"]
 
-#: Frames whose times make the rate.
+#: The rate is that of so many last frames.
 _RATE_FRAMES = 60
 
 
@@ -28,7 +28,7 @@ class Snapshot(NamedTuple):
     Attributes:
         number: Counts the frames that were shown, from 1.
         found: What was found, as the text of a JSON object.
-        jpeg: The image; empty where nobody looked when it came.
+        jpeg: The image; empty if there were no viewers when it came.
     """
 
     number: int
@@ -37,9 +37,9 @@ class Snapshot(NamedTuple):
 
 
 class LiveView:
-    """Holds the newest frame alone, so that no viewer, however slow, makes memory grow.
+    """Holds only the newest frame, so that a slow viewer does not make memory grow.
 
-    Thread-safe. An image is encoded once, whoever looks, and not at all while nobody does.
+    Thread-safe. An image is encoded once for all viewers, and not at all without viewers.
 
     Args:
         labels: Names of the classes, or None.
@@ -81,7 +81,7 @@ class LiveView:
         return self._encode(image)
 
     def wait(self, after: int, timeout: float) -> Snapshot | None:
-        """Return the newest frame when it comes behind `after`; None: none came, or it is over."""
+        """Wait for a frame newer than `after`; None: none came in time, or there are no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._newest.number > after or self._is_closed, timeout)
             is_new = self._newest.number > after and not self._is_closed
@@ -118,14 +118,14 @@ class LiveView:
         return self._is_closed
 
     def close(self) -> None:
-        """Send all viewers away; idempotent."""
+        """End the view for all viewers; idempotent."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
 
 def _encoder(quality: int) -> Callable[[Any], bytes]:
-    """What makes a JPEG of a BGR image: OpenCV where it is, which is faster, else Pillow."""
+    """Return what encodes BGR images as JPEG: OpenCV where installed (faster), else Pillow."""
     try:
         import cv2
     except ImportError:

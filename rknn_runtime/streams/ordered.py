@@ -61,7 +61,7 @@ class Results(Iterator[Any]):
 
     @property
     def dropped(self) -> int:
-        """Frames that were given up for newer ones, so far."""
+        """How many frames were dropped for newer ones so far."""
         return self._window.dropped
 
     def __next__(self) -> tuple[Any, Any]:
@@ -136,7 +136,7 @@ class _Window:
         job.add_done_callback(self._notify)
 
     def _drop_one(self) -> bool:
-        """Give up the oldest frame that a newer one makes superfluous, if there is any."""
+        """Drop the oldest frame that a newer one can replace, if there is any."""
         entries = self._entries
         if len(entries) > 1 and entries[0][1].done() and entries[1][1].done():
             entries.popleft()
@@ -148,7 +148,7 @@ class _Window:
         return False
 
     def refuse(self, frame: np.ndarray[Any, Any], error: Exception) -> None:
-        """Let the frames fail that lie where this one lies."""
+        """Fail the frames whose memory is that of this one."""
         with self._changed:
             for i, (other, _) in enumerate(self._entries):
                 if _address(other) == _address(frame):
@@ -222,7 +222,7 @@ def _read(
 
 
 class _SourceFailed(Future[Any]):
-    """In the place of what becomes of a frame: the source raised."""
+    """Stands in place of a frame's result: the source raised."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()

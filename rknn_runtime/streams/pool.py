@@ -166,7 +166,7 @@ class Pool:
         self._check_open()
         job = Job(frame, options)
         self._jobs.put(job)
-        if self._closed.is_set():  # meanwhile: nobody may be left to take it
+        if self._closed.is_set():  # closed in the meantime: no worker may be left to take it
             job.cancel()
         return job
 
@@ -366,7 +366,7 @@ def _made(task: Callable[..., Any], model: Model, options: dict[str, Any]) -> Ca
 
 def _call_of(made: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """Return what a worker calls with a frame, and the names of its phases."""
-    if not isinstance(made, (ImageModel, Model)):  # who knows when it runs what
+    if not isinstance(made, (ImageModel, Model)):  # its phases are not known
 
         def call(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
             result = made(frame, **options)

@@ -1,4 +1,4 @@
-"""Ask an NPU how it computes, where the emulator can only assume it."""
+"""Ask an NPU how it computes, in the points that the emulator can only assume."""
 
 from rknn_runtime.verify.questions import Question, fingerprint, pattern, questions_for
 from rknn_runtime.verify.report import Finding, about, ask, page, run_model

@@ -31,7 +31,7 @@ DIGITS = 16
 
 @dataclass(frozen=True)
 class Question:
-    """One question to the silicon."""
+    """One question to the NPU."""
 
     __slots__ = ("answers", "asks", "assumed", "largest", "model", "name", "shape")
 
@@ -54,13 +54,13 @@ class Question:
         return pattern(self.shape, self.largest)
 
     def answer(self, outputs: Sequence[Array]) -> str:
-        """Return which answer these outputs are; empty when none that is known."""
+        """Return the answer that gives these outputs; empty if none does."""
         found = fingerprint(outputs)
         return next((name for name, known in self.answers.items() if known == found), "")
 
 
 def pattern(shape: Sequence[int], largest: Sequence[int]) -> Array:
-    """Return pixels that look random, the same everywhere.
+    """Return pixels that look random, the same on every machine.
 
     Args:
         shape: Height, width, channels.

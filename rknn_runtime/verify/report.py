@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "about", "ask", "page", "run_model"]
 
-#: Characters of a line of what is pasted.
+#: Characters per line of the text to paste.
 LINE = 100
 
 
@@ -37,7 +37,7 @@ class Finding:
     __slots__ = ("answer", "failure", "outputs", "question")
 
     question: Question
-    #: Empty when it is none that was thought of.
+    #: Empty when the NPU gave none of the expected answers.
     answer: str
     outputs: tuple[Array, ...]
     #: Why the model did not run; else empty.
@@ -57,7 +57,7 @@ class Finding:
         return self.question.asks, found, "as assumed" if self.is_assumed else f"assumed: {known}"
 
     def as_json(self) -> dict[str, Any]:
-        """The same with stable keys; ``answer`` is None where it is none that is known."""
+        """The same with stable keys; ``answer`` is None where it is none of the expected ones."""
         return {
             "name": self.question.name,
             "asks": self.question.asks,
@@ -131,7 +131,7 @@ def about(soc: str, library: str | os.PathLike[str] | Library | None, question: 
 
 
 def page(title: str, findings: Sequence[Finding]) -> list[str]:
-    """The lines to show, and to paste: a table, then the outputs that nobody thought of."""
+    """Return the lines to paste: a table, then the outputs that no expected answer gives."""
     rows = [finding.row() for finding in findings]
     widths = [max(map(len, column)) for column in zip(*rows)]
     agreed = sum(finding.is_assumed for finding in findings)
@@ -145,7 +145,7 @@ def page(title: str, findings: Sequence[Finding]) -> list[str]:
 
 
 def _unknown(finding: Finding) -> list[str]:
-    """Outputs in full, for whoever is to find out what they mean."""
+    """Return these outputs in full, so that their rule can be found."""
     data = zlib.compress(b"".join(output.tobytes() for output in finding.outputs), 9)
     text = base64.b64encode(data).decode()
     return [

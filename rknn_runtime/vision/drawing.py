@@ -132,7 +132,7 @@ def _check_places(
     mask: NDArray[np.bool_] | None,
     places: dict[str, NDArray[np.float32] | None],
 ) -> None:
-    """Refuse coordinates that are nowhere, and masks of another image."""
+    """Refuse coordinates that are not finite, and masks of another size than the image."""
     for name, values in places.items():
         if values is not None and not np.isfinite(values).all():
             raise ValueError(f"{name}: expected finite numbers, got a NaN or an infinity")
@@ -149,13 +149,13 @@ def _bounds(corners: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _limited(values: NDArray[Any], lowest: Any, highest: Any) -> NDArray[Any]:
-    """Do as `numpy.clip`, which takes several times as long on few values."""
+    """Do the same as `numpy.clip`, several times as fast on few values."""
     limited: NDArray[Any] = np.minimum(np.maximum(values, lowest), highest)
     return limited
 
 
 def _whole(xyxy: NDArray[np.float32]) -> list[Box]:
-    """Return boxes of whole pixels; what is far outside of any image is brought nearer."""
+    """Return boxes of whole pixels; coordinates far outside of any image are moved nearer."""
     near = _limited(xyxy, -(2**24), 2**24)
     pixels = np.concatenate([np.floor(near[:, :2]), np.ceil(near[:, 2:])], axis=1)
     boxes: list[Box] = pixels.astype(np.int32).tolist()
@@ -306,7 +306,7 @@ class _CaptionWriter:
             return
         percent = font.word(caption[1])
         around = font.space + percent.width + 2 * self._margin
-        # What has more letters than there are pixels is not even tried.
+        # A name with more letters than the image has pixels in a row cannot fit.
         name = font.word(caption[0][: canvas.width])
         if name.width + around > canvas.width or len(caption[0]) > canvas.width:
             name = self._shortened(caption[0], canvas.width - around)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Font", "Word", "load_font", "stroke_font"]
 
-#: Words that a font keeps: names of classes, and 0 % to 100 %.
+#: How many words a font keeps: names of classes, and 0 % to 100 %.
 _KEPT = 512
 #: Labels of two words, of some 15 kB each.
 _KEPT_LABELS = 256
@@ -75,7 +75,7 @@ class Font:
         self.space = space
         #: Text to `Word`; what separates lines is a space in it.
         self.word = lru_cache(_KEPT)(lambda text: render(" ".join(text.split())))
-        #: See `_label`: the same few come again from image to image.
+        #: See `label`: the same few are needed again in the next image.
         self.label = lru_cache(_KEPT_LABELS)(self._label)
 
     def _label(

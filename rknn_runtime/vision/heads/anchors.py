@@ -145,7 +145,7 @@ class AnchorDecoder(Decoder):
     Raises:
         MemoryError: See `Decoder`.
         TypeError: See `Decoder`.
-        ValueError: The outputs have not this form, the anchors do not fit to them; or see
+        ValueError: The outputs are not of this form, the anchors do not fit them; or see
             `Decoder`.
     """
 
@@ -193,7 +193,7 @@ def yolov7_decoder(
     class_scores: bool | None = None,
     **options: Any,
 ) -> AnchorDecoder:
-    """Make an `AnchorDecoder` with what YOLOv7 has where nothing else is given; see there."""
+    """Make an `AnchorDecoder` with the defaults of YOLOv7; arguments are the same."""
     if anchors is None and len(outputs) == 3:
         anchors = YOLOV7_ANCHORS
     if class_scores is None:
@@ -215,7 +215,7 @@ def _checked_anchors(anchors: Anchors) -> Array:
 
 
 def _anchors_of(scales: list[_Scale], given: Array | None) -> Array:
-    """Return the anchors of these scales, or raise where they are not as many."""
+    """Return the anchors of these scales; raise if their number is another."""
     known = {3: YOLOV5_ANCHORS, 4: YOLOV5_P6_ANCHORS}
     if given is None:
         if len(scales) not in known:

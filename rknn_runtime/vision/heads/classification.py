@@ -49,7 +49,7 @@ class Classifications(NamedTuple):
         return list(zip(names_of(labels, self.class_id.tolist()), self.confidence.tolist()))
 
     def __str__(self) -> str:
-        """Say each class and its confidence in a line of its own."""
+        """Return one line per class, with its confidence."""
         pairs = zip(self.class_id.tolist(), self.confidence.tolist())
         lines = [f"{class_id:5} {confidence:11.1%}" for class_id, confidence in pairs]
         return "\n".join(["class  confidence", *lines])
@@ -82,7 +82,7 @@ class ClassificationDecoder:
         self.output, self.num_classes = output, classes
         self.top_k = min(as_int(top_k, "top_k", 1, 2**31 - 1), classes)
         self._softmax = _softmax_mode(output, softmax)
-        # Half a step of the scale, or what stands for nothing, may lie outside of 0..1.
+        # Values may reach outside of 0..1 by half a step, or in integers that are not used.
         lowest, highest = representable(output)
         may_leave = self._softmax == lib.RKR_SOFTMAX_NO and (lowest < 0 or highest > 1)
         self._clips = softmax is None and may_leave
@@ -115,7 +115,7 @@ class ClassificationDecoder:
         self._lock = lock
 
     def decode_settled(self, _: object = None) -> Classifications:
-        """Decode what is where `settle` said; see `Decoder.decode_settled`."""
+        """Decode the memory that `settle` noted; see `Decoder.decode_settled`."""
         self._bound.return_home()
         return self._decoded()
 

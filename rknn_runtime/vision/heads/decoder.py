@@ -148,7 +148,7 @@ class Decoder:
             ValueError: An array has another shape, is not contiguous, or their number is not
                 that of the outputs.
         """
-        # A tuple keeps the arrays alive that a sequence makes when it is asked for them.
+        # A tuple keeps the arrays alive: `raw` may make new ones each time it is read.
         if transform is not None and not isinstance(transform, LetterboxTransform):
             raise TypeError(
                 f"transform: expected what letterbox returned, got {type(transform).__name__}"
@@ -173,9 +173,9 @@ class Decoder:
         self._lock = lock
 
     def decode_settled(self, transform: LetterboxTransform | None) -> Detections:
-        """Decode what is where `settle` said.
+        """Decode the memory that `settle` noted.
 
-        The caller holds the lock, and vouches that the memory is still there.
+        The caller holds the lock, and is responsible for the memory being still there.
         """
         self._bound.return_home()
         return self._decoded(transform)
@@ -192,7 +192,7 @@ class Decoder:
         return next(binding for binding in self._bindings if binding.attr is attr)
 
     def _add_task(self, form: Any) -> None:
-        """Take what a task has besides boxes; called when those are described."""
+        """Take what a task has besides boxes; called after the boxes are described."""
 
     def _decode_with(self, native: Any, *head: Any) -> None:
         """Name the native function that reads the bound views, and what it needs of the head."""
@@ -204,7 +204,7 @@ class Decoder:
         return Detections._of(*self._arrays(n))
 
     def _arrays(self, n: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return boxes, confidences and class numbers as new arrays: of bytes, so read-only."""
+        """Return boxes, confidences and class numbers as new arrays; over `bytes`, so read-only."""
         data = self._columns[: _ROW_BYTES * n]
         return (
             _ndarray((n, 4), _FLOAT32, data),

@@ -53,7 +53,7 @@ class EndToEndDecoder(Decoder):
     Raises:
         MemoryError: See `Decoder`.
         TypeError: See `Decoder`.
-        ValueError: The output has not this form; or see `Decoder`.
+        ValueError: The output is not of this form; or see `Decoder`.
 
     Warns:
         UserWarning: One scale quantizes boxes, scores and class numbers together.

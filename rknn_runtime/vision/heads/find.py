@@ -1,4 +1,4 @@
-"""Which head do these outputs make?"""
+"""Find out which head a model's outputs belong to."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def find_head(
     head: str = "auto",
     num_classes: int | None = None,
 ) -> Reading:
-    """Tell which head a model's outputs make, from their number, shapes, ranges and names.
+    """Tell which head a model's outputs belong to, from their number, shapes, ranges and names.
 
     Where outputs can be read in two ways, the one that agrees with `num_classes` counts,
     then one of 80 classes, then the more usual one.
@@ -59,7 +59,7 @@ def find_head(
         The reading; ``reading.make(**options)`` makes the decoder.
 
     Raises:
-        ValueError: `head` is not known, or the outputs fit to no head; the message lists them.
+        ValueError: `head` is not known, or the outputs fit no head; the message lists them.
     """
     outputs = channels_first(outputs)
     input_size = checked_size(input_size)
@@ -90,7 +90,7 @@ def find_head(
 
 
 def _labels(form: HeadForm, num_classes: int | None) -> dict[str, Any]:
-    """Return what reader and decoder are told of labels."""
+    """Return the arguments of reader and decoder that follow from the labels."""
     return {"num_classes": num_classes} if form.labelled and num_classes is not None else {}
 
 

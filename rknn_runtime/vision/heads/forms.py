@@ -1,4 +1,4 @@
-"""The forms that heads come in: a row each.
+"""The forms that heads come in: one row each.
 
 Whether outputs have a form is told by the reader beside its decoder, from shapes and ranges.
 """
@@ -43,7 +43,7 @@ __all__ = ["FORMS", "HEADS", "Fit", "HeadForm"]
 
 
 class Fit(Protocol):
-    """What readers return: that outputs have a form."""
+    """What a reader returns when the outputs have its form."""
 
     @property
     def num_classes(self) -> int | None:
@@ -51,7 +51,7 @@ class Fit(Protocol):
 
     @property
     def doubts(self) -> int:
-        """How much speaks against this reading, 0 for the usual."""
+        """How unusual this reading is: 0 for the usual one."""
 
 
 Reader = Callable[..., Union[Fit, str]]
@@ -64,16 +64,16 @@ class HeadForm:
     name: str
     #: Called with outputs, input size and options.
     make: Callable[..., Decoder]
-    #: Called with outputs and input size; returns a `Fit`, or what speaks against it.
+    #: Called with outputs and input size; returns a `Fit`, or why they do not fit.
     read: Reader
-    #: Other names that mean it, as ``head=``.
+    #: Other names for it in ``head=``.
     families: tuple[str, ...]
-    #: What the decoder is told beside.
+    #: Further arguments of the decoder.
     options: Mapping[str, Any] = {}
-    #: Whether boxes and scores are channels of one tensor, and so have one scale. The tensors of
-    #: YOLOv5 are one, too, but all 0..1; and where all are logits, they are alike.
+    #: Whether boxes and scores are channels of one tensor, and so have one scale. YOLOv5 also has
+    #: one tensor, but all of its values are 0..1, or all are logits, so one scale is enough.
     shares_scale: bool = False
-    #: Whether it looks like another form, and is only taken when asked for.
+    #: Whether it looks like another form, and so is only taken when ``head=`` asks for it.
     named: bool = False
     #: Whether the number of labels tells classes from other channels: reader and decoder take it.
     labelled: bool = False
@@ -129,7 +129,7 @@ def _nms_free(name: str, make: Any, read: Reader, families: tuple[str, ...], bin
 def _of_one(
     name: str, decoder: Any, read: Reader, families: tuple[str, ...], **notes: Any
 ) -> HeadForm:
-    """Make the row of a form in one output, which is all that its decoder takes."""
+    """Make the row of a form that is one output; the decoder takes that one alone."""
 
     def make(outputs: Outputs, size: Size, **options: Any) -> Decoder:
         made: Decoder = decoder(outputs[0], size, **options)
@@ -165,7 +165,7 @@ _OBB = ("yolov8-obb", "yolo11-obb", "yolo12-obb")
 _ANY_SEG, _ANY_POSE = (*_SEG, "yolo26-seg"), (*_POSE, "yolo26-pose")
 _ANY_OBB = (*_OBB, "yolo26-obb")
 
-#: Of two forms that outputs have, with as much against both, the first is the more usual.
+#: Where outputs have two forms that are equally usual, the first one here is taken.
 FORMS: tuple[HeadForm, ...] = (
     HeadForm("yolov5", AnchorDecoder, _scales(read_anchors), ("yolov5",)),
     HeadForm("yolov7", yolov7_decoder, _scales(read_anchors), ("yolov7",), named=True),

@@ -1,8 +1,8 @@
 """What readers of heads share: outputs sorted by scale, grids, rows of predictions.
 
 A reader, ``read_...(outputs, input_size)``, tells what a model's outputs are in one form of a
-head. It returns the form, or says in one line what speaks against it: asking whether outputs
-have a form costs no exception. `outputs` are in NCHW and in the model's order, `input_size` is
+head. It returns the form, or one line that says why they do not have it: no exception is
+needed to ask. `outputs` are in NCHW and in the model's order, `input_size` is
 checked. Keywords are the decoder's arguments of the same names; where the name is not one of
 these,
 
@@ -42,7 +42,7 @@ def fitting(form: T | str, outputs: Outputs) -> T:
     """Return a form that was read.
 
     Raises:
-        ValueError: It is what speaks against the form instead.
+        ValueError: The outputs do not have the form; the message says why.
     """
     if isinstance(form, str):
         raise ValueError(f"{form}, got\n{describe(outputs)}")
@@ -53,7 +53,7 @@ def grid_of(attr: TensorAttr) -> tuple[int, int, int]:
     """Return channels, height and width of an output over a grid.
 
     Raises:
-        ValueError: It is no grid of one image.
+        ValueError: The output is not a grid of one image.
     """
     if len(attr.shape) != 4 or attr.shape[0] != 1:
         raise ValueError(
@@ -109,13 +109,13 @@ def _listed(counts: Sequence[int]) -> str:
 
 
 def without(outputs: Outputs, taken: Iterable[TensorAttr]) -> list[TensorAttr]:
-    """Return the outputs that are not taken, in their order."""
+    """Return the outputs that were not used, in their order."""
     gone = {id(attr) for attr in taken}
     return [attr for attr in outputs if id(attr) not in gone]
 
 
 class Beside(NamedTuple):
-    """Boxes, and one output more of each scale."""
+    """The boxes, and one further output of each scale."""
 
     #: What reads the boxes.
     boxes: Any
@@ -130,9 +130,9 @@ def beside_boxes(
     fits: Callable[[TensorAttr], bool],
     read: Callable[[Outputs], Any],
 ) -> Beside | None:
-    """Find the output of each scale that is something else than the boxes.
+    """Find the output of each scale that does not belong to the boxes.
 
-    It comes last where all else fits.
+    Where several fit equally well, the last one is taken.
 
     Args:
         outputs: All of the scales.

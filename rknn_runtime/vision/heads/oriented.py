@@ -54,7 +54,7 @@ def read_oriented_split(
         scales = by_scale(outputs, input_size, (3,))
         if isinstance(scales, str):
             return "expected one output of angles, [1, 1, N], or [1, 1, h, w] per scale"
-        # Class scores of one class come before angles, and what is never below 0 looks like
+        # Class scores of one class come before angles, and an output never below 0 looks like
         # the sum of class scores.
         places = [i for i, attr in enumerate(scales[0]) if attr.shape[1] == 1]
         if not places:

@@ -123,7 +123,7 @@ def _gather(grids: Any, channels: int, source: NDArray[np.uint32]) -> NDArray[np
 def _with_keypoints(
     decoder: Decoder, values: NDArray[np.float32], transform: LetterboxTransform | None
 ) -> Detections:
-    """Return the results with ``(n, k, 2 or 3)`` keypoints; what has no confidence gets 1."""
+    """Return the results with ``(n, k, 2 or 3)`` keypoints; 1 where they have no confidence."""
     if values.shape[2] == 2:
         values = np.concatenate([values, np.ones((*values.shape[:2], 1), np.float32)], axis=2)
     if transform is not None:
@@ -266,7 +266,7 @@ class SinglePoseDecoder(SingleOutputDecoder):
     Raises:
         MemoryError: See `Decoder`.
         TypeError: See `Decoder`.
-        ValueError: The output has not this form; or see `Decoder`.
+        ValueError: The output is not of this form; or see `Decoder`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Heads whose one output has the boxes worked out: Ultralytics' YOLOv5, v8, v9, 11, 12."""
+"""Heads with one output of worked-out boxes: Ultralytics' YOLOv5, v8, v9, 11, 12."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SingleForm:
     num_classes: int
     objectness: bool
     layout: Predictions
-    #: How much speaks against this reading.
+    #: How unusual this reading is; see `Fit`.
     doubts: int = 0
 
 
@@ -107,7 +107,7 @@ class SingleOutputDecoder(Decoder):
     Raises:
         MemoryError: See `Decoder`.
         TypeError: See `Decoder`.
-        ValueError: The output has not this form; or see `Decoder`.
+        ValueError: The output is not of this form; or see `Decoder`.
 
     Warns:
         UserWarning: One scale quantizes boxes in pixels and scores together, so that

@@ -40,7 +40,7 @@ class SplitForm:
     bins: int
     #: Per scale, finest first: box, class scores, perhaps their sum; or the one that is both.
     scales: list[list[TensorAttr]]
-    #: How much speaks against this reading.
+    #: How unusual this reading is; see `Fit`.
     doubts: int
 
     @property
@@ -117,8 +117,8 @@ class SplitDecoder(Decoder):
     Per scale, ``[1, 4 * bins, h, w]`` holds the distances from the cell's centre to the left,
     top, right and bottom in strides, each as a number (1 bin) or as a distribution (16 bins in
     YOLOv8 to 12, 17 in PP-YOLOE; distribution focal loss); ``[1, classes, h, w]`` the class
-    scores; a third output ``[1, 1, h, w]``, if there, the sum of the class scores, by which
-    most cells are rejected without a look at their classes.
+    scores; a third output ``[1, 1, h, w]``, if there, the sum of the class scores, which
+    rejects most cells before their classes are read.
     Both can also be one output ``[1, 4 * bins + classes, h, w]``, where the graph was cut
     before them.
 
@@ -137,7 +137,7 @@ class SplitDecoder(Decoder):
     Raises:
         MemoryError: See `Decoder`.
         TypeError: See `Decoder`.
-        ValueError: The outputs have not this form; or see `Decoder`.
+        ValueError: The outputs are not of this form; or see `Decoder`.
     """
 
     #: Reads the form of the outputs. A task has its own, whose form has that of this class as

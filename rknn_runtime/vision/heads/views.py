@@ -69,9 +69,9 @@ def checked_size(input_size: Size) -> Size:
 
 
 def channels_first(attrs: Outputs) -> tuple[TensorAttr, ...]:
-    """Check what a decoder is made of; return it with logical shapes in NCHW.
+    """Check the arguments of a decoder; return the outputs with logical shapes in NCHW.
 
-    A tensor that is described in NHWC, as by ``model.outputs[0].nhwc``, lies so in memory.
+    A tensor that is described in NHWC, as by ``model.outputs[0].nhwc``, is NHWC in memory, too.
 
     Raises:
         TypeError: Something is not a `TensorAttr`.
@@ -331,7 +331,7 @@ class BoundOutputs:
         self._is_at_home = True
 
     def return_home(self) -> None:
-        """Bind what was settled, unless that is bound."""
+        """Bind the memory that was settled, unless it is bound already."""
         if not self._is_at_home:
             for binding in self.bindings:
                 binding.return_home()

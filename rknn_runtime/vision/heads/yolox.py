@@ -87,7 +87,7 @@ class YoloxDecoder(Decoder):
     Raises:
         MemoryError: See `Decoder`.
         TypeError: See `Decoder`.
-        ValueError: The outputs have not this form, or the strides do not fit; or see `Decoder`.
+        ValueError: The outputs are not of this form, or the strides do not fit; or see `Decoder`.
 
     Warns:
         UserWarning: The single output has one scale for boxes and scores, which makes these
