@@ -196,6 +196,15 @@ def _missing_symbol(facts: Facts) -> Cause | None:
     )
 
 
+def _old_header(facts: Facts) -> Cause | None:
+    if "old header" not in facts.signs:
+        return None
+    return Cause(
+        "the program was built with an older header than the library that was loaded: build it "
+        "with the header that came with the library (this package asks for the size that fits)"
+    )
+
+
 def _log_no_elf(facts: Facts) -> Cause | None:
     if "not elf" not in facts.signs:
         return None
@@ -373,6 +382,7 @@ RULES = (
     Rule("model-fails", PROBLEM, "model", _failing_model),
     Rule("toolkit-newer-fails", PROBLEM, "model", _newer_toolkit_fails),
     Rule("missing-symbol", PROBLEM, "library", _missing_symbol),
+    Rule("old-header", PROBLEM, "library", _old_header),
     Rule("no-core-mask", WARNING, "library", _without_core_mask),
     Rule("toolkit-newer", WARNING, "model", _newer_toolkit),
     Rule("model-encrypted", WARNING, "model", _encrypted),
