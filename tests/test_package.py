@@ -111,8 +111,8 @@ OF_DETECTOR = {
     "": "modelfile vision",
     "kernels": "resize yuv",
     "modelfile": "custom_string",
-    "vision": "detections detector heads image_model image_writer images labels letterbox nms "
-    "transform writers",
+    "vision": "detection detections detector heads image_model image_writer images labels "
+    "letterbox nms transform writers",
     "vision.heads": "anchors decoder end_to_end find forms grids oriented pose segmentation single "
     "split views yolox",
 }

@@ -7,7 +7,8 @@ from rknn_runtime.vision.nms import nms
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rknn_runtime.vision.classifier import Classifier
-    from rknn_runtime.vision.detections import Detection, Detections
+    from rknn_runtime.vision.detection import Detection
+    from rknn_runtime.vision.detections import Detections
     from rknn_runtime.vision.detector import Detector
     from rknn_runtime.vision.heads import HEADS, find_head
     from rknn_runtime.vision.heads.classification import Classifications
@@ -31,7 +32,8 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         globals(),
         {
             "classifier": ("Classifier",),
-            "detections": ("Detection", "Detections"),
+            "detection": ("Detection",),
+            "detections": ("Detections",),
             "detector": ("Detector",),
             "heads": ("HEADS", "find_head"),
             "heads.classification": ("Classifications",),

@@ -8,126 +8,32 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int, plain
+from rknn_runtime._arrays import as_int
 from rknn_runtime._frozen import dataclass
+from rknn_runtime.vision.detection import (
+    FIELDS,
+    NAMES,
+    Compared,
+    Detection,
+    checked_field,
+    extras,
+)
 from rknn_runtime.vision.labels import Labels, names_of
 from rknn_runtime.vision.writers import Writers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Detection", "Detections"]
+__all__ = ["Detections"]
 
-#: Field, dtype, and the shape behind the first dimension; None: any length.
-_FIELDS: tuple[tuple[str, np.dtype[Any], tuple[int | None, ...]], ...] = (
-    ("xyxy", np.dtype(np.float32), (4,)),
-    ("confidence", np.dtype(np.float32), ()),
-    ("class_id", np.dtype(np.int32), ()),
-    ("mask", np.dtype(np.bool_), (None, None)),
-    ("keypoints", np.dtype(np.float32), (None, 3)),
-    ("xyxyxyxy", np.dtype(np.float32), (4, 2)),
-)
-_NAMES = tuple(name for name, _, _ in _FIELDS)
+#: The first fields, which are never None.
 _REQUIRED = 3
 #: Objects that are printed.
 _SHOWN = 20
 
 
-class _Compared:
-    """Comparison by the fields; arrays compare as wholes."""
-
-    __slots__ = ()
-
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in _NAMES)
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        pairs = zip(self._values(), other._values())
-        return all(
-            a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-
 @dataclass(frozen=True, eq=False)
-class Detection(_Compared):
-    """One object: what iterating over `Detections` yields.
-
-    The arrays are views into the `Detections` that it came from.
-    """
-
-    __slots__ = _NAMES
-
-    #: ``(4,) float32``: left, top, right, bottom in pixels.
-    xyxy: NDArray[np.float32]
-    #: 0..1.
-    confidence: float
-    class_id: int
-    #: ``(height, width) bool`` or None.
-    mask: NDArray[np.bool_] | None
-    #: ``(k, 3) float32``: x and y in pixels, confidence; or None.
-    keypoints: NDArray[np.float32] | None
-    #: ``(4, 2) float32``, pixels: the corners of an oriented box; or None.
-    xyxyxyxy: NDArray[np.float32] | None
-
-    def __post_init__(self) -> None:
-        """Take the arrays as read-only views, and refuse what no decoder makes.
-
-        Raises:
-            TypeError: A field has another type or dtype than stated.
-            ValueError: An array has another shape, or `class_id` is beyond 32 bits.
-        """
-        for name, dtype, shape in _FIELDS:
-            value = getattr(self, name)
-            if name == "confidence":
-                value = as_float(value, name)
-            elif name == "class_id":
-                value = as_int(value, name, -(2**31), 2**31 - 1)
-            elif value is not None or name == "xyxy":
-                value = _checked(value, name, dtype, shape)
-            object.__setattr__(self, name, value)
-
-    def __repr__(self) -> str:
-        """Show the box as it is, and of what else there is the size."""
-        box = ", ".join(map(str, _shortest(self.xyxy)))
-        more = "".join(f", {each}" for each in _extras(self))
-        return f"<Detection of class {self.class_id}, {self.confidence:.1%}, xyxy [{box}]{more}>"
-
-    def to_dict(self, labels: Labels | None = None) -> dict[str, Any]:
-        """Return the object as plain Python values, ready for JSON.
-
-        Args:
-            labels: Names of the classes; adds ``"label"``.
-
-        Returns:
-            ``class_id``, ``label`` (with `labels`), ``confidence``, ``xyxy``, and those of
-            ``keypoints``, ``xyxyxyxy`` and ``mask`` that are there. A mask is in COCO's
-            uncompressed run-length form: ``{"size": [height, width], "counts": [...]}``, runs
-            of 0 and 1 in turn, beginning with 0, counted down the columns.
-
-        Raises:
-            IndexError: `labels` has no name for the class.
-            TypeError: `labels` does not hold names.
-        """
-        record: dict[str, Any] = {"class_id": self.class_id}
-        if labels is not None:
-            (record["label"],) = names_of(labels, [self.class_id])
-        record["confidence"] = _shortest(np.float32(self.confidence))
-        record["xyxy"] = _shortest(self.xyxy)
-        if self.keypoints is not None:
-            record["keypoints"] = _shortest(self.keypoints)
-        if self.xyxyxyxy is not None:
-            record["xyxyxyxy"] = _shortest(self.xyxyxyxy)
-        if self.mask is not None:
-            record["mask"] = _run_lengths(self.mask)
-        return record
-
-
-@dataclass(frozen=True, eq=False)
-class Detections(_Compared, Writers):
+class Detections(Compared, Writers):
     """Objects found in one image, as parallel arrays.
 
     Field names are those of roboflow/supervision, so
@@ -140,7 +46,7 @@ class Detections(_Compared, Writers):
     (a slice views, a boolean mask or an array of indices copies). ``==`` compares all fields.
     """
 
-    __slots__ = _NAMES
+    __slots__ = NAMES
 
     #: ``(n, 4) float32``: left, top, right, bottom in pixels.
     xyxy: NDArray[np.float32]
@@ -174,9 +80,9 @@ class Detections(_Compared, Writers):
         n = None
         for i, value in enumerate((xyxy, confidence, class_id, mask, keypoints, xyxyxyxy)):
             if value is not None or i < _REQUIRED:
-                name, dtype, shape = _FIELDS[i]
-                value = _checked(value, name, dtype, (n, *shape))
-            set_field(self, _NAMES[i], value)
+                name, dtype, shape = FIELDS[i]
+                value = checked_field(value, name, dtype, (n, *shape))
+            set_field(self, NAMES[i], value)
             if i == 0:
                 n = len(self.xyxy)
 
@@ -213,11 +119,11 @@ class Detections(_Compared, Writers):
 
     def __repr__(self) -> str:
         """Say how many objects there are, and what is known of them besides boxes."""
-        return f"<Detections of {', '.join([_objects(len(self)), *_extras(self)])}>"
+        return f"<Detections of {', '.join([_objects(len(self)), *extras(self)])}>"
 
     def __str__(self) -> str:
         """Show the objects as a table, the first ones where there are many."""
-        lines = [", ".join([_objects(len(self)), *_extras(self)])]
+        lines = [", ".join([_objects(len(self)), *extras(self)])]
         if len(self) > 0:
             lines.append("class confidence      left       top     right    bottom")
         for one in self[:_SHOWN]:
@@ -336,34 +242,17 @@ class Detections(_Compared, Writers):
         return draw_objects(image, self, captions, color, skeleton, keypoint_threshold, font, out)
 
 
-class _Thawed(_Compared):
+class _Thawed(Compared):
     """What becomes `Detections` once its fields are set.
 
     Assignments to a class that takes them cost a third of calls that get around a frozen one.
     """
 
-    __slots__ = _NAMES
+    __slots__ = NAMES
 
 
 _new = object.__new__
-_DETECTION_SETTERS = tuple(getattr(Detection, name).__set__ for name in _NAMES)
-
-
-def _checked(
-    value: Any, name: str, dtype: np.dtype[Any], expected: tuple[int | None, ...]
-) -> NDArray[Any]:
-    """Return a read-only view of an array that has the dtype and shape of a field."""
-    view = plain(value, name, f"an array of {dtype}").view()
-    if view.dtype != dtype:
-        raise TypeError(f"{name}: expected an array of {dtype}, got {view.dtype}")
-    if view.shape != expected and (
-        view.ndim != len(expected)
-        or any(want not in (None, have) for want, have in zip(expected, view.shape))
-    ):
-        shape = ", ".join("any" if want is None else str(want) for want in expected)
-        raise ValueError(f"{name}: expected shape ({shape}), got {view.shape}")
-    view.setflags(write=False)
-    return view
+_DETECTION_SETTERS = tuple(getattr(Detection, name).__set__ for name in NAMES)
 
 
 def _selection(index: Any) -> NDArray[Any]:
@@ -384,27 +273,3 @@ def _selection(index: Any) -> NDArray[Any]:
 
 def _objects(n: int) -> str:
     return f"{n} object" if n == 1 else f"{n} objects"
-
-
-def _extras(found: Detection | Detections) -> list[str]:
-    """Say what there is besides boxes, in words."""
-    extras = []
-    if found.mask is not None:
-        height, width = found.mask.shape[-2:]
-        extras.append(f"mask {width}x{height}")
-    if found.keypoints is not None:
-        extras.append(f"{found.keypoints.shape[-2]} keypoints")
-    if found.xyxyxyxy is not None:
-        extras.append("oriented")
-    return extras
-
-
-def _shortest(values: Any) -> Any:
-    """Return floats with the fewest digits that give the same float32 again."""
-    return np.asarray(values).astype(str).astype(np.float64).tolist()
-
-
-def _run_lengths(mask: NDArray[np.bool_]) -> dict[str, list[int]]:
-    flat = np.concatenate([[False], mask.ravel(order="F")])
-    ends = np.append(np.flatnonzero(flat[1:] != flat[:-1]), mask.size)
-    return {"size": list(mask.shape), "counts": np.diff(ends, prepend=0).tolist()}

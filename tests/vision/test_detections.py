@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rknn_runtime.vision.detections import Detection, Detections
+from rknn_runtime.vision.detection import Detection
+from rknn_runtime.vision.detections import Detections
 
 
 def some(n: int = 4, **optional: Any) -> Detections:
