@@ -85,8 +85,9 @@ def doctor(
     process = probes.surroundings() if surroundings is None else surroundings
     if library is not None and library != "sim":
         process = replace(process, variables={**process.variables, "RKNN_RUNTIME_LIBRARY": library})
+    simulated = (library or process.variables.get("RKNN_RUNTIME_LIBRARY")) == "sim"
     known = None if model is None else files.model_facts(model)
-    facts = gather(root, process, log=log, model=known, simulated=library == "sim")
+    facts = gather(root, process, log=log, model=known, simulated=simulated)
     found = judge(facts)
     if known is not None and process.live and not any(each.severity == PROBLEM for each in found):
         from rknn_runtime.doctor.trial import trial

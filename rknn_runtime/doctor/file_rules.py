@@ -11,19 +11,20 @@ from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
 
 __all__ = ["RULES"]
 
-_PUBLISHED = "https://github.com/airockchip/rknn-toolkit2/raw/master/rknpu2/runtime/Linux"
+_PUBLISHED = "https://github.com/airockchip/rknn-toolkit2/raw"
 _STATIC = "make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a"
 
 _WANTED_PATH = re.compile(r"/[\w./-]*librknnm?rt\.so(?=: cannot open)")
 
 
-def fetch(facts: Facts, target: str = "/usr/lib/librknnrt.so") -> str:
-    """The command that gets the vendor's newest library."""
+def fetch(facts: Facts, target: str = "/usr/lib/librknnrt.so", release: str = "master") -> str:
+    """The command that gets the vendor's library: the newest, or of a release as ``v2.3.0``."""
     if _wanted(facts) == MINI_RUNTIME:
         return _STATIC
     interpreter = facts.surroundings.interpreter
     folder = "armhf" if interpreter is not None and interpreter.bits == 32 else "aarch64"
-    return f"sudo wget -O {target} {_PUBLISHED}/librknn_api/{folder}/librknnrt.so && sudo ldconfig"
+    place = f"{_PUBLISHED}/{release}/rknpu2/runtime/Linux/librknn_api/{folder}"
+    return f"sudo wget -O {target} {place}/librknnrt.so && sudo ldconfig"
 
 
 def _wanted(facts: Facts) -> str:
@@ -250,7 +251,7 @@ def _damaged_model(facts: Facts) -> Cause | None:
     if text and facts.model is not None:
         name = facts.model.path.rpartition("/")[2]
         return Cause(f"{text} (compare the sums of both copies)", f"sha256sum {name}")
-    if "magic" in facts.signs and (facts.model is None or facts.model.kind != "rknn"):
+    if "magic" in facts.signs and facts.model is None:
         return Cause(
             "the runtime says that the file is no RKNN model: damaged on its way, or of another "
             "kind; compare the sums of both copies",

@@ -46,8 +46,9 @@ def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
 
 def _names(tree: Tree, process: Surroundings) -> Iterator[str]:
     wanted = process.variables.get(VARIABLE, "")
-    if os.sep in wanted:
+    if os.sep in wanted:  # nothing else is tried then
         yield wanted
+        return
     if process.live and Path(LINKED).exists():
         yield LINKED
     paths = [each for each in process.variables.get("LD_LIBRARY_PATH", "").split(":") if each]

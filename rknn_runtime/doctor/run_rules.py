@@ -119,10 +119,14 @@ def _log_open(facts: Facts) -> Cause | None:
 def _crash(facts: Facts) -> Cause | None:
     if "crash" not in facts.signs:
         return None
+    header = facts.model.header if facts.model is not None else None
+    made = facts.number(header.toolkit_version) if header is not None else ()
+    # Older models crash newer libraries, too: then the library of the model's toolkit.
+    older = made and facts.runtime is not None and made < facts.runtime.version
     return Cause(
         "a process ended by a segmentation fault: most often model, library and driver are of "
         "different versions; install the library of the model's toolkit",
-        fetch(facts),
+        fetch(facts, release="v" + ".".join(map(str, made)) if older else "master"),
     )
 
 

@@ -220,3 +220,13 @@ def test_importing_the_package_does_not_import_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_library_that_was_named_is_the_only_one(tmp_path: Path) -> None:
+    """As when a model is loaded: another one is no way out, and "sim" needs no board."""
+    built = build(tmp_path)
+    for name, rule in (("/opt/librknnrt.so", "no-library"), ("/usr/lib/librknnrt.so", None)):
+        found = doctor(root=built["root"], surroundings=built["surroundings"], library=name)
+        assert (found.first and found.first.rule) == rule
+    process = build(tmp_path / "pc", soc=None, variables={"RKNN_RUNTIME_LIBRARY": "sim"})
+    assert doctor(root=process["root"], surroundings=process["surroundings"]).healthy
