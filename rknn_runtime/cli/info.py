@@ -20,7 +20,7 @@ from rknn_runtime.modelfile.layers import read_layers
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "memory", "run", "table"]
 
 
 def add_parser(subparsers: Any) -> None:
@@ -204,7 +204,7 @@ def page(model: str, info: ModelInfo) -> list[str]:
         ("made by", f"rknn-toolkit2 {info.toolkit_version} from {info.framework or 'unknown'}"),
         ("container", f"{info.container}, version {info.container_version}, "
                       f"{_bytes(info.file_bytes)}"),
-        ("memory", _memory(info)),
+        ("memory", memory(info)),
         ("looks like", str(head) if head else "no detection or classification head known here"),
     ]  # fmt: skip
     if info.batch > 1:
@@ -342,7 +342,8 @@ def _all_bytes(info: ModelInfo) -> int:
     return inner + sum(io_bytes(info))
 
 
-def _memory(info: ModelInfo) -> str:
+def memory(info: ModelInfo) -> str:
+    """What a model takes, and for what."""
     inputs, outputs = io_bytes(info)
     parts = {
         "weights": info.weight_bytes,

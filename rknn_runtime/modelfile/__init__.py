@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         ShapeVariant,
     )
     from rknn_runtime.modelfile.layers import Layer, LayerTensor, read_layers
+    from rknn_runtime.modelfile.prediction import LayerTime, Prediction, predict
     from rknn_runtime.modelfile.reader import ModelFile, read, read_header
     from rknn_runtime.modelfile.soc import SOCS, Soc, find_soc, soc_of_this_machine
 
@@ -19,14 +20,17 @@ __all__ = [
     "SOCS",
     "Layer",
     "LayerTensor",
+    "LayerTime",
     "ModelFile",
     "ModelHeader",
     "ModelInfo",
     "Needs",
+    "Prediction",
     "Preprocessing",
     "ShapeVariant",
     "Soc",
     "find_soc",
+    "predict",
     "read",
     "read_header",
     "read_layers",
@@ -39,6 +43,7 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         {
             "info": ("ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"),
             "layers": ("Layer", "LayerTensor", "read_layers"),
+            "prediction": ("LayerTime", "Prediction", "predict"),
             "reader": ("ModelFile", "read", "read_header"),
             "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
         },

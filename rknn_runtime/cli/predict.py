@@ -1,0 +1,112 @@
+"""``rknn-runtime predict``: how fast a model will run on a board, from its file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from rknn_runtime.cli.info import memory, table
+from rknn_runtime.cli.layered import count, short_name
+from rknn_runtime.modelfile.layers import read_layers
+from rknn_runtime.modelfile.prediction import PREDICTED_SOCS, LayerTime, Prediction, predict
+from rknn_runtime.modelfile.reader import read
+
+__all__ = ["add_parser"]
+
+_EXAMPLES = """examples:
+  rknn-runtime predict yolov8n.rknn
+  rknn-runtime predict yolov8n.rknn --for rk3566 --layers
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "predict",
+        help="predict from the file how fast a model will run on a board",
+        description="Predict the time of a run on one core of the NPU at its highest clock, of "
+        "int8 models. Predicted, never measured: `bench` measures, on a board.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help="a .rknn file, for any SoC")
+    parser.add_argument(
+        "--for", dest="soc", choices=PREDICTED_SOCS, help="of this SoC; else of all that are known"
+    )
+    parser.add_argument("--layers", action="store_true", help="also what each layer adds")
+    parser.add_argument("--json", action="store_true", help="print JSON, with the layers")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    info, layers = read(arguments.model), read_layers(arguments.model)
+    socs = [arguments.soc] if arguments.soc else PREDICTED_SOCS
+    found = [predict(layers, soc, batch=info.batch) for soc in socs]
+    if arguments.json:
+        text = {"file": arguments.model, "soc": info.soc, "batch": info.batch}
+        print(json.dumps({**text, "predictions": [_as_json(one) for one in found]}))
+        return 0
+    rows: list[tuple[str, ...]]
+    rows = [("soc", "ms", "range", "fps", "range", "bound by", "median error")]
+    rows += [_row(one) for one in found]
+    on_cpu = [layer for layer in layers if layer.device == "CPU"]
+    facts = [
+        ("file", f"{arguments.model}, made for {info.soc}"),
+        ("memory", memory(info)),
+        ("work", f"{count(sum(layer.macs for layer in layers))}MACs, {len(layers)} layers"),
+        ("on the CPU", ", ".join(f"{layer.operator} {layer.name}" for layer in on_cpu) or "none"),
+    ]
+    print("\n".join([*table(facts), "", *table(rows)]))
+    print(
+        "\nPredicted, never measured: one core, highest clocks, without what is done before and "
+        "after.\nOf detectors that were left out of the fit, half were off by more than the median "
+        "error, two of ten\nlay outside of the range; small and unlike networks can be off by more."
+    )
+    if on_cpu:
+        print("Layers on the CPU count as copies and can take much longer.")
+    for one in found if arguments.layers else ():
+        print("\n".join(["", one.soc, *table([("us", "bound by", "layer"), *_layers(one)])]))
+    return 0
+
+
+def _row(one: Prediction) -> tuple[str, ...]:
+    slow, fast = 1000 / one.slowest_ms, 1000 / one.fastest_ms
+    return (
+        one.soc,
+        f"{one.ms:.3g}",
+        f"{one.fastest_ms:.3g} to {one.slowest_ms:.3g}",
+        f"{one.fps:.3g}",
+        f"{slow:.3g} to {fast:.3g}",
+        ", ".join(f"{part:.0%} {bound}" for bound, part in _parts(one)),
+        f"{one.median_error:.0%}",
+    )
+
+
+def _parts(one: Prediction) -> list[tuple[str, float]]:
+    """Which part of the time each bound takes, the largest first."""
+    sums: dict[str, float] = {}
+    for time in one.layers:
+        sums[time.bound] = sums.get(time.bound, 0.0) + time.us
+    whole = sum(sums.values())
+    parts = [(bound, us / whole) for bound, us in sums.items() if us >= whole / 200]
+    return sorted(parts, key=lambda part: -part[1])
+
+
+def _layers(one: Prediction) -> list[tuple[str, ...]]:
+    return [
+        (f"{time.us:.0f}", time.bound, f"{time.layer.operator} {short_name(time.layer.name, 60)}")
+        for time in one.layers
+        if time.bound
+    ]
+
+
+def _as_json(one: Prediction) -> dict[str, Any]:
+    entry = {**one._asdict(), "fps": one.fps, "layers": [_time(time) for time in one.layers]}
+    return {"kind": "predicted", **entry}
+
+
+def _time(time: LayerTime) -> dict[str, Any]:
+    layer = time.layer
+    named = {"operator": layer.operator, "name": layer.name}
+    return {**named, "us": time.us, "bound": time.bound or None}

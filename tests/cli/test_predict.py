@@ -1,0 +1,57 @@
+"""The command line: what ``rknn-runtime predict`` prints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from paths import DATA, PROJECT
+
+from rknn_runtime.cli import main
+from rknn_runtime.modelfile import predict, read_layers
+
+SHAPES = str(PROJECT / "examples" / "models" / "shapes_rk3588.rknn")
+
+
+def test_a_page_has_a_row_per_soc_and_says_that_nothing_was_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Time, range, FPS, what bounds it, the error; what runs on the CPU by name."""
+    assert main(["predict", SHAPES]) == 0
+    page = capsys.readouterr().out
+    rows = {line.split()[0]: line for line in page.splitlines() if line.startswith("rk")}
+    assert list(rows) == ["rk3562", "rk3566", "rk3568", "rk3576", "rk3588"]
+    assert f"{predict(read_layers(SHAPES), 'rk3588').fps:.3g}" in rows["rk3588"].split()
+    assert "bandwidth" in rows["rk3588"] and rows["rk3588"].endswith("9%")
+    assert "Predicted, never measured" in page
+    assert "Reshape /Reshape_2" in page and "memory" in page
+
+
+def test_one_soc_with_its_layers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each layer but the ends, in microseconds."""
+    assert main(["predict", SHAPES, "--for", "rk3566", "--layers"]) == 0
+    page = capsys.readouterr().out
+    assert "rk3588 " not in page.replace("shapes_rk3588", "").replace("made for rk3588", "")
+    layers = page.partition("\nrk3566\n")[2].splitlines()
+    assert len(layers) == 1 + 92
+    assert {line.split()[1] for line in layers[1:]} <= {"compute", "bandwidth", "CPU"}
+
+
+def test_json_has_the_range_and_every_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Marked as predicted."""
+    assert main(["predict", SHAPES, "--for", "rk3588", "--json"]) == 0
+    entry = json.loads(capsys.readouterr().out)
+    (found,) = entry["predictions"]
+    assert (entry["soc"], found["soc"], found["kind"]) == ("rk3588", "rk3588", "predicted")
+    assert found["fastest_ms"] < found["ms"] < found["slowest_ms"]
+    assert sum(layer["us"] for layer in found["layers"]) == pytest.approx(1000 * found["ms"])
+    assert found["layers"][0]["bound"] is None
+
+
+def test_what_cannot_be_predicted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """float16 is an error, a SoC without figures a wrong command line."""
+    assert main(["predict", str(DATA / "models" / "fp16_ic1_w37_rk3588.rknn")]) == 1
+    assert "only int8 models" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        main(["predict", SHAPES, "--for", "rv1106"])
+    assert caught.value.code == 2

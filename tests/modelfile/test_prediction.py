@@ -1,0 +1,62 @@
+"""The time of a run, predicted from a file's layers."""
+
+from __future__ import annotations
+
+import pytest
+from paths import DATA, PROJECT
+
+from rknn_runtime.enums import TensorType
+from rknn_runtime.errors import UnavailableError
+from rknn_runtime.modelfile import Layer, LayerTensor, predict, read_layers
+from rknn_runtime.modelfile.prediction import PREDICTED_SOCS
+
+SHAPES = read_layers(PROJECT / "examples" / "models" / "shapes_rk3588.rknn")
+
+
+def layer(macs: int, stored: int, device: str = "NPU", operator: str = "Conv") -> Layer:
+    tensors = (LayerTensor("x", (1, 8), TensorType.INT8, stored),)
+    return Layer(operator, "x", device, 1, tensors, (), 0, macs)
+
+
+def test_the_longer_of_two_times_counts_and_says_what_bounds() -> None:
+    """On RK3588 963 MACs a nanosecond, 5.01 bytes a nanosecond, 5 us a layer."""
+    compute = layer(963_000_000, 5010)
+    bandwidth = layer(1, 5_010_000)
+    found = predict([compute, bandwidth, layer(0, 5010, "CPU"), layer(0, 9, "")], "rk3588")
+    assert [time.bound for time in found.layers] == ["compute", "bandwidth", "CPU", ""]
+    assert [time.us for time in found.layers] == pytest.approx([1005, 1005, 6, 0])
+    assert found.ms == pytest.approx(2.016)
+    assert found.fps == pytest.approx(1000 / 2.016)
+    assert found.fastest_ms == pytest.approx(2.016 / 1.18)
+    assert found.slowest_ms == pytest.approx(2.016 * 1.18)
+
+
+def test_a_batch_takes_as_many_times_as_long() -> None:
+    """The commands of such a model run once per image."""
+    assert predict(SHAPES, "rk3588", batch=4).ms == pytest.approx(4 * predict(SHAPES, "rk3588").ms)
+
+
+@pytest.mark.parametrize("soc", PREDICTED_SOCS)
+def test_every_known_soc_has_an_error_and_a_wider_range(soc: str) -> None:
+    """The medians are below the 15 % that a prediction is held to."""
+    found = predict(SHAPES, soc)
+    assert 0 < found.median_error <= 0.15
+    assert found.fastest_ms * (1 + found.median_error) < found.ms
+    assert found.ms * (1 + found.median_error) < found.slowest_ms
+
+
+def test_faster_memory_and_more_multipliers_are_faster() -> None:
+    """As the vendor's table has it for every detector of 640 pixels."""
+    assert predict(SHAPES, "rk3566").ms == predict(SHAPES, "rk3568").ms
+    assert predict(SHAPES, "rk3566").ms > predict(SHAPES, "rk3588").ms
+
+
+def test_what_has_no_public_figures_is_not_predicted() -> None:
+    """Another SoC, float16, and a model without multiplications."""
+    with pytest.raises(UnavailableError, match="no speed of 'rv1106' is known; expected one of"):
+        predict(SHAPES, "rv1106")
+    fp16 = read_layers(DATA / "models" / "fp16_ic1_w37_rk3588.rknn")
+    with pytest.raises(UnavailableError, match="only int8 models are predicted"):
+        predict(fp16, "rk3588")
+    with pytest.raises(UnavailableError, match="0 of 0"):
+        predict([], "rk3588")
