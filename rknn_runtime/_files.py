@@ -2,7 +2,7 @@
 
 A file that is mapped kills the process (SIGBUS) when somebody cuts it short meanwhile, as an
 interrupted copy does; so nothing is mapped here. A FIFO or a device is refused before it is
-opened: it would hang, or never end.
+opened: it would hang, or never end. What is written replaces a file whole.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["FileView", "opened_file", "read_file"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["FileView", "opened_file", "read_file", "replace_file"]
 
 #: What is read at once where only parts are wanted.
 _BLOCK_BYTES = 1 << 14
@@ -145,3 +149,18 @@ def _refuse_irregular(name: str, mode: int) -> None:
     kinds = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"))
     kind = next((word for test, word in kinds if test(mode)), "a device")
     raise ValueError(f"{name}: expected a regular file, got {kind}")
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: beside its place, then moved there.
+
+    Raises:
+        OSError: It cannot be written; what was there is still there.
+    """
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_bytes(content)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

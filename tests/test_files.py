@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rknn_runtime import _files
-from rknn_runtime._files import opened_file, read_file
+from rknn_runtime._files import opened_file, read_file, replace_file
 
 CONTENT = bytes(range(256)) * 300
 
@@ -230,3 +230,24 @@ assert compatibility.runtime_in(path) is None
         command = [sys.executable, "-c", code, str(folder), target]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the last step fails, the old content is there, and nothing beside it."""
+    path = tmp_path / "model.rknn"
+    replace_file(path, b"old")
+
+    def fail(self: Path, target: Path) -> None:
+        raise OSError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(path), "replace", fail)
+        with pytest.raises(OSError, match="no"):
+            replace_file(path, b"new")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [
+        ("model.rknn", b"old")
+    ]
+    replace_file(path, b"new")
+    assert path.read_bytes() == b"new"

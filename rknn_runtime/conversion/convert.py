@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array
+from rknn_runtime._files import replace_file
 from rknn_runtime.conversion.calibration import listing, pictures_in, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
 from rknn_runtime.conversion.facts import custom_string
@@ -172,7 +173,7 @@ def convert(
         job = _job(wishes, plan, pictures, folder, notes)
         log = run_job(runner, job, say)
         made = Path(job["export"])
-        _replace(wishes.path, made.read_bytes())
+        replace_file(wishes.path, made.read_bytes())
         report = None
         if judge and shown and plan.onnx is not None and plan.size is not None:
             say("comparing with the network in float")
@@ -304,14 +305,3 @@ def _simulated(
         with np.load(outputs / f"{i}.npz") as arrays:
             found.append([arrays[name] for name in arrays.files])
     return found
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_bytes(content)
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_int
+from rknn_runtime._files import replace_file
 from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.sklearn.network import Network, network_of
 from rknn_runtime.sklearn.onnx_file import onnx_of
@@ -74,9 +75,9 @@ def convert(
     with tempfile.TemporaryDirectory(prefix="rknn-sklearn-") as folder:
         onnx = onnx_of(network, batch)
         made = build(onnx, target, said if fits else "", examples, Path(folder))
-        _replace(place, made.read_bytes())
+        replace_file(place, made.read_bytes())
     if not fits:
-        _replace(Path(f"{place}.json"), said.encode())
+        replace_file(Path(f"{place}.json"), said.encode())
 
 
 def _batches(network: Network, batch: int) -> Array:
@@ -86,14 +87,3 @@ def _batches(network: Network, batch: int) -> Array:
     count = -(-len(rows) // batch)
     filled = np.resize(rows, (count * batch, rows.shape[1]))
     return filled.reshape(count, batch, rows.shape[1])
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_bytes(content)
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
