@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rknn_runtime._arrays import as_int
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.layers import Layer
@@ -85,8 +86,11 @@ def predict(layers: Sequence[Layer], soc: str, *, batch: int = 1) -> Prediction:
         batch: Images a run, as ``rknn_batch_size`` built them in (``ModelInfo.batch``).
 
     Raises:
-        UnavailableError: There are no constants for this SoC or type, or nothing runs on the NPU.
+        TypeError: ``batch`` is no integer.
+        UnavailableError: There are no constants for this SoC or type, or nothing multiplies.
+        ValueError: ``batch`` is below 1.
     """
+    batch = as_int(batch, "batch", 1, 2**31 - 1)
     speed = _SPEEDS.get(soc)
     if speed is None:
         known = ", ".join(PREDICTED_SOCS)

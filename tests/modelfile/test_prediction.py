@@ -60,3 +60,7 @@ def test_what_has_no_public_figures_is_not_predicted() -> None:
         predict(fp16, "rk3588")
     with pytest.raises(UnavailableError, match="0 of 0"):
         predict([], "rk3588")
+    with pytest.raises(ValueError, match="batch: expected 1 to"):
+        predict(SHAPES, "rk3588", batch=0)
+    with pytest.raises(TypeError, match="batch: expected an integer, got"):
+        predict(SHAPES, "rk3588", batch=1.5)  # type: ignore[arg-type]
