@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "raw": {"root", "npu"},
     "verify": {"root", "npu"},
     "bench": {"root", "npu", "vision", "models of images", "streams"},
-    "serve": {"vision"},
+    "serve": {"root", "vision"},
     "doctor": {"root", "modelfile", "npu", "bench"},
     "cli": {
         "doctor",

@@ -44,8 +44,12 @@ def compare(first: Result, second: Result) -> list[Ratio]:
     """Compare each phase of each choice that both have.
 
     Raises:
+        TypeError: One is no `Result`.
         ValueError: They have none in common, or one is of a simulated NPU and the other is not.
     """
+    for name, result in (("first", first), ("second", second)):
+        if not isinstance(result, Result):
+            raise TypeError(f"{name}: expected a Result, got {type(result).__name__}")
     if bool(first.about.get("simulated")) != bool(second.about.get("simulated")):
         raise ValueError("expected two boards or two simulations, got one of each")
     others = {timing.name: timing for timing in second.timings}

@@ -70,8 +70,8 @@ def measure(
         TypeError: A setting of another type.
         ValueError: A setting out of range, or neither `frames` nor `seconds`.
     """
-    wanted = _checked(settings or Settings())
-    report = progress or (lambda name, done: None)
+    wanted = _checked(Settings() if settings is None else settings)
+    report = (lambda name, done: None) if progress is None else progress
     before = state()
     timings = []
     with Model(model, library=library) as loaded:
@@ -89,7 +89,11 @@ def measure(
 
 
 def _checked(settings: Settings) -> Settings:
-    frames, seconds = settings.frames, settings.seconds
+    if not isinstance(settings, Settings):
+        raise TypeError(f"settings: expected Settings, got {type(settings).__name__}")
+    frames, seconds, sweep = settings.frames, settings.seconds, settings.sweep
+    if not isinstance(sweep, bool):
+        raise TypeError(f"sweep: expected a bool, got {sweep!r}")
     if frames is None and seconds is None:
         raise ValueError("frames, seconds: expected one of them, got neither")
     if seconds is not None:
@@ -100,7 +104,7 @@ def _checked(settings: Settings) -> Settings:
         as_int(settings.warm_up, "warm_up", 0, 10**6),
         None if frames is None else as_int(frames, "frames", 1, 10**7),
         seconds,
-        bool(settings.sweep),
+        sweep,
     )
 
 

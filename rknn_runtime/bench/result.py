@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from rknn_runtime._arrays import as_float, as_int
 
 __all__ = ["Result", "Timing", "load"]
 
@@ -120,16 +123,37 @@ def load(text: str) -> Result:
         data = json.loads(text)
         if data["form"] != FORM:
             raise ValueError(f"form {data['form']}")
-        timings = tuple(
-            Timing(*(each[name] for name in Timing._fields)) for each in data["timings"]
-        )
-        result = Result(data["about"], timings)
+        result = Result(data["about"], tuple(map(_timing, data["timings"])))
         str(result)  # everything that is shown is there
-    except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
+    except _SOMETHING_ELSE as error:
         raise ValueError(
             f"expected JSON of `rknn-runtime bench` of form {FORM}, got something else: {error}"
         ) from None
     return result
+
+
+#: What reading JSON of another form ends in; of one that is nested without end, too.
+_SOMETHING_ELSE = (
+    ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError,
+    StopIteration,
+)  # fmt: skip
+
+
+def _timing(data: Mapping[str, Any]) -> Timing:
+    phases = {
+        name: [_finite(value, name) for value in values]
+        for name, values in data["phases_ms"].items()
+    }
+    contexts = as_int(data["contexts"], "contexts", 1, 10**6)
+    growth_kb = as_int(data["growth_kb"], "growth_kb", -(10**15), 10**15)
+    return Timing(str(data["cores"]), contexts, _finite(data["fps"], "fps"), phases, growth_kb)
+
+
+def _finite(value: Any, name: str) -> float:
+    number = as_float(value, name)
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: expected a finite number, got {number}")
+    return number
 
 
 def _board_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from rknn_runtime._arrays import as_int
 from rknn_runtime.serve.page import PAGE
 from rknn_runtime.serve.view import LiveView
 
@@ -57,7 +58,8 @@ class Server:
 
     Raises:
         OSError: The address is not available.
-        ValueError: An address that others reach, without a token.
+        TypeError: An argument of another type.
+        ValueError: An address that others reach, without a token; a number out of range.
     """
 
     def __init__(
@@ -71,11 +73,20 @@ class Server:
         viewers: int = 32,
         browser_draws: bool = True,
     ) -> None:
+        for name, value, wanted in (
+            ("view", view, LiveView), ("host", host, str), ("token", token, str),
+            ("browser_draws", browser_draws, bool),
+        ):  # fmt: skip
+            if not isinstance(value, wanted):
+                raise TypeError(f"{name}: expected a {wanted.__name__}, got {value!r}")
+        if not callable(status):
+            raise TypeError(f"status: expected a callable, got {status!r}")
+        port = as_int(port, "port", 0, 65535)
         if not token and not is_loopback(host):
             raise ValueError(f"token: expected one for {host}, which others reach, got none")
         self.view, self.status, self.token = view, status, token
         self.host = host
-        self.slots = threading.BoundedSemaphore(viewers)
+        self.slots = threading.BoundedSemaphore(as_int(viewers, "viewers", 1, 10**6))
         draws = json.dumps(browser_draws)
         self.page = PAGE.replace("BROWSER_DRAWS_HERE", draws).encode()
         kind = _Listener6 if ":" in host else _Listener

@@ -10,16 +10,21 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from rknn_runtime._arrays import as_int, plain
+from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.images import import_pillow
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.detections import Detections
     from rknn_runtime.vision.labels import Labels
 
 __all__ = ["LiveView", "Snapshot"]
 
 #: The rate is that of so many last frames.
 _RATE_FRAMES = 60
+#: Pixels a side that an encoder takes.
+_MAX_JPEG = 65500
 
 
 class Snapshot(NamedTuple):
@@ -45,17 +50,23 @@ class LiveView:
         labels: Names of the classes, or None.
         quality: Of the JPEG, 1 to 95.
         draw: Draw the objects into the image, instead of leaving it to the page.
+
+    Raises:
+        TypeError: An argument of another type.
+        ValueError: A quality out of range.
     """
 
     def __init__(self, labels: Labels | None = None, *, quality: int = 80, draw: bool = False):
-        self._labels, self._quality, self._draw = labels, quality, draw
+        if not isinstance(draw, bool):
+            raise TypeError(f"draw: expected a bool, got {draw!r}")
+        self._labels, self._draw = labels, draw
         self._changed = threading.Condition()
         self._newest = Snapshot(0, "{}", b"")
         self._frame: tuple[Any, Any] | None = None
         self._times: deque[float] = deque(maxlen=_RATE_FRAMES)
         self._watchers = 0
         self._is_closed = False
-        self._encode = _encoder(quality)
+        self._encode = _encoder(as_int(quality, "quality", 1, 95))
 
     def publish(self, image: Any, found: Detections, place: Mapping[str, Any]) -> None:
         """Show a frame.
@@ -64,7 +75,15 @@ class LiveView:
             image: ``(H, W, 3) uint8``, BGR.
             found: In its pixels.
             place: What else the JSON says: ``source``, ``frame``.
+
+        Raises:
+            IndexError: A class has no label.
+            TypeError: An argument of another type, or a place that JSON does not know.
+            ValueError: An image of another shape, or of more pixels than JPEG allows.
         """
+        image = _checked_image(image)
+        if not isinstance(found, Detections):
+            raise TypeError(f"found: expected Detections, got {type(found).__name__}")
         height, width = image.shape[:2]
         words = {**place, "width": width, "height": height, **found.to_dict(self._labels)}
         jpeg = self._jpeg(image, found) if self._watchers else b""
@@ -122,6 +141,17 @@ class LiveView:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+
+
+def _checked_image(image: Any) -> Any:
+    image = plain(image, "image")
+    if image.dtype != np.uint8:
+        raise TypeError(f"image: expected uint8, got {image.dtype}")
+    if image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < 1:
+        raise ValueError(f"image: expected shape (H, W, 3), got {image.shape}")
+    if max(image.shape) > _MAX_JPEG:
+        raise ValueError(f"image: expected up to {_MAX_JPEG} pixels a side, got {image.shape}")
+    return np.ascontiguousarray(image)
 
 
 def _encoder(quality: int) -> Callable[[Any], bytes]:

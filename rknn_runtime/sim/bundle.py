@@ -324,24 +324,30 @@ def _pack_attr(attr: TensorAttr) -> bytes:
             f"tensor {attr.name!r}: expected at most 255 bytes of name and 16 dimensions, got "
             f"{len(name)} and {len(attr.shape)}"
         )
-    return ATTR.pack(
-        attr.index,
-        len(attr.shape),
-        *(*attr.shape, *(0,) * (16 - len(attr.shape))),
-        name,
-        attr.n_elems,
-        attr.size,
-        attr.layout,
-        attr.dtype,
-        attr.qnt_type,
-        attr.fl,
-        attr.zero_point,
-        attr.scale,
-        attr.w_stride,
-        attr.size_with_stride,
-        0,
-        attr.h_stride,
-    )
+    try:
+        return ATTR.pack(
+            attr.index,
+            len(attr.shape),
+            *(*attr.shape, *(0,) * (16 - len(attr.shape))),
+            name,
+            attr.n_elems,
+            attr.size,
+            attr.layout,
+            attr.dtype,
+            attr.qnt_type,
+            attr.fl,
+            attr.zero_point,
+            attr.scale,
+            attr.w_stride,
+            attr.size_with_stride,
+            0,
+            attr.h_stride,
+        )
+    except (struct.error, OverflowError) as error:
+        raise ValueError(
+            f"tensor {attr.name!r}: expected numbers as a runtime's attribute holds them, got one "
+            f"that it does not: {error}"
+        ) from None
 
 
 def _values(kind: str, attrs: Sequence[TensorAttr], arrays: Sequence[Array]) -> list[bytes]:

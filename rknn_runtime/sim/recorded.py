@@ -89,6 +89,9 @@ def bundle_from_arrays(
 
 def _numbered(kind: str, attrs: Sequence[TensorAttr]) -> tuple[TensorAttr, ...]:
     """Give attributes without an index, where it is 0 in all, their positions."""
+    for attr in attrs:
+        if not isinstance(attr, TensorAttr):
+            raise TypeError(f"{kind}: expected TensorAttrs, got {type(attr).__name__}")
     indices = [attr.index for attr in attrs]
     if indices == list(range(len(attrs))):
         return tuple(attrs)

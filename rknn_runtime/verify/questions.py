@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rknn_runtime._arrays import as_int
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.errors import RknnError, UnavailableError
 
@@ -27,6 +29,8 @@ ARCHIVE = Path(__file__).with_name("questions.tar.xz")
 INDEX = "questions.json"
 #: Hexadecimal digits of a fingerprint.
 DIGITS = 16
+#: Of an image, in each direction.
+MAX_SIZE = 1024
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,23 @@ def pattern(shape: Sequence[int], largest: Sequence[int]) -> Array:
 
     Returns:
         ``shape`` uint8. In the left half channel 1 is equal to channel 0.
+
+    Raises:
+        TypeError: A number is no integer.
+        ValueError: A number out of range, or too many or too few of them.
     """
-    count = int(np.prod(shape))
+    sizes = tuple(as_int(size, "shape", 1, MAX_SIZE) for size in shape)
+    if len(sizes) != 3:
+        raise ValueError(f"shape: expected height, width, channels, got {sizes}")
+    levels = [as_int(level, "largest", 0, 255) for level in largest]
+    if len(levels) != sizes[2]:
+        raise ValueError(f"largest: expected {sizes[2]}, one per channel, got {len(levels)}")
+    count = math.prod(sizes)
     blocks = (hashlib.sha256(b"%d" % i).digest() for i in range(count // 32 + 1))
-    values = np.frombuffer(b"".join(blocks)[:count], np.uint8).reshape(tuple(shape))
-    scaled = (values.astype(np.uint32) * (np.array(largest, np.uint32) + 1) // 256).astype(np.uint8)
-    if largest[0] == largest[1]:
-        half = shape[1] // 2
+    values = np.frombuffer(b"".join(blocks)[:count], np.uint8).reshape(sizes)
+    scaled = (values.astype(np.uint32) * (np.array(levels, np.uint32) + 1) // 256).astype(np.uint8)
+    if len(levels) > 1 and levels[0] == levels[1]:
+        half = sizes[1] // 2
         scaled[:, :half, 1] = scaled[:, :half, 0]
     return scaled
 

@@ -1,0 +1,237 @@
+"""What was built around models withstands hostile arguments as the models do.
+
+The attacks are those of test_hostile_calls.py.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+from bundles import recorded
+from paths import DATA, PROJECT
+from test_hostile_calls import attack
+
+from rknn_runtime import (
+    Classifier,
+    Detections,
+    Detector,
+    Matmul,
+    MatmulType,
+    Model,
+    Pool,
+    accuracy,
+    bench,
+    health,
+    kernels,
+    quantization,
+    raw,
+    sim,
+    verify,
+)
+from rknn_runtime.bench import board, page
+from rknn_runtime.bench.result import load
+from rknn_runtime.errors import RknnError
+from rknn_runtime.modelfile import compatibility, reader
+from rknn_runtime.modelfile.soc import find_soc, soc_of_this_machine
+from rknn_runtime.serve import LiveView, Server
+
+CALLS_PER_FUNCTION = 100
+SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+CLASSES = DATA / "models" / "fc1000_softmax_rv1106.rknn"
+FILE = DATA / "models" / "ic3_w37_rk3588.rknn"
+BUNDLE = recorded().data
+INFO = reader.read(FILE)
+FRAME = np.zeros((1, 8, 20, 3), np.uint8)
+IMAGE = np.zeros((24, 32, 3), np.uint8)
+FOUND = Detections(np.ones((1, 4), np.float32), np.ones(1, np.float32), np.zeros(1, np.int32))
+ROWS = np.arange(-8, 8, dtype=np.int8).reshape(4, 4)
+RUNTIME = compatibility.Runtime("librknnrt", (1, 6, 0))
+TIMING = bench.Timing("AUTO", 1, 10.0, {"run": [1.0, 2.0]}, 0)
+MEASURED = bench.Result(
+    {
+        "model": "x",
+        "runtime": "y",
+        "memory": {"weight_bytes": 1, "internal_bytes": 2, "resident_kb": 3},
+    },
+    (TIMING,),
+)
+QUESTION_FIELDS = ("name", "asks", "model", "shape", "largest", "answers", "assumed")
+RECORD = sim.Record([np.zeros(attr.shape, np.float32) for attr in INFO.outputs])
+QUESTION = verify.questions_for("rk3588")[0]
+
+
+def use_settings(model, warm_up, frames, seconds, sweep, library, progress):
+    settings = bench.Settings(warm_up, frames, seconds, sweep)
+    bench.measure(model, settings, library=library, progress=progress)
+
+
+def use_result(cores, contexts, fps, phases_ms, growth_kb, about):
+    timing = {"cores": cores, "contexts": contexts, "fps": fps, "phases_ms": phases_ms}
+    data = {"form": 1, "about": about, "timings": [{**timing, "growth_kb": growth_kb}]}
+    result = load(json.dumps(data, default=str))
+    page.to_html(result)
+    result.to_markdown()
+
+
+def use_view(labels, quality, draw, image, found, place, after, timeout):
+    view = LiveView(labels, quality=quality, draw=draw)
+    view.watch(1)
+    view.publish(image, found, place)
+    view.wait(after, timeout if timeout != timeout or timeout < 1 else 0.0)
+    view.snapshot()
+
+
+def use_server(view, status, host, port, token, viewers, browser_draws):
+    options = {"token": token, "viewers": viewers, "browser_draws": browser_draws}
+    Server(view, status, host, port, **options).close()
+
+
+def use_question(name, asks, model, shape, largest, answers, assumed, library):
+    question = verify.Question(name, asks, model, shape, largest, answers, assumed)
+    findings = verify.ask([question], lambda data, image: verify.run_model(data, image, library))
+    verify.page("title", findings)
+    findings[0].as_json()
+    verify.about("rk3588", library, question)
+
+
+def use_calibrator(algorithm, axis, symmetric, bits, samples):
+    calibrator = quantization.Calibrator(algorithm, axis=axis, symmetric=symmetric, bits=bits)
+    calibrator.add(samples)
+    calibrator.result()
+
+
+def use_detector(labels, confidence, iou, head, input_color, pad_value, image, color, matrix):
+    with Model(SHAPES, library="sim") as model:
+        detector = Detector(
+            model, labels, confidence, iou, head, input_color=input_color, pad_value=pad_value
+        )
+        detector(image, color=color, matrix=matrix)
+
+
+def use_classifier(labels, top_k, softmax, input_color, image, color, full_range):
+    with Model(CLASSES, library="sim") as model:
+        options = {"softmax": softmax, "input_color": input_color}
+        classifier = Classifier(model, labels, top_k, **options)
+        classifier(image, color=color, full_range=full_range).named(labels)
+
+
+def use_pool(model, task, contexts, core_masks, cpus, frames, ahead, drop):
+    options = {"contexts": contexts, "core_masks": core_masks, "cpus": cpus, "library": "sim"}
+    with Pool(model, task, **options) as pool:
+        list(pool.map(frames, ahead=ahead, drop=drop))
+
+
+def use_frame(model):
+    return lambda image, **options: model.run(image)
+
+
+def use_matmul(m, k, n, dtype, group_size, a, b, set_m):
+    with Matmul(m, k, n, dtype, library="sim", group_size=group_size) as product:
+        product.write_b(b)
+        product.a_memory.array()[...] = np.asarray(a).reshape(-1).view(np.uint8)
+        product.run()
+        product.set_m(set_m)
+
+
+def use_problems(header, soc, runtime, name):
+    compatibility.problems(header, soc=soc, runtime=runtime)
+    compatibility.failures(header)
+    compatibility.versions(header, runtime)
+    compatibility.newer_toolkit(header, runtime)
+
+
+CALLS = {
+    "bench.measure": (use_settings, (FILE, 1, 2, None, False, "sim", lambda name, done: None)),
+    "bench.Result": (use_result, ("AUTO", 1, 10.0, {"run": [1.0, 2.0]}, 0, dict(MEASURED.about))),
+    "bench.compare": (bench.compare, (MEASURED, MEASURED)),
+    "bench.load": (load, (MEASURED.to_json(),)),
+    "bench.state": (board.state, ("/nowhere",)),
+    "LiveView": (use_view, (["cat"], 80, True, IMAGE, FOUND, {"frame": 1}, 0, 0.01)),
+    "Server": (use_server, (LiveView(), dict, "127.0.0.1", 0, "", 2, True)),
+    "Question": (use_question, (*(getattr(QUESTION, name) for name in QUESTION_FIELDS), "sim")),
+    "pattern": (verify.pattern, ((4, 4, 3), (255, 255, 255))),
+    "fingerprint": (verify.fingerprint, ([ROWS, ROWS],)),
+    "questions_for": (verify.questions_for, ("rk3588", None)),
+    "Calibrator": (use_calibrator, ("mmse", 0, True, 8, np.ones((2, 3), np.float32))),
+    "read_analysis": (accuracy.read_analysis, ("/nowhere/error_analysis.txt",)),
+    "health.check": (health.check, (FILE.read_bytes(),)),
+    "pack_int4": (lambda *a: kernels.unpack_int4(kernels.pack_int4(*a)), (ROWS,)),
+    "b_to_native": (kernels.b_to_native, (ROWS, 2, 2, 2)),
+    "native_to_b": (kernels.native_to_b, (ROWS.reshape(-1), 4, 4, 2, 2, 2)),
+    "Detector": (use_detector, (None, 0.25, 0.45, "auto", None, 114, IMAGE, "RGB", "bt601")),
+    "Classifier": (use_classifier, (["a"] * 1000, 3, True, None, IMAGE, "RGB", False)),
+    "Pool": (use_pool, (BUNDLE, use_frame, 1, None, None, [FRAME], 1, None)),
+    "Matmul": (
+        use_matmul,
+        (
+            4,
+            64,
+            64,
+            MatmulType.INT8_MM_INT8_TO_INT32,
+            0,
+            np.zeros((4, 64), np.int8),
+            np.zeros((64, 64), np.int8),
+            4,
+        ),
+    ),
+    "problems": (use_problems, (INFO, find_soc("rk3566"), RUNTIME, "x.rknn")),
+    "runtime_in": (compatibility.runtime_in, ("/nowhere/librknnrt.so",)),
+    "soc_of_this_machine": (soc_of_this_machine, ("/nowhere/compatible",)),
+    "raw.functions": (raw.functions, (None,)),
+    "bundle_from_rknn": (sim.bundle_from_rknn, (FILE.read_bytes(), None)),
+    "bundle_from_onnx": (sim.bundle_from_onnx, (b"onnx",)),
+    "bundle_from_arrays": (sim.bundle_from_arrays, (INFO.inputs, INFO.outputs, [RECORD])),
+    "Record": (sim.Record, ([ROWS], [ROWS])),
+}
+
+#: These ask for what is not there.
+ABSENT = {
+    "read_analysis": OSError,
+    "raw.functions": TypeError,
+    "bundle_from_onnx": RknnError,
+}
+
+
+@pytest.fixture(params=CALLS)
+def name(request):
+    return request.param
+
+
+def test_good_arguments_are_taken(name):
+    """What the attacks start from is right, or refused for what it points at alone."""
+    function, arguments = CALLS[name]
+    if name in ABSENT:
+        with pytest.raises(ABSENT[name]):
+            function(*arguments)
+    else:
+        function(*arguments)
+
+
+def test_hostile_arguments_raise_what_is_documented(name):
+    """A result, or a documented exception."""
+    rng = random.Random(name)
+    function, arguments = CALLS[name]
+    with np.errstate(all="ignore"):
+        for _ in range(CALLS_PER_FUNCTION):
+            attack(rng, function, arguments, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "3",
+        '{"form": 1, "about": 3, "timings": [3]}',
+        MEASURED.to_json().replace("2.0", "NaN"),
+        MEASURED.to_json().replace("2.0", "1" + "0" * 400),
+        MEASURED.to_json().replace("[1.0, 2.0]", "[]"),
+        MEASURED.to_json().replace('{"run"', '{"before": 1, "run"'),
+    ],
+)
+def test_a_measurement_of_another_form_is_refused(text):
+    """Of a file that somebody edited, nested without end, or with numbers that are none."""
+    with pytest.raises(ValueError, match="expected JSON of `rknn-runtime bench`"):
+        load(text)
