@@ -107,7 +107,8 @@ static int get_output(sim_context *ctx, uint32_t position, rknn_output *output) 
         }
         output->size = (uint32_t)bytes;
     }
-    sim_convert_output(tensor, ctx->ports[index].value, type, output->buf);
+    const sim_floats floats = ctx->model->batch > 1 ? SIM_SUBTRACTS_FIRST : SIM_FUSES_GROUPS;
+    sim_convert_output(tensor, ctx->ports[index].value, type, floats, output->buf);
     return RKNN_SUCC;
 }
 

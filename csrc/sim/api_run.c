@@ -114,13 +114,15 @@ static int write_output(sim_context *ctx, uint32_t index) {
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
     const sim_port *port = &ctx->ports[index];
     uint8_t *data = port->mem->npu;
+    const sim_floats in_nchw =
+        ctx->model->runtime == SIM_FULL ? SIM_FUSES_GROUPS : SIM_SUBTRACTS_FIRST;
     rknn_tensor_type type;
     switch (sim_output_form(ctx, index, &type)) {
     case SIM_WRITES_NATIVE:
         sim_pack_native(tensor, port->value, data);
         break;
     case SIM_WRITES_NCHW:
-        sim_convert_output(tensor, port->value, type, data);
+        sim_convert_output(tensor, port->value, type, in_nchw, data);
         break;
     case SIM_WRITES_NHWC: {
         const size_t elem_bytes = sim_type_bytes(type);
@@ -128,7 +130,7 @@ static int write_output(sim_context *ctx, uint32_t index) {
         if (converted == NULL) {
             return RKNN_ERR_MALLOC_FAIL;
         }
-        sim_convert_output(tensor, port->value, type, converted);
+        sim_convert_output(tensor, port->value, type, SIM_SUBTRACTS_FIRST, converted);
         sim_to_nhwc(tensor, converted, elem_bytes, data);
         free(converted);
         break;

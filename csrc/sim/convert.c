@@ -191,17 +191,27 @@ static bool is_native_image(const sim_tensor *tensor) {
     return tensor->attr[SIM_NATIVE].fmt == RKNN_TENSOR_NC1HWC2;
 }
 
+/* To the nearest number of 15 bits, as the NPU has its factors. */
+static double in_15_bits(double factor) {
+    int exponent = 0;
+    const double fraction = frexp(factor, &exponent);
+    return ldexp(rint(fraction * 32768.0), exponent - 15);
+}
+
 /* Normalises and quantizes a value of channel c. */
-static void quantize_input(const sim_tensor *tensor, double number, size_t c, bool in_steps,
+static void quantize_input(const sim_tensor *tensor, double number, size_t c, sim_rounding rounding,
                            uint8_t *values, size_t i) {
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
     const size_t m = tensor->n_mean == 1 ? 0 : c;
     const double mean = tensor->n_mean > 0 ? (double)tensor->mean[m] : 0.0;
     const double std = tensor->n_mean > 0 ? (double)tensor->std[m] : 1.0;
     const affine by = affine_of(native);
-    if (in_steps) {
-        const double step = std * (double)by.scale;
-        sim_store(values, native->type, i, rint(number / step) + rint(by.zero_point - mean / step));
+    const double step = std * (double)by.scale, offset = by.zero_point - mean / step;
+    if (rounding != SIM_ROUNDS_ONCE) {
+        const double sum = rounding == SIM_WHOLE_STEPS
+                               ? number * in_15_bits(1.0 / step) + rint(offset)
+                               : number / (double)(float)step + offset;
+        sim_store(values, native->type, i, (double)(float)sum);
         return;
     }
     if (tensor->n_mean > 0) {
@@ -228,8 +238,6 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
     const size_t width = is_image ? tensor->dims[3] : 1;
     const bool is_nhwc = is_image && fmt != RKNN_TENSOR_NCHW;
     const size_t planes = tensor->n_elems / (height * width);
-    const bool in_steps =
-        rounding == SIM_WHOLE_STEPS && tensor->is_pixel && native->type == RKNN_TENSOR_INT8;
     size_t i = 0;
     for (size_t plane = 0; plane < planes; plane++) {
         const size_t c = plane % channels;
@@ -240,7 +248,7 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
             if (rounding == SIM_AS_IT_IS) {
                 sim_store(values, native->type, i, number);
             } else {
-                quantize_input(tensor, number, c, in_steps, values, i);
+                quantize_input(tensor, number, c, rounding, values, i);
             }
         }
     }
@@ -343,8 +351,24 @@ void sim_to_nhwc(const sim_tensor *tensor, const uint8_t *values, size_t elem_by
     }
 }
 
+/* In float, of the elements that librknnrt converts 4 pixels at a time: in planes of whole
+ * groups of channels. The difference is exact in double. */
+static void dequantize_groups(const sim_tensor *tensor, const uint8_t *values, uint8_t *out) {
+    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const affine by = affine_of(native);
+    const float offset = (float)by.zero_point * by.scale;
+    const size_t channels = tensor->dims[1], in_groups = channels - channels % native->dims[4];
+    const size_t plane = (size_t)tensor->dims[2] * tensor->dims[3], pixels = plane - plane % 4;
+    for (size_t i = 0; i < tensor->n_elems; i++) {
+        if (i / plane % channels < in_groups && i % plane < pixels) {
+            sim_store(out, RKNN_TENSOR_FLOAT32, i,
+                      (double)(int8_t)values[i] * (double)by.scale - (double)offset);
+        }
+    }
+}
+
 void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_tensor_type type,
-                        uint8_t *out) {
+                        sim_floats floats, uint8_t *out) {
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
     if (type == native->type) {
         memcpy(out, values, tensor->n_elems * tensor->elem_bytes);
@@ -356,5 +380,9 @@ void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_te
         } else {
             sim_store(out, type, i, (double)dequantized(native, values, i));
         }
+    }
+    if (floats == SIM_FUSES_GROUPS && type == RKNN_TENSOR_FLOAT32 &&
+        native->type == RKNN_TENSOR_INT8 && is_native_image(tensor)) {
+        dequantize_groups(tensor, values, out);
     }
 }

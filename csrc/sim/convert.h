@@ -16,9 +16,14 @@ void sim_store(uint8_t *data, rknn_tensor_type type, size_t i, double number);
 void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out);
 void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values);
 /* What becomes of foreign input data besides their order. Those in the unit of the pixels
- * are normalised ((x - mean) / std) and quantized: in one step, or images in int8 as librknnrt
- * does it, rint(x / (std * scale)) + rint(zero_point - mean / (std * scale)). */
-typedef enum { SIM_AS_IT_IS, SIM_ROUNDS_ONCE, SIM_WHOLE_STEPS } sim_rounding;
+ * are normalised ((x - mean) / std) and quantized; with step = std * scale, to the nearest, ties
+ * to even:
+ *     ROUNDS_ONCE   rint((x - mean) / std / scale) + zero_point
+ *     ADDS_FIRST    rint(x / step + zero_point - mean / step), as near to librknnrt as is known
+ *     WHOLE_STEPS   rint(x * f + rint(zero_point - mean / step)), f = 1 / step in 15 bits:
+ *                   librknnrt's images, as the NPU converts uint8
+ * The sums are rounded to float32 first. */
+typedef enum { SIM_AS_IT_IS, SIM_ROUNDS_ONCE, SIM_ADDS_FIRST, SIM_WHOLE_STEPS } sim_rounding;
 
 /* Takes foreign input data of the given type and layout, whose rows are w_stride pixels
  * apart (NHWC of rank 4 only). */
@@ -33,10 +38,15 @@ void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *v
 void sim_pack_native(const sim_tensor *tensor, const uint8_t *values, uint8_t *data);
 /* Framework's order -> compact NHWC (rank 4), elements of any size. */
 void sim_to_nhwc(const sim_tensor *tensor, const uint8_t *values, size_t elem_bytes, uint8_t *data);
+/* How int8 becomes FLOAT32: (q - zero_point) * scale, or as librknnrt does it in NCHW for the
+ * first pixels (a multiple of 4) of whole groups of channels, q * scale - (zero_point * scale)
+ * with the product in brackets rounded, and then the result. */
+typedef enum { SIM_SUBTRACTS_FIRST, SIM_FUSES_GROUPS } sim_floats;
+
 /* Output values, in their order, as `type`: the native one, FLOAT32, FLOAT16, or UINT8
  * from INT8. */
 void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_tensor_type type,
-                        uint8_t *out);
+                        sim_floats floats, uint8_t *out);
 void sim_garbage(uint8_t *data, size_t size);
 
 #endif

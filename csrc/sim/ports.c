@@ -205,9 +205,11 @@ void sim_port_take(sim_context *ctx, uint32_t index, const rknn_input *input, bo
     } else {
         const bool normalizes =
             is_mini || sim_input_intake(ctx, index, input->type, input->fmt) == SIM_NORMALIZES;
-        const sim_rounding rounding = !normalizes   ? SIM_AS_IT_IS
-                                      : is_emulated ? SIM_WHOLE_STEPS
-                                                    : SIM_ROUNDS_ONCE;
+        const sim_rounding rounding = !normalizes ? SIM_AS_IT_IS
+                                      : !is_emulated || native->type != RKNN_TENSOR_INT8
+                                          ? SIM_ROUNDS_ONCE
+                                      : tensor->is_pixel ? SIM_WHOLE_STEPS
+                                                         : SIM_ADDS_FIRST;
         sim_convert_input(tensor, input->buf, type, input->fmt, row, rounding, value);
     }
 }

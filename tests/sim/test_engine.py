@@ -108,7 +108,10 @@ def test_a_binding_decides_what_stands_behind_the_rows(kind: str, copies: bool) 
             pixels = pixels.astype(np.float32) + np.float32(0.3)
             step = np.array(STD) * scale
             offset = np.rint(zero_point - np.array(MEAN) / step)
-            values = np.clip(np.rint(pixels / step) + offset, -128, 127).astype(np.int8)
+            fraction, exponent = np.frexp(1 / step)
+            factor = np.ldexp(np.rint(fraction * 2**15), exponent - 15)
+            sums = (pixels * factor + offset).astype(np.float32)
+            values = np.clip(np.rint(sums), -128, 127).astype(np.int8)
             fill = zero_point
         else:
             pixels = values = pixels.view(np.int8)

@@ -53,6 +53,19 @@ def quantized(real: np.ndarray[Any, Any], zero_point: int, scale: float) -> np.n
     return ((q - zero_point).astype(np.float32) * scale32).astype(np.float32)
 
 
+def fused(real: np.ndarray[Any, Any], zero_point: int, scale: float) -> np.ndarray[Any, Any]:
+    """The same as librknnrt gives it in NCHW: groups of 16 channels, 4 pixels at a time."""
+    scale32 = np.float32(scale)
+    q = np.rint(real / scale32) + zero_point
+    n, channels, height, width = real.shape
+    groups, pixels = channels // 16 * 16, height * width // 4 * 4
+    flat = real.reshape(n, channels, -1).copy()
+    products = q.reshape(flat.shape)[:, :groups, :pixels].astype(np.float64) * np.float64(scale32)
+    offset = np.float64(np.float32(zero_point) * scale32)
+    flat[:, :groups, :pixels] = (products - offset).astype(np.float32)
+    return flat.reshape(real.shape)
+
+
 @pytest.mark.parametrize("soc", [MINI, FULL, "rk3566"])
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_pixels_are_normalized_and_quantized(soc: str, channels: int) -> None:
@@ -160,12 +173,18 @@ def test_float16_and_integers_reach_the_executor_unharmed() -> None:
 class Output:
     """A context whose single output is known: int8 q of shape NCHW."""
 
-    def __init__(self, soc: str, shape: tuple[int, ...] = (1, 20, 3, 7)) -> None:
-        self.tensor = describe_output("o", shape, soc=soc, zero_point=-4, scale=0.03)
+    def __init__(
+        self,
+        soc: str,
+        shape: tuple[int, ...] = (1, 20, 3, 7),
+        zero_point: int = -4,
+        scale: float = 0.03,
+    ) -> None:
+        self.tensor = describe_output("o", shape, soc=soc, zero_point=zero_point, scale=scale)
         self.api = Api(computed_bundle([vector("v", soc, "in")], [self.tensor], soc))
         rng = np.random.default_rng(4)
         self.q = rng.integers(-128, 128, shape).astype(np.int8)
-        self.real = (self.q.astype(np.float32) + 4) * np.float32(0.03)
+        self.real = (self.q.astype(np.float32) - zero_point) * np.float32(scale)
         self.api.set_executor(self.compute)
         self.input = self.api.bind("in", pass_through=1)
         self.mems = [self.input]
@@ -272,6 +291,41 @@ def test_librknnrt_converts_outputs() -> None:
         assert_written(output.written(NHWC, TensorType.FLOAT16), output.real.transpose(nhwc))
         assert_written(output.written(NC1HWC2, TensorType.FLOAT32), output.real)
         assert set(output.written(NCHW, TensorType.INT16)) == {0x77}
+
+
+@pytest.mark.parametrize(("soc", "group"), [(FULL, 16), ("rk3566", 8), (MINI, 0)])
+def test_librknnrt_fuses_what_it_converts_by_vectors(soc: str, group: int) -> None:
+    """Zero is -2**-27 where 3 * scale, 40265319 / 2**27, is less than its float32.
+
+    In NCHW alone, in whole groups of channels and of 4 pixels; the others subtract first.
+    """
+    with Output(soc, (1, 20, 3, 7), zero_point=3, scale=0.1) as output:
+        output.real[...] = 0
+        expected = np.zeros((20, 21), np.float32)
+        channels = 20 // group * group if group else 0
+        expected[:channels, :20] = -(2.0**-27)
+        assert_written(output.written(NCHW, TensorType.FLOAT32), expected)
+        if soc != MINI:
+            zeros = np.zeros((1, 3, 7, 20), np.float32)
+            assert_written(output.written(NHWC, TensorType.FLOAT32), zeros)
+            assert_written(output.written(NCHW, TensorType.FLOAT16), zeros.astype(np.float16))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_outputs_of_a_batch_are_copied_without_fusing(batch: int) -> None:
+    """want_float gives -2**-27 for the zeros of one image, 0 for those of two."""
+    tensor = describe_output("o", (batch, 16, 2, 2), zero_point=3, scale=0.1)
+    inputs = [describe_input("v", (batch, 4), soc=FULL)]
+    with Api(computed_bundle(inputs, [tensor], FULL, batch=batch)) as api:
+        api.set_executor(lambda _, outputs: outputs[0].fill(0))
+        mem = api.bind("in", pass_through=1)
+        assert api.run() == 0
+        outputs = ffi.new("rknn_output[1]", [{"want_float": 1}])
+        assert api.outputs_get(outputs) == 0
+        got = np.frombuffer(ffi.buffer(outputs[0].buf, outputs[0].size), np.float32)
+        assert set(got.tolist()) == {-(2.0**-27) if batch == 1 else 0.0}
+        assert api.outputs_release(outputs) == 0
+        assert api.destroy_mem(mem) == 0
 
 
 def test_librknnrt_converts_other_ranks() -> None:
@@ -390,7 +444,8 @@ def test_inputs_set_and_outputs_get_copy() -> None:
         assert api.outputs_get(outputs) == 0
         assert outputs[0].size == 4 * real.size
         got = np.frombuffer(ffi.buffer(outputs[0].buf, outputs[0].size), np.float32)
-        np.testing.assert_array_equal(got.reshape(real.shape), quantized(real, 3, 0.1))
+        expected = fused(quantized(real, 3, 0.1), 3, 0.1)
+        np.testing.assert_array_equal(got.reshape(real.shape), expected)
         assert api.control.live.outputs == 1
         assert api.outputs_release(outputs) == 0
         assert api.control.live.outputs == 0
