@@ -163,11 +163,12 @@ def failures(info: ModelInfo) -> list[Failure]:
     types that are no sound JSON          abort in a query: the reader refuses these
     batch of 2 in padded rows, as uint8   works             works             works
     the same as floats, copied            segfault          segfault          works
+    the same, duplicated                  not asked         not asked         segfault
     ====================================  ================  ================  ======
 
     A batch of 2 was bound and set in 724 ways, by type, layout, strides and sizes, passed through
     or not; only floats in NHWC by rknn_inputs_set, 24 of them, ended 1.5.2 and 1.6.0, and
-    `GeneralModel` refuses these.
+    `GeneralModel` refuses these. `duplicate` refuses batches of images on every version.
 
     Args:
         info: Of a model; nothing is found in mini containers.

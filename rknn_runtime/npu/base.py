@@ -167,6 +167,11 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
                 "librknnmrt (RV1103, RV1106) does not implement rknn_dup_context: load the model "
                 "again, perhaps with share_weights_with="
             )
+        if any(t.attr.takes_pixels and t.attr.shape[0] > 1 for t in original._asked[0]):
+            raise UnavailableError(
+                "a model of several images a run has no duplicates, as librknnrt 2.3.2 ends the "
+                "process: load the model again, perhaps with share_weights_with="
+            )
         self._is_duplicate = True
         self._library, self._flags = original._library, original._flags
         self._needs, self._preprocessing = original._needs, original._preprocessing

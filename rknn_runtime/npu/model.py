@@ -95,7 +95,8 @@ class Model(BoundModel):
             core_mask: NPU cores for the duplicate.
 
         Raises:
-            UnavailableError: librknnmrt has no duplicates.
+            UnavailableError: librknnmrt has no duplicates, nor has a model of several images a
+                run, or one with custom operators.
         """
         twin = Model.__new__(Model)
         twin._prepare(*self._specs)
