@@ -640,8 +640,8 @@ def test_float32_of_many_channels_is_normalised_as_the_runtime_does(soc):
         (same,) = model(own.astype(np.int8))
     np.testing.assert_array_equal(result, same)
     if soc == "rk3588":
-        with GeneralModel(path, library="sim") as general:
-            np.testing.assert_array_equal(general.run(frame)[0], result)
+        with GeneralModel(path, library="sim") as general:  # whose runtime fuses multiply and add
+            np.testing.assert_allclose(general.run(frame)[0], result, rtol=1e-6, atol=1e-6)
 
 
 def test_every_channel_has_its_own_mean_and_std():

@@ -148,7 +148,7 @@ int stub_runs(void) { return runs; }
 
 def letterbox_of(pixel):
     """Return the letterbox of one pixel that fills its frame."""
-    return ffi.new("rkr_letterbox *", (pixel, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1))
+    return ffi.new("rkr_letterbox *", (pixel, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1))
 
 
 def test_an_image_that_cannot_be_scaled_does_not_run(tmp_path):
