@@ -13,7 +13,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
 .PHONY: demo test lint types warnings sanitize pytest torture soak bench abi wheels wheel-static \
-    test-models test-convert test-browser test-arm test-vendor clean
+    test-models test-convert test-browser test-arm test-vendor docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -101,6 +101,17 @@ test-vendor: .cache/wheels/.ready
 	tools/system.sh arm $(PYTHON)
 	.cache/wheels/bin/python tools/wheels/vendor.py $(or $(WHEELS),dist) $(MODELS) \
 	    $(if $(LIBRARY),--library $(LIBRARY))
+
+# The site of the documentation, in out/site; a warning is an error.
+docs: .cache/site/.ready
+	.cache/site/bin/python -m mkdocs build --strict
+
+.cache/site/.ready: tools/site/requirements.txt
+	tools/system.sh demo $(PYTHON)
+	$(PYTHON) -m venv .cache/site
+	.cache/site/bin/python -m pip install --quiet --upgrade pip
+	.cache/site/bin/python -m pip install --quiet --requirement $<
+	touch $@
 
 .cache/wheels/.ready: tools/wheels/requirements.txt
 	tools/system.sh demo $(PYTHON)

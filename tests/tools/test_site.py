@@ -1,0 +1,119 @@
+"""The site of the documentation: what stands on it, without building it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from paths import PROJECT
+
+import rknn_runtime
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, PROJECT / "tools" / "site" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = load("reference")
+hooks = load("hooks")
+drawings = load("drawings")
+
+
+def homes() -> dict[str, str]:
+    """Every name that the reference shows, with the module or class that it was found as."""
+    shown = [name for _, _, names in reference.PAGES.values() for name in names]
+    assert len(shown) == len(set(shown))
+    return {name.rpartition(".")[2]: name for name in shown}
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """A name of the package's front is on a page, by itself or with the module that has it."""
+    shown = homes()
+    modules = set(shown.values())
+    missing = []
+    for name in rknn_runtime.__all__:
+        one = getattr(rknn_runtime, name)
+        if isinstance(one, ModuleType):
+            found = any(f"{each}.".startswith(f"{one.__name__}.") for each in modules)
+        else:
+            found = name in shown or one.__module__ in modules
+        if not found and name != "RknnError":  # of errors, which is a page
+            missing.append(name)
+    assert missing == []
+
+
+def test_the_reference_names_what_there_is() -> None:
+    """Each name is a module, or something that a module has."""
+    for name in homes().values():
+        module, _, last = name.rpartition(".")
+        if importlib.util.find_spec(module) is None:
+            pytest.fail(f"{name}: no module {module}")
+        parent = importlib.import_module(module)
+        if not hasattr(parent, last):
+            assert importlib.util.find_spec(name) is not None, name
+
+
+def test_a_page_that_nobody_named_comes_last_and_a_missing_one_not_at_all() -> None:
+    """A new page of docs/ is on the site at once; one that is still to come breaks nothing."""
+    entries = ["index.md", {"A": ["a.md", {"B": "b.md"}, "gone.md"]}, {"C": ["gone.md"]}]
+    made = hooks.navigation(entries, {"index.md", "a.md", "b.md", "new.md"})
+    assert made[:-1] == ["index.md", {"A": ["a.md", {"B": "b.md"}]}, {"Further": ["new.md"]}]
+    assert list(made[-1]) == ["Reference"]
+    assert hooks.navigation(["index.md"], {"index.md"})[0:-1] == ["index.md"]
+
+
+def test_links_out_of_the_pages_stay_inside_of_the_site() -> None:
+    """The README is the home page; a file of the repository keeps its name and loses its link."""
+    docs = PROJECT / "docs"
+    text = "[a](docs/errors.md#what-to-do) [b](CONTRIBUTING.md) ![c](docs/images/pose.jpg) [d](#x)"
+    turned = hooks.inside(text, PROJECT, docs)
+    assert turned == "[a](errors.md#what-to-do) b ![c](images/pose.jpg) [d](#x)"
+    text = "[e](../README.md#use-it) [`f.py`](../tools/f.py) [g](https://example.org/a)"
+    turned = hooks.inside(text, docs, docs)
+    assert turned == "[e](index.md#use-it) `f.py` [g](https://example.org/a)"
+
+
+def test_anchors_are_those_of_github() -> None:
+    """Marks go, spaces become hyphens, one each."""
+    assert hooks.slug("RV1103 & `RV1106`: why?", "-") == "rv1103--rv1106-why"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<script src="https://example.org/a.js">',
+        '<link rel="stylesheet" href="//example.org/a.css">',
+        "<img alt='' src='http://example.org/a.png'>",
+        "a { background: url(https://example.org/a.png) }",
+        '@import "https://example.org/a.css";',
+    ],
+)
+def test_what_comes_from_elsewhere_is_found(text: str) -> None:
+    """Scripts, styles, pictures and fonts of other servers."""
+    assert hooks.FOREIGN.search(text)
+
+
+def test_links_to_elsewhere_are_no_resources() -> None:
+    """A link that is clicked, one's own files, and the address of the page itself."""
+    own = '<a href="https://example.org"> <link rel="canonical" href="https://example.org/a">'
+    assert not hooks.FOREIGN.search(own + '<script src="a.js"><img src="../images/a.png">')
+
+
+def test_the_drawings_are_those_of_their_script(tmp_path: Path) -> None:
+    """``tools/site/drawings.py`` writes what is in docs/drawings, byte by byte; each is small."""
+    drawings.draw(tmp_path)
+    folder = PROJECT / "docs" / "drawings"
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in folder.iterdir())
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
+        assert path.stat().st_size < 20_000
+        used = [page for page in (PROJECT / "docs").glob("*.md") if path.name in page.read_text()]
+        assert used, path.name

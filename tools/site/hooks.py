@@ -1,0 +1,126 @@
+"""What the site has beside docs/*.md: hooks that MkDocs calls while it builds.
+
+The README becomes the home page, the reference is made of the docstrings, a page of docs/ that
+mkdocs.yml does not name comes last, and one that it names too early is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).parent))
+
+from reference import PAGES, page  # noqa: E402
+
+LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<target>[^)#\s]*)(?P<anchor>#[^)]*)?\)")
+#: What a page would fetch from elsewhere when it is opened; links that are clicked are none.
+FOREIGN = re.compile(
+    r"<(?:script|img|iframe|source|audio|video|embed)\b[^>]*\bsrc\s*=\s*[\"']?(?:https?:)?//"
+    r"|<link\b(?![^>]*\brel=[\"']?(?:canonical|prev|next|alternate))[^>]*"
+    r"\bhref\s*=\s*[\"']?(?:https?:)?//"
+    r"|url\(\s*[\"']?(?:https?:)?//|@import\s+[\"'](?:https?:)?//"
+)
+
+
+def slug(title: str, separator: str) -> str:
+    """The anchor that GitHub gives a title, so that one link serves both."""
+    return re.sub(r"[^\w -]", "", title).lower().replace(" ", separator)
+
+
+def inside(markdown: str, folder: Path, docs: Path) -> str:
+    """Turn a text's links, relative to its folder, into such of the site.
+
+    The README is the home page. What else lies outside of docs/ is no page: its name stays.
+    """
+
+    def turned(found: re.Match[str]) -> str:
+        text, target, anchor = found["text"], found["target"], found["anchor"] or ""
+        if not target or "://" in target:
+            return found[0]
+        path = (folder / target).resolve()
+        if path == ROOT / "README.md":
+            return f"{text}(index.md{anchor})"
+        if docs in path.parents:
+            return f"{text}({path.relative_to(docs).as_posix()}{anchor})"
+        return text.strip("![]")
+
+    return LINK.sub(turned, markdown)
+
+
+def known(entries: list[Any], there: set[str]) -> list[Any]:
+    """The part of a navigation whose pages are there."""
+    kept: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, str):
+            kept += [entry] if entry in there else []
+        else:
+            ((title, value),) = entry.items()
+            if isinstance(value, str):
+                kept += [entry] if value in there else []
+            elif below := known(value, there):
+                kept.append({title: below})
+    return kept
+
+
+def named(entries: list[Any]) -> set[str]:
+    """The pages of a navigation."""
+    names: set[str] = set()
+    for entry in entries:
+        if isinstance(entry, str):
+            names.add(entry)
+        else:
+            for value in entry.values():
+                names |= {value} if isinstance(value, str) else named(value)
+    return names
+
+
+def navigation(entries: list[Any], there: set[str]) -> list[Any]:
+    """The navigation of mkdocs.yml, with what it lacks and without what is not there."""
+    further = sorted(there - named(entries))
+    reference = {"Reference": [f"api/{name}" for name in PAGES]}
+    return [*known(entries, there), *([{"Further": further}] if further else []), reference]
+
+
+def on_config(config: Any) -> Any:
+    """Find the pages and name the anchors as GitHub does."""
+    docs = Path(config["docs_dir"])
+    there = {path.name for path in docs.glob("*.md")} | {"index.md"}
+    config["nav"] = navigation(config["nav"], there)
+    config["mdx_configs"]["toc"]["slugify"] = slug
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the home page and the reference."""
+    from mkdocs.structure.files import File
+
+    docs = Path(config["docs_dir"])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    home = inside(readme, ROOT, docs).replace('src="docs/', 'src="')
+    files.append(File.generated(config, "index.md", content=home))
+    for name, entry in PAGES.items():
+        files.append(File.generated(config, f"api/{name}", content=page(*entry)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Turn the links of a page of docs/ that lead out of it."""
+    docs = Path(config["docs_dir"])
+    if page.file.generated_by is not None:
+        return markdown
+    return inside(markdown, docs, docs)
+
+
+def on_post_build(config: Any) -> None:
+    """Refuse a site that fetches anything from elsewhere."""
+    from mkdocs.exceptions import PluginError
+
+    site = Path(config["site_dir"])
+    for path in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
+        found = FOREIGN.search(path.read_text(encoding="utf-8"))
+        if found:
+            raise PluginError(f"{path.relative_to(site)} fetches from elsewhere: {found[0]}")

@@ -1,0 +1,99 @@
+"""What stands in the reference, on which page: the public names, by their subject.
+
+The docstrings are read from the sources by griffe; nothing is imported.
+"""
+
+from __future__ import annotations
+
+__all__ = ["PAGES", "page"]
+
+#: File -> title, what is on the page (in words), and what mkdocstrings is to show of it.
+PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "models.md": (
+        "Models",
+        "Load a model, run it, read its outputs.",
+        (
+            "rknn_runtime.npu.model.Model",
+            "rknn_runtime.npu.general.GeneralModel",
+            "rknn_runtime.npu.spec.InputSpec",
+            "rknn_runtime.npu.spec.OutputSpec",
+            "rknn_runtime.npu.memory.TensorMemory",
+            "rknn_runtime.npu.matmul.Matmul",
+            "rknn_runtime.npu.library.Library",
+            "rknn_runtime.npu.library.open_library",
+            "rknn_runtime.npu.query.MemorySize",
+            "rknn_runtime.npu.query.SdkVersion",
+            "rknn_runtime.tensor.TensorAttr",
+        ),
+    ),
+    "enums.md": (
+        "Enumerations",
+        "The constants of the C API.",
+        (
+            "rknn_runtime.enums.CoreMask",
+            "rknn_runtime.enums.InitFlag",
+            "rknn_runtime.enums.Layout",
+            "rknn_runtime.enums.MemoryFlag",
+            "rknn_runtime.enums.QuantType",
+            "rknn_runtime.enums.TensorType",
+            "rknn_runtime.npu.matmul_enums.MatmulType",
+            "rknn_runtime.npu.matmul_enums.MatrixLayout",
+            "rknn_runtime.npu.matmul_enums.MatrixScales",
+        ),
+    ),
+    "vision.md": (
+        "Vision",
+        "From images to objects and classes.",
+        (
+            "rknn_runtime.vision.detector.Detector",
+            "rknn_runtime.vision.detections.Detections",
+            "rknn_runtime.vision.detections.Detection",
+            "rknn_runtime.vision.classifier.Classifier",
+            "rknn_runtime.vision.heads.classification.Classifications",
+            "rknn_runtime.vision.letterbox.letterbox",
+        ),
+    ),
+    "streams.md": (
+        "Streams and fleets",
+        "Many frames, many contexts, many boards.",
+        (
+            "rknn_runtime.streams.pool.Pool",
+            "rknn_runtime.dask",
+        ),
+    ),
+    "kernels.md": (
+        "Kernels",
+        "Layouts, quantization and resizing by themselves, in C.",
+        (
+            "rknn_runtime.kernels.layout",
+            "rknn_runtime.kernels.quantization",
+            "rknn_runtime.kernels.matrices",
+            "rknn_runtime.kernels.resize",
+        ),
+    ),
+    "files.md": (
+        "Files and conversion",
+        "What a file says of itself, how one is made, and whether it is healthy.",
+        (
+            "rknn_runtime.conversion.convert.convert",
+            "rknn_runtime.conversion.convert.Conversion",
+            "rknn_runtime.modelfile",
+            "rknn_runtime.health",
+            "rknn_runtime.quantization",
+            "rknn_runtime.accuracy",
+        ),
+    ),
+    "simulation.md": ("The simulated NPU", "For tests and programs.", ("rknn_runtime.sim",)),
+    "raw.md": ("One call at a time", "What no class covers.", ("rknn_runtime.raw",)),
+    "rknnlite.md": ("RKNNLite", "For scripts of the vendor's.", ("rknn_runtime.rknnlite",)),
+    "errors.md": (
+        "Exceptions",
+        "Every class, with its cause; [When something fails](../errors.md) says what to do.",
+        ("rknn_runtime.errors",),
+    ),
+}
+
+
+def page(title: str, about: str, shown: tuple[str, ...]) -> str:
+    """The Markdown of one page, with a directive of mkdocstrings for each name."""
+    return "\n\n".join([f"# {title}", about, *(f"::: {name}" for name in shown)]) + "\n"
