@@ -102,6 +102,8 @@ def on_files(files: Any, config: Any) -> Any:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     home = inside(readme, ROOT, docs).replace('src="docs/', 'src="')
     files.append(File.generated(config, "index.md", content=home))
+    style = (ROOT / "tools/site/site.css").read_text(encoding="utf-8")
+    files.append(File.generated(config, "site.css", content=style))
     for name, entry in PAGES.items():
         files.append(File.generated(config, f"api/{name}", content=page(*entry)))
     return files
