@@ -22,14 +22,14 @@ def load(name: str) -> ModuleType:
     return module
 
 
-reference = load("reference")
+api_pages = load("api_pages")
 hooks = load("hooks")
 drawings = load("drawings")
 
 
 def homes() -> dict[str, str]:
     """Every name that the reference shows, with the module or class that it was found as."""
-    shown = [name for _, _, names in reference.PAGES.values() for name in names]
+    shown = [name for _, _, names in api_pages.PAGES.values() for name in names]
     assert len(shown) == len(set(shown))
     return {name.rpartition(".")[2]: name for name in shown}
 

@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
 
-from reference import PAGES, page  # noqa: E402
+from api_pages import PAGES, page  # noqa: E402
 
 LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<target>[^)#\s]*)(?P<anchor>#[^)]*)?\)")
 #: What a page would fetch from elsewhere when it is opened; links that are clicked are none.
