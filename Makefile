@@ -106,18 +106,12 @@ test-vendor: .cache/wheels/.ready
 docs: .cache/site/.ready
 	.cache/site/bin/python -m mkdocs build --strict
 
-.cache/site/.ready: tools/site/requirements.txt
+# An environment of its own for what stands in tools/NAME.
+.cache/%/.ready: tools/%/requirements.txt
 	tools/system.sh demo $(PYTHON)
-	$(PYTHON) -m venv .cache/site
-	.cache/site/bin/python -m pip install --quiet --upgrade pip
-	.cache/site/bin/python -m pip install --quiet --requirement $<
-	touch $@
-
-.cache/wheels/.ready: tools/wheels/requirements.txt
-	tools/system.sh demo $(PYTHON)
-	$(PYTHON) -m venv .cache/wheels
-	.cache/wheels/bin/python -m pip install --quiet --upgrade pip
-	.cache/wheels/bin/python -m pip install --quiet --requirement $<
+	$(PYTHON) -m venv .cache/$*
+	.cache/$*/bin/python -m pip install --quiet --upgrade pip
+	.cache/$*/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
 # An editable installation, with the compiled libraries in the checkout itself: a Python that

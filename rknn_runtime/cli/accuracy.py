@@ -33,10 +33,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--images", metavar="FOLDER", help="a folder of images, or of .npy inputs")
     layers = parser.add_argument_group("layer by layer, of one .onnx file")
     layers.add_argument("--for", dest="target", metavar="SOC", help="rk3588 ...")
+    layers.add_argument("--calibrate", metavar="PHOTOS", help="a folder of images to quantize with")
     layers.add_argument(
-        "--calibrate", metavar="PHOTOS", help="a folder of pictures to quantize with"
+        "--judge", metavar="FILE", help="image to judge with; else the first of PHOTOS"
     )
-    layers.add_argument("--picture", metavar="FILE", help="to judge with; else the first of PHOTOS")
     layers.add_argument("--keep-graph", action="store_true", help="do not cut off the head")
     layers.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")
     layers.add_argument(
@@ -116,7 +116,7 @@ def _judged(arguments: argparse.Namespace) -> Analysis:
         arguments.reference,
         arguments.target,
         arguments.calibrate,
-        picture=arguments.picture,
+        image=arguments.judge,
         keep_graph=arguments.keep_graph,
         color=arguments.color,
         algorithm=arguments.quantized_algorithm,

@@ -20,7 +20,7 @@ _TOOLKIT_FLAGS = {
     "quantized_dtype": ("config", "w8a8, w16a16i_dfp ..."),
     "optimization_level": ("config", "0 to 3"),
     "dynamic_input": ("config", "[[[1,3,640,640]],[[1,3,320,320]]]"),
-    "rknn_batch_size": ("build", "pictures of a run"),
+    "rknn_batch_size": ("build", "images of a run"),
 }
 _TOOLKIT_SWITCHES = {
     "single_core_mode": ("config", "for one core: smaller (RK3588, RK3576)"),
@@ -41,7 +41,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--for", dest="target", required=True, metavar="SOC", help="rk3588 ...")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn beside it")
     parser.add_argument(
-        "--calibrate", metavar="PHOTOS", help="a folder of pictures to quantize with; else float16"
+        "--calibrate", metavar="PHOTOS", help="a folder of images to quantize with; else float16"
     )
     network = parser.add_argument_group("the network")
     network.add_argument("--keep-graph", action="store_true", help="do not cut it")
@@ -66,11 +66,11 @@ def add_parser(subparsers: Any) -> None:
     toolkit.add_argument("--with-torch", action="store_true", help="for files of PyTorch")
     toolkit.add_argument("--log", metavar="FILE", help="write all that it printed")
     report = parser.add_argument_group("the report")
-    report.add_argument("--evaluate", metavar="FOLDER", help="other pictures than PHOTOS")
-    report.add_argument("--limit", type=int, default=100, help="pictures of a folder at most")
+    report.add_argument("--evaluate", metavar="FOLDER", help="other images than PHOTOS")
+    report.add_argument("--limit", type=int, default=100, help="images of a folder at most")
     report.add_argument("--no-report", action="store_true", help="convert only")
     report.add_argument("--report", metavar="FILE", help="write it as JSON")
-    report.add_argument("--html", metavar="FILE", help="write it as a page with pictures")
+    report.add_argument("--html", metavar="FILE", help="write it as a page with images")
     report.add_argument("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=run)
 

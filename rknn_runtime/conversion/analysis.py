@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime.accuracy.analysis import Analysis, read_analysis
-from rknn_runtime.conversion.calibration import listing, pictures_in, written
+from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, toolkit_python
 from rknn_runtime.conversion.options import soc_named
 from rknn_runtime.conversion.plan import plan_of
@@ -26,7 +26,7 @@ def analyse(
     target: str,
     calibrate: str | os.PathLike[str],
     *,
-    picture: str | os.PathLike[str] | None = None,
+    image: str | os.PathLike[str] | None = None,
     keep_graph: bool = False,
     color: str = "RGB",
     mean: Sequence[float] = (0, 0, 0),
@@ -39,21 +39,21 @@ def analyse(
     python: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Analysis:
-    """Quantize a network of one picture with rknn-toolkit2, and have it judge every layer.
+    """Quantize a network of one image with rknn-toolkit2, and have it judge every layer.
 
     The toolkit runs in the environment of its own that `convert` keeps.
 
     Args:
         model: An ``.onnx`` file.
         target: The SoC: ``"rk3588"``.
-        calibrate: A folder of pictures to quantize with; they are letterboxed into the input.
-        picture: The picture, or ``.npy`` file, to judge with. None: the first of the folder.
+        calibrate: A folder of images to quantize with; they are letterboxed into the input.
+        image: The image, or ``.npy`` file, to judge with. None: the first of the folder.
         keep_graph: Do not cut the head off in front of which `convert` ends the network.
         color: Channels of the input, ``"RGB"`` or ``"BGR"``.
         mean: Of the channels, in units of pixels.
         std: What to divide them by.
         algorithm: The toolkit's ``quantized_algorithm``.
-        limit: Pictures to calibrate with at most.
+        limit: Images to calibrate with at most.
         device: Also run each layer on a board that is connected over USB: True, or its name as
             ``adb devices`` lists it.
         toolkit: Its version.
@@ -69,7 +69,7 @@ def analyse(
         OSError: A file cannot be read.
         RknnError: The toolkit cannot be installed, or failed; the message has its reason.
         TypeError: An argument of another type.
-        ValueError: The network takes something else than one picture, or an argument that is
+        ValueError: The network takes something else than one image, or an argument that is
             not known.
     """
     soc = soc_named(target).name
@@ -77,20 +77,20 @@ def analyse(
     if source.suffix.lower() != ".onnx":
         raise ValueError(f"model: expected an .onnx file, got {source.name!r}")
     limit = as_int(limit, "limit", 1, 2**31 - 1)
-    pictures = pictures_in(calibrate, "calibrate")[:limit]
+    images = images_in(calibrate, "calibrate")[:limit]
     plan = plan_of(source, {}, keep_graph, "auto", None, color)
     if plan.size is None or plan.onnx is None:
-        raise ValueError("model: expected a network that takes one picture, got another")
+        raise ValueError("model: expected a network that takes one image, got another")
     program = toolkit_python(toolkit, folder=environment, python=python, progress=progress)
     with tempfile.TemporaryDirectory(prefix="rknn-analysis-") as name:
         folder = Path(name)
         network = folder / "network.onnx"
         network.write_bytes(plan.onnx)
-        paths = written(pictures, plan.size, plan.color, folder)
+        paths = written(images, plan.size, plan.color, folder)
         judged = paths[:1]
-        if picture is not None:
+        if image is not None:
             (folder / "judged").mkdir()
-            judged = written([Path(picture)], plan.size, plan.color, folder / "judged")
+            judged = written([Path(image)], plan.size, plan.color, folder / "judged")
         arguments: dict[str, object] = {"inputs": judged, "output_dir": str(folder / "snapshot")}
         if device is not False:
             arguments["target"] = soc

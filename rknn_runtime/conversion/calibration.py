@@ -1,4 +1,4 @@
-"""Pictures to calibrate with, as the network will see them on the board."""
+"""Images to calibrate with, as the network will see them on the board."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rknn_runtime._arrays import Array
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 from rknn_runtime.vision.letterbox import letterbox
 
-__all__ = ["framed", "pictures_in", "written"]
+__all__ = ["framed", "images_in", "written"]
 
 
-def pictures_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
-    """List the pictures and arrays of a folder and those below, in the order of their names.
+def images_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
+    """List the images and arrays of a folder and those below, in the order of their names.
 
     Args:
-        folder: with pictures, or ``.npy`` files.
+        folder: with images, or ``.npy`` files.
         name: what it is given as, for messages.
 
     Raises:
@@ -29,18 +29,18 @@ def pictures_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
     """
     place = Path(folder)
     if not place.is_dir():
-        raise ValueError(f"{name}: expected a folder of pictures, got {str(folder)!r}")
+        raise ValueError(f"{name}: expected a folder of images, got {str(folder)!r}")
     found = files_with((*IMAGE_SUFFIXES, ".npy"), place, recursive=True)
     if not found:
         raise ValueError(
-            f"{name}: expected pictures ({', '.join(IMAGE_SUFFIXES)}) or .npy files in {place}, "
+            f"{name}: expected images ({', '.join(IMAGE_SUFFIXES)}) or .npy files in {place}, "
             "got none"
         )
     return found
 
 
 def framed(path: Path, size: tuple[int, int], color: str) -> Array:
-    """Read a picture and fit it into the input as `Detector` does.
+    """Read an image and fit it into the input as `Detector` does.
 
     Returns:
         ``(1, height, width, C) uint8``.
@@ -64,12 +64,12 @@ def framed(path: Path, size: tuple[int, int], color: str) -> Array:
     return np.ascontiguousarray(whole)
 
 
-def written(pictures: Sequence[Path], size: tuple[int, int], color: str, folder: Path) -> list[str]:
-    """Write pictures as the toolkit takes them unchanged: arrays in NCHW, a file each."""
+def written(images: Sequence[Path], size: tuple[int, int], color: str, folder: Path) -> list[str]:
+    """Write images as the toolkit takes them unchanged: arrays in NCHW, a file each."""
     paths = []
-    for i, picture in enumerate(pictures):
+    for i, image in enumerate(images):
         path = folder / f"{i:05}.npy"
-        np.save(path, framed(picture, size, color).transpose(0, 3, 1, 2).copy())
+        np.save(path, framed(image, size, color).transpose(0, 3, 1, 2).copy())
         paths.append(str(path))
     return paths
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import replace_file
-from rknn_runtime.conversion.calibration import listing, pictures_in, written
+from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
 from rknn_runtime.conversion.facts import custom_string
 from rknn_runtime.conversion.options import LOADERS, check_names, check_possible, soc_named
@@ -115,10 +115,10 @@ def convert(
         target: the SoC, such as ``"rk3588"``.
         path: of the file to write, replaced when all has succeeded. None: beside the model,
             ``NAME_TARGET.rknn``.
-        calibrate: a folder of pictures to quantize with, which go through the letterbox of
+        calibrate: a folder of images to quantize with, which go through the letterbox of
             `Detector`; or, for networks of something else, a ``.txt`` file in the toolkit's form.
             None: float16.
-        evaluate: a folder of pictures for the report. None: that of `calibrate`.
+        evaluate: a folder of images for the report. None: that of `calibrate`.
         keep_graph: do not cut.
         head: what the network is, as for `Detector`; ``"auto"`` finds it.
         labels: names of the classes, or a file of them. None: what the ``.onnx`` file says.
@@ -129,7 +129,7 @@ def convert(
         load: of its ``load_onnx`` (or ``load_...``).
         build: of its ``build``.
         judge: compare the file with the network in float, on the simulated NPU.
-        limit: how many pictures are taken at most, evenly out of each folder.
+        limit: how many images are taken at most, evenly out of each folder.
         toolkit: its version.
         environment: where its environments are kept; None: the user's cache.
         python: to make one with; None: this one, or one of the ``PATH``.
@@ -140,7 +140,7 @@ def convert(
         The file, what was cut, and the report.
 
     Raises:
-        ImportError: Pillow is missing, for pictures.
+        ImportError: Pillow is missing, for images.
         InvalidModelError: the network's file cannot be read.
         OSError: a file cannot be read or written.
         RknnError: the toolkit cannot be installed, or refused: a `ToolkitError`.
@@ -163,14 +163,14 @@ def convert(
     plan = plan_of(wishes.model, wishes.load, keep_graph, head, labels, color)
     notes = list(plan.notes)
     notes += check_possible(soc, calibrate is not None, wishes.config, plan.operators)
-    pictures = _pictures(calibrate, "calibrate", limit)
-    shown = _pictures(evaluate, "evaluate", limit) or pictures
+    images = _images(calibrate, "calibrate", limit)
+    shown = _images(evaluate, "evaluate", limit) or images
     runner = toolkit_python(
         toolkit, folder=environment, python=python, with_torch=with_torch, progress=say
     )
     with tempfile.TemporaryDirectory(prefix="rknn-convert-") as name:
         folder = Path(name)
-        job = _job(wishes, plan, pictures, folder, notes)
+        job = _job(wishes, plan, images, folder, notes)
         log = run_job(runner, job, say)
         made = Path(job["export"])
         replace_file(wishes.path, made.read_bytes())
@@ -228,17 +228,17 @@ def _numbers(values: Sequence[float], name: str) -> list[list[float]]:
         raise TypeError(f"{name}: expected a number for each channel, got {values!r}") from None
 
 
-def _pictures(folder: str | os.PathLike[str] | None, name: str, limit: int) -> list[Path]:
-    """Pictures of a folder, not too many of them, from its beginning to its end."""
+def _images(folder: str | os.PathLike[str] | None, name: str, limit: int) -> list[Path]:
+    """Images of a folder, not too many of them, from its beginning to its end."""
     if folder is None or os.fspath(folder).endswith(".txt"):
         return []
-    found = pictures_in(folder, name)
+    found = images_in(folder, name)
     count = min(limit, len(found))
     return [found[i * len(found) // count] for i in range(count)]
 
 
 def _job(
-    wishes: _Wishes, plan: Plan, pictures: list[Path], folder: Path, notes: list[str]
+    wishes: _Wishes, plan: Plan, images: list[Path], folder: Path, notes: list[str]
 ) -> dict[str, Any]:
     """Describe what the toolkit has to do."""
     quantized = wishes.calibrate is not None
@@ -248,7 +248,7 @@ def _job(
             if len(config[name]) == 1:
                 config[name] = [config[name][0][:1]]
     elif plan.channels != 3 and wishes.config["mean_values"] == [[0.0, 0.0, 0.0]]:
-        del config["mean_values"], config["std_values"]  # no picture
+        del config["mean_values"], config["std_values"]  # no image
     said, has_labels = custom_string(
         plan.head, plan.labels, plan.task, plan.size, wishes.color, quantized=quantized
     )
@@ -257,13 +257,13 @@ def _job(
     if not has_labels:
         notes.append("the names of the classes do not fit into the file: give labels= to Detector")
     dataset = None
-    if pictures:
+    if images:
         if plan.size is None:
             raise ValueError(
                 "calibrate: expected a .txt file in the toolkit's form for a network that takes "
-                "no picture, got a folder"
+                "no image, got a folder"
             )
-        paths = written(pictures, plan.size, plan.color, folder)
+        paths = written(images, plan.size, plan.color, folder)
         dataset = listing(paths, folder)
     elif quantized:
         dataset = str(Path(os.fspath(wishes.calibrate or "")).resolve())
@@ -287,16 +287,16 @@ def _simulated(
     runner: str,
     job: Mapping[str, Any],
     plan: Plan,
-    pictures: Sequence[Path],
+    images: Sequence[Path],
     folder: Path,
     say: Callable[[str], None],
 ) -> list[list[Array]]:
-    """Run pictures on the toolkit's own simulator, which builds the network once more."""
+    """Run images on the toolkit's own simulator, which builds the network once more."""
     inputs, outputs = folder / "inputs", folder / "outputs"
     inputs.mkdir()
     outputs.mkdir()
     assert plan.size is not None
-    paths = written(pictures, plan.size, plan.color, inputs)
+    paths = written(images, plan.size, plan.color, inputs)
     simulate = {"inputs": [[path] for path in paths], "folder": str(outputs)}
     steps = {name: step for name, step in job.items() if name != "export"}
     run_job(runner, {**steps, "simulate": simulate}, say)

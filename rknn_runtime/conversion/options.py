@@ -112,7 +112,7 @@ def check_possible(
         return []
     if not quantized:
         raise ValueError(
-            f"calibrate: expected a folder of pictures for {soc.name}, whose NPU has no float16, "
+            f"calibrate: expected a folder of images for {soc.name}, whose NPU has no float16, "
             "got none"
         )
     if config.get("dynamic_input") is not None:

@@ -1,4 +1,4 @@
-"""The report as one page of HTML, with pictures and plots in it."""
+"""The report as one page of HTML, with images and plots in it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _of_report(report: ConversionReport) -> Iterable[str]:
     shown = [f"{size / 2**20:.2f} MiB" for size in sizes]
     yield _table(("file", "weights", "memory while it runs"), [shown])
     if report.examples:
-        yield "<h2>Pictures</h2><p>Left: in float. Right: the file.</p>"
+        yield "<h2>Images</h2><p>Left: in float. Right: the file.</p>"
     for example in report.examples:
         for pixels in (example.in_float, example.converted):
             yield f"<figure>{_image(pixels, example.name)}</figure>"
@@ -70,7 +70,7 @@ def _of_report(report: ConversionReport) -> Iterable[str]:
 def _of_accuracy(accuracy: AccuracyReport) -> Iterable[str]:
     found = accuracy.detections
     if found is not None:
-        yield f"<h2>Detections in {accuracy.frames} pictures</h2>"
+        yield f"<h2>Detections in {accuracy.frames} images</h2>"
         rows = [
             ("in float", str(found.count)),
             ("in the file", str(found.other_count)),
@@ -92,7 +92,7 @@ def _of_accuracy(accuracy: AccuracyReport) -> Iterable[str]:
         (row.name, f"{row.cosine:.6f}", f"{row.worst_cosine:.6f}", f"{row.max_error:.4g}")
         for row in accuracy.worst(len(accuracy.outputs))
     ]
-    yield _table(("output", "cosine", "of the worst picture", "largest error"), outputs)
+    yield _table(("output", "cosine", "of the worst image", "largest error"), outputs)
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

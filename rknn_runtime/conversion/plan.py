@@ -29,7 +29,7 @@ class Plan:
     labels: Labels | None
     #: As Ultralytics names it.
     task: str | None
-    #: Height and width of the input; None: no picture.
+    #: Height and width of the input; None: no image.
     size: tuple[int, int] | None
     channels: int
     #: ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
@@ -60,7 +60,7 @@ def plan_of(
     facts = exported_facts(graph.metadata)
     named = facts.get("labels") if named is None else named
     task = facts.get("task")
-    size, channels = _picture(graph)
+    size, channels = _image(graph)
     notes: list[str] = []
     tail: Tail | str = "it was not asked for" if keep_graph else find_tail(graph)
     if "outputs" in load:
@@ -110,8 +110,8 @@ def _labels(labels: Labels | str | os.PathLike[str] | None) -> Labels | None:
     return labels
 
 
-def _picture(graph: OnnxGraph) -> tuple[tuple[int, int] | None, int]:
-    """Height and width of the input, if it is one picture, and its channels."""
+def _image(graph: OnnxGraph) -> tuple[tuple[int, int] | None, int]:
+    """Height and width of the input, if it is one image, and its channels."""
     for name, shape in graph.inputs.items():
         if shape is None or None in shape:
             shown = "?" if shape is None else list(shape)

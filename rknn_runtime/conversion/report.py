@@ -22,7 +22,7 @@ from rknn_runtime.vision.detector import Detector
 
 __all__ = ["ConversionReport", "Example", "judged"]
 
-#: Pictures that are kept for the page.
+#: Images that are kept for the page.
 _EXAMPLES = 4
 _NORMALIZATION = ("mean_values", "std_values")
 #: Layers that are named.
@@ -31,7 +31,7 @@ _WORST = 5
 
 @dataclass(frozen=True)
 class Example:
-    """A picture with what was found drawn in."""
+    """A image with what was found drawn in."""
 
     name: str
     #: ``(H, W, 3) uint8``, RGB.
@@ -46,7 +46,7 @@ class ConversionReport:
     #: Who computed the file's outputs.
     by: str
     accuracy: AccuracyReport
-    #: The worst layers of one picture, worst first.
+    #: The worst layers of one image, worst first.
     layers: tuple[TensorComparison, ...]
     #: Operators without commands of the NPU, and how many there are: the board's CPU runs them.
     #: None: not known.
@@ -57,7 +57,7 @@ class ConversionReport:
     examples: tuple[Example, ...] = field(repr=False, default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all but the pictures as plain Python values, ready for JSON."""
+        """Return all but the images as plain Python values, ready for JSON."""
         return {
             "by": self.by,
             "accuracy": self.accuracy.to_dict(),
@@ -105,7 +105,7 @@ def cpu_words(on_cpu: Mapping[str, int] | None) -> str:
 def judged(
     path: Path,
     plan: Plan,
-    pictures: Sequence[Path],
+    images: Sequence[Path],
     folder: Path,
     config: Mapping[str, Any],
     simulate: Callable[[Sequence[Path]], list[list[Array]]],
@@ -115,8 +115,8 @@ def judged(
 
     Args:
         path: the file.
-        plan: what was made of the network; an ONNX file of one picture.
-        pictures: to compare with.
+        plan: what was made of the network; an ONNX file of one image.
+        images: to compare with.
         folder: an empty place.
         config: the parameters that it was built with.
         simulate: gives the outputs of the toolkit's own simulator, which is asked where the
@@ -129,7 +129,7 @@ def judged(
     means, stds = ([row[: plan.channels] for row in config[name]] for name in _NORMALIZATION)
 
     def compared(other: Path | list[list[Array]]) -> AccuracyReport:
-        frames, options = _Frames(plan, pictures), _options(plan)
+        frames, options = _Frames(plan, images), _options(plan)
         detect = plan.head is not None
         return compare(
             network, other, frames, detect=detect, mean_values=means, std_values=stds, **options
@@ -140,7 +140,7 @@ def judged(
         by = "the simulated NPU of this package, which executes the file's commands"
     except RknnError as error:
         notes.append(f"not run on the simulated NPU: {error}")
-        accuracy = compared(simulate(pictures))
+        accuracy = compared(simulate(images))
         by = "the toolkit's simulator"
         return ConversionReport(by, accuracy, (), None, *_sizes(path))
     with Model(path, library="sim") as model:
@@ -151,9 +151,9 @@ def judged(
             if not node.tasks and node.verdict is not Verdict.NOTHING:
                 on_cpu[node.op] = on_cpu.get(node.op, 0) + 1
         assert plan.size is not None
-        first = framed(pictures[0], plan.size, plan.color)
+        first = framed(images[0], plan.size, plan.color)
         layers = model.compare(plan.onnx, first).worst(_WORST)
-        examples = _examples(model, plan, pictures[:_EXAMPLES], means, stds)
+        examples = _examples(model, plan, images[:_EXAMPLES], means, stds)
     return ConversionReport(
         f"{by} ({emulation})", accuracy, layers, on_cpu, *_sizes(path), examples
     )
@@ -177,21 +177,21 @@ def _options(plan: Plan) -> dict[str, Any]:
 
 
 class _Frames:
-    """The pictures as the network gets them, read one by one."""
+    """The images as the network gets them, read one by one."""
 
-    def __init__(self, plan: Plan, pictures: Sequence[Path]) -> None:
-        self._plan, self._pictures = plan, pictures
+    def __init__(self, plan: Plan, images: Sequence[Path]) -> None:
+        self._plan, self._images = plan, images
 
     def __iter__(self) -> Iterator[Array]:
         assert self._plan.size is not None
-        for picture in self._pictures:
-            yield framed(picture, self._plan.size, self._plan.color)
+        for image in self._images:
+            yield framed(image, self._plan.size, self._plan.color)
 
 
 def _examples(
     model: Model,
     plan: Plan,
-    pictures: Sequence[Path],
+    images: Sequence[Path],
     means: Sequence[Sequence[float]],
     stds: Sequence[Sequence[float]],
 ) -> tuple[Example, ...]:
@@ -205,15 +205,15 @@ def _examples(
         detectors = [
             Detector(each, plan.labels, input_color=plan.color) for each in (reference, model)
         ]
-        for picture in pictures:
-            frame = framed(picture, plan.size, plan.color)[0]
+        for image in images:
+            frame = framed(image, plan.size, plan.color)[0]
             drawn = [
                 detector(frame, color=plan.color).draw(frame, plan.labels, color=plan.color)
                 for detector in detectors
             ]
             if plan.color == "BGR":
                 drawn = [each[..., ::-1] for each in drawn]
-            examples.append(Example(picture.name, *drawn))
+            examples.append(Example(image.name, *drawn))
     return tuple(examples)
 
 

@@ -116,7 +116,7 @@ def _low_scores(attrs: tuple[TensorAttr, ...], logits: bool) -> Iterator[Symptom
             names,
             f"the scores in {', '.join(map(repr, names))} reach {highest:.4g} at most, so no "
             f"confidence passes {USUAL}{after}",
-            "calibrate with pictures that show the objects, prepared as at run time (letterbox, "
+            "calibrate with images that show the objects, prepared as at run time (letterbox, "
             "colour order, mean and std)",
         )
 
@@ -162,7 +162,7 @@ def _saturation(calibration: Mapping[str, CalibratedRange]) -> Iterator[Symptom]
                 f"{name!r} was measured from {kept.measured_lowest:.4g} to "
                 f"{kept.measured_highest:.4g} in calibration, but is kept from {kept.lowest:.4g} "
                 f"to {kept.highest:.4g}: what lies beyond is cut",
-                "convert with quantized_algorithm='normal', or look for a calibration picture "
+                "convert with quantized_algorithm='normal', or look for a calibration image "
                 "that is not like the others",
             )
 

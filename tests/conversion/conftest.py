@@ -123,7 +123,7 @@ class Toolkit:
         return Path(f"{self._notes}.onnx").read_bytes()
 
     @property
-    def first_picture(self):
+    def first_image(self):
         """The path of the first array that it calibrated with."""
         return Path(f"{self._notes}.npy")
 

@@ -37,7 +37,7 @@ def network(tmp_path):
 
 
 def test_a_detector_is_cut_and_described(toolkit, network):
-    """The toolkit gets the cut graph, letterboxed pictures, and what Detector needs to know."""
+    """The toolkit gets the cut graph, letterboxed images, and what Detector needs to know."""
     said = []
     made = convert(
         network, "rk3588", calibrate=SCENES, judge=False, environment=toolkit.folder,
@@ -59,7 +59,7 @@ def test_a_detector_is_cut_and_described(toolkit, network):
         "input": {"width": SIZE, "height": SIZE, "color": "RGB"},
     }
     assert calls["build"] == {"do_quantization": True, "files": 2}
-    pixels = np.load(toolkit.first_picture)
+    pixels = np.load(toolkit.first_image)
     expected, _ = letterbox(sorted(SCENES.iterdir())[0], (SIZE, SIZE))
     assert np.array_equal(pixels[0].transpose(1, 2, 0), expected)
 
@@ -70,12 +70,12 @@ def test_a_network_of_bgr_is_calibrated_with_bgr(toolkit, network):
         network, "rk3588", calibrate=SCENES, color="BGR", judge=False, environment=toolkit.folder
     )
     expected, _ = letterbox(sorted(SCENES.iterdir())[0], (SIZE, SIZE), out_color="BGR")
-    assert np.array_equal(np.load(toolkit.first_picture)[0].transpose(1, 2, 0), expected)
+    assert np.array_equal(np.load(toolkit.first_image)[0].transpose(1, 2, 0), expected)
     assert json.loads(toolkit.calls["config"]["custom_string"])["input"]["color"] == "BGR"
 
 
 def test_float16_says_that_scores_are_logits(toolkit, network):
-    """Integers tell it by their range, floats do not; without pictures nothing is quantized."""
+    """Integers tell it by their range, floats do not; without images nothing is quantized."""
     convert(network, "rk3588", environment=toolkit.folder)
     assert toolkit.calls["build"] == {"do_quantization": False, "files": 0}
     said = json.loads(toolkit.calls["config"]["custom_string"])
@@ -149,14 +149,14 @@ def test_a_report_compares_with_the_network_in_float(toolkit, tmp_path, capsys):
 def test_what_the_simulated_npu_refuses_is_judged_by_the_toolkits_simulator(
     toolkit, tmp_path, monkeypatch
 ):
-    """With the reason in a note; the pictures are the same arrays."""
+    """With the reason in a note; the images are the same arrays."""
     graph = OnnxGraph(SHAPES.read_bytes(), "x")
     shapes = [graph.shape(name) for name in graph.outputs]
     given = []
 
-    def simulated(runner, job, plan, pictures, *rest):
-        given.extend(pictures)
-        return [[np.zeros(shape, np.float32) for shape in shapes] for _ in pictures]
+    def simulated(runner, job, plan, images, *rest):
+        given.extend(images)
+        return [[np.zeros(shape, np.float32) for shape in shapes] for _ in images]
 
     def refused(*arguments, **options):
         if not isinstance(arguments[1], list):
@@ -207,13 +207,13 @@ def with_operator(kind, **attributes):
     [
         ({"target": "rk9999"}, "target: expected one of rk3562"),
         ({"target": 3588}, "target: expected the name of a SoC, got int"),
-        ({"target": "rv1106"}, "calibrate: expected a folder of pictures for rv1106.*no float16"),
+        ({"target": "rv1106"}, "calibrate: expected a folder of images for rv1106.*no float16"),
         ({"target": "rv1106", "calibrate": SCENES, "config": {"dynamic_input": [[[1]]]}},
          "dynamic_input: expected none for rv1106"),
-        ({"calibrate": "/none"}, "calibrate: expected a folder of pictures, got '/none'"),
+        ({"calibrate": "/none"}, "calibrate: expected a folder of images, got '/none'"),
         ({"evaluate": "/none"}, "evaluate: expected a folder"),
         ({"calibrate": PROJECT / "docs/images/none"}, "calibrate: expected a folder"),
-        ({"calibrate": PROJECT / "csrc/decl"}, "calibrate: expected pictures .* got none"),
+        ({"calibrate": PROJECT / "csrc/decl"}, "calibrate: expected images .* got none"),
         ({"config": {"quantised_dtype": "x"}}, "got 'quantised_dtype': 'quantized_dtype'"),
         ({"config": {"mini_rknn": True}}, r"config: expected a parameter of rknn-toolkit2 2\.3\.2"),
         ({"load": {"model": "x"}}, "load: expected a parameter of .*load_onnx"),
@@ -332,27 +332,27 @@ def test_a_python_that_is_not_there_is_an_os_error():
         run_job("/none/python", {})
 
 
-def test_arrays_are_taken_as_pictures(toolkit, network, tmp_path):
+def test_arrays_are_taken_as_images(toolkit, network, tmp_path):
     """Of the input's shape; any other is refused with its path."""
     folder = tmp_path / "arrays"
     folder.mkdir()
     np.save(folder / "a.npy", np.full((SIZE, SIZE, 3), 7, np.uint8))
     convert(network, "rk3588", calibrate=folder, judge=False, environment=toolkit.folder)
-    assert np.load(toolkit.first_picture).shape == (1, 3, SIZE, SIZE)
+    assert np.load(toolkit.first_image).shape == (1, 3, SIZE, SIZE)
     np.save(folder / "b.npy", np.zeros((SIZE, 3), np.uint8))
     with pytest.raises(ValueError, match=r"b\.npy: expected \(1, 64, 64, 3\) uint8, got"):
         convert(network, "rk3588", calibrate=folder, judge=False, environment=toolkit.folder)
 
 
 def test_a_listing_of_the_toolkits_own_form_is_handed_on(toolkit, network):
-    """For networks of no picture, such as those of several inputs."""
+    """For networks of no image, such as those of several inputs."""
     listing = network.with_suffix(".txt")
     array = network.with_suffix(".npy")
     np.save(array, np.zeros(3))
     listing.write_text(f"{array}\n")
     convert(network, "rk3588", calibrate=listing, environment=toolkit.folder)
     assert toolkit.calls["build"] == {"do_quantization": True, "files": 1}
-    assert Path(toolkit.first_picture).exists()
+    assert Path(toolkit.first_image).exists()
 
 
 def test_a_refusal_survives_pickle():

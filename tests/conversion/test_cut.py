@@ -44,7 +44,7 @@ NETS = {
 
 
 def found_in(onnx, asked, **custom):
-    """Every box that is found in a picture, whatever it overlaps."""
+    """Every box that is found in an image, whatever it overlaps."""
     said = json.dumps({"labels": NAMES, **custom})
     pixels = np.random.default_rng(1).integers(0, 256, (SIZE, SIZE, 3), np.uint8)
     bundle = bundle_from_onnx(onnx, std_values=[[255.0] * 3], custom_string=said)

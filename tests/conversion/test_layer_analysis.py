@@ -36,8 +36,8 @@ def jobs(monkeypatch):
 
     def run(python, job, progress=None):
         paths = Path(job["build"]["dataset"]).read_text("utf-8").split()
-        pictures = [np.load(path) for path in [*paths, *job["accuracy_analysis"]["inputs"]]]
-        given.append((python, job, pictures))
+        images = [np.load(path) for path in [*paths, *job["accuracy_analysis"]["inputs"]]]
+        given.append((python, job, images))
         folder = Path(job["accuracy_analysis"]["output_dir"])
         folder.mkdir()
         (folder / "error_analysis.txt").write_text(TEXT, "utf-8")
@@ -51,7 +51,7 @@ def jobs(monkeypatch):
 
 
 def test_the_job_has_all_that_was_said(jobs, tmp_path) -> None:
-    """Pictures in the input's size as NCHW, the first to judge with, mean, std, algorithm."""
+    """Images in the input's size as NCHW, the first to judge with, mean, std, algorithm."""
     said = []
     found = analysis.analyse(
         ONNX, "RK3588", SCENES, mean=(1, 2, 3), std=(4, 5, 6), algorithm="mmse", limit=2,
@@ -59,7 +59,7 @@ def test_the_job_has_all_that_was_said(jobs, tmp_path) -> None:
     )  # fmt: skip
     assert [row.name for row in found.rows] == ["images", "output0"]
     assert said == ["accuracy_analysis"]
-    ((python, job, pictures),) = jobs
+    ((python, job, images),) = jobs
     assert python == "python of 2.3.2"
     assert job["config"] == {
         "target_platform": "rk3588",
@@ -67,21 +67,21 @@ def test_the_job_has_all_that_was_said(jobs, tmp_path) -> None:
         "std_values": [[4, 5, 6]],
         "quantized_algorithm": "mmse",
     }
-    assert [picture.shape for picture in pictures] == [(1, 3, 320, 320)] * 3
-    np.testing.assert_array_equal(pictures[0], pictures[2])
+    assert [image.shape for image in images] == [(1, 3, 320, 320)] * 3
+    np.testing.assert_array_equal(images[0], images[2])
     assert set(job["accuracy_analysis"]) == {"inputs", "output_dir"}
     assert not Path(job["load"]["arguments"]["model"]).exists()  # of the time of the job
 
 
-def test_a_picture_and_a_board_may_be_named(jobs) -> None:
+def test_a_image_and_a_board_may_be_named(jobs) -> None:
     """The board by its name, or the only one."""
-    analysis.analyse(ONNX, "rk3588", SCENES, picture=SCENES / "wide.jpg", limit=1, device="ab12")
+    analysis.analyse(ONNX, "rk3588", SCENES, image=SCENES / "wide.jpg", limit=1, device="ab12")
     analysis.analyse(ONNX, "rk3588", SCENES, limit=1, device=True)
-    (_, named, pictures), (_, only, _) = jobs
+    (_, named, images), (_, only, _) = jobs
     assert named["accuracy_analysis"]["target"] == "rk3588"
     assert named["accuracy_analysis"]["device_id"] == "ab12"
     assert only["accuracy_analysis"]["device_id"] is None
-    assert (pictures[0] != pictures[1]).any()
+    assert (images[0] != images[1]).any()
 
 
 def test_what_the_toolkit_complains_of_is_told(jobs, monkeypatch) -> None:
@@ -113,7 +113,7 @@ def test_misuse_is_told(jobs, tmp_path) -> None:
     with pytest.raises(ValueError, match="calibrate: expected"):
         analysis.analyse(ONNX, "rk3588", tmp_path)
     vector = PROJECT / "tests" / "data" / "models" / "rank1_in_vec.onnx"
-    with pytest.raises(ValueError, match="model: expected a network that takes one picture"):
+    with pytest.raises(ValueError, match="model: expected a network that takes one image"):
         analysis.analyse(vector, "rk3588", SCENES)
     assert jobs == []
 
