@@ -53,6 +53,7 @@ class Results(Iterator[Any]):
         """
         self._generation = fork_generation()
         self._returns_errors = returns_errors
+        self._at_end: Callable[[], None] | None = None
         self._window = _Window(ahead, drop_oldest, on_drop, on_close)
         arguments = (iter(frames), submit, self._window, copy)
         self._reader = threading.Thread(target=_read, args=arguments, name="source", daemon=True)
@@ -79,7 +80,11 @@ class Results(Iterator[Any]):
             )
         if self._reader.ident is None:
             self._reader.start()
-        frame, job = self._window.take()
+        try:
+            frame, job = self._window.take()
+        except StopIteration:
+            self.close()
+            raise
         if job.cancelled():
             raise ClosedError("the pool was closed before this frame's turn came")
         if self._returns_errors and not isinstance(job, _SourceFailed):
@@ -88,8 +93,20 @@ class Results(Iterator[Any]):
         return frame, job.result()
 
     def close(self) -> None:
-        """Cancel the frames that wait, and read no more of the source; idempotent."""
+        """Cancel the frames that wait, and read no more of the source; idempotent.
+
+        Raises:
+            RknnStatusError: The pool was made for this iterator alone, and the runtime refused
+                to release it.
+        """
         self._window.close()
+        if self._at_end is not None:
+            self._at_end()
+
+    def ending_with(self, end: Callable[[], None]) -> Results:
+        """Return this, which from now on calls `end` when it is exhausted or closed."""
+        self._at_end = end
+        return self
 
     def __enter__(self) -> Results:
         return self

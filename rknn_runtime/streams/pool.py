@@ -51,7 +51,7 @@ class Pool:
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview | Model,
         task: Callable[..., Any] = Detector,
         *,
         contexts: int | None = None,
@@ -65,7 +65,9 @@ class Pool:
         """Load the model once and duplicate it.
 
         Args:
-            model: As for `Model`.
+            model: As for `Model`. Or a `Model`, which stays yours to close, and of which all
+                contexts are duplicates; where there are none, it is the only context. It brings
+                its own library and flags.
             task: What is made of each context and called with each frame: `Detector`,
                 `Classifier`, or `Model`, whose frame is an array, or a tuple with one array per
                 input.
@@ -81,8 +83,8 @@ class Pool:
 
         Raises:
             TypeError: An argument of another type, or an option that `task` does not take.
-            ValueError: `contexts` or `core_masks` is none or too many (64), or of `cpus` there
-                is none.
+            ValueError: `contexts` or `core_masks` is none or too many (64), of `cpus` there is
+                none, or `library` is given for a `Model`.
             Exception: What `Model` and `task` raise.
         """
         self._closed = threading.Event()
@@ -92,6 +94,7 @@ class Pool:
         self._began = perf_counter()
         self._workers: list[Worker] = []
         self._models: list[Model] = []
+        self._lent: Model | None = None
         chosen = placement.cpus_of(cpus)
         try:
             self._load(model, library, flags, check, contexts, core_masks)
@@ -108,7 +111,7 @@ class Pool:
 
     def _load(
         self,
-        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview | Model,
         library: str | os.PathLike[str] | Library | None,
         flags: InitFlag,
         check: bool,
@@ -123,10 +126,16 @@ class Pool:
         masks = None if core_masks is None else list(core_masks)
         if masks is not None and not 1 <= len(masks) <= _MOST_CONTEXTS:
             raise ValueError(f"core_masks: expected 1 to {_MOST_CONTEXTS}, got {len(masks)}")
-        origin = Model(model, library=library, flags=flags, check=check)
+        if not isinstance(model, Model):
+            origin = Model(model, library=library, flags=flags, check=check)
+        elif library is not None:
+            raise ValueError("library: expected None, as the model has one, got another")
+        else:
+            origin = self._context_of(model)
         self._models.append(origin)
         if masks is None:
-            cores = placement.npu_cores(origin)
+            # A model that others use, too, keeps its cores.
+            cores = placement.npu_cores(origin) if self._lent is None else 1
             masks = placement.core_masks(cores, contexts or cores * _CONTEXTS_PER_CORE)
         if masks[0] is not None:
             origin.set_core_mask(masks[0])
@@ -137,6 +146,14 @@ class Pool:
                 raise
             warn(f"a pool of one context: {error}")
         self.core_masks = tuple(masks[: len(self._models)])
+
+    def _context_of(self, model: Model) -> Model:
+        """Return a context of a caller's model: a duplicate, so that the model stays free."""
+        try:
+            return model.duplicate()
+        except UnavailableError:
+            self._lent = model
+            return model
 
     def __repr__(self) -> str:
         state = "closed" if self._closed.is_set() else f"{len(self._models)} contexts"
@@ -343,7 +360,8 @@ class Pool:
                 raise TimeoutError(f"a frame did not end within {timeout} s; close() again to wait")
         # The duplicates first, though any order will do.
         for model in reversed(self._models):
-            model.close()
+            if model is not self._lent:
+                model.close()
 
     def __enter__(self) -> Pool:
         return self

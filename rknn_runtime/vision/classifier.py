@@ -75,6 +75,14 @@ class Classifier(ImageModel):
                 f"{describe(model.outputs)}"
             )
         self._settle(self.decoder.settle, stretch=True)
+        self._made_with: dict[str, Any] = {
+            "top_k": top_k,
+            "softmax": softmax,
+            "input_color": input_color,
+        }
+
+    def _twin(self, model: Model) -> Classifier:
+        return type(self)(model, self.labels, **self._made_with)
 
     def __repr__(self) -> str:
         height, width = self.input_size

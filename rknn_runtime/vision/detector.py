@@ -97,6 +97,18 @@ class Detector(ImageModel):
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )
         self._settle(self.decoder.settle, pad_value=pad_value, stretch=False)
+        self._made_with = {
+            **options, "head": self.head, "input_color": input_color, "pad_value": pad_value
+        }  # fmt: skip
+
+    def _twin(self, model: Model) -> Detector:
+        return type(self)(
+            model,
+            self.labels,
+            self.decoder.conf_threshold,
+            self.decoder.iou_threshold,
+            **self._made_with,
+        )
 
     @classmethod
     def _of_task(cls, task: str, model: Model, labels: Any, options: Any) -> Detector:

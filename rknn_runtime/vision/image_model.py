@@ -19,6 +19,7 @@ from rknn_runtime.vision.transform import LetterboxTransform
 if TYPE_CHECKING:
     from rknn_runtime.enums import CoreMask
     from rknn_runtime.npu.library import Library
+    from rknn_runtime.streams.ordered import Results
     from rknn_runtime.vision.labels import Labels
     from rknn_runtime.vision.nv12 import Nv12Input
 
@@ -174,6 +175,54 @@ class ImageModel:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def stream(
+        self,
+        source: str | os.PathLike[str] | int,
+        *,
+        drop: str | None = "auto",
+        reconnect_s: float = 60.0,
+        **options: Any,
+    ) -> Results:
+        """Run on every image of a folder, a video, a camera or a network stream, on all cores.
+
+        A `Pool` of duplicates of the model does it, each with the options that this object has
+        now. It ends when the iterator is exhausted or closed. Make a `Pool` of your own to choose
+        cores and contexts, or to see its `stats`.
+
+        Args:
+            source: See `rknn_runtime.streams.FrameSource`.
+            drop: As in `Pool.map`; ``"auto"``: ``"oldest"`` for cameras and network streams, None
+                for files.
+            reconnect_s: So long a camera or stream is opened again after it broke off.
+            **options: For each call.
+
+        Returns:
+            An iterator over ``(frame, result)`` in order, where ``frame`` is a `Frame`: image,
+            place in the source, time. Close it, or use it in a ``with`` block, when you leave a
+            loop early.
+
+        Raises:
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            ImportError: OpenCV or Pillow is missing.
+            OSError: The source cannot be opened.
+            TypeError: An argument of another type.
+            ValueError: `drop` is not known, or a folder without images.
+        """
+        from rknn_runtime.streams.pool import Pool
+
+        pool = Pool(self.model, self._twin)
+        try:
+            results = pool.stream(source, drop=drop, reconnect_s=reconnect_s, **options)
+        except BaseException:
+            pool.close()
+            raise
+        return results.ending_with(pool.close)
+
+    def _twin(self: _M, model: Model) -> _M:
+        """Make the like of this of another context of its model."""
+        raise NotImplementedError
 
     def _settle(self, settle: Callable[[list[Any], Any], None], **options: Any) -> None:
         """Bind to the model's memory, once.

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from bundles import one_object
 
-from rknn_runtime import Pool
+from rknn_runtime import Classifier, Detector, Model, Pool
+from rknn_runtime.errors import ClosedError
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.sim.control import Control
 from rknn_runtime.streams import FrameSource, source
 
 Image = pytest.importorskip("PIL.Image")
@@ -160,3 +163,51 @@ def test_a_pool_runs_on_a_source(tmp_path, camera):
             pool.stream(tmp_path, drop="some")
         with pytest.raises(TypeError, match="no_such_option"):
             list(pool.stream(tmp_path, no_such_option=1))
+
+
+def test_a_detector_streams_on_all_cores(tmp_path, camera):
+    """With its options, and with the thresholds that it has now."""
+    for n in range(12):
+        Image.new("RGB", (32 + n, 24)).save(tmp_path / f"{n:02}.png")
+    with Model(one_object(), library="sim") as model:
+        detector = Detector(model, ["a", "b"], 0.95, max_detections=1)
+        assert [len(found) for _, found in detector.stream(tmp_path)] == [0] * 12
+        detector.decoder.conf_threshold = 0.5
+        before = Control().live
+        with detector.stream(tmp_path) as results:
+            frame, found = next(results)
+            assert (frame.index, found.class_id.tolist()) == (0, [1])
+            assert Control().live.contexts == before.contexts + 6
+            assert len(detector(np.zeros((4, 6, 3), np.uint8))) == 1  # it stays free
+        assert Control().live == before  # left early
+        assert len(list(results)) == 0
+        results = detector.stream(tmp_path)
+        assert [frame.index for frame, _ in results] == list(range(12))
+        assert Control().live == before  # at the end
+        Camera.connections = [30]
+        assert [frame.index for frame, _ in detector.stream(0, reconnect_s=0)][-1] == 29
+        with pytest.raises(OSError, match="cannot open"):
+            detector.stream(0)
+        with pytest.raises(ValueError, match="drop"):
+            detector.stream(tmp_path, drop="some")
+        with (
+            detector.stream(tmp_path, no_such_option=1) as results,
+            pytest.raises(TypeError, match="no_such_option"),
+        ):
+            list(results)
+        assert Control().live == before
+    with pytest.raises(ClosedError):
+        detector.stream(tmp_path)
+
+
+def test_a_classifier_streams(tmp_path):
+    """Likewise."""
+    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    scores = bundle_from_arrays(
+        [describe_input("images", (1, 3, 64, 64), zero_point=-128, scale=1 / 255)],
+        [describe_output("prob", (1, 4), zero_point=0, scale=1 / 64)],
+        [Record([np.array([[0, 0, 0.75, 0.25]], np.float32)])],
+    )
+    with Model(scores, library="sim") as model:
+        ((_, found),) = Classifier(model, top_k=2).stream(tmp_path)
+    assert found.class_id.tolist() == [2, 3]
