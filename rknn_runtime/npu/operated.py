@@ -1,4 +1,4 @@
-"""The methods of every model for custom operators; `rknn_runtime.npu.operators` does the work."""
+"""The methods of every model for custom operators; `operator_registration.py` does the work."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Operated:
                 they were seen to make librknnrt unstable.
             ValueError: no name that C takes, or the type has a function already.
         """
-        from rknn_runtime.npu import operators
+        from rknn_runtime.npu.operator_registration import register
 
-        operators.register(self._context, op_type, compute, init, destroy, self._is_duplicate)
+        register(self._context, op_type, compute, init, destroy, self._is_duplicate)
         self._take_note()
 
     def register_custom_op_library(self, path: str | os.PathLike[str]) -> str:
@@ -77,9 +77,9 @@ class Operated:
             UnavailableError: as in `register_custom_op`.
             ValueError: a path with a null character, or the type has a function already.
         """
-        from rknn_runtime.npu import operators
+        from rknn_runtime.npu.operator_registration import register_library
 
-        op_type = operators.register_library(self._context, path, self._is_duplicate)
+        op_type = register_library(self._context, path, self._is_duplicate)
         self._take_note()
         return op_type
 
