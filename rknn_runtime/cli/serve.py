@@ -124,18 +124,19 @@ def _address(text: str) -> tuple[str, int]:
 
 def _feed(pool: Pool, view: LiveView, source: str, loop: bool) -> None:
     """Publish the results; a file at its own pace, a live source as it comes."""
-    from rknn_runtime.streams.source import is_live
+    from rknn_runtime.streams.source import FrameSource
 
     while True:
-        begun = time.monotonic()
-        with pool.stream(source) as results:
+        begun, frames = time.monotonic(), FrameSource(source, keep_jpeg=True)
+        with pool.stream(frames) as results:
             for count, (frame, found) in enumerate(results):
-                if not is_live(source):
+                if not frames.is_live:
                     is_image = frame.time_s == 0 and frame.name != source
                     due = begun + (count * _IMAGE_SECONDS if is_image else frame.time_s)
                     time.sleep(max(0.0, due - time.monotonic()))
-                view.publish(frame.image, found, {"source": frame.name, "frame": frame.index})
-        if not loop or is_live(source):
+                place = {"source": frame.name, "frame": frame.index}
+                view.publish(frame.image, found, place, frame.jpeg)
+        if not loop or frames.is_live:
             return
 
 

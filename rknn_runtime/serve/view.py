@@ -68,13 +68,17 @@ class LiveView:
         self._is_closed = False
         self._encode = _encoder(as_int(quality, "quality", 1, 95))
 
-    def publish(self, image: Any, found: Detections, place: Mapping[str, Any]) -> None:
+    def publish(
+        self, image: Any, found: Detections, place: Mapping[str, Any], jpeg: bytes = b""
+    ) -> None:
         """Show a frame.
 
         Args:
             image: ``(H, W, 3) uint8``, BGR.
             found: In its pixels.
             place: What else the JSON says: ``source``, ``frame``.
+            jpeg: The image as a camera encoded it, which viewers are sent as it is. Empty, or
+                with `draw`: it is encoded here, if there are viewers.
 
         Raises:
             IndexError: A class has no label.
@@ -86,7 +90,10 @@ class LiveView:
             raise TypeError(f"found: expected Detections, got {type(found).__name__}")
         height, width = image.shape[:2]
         words = {**place, "width": width, "height": height, **found.to_dict(self._labels)}
-        jpeg = self._jpeg(image, found) if self._watchers else b""
+        if not isinstance(jpeg, bytes):
+            raise TypeError(f"jpeg: expected bytes, got {type(jpeg).__name__}")
+        if self._draw or not jpeg:
+            jpeg = self._jpeg(image, found) if self._watchers else b""
         with self._changed:
             number = self._newest.number + 1
             self._newest = Snapshot(number, json.dumps({"number": number, **words}), jpeg)

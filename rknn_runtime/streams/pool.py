@@ -257,7 +257,7 @@ class Pool:
 
     def stream(
         self,
-        source: str | os.PathLike[str] | int,
+        source: str | os.PathLike[str] | int | FrameSource,
         *,
         drop: str | None = "auto",
         reconnect_s: float = 60.0,
@@ -266,10 +266,11 @@ class Pool:
         """Run on every image of a folder, a video, a camera or a network stream.
 
         Args:
-            source: See `FrameSource`.
+            source: As `FrameSource` takes it, or such an object itself.
             drop: As in `map`; ``"auto"``: ``"oldest"`` for cameras and network streams, None for
                 files.
-            reconnect_s: So long a camera or stream is opened again after it broke off.
+            reconnect_s: So long a camera or stream is opened again after it broke off; a
+                `FrameSource` has its own.
             **options: For each call.
 
         Returns:
@@ -287,7 +288,9 @@ class Pool:
         self._check_open()
         if drop not in (None, "oldest", "auto"):
             raise ValueError(f'drop: expected None, "oldest" or "auto", got {drop!r}')
-        frames = FrameSource(source, reconnect_s=reconnect_s)
+        frames = source
+        if not isinstance(frames, FrameSource):
+            frames = FrameSource(frames, reconnect_s=reconnect_s)
         drops = frames.is_live if drop == "auto" else drop is not None
 
         def submit(frame: Frame) -> Future[Any]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "FrameSource", "is_live"]
 
 _NO_OPENCV = "videos and cameras need OpenCV: pip install opencv-python-headless"
+_MJPG = int.from_bytes(b"MJPG", "little")
 #: Between attempts to open a live source again: the first, and the longest, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
@@ -27,7 +28,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 class Frame:
     """One image of a source."""
 
-    __slots__ = ("image", "index", "name", "time_s")
+    __slots__ = ("image", "index", "jpeg", "name", "time_s")
 
     #: ``(H, W, 3) uint8``, BGR.
     image: NDArray[Any]
@@ -38,6 +39,8 @@ class Frame:
     time_s: float
     #: Of its file; else as the source was given.
     name: str
+    #: The image as the camera encoded it, where `FrameSource` was asked to keep that; else empty.
+    jpeg: bytes
 
 
 def is_live(source: str | os.PathLike[str] | int) -> bool:
@@ -58,6 +61,8 @@ class FrameSource(Iterator[Frame]):
         start: Number of the first frame that is wanted of a file.
         reconnect_s: So long a live source is opened again after it broke off, with pauses that
             grow from 0.5 to 30 seconds; 0 ends at once. Files end where they end.
+        keep_jpeg: Keep the JPEG of each frame of a live source that sends such, to hand it on
+            without encoding it again. A camera of this machine is asked to send JPEG.
 
     Raises:
         ImportError: What reads the source is not installed.
@@ -72,6 +77,7 @@ class FrameSource(Iterator[Frame]):
         *,
         start: int = 0,
         reconnect_s: float = 60.0,
+        keep_jpeg: bool = False,
     ) -> None:
         if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
             raise TypeError(
@@ -81,6 +87,9 @@ class FrameSource(Iterator[Frame]):
         self._reconnect_s = as_float(reconnect_s, "reconnect_s")
         if not self._reconnect_s >= 0:
             raise ValueError(f"reconnect_s: expected 0 or more, got {reconnect_s}")
+        if not isinstance(keep_jpeg, bool):
+            raise TypeError(f"keep_jpeg: expected a bool, got {keep_jpeg!r}")
+        self._keep_jpeg = keep_jpeg
         self.name = str(source) if isinstance(source, int) else os.fspath(source)
         self.is_live = is_live(source)
         self._is_closed = threading.Event()
@@ -89,7 +98,7 @@ class FrameSource(Iterator[Frame]):
             self._frames = self._images(path)
         else:
             # Opened here, so that what cannot be opened is told at once.
-            capture = _open(self.name)
+            capture = self._open()
             self._frames = self._live(capture) if self.is_live else self._video(capture)
 
     def __next__(self) -> Frame:
@@ -105,6 +114,12 @@ class FrameSource(Iterator[Frame]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _open(self) -> Any:
+        capture = _opened(self.name)
+        if self._keep_jpeg and self.is_live:
+            _leave_encoded(capture, self.name)
+        return capture
+
     def _images(self, path: Path) -> Iterator[Frame]:
         paths = [path]
         if path.is_dir():
@@ -119,7 +134,7 @@ class FrameSource(Iterator[Frame]):
                 pixels, _ = as_pixels(each)
                 if pixels.shape[2] == 1:
                     pixels = pixels.repeat(3, axis=2)
-                yield Frame(pixels[..., 2::-1], i, 0.0, str(each))
+                yield Frame(pixels[..., 2::-1], i, 0.0, str(each), b"")
 
         return frames()
 
@@ -131,7 +146,7 @@ class FrameSource(Iterator[Frame]):
                 is_read, image = capture.read()
                 if not is_read:
                     return
-                yield Frame(image, index, index / fps if fps > 0 else 0.0, self.name)
+                yield Frame(image, index, index / fps if fps > 0 else 0.0, self.name, b"")
                 index += 1
         finally:
             capture.release()
@@ -142,11 +157,13 @@ class FrameSource(Iterator[Frame]):
             while not self._is_closed.is_set():
                 is_read, image = capture.read()
                 if is_read:
-                    yield Frame(image, index, monotonic(), self.name)
-                    index += 1
+                    image, jpeg = _decoded(image) if self._keep_jpeg else (image, b"")
+                    if image is not None:
+                        yield Frame(image, index, monotonic(), self.name, jpeg)
+                        index += 1
                     continue
                 capture.release()
-                again = _reopened(self.name, self._reconnect_s, self._is_closed.wait)
+                again = _reopened(self._open, self._reconnect_s, self._is_closed.wait)
                 if again is None:
                     return
                 capture = again
@@ -161,7 +178,7 @@ def _skipped(capture: Any, start: int, name: str) -> int:
     return start
 
 
-def _open(name: str) -> Any:
+def _opened(name: str) -> Any:
     try:
         import cv2
     except ImportError:
@@ -174,14 +191,36 @@ def _open(name: str) -> Any:
     return capture
 
 
-def _reopened(name: str, patience_s: float, wait: Callable[[float], bool]) -> Any:
+def _leave_encoded(capture: Any, name: str) -> None:
+    """Ask for JPEG as it comes; what knows nothing of that goes on giving pixels."""
+    is_here = "://" not in name
+    if is_here:
+        capture.set(6, _MJPG)  # CAP_PROP_FOURCC
+    if int(capture.get(6)) != _MJPG:
+        return
+    if is_here:
+        capture.set(16, 0)  # CAP_PROP_CONVERT_RGB, of V4L2
+    else:
+        capture.set(8, -1)  # CAP_PROP_FORMAT, of FFmpeg
+
+
+def _decoded(image: Any) -> tuple[Any, bytes]:
+    """Return pixels and JPEG of what was read; None for a JPEG that is damaged."""
+    if image.ndim == 3 and image.shape[2] == 3:
+        return image, b""
+    import cv2
+
+    return cv2.imdecode(image.reshape(-1), cv2.IMREAD_COLOR), image.tobytes()
+
+
+def _reopened(opened: Callable[[], Any], patience_s: float, wait: Callable[[float], bool]) -> Any:
     """Open a live source again; None when it does not come back in time, or nobody wants it."""
     end, pause = monotonic() + patience_s, _FIRST_PAUSE
     while monotonic() + pause <= end:
         if wait(pause):
             return None
         try:
-            return _open(name)
+            return opened()
         except OSError:
             pause = min(2 * pause, _LONGEST_PAUSE)
     return None

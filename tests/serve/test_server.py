@@ -24,6 +24,7 @@ from rknn_runtime import Detections
 from rknn_runtime.bench.board import resident_kb
 from rknn_runtime.serve import LiveView, Server
 from rknn_runtime.serve.server import is_loopback
+from rknn_runtime.streams import FrameSource
 
 Image = pytest.importorskip("PIL.Image")
 FOUND = Detections(
@@ -94,6 +95,38 @@ def test_objects_are_drawn_on_request():
     for each in (plain, drawn):
         each.publish(image(side=64), FOUND, {})
     assert plain.snapshot().jpeg != drawn.snapshot().jpeg
+
+
+def test_the_jpeg_of_a_camera_is_passed_through(view, server):
+    """A second server that shows the first one's stream sends the same bytes."""
+    pytest.importorskip("cv2")
+    ended = threading.Event()
+    ramp = np.arange(64 * 64 * 3, dtype=np.uint16).reshape(64, 64, 3) // 64
+    ramp = ramp.astype(np.uint8)
+
+    def feed() -> None:
+        while not ended.wait(0.01):
+            view.publish(ramp, FOUND, {})
+
+    view.watch(1)
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.port}/stream"
+        with FrameSource(url, reconnect_s=0, keep_jpeg=True) as frames:
+            frame = next(frames)
+    finally:
+        ended.set()
+        thread.join()
+    assert frame.jpeg == view.snapshot().jpeg
+    assert np.abs(frame.image.astype(int) - ramp).mean() < 3  # the same image
+    passed, drawn = LiveView(), LiveView(draw=True)
+    for each in (passed, drawn):
+        each.publish(frame.image, FOUND, {}, frame.jpeg)
+    assert passed.snapshot().jpeg == frame.jpeg
+    assert drawn.snapshot().jpeg != frame.jpeg  # its objects are in the image
+    with pytest.raises(TypeError, match="jpeg: expected bytes"):
+        passed.publish(frame.image, FOUND, {}, "jpeg")
 
 
 def test_numbers(server):

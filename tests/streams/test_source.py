@@ -121,6 +121,44 @@ def test_a_stream_that_shall_not_be_opened_again(camera):
     assert pauses == []
 
 
+def test_the_jpeg_of_a_camera_is_kept(monkeypatch):
+    """Where it is asked for it and does so; damaged frames are left out."""
+    cv2 = pytest.importorskip("cv2")
+    sent = [cv2.imencode(".jpg", np.full((24, 32, 3), n, np.uint8))[1].tobytes() for n in range(3)]
+
+    class Encoding(Camera):
+        settings: dict[int, float]
+
+        def __init__(self, name: object) -> None:
+            super().__init__(name)
+            self.settings = {cv2.CAP_PROP_CONVERT_RGB: 1}
+
+        def set(self, key: int, value: float) -> bool:
+            self.settings[key] = value
+            return True
+
+        def get(self, key: int) -> float:
+            return self.settings.get(key, 0)
+
+        def read(self) -> tuple[bool, object]:
+            is_read, image = super().read()
+            if self.settings[cv2.CAP_PROP_CONVERT_RGB]:
+                return is_read, image
+            data = [*sent, b"\xff\xd8 cut"][self.left % 4]
+            return is_read, np.frombuffer(data, np.uint8)[None]
+
+    monkeypatch.setattr(cv2, "VideoCapture", Encoding)
+    Camera.connections = [4, 4]
+    frames = list(FrameSource(0, reconnect_s=0, keep_jpeg=True))
+    assert [frame.jpeg for frame in frames] == sent[::-1]
+    assert [frame.index for frame in frames] == [0, 1, 2]
+    assert all(frame.image.shape == (24, 32, 3) for frame in frames)
+    frames = list(FrameSource(0, reconnect_s=0))
+    assert [(frame.jpeg, frame.image.shape) for frame in frames] == [(b"", (4, 6, 3))] * 4
+    with pytest.raises(TypeError, match="keep_jpeg: expected a bool, got 1"):
+        FrameSource(0, keep_jpeg=1)
+
+
 def test_what_cannot_be_read_is_told_at_once(tmp_path, camera, monkeypatch):
     """When the source is made, not with its first frame."""
     with pytest.raises(OSError, match="cannot open"):
