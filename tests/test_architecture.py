@@ -42,7 +42,7 @@ ROOMS: dict[str, set[str]] = {
     "sklearn": {"root", "modelfile", "npu", "conversion"},
     "raw": {"root", "npu"},
     "verify": {"root", "npu"},
-    "bench": {"root", "npu", "vision", "models of images", "streams"},
+    "bench": {"root", "modelfile", "npu", "vision", "models of images", "streams"},
     "serve": {"root", "vision"},
     "doctor": {"root", "modelfile", "npu", "bench"},
     "cli": {

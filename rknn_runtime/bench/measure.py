@@ -16,6 +16,9 @@ from rknn_runtime.bench.board import resident_kb, state
 from rknn_runtime.bench.result import Result, Timing
 from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnError, UnavailableError
+from rknn_runtime.modelfile.layers import read_layers
+from rknn_runtime.modelfile.prediction import predict
+from rknn_runtime.modelfile.reader import read
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
 from rknn_runtime.streams.placement import npu_cores
@@ -83,7 +86,7 @@ def measure(
             timings.append(_one_context(loaded, wanted, report, str(mask.name)))
     if wanted.sweep:
         timings += _pools(model, library, cores, wanted, report)
-    about.update(before=before, after=state())
+    about.update(predicted=_predicted(model, about["soc"]), before=before, after=state())
     about["memory"]["resident_kb"] = resident_kb()
     return Result(about, tuple(timings))
 
@@ -122,6 +125,15 @@ def _about(model: str | os.PathLike[str], loaded: Model) -> dict[str, Any]:
         "outputs": [list(attr.shape) for attr in loaded.outputs],
         "memory": {"weight_bytes": memory.weight_bytes, "internal_bytes": memory.internal_bytes},
     }
+
+
+def _predicted(model: str | os.PathLike[str], soc: str | None) -> dict[str, float] | None:
+    """What the file says of a run here; None where that is not known, as of float16."""
+    try:
+        found = predict(read_layers(model), soc or "", batch=read(model).batch)
+    except RknnError:
+        return None
+    return {name: getattr(found, name) for name in ("ms", "fastest_ms", "slowest_ms")}
 
 
 def _one_context(

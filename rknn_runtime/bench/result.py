@@ -53,8 +53,8 @@ class Result(NamedTuple):
     """All that was measured of a model.
 
     Attributes:
-        about: File, runtime, SoC, whether the NPU is simulated, memory, what the board said before
-            and after.
+        about: File, runtime, SoC, whether the NPU is simulated, memory, what the file predicts of
+            a run, what the board said before and after.
         timings: Of each choice.
     """
 
@@ -90,6 +90,13 @@ class Result(NamedTuple):
             for phase in timing.phases_ms:
                 numbers = timing.summary(phase).values()
                 yield f"  {phase:<12}" + "".join(f"{number:10.3f}" for number in numbers)
+        predicted = about.get("predicted")
+        if predicted:
+            yield (
+                f"predicted from the file: a run takes {predicted['ms']:.3g} ms "
+                f"({predicted['fastest_ms']:.3g} to {predicted['slowest_ms']:.3g}); measured: "
+                f"{self.timings[0].summary('run')['p50']:.3g} ms"
+            )
         memory = about["memory"]
         yield (
             f"weights {memory['weight_bytes']} bytes, internal {memory['internal_bytes']}, "

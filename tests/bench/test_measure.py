@@ -6,7 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from paths import PROJECT
 
+from rknn_runtime import modelfile
 from rknn_runtime.bench import Result, Settings, Timing, compare, measure
 from rknn_runtime.bench.board import resident_kb, state
 from rknn_runtime.bench.page import plot, to_html
@@ -56,6 +58,26 @@ def test_every_phase_of_a_frame(model, control):
     assert summary["min"] <= summary["p50"] <= summary["p90"] <= summary["p99"] <= summary["max"]
     about = result.about
     assert (about["model"], about["soc"], about["simulated"]) == ("model.rknn", "rk3588", True)
+
+
+def test_what_the_file_predicts_stands_beside_it(tmp_path):
+    """As `predict` says it, for the SoC of the model; of others and of bundles nothing is said."""
+    shapes = PROJECT / "examples" / "models"
+    result = measure(shapes / "shapes_rk3588.rknn", Settings(0, 2), library="sim")
+    path = shapes / "shapes_rk3588.rknn"
+    expected = modelfile.predict(modelfile.read_layers(path), "rk3588")
+    assert result.about["predicted"] == {
+        "ms": expected.ms, "fastest_ms": expected.fastest_ms, "slowest_ms": expected.slowest_ms
+    }  # fmt: skip
+    measured = result.timings[0].summary("run")["p50"]
+    words = f"a run takes {expected.ms:.3g} ms"
+    (line,) = (line for line in str(result).splitlines() if words in line)
+    assert line.endswith(f"measured: {measured:.3g} ms")
+    assert words in str(load(result.to_json()))
+    (tmp_path / "bundle").write_bytes(bundle("rk3588"))
+    for other in (shapes / "shapes_rv1106.rknn", tmp_path / "bundle"):
+        result = measure(other, Settings(0, 1), library="sim")
+        assert result.about["predicted"] is None and "predicted" not in str(result)
 
 
 def test_cores_and_contexts(model, control):
