@@ -1,12 +1,14 @@
-"""Make the models of ``tests/data/emulator``: one small network, converted for every SoC.
+"""Make the models of ``tests/data/emulator``: two small networks, converted for every SoC.
 
 ::
 
     python tools/make_emulator_models.py tests/data/emulator
 
-Needs rknn-toolkit2 2.5.0, as ``make_test_models.py`` does. The network has what the blocks
-of an NPU do: pixels, direct and depthwise convolutions, an addition, pooling, a table
-function, a leaky activation, a concatenation that requantizes, and a resize.
+Needs rknn-toolkit2, as ``make_test_models.py`` does; ``machine`` is of 2.5.0, ``single`` of
+2.3.2. ``machine`` has what the blocks of an NPU do: pixels, direct and depthwise convolutions,
+an addition, pooling, a table function, a leaky activation, a concatenation that requantizes,
+and a resize. ``single`` has convolutions to one channel, whose offset of the weights is a
+constant in a register.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ SOCS = (
 
 
 class Machine(Model):
-    """The network ``machine``."""
+    """The networks ``machine`` and ``single``."""
 
     def machine(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
         first = net.node("Relu", net.conv(x, (channels, 16), 3, 2))
@@ -41,6 +43,13 @@ class Machine(Model):
         none = net.constant(np.zeros(0, np.float32))
         net.conv(net.node("Resize", added, none, scales, **nearest), (16, 8), 3, to="upper")
 
+    def single(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
+        """Heads whose weights are positive, negative, and both: offsets 128, -127, between."""
+        features = net.node("Relu", net.conv(x, (channels, 16), 1))
+        for name, low, high in ((y, 0.1, 1), ("negative", -1, -0.1), ("mixed", -1, 0.4)):
+            weights = np.linspace(low, high, 16, dtype=np.float32).reshape(1, 16, 1, 1)
+            net.node("Conv", features, net.constant(weights), net.weight(1), to=name)
+
 
 MACHINE = Machine(
     "machine",
@@ -49,16 +58,24 @@ MACHINE = Machine(
     kind="machine",
 )
 
+SINGLE = Machine(
+    "single",
+    {"features": [1, 8, 4, 8]},
+    {name: [1, 1, 4, 8] for name in ("positive", "negative", "mixed")},
+    kind="single",
+)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the emulator's test models.")
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    source = folder / "machine.onnx"
-    onnx.save(MACHINE.graph(), str(source))
-    for soc in SOCS:
-        convert(MACHINE, soc, source, folder / f"machine_{soc}.rknn")
+    for model in (SINGLE, MACHINE):
+        source = folder / f"{model.name}.onnx"
+        onnx.save(model.graph(), str(source))
+        for soc in SOCS:
+            convert(model, soc, source, folder / f"{model.name}_{soc}.rknn")
     MACHINE.build = {"do_quantization": False}
     convert(MACHINE, "rk3588", source, folder / "machine_fp16_rk3588.rknn")
 

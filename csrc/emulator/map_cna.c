@@ -72,6 +72,14 @@ int32_t emu_weight_offset(const emu_registers *r, uint32_t number) {
     return offset == -128 ? 128 : offset;
 }
 
+/* Of 16 bits; those above, up to `sign`, repeat the sign. */
+bool emu_decode_weight_offset(rkr_emu *emu, const emu_registers *r, uint32_t sign, emu_dpu *dpu) {
+    dpu->weight_offset_value = (int16_t)(uint16_t)emu_bits(r, 0x4054, 15, 0);
+    const uint32_t signs = dpu->weight_offset_value < 0 ? UINT32_MAX >> (31 - sign) : 0;
+    return emu_bits(r, 0x4054, sign, 15) == signs >> 15 ||
+           emu_refuse_register(emu, r, 0x4054, "sign of the weights' offset");
+}
+
 bool emu_decode_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const uint32_t pixel = emu_bits(r, 0x100c, 15, 12);
     conv->weight_channels = conv->in_c;

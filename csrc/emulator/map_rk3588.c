@@ -233,7 +233,9 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_decode_dpu_size(r, task);
     if (!dpu->from_memory && !emu_bit(r, 0x4050, 1)) {
         dpu->weight_offset = emu_bit(r, 0x4050, 0) ? EMU_MEMORY : EMU_CONSTANT;
-        dpu->weight_offset_value = (int16_t)(uint16_t)emu_bits(r, 0x4054, 15, 0);
+        if (!emu_decode_weight_offset(emu, r, emu->soc->is_lite ? 31 : 15, dpu)) {
+            return false;
+        }
     }
     if (!decode_stage(emu, r, 0x4040, &dpu->bs) || !decode_stage(emu, r, 0x4060, &dpu->bn) ||
         !emu_check_parts(emu, r, 0x501c, &dpu->bs) || !emu_check_parts(emu, r, 0x5028, &dpu->bn)) {

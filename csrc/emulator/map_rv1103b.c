@@ -201,10 +201,13 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
             return emu_refuse_register(emu, r, 0x500c, "sizes of source and result");
         }
     } else if (!task->conv.depthwise) {
-        dpu->weight_offset = emu_bit(r, 0x501c, 3)    ? EMU_MEMORY
-                             : emu_bit(r, 0x1028, 30) ? EMU_CONSTANT
-                                                      : EMU_NONE;
+        const bool in_memory = emu_bit(r, 0x501c, 3);
+        dpu->weight_offset = in_memory ? EMU_MEMORY : EMU_CONSTANT;
         dpu->weight_offset_value = emu_weight_offset(r, 0x1078);
+        if (emu_bit(r, 0x1014, 28) != in_memory || (in_memory && emu_reg(r, 0x1078) != 0) ||
+            emu_bits(r, 0x1078, 15, 8) != emu_bits(r, 0x1078, 7, 0)) {
+            return emu_refuse_register(emu, r, 0x1078, "offset of the weights");
+        }
     }
     dpu->out_offset = (int32_t)emu_reg(r, 0x408c);
     dpu->out_scale = (int16_t)(uint16_t)emu_bits(r, 0x4090, 15, 0);

@@ -150,7 +150,9 @@ static bool decode_weight_offset(rkr_emu *emu, const emu_registers *r, const emu
         dpu->weight_offset = EMU_MEMORY;
     } else if (emu_bit(r, 0x4054, 31)) {
         dpu->weight_offset = EMU_CONSTANT;
-        dpu->weight_offset_value = (int16_t)(uint16_t)emu_bits(r, 0x4054, 15, 0);
+        if (!emu_decode_weight_offset(emu, r, 16, dpu)) {
+            return false;
+        }
     }
     if (task->conv.depthwise && dpu->weight_offset != EMU_NONE) {
         return emu_refuse_register(emu, r, 0x4054, "offsets of depthwise weights");

@@ -31,6 +31,7 @@ bool emu_decode_depthwise_channels(rkr_emu *emu, const emu_registers *r, emu_con
 bool emu_decode_conversion(rkr_emu *emu, const emu_registers *r, uint32_t config,
                            const uint16_t offsets[4], emu_convolution *conv);
 int32_t emu_weight_offset(const emu_registers *r, uint32_t number);
+bool emu_decode_weight_offset(rkr_emu *emu, const emu_registers *r, uint32_t sign, emu_dpu *dpu);
 bool emu_check_parts(rkr_emu *emu, const emu_registers *r, uint32_t number, emu_stage *stage);
 bool emu_use_lut(rkr_emu *emu, const emu_registers *r, bool is_on, uint32_t priorities,
                  emu_dpu *dpu);

@@ -131,7 +131,41 @@ def test_pairs_of_socs_agree(name: str) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("path", sorted(MACHINES.glob("*.rknn")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("soc", ["rk3566", "rk3562", "rk3576", "rv1106", "rv1126b", "rv1103b"])
+def test_one_offset_for_all_weights(soc: str) -> None:
+    """A convolution to one channel has it in a register, whose sign lies elsewhere on each SoC.
+
+    RK3588 has it in memory, as of several channels: from 128, of positive weights, to -127.
+    """
+    expected = results(MACHINES / "single_rk3588.rknn")
+    assert [len(np.unique(values)) > 20 for values in expected] == [True] * 3
+    for ours, theirs in zip(results(MACHINES / f"single_{soc}.rknn"), expected):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("soc", "number", "value"),
+    [
+        ("rv1106", 0x4054, 0x8000FF81),
+        ("rv1106", 0x4054, 0x80010081),
+        ("rk3566", 0x4054, 0x0000FF81),
+        ("rk3566", 0x4054, 0xFFFF0081),
+        ("rv1103b", 0x1078, 0x8100),
+        ("rv1103b", 0x1078, 0x0081),
+    ],
+)
+def test_an_offset_that_contradicts_itself_is_refused(soc: str, number: int, value: int) -> None:
+    """The bits that repeat the sign, or on RV1103B the byte, are asked."""
+    model = (MACHINES / f"single_{soc}.rknn").read_bytes()
+    emulator = Emulator(replace_register(model, number, value))
+    reasons = [n.reason for n in emulator.nodes if n.verdict == Verdict.REFUSED]
+    assert reasons
+    assert all(f"{number:04x} = 0x{value:08x}" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(MACHINES.glob("machine_*.rknn")), ids=lambda path: path.stem
+)
 def test_results_are_near_the_exported_network(path: Path) -> None:
     """Dequantized outputs correlate with onnxruntime's; float16 is within 0.01 of them."""
     onnxruntime = pytest.importorskip("onnxruntime")
