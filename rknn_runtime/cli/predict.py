@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rknn_runtime.cli.info import memory, table
 from rknn_runtime.cli.layered import count, short_name
-from rknn_runtime.modelfile.layers import read_layers
+from rknn_runtime.cli.options import refusals
+from rknn_runtime.modelfile.info import ModelInfo
+from rknn_runtime.modelfile.layers import Layer, read_layers
 from rknn_runtime.modelfile.prediction import PREDICTED_SOCS, LayerTime, Prediction, predict
 from rknn_runtime.modelfile.reader import read
 
@@ -17,7 +20,9 @@ __all__ = ["add_parser"]
 _EXAMPLES = """examples:
   rknn-runtime predict yolov8n.rknn
   rknn-runtime predict yolov8n.rknn --for rk3566 --layers
+  rknn-runtime predict yolov8n.onnx
 """
+_MADE_OF_ONNX = "as if `convert` had made an int8 model of it"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -30,7 +35,9 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", metavar="MODEL", help="a .rknn file, for any SoC")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a .rknn file, for any SoC; or an .onnx file"
+    )
     parser.add_argument(
         "--for", dest="soc", choices=PREDICTED_SOCS, help="of this SoC; else of all that are known"
     )
@@ -40,11 +47,12 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    info, layers = read(arguments.model), read_layers(arguments.model)
+    layers, info = _read(arguments.model)
+    batch = 1 if info is None else info.batch
     socs = [arguments.soc] if arguments.soc else PREDICTED_SOCS
-    found = [predict(layers, soc, batch=info.batch) for soc in socs]
+    found = [predict(layers, soc, batch=batch) for soc in socs]
     if arguments.json:
-        text = {"file": arguments.model, "soc": info.soc, "batch": info.batch}
+        text = {"file": arguments.model, "soc": info and info.soc, "batch": batch}
         print(json.dumps({**text, "predictions": [_as_json(one) for one in found]}))
         return 0
     rows: list[tuple[str, ...]]
@@ -52,8 +60,8 @@ def _run(arguments: argparse.Namespace) -> int:
     rows += [_row(one) for one in found]
     on_cpu = [layer for layer in layers if layer.device == "CPU"]
     facts = [
-        ("file", f"{arguments.model}, made for {info.soc}"),
-        ("memory", memory(info)),
+        ("file", f"{arguments.model}, {_MADE_OF_ONNX if info is None else 'made for ' + info.soc}"),
+        ("memory", "not known before it is converted" if info is None else memory(info)),
         ("work", f"{count(sum(layer.macs for layer in layers))}MACs, {len(layers)} layers"),
         ("on the CPU", ", ".join(f"{layer.operator} {layer.name}" for layer in on_cpu) or "none"),
     ]
@@ -68,6 +76,17 @@ def _run(arguments: argparse.Namespace) -> int:
     for one in found if arguments.layers else ():
         print("\n".join(["", one.soc, *table([("us", "bound by", "layer"), *_layers(one)])]))
     return 0
+
+
+def _read(model: str) -> tuple[Sequence[Layer], ModelInfo | None]:
+    """Return the layers, and what the file says of itself; None: it is no .rknn file yet."""
+    if not model.lower().endswith(".onnx"):
+        return read_layers(model), read(model)
+    # Programs that predict .rknn files do not load it.
+    from rknn_runtime.conversion.expected_layers import expected_layers
+
+    with refusals():
+        return expected_layers(model), None
 
 
 def _row(one: Prediction) -> tuple[str, ...]:

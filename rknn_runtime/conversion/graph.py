@@ -146,12 +146,12 @@ class OnnxGraph:
         return found
 
     def _seen_shapes(self) -> dict[str, tuple[int | None, ...]]:
-        """Shapes of convolutions and outputs in a run of the graph; none if an input is open."""
+        """Shapes in a run of the graph that are open without one; none if an input is open."""
         if self._seen is None:
             self._seen = {}
             if all(shape is not None and None not in shape for shape in self.inputs.values()):
-                convolutions = [node.output[0] for node in self.nodes if node.op_type == "Conv"]
-                names = list(dict.fromkeys((*convolutions, *self.outputs)))
+                tensors = [name for node in self.nodes for name in node.output if name]
+                names = [name for name in tensors if None in (self._shapes.get(name) or (None,))]
                 found = self._run(names)
                 self._seen = {name: np.shape(array) for name, array in zip(names, found)}
         return self._seen

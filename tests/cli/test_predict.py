@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from paths import DATA, PROJECT
@@ -46,6 +47,27 @@ def test_json_has_the_range_and_every_layer(capsys: pytest.CaptureFixture[str]) 
     assert found["fastest_ms"] < found["ms"] < found["slowest_ms"]
     assert sum(layer["us"] for layer in found["layers"]) == pytest.approx(1000 * found["ms"])
     assert found["layers"][0]["bound"] is None
+
+
+def test_an_onnx_file_is_predicted_as_what_becomes_of_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Within 6 % of the converted file's prediction, and said to be a guess."""
+    pytest.importorskip("onnx")
+    onnx = str(PROJECT / "examples" / "models" / "shapes.onnx")
+    assert main(["predict", onnx, "--json"]) == 0
+    entry = json.loads(capsys.readouterr().out)
+    assert (entry["soc"], entry["batch"]) == (None, 1)
+    for found in entry["predictions"]:
+        of_file = predict(read_layers(SHAPES), found["soc"]).ms
+        assert found["ms"] == pytest.approx(of_file, rel=0.06)
+    assert main(["predict", onnx]) == 0
+    page = capsys.readouterr().out
+    assert "as if `convert` had made an int8 model of it" in page
+    assert "not known before it is converted" in page
+    (tmp_path / "no.onnx").write_bytes(b"nothing")
+    assert main(["predict", str(tmp_path / "no.onnx")]) == 1
+    assert "expected an ONNX file" in capsys.readouterr().err
 
 
 def test_what_cannot_be_predicted_is_told(capsys: pytest.CaptureFixture[str]) -> None:

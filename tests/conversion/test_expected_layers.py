@@ -1,0 +1,108 @@
+"""The layers that are expected of an ONNX graph before it is converted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nets import Net, anchor_free, helper, onnx
+
+from rknn_runtime.conversion.expected_layers import expected_layers
+
+
+def layers_of(net, tmp_path, **options):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(net.model() if isinstance(net, Net) else net)
+    return expected_layers(path, **options)
+
+
+def test_what_follows_a_convolution_is_a_part_of_it(tmp_path):
+    """Normalisation, activation, swish and constants; not what somebody else reads before."""
+    net = Net()
+    x = net.conv("images", 3, 16, 3, 2)
+    x = net.op("Relu", net.op("Mul", x, net.const(np.float32(0.5))))
+    y = net.conv(x, 16, 24)
+    y = net.op("Mul", y, net.op("Sigmoid", y))  # a swish
+    z = net.conv(y, 24, 24)
+    net.output("first", net.op("Relu", z))
+    net.output("second", z)
+    layers = layers_of(net, tmp_path)
+    assert [layer.operator for layer in layers] == ["ConvMulRelu", "ConvMul", "Conv", "Relu"]
+    assert [layer.macs for layer in layers] == [
+        32 * 32 * 16 * 27, 32 * 32 * 24 * 16, 32 * 32 * 24 * 24, 0
+    ]  # fmt: skip
+    assert layers[0].input_bytes == 3 * 64 * 64  # an image is not padded
+    assert layers[1].output_bytes == 32 * 32 * 32  # 24 channels lie in two groups
+    assert {layer.device for layer in layers} == {"NPU"}
+
+
+def test_other_products(tmp_path):
+    """Grouped and transposed convolutions, and matrices."""
+    net = Net()
+    x = net.conv("images", 3, 16, 3, 2)
+    depthwise = net.const(np.ones((16, 1, 3, 3)))
+    x = net.op("Conv", x, depthwise, group=16, pads=[1] * 4)
+    x = net.op("ConvTranspose", x, net.const(np.ones((16, 8, 2, 2))), strides=[2, 2])
+    x = net.op("GlobalAveragePool", x)
+    x = net.op("Gemm", net.op("Flatten", x), net.const(np.ones((8, 5))))
+    net.output("scores", x)
+    found = [(layer.operator, layer.device, layer.macs) for layer in layers_of(net, tmp_path)]
+    assert found == [
+        ("Conv", "NPU", 32 * 32 * 16 * 27),
+        ("Conv", "NPU", 32 * 32 * 16 * 9),
+        ("ConvTranspose", "NPU", 32 * 32 * 16 * 8 * 4),
+        ("GlobalAveragePool", "NPU", 0),
+        ("Flatten", "CPU", 0),
+        ("Gemm", "NPU", 40),
+    ]
+
+
+def test_an_attention_is_one_layer(tmp_path):
+    """Two products of computed matrices with a softmax between; its matrices are not padded."""
+    net = Net()
+    x = net.conv("images", 3, 16, 3, 8)
+    parts = net.op("Split", net.reshape(net.conv(x, 16, 48), 1, 2, 24, 64), outputs=3, axis=2)
+    query = net.op("Transpose", parts[0], perm=[0, 1, 3, 2])
+    scores = net.op("Mul", net.op("MatMul", query, parts[1]), net.const(np.float32(0.35)))
+    weights = net.op("Transpose", net.op("Softmax", scores, axis=3), perm=[0, 1, 3, 2])
+    y = net.reshape(net.op("MatMul", parts[2], weights), 1, 16, 8, 8)
+    net.output("end", net.conv(y, 16, 16))
+    layers = layers_of(net, tmp_path)
+    names = [layer.operator for layer in layers]
+    assert names[:5] == ["Conv", "Conv", "Reshape", "Split", "Transpose"]
+    assert names[5:] == ["Attention", "Reshape", "Conv"]
+    attention = layers[5]
+    assert attention.macs == 2 * (64 * 64 * 8 + 8 * 64 * 64)
+    assert attention.input_bytes == 3 * 2 * 8 * 64
+
+
+def test_sizes_that_the_graph_computes_are_no_layers(tmp_path):
+    """As exporters leave them behind."""
+    net = Net()
+    x = net.conv("images", 3, 16, 3, 2)
+    batch = net.op("Gather", net.op("Shape", x), net.const([0], np.int64))
+    shape = net.op("Concat", batch, net.const([16, -1], np.int64), axis=0)
+    net.output("end", net.op("Reshape", x, shape))
+    assert [layer.operator for layer in layers_of(net, tmp_path)] == ["Conv", "Reshape"]
+
+
+def test_a_detector_is_cut_as_it_will_be_converted(tmp_path):
+    """Its tail is the CPU's work then, and no layer, unless the graph shall be kept."""
+    data = anchor_free()
+    cut, whole = layers_of(data, tmp_path), layers_of(data, tmp_path, keep_graph=True)
+    assert len(cut) < len(whole)
+    assert all(layer.operator.startswith("Conv") for layer in cut)
+    assert sum(layer.macs for layer in cut) <= sum(layer.macs for layer in whole)
+
+
+def test_what_is_no_such_file_is_told(tmp_path):
+    """Another file, and open shapes."""
+    with pytest.raises(ValueError, match=r"model: expected an .onnx file, got net.tflite"):
+        expected_layers(tmp_path / "net.tflite")
+    with pytest.raises(FileNotFoundError):
+        expected_layers(tmp_path / "none.onnx")
+    floats = onnx.TensorProto.FLOAT
+    given = helper.make_tensor_value_info("x", floats, [1, 3, None, 8])
+    end = helper.make_tensor_value_info("y", floats, None)
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [given], [end])
+    with pytest.raises(ValueError, match="expected fixed shapes"):
+        layers_of(helper.make_model(graph).SerializeToString(), tmp_path)
