@@ -65,8 +65,9 @@ def test_a_header_is_guarded_unless_it_is_a_template(room):
 #: Layers of the simulated runtime: each knows those before it. The exported functions, in
 #: ``api_*.c``, know them all and have no header by which they could know each other.
 SIMULATED_LAYERS = (
-    "calls", "clock", "bus", "control", "machine", "model", "convert", "bundle", "attributes",
-    "rknn", "handles", "cores", "blocks", "caches", "operators", "ports", "compute", "products",
+    "calls", "clock", "bus", "control", "machine", "operator_nodes", "model", "convert", "bundle",
+    "attributes", "rknn", "handles", "cores", "blocks", "caches", "operators", "ports", "compute",
+    "products",
 )  # fmt: skip
 
 

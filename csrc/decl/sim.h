@@ -29,6 +29,26 @@ typedef const char *rknn_sim_version_fn(void);
 typedef int rknn_sim_set_executor_fn(rknn_context context, rknn_sim_executor_fn *executor,
                                      void *user_data);
 
+/* A node of an executor's graph that the executor cannot compute: a custom operator. */
+typedef struct {
+    const char *op_type, *name;
+    uint32_t n_inputs, n_outputs;
+    const rknn_sim_buffer *tensors; /* inputs, then outputs: FLOAT32, without data */
+    const char *const *tensor_names;
+    uint32_t n_attributes; /* of FLOAT32, INT64, or UINT8: text */
+    const rknn_custom_op_attr *attributes;
+} rknn_sim_node;
+
+/* Describe these nodes, for rknn_register_custom_ops; they must outlive the last context of the
+ * model. */
+typedef int rknn_sim_set_nodes_fn(rknn_context context, uint32_t count, const rknn_sim_node *nodes);
+
+/* Called by an executor, on its thread: have the client compute node `number` of those, with the
+ * functions that it registered in the context that runs. Returns the status with which the
+ * executor should return then. */
+typedef int rknn_sim_compute_node_fn(uint32_t number, const float *const *inputs,
+                                     float *const *outputs);
+
 /* The emulator that executes the model of `context` (and of its duplicates) in the current
  * shape; NULL where the model is a bundle. It lasts until the last of these contexts is
  * destroyed or one of them runs in another shape; nobody may run them while it is used. */

@@ -49,9 +49,11 @@ static int execute(sim_context *ctx) {
         }
     }
     if (status == RKNN_SUCC) {
+        sim_context *before = sim_operators_of(ctx);
         status =
             executor(user_data, model->n_input, buffers, model->n_output, buffers + model->n_input);
-        if (status != RKNN_SUCC) {
+        (void)sim_operators_of(before);
+        if (status != RKNN_SUCC && !sim_has_logged()) {
             sim_log("rknn_run: the executor returned %d", status);
         }
     }

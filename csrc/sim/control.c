@@ -236,6 +236,10 @@ bool sim_enter(sim_call call, int *code) {
     return fails;
 }
 
+bool sim_has_logged(void) {
+    return has_logged;
+}
+
 int sim_leave(sim_call call, int status) {
     if (status != RKNN_SUCC && !has_logged) {
         sim_log(status == RKNN_ERR_MALLOC_FAIL ? "%s: no memory" : "%s fails with %d",

@@ -7,6 +7,7 @@
  *   calls      what is exported
  *   control    this file
  *   machine    the emulator of a model
+ *   operator_nodes  of a model, which a client may compute
  *   model      what the library knows about a model
  *   convert    numbers and layouts
  *   bundle     bytes of a bundle -> sim_model
@@ -43,6 +44,8 @@ extern pthread_mutex_t sim_lock;
 bool sim_enter(sim_call call, int *code);
 /* Return a call's status; a failure that nobody gave a reason for gets one in the log. */
 int sim_leave(sim_call call, int status);
+/* Whether somebody has said what is wrong with the call in progress on this thread. */
+bool sim_has_logged(void);
 void sim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sim_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Have a function called before violations are counted for the client, and at every call:

@@ -56,6 +56,8 @@ typedef struct {
     uint8_t *bytes; /* what the records point into */
     rknn_sim_executor_fn *executor;
     void *user_data;
+    const rknn_sim_node *nodes; /* of the executor's graph, which clients may compute */
+    uint32_t n_nodes;
 } sim_model;
 
 /* One reference more, or less; the last one frees the model. */

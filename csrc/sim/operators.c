@@ -19,41 +19,14 @@ typedef struct kept_attribute {
 typedef struct sim_operator {
     struct sim_operator *next;
     rknn_custom_op op;
-    rkr_emu *emulator; /* while a function of the client runs */
-    uint32_t node;
+    sim_node node;
+    bool is_inside; /* a function of the client */
     void *priv_data;
     uint32_t n_inputs, n_outputs;
-    uint32_t *indices;              /* of the tensors in the emulator: inputs, then outputs */
+    uint32_t *indices; /* of the tensors in emulator or description: inputs, then outputs */
     rknn_custom_op_tensor *tensors; /* likewise */
     kept_attribute *attributes;     /* those that were asked for */
 } sim_operator;
-
-/* ---- tensors ------------------------------------------------------------------ */
-
-static bool describe(rkr_emu *emulator, uint32_t index, uint32_t position,
-                     rknn_custom_op_tensor *out) {
-    rkr_emu_tensor tensor;
-    if (rkr_emu_get_tensor(emulator, index, &tensor) != RKR_OK ||
-        tensor.n_elems > UINT32_MAX / sizeof(float)) {
-        return false;
-    }
-    const uint32_t bytes = (uint32_t)(tensor.n_elems * sizeof(float));
-    rknn_tensor_attr *attr = &out->attr;
-    *attr = (rknn_tensor_attr){
-        .index = position,
-        .n_dims = tensor.n_dims,
-        .n_elems = (uint32_t)tensor.n_elems,
-        .size = bytes,
-        .size_with_stride = bytes,
-        .fmt = tensor.n_dims == 4 ? RKNN_TENSOR_NCHW : RKNN_TENSOR_UNDEFINED,
-        .type = RKNN_TENSOR_FLOAT32,
-        .scale = 1.0f,
-    };
-    memcpy(attr->dims, tensor.dims, sizeof attr->dims);
-    snprintf(attr->name, sizeof attr->name, "%.246s_cst_temp", tensor.name);
-    out->mem = (rknn_tensor_mem){.virt_addr = calloc(1, bytes), .fd = -1, .size = bytes};
-    return out->mem.virt_addr != NULL;
-}
 
 static void operator_free(sim_operator *custom) {
     if (custom == NULL) {
@@ -73,23 +46,26 @@ static void operator_free(sim_operator *custom) {
     free(custom);
 }
 
-static sim_operator *operator_create(rkr_emu *emulator, uint32_t number, const rkr_emu_node *node) {
-    const uint32_t count = node->n_inputs + node->n_outputs;
+/* `indices`: of the inputs, then of the outputs; NULL: as they are described. */
+static sim_operator *operator_create(sim_node node, uint32_t n_inputs, uint32_t n_outputs,
+                                     const uint32_t *inputs, const uint32_t *outputs) {
+    const uint32_t count = n_inputs + n_outputs;
     sim_operator *custom = calloc(1, sizeof *custom);
     if (custom == NULL) {
         return NULL;
     }
-    custom->node = number;
-    custom->n_inputs = node->n_inputs;
-    custom->n_outputs = node->n_outputs;
+    custom->node = node;
+    custom->n_inputs = n_inputs;
+    custom->n_outputs = n_outputs;
     custom->indices = calloc(count, sizeof *custom->indices);
     custom->tensors = calloc(count, sizeof *custom->tensors);
     bool is_made = custom->indices != NULL && custom->tensors != NULL;
     for (uint32_t i = 0; is_made && i < count; i++) {
-        const bool is_input = i < node->n_inputs;
-        const uint32_t position = is_input ? i : i - node->n_inputs;
-        custom->indices[i] = is_input ? node->inputs[position] : node->outputs[position];
-        is_made = describe(emulator, custom->indices[i], position, &custom->tensors[i]);
+        const bool is_input = i < n_inputs;
+        const uint32_t position = is_input ? i : i - n_inputs;
+        const uint32_t *indices = is_input ? inputs : outputs;
+        custom->indices[i] = indices == NULL ? i : indices[position];
+        is_made = sim_node_describe(&node, custom->indices[i], position, &custom->tensors[i]);
     }
     if (!is_made) {
         operator_free(custom);
@@ -113,9 +89,9 @@ static int call(sim_operator *custom, rknn_custom_op_callback *function,
                                        custom->tensors + custom->n_inputs, custom->n_outputs);
 }
 
-static void initialize(sim_operator *custom, rkr_emu *emulator, const rknn_custom_op *op) {
+static void initialize(sim_operator *custom, const rknn_custom_op *op) {
     custom->op = *op;
-    custom->emulator = emulator;
+    custom->is_inside = true;
     rknn_custom_op_context op_ctx = context_of(custom);
     if (call(custom, op->init, &op_ctx) == RKNN_SUCC) {
         custom->priv_data = op_ctx.priv_data;
@@ -123,20 +99,59 @@ static void initialize(sim_operator *custom, rkr_emu *emulator, const rknn_custo
         sim_log("rknn_register_custom_ops: init of %s failed, which the runtime does not hear",
                 op->op_type);
     }
-    custom->emulator = NULL;
+    custom->is_inside = false;
 }
 
-static sim_operator *find(const sim_context *ctx, uint32_t node) {
+static int compute(sim_operator *custom) {
+    custom->is_inside = true;
+    rknn_custom_op_context op_ctx = context_of(custom);
+    int status = call(custom, custom->op.prepare, &op_ctx);
+    status = status == RKNN_SUCC ? call(custom, custom->op.compute, &op_ctx) : status;
+    custom->is_inside = false;
+    if (status != RKNN_SUCC) {
+        sim_log("rknn_run: the custom operator %s returned %d", custom->op.op_type, status);
+    }
+    return status;
+}
+
+/* ---- their registration ---------------------------------------------------------- */
+
+static sim_operator *find(const sim_context *ctx, uint32_t number) {
     sim_operator *custom = ctx->operators;
-    while (custom != NULL && custom->node != node) {
+    while (custom != NULL && custom->node.number != number) {
         custom = custom->next;
     }
     return custom;
 }
 
+/* Give the client a new node; NULL stands for no memory. */
+static bool add(sim_context *ctx, sim_operator *custom) {
+    if (custom != NULL) {
+        custom->next = ctx->operators;
+        ctx->operators = custom;
+    }
+    return custom != NULL;
+}
+
+static int register_described(sim_context *ctx, const rknn_custom_op *op) {
+    for (uint32_t i = 0; i < ctx->model->n_nodes; i++) {
+        const rknn_sim_node *node = &ctx->model->nodes[i];
+        if (strcmp(node->op_type, op->op_type) != 0) {
+            continue;
+        }
+        if (find(ctx, i) == NULL &&
+            !add(ctx, operator_create((sim_node){.number = i, .described = node}, node->n_inputs,
+                                      node->n_outputs, NULL, NULL))) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        initialize(find(ctx, i), op);
+    }
+    return RKNN_SUCC;
+}
+
 int sim_operators_register(sim_context *ctx, const rknn_custom_op *op) {
     if (ctx->model->machine == NULL) {
-        return RKNN_SUCC; /* no node of a bundle is known */
+        return register_described(ctx, op);
     }
     rkr_emu *emulator = sim_machine_emulator(ctx->model->machine, ctx->shape);
     rkr_emu_info info;
@@ -149,16 +164,12 @@ int sim_operators_register(sim_context *ctx, const rknn_custom_op *op) {
             !rkr_emu_is_replaceable(emulator, i)) {
             continue;
         }
-        sim_operator *custom = find(ctx, i);
-        if (custom == NULL) {
-            custom = operator_create(emulator, i, &node);
-            if (custom == NULL) {
-                return RKNN_ERR_MALLOC_FAIL;
-            }
-            custom->next = ctx->operators;
-            ctx->operators = custom;
+        if (find(ctx, i) == NULL &&
+            !add(ctx, operator_create((sim_node){.emulator = emulator, .number = i}, node.n_inputs,
+                                      node.n_outputs, node.inputs, node.outputs))) {
+            return RKNN_ERR_MALLOC_FAIL;
         }
-        initialize(custom, emulator, op);
+        initialize(find(ctx, i), op);
     }
     return RKNN_SUCC;
 }
@@ -201,70 +212,56 @@ static bool move(sim_operator *custom, rkr_emu *emulator, uint32_t first, uint32
     return is_moved;
 }
 
-static int compute(void *user_data, rkr_emu *emulator, uint32_t node) {
-    sim_operator *custom = find(user_data, node);
+static int compute_emulated(void *user_data, rkr_emu *emulator, uint32_t number) {
+    sim_operator *custom = find(user_data, number);
     if (custom == NULL) {
         return 0;
     }
-    if (!move(custom, emulator, 0, custom->n_inputs, true)) {
-        return -1;
-    }
-    custom->emulator = emulator;
-    rknn_custom_op_context op_ctx = context_of(custom);
-    int status = call(custom, custom->op.prepare, &op_ctx);
-    status = status == RKNN_SUCC ? call(custom, custom->op.compute, &op_ctx) : status;
-    custom->emulator = NULL;
-    if (status != RKNN_SUCC) {
-        sim_log("rknn_run: the custom operator %s returned %d", custom->op.op_type, status);
-        return -1;
-    }
-    return move(custom, emulator, custom->n_inputs, custom->n_outputs, false) ? 1 : -1;
+    custom->node.emulator = emulator;
+    return move(custom, emulator, 0, custom->n_inputs, true) && compute(custom) == RKNN_SUCC &&
+                   move(custom, emulator, custom->n_inputs, custom->n_outputs, false)
+               ? 1
+               : -1;
 }
 
 sim_node_hook sim_operators_hook(sim_context *ctx) {
-    return (sim_node_hook){ctx->operators == NULL ? NULL : compute, ctx};
+    return (sim_node_hook){ctx->operators == NULL ? NULL : compute_emulated, ctx};
+}
+
+/* The context whose executor this thread is in. */
+static _Thread_local sim_context *executing;
+
+sim_context *sim_operators_of(sim_context *ctx) {
+    sim_context *before = executing;
+    executing = ctx;
+    return before;
+}
+
+int sim_operators_compute(uint32_t number, const float *const *inputs, float *const *outputs) {
+    if (executing == NULL || number >= executing->model->n_nodes || inputs == NULL ||
+        outputs == NULL) {
+        sim_violation("rknn_sim_compute_node: not inside an executor, or no such node");
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    sim_operator *custom = find(executing, number);
+    if (custom == NULL) {
+        const rknn_sim_node *node = &executing->model->nodes[number];
+        sim_log("rknn_run: %s: a custom operator without a function (rknn_register_custom_ops)",
+                node->op_type);
+        return RKNN_ERR_FAIL;
+    }
+    for (uint32_t i = 0; i < custom->n_inputs; i++) {
+        memcpy(custom->tensors[i].mem.virt_addr, inputs[i], custom->tensors[i].mem.size);
+    }
+    const int status = compute(custom);
+    for (uint32_t i = 0; status == RKNN_SUCC && i < custom->n_outputs; i++) {
+        const rknn_tensor_mem *mem = &custom->tensors[custom->n_inputs + i].mem;
+        memcpy(outputs[i], mem->virt_addr, mem->size);
+    }
+    return status;
 }
 
 /* ---- attributes ------------------------------------------------------------------ */
-
-/* "type:name", which is no attribute of the file. */
-static void name_of(const sim_operator *custom, rknn_custom_op_attr *out) {
-    rkr_emu_node node;
-    const size_t room = 2 * RKNN_MAX_NAME_LEN;
-    out->data = calloc(1, room);
-    if (out->data != NULL && rkr_emu_get_node(custom->emulator, custom->node, &node) == RKR_OK) {
-        snprintf(out->data, room, "%s:%s", node.op, node.name);
-        out->dtype = RKNN_TENSOR_UINT8;
-        out->n_elems = (uint32_t)strlen(out->data);
-    }
-}
-
-/* Text stands in quotes. */
-static void read_attribute(const sim_operator *custom, const char *name, rknn_custom_op_attr *out) {
-    uint32_t type = 0, count = 0;
-    if (rkr_emu_get_attribute(custom->emulator, custom->node, name, &type, &count, NULL, 0) !=
-        RKR_OK) {
-        return;
-    }
-    const bool is_text = type == RKR_EMU_ATTRIBUTE_TEXT;
-    const size_t size = count * (is_text                           ? sizeof(char)
-                                 : type == RKR_EMU_ATTRIBUTE_INT64 ? sizeof(int64_t)
-                                                                   : sizeof(float));
-    char *data = calloc(1, size + 3);
-    if (data == NULL) {
-        return;
-    }
-    (void)rkr_emu_get_attribute(custom->emulator, custom->node, name, &type, &count, data + is_text,
-                                size);
-    if (is_text) {
-        data[0] = data[size + 1] = '"';
-    }
-    out->data = data;
-    out->n_elems = is_text ? count + 2 : count;
-    out->dtype = is_text                           ? RKNN_TENSOR_UINT8
-                 : type == RKR_EMU_ATTRIBUTE_INT64 ? RKNN_TENSOR_INT64
-                                                   : RKNN_TENSOR_FLOAT32;
-}
 
 void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *name,
                              rknn_custom_op_attr *out) {
@@ -272,7 +269,7 @@ void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *n
     out->dtype = NO_TYPE;
     out->n_elems = 0;
     out->data = NULL;
-    if (custom == NULL || custom->emulator == NULL || strlen(name) >= RKNN_MAX_NAME_LEN) {
+    if (custom == NULL || !custom->is_inside || strlen(name) >= RKNN_MAX_NAME_LEN) {
         sim_violation("rknn_custom_op_get_op_attr: not inside init, prepare or compute");
         return;
     }
@@ -283,11 +280,7 @@ void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *n
     if (kept == NULL && (kept = calloc(1, sizeof *kept)) != NULL) {
         kept->attr.dtype = NO_TYPE;
         snprintf(kept->name, sizeof kept->name, "%s", name);
-        if (strcmp(name, "name") == 0) {
-            name_of(custom, &kept->attr);
-        } else {
-            read_attribute(custom, name, &kept->attr);
-        }
+        sim_node_attribute(&custom->node, name, &kept->attr);
         kept->next = custom->attributes;
         custom->attributes = kept;
     }

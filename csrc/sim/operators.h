@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Custom operators: functions of the client that compute nodes of a `.rknn` file, as librknnrt
- * 2.3.2 calls them. Every tensor is float32, NCHW or of another rank; a failing init is not heard,
+ * Custom operators: functions of the client that compute nodes of a model, as librknnrt 2.3.2
+ * calls them. Every tensor is float32, NCHW or of another rank; a failing init is not heard,
  * a failing prepare or compute ends the run. */
 #ifndef SIM_OPERATORS_H
 #define SIM_OPERATORS_H
 
 #include "handles.h"
+#include "operator_nodes.h"
 
 /* Give every node of the type to the client, also where commands of the NPU would compute it, and
  * call init for it. One that has an operator gets the new one. A type that no node has is no
@@ -14,8 +15,12 @@
 int sim_operators_register(sim_context *context, const rknn_custom_op *op);
 /* Call destroy for each, and forget them. */
 void sim_operators_free(sim_context *context);
-/* What runs them, for sim_machine_run. */
+/* What runs those of a `.rknn` file, for sim_machine_run. */
 sim_node_hook sim_operators_hook(sim_context *context);
+/* Say whose executor this thread is in (NULL: nobody's); returns who was it before. */
+sim_context *sim_operators_of(sim_context *context);
+/* Run that of a described node, for the executor that this thread is in. */
+int sim_operators_compute(uint32_t number, const float *const *inputs, float *const *outputs);
 /* An attribute of the node that a function was called for. */
 void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *name,
                              rknn_custom_op_attr *out);

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,42 +14,16 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import read_file
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.npu.library import Library
+from rknn_runtime.sim.custom_nodes import CustomNodes, NodeError
+from rknn_runtime.sim.onnx_file import GraphTensor, OnnxFile
+from rknn_runtime.sim.split import SplitSession
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Executor", "Graph", "GraphTensor", "read_onnx"]
+__all__ = ["Executor", "Graph", "read_onnx"]
 
 #: No protocol buffer can be larger.
 MAX_ONNX_BYTES = 2**31 - 1
-
-#: ONNX element types that a graph's inputs and outputs may have.
-DTYPES = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(double)": np.float64,
-    "tensor(uint8)": np.uint8,
-    "tensor(int8)": np.int8,
-    "tensor(uint16)": np.uint16,
-    "tensor(int16)": np.int16,
-    "tensor(uint32)": np.uint32,
-    "tensor(int32)": np.int32,
-    "tensor(int64)": np.int64,
-    "tensor(bool)": np.bool_,
-}
-
-
-class GraphTensor(NamedTuple):
-    """An input or output of an ONNX file."""
-
-    name: str
-    #: None where the file leaves a dimension open.
-    shape: tuple[int | None, ...]
-    dtype: np.dtype[Any]
-
-    def takes(self, shape: Sequence[int]) -> bool:
-        """Whether a tensor of this shape is this one."""
-        return len(shape) == len(self.shape) and all(
-            mine is None or mine == other for mine, other in zip(self.shape, shape)
-        )
 
 
 class Graph:
@@ -62,6 +36,8 @@ class Graph:
         onnx: The same.
         inputs: Its inputs.
         outputs: Its outputs.
+        split: The same file with custom operators, which somebody else computes; None: it has
+            none.
 
     Raises:
         InvalidModelError: onnxruntime cannot load it.
@@ -76,19 +52,27 @@ class Graph:
                 "the simulated NPU computes with onnxruntime, which is not installed: "
                 "pip install onnxruntime"
             ) from error
-        self.onnx = onnx
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        try:
-            self._session = onnxruntime.InferenceSession(
-                onnx, options, providers=["CPUExecutionProvider"]
+
+        def open_session(content: bytes) -> Any:
+            return onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
             )
+
+        self.onnx = onnx
+        self.split: SplitSession | None = None
+        try:
+            self._session = open_session(onnx)
         except Exception as error:  # onnxruntime's own classes have no common name
-            raise InvalidModelError(f"onnxruntime cannot load the ONNX file: {error}") from error
-        self.inputs = tuple(map(_graph_tensor, self._session.get_inputs()))
-        self.outputs = tuple(map(_graph_tensor, self._session.get_outputs()))
+            self.split = _split(onnx, open_session, error)
+            self._session = self.split
+            self.inputs, self.outputs = self.split.inputs, self.split.outputs
+            return
+        self.inputs = tuple(map(GraphTensor.of_onnxruntime, self._session.get_inputs()))
+        self.outputs = tuple(map(GraphTensor.of_onnxruntime, self._session.get_outputs()))
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """Compute outputs, cutting a batch into images where the graph takes but one.
@@ -112,6 +96,22 @@ class Graph:
         return [np.concatenate(parts) for parts in zip(*results)]
 
 
+def _split(onnx: bytes, open_session: Callable[[bytes], Any], error: Exception) -> SplitSession:
+    """Make parts of a file that cannot be loaded, if that is because of custom operators."""
+    try:
+        file = OnnxFile(onnx)
+    except InvalidModelError:
+        file = None
+    if file is None or not any(map(file.is_custom, file.nodes)):
+        raise InvalidModelError(f"onnxruntime cannot load the ONNX file: {error}") from error
+    try:
+        return SplitSession(file, open_session)
+    except InvalidModelError:
+        raise
+    except Exception as wrong:  # onnxruntime's own classes have no common name
+        raise InvalidModelError(f"onnxruntime cannot load the ONNX file: {wrong}") from wrong
+
+
 class Executor:
     """The executor of a context: a graph, tied to the C side.
 
@@ -130,9 +130,29 @@ class Executor:
         self._graph = graph
         self._inputs = tuple(attr.name for attr in inputs)
         self._outputs = tuple(attr.name for attr in outputs)
+        self._nodes: CustomNodes | None = None
         self._exception: BaseException | None = None
         #: ``user_data`` of the C callback; this object must outlive the context.
         self.handle = ffi.new_handle(self)
+
+    def attach(self, context: int, library: Library) -> None:
+        """Compute for a context, which has loaded the model.
+
+        Raises:
+            InvalidModelError: A custom operator has a name or a shape that no runtime has room
+                for.
+            RknnError: The context is not one of this library.
+        """
+        address = library.symbol("rknn_sim_set_executor")
+        set_executor = ffi.cast("rknn_sim_set_executor_fn *", address)
+        status = set_executor(context, lib.rkr_sim_execute, self.handle)
+        if status != lib.RKNN_SUCC:
+            raise RknnError(f"rknn_sim_set_executor returned {status}")
+        split = self._graph.split
+        if split is not None:
+            self._nodes = CustomNodes(split.nodes, library)
+            self._nodes.attach(context)
+            split.compute = self._nodes.compute
 
     def take_exception(self) -> BaseException | None:
         """Return what the last run raised, once."""
@@ -145,7 +165,10 @@ class Executor:
 
     def execute(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> int:
         """Fill the outputs; return a status."""
-        results = self._graph.run(dict(zip(self._inputs, inputs)), self._outputs)
+        try:
+            results = self._graph.run(dict(zip(self._inputs, inputs)), self._outputs)
+        except NodeError as error:
+            return error.status
         for name, result, output in zip(self._outputs, results, outputs):
             if np.shape(result) != output.shape:
                 raise ValueError(
@@ -193,10 +216,3 @@ def read_onnx(path: str | os.PathLike[str]) -> bytes:
 def _form(buffer: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and dtype of a buffer of the C side."""
     return tuple(buffer.dims[0 : buffer.n_dims]), TensorType(buffer.type).numpy
-
-
-def _graph_tensor(node: Any) -> GraphTensor:
-    if node.type not in DTYPES:
-        raise InvalidModelError(f"{node.name!r} of the ONNX file is a {node.type}")
-    shape = tuple(size if isinstance(size, int) else None for size in node.shape)
-    return GraphTensor(node.name, shape, np.dtype(DTYPES[node.type]))

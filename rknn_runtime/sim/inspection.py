@@ -13,6 +13,7 @@ from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim.emulator import EmulatorError, Machine
 from rknn_runtime.sim.executor import Graph
+from rknn_runtime.sim.protobuf import field, parts
 from rknn_runtime.sim.values import real_input
 from rknn_runtime.tensor import TensorAttr
 
@@ -22,7 +23,6 @@ WORST_CHANNELS = 3
 #: Of ONNX's protocol buffers: the graph of a model, nodes and outputs of a graph, outputs and
 #: name of those.
 MODEL_GRAPH, GRAPH_NODE, GRAPH_OUTPUT, NODE_OUTPUT, VALUE_NAME = 7, 1, 12, 2, 1
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 def _computed(machine: Machine) -> Iterator[tuple[NodeInfo, TensorInfo, Array]]:
@@ -133,15 +133,10 @@ def _node_outputs(onnx: bytes) -> Iterator[str]:
         InvalidModelError: This is no protocol buffer.
     """
     try:
-        for model_field, graph in _fields(memoryview(onnx)):
-            if model_field != MODEL_GRAPH:
-                continue
-            for graph_field, node in _fields(graph):
-                if graph_field != GRAPH_NODE:
-                    continue
-                for node_field, name in _fields(node):
-                    if node_field == NODE_OUTPUT:
-                        yield bytes(name).decode()
+        for graph in parts(memoryview(onnx), MODEL_GRAPH):
+            for node in parts(graph, GRAPH_NODE):
+                for name in parts(node, NODE_OUTPUT):
+                    yield bytes(name).decode()
     except (IndexError, ValueError) as error:
         raise InvalidModelError(
             f"onnx: expected an ONNX file, got one that ends: {error}"
@@ -152,51 +147,6 @@ def _more_outputs(names: Sequence[str]) -> bytes:
     """Return what, behind an ONNX file, makes these tensors outputs: buffers are merged."""
     outputs = b""
     for name in names:
-        value = _field(VALUE_NAME, name.encode())
-        outputs += _field(GRAPH_OUTPUT, value)
-    return _field(MODEL_GRAPH, outputs)
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _written(number << 3 | BYTES) + _written(len(content)) + content
-
-
-def _written(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Number and content of the fields that are bytes, texts or buffers; others are skipped."""
-    at = 0
-    while at < len(data):
-        key, at = _number(data, at)
-        kind = key & 7
-        if kind == VARINT:
-            _, at = _number(data, at)
-        elif kind == BYTES:
-            length, at = _number(data, at)
-            if length > len(data) - at:
-                raise ValueError("in the middle of a field")
-            yield key >> 3, data[at : at + length]
-            at += length
-        elif kind in (FIXED64, FIXED32):
-            at += 8 if kind == FIXED64 else 4
-        else:
-            raise ValueError(f"with a field of type {kind}")
-
-
-def _number(data: memoryview, at: int) -> tuple[int, int]:
-    """A number of 7 bits a byte, and where it ends."""
-    value = shift = 0
-    while shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-    raise ValueError("with a number of more than 64 bits")
+        value = field(VALUE_NAME, name.encode())
+        outputs += field(GRAPH_OUTPUT, value)
+    return field(MODEL_GRAPH, outputs)

@@ -18,7 +18,8 @@ from rknn_runtime.modelfile.soc import SOCS, known_version
 from rknn_runtime.quantization.calibration import Algorithm, Calibration, Calibrator
 from rknn_runtime.sim.bundle import Bundle
 from rknn_runtime.sim.derive import describe_input, describe_output
-from rknn_runtime.sim.executor import Graph, GraphTensor, read_onnx
+from rknn_runtime.sim.executor import Graph, read_onnx
+from rknn_runtime.sim.onnx_file import GraphTensor
 from rknn_runtime.sim.values import real_input
 from rknn_runtime.tensor import TensorAttr
 
@@ -287,12 +288,7 @@ class _Plan:
         return tuple(described)
 
     def outputs(self) -> tuple[TensorAttr, ...]:
-        names = [tensor.name for tensor in self.graph.outputs]
-        rows = self.reals or [[np.zeros(a.nchw_shape, np.float32) for a in self.plain]]
-        results = [
-            self.graph.run({a.name: array for a, array in zip(self.plain, row)}, names)
-            for row in rows
-        ]
+        results = self._results()
         described = []
         for index, tensor in enumerate(self.graph.outputs):
             arrays = [np.asarray(row[index]) for row in results]
@@ -310,6 +306,18 @@ class _Plan:
                 )
             )
         return tuple(described)
+
+    def _results(self) -> list[list[Array]]:
+        """Outputs for each sample; without samples, arrays of the outputs' shapes."""
+        if not self.reals and self.graph.split is not None:  # nobody computes it yet
+            fixed = [self.graph.split.fixed(tensor.name) for tensor in self.graph.outputs]
+            return [[np.zeros(tensor.shape, tensor.dtype) for tensor in fixed]]
+        names = [tensor.name for tensor in self.graph.outputs]
+        rows = self.reals or [[np.zeros(a.nchw_shape, np.float32) for a in self.plain]]
+        return [
+            self.graph.run({a.name: array for a, array in zip(self.plain, row)}, names)
+            for row in rows
+        ]
 
     def _quantization(
         self, tensor: GraphTensor, arrays: Sequence[Array]

@@ -65,16 +65,13 @@ class PreparedModel:
         """Belong to a context, which has loaded the data.
 
         Raises:
+            InvalidModelError: A custom operator has a name or a shape that no runtime has room
+                for.
             RknnError: The context is not one of this library.
         """
         self.data = b""  # the library has what it needs of it
-        if self._executor is None:
-            return
-        address = self._library.symbol("rknn_sim_set_executor")
-        set_executor = ffi.cast("rknn_sim_set_executor_fn *", address)
-        status = set_executor(context, lib.rkr_sim_execute, self._executor.handle)
-        if status != lib.RKNN_SUCC:
-            raise RknnError(f"rknn_sim_set_executor returned {status}")
+        if self._executor is not None:
+            self._executor.attach(context, self._library)
 
     @contextmanager
     def machine(self, context: Context) -> Iterator[Machine]:

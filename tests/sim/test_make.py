@@ -28,7 +28,7 @@ from rknn_runtime.sim import (
     record,
 )
 from rknn_runtime.sim.bundle import read_bundle
-from rknn_runtime.sim.executor import GraphTensor
+from rknn_runtime.sim.onnx_file import GraphTensor
 
 MODELS = DATA / "models"
 IMAGE = MODELS / "ic3_w37.onnx"
