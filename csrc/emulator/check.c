@@ -2,7 +2,10 @@
  *
  * Every byte that a decoded task reads lies in the machine's memory, and every byte that it
  * writes lies behind the constants; sizes whose products could overflow are refused. What
- * passes here needs no check when it runs. */
+ * passes here needs no check when it runs.
+ *
+ * It also ends soon: no byte is read or written twice in one pass, and every window meets the
+ * input. So the steps of a task are bounded by the file's memory times its weights. */
 #include "dpu_fast.h"
 
 /* The largest side, number of channels, kernels: those of the registers' fields. */
@@ -17,10 +20,13 @@ bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes) {
     return address >= emu->constant_bytes && emu_inside(emu, address, bytes);
 }
 
-/* The bytes from the first to the last of `planes` x `lines` x `pixels`, 0 for overflow. */
+/* The bytes from the first to the last of `planes` x `lines` x `pixels`; where they overlap,
+ * as many as they would be side by side. */
 static uint64_t extent(uint64_t planes, uint64_t plane, uint64_t lines, uint64_t line,
                        uint64_t pixels, uint64_t pixel, uint64_t bytes) {
-    return (planes - 1) * plane + (lines - 1) * line + (pixels - 1) * pixel + bytes;
+    const uint64_t last = (planes - 1) * plane + (lines - 1) * line + (pixels - 1) * pixel + bytes;
+    const uint64_t all = planes * lines * pixels * bytes;
+    return last < all ? all : last;
 }
 
 static bool is_size(uint32_t w, uint32_t h, uint32_t c) {
@@ -61,6 +67,22 @@ static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
                             conv->in_address, (unsigned long long)last);
 }
 
+/* Whether the first and the last window of a row or column meet the input. */
+static bool meets_input(uint32_t in, uint32_t insert, uint32_t out, uint32_t stride, uint32_t pad,
+                        uint32_t kernel, uint32_t dilation) {
+    return pad <= (uint64_t)(kernel - 1) * dilation &&
+           (uint64_t)(out - 1) * stride < (uint64_t)in * insert + pad;
+}
+
+static bool check_windows(rkr_emu *emu, const emu_convolution *conv) {
+    return (meets_input(conv->in_w, conv->insert_x, conv->out_w, conv->stride_x, conv->pad_left,
+                        conv->kernel_w, conv->dilation_x) &&
+            meets_input(conv->in_h, conv->insert_y, conv->out_h, conv->stride_y, conv->pad_top,
+                        conv->kernel_h, conv->dilation_y)) ||
+           emu_refuse(emu, "windows outside of the input: %ux%u of %ux%u", conv->out_w, conv->out_h,
+                      conv->in_w, conv->in_h);
+}
+
 static bool check_convolution(rkr_emu *emu, const emu_task *task) {
     const emu_convolution *conv = &task->conv;
     if (!is_size(conv->in_w, conv->in_h, conv->in_c) ||
@@ -77,7 +99,7 @@ static bool check_convolution(rkr_emu *emu, const emu_task *task) {
     if (conv->pixels && conv->in_c > 4) {
         return emu_refuse(emu, "pixels of %u channels", conv->in_c);
     }
-    return check_input(emu, conv);
+    return check_windows(emu, conv) && check_input(emu, conv);
 }
 
 static uint64_t block_bytes(uint32_t parts, uint32_t channels) {

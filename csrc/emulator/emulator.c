@@ -64,8 +64,9 @@ static uint64_t count_multiplications(const rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->n_tasks; i++) {
         const emu_convolution *conv = &emu->tasks[i].conv;
         if (emu->tasks[i].kind == EMU_TASK_CONVOLUTION) {
-            count += (uint64_t)conv->out_w * conv->out_h * conv->kernels * conv->kernel_w *
-                     conv->kernel_h * conv->in_c;
+            const uint64_t kernels = conv->depthwise ? 1 : conv->kernels;
+            count +=
+                kernels * conv->out_w * conv->out_h * conv->kernel_w * conv->kernel_h * conv->in_c;
         }
     }
     return count;

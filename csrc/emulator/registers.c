@@ -284,9 +284,10 @@ static int decode_entry(decoder *d, const emu_words *commands, const emu_task_en
 static int decode_entries(decoder *d, const emu_words *commands, const emu_task_entry *entries) {
     rkr_emu *emu = d->emu;
     uint32_t last = 0;
+    uint64_t left = commands->count; /* no word belongs to two tasks */
     for (uint32_t i = 0; i < emu->n_tasks; i++) {
         const emu_task_entry *entry = &entries[i];
-        if (entry->node >= emu->n_nodes || entry->node < last || entry->words > commands->count ||
+        if (entry->node >= emu->n_nodes || entry->node < last || entry->words > left ||
             entry->first_word > commands->count - entry->words) {
             return emu_fail(emu, RKR_EMU_ERR_FILE, "not a readable model: task %u", i);
         }
@@ -294,6 +295,7 @@ static int decode_entries(decoder *d, const emu_words *commands, const emu_task_
         node->first_task = node->n_tasks == 0 ? i : node->first_task;
         node->n_tasks++;
         last = entry->node;
+        left -= entry->words;
         const int status = decode_entry(d, commands, entry, &emu->tasks[i]);
         if (status != RKR_OK) {
             return status;
