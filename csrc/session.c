@@ -273,11 +273,11 @@ static int64_t now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int rkr_session_start(rkr_session *session, uint64_t frame_id) {
+int rkr_session_start(rkr_session *session, uint64_t frame_id, int32_t fence_fd) {
     if (session == NULL || !session->is_open || session->in_flight) {
         return RKR_ERR_ARGUMENT;
     }
-    rknn_run_extend extend = {.frame_id = frame_id, .non_block = 1, .fence_fd = -1};
+    rknn_run_extend extend = {.frame_id = frame_id, .non_block = 1, .fence_fd = fence_fd};
     const int status = rkr_run(session->library, session->context, &extend);
     session->in_flight = status == RKNN_SUCC;
     return status;

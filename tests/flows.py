@@ -380,6 +380,24 @@ def _flight(made: Opened) -> Callable[[], Result]:
     return run
 
 
+@flow("a run behind a fence")
+def _fenced(made: Opened) -> Callable[[], Result]:
+    flags = InitFlag.FENCE_IN_OUTSIDE
+    model = made.keep(Model(data_of(), library="sim", flags=flags))
+
+    def run() -> Result:
+        model.input_view()[...] = FRAME
+        model.input_memory().sync_to_device()
+        ready = os.open("/dev/null", os.O_RDONLY)  # can always be read
+        try:
+            raw.run(model, fence_fd=ready)
+        finally:
+            os.close(ready)
+        return [model.output_f32(i) for i in range(2)]
+
+    return run
+
+
 # Matrices
 
 

@@ -77,8 +77,9 @@ int rkr_session_import_phys(rkr_session *session, uint64_t phys, void *virt, uin
                             uint64_t *id);
 
 /* rknn_run with non_block, of a context that was made with RKNN_FLAG_FENCE_OUT_OUTSIDE: it goes on
- * when this returns RKR_OK, and the session is closed by who has waited for it. */
-int rkr_session_start(rkr_session *session, uint64_t frame_id);
+ * when this returns RKR_OK, and the session is closed by who has waited for it. `fence_fd`: what
+ * it waits for, with RKNN_FLAG_FENCE_IN_OUTSIDE; else -1. */
+int rkr_session_start(rkr_session *session, uint64_t frame_id, int32_t fence_fd);
 
 /* rknn_wait for that run, once, as the runtime forgets the fence; RKR_OK when none is in flight.
  * librknnrt 2.3.2 returns success also when the time is over: then the session is lost, and

@@ -57,9 +57,9 @@ typedef rkr_emu *rknn_sim_emulator_fn(rknn_context context);
 /* Make the `nth` call from now on (1 = the next; 0 = every) of `function`, named as
  * in the vendor's API, return `code` without doing anything; functions that return
  * a pointer return NULL. rknn_destroy, rknn_destroy_mem and rknn_outputs_release
- * still release, as a failing release leaves nobody to do it later. Several may be
- * set. RKNN_ERR_PARAM_INVALID for an unknown function, RKNN_ERR_MALLOC_FAIL when
- * 64 are already waiting. */
+ * still release and rknn_wait still waits, as a failing one leaves nobody to do it later. Several
+ * may be set. RKNN_ERR_PARAM_INVALID for an unknown function, RKNN_ERR_MALLOC_FAIL when 64 are
+ * already waiting. */
 typedef int rknn_sim_fail_fn(const char *function, uint32_t nth, int code);
 
 /* Let every rknn_run take at least this many microseconds. */

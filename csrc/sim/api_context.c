@@ -24,6 +24,7 @@ static int context_create(sim_model *model, uint32_t flags, bool shares_weights,
     ctx->model = model;
     ctx->flags = flags;
     ctx->shares_weights = shares_weights;
+    ctx->fence_fd = -1;
     if (!sim_ports_create(ctx)) {
         free(ctx);
         return RKNN_ERR_MALLOC_FAIL;

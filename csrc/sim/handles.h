@@ -19,6 +19,7 @@ typedef struct sim_context {
     bool in_flight;      /* a thread of the library runs it, and owns the context */
     bool has_fence;      /* nobody has waited for the last such run yet */
     int flight_status;   /* of it */
+    int fence_fd;        /* of the client, that runs wait for; -1: none */
     bool shares_weights; /* those of another context */
     uint32_t core_mask;  /* 0: any core, for each run */
     int64_t run_us;

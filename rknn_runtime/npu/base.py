@@ -33,9 +33,9 @@ __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 
 #: Flags of ``rknn_init`` that leave fences or timing to the caller: a model that cares for these
 #: itself cannot keep their promises.
-_FOREIGN_FLAGS = InitFlag.ASYNC | InitFlag.FENCE_IN_OUTSIDE | InitFlag.COLLECT_MODEL_INFO_ONLY
-#: What a run of bound memory needs to be waited for, `rknn_runtime.raw.start`.
-_FENCE = InitFlag.FENCE_OUT_OUTSIDE
+_FOREIGN_FLAGS = InitFlag.ASYNC | InitFlag.COLLECT_MODEL_INFO_ONLY
+#: What a run of bound memory waits for, and needs to be waited for: `rknn_runtime.raw`.
+_FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
 #: With these the runtime leaves the caches to `rknn_mem_sync`.
 SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
 
@@ -60,7 +60,7 @@ def _checked_flags(
         ValueError: they do not fit.
     """
     flags = init_flags(flags)
-    foreign = flags & (_FOREIGN_FLAGS if zero_copy else _FOREIGN_FLAGS | _FENCE)
+    foreign = flags & (_FOREIGN_FLAGS if zero_copy else _FOREIGN_FLAGS | _FENCES)
     if foreign:
         raise ValueError(
             f"flags: expected none that leave fences or timing to you, as a {kind} runs itself, "

@@ -204,6 +204,8 @@ class BoundTensors:
         self.missing: list[str] = []
         #: Why nothing may run now; empty: it may.
         self.paused = ""
+        #: Why `run` may not run, although `rknn_runtime.raw` may; empty: it may.
+        self.fenced = ""
         self._turns: ExclusiveLock | None = None
         self.refresh()
 
@@ -220,7 +222,7 @@ class BoundTensors:
         missing = ", ".join([*unbound, *self.missing])
         self._trouble = self.paused or (missing and f"memory is missing for {missing}")
         is_alone = self._turns is None and self.context.custom is None
-        self._is_plain = not self._trouble and is_alone
+        self._is_plain = is_alone and not (self._trouble or self.fenced)
         self._synced = [
             [each for each in side if each.is_bound and each.is_synced]
             for side in (self.inputs, self.outputs)
@@ -329,6 +331,8 @@ class BoundTensors:
     def _run_specially(self, run: Any, *arguments: Any) -> bool:
         """Run as `run_image`, with others in the same memory, or with custom operators."""
         self.check_ready()
+        if self.fenced:
+            raise RuntimeError(f"the model cannot run: {self.fenced}")
         if self._turns is None:
             status = run(*arguments, *self._arguments)
         else:

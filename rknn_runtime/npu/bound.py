@@ -68,6 +68,11 @@ class BoundModel(LoadedModel):
             else:
                 self._frame = BoundTensors(self._context, ins, outs)
                 self._frame.missing = self._inner.missing
+                if self._flags & InitFlag.FENCE_IN_OUTSIDE:
+                    self._frame.fenced = (
+                        "with FENCE_IN_OUTSIDE each run waits for a fence, which you give to "
+                        "rknn_runtime.raw.run or raw.start"
+                    )
             self._refresh()
         self._results = ResultPool([tensor.attr.shape for tensor in outputs])
         return inputs, outputs

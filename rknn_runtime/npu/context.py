@@ -194,9 +194,9 @@ class Context:
             raise RuntimeError("a run is in flight: wait for it first, or close the model")
         self.land()
 
-    def start(self, frame_id: int) -> int:
+    def start(self, frame_id: int, fence_fd: int) -> int:
         """Begin a run, inside ``with context.lock``, once `flight` is set; return its status."""
-        status: int = lib.rkr_session_start(self._session, frame_id)
+        status: int = lib.rkr_session_start(self._session, frame_id, fence_fd)
         return status
 
     def land(self) -> int:

@@ -17,12 +17,11 @@ __all__ = ["Tuned", "refuse_flags"]
 
 #: Bytes that are offered to a query whose struct nobody documents.
 _DEVICE_MEMORY_BYTES = 4096
+_LIBRKNNRT = (("rk3562", "rk3566", "rk3568", "rk3576", "rk3588", "rv1126b"), "librknnrt")
 #: Flags that only some SoCs understand, those SoCs, and why; see docs/c-api-performance.md.
 _FLAGS_OF_SOCS = {
-    InitFlag.FENCE_OUT_OUTSIDE: (
-        ("rk3562", "rk3566", "rk3568", "rk3576", "rk3588", "rv1126b"),
-        "librknnrt",
-    ),
+    InitFlag.FENCE_IN_OUTSIDE: _LIBRKNNRT,
+    InitFlag.FENCE_OUT_OUTSIDE: _LIBRKNNRT,
     InitFlag.ENABLE_SRAM: (("rk3588",), "SRAM for the NPU"),
     InitFlag.SHARE_SRAM: (("rk3588",), "SRAM for the NPU"),
     InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU: (

@@ -6,14 +6,17 @@ memory that is not there is refused before the call.
 
 from __future__ import annotations
 
+import re
 from typing import Any, SupportsIndex
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import InitFlag
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu.base import LoadedModel
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.query import is_mini, sdk_version
 
 __all__ = ["functions", "query", "run", "wait"]
 
@@ -51,6 +54,8 @@ _SIZES = {
 #: Offered to queries whose struct is not known; none comes near.
 _MOST_BYTES = 1 << 16
 _INT32 = 2**31 - 1
+#: The runtime of which it is known what it does with fences.
+_FIRST_WITH_FENCES = (2, 3, 2)
 
 
 def functions(library: Library) -> dict[str, bool]:
@@ -119,6 +124,7 @@ def run(
     frame_id: SupportsIndex = 0,
     timeout_ms: SupportsIndex = 0,
     non_block: bool = False,
+    fence_fd: SupportsIndex | None = None,
 ) -> None:
     """Call ``rknn_run`` with what extends it, on what is in the model's input memory.
 
@@ -128,6 +134,9 @@ def run(
         frame_id: a number of the caller's, for the runtime's log.
         timeout_ms: the longest time that the NPU may take; 0: as long as it takes.
         non_block: refused when true: `start` does that, and gives what waits for the run.
+        fence_fd: with ``FENCE_IN_OUTSIDE``, the descriptor of a fence (a ``sync_file``, as cameras
+            and GPUs give them) that the NPU waits for; it stays yours. The driver waits for 6,000
+            ticks of its clock, and then runs all the same.
 
     Raises:
         ClosedError: the model is closed.
@@ -135,10 +144,13 @@ def run(
         RknnStatusError: the runtime failed; `RknnTimeoutError` after the time.
         RuntimeError: called in the middle of another call, as by a signal handler.
         TypeError: an argument of another type.
-        UnavailableError: ``non_block``.
-        ValueError: a number out of range.
+        UnavailableError: ``non_block``, or a fence for a runtime of which nobody knows what it
+            does with one.
+        ValueError: a number out of range; a fence without that flag, or the flag without one.
     """
     extend = _extend(frame_id, timeout_ms)
+    context = _context(model)
+    extend.fence_fd = checked_fence(model, fence_fd)
     if not isinstance(non_block, bool):
         raise TypeError(f"non_block: expected a bool, got {type(non_block).__name__}")
     if non_block:
@@ -146,7 +158,6 @@ def run(
             "non_block: expected False, as nobody could wait for such a run (rknn_wait): see "
             "rknn_runtime.raw.start"
         )
-    context = _context(model)
     with context.lock:
         status = lib.rkr_run(context.handle, context.opened(), extend)
         context.check_run(status, f"rknn_run(timeout_ms={extend.timeout_ms})")
@@ -176,11 +187,51 @@ def wait(model: LoadedModel, *, frame_id: SupportsIndex = 0, timeout_ms: Support
         context.check_status(status, "rknn_wait")
 
 
+def checked_fence(model: LoadedModel, fence_fd: SupportsIndex | None) -> int:
+    """Check a fence for the next run; return its descriptor, -1 for none.
+
+    Raises:
+        TypeError: no integer.
+        UnavailableError: of the runtime nobody knows what it does with one.
+        ValueError: one without ``FENCE_IN_OUTSIDE``, that flag without one, or out of range.
+    """
+    takes_fence = bool(model._flags & InitFlag.FENCE_IN_OUTSIDE)
+    if fence_fd is None and not takes_fence:
+        return -1
+    if not takes_fence:
+        raise ValueError(
+            "fence_fd: expected None, as the model was made without InitFlag.FENCE_IN_OUTSIDE, "
+            f"got {fence_fd!r}"
+        )
+    if fence_fd is None:  # the runtime would take the last one, or none that the driver knows
+        raise ValueError(
+            "fence_fd: expected a descriptor, as the model was made with FENCE_IN_OUTSIDE, got None"
+        )
+    require_fences(model._context, "fence_fd")
+    return as_int(fence_fd, "fence_fd", 0, _INT32)
+
+
+def require_fences(context: Context, what: str) -> None:
+    """Check that it is known what a runtime does with fences.
+
+    Raises:
+        UnavailableError: it is not.
+    """
+    version = sdk_version(context).api
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    known = match is not None and tuple(map(int, match.groups())) >= _FIRST_WITH_FENCES
+    if not known or is_mini(context):
+        raise UnavailableError(
+            f"{what} needs librknnrt 2.3.2 or newer: of others nobody knows what they do with "
+            f"fences, and this is {version}; call run in a thread, the GIL is released meanwhile"
+        )
+
+
 def _extend(frame_id: SupportsIndex, timeout_ms: SupportsIndex) -> Any:
     extend = ffi.new("rknn_run_extend *")
     extend.frame_id = as_int(frame_id, "frame_id", 0, 2**64 - 1)
     extend.timeout_ms = as_int(timeout_ms, "timeout_ms", 0, _INT32)
-    extend.fence_fd = -1  # "not supported yet", says the guide
+    extend.fence_fd = -1
     return extend
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import weakref
 from typing import SupportsIndex
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime.enums import InitFlag
-from rknn_runtime.errors import UnavailableError
-from rknn_runtime.npu import query
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.model import Model
+from rknn_runtime.raw.calls import checked_fence, require_fences
 
 __all__ = ["Flight", "start"]
-
-#: The runtime where rknn_wait is known to wait for a run with a fence.
-_FIRST_VERSION = (2, 3, 2)
 
 
 class Flight:
@@ -57,7 +52,9 @@ class Flight:
                 context.check_run(context.land(), "rknn_wait")
 
 
-def start(model: Model, *, frame_id: SupportsIndex = 0) -> Flight:
+def start(
+    model: Model, *, frame_id: SupportsIndex = 0, fence_fd: SupportsIndex | None = None
+) -> Flight:
     """Call ``rknn_run`` with ``non_block``, on what is in the model's input memory.
 
     What librknnrt 2.3.2 was seen to do, under emulation: with ``FENCE_OUT_OUTSIDE`` the NPU's
@@ -69,6 +66,7 @@ def start(model: Model, *, frame_id: SupportsIndex = 0) -> Flight:
             ``sync_to_device`` of their memories, as the caller needs it. Views of its memory that
             exist are not to be written while it runs.
         frame_id: a number of the caller's, for the runtime's log.
+        fence_fd: as of `run`; this call waits for that fence.
 
     Returns:
         What waits for it.
@@ -81,20 +79,21 @@ def start(model: Model, *, frame_id: SupportsIndex = 0) -> Flight:
             missing that you have to bind.
         TypeError: no `Model`, or no integer.
         UnavailableError: a runtime of which nobody knows that its ``rknn_wait`` waits.
-        ValueError: a model without that flag, or a number out of range.
+        ValueError: a model without that flag, a number out of range, or a fence as of `run`.
     """
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a Model, got {type(model).__name__}")
     number = as_int(frame_id, "frame_id", 0, 2**64 - 1)
     context = model._context
     _require_fences(model)
+    fence = checked_fence(model, fence_fd)
     flight = Flight(model)
     with context.lock:
         context.check_open()
         model._frame.check_ready()
         # Before the call: a signal must not leave a run in flight that is not noted.
         context.flight = weakref.ref(flight)
-        status = context.start(number)
+        status = context.start(number, fence)
         if status:
             context.flight = None
         context.check_run(status, "rknn_run(non_block)")
@@ -112,11 +111,4 @@ def _require_fences(model: Model) -> None:
             "model: expected one without custom operators, as they compute within a call of run, "
             "got one that has some"
         )
-    version = query.sdk_version(model._context).api
-    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    known = match is not None and tuple(map(int, match.groups())) >= _FIRST_VERSION
-    if not known or query.is_mini(model._context):
-        raise UnavailableError(
-            "non_block needs librknnrt 2.3.2 or newer: of others nobody knows whether rknn_wait "
-            f"waits, and this is {version}; call run in a thread, the GIL is released meanwhile"
-        )
+    require_fences(model._context, "non_block")

@@ -38,14 +38,10 @@ POINTERS = {
 #: views (-5), or of what librknnmrt alone has (-1). How many queries of a model of three tensors
 #: may be answered so.
 TOLERATED = {-5: 4, -1: 2, -6: 1}
-#: The simulated one fails before it has waited, so the run is still in flight: `test_flight.py`.
-NOT_PLANTED = {"rknn_wait"}
 FUNCTIONS = sorted(
     name
     for name in raw.functions(open_library("sim"))
-    if name not in NOT_PLANTED
-    and "op_attr" not in name
-    and name != "rknn_B_normal_layout_to_native_layout"
+    if "op_attr" not in name and name != "rknn_B_normal_layout_to_native_layout"
 )
 COMBINATIONS: dict[str, int] = {}
 

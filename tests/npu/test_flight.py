@@ -178,6 +178,22 @@ def test_a_run_that_fails(model, engine):
     assert read(model) == {0.875}
 
 
+def test_a_wait_that_fails(control, model, engine):
+    """It has waited all the same, and raises; the next run and the end are as ever."""
+    for code in (*range(-16, 0), -999):
+        engine.may_end.clear()
+        engine.thread = None
+        flight = raw.start(model)
+        threading.Timer(0.01, engine.may_end.set).start()
+        control.fail("rknn_wait", 1, code)
+        with pytest.raises(RknnStatusError, match="rknn_wait") as caught:
+            flight.wait()
+        assert caught.value.code == code
+        assert engine.thread is not None and flight.is_over
+        assert read(model) == {0.875}
+    assert control.violations == 0
+
+
 def test_a_start_that_fails(control, model, engine):
     """No run is in flight then."""
     engine.may_end.set()
@@ -291,3 +307,108 @@ def test_many_flights(control):
         model.output_memory().sync_from_device()
         assert np.array_equal(model.output_f32(), case.expected[0])
     assert threading.active_count() < 50
+
+
+@pytest.fixture
+def fence():
+    """What the simulated NPU waits for, and what makes it ready."""
+    ready, camera = os.pipe()
+    yield ready, camera
+    os.close(ready)
+    os.close(camera)
+
+
+@pytest.fixture
+def fenced(control):
+    flags = InitFlag.FENCE_IN_OUTSIDE | FENCE
+    with Model(recorded().data, library="sim", flags=flags) as loaded:
+        loaded.input_view()[...] = 1
+        loaded.input_memory().sync_to_device()
+        yield loaded
+
+
+@pytest.mark.parametrize("starts", [False, True])
+def test_a_run_waits_for_a_fence(control, fenced, fence, starts):
+    """It begins when the fence is ready; the descriptor stays open, for the next run, too."""
+    ready, camera = fence
+    ended = threading.Event()
+
+    def work():
+        if starts:
+            raw.start(fenced, fence_fd=ready).wait()
+        else:
+            raw.run(fenced, fence_fd=ready)
+        ended.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while control.calls("rknn_run") == 0:
+        pass
+    assert not ended.is_set()
+    os.write(camera, b"1")
+    thread.join()
+    assert ended.is_set()
+    for _ in range(2):
+        raw.run(fenced, fence_fd=ready)
+    os.fstat(ready)
+    assert control.violations == 0
+
+
+def test_a_fence_that_does_not_come(control, fenced, fence):
+    """The NPU runs all the same, as the driver has it; a violation says so."""
+    raw.run(fenced, fence_fd=fence[0])
+    assert "did not come in 6000 ms" in control.last_violation
+    control.reset()
+
+
+def test_what_is_no_fence(control, fenced, fence):
+    """No run, and the next one is as ever; out of range it is refused before the call."""
+    os.write(fence[1], b"1")
+    with pytest.raises(RknnStatusError, match="knows no fence with the descriptor 1000000"):
+        raw.run(fenced, fence_fd=1_000_000)
+    with pytest.raises(RknnStatusError, match="non_block"):
+        raw.start(fenced, fence_fd=1_000_000)
+    for wrong, error in (
+        (-1, ValueError),
+        (2**31, ValueError),
+        (None, ValueError),
+        ("1", TypeError),
+    ):
+        for call in (raw.run, raw.start):
+            with pytest.raises(error, match="fence_fd"):
+                call(fenced, fence_fd=wrong)
+    raw.run(fenced, fence_fd=fence[0])
+
+
+def test_who_takes_no_fence(control, model, fenced, fence):
+    """A model without the flag; with it the model's own `run`; runtimes that nobody has asked."""
+    for call in (raw.run, raw.start):
+        with pytest.raises(ValueError, match="made without InitFlag"):
+            call(model, fence_fd=fence[0])
+    calls = control.calls("rknn_run")
+    for use in (lambda: fenced.run(), lambda: fenced(np.zeros((8, 20, 3), np.uint8))):
+        with pytest.raises(RuntimeError, match="each run waits for a fence"):
+            use()
+    assert control.calls("rknn_run") == calls
+    flags = InitFlag.FENCE_IN_OUTSIDE
+    with pytest.raises(UnavailableError, match="FENCE_IN_OUTSIDE"):
+        Model(recorded("rv1106").data, library="sim", flags=flags)
+    with pytest.raises(ValueError, match="fences"):
+        GeneralModel(recorded().data, library="sim", flags=flags)
+    data = bytes(replace(read_bundle(recorded().data), runtime_version="1.5.2"))
+    with (
+        Model(data, library="sim", flags=flags) as old,
+        pytest.raises(UnavailableError, match=r"fence_fd needs librknnrt 2\.3\.2"),
+    ):
+        raw.run(old, fence_fd=fence[0])
+
+
+def test_a_c_program_without_a_fence(control, fenced, fence):
+    """As of librknnrt 2.3.2: the last one is handed on, and the driver refuses none."""
+    context = fenced._context
+    assert lib.rkr_run(context.handle, context.opened(), ffi.NULL) == -1
+    assert "the last one is used" in control.last_violation
+    os.write(fence[1], b"1")
+    raw.run(fenced, fence_fd=fence[0])
+    assert lib.rkr_run(context.handle, context.opened(), ffi.NULL) == 0
+    control.reset()

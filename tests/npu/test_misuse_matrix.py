@@ -32,6 +32,7 @@ OF_SEVERAL_CALLS = {
     "dynamic shapes of a GeneralModel",
     "raw",
     "a run without blocking",
+    "a run behind a fence",
     "Matmul",
     "Matmul of several M",
 }

@@ -438,11 +438,9 @@ def test_flags_that_fit_are_passed_on(flags):
         model.run(picture(model.inputs[0]))
 
 
-@pytest.mark.parametrize(
-    "flags", [InitFlag.ASYNC, InitFlag.FENCE_IN_OUTSIDE | InitFlag.PRIOR_LOW, 0x100]
-)
+@pytest.mark.parametrize("flags", [InitFlag.ASYNC, InitFlag.ASYNC | InitFlag.PRIOR_LOW, 0x100])
 def test_flags_that_a_model_cannot_keep_are_refused(control, flags):
-    """Flags that leave fences or timing to the caller would break silently."""
+    """Flags that leave timing to the caller would break silently."""
     with pytest.raises(ValueError, match="flags: expected none that"):
         Model(recorded().data, library="sim", flags=flags)
     assert control.calls("rknn_init") == 0
