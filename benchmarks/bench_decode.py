@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from _timing import Case, Report, arguments
 from native_tensors import deliver
 
-from rknn_runtime._ffi import lib
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.vision.heads import (
     YOLOV5_ANCHORS,
     AnchorDecoder,
@@ -340,7 +340,7 @@ def main():
             plain = [Case("decoder, plain C", lambda d=decoder, r=memory: d(r), lib.RKR_CPU_PLAIN)]
             cases = [
                 Case("decoder", lambda d=decoder, r=memory: d(r)),
-                Case("its native part", lambda d=decoder: d._native(*d._arguments)),
+                Case("its native part", lambda d=decoder: lib.rkr_yolo_decode(d._native, ffi.NULL)),
                 *(plain if lib.rkr_cpu_best() != lib.RKR_CPU_PLAIN else []),
                 Case("NumPy", lambda f=in_numpy, r=raw, a=attrs: f(r, a)),
                 Case("scalar C", baseline),

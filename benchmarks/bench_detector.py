@@ -1,8 +1,8 @@
 """What Python costs per image: ``detector(image)`` beside a C loop of the same kernels and calls.
 
 A split head of nine outputs on the simulated NPU, which answers with recorded outputs. Both
-columns write the image, run and decode with the same two native calls on the same memory, in
-turns; the difference is all that Python does.
+columns write the image, run and decode with the same native call on the same memory, in turns;
+the difference is all that Python does.
 """
 
 from __future__ import annotations
@@ -27,20 +27,14 @@ ROUNDS, CALLS = 40, 100
 CASES = [(64, (72, 128), 0), (64, (72, 128), 8), (320, (360, 640), 0), (320, (360, 640), 30)]
 CLASSES, BINS = 80, 16
 
-Word, Address = ctypes.c_size_t, ctypes.c_void_p
+Address = ctypes.c_void_p
 
 
 class Calls(ctypes.Structure):
     """``bench_calls`` of detector_baseline.c."""
 
     _fields_ = [
-        *((name, Address) for name in ("run", "letterbox", "image", "library")),
-        ("context", ctypes.c_uint64),
-        *((name, Address) for name in ("inputs", "outputs")),
-        *((name, Word) for name in ("n_inputs", "n_outputs")),
-        *((name, Address) for name in ("steps", "decode", "branches")),
-        *((name, Word) for name in ("n_branches", "n_classes", "n_bins", "sigmoid")),
-        *((name, Address) for name in ("options", "workspace", "out", "count")),
+        (name, Address) for name in ("run", "model", "letterbox", "image", "decoder", "placement")
     ]
 
 
@@ -69,20 +63,17 @@ def address(pointer):
 
 
 def calls_of(detector, image):
-    """Collect what the C loop calls: the functions and the memory of the detector."""
-    letterbox, _ = detector._writer._known[image.shape, "RGB"]
-    library, context, inputs, n_inputs, outputs, n_outputs, steps = detector.model._frame._arguments
-    branches, n_branches, *numbers, options, workspace, out, count = detector.decoder._arguments
-    run, decode = (
-        address(ffi.addressof(lib, name)) for name in ("rkr_run_image", "rkr_yolo_decode_split")
+    """Collect what the C loop calls: the function, and the memory of the detector."""
+    letterbox, transform = detector._writer.prepare(image, "RGB")
+    arguments = (
+        ffi.addressof(lib, "rkr_run_frame"),
+        detector.model._frame._native,
+        letterbox,
+        ffi.from_buffer(image),
+        detector.decoder._native,
+        transform._placement,
     )
-    pointers = map(address, (letterbox, library, inputs, outputs, steps, branches, options))
-    letterbox, library, inputs, outputs, steps, branches, options = pointers
-    return Calls(
-        run, letterbox, image.ctypes.data, library, context, inputs, outputs, n_inputs, n_outputs,
-        steps, decode, branches, n_branches, *map(int, numbers),
-        options, *map(address, (workspace, out, count)),
-    )  # fmt: skip
+    return Calls(*map(address, arguments))
 
 
 def measure(loop, calls, detector, image):

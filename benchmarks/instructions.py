@@ -281,9 +281,9 @@ def detectors():
         return detector(image).xyxy
 
     def native():
-        letterbox, _ = detector._writer._known[image.shape, "RGB"]
-        lib.rkr_run_image(letterbox, ffi.from_buffer(image), *model._frame._arguments)
-        detector.decoder._native(*detector.decoder._arguments)
+        letterbox, transform = detector._writer.prepare(image, "RGB")
+        pixels, decoder = ffi.from_buffer(image), detector.decoder._native
+        lib.rkr_run_frame(model._frame._native, letterbox, pixels, decoder, transform._placement)
         return image
 
     yield "detector of 9 outputs, an empty frame", 1, frame

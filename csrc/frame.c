@@ -3,19 +3,25 @@
  * Joins what the layers below do for one frame. */
 #include "rkr.h"
 
-int rkr_run_image(const rkr_letterbox *letterbox, const uint8_t *image, const rkr_library *library,
-                  rknn_context context, rknn_tensor_mem *const *inputs, size_t n_inputs,
-                  rknn_tensor_mem *const *outputs, size_t n_outputs, rkr_steps *steps) {
-    if (steps == NULL) {
+int rkr_run_frame(rkr_bound_model *model, const rkr_letterbox *letterbox, const uint8_t *image,
+                  rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    if (model == NULL) {
         return RKR_ERR_ARGUMENT;
     }
+    rkr_steps *steps = &model->steps;
     const int64_t begun_ns = rkr_step_time(steps);
-    steps->failed = RKR_STEP_IMAGE;
-    int status = rkr_letterbox_uint8(letterbox, image);
-    if (status != RKR_OK) {
-        return status;
+    int status = RKR_OK;
+    if (letterbox != NULL) {
+        steps->failed = RKR_STEP_IMAGE;
+        status = rkr_letterbox_uint8(letterbox, image);
     }
-    status = rkr_run_synced(library, context, inputs, n_inputs, outputs, n_outputs, steps);
-    steps->begun_ns = begun_ns;
+    if (status == RKR_OK) {
+        status = rkr_run_synced(model);
+        steps->begun_ns = begun_ns;
+    }
+    if (status == RKR_OK && decoder != NULL) {
+        steps->failed = RKR_STEP_DECODE;
+        status = rkr_yolo_decode(decoder, placement);
+    }
     return status;
 }

@@ -22,9 +22,9 @@
 #include "decl/matrices.h"
 #include "decl/quantize.h"
 #include "decl/image.h"
-#include "decl/frame.h"
 #include "decl/draw.h"
 #include "decl/yolo.h"
+#include "decl/frame.h"
 #ifndef RKR_DECL_EMULATOR
 #define RKR_DECL_EMULATOR
 #include "decl/emulator.h"

@@ -446,32 +446,31 @@ int64_t rkr_step_time(const rkr_steps *steps) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *inputs,
-                   size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs,
-                   rkr_steps *steps) {
-    if (library == NULL || steps == NULL || (inputs == NULL && n_inputs > 0) ||
-        (outputs == NULL && n_outputs > 0)) {
+int rkr_run_synced(rkr_bound_model *model) {
+    if (model == NULL || model->library == NULL || (model->inputs == NULL && model->n_inputs > 0) ||
+        (model->outputs == NULL && model->n_outputs > 0)) {
         return RKR_ERR_ARGUMENT;
     }
+    rkr_steps *steps = &model->steps;
     steps->begun_ns = steps->written_ns = rkr_step_time(steps);
     steps->done_ns = 0;
     steps->failed_index = 0;
     steps->failed = RKR_STEP_SYNC_INPUT;
-    int status = sync_all(library, context, inputs, n_inputs, RKNN_MEMORY_SYNC_TO_DEVICE,
-                          &steps->failed_index);
+    int status = sync_all(model->library, model->context, model->inputs, model->n_inputs,
+                          RKNN_MEMORY_SYNC_TO_DEVICE, &steps->failed_index);
     if (status != RKNN_SUCC) {
         return status;
     }
     steps->synced_ns = rkr_step_time(steps);
     steps->failed = RKR_STEP_RUN;
-    status = library->run(context, NULL);
+    status = model->library->run(model->context, NULL);
     if (status != RKNN_SUCC) {
         return status;
     }
     steps->ran_ns = rkr_step_time(steps);
     steps->failed = RKR_STEP_SYNC_OUTPUT;
-    status = sync_all(library, context, outputs, n_outputs, RKNN_MEMORY_SYNC_FROM_DEVICE,
-                      &steps->failed_index);
+    status = sync_all(model->library, model->context, model->outputs, model->n_outputs,
+                      RKNN_MEMORY_SYNC_FROM_DEVICE, &steps->failed_index);
     if (status == RKNN_SUCC) {
         steps->done_ns = rkr_step_time(steps);
     }

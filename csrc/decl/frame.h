@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * One frame of a camera, from the image to the outputs. */
+ * One frame of a camera, from the image to the objects in it. */
 
-/* rkr_letterbox_uint8, then rkr_run_synced: in one call, since what Python does between two finds
- * its memory thrown out of the caches by the first. There is one step more; after it failed,
- * nothing was written and nothing ran. */
+/* rkr_letterbox_uint8, rkr_run_synced, rkr_yolo_decode: in one call, since what Python does
+ * between two of them finds its memory thrown out of the caches. Without a letterbox the input is
+ * written already; without a decoder the outputs are left as they are. There are two steps more;
+ * after RKR_STEP_IMAGE failed, nothing was written and nothing ran. */
 #define RKR_STEP_IMAGE 5
-int rkr_run_image(const rkr_letterbox *letterbox, const uint8_t *image, const rkr_library *library,
-                  rknn_context context, rknn_tensor_mem *const *inputs, size_t n_inputs,
-                  rknn_tensor_mem *const *outputs, size_t n_outputs, rkr_steps *steps);
+#define RKR_STEP_DECODE 6
+int rkr_run_frame(rkr_bound_model *model, const rkr_letterbox *letterbox, const uint8_t *image,
+                  rkr_yolo_decoder *decoder, const rkr_placement *placement);

@@ -89,7 +89,7 @@ int rkr_register_custom_ops(const rkr_library *library, rknn_context context, rk
 int rkr_custom_op_get_op_attr(const rkr_library *library, rknn_custom_op_context *op_ctx,
                               const char *name, rknn_custom_op_attr *attr);
 
-/* How far a frame came, and when: what `rkr_run_synced` and `rkr_run_image` write down. */
+/* How far a frame came, and when: what `rkr_run_synced` and `rkr_run_frame` write down. */
 typedef struct rkr_steps {
     int is_timed;        /* set by the caller: whether the times below are wanted */
     int failed;          /* the step that failed, RKR_STEP_* */
@@ -102,16 +102,25 @@ typedef struct rkr_steps {
     int64_t done_ns;    /* the outputs are synced from the device */
 } rkr_steps;
 
-/* One frame: sync every input to the device, run, sync every output from it; in
+/* A model whose tensors are bound: the memory of those that are to be synced, and its last run. */
+typedef struct {
+    const rkr_library *library;
+    rknn_context context;
+    rknn_tensor_mem *const *inputs;
+    size_t n_inputs;
+    rknn_tensor_mem *const *outputs;
+    size_t n_outputs;
+    rkr_steps steps;
+} rkr_bound_model;
+
+/* One run: sync every input to the device, run, sync every output from it; in
  * one call because each crossing from Python costs more than the syncs. Where the
  * library has no rknn_mem_sync its caches are coherent and the syncs are left out.
  * Stops at the first failure and returns its status; `steps` says where. */
 #define RKR_STEP_SYNC_INPUT 0
 #define RKR_STEP_RUN 1
 #define RKR_STEP_SYNC_OUTPUT 2
-int rkr_run_synced(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *inputs,
-                   size_t n_inputs, rknn_tensor_mem *const *outputs, size_t n_outputs,
-                   rkr_steps *steps);
+int rkr_run_synced(rkr_bound_model *model);
 
 /* The outputs of a run: rknn_outputs_get, a check of their sizes, a copy of those that the
  * runtime keeps in its own memory, rknn_outputs_release; in one call because what the runtime

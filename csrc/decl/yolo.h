@@ -2,8 +2,8 @@
  *
  * Decoding of YOLO heads and non-maximum suppression.
  *
- * Every decoder takes tensors as the runtime delivers them, compares scores with the
- * threshold in the stored domain and dequantizes survivors alone. A prediction whose
+ * Every head is decoded from tensors as the runtime delivers them: scores are compared with
+ * the threshold in the stored domain, and survivors alone are dequantized. A prediction whose
  * score or box is not finite is dropped. Results come in the order of falling score;
  * equal scores keep the order of the predictions in the head. */
 
@@ -37,12 +37,12 @@ typedef struct {
     int32_t class_agnostic;
 } rkr_yolo_options;
 
-/* Where results go: `capacity` rows each. xyxy: 4 floats a row, in pixels of the model's
- * input, or with `placement` in pixels of the image, cut off at its edges. corners: x and y of
- * the 4 corners of an oriented box, whose upright hull xyxy then is, always in pixels of the
- * input; NULL for other heads. source: position of the prediction in the head (branch, anchor,
- * cell). columns: all of xyxy, confidence and class_id once more, for the n results that there
- * are, one right after the other: 24 * n bytes. */
+/* Where results go: `capacity` rows each, of which the first `count` are those of the last
+ * frame. xyxy: 4 floats a row, in pixels of the model's input, or of the image where a placement
+ * was given. corners: x and y of the 4 corners of an oriented box, whose upright hull xyxy then
+ * is, always in pixels of the input; NULL for other heads. source: position of the prediction in
+ * the head (branch, anchor, cell). columns: all of xyxy, confidence and class_id once more, one
+ * right after the other: 24 * count bytes. */
 typedef struct {
     float *xyxy;
     float *corners;
@@ -51,7 +51,7 @@ typedef struct {
     uint32_t *source;
     uint8_t *columns;
     size_t capacity;
-    const rkr_placement *placement;
+    size_t count;
 } rkr_detections;
 
 /* Memory of one decoder, allocated once; not to be used by two calls at a time. A head
@@ -77,28 +77,6 @@ int rkr_view_scan(const rkr_tensor_view *view, uint32_t first, uint32_t n_channe
 int rkr_nms(const float *xyxy, const float *score, const int32_t *class_id, size_t n,
             float iou_threshold, size_t max_detections, uint32_t *keep, size_t *n_kept);
 
-/* Ultralytics' single output: channels cx, cy, w, h, then n_classes scores (after
- * sigmoid), then channels that this function does not read. scale_x and scale_y
- * multiply the boxes: 1 for pixels, the input's width and height for 0..1. */
-int rkr_yolo_decode_single(const rkr_tensor_view *output, uint32_t n_classes, float scale_x,
-                           float scale_y, const rkr_yolo_options *options,
-                           rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
-
-/* The same with objectness as channel 4, before the class scores: confidence = objectness *
- * class score. YOLOv5 and YOLOv7 with anchors, grid and sigmoid already applied. Scores are at
- * most 1. */
-int rkr_yolo_decode_single_objectness(const rkr_tensor_view *output, uint32_t n_classes,
-                                      float scale_x, float scale_y, const rkr_yolo_options *options,
-                                      rkr_yolo_workspace *workspace, const rkr_detections *out,
-                                      size_t *count);
-
-/* The first with oriented boxes: channel 4 + n_classes is the angle in radians, from the x
- * axis towards the y axis, about the centre. */
-int rkr_yolo_decode_single_oriented(const rkr_tensor_view *output, uint32_t n_classes,
-                                    float scale_x, float scale_y, const rkr_yolo_options *options,
-                                    rkr_yolo_workspace *workspace, const rkr_detections *out,
-                                    size_t *count);
-
 /* One scale of a head whose boxes and class scores are apart. Cell (x, y) has its centre
  * at ((x + 0.5) * stride_x, (y + 0.5) * stride_y). box: 4 * n_bins channels from box_first,
  * the distances from the centre to left, top, right, bottom in strides: as such (n_bins 1)
@@ -115,12 +93,6 @@ typedef struct {
     float stride_x;
     float stride_y;
 } rkr_yolo_branch;
-
-/* YOLOv6, v8, v9, v10, 11, 12, 26 and PP-YOLOE in the vendor model zoo's split form.
- * sigmoid 1: class scores are logits. `source` counts cells, branch after branch. */
-int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
-                          uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
-                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
 
 /* One scale, and one anchor of it, of a head with objectness: channels from `first` are
  * the box (4), objectness, and the class scores. Anchors in pixels; heads without anchors
@@ -139,14 +111,69 @@ typedef struct {
 #define RKR_ANGLE_LOGIT 1   /* the same of 1 / (1 + e^-v) */
 #define RKR_ANGLE_RADIANS 2 /* v */
 
-/* The same with oriented boxes. angles: channel `first` of grids that have, one after the
- * other, as many cells as all branches; strides and anchors are not read. angle_kind: one of
- * RKR_ANGLE_*. With it the distances are along the box's own axes (YOLOv8-obb). */
-int rkr_yolo_decode_split_oriented(const rkr_yolo_branch *branches, size_t n_branches,
-                                   uint32_t n_classes, uint32_t n_bins, int sigmoid,
-                                   const rkr_yolo_grid *angles, size_t n_angles, int angle_kind,
-                                   const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
-                                   const rkr_detections *out, size_t *count);
+/* A model's head, filled once, and all that decoding a frame of it takes. `decode` is one of the
+ * functions rkr_yolo_decode_* below, each of which says what it reads of the head. */
+typedef struct rkr_yolo_decoder rkr_yolo_decoder;
+typedef int rkr_yolo_decode_fn(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+struct rkr_yolo_decoder {
+    rkr_yolo_decode_fn *decode;
+    const rkr_tensor_view *output;
+    const rkr_yolo_branch *branches;
+    const rkr_yolo_grid *grids;
+    size_t n_branches;
+    size_t n_grids;
+    uint32_t n_classes;
+    uint32_t n_bins;
+    int sigmoid;    /* 1: scores are logits */
+    int angle_kind; /* RKR_ANGLE_* */
+    float scale_x;  /* multiply the boxes: 1 for pixels, the input's width and height for 0..1 */
+    float scale_y;
+    rkr_yolo_options options;
+    rkr_yolo_workspace *workspace;
+    rkr_detections results;
+};
+
+/* Decode a frame: `decode` of the decoder. With a placement boxes are mapped to the image and cut
+ * off at its edges. RKR_ERR_ARGUMENT: a null pointer, a number that is none or out of range.
+ * RKR_ERR_SHAPE: outputs that contradict each other. After an error there are no results. */
+int rkr_yolo_decode(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* Ultralytics' single output: channels cx, cy, w, h, then n_classes scores (after
+ * sigmoid), then channels that this function does not read. */
+int rkr_yolo_decode_single(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* The same with objectness as channel 4, before the class scores: confidence = objectness *
+ * class score. YOLOv5 and YOLOv7 with anchors, grid and sigmoid already applied. Scores are at
+ * most 1. */
+int rkr_yolo_decode_single_objectness(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* The first with oriented boxes: channel 4 + n_classes is the angle in radians, from the x
+ * axis towards the y axis, about the centre. */
+int rkr_yolo_decode_single_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* YOLOv10 and YOLO26 with the selection in the graph: each cell of `output` is one detection,
+ * channels x1, y1, x2, y2, score, class number, then channels that this function does not read.
+ * Such heads want nothing suppressed. A class that is no number from 0 to 2^24 is dropped. */
+int rkr_yolo_decode_end_to_end(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* YOLOv6, v8, v9, v10, 11, 12, 26 and PP-YOLOE in the vendor model zoo's split form: branches,
+ * n_classes, n_bins, sigmoid. `source` counts cells, branch after branch. */
+int rkr_yolo_decode_split(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* The same with oriented boxes. The angles, as angle_kind says, are channel `first` of grids
+ * that have, one after the other, as many cells as all branches; strides and anchors are not
+ * read. With it the distances are along the box's own axes (YOLOv8-obb). */
+int rkr_yolo_decode_split_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* YOLOv5 and YOLOv7: grids, n_classes, sigmoid. With s = sigmoid of the stored value (sigmoid 1),
+ * or the stored value where the graph ends with it: centre = (2 s - 0.5 + cell) * stride, size =
+ * (2 s)^2 * anchor, confidence = objectness * class score, with n_classes 0 objectness, of class
+ * 0. Scores are at most 1. `source` counts cells, grid after grid. */
+int rkr_yolo_decode_anchors(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* YOLOX: centre = (v + cell) * stride, size = e^v * stride; scores as above, `sigmoid` is
+ * theirs alone. */
+int rkr_yolo_decode_yolox(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 /* Intersection over union of two convex quadrangles, x and y of their corners in order; 0
  * where one has no area. */
@@ -157,29 +184,6 @@ double rkr_quadrangle_iou(const float *a, const float *b);
  * and anchors are not read. */
 int rkr_yolo_gather(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels,
                     const uint32_t *source, size_t n, float *dst);
-
-/* YOLOv5 and YOLOv7. With s = sigmoid of the stored value (sigmoid 1), or the stored value
- * where the graph ends with it: centre = (2 s - 0.5 + cell) * stride, size = (2 s)^2 * anchor,
- * confidence = objectness * class score, with n_classes 0 objectness, of class 0. Scores are at
- * most 1. `source` counts cells, grid after grid. */
-int rkr_yolo_decode_anchors(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
-                            int sigmoid, const rkr_yolo_options *options,
-                            rkr_yolo_workspace *workspace, const rkr_detections *out,
-                            size_t *count);
-
-/* YOLOX: centre = (v + cell) * stride, size = e^v * stride; scores as above, `sigmoid` is
- * theirs alone. */
-int rkr_yolo_decode_yolox(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
-                          int sigmoid, const rkr_yolo_options *options,
-                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
-
-/* YOLOv10 and YOLO26 with the selection in the graph: each cell is one detection, channels
- * x1, y1, x2, y2, score, class number, then channels that this function does not read.
- * Nothing is suppressed. A class that is no number from 0 to 2^24 is dropped. scale_x and
- * scale_y multiply the boxes. */
-int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, float scale_y,
-                               const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
-                               const rkr_detections *out, size_t *count);
 
 /* The image that masks are made for, and where it lies on the prototypes: the centre of
  * pixel (x, y) is at ((x + 0.5) * scale_x + offset_x, (y + 0.5) * scale_y + offset_y), where

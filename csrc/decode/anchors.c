@@ -17,10 +17,6 @@ static void anchor_box(const rkr_yolo_grid *grid, bool sigmoid, const float valu
     box[3] = s[3] * s[3] * grid->anchor_height;
 }
 
-int rkr_yolo_decode_anchors(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
-                            int sigmoid, const rkr_yolo_options *options,
-                            rkr_yolo_workspace *workspace, const rkr_detections *out,
-                            size_t *count) {
-    return rkr_decode_objectness(grids, n_grids, n_classes, sigmoid != 0, anchor_box, options,
-                                 workspace, out, count);
+int rkr_yolo_decode_anchors(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    return rkr_decode_objectness(decoder, decoder->grids, decoder->n_grids, anchor_box, placement);
 }

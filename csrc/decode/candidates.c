@@ -57,13 +57,21 @@ void rkr_yolo_workspace_free(rkr_yolo_workspace *workspace) {
     }
 }
 
-int rkr_decode_begin(uint64_t n_predictions, const rkr_yolo_options *options,
-                     rkr_yolo_workspace *workspace, const rkr_detections *out,
-                     const size_t *count) {
-    if (options == NULL || workspace == NULL || out == NULL || count == NULL || out->xyxy == NULL ||
-        out->confidence == NULL || out->class_id == NULL || out->source == NULL ||
-        out->columns == NULL || out->capacity < workspace->max_detections ||
-        n_predictions > workspace->n_predictions) {
+int rkr_yolo_decode(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    if (decoder == NULL || decoder->decode == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    decoder->results.count = 0;
+    return decoder->decode(decoder, placement);
+}
+
+int rkr_decode_begin(rkr_yolo_decoder *decoder, uint64_t n_predictions) {
+    const rkr_yolo_options *options = &decoder->options;
+    const rkr_detections *out = &decoder->results;
+    rkr_yolo_workspace *workspace = decoder->workspace;
+    if (workspace == NULL || out->xyxy == NULL || out->confidence == NULL ||
+        out->class_id == NULL || out->source == NULL || out->columns == NULL ||
+        out->capacity < workspace->max_detections || n_predictions > workspace->n_predictions) {
         return RKR_ERR_ARGUMENT;
     }
     if (!(options->conf_threshold >= 0.0f && isfinite(options->conf_threshold)) ||
@@ -124,19 +132,21 @@ size_t rkr_candidates_sort(rkr_yolo_workspace *workspace) {
     return workspace->n_candidates;
 }
 
-void rkr_results_end(const rkr_detections *out, size_t n, size_t *count) {
-    if (out->placement != NULL) {
-        rkr_boxes_to_image(out->xyxy, n, out->placement, out->xyxy);
+void rkr_results_end(rkr_detections *out, size_t n, const rkr_placement *placement) {
+    if (placement != NULL) {
+        rkr_boxes_to_image(out->xyxy, n, placement, out->xyxy);
     }
     const size_t of_boxes = 4 * n * sizeof *out->xyxy, of_scores = n * sizeof *out->confidence;
     memcpy(out->columns, out->xyxy, of_boxes);
     memcpy(out->columns + of_boxes, out->confidence, of_scores);
     memcpy(out->columns + of_boxes + of_scores, out->class_id, n * sizeof *out->class_id);
-    *count = n;
+    out->count = n;
 }
 
-void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
-                    const rkr_detections *out, size_t *count) {
+void rkr_decode_end(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    const rkr_yolo_options *options = &decoder->options;
+    rkr_yolo_workspace *workspace = decoder->workspace;
+    rkr_detections *out = &decoder->results;
     rkr_kept_boxes kept;
     rkr_kept_init(&kept, workspace->kept, workspace->max_detections);
     size_t n_candidates = rkr_candidates_sort(workspace), n = 0;
@@ -155,5 +165,5 @@ void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *optio
         out->source[n] = candidate->source;
         n++;
     }
-    rkr_results_end(out, n, count);
+    rkr_results_end(out, n, placement);
 }

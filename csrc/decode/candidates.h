@@ -26,9 +26,8 @@ struct rkr_yolo_workspace {
     float powers[RKR_MAX_BRANCHES][384], powers_scale[RKR_MAX_BRANCHES];
 };
 
-/* Checks what every decoder is given, and empties the workspace. */
-int rkr_decode_begin(uint64_t n_predictions, const rkr_yolo_options *options,
-                     rkr_yolo_workspace *workspace, const rkr_detections *out, const size_t *count);
+/* Checks what every head needs, and empties the workspace. */
+int rkr_decode_begin(rkr_yolo_decoder *decoder, uint64_t n_predictions);
 
 /* Add a candidate; in the order of the head's predictions. Drops what is not finite. */
 void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float score,
@@ -43,10 +42,9 @@ void rkr_candidate_push_oriented(rkr_yolo_workspace *workspace, const float cent
 size_t rkr_candidates_sort(rkr_yolo_workspace *workspace);
 
 /* After n results are in the arrays: map their boxes, write the columns and the number. */
-void rkr_results_end(const rkr_detections *out, size_t n, size_t *count);
+void rkr_results_end(rkr_detections *out, size_t n, const rkr_placement *placement);
 
 /* Suppress and write the results. */
-void rkr_decode_end(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
-                    const rkr_detections *out, size_t *count);
+void rkr_decode_end(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 #endif

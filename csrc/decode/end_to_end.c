@@ -21,12 +21,13 @@ static void decode_row(const rkr_tensor_view *view, float scale_x, float scale_y
     rkr_candidate_push(workspace, box, values[4], (uint32_t)(values[5] + 0.5f), row);
 }
 
-int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, float scale_y,
-                               const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
-                               const rkr_detections *out, size_t *count) {
+int rkr_yolo_decode_end_to_end(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    const rkr_tensor_view *output = decoder->output;
+    const float scale_x = decoder->scale_x, scale_y = decoder->scale_y;
+    const float threshold = decoder->options.conf_threshold;
     int status = rkr_view_check(output);
     if (status == RKR_OK) {
-        status = rkr_decode_begin(rkr_view_cells(output), options, workspace, out, count);
+        status = rkr_decode_begin(decoder, rkr_view_cells(output));
     }
     if (status != RKR_OK) {
         return status;
@@ -38,13 +39,11 @@ int rkr_yolo_decode_end_to_end(const rkr_tensor_view *output, float scale_x, flo
         return RKR_ERR_ARGUMENT;
     }
     rkr_scan scan;
-    rkr_scan_init(&scan, output, 4, 1, options->conf_threshold);
+    rkr_scan_init(&scan, output, 4, 1, threshold);
     rkr_hits hits = rkr_hits_of(&scan, NULL);
     for (uint32_t row; rkr_next_hit(&hits, &row);) {
-        decode_row(output, scale_x, scale_y, options->conf_threshold, row, workspace);
+        decode_row(output, scale_x, scale_y, threshold, row, decoder->workspace);
     }
-    rkr_yolo_options unsuppressed = *options;
-    unsuppressed.suppress = 0;
-    rkr_decode_end(workspace, &unsuppressed, out, count);
+    rkr_decode_end(decoder, placement);
     return RKR_OK;
 }

@@ -121,8 +121,10 @@ static bool is_suppressed(const rkr_detections *out, size_t n, const float corne
     return false;
 }
 
-void rkr_decode_end_oriented(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
-                             const rkr_detections *out, size_t *count) {
+void rkr_decode_end_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    const rkr_yolo_options *options = &decoder->options;
+    rkr_yolo_workspace *workspace = decoder->workspace;
+    rkr_detections *out = &decoder->results;
     size_t n_candidates = rkr_candidates_sort(workspace), n = 0;
     for (size_t i = 0; i < n_candidates && n < workspace->max_detections; i++) {
         const rkr_candidate *candidate = &workspace->candidates[rkr_key_index(workspace->keys[i])];
@@ -139,5 +141,5 @@ void rkr_decode_end_oriented(rkr_yolo_workspace *workspace, const rkr_yolo_optio
         out->source[n] = candidate->source;
         n++;
     }
-    rkr_results_end(out, n, count);
+    rkr_results_end(out, n, placement);
 }

@@ -7,7 +7,6 @@
 #include "rkr.h"
 
 /* As rkr_decode_end. */
-void rkr_decode_end_oriented(rkr_yolo_workspace *workspace, const rkr_yolo_options *options,
-                             const rkr_detections *out, size_t *count);
+void rkr_decode_end_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 #endif

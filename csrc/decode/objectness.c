@@ -71,9 +71,11 @@ static int check_grid(const rkr_yolo_grid *grid, uint32_t n_classes) {
     return finite ? RKR_OK : RKR_ERR_ARGUMENT;
 }
 
-int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
-                          bool sigmoid, rkr_box_fn *box_of, const rkr_yolo_options *options,
-                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
+int rkr_decode_objectness(rkr_yolo_decoder *decoder, const rkr_yolo_grid *grids, size_t n_grids,
+                          rkr_box_fn *box_of, const rkr_placement *placement) {
+    const uint32_t n_classes = decoder->n_classes;
+    const bool sigmoid = decoder->sigmoid != 0;
+    const float threshold = decoder->options.conf_threshold;
     if (grids == NULL || n_grids == 0) {
         return RKR_ERR_ARGUMENT;
     }
@@ -85,11 +87,10 @@ int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n
         }
         n_predictions += rkr_view_cells(&grids[i].view);
     }
-    int status = rkr_decode_begin(n_predictions, options, workspace, out, count);
+    int status = rkr_decode_begin(decoder, n_predictions);
     if (status != RKR_OK) {
         return status;
     }
-    float threshold = options->conf_threshold;
     uint32_t source = 0;
     for (size_t i = 0; i < n_grids; i++) {
         const rkr_yolo_grid *grid = &grids[i];
@@ -102,10 +103,10 @@ int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n
         rkr_hits hits = rkr_hits_of(&scan, NULL);
         for (uint32_t cell; rkr_next_hit(&hits, &cell);) {
             decode_cell(grid, n_classes > 0 ? &classes : NULL, sigmoid, box_of, threshold, cell,
-                        source + cell, workspace);
+                        source + cell, decoder->workspace);
         }
         source += rkr_view_cells(&grid->view);
     }
-    rkr_decode_end(workspace, options, out, count);
+    rkr_decode_end(decoder, placement);
     return RKR_OK;
 }

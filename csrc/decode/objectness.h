@@ -12,9 +12,8 @@
 typedef void rkr_box_fn(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
                         float y, float box[4]);
 
-/* Decode all grids; `sigmoid` tells that scores are logits. */
-int rkr_decode_objectness(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
-                          bool sigmoid, rkr_box_fn *box_of, const rkr_yolo_options *options,
-                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count);
+/* Decode all grids, with the decoder's n_classes and sigmoid. */
+int rkr_decode_objectness(rkr_yolo_decoder *decoder, const rkr_yolo_grid *grids, size_t n_grids,
+                          rkr_box_fn *box_of, const rkr_placement *placement);
 
 #endif

@@ -10,22 +10,15 @@
 
 #include <math.h>
 
-typedef struct {
-    const rkr_tensor_view *output;
-    uint32_t n_classes;
-    bool oriented;
-    float scale_x, scale_y;
-    rkr_yolo_workspace *workspace;
-} single_decoder;
-
-static void decode_prediction(const single_decoder *decoder, const rkr_scan *scan, uint32_t cell) {
+static void decode_prediction(const rkr_yolo_decoder *decoder, bool oriented, const rkr_scan *scan,
+                              uint32_t cell) {
     uint32_t class_id;
     float score, box[4], angle;
     if (!rkr_scan_best(scan, cell, &score, &class_id) || !(score >= scan->real_threshold)) {
         return;
     }
     rkr_view_load(decoder->output, 0, 4, cell, box);
-    if (decoder->oriented) {
+    if (oriented) {
         rkr_view_load(decoder->output, 4 + decoder->n_classes, 1, cell, &angle);
         const float centred[4] = {box[0] * decoder->scale_x, box[1] * decoder->scale_y,
                                   box[2] * decoder->scale_x, box[3] * decoder->scale_y};
@@ -39,48 +32,38 @@ static void decode_prediction(const single_decoder *decoder, const rkr_scan *sca
     rkr_candidate_push(decoder->workspace, xyxy, score, class_id, cell);
 }
 
-static int decode(const single_decoder *decoder, const rkr_yolo_options *options,
-                  const rkr_detections *out, size_t *count) {
+static int decode(rkr_yolo_decoder *decoder, bool oriented, const rkr_placement *placement) {
     const rkr_tensor_view *output = decoder->output;
     int status = rkr_view_check(output);
     if (status == RKR_OK) {
-        status = rkr_decode_begin(rkr_view_cells(output), options, decoder->workspace, out, count);
+        status = rkr_decode_begin(decoder, rkr_view_cells(output));
     }
     if (status != RKR_OK) {
         return status;
     }
-    uint32_t others = decoder->oriented ? 5 : 4;
+    uint32_t others = oriented ? 5 : 4;
     if (output->channels <= others || decoder->n_classes == 0 ||
         decoder->n_classes > output->channels - others) {
         return RKR_ERR_SHAPE;
     }
     if (!isfinite(decoder->scale_x) || !isfinite(decoder->scale_y) ||
-        (decoder->oriented && out->corners == NULL)) {
+        (oriented && decoder->results.corners == NULL)) {
         return RKR_ERR_ARGUMENT;
     }
     rkr_scan scan;
-    rkr_scan_init(&scan, output, 4, decoder->n_classes, options->conf_threshold);
+    rkr_scan_init(&scan, output, 4, decoder->n_classes, decoder->options.conf_threshold);
     rkr_hits hits = rkr_hits_of(&scan, NULL);
     for (uint32_t cell; rkr_next_hit(&hits, &cell);) {
-        decode_prediction(decoder, &scan, cell);
+        decode_prediction(decoder, oriented, &scan, cell);
     }
-    (decoder->oriented ? rkr_decode_end_oriented : rkr_decode_end)(decoder->workspace, options, out,
-                                                                   count);
+    (oriented ? rkr_decode_end_oriented : rkr_decode_end)(decoder, placement);
     return RKR_OK;
 }
 
-int rkr_yolo_decode_single(const rkr_tensor_view *output, uint32_t n_classes, float scale_x,
-                           float scale_y, const rkr_yolo_options *options,
-                           rkr_yolo_workspace *workspace, const rkr_detections *out,
-                           size_t *count) {
-    const single_decoder decoder = {output, n_classes, false, scale_x, scale_y, workspace};
-    return decode(&decoder, options, out, count);
+int rkr_yolo_decode_single(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    return decode(decoder, false, placement);
 }
 
-int rkr_yolo_decode_single_oriented(const rkr_tensor_view *output, uint32_t n_classes,
-                                    float scale_x, float scale_y, const rkr_yolo_options *options,
-                                    rkr_yolo_workspace *workspace, const rkr_detections *out,
-                                    size_t *count) {
-    const single_decoder decoder = {output, n_classes, true, scale_x, scale_y, workspace};
-    return decode(&decoder, options, out, count);
+int rkr_yolo_decode_single_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    return decode(decoder, true, placement);
 }

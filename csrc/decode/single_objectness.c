@@ -13,14 +13,11 @@ static void scaled_box(const rkr_yolo_grid *grid, bool sigmoid, const float valu
     box[3] = values[3] * grid->stride_y;
 }
 
-int rkr_yolo_decode_single_objectness(const rkr_tensor_view *output, uint32_t n_classes,
-                                      float scale_x, float scale_y, const rkr_yolo_options *options,
-                                      rkr_yolo_workspace *workspace, const rkr_detections *out,
-                                      size_t *count) {
-    if (output == NULL) {
+int rkr_yolo_decode_single_objectness(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    if (decoder->output == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    const rkr_yolo_grid grid = {.view = *output, .stride_x = scale_x, .stride_y = scale_y};
-    return rkr_decode_objectness(&grid, 1, n_classes, false, scaled_box, options, workspace, out,
-                                 count);
+    const rkr_yolo_grid grid = {
+        .view = *decoder->output, .stride_x = decoder->scale_x, .stride_y = decoder->scale_y};
+    return rkr_decode_objectness(decoder, &grid, 1, scaled_box, placement);
 }

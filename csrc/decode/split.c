@@ -22,19 +22,11 @@
 #define MAX_BINS 64u
 
 typedef struct {
-    const rkr_yolo_grid *grids; /* NULL: upright boxes */
-    size_t n_grids;
-    int kind; /* RKR_ANGLE_* */
-} angle_source;
-
-typedef struct {
+    const rkr_yolo_decoder *head;
     const rkr_yolo_branch *branch;
-    uint32_t n_classes, n_bins, first_source;
-    bool sigmoid;
-    float conf_threshold;
+    uint32_t first_source;
+    bool oriented;
     const float *powers; /* NULL: not an 8-bit distribution */
-    const angle_source *angles;
-    rkr_yolo_workspace *workspace;
 } branch_decoder;
 
 #define DTYPE int8
@@ -67,7 +59,7 @@ static float mean_of_floats(const float *bins, uint32_t n) {
 
 static void load_distances(const branch_decoder *decoder, uint32_t cell, float distances[4]) {
     const rkr_yolo_branch *branch = decoder->branch;
-    uint32_t n = decoder->n_bins;
+    uint32_t n = decoder->head->n_bins;
     if (n == 1) {
         rkr_view_load(&branch->box, branch->box_first, 4, cell, distances);
     } else if (decoder->powers != NULL) {
@@ -87,21 +79,21 @@ static void load_distances(const branch_decoder *decoder, uint32_t cell, float d
     }
 }
 
-static float load_angle(const angle_source *angles, uint32_t cell) {
+static float load_angle(const rkr_yolo_decoder *head, uint32_t cell) {
     float value;
-    const rkr_yolo_grid *grid = rkr_grid_of(angles->grids, angles->n_grids, &cell);
+    const rkr_yolo_grid *grid = rkr_grid_of(head->grids, head->n_grids, &cell);
     rkr_view_load(&grid->view, grid->first, 1, cell, &value);
-    if (angles->kind == RKR_ANGLE_RADIANS) {
+    if (head->angle_kind == RKR_ANGLE_RADIANS) {
         return value;
     }
-    value = angles->kind == RKR_ANGLE_LOGIT ? rkr_sigmoid(value) : value;
+    value = head->angle_kind == RKR_ANGLE_LOGIT ? rkr_sigmoid(value) : value;
     return (value - 0.25f) * 3.14159265f;
 }
 
 /* The distances are along the axes of the box, from a point that is not its centre. */
 static void push_oriented(const branch_decoder *decoder, const float distances[4], float x, float y,
                           float score, uint32_t class_id, uint32_t source) {
-    float angle = load_angle(decoder->angles, source);
+    float angle = load_angle(decoder->head, source);
     float cosine = cosf(angle), sine = sinf(angle);
     float along = (distances[2] - distances[0]) * 0.5f;
     float across = (distances[3] - distances[1]) * 0.5f;
@@ -110,7 +102,7 @@ static void push_oriented(const branch_decoder *decoder, const float distances[4
                               (y + along * sine + across * cosine) * branch->stride_y,
                               (distances[0] + distances[2]) * branch->stride_x,
                               (distances[1] + distances[3]) * branch->stride_y};
-    rkr_candidate_push_oriented(decoder->workspace, centred, angle, score, class_id, source);
+    rkr_candidate_push_oriented(decoder->head->workspace, centred, angle, score, class_id, source);
 }
 
 static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uint32_t cell) {
@@ -120,8 +112,8 @@ static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uin
     if (!rkr_scan_best(scan, cell, &score, &class_id)) {
         return;
     }
-    score = decoder->sigmoid ? rkr_sigmoid(score) : score;
-    if (!(score >= decoder->conf_threshold)) {
+    score = decoder->head->sigmoid ? rkr_sigmoid(score) : score;
+    if (!(score >= decoder->head->options.conf_threshold)) {
         return;
     }
     float distances[4];
@@ -129,14 +121,14 @@ static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uin
     float x = (float)(cell % branch->box.width) + 0.5f;
     float y = (float)(cell / branch->box.width) + 0.5f;
     uint32_t source = decoder->first_source + cell;
-    if (decoder->angles->grids != NULL) {
+    if (decoder->oriented) {
         push_oriented(decoder, distances, x, y, score, class_id, source);
         return;
     }
     const float box[4] = {
         (x - distances[0]) * branch->stride_x, (y - distances[1]) * branch->stride_y,
         (x + distances[2]) * branch->stride_x, (y + distances[3]) * branch->stride_y};
-    rkr_candidate_push(decoder->workspace, box, score, class_id, source);
+    rkr_candidate_push(decoder->head->workspace, box, score, class_id, source);
 }
 
 /* powers[k] = e^(k * scale) for k from -255 to 0. */
@@ -166,14 +158,15 @@ static float sum_threshold(const rkr_yolo_branch *branch, bool sigmoid, float th
 
 static void decode_branch(const branch_decoder *decoder) {
     const rkr_yolo_branch *branch = decoder->branch;
-    float threshold = decoder->conf_threshold;
+    const bool sigmoid = decoder->head->sigmoid != 0;
+    const float threshold = decoder->head->options.conf_threshold;
     bool has_sum = branch->score_sum.data != NULL && threshold <= 1.0f;
     rkr_scan scan, sum_scan;
-    rkr_scan_init(&scan, &branch->score, branch->score_first, decoder->n_classes,
-                  decoder->sigmoid ? rkr_logit_below(threshold) : threshold);
+    rkr_scan_init(&scan, &branch->score, branch->score_first, decoder->head->n_classes,
+                  sigmoid ? rkr_logit_below(threshold) : threshold);
     if (has_sum) {
         rkr_scan_init(&sum_scan, &branch->score_sum, 0, 1,
-                      sum_threshold(branch, decoder->sigmoid, threshold));
+                      sum_threshold(branch, sigmoid, threshold));
     }
     rkr_hits hits = rkr_hits_of(&scan, has_sum ? &sum_scan : NULL);
     for (uint32_t cell; rkr_next_hit(&hits, &cell);) {
@@ -200,83 +193,64 @@ static int check_branch(const rkr_yolo_branch *branch, uint32_t n_classes, uint3
     return isfinite(branch->stride_x) && isfinite(branch->stride_y) ? RKR_OK : RKR_ERR_ARGUMENT;
 }
 
-static int check_angles(const angle_source *angles, uint64_t n_predictions) {
-    if (angles->grids == NULL) {
-        return RKR_OK;
+static int check_angles(const rkr_yolo_decoder *decoder, uint64_t n_predictions) {
+    if (decoder->angle_kind < RKR_ANGLE_SIGMOID || decoder->angle_kind > RKR_ANGLE_RADIANS ||
+        decoder->results.corners == NULL || decoder->grids == NULL) {
+        return RKR_ERR_ARGUMENT;
     }
-    int status = rkr_grids_check(angles->grids, angles->n_grids, 1);
+    int status = rkr_grids_check(decoder->grids, decoder->n_grids, 1);
     if (status != RKR_OK) {
         return status;
     }
     uint64_t n = 0;
-    for (size_t i = 0; i < angles->n_grids; i++) {
-        n += rkr_view_cells(&angles->grids[i].view);
+    for (size_t i = 0; i < decoder->n_grids; i++) {
+        n += rkr_view_cells(&decoder->grids[i].view);
     }
     return n == n_predictions ? RKR_OK : RKR_ERR_SHAPE;
 }
 
-static int decode(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
-                  uint32_t n_bins, bool sigmoid, const angle_source *angles,
-                  const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
-                  const rkr_detections *out, size_t *count) {
-    if (branches == NULL || n_branches == 0 || n_branches > RKR_MAX_BRANCHES || n_bins == 0 ||
-        n_bins > MAX_BINS) {
+static int decode(rkr_yolo_decoder *decoder, bool oriented, const rkr_placement *placement) {
+    const rkr_yolo_branch *branches = decoder->branches;
+    const uint32_t n_bins = decoder->n_bins;
+    if (branches == NULL || decoder->n_branches == 0 || decoder->n_branches > RKR_MAX_BRANCHES ||
+        n_bins == 0 || n_bins > MAX_BINS) {
         return RKR_ERR_ARGUMENT;
     }
     uint64_t n_predictions = 0;
-    for (size_t i = 0; i < n_branches; i++) {
-        int status = check_branch(&branches[i], n_classes, n_bins);
+    for (size_t i = 0; i < decoder->n_branches; i++) {
+        int status = check_branch(&branches[i], decoder->n_classes, n_bins);
         if (status != RKR_OK) {
             return status;
         }
         n_predictions += rkr_view_cells(&branches[i].box);
     }
-    int status = rkr_decode_begin(n_predictions, options, workspace, out, count);
-    if (status == RKR_OK) {
-        status = check_angles(angles, n_predictions);
+    int status = rkr_decode_begin(decoder, n_predictions);
+    if (status == RKR_OK && oriented) {
+        status = check_angles(decoder, n_predictions);
     }
     if (status != RKR_OK) {
         return status;
     }
     uint32_t first_source = 0;
-    for (size_t i = 0; i < n_branches; i++) {
-        const branch_decoder decoder = {
+    for (size_t i = 0; i < decoder->n_branches; i++) {
+        const branch_decoder of_branch = {
+            .head = decoder,
             .branch = &branches[i],
-            .n_classes = n_classes,
-            .n_bins = n_bins,
             .first_source = first_source,
-            .sigmoid = sigmoid,
-            .conf_threshold = options->conf_threshold,
-            .powers = powers_of_e(workspace, i, &branches[i].box),
-            .angles = angles,
-            .workspace = workspace,
+            .oriented = oriented,
+            .powers = powers_of_e(decoder->workspace, i, &branches[i].box),
         };
-        decode_branch(&decoder);
+        decode_branch(&of_branch);
         first_source += rkr_view_cells(&branches[i].box);
     }
-    (angles->grids != NULL ? rkr_decode_end_oriented : rkr_decode_end)(workspace, options, out,
-                                                                       count);
+    (oriented ? rkr_decode_end_oriented : rkr_decode_end)(decoder, placement);
     return RKR_OK;
 }
 
-int rkr_yolo_decode_split(const rkr_yolo_branch *branches, size_t n_branches, uint32_t n_classes,
-                          uint32_t n_bins, int sigmoid, const rkr_yolo_options *options,
-                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
-    const angle_source upright = {NULL, 0, 0};
-    return decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, &upright, options,
-                  workspace, out, count);
+int rkr_yolo_decode_split(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    return decode(decoder, false, placement);
 }
 
-int rkr_yolo_decode_split_oriented(const rkr_yolo_branch *branches, size_t n_branches,
-                                   uint32_t n_classes, uint32_t n_bins, int sigmoid,
-                                   const rkr_yolo_grid *angles, size_t n_angles, int angle_kind,
-                                   const rkr_yolo_options *options, rkr_yolo_workspace *workspace,
-                                   const rkr_detections *out, size_t *count) {
-    if (angles == NULL || angle_kind < RKR_ANGLE_SIGMOID || angle_kind > RKR_ANGLE_RADIANS ||
-        out == NULL || out->corners == NULL) {
-        return RKR_ERR_ARGUMENT;
-    }
-    const angle_source source = {angles, n_angles, angle_kind};
-    return decode(branches, n_branches, n_classes, n_bins, sigmoid != 0, &source, options,
-                  workspace, out, count);
+int rkr_yolo_decode_split_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    return decode(decoder, true, placement);
 }

@@ -14,9 +14,6 @@ static void yolox_box(const rkr_yolo_grid *grid, bool sigmoid, const float value
     box[3] = expf(values[3]) * grid->stride_y;
 }
 
-int rkr_yolo_decode_yolox(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_classes,
-                          int sigmoid, const rkr_yolo_options *options,
-                          rkr_yolo_workspace *workspace, const rkr_detections *out, size_t *count) {
-    return rkr_decode_objectness(grids, n_grids, n_classes, sigmoid != 0, yolox_box, options,
-                                 workspace, out, count);
+int rkr_yolo_decode_yolox(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    return rkr_decode_objectness(decoder, decoder->grids, decoder->n_grids, yolox_box, placement);
 }

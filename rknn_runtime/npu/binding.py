@@ -19,7 +19,7 @@ from rknn_runtime.tensor import TensorAttr
 __all__ = ["Binding", "BoundTensors", "check_layouts"]
 
 # Looked up once: these are on the path of every frame.
-_run_synced, _run_image, _from_buffer = lib.rkr_run_synced, lib.rkr_run_image, ffi.from_buffer
+_run_synced, _run_frame = lib.rkr_run_synced, lib.rkr_run_frame
 _NO_INT64 = (
     "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export the "
     "network with this input as int32 or float32, with a Cast behind it where it must be int64"
@@ -199,7 +199,8 @@ class BoundTensors:
     ) -> None:
         """Take the bindings."""
         self.context, self.inputs, self.outputs = context, inputs, outputs
-        self._steps = ffi.new("rkr_steps *")
+        self._native = ffi.new("rkr_bound_model *")
+        self._steps = self._native.steps
         #: What has to be there before a run, beside memory of inputs and outputs.
         self.missing: list[str] = []
         #: Why nothing may run now; empty: it may.
@@ -227,16 +228,15 @@ class BoundTensors:
             [each for each in side if each.is_bound and each.is_synced]
             for side in (self.inputs, self.outputs)
         ]
-        pointers = [[each.memory.pointer for each in side] for side in self._synced]
-        self._arguments = (
-            self.context.handle,
-            self.context.opened(),
-            ffi.new("rknn_tensor_mem *[]", pointers[0]),
-            len(pointers[0]),
-            ffi.new("rknn_tensor_mem *[]", pointers[1]),
-            len(pointers[1]),
-            self._steps,
-        )
+        # In C there are only their addresses.
+        self._pointers = [
+            ffi.new("rknn_tensor_mem *[]", [each.memory.pointer for each in side])
+            for side in self._synced
+        ]
+        native = self._native
+        native.library, native.context = self.context.handle, self.context.opened()
+        native.inputs, native.outputs = self._pointers
+        native.n_inputs, native.n_outputs = map(len, self._pointers)
 
     def replaced(self, binding: Binding) -> None:
         """Take another memory of a binding that had one, inside ``with context.lock``."""
@@ -244,7 +244,7 @@ class BoundTensors:
         if binding in self.outputs:
             self.output_state = self.state
         if binding.is_synced:
-            for synced, pointers in zip(self._synced, (self._arguments[2], self._arguments[4])):
+            for synced, pointers in zip(self._synced, self._pointers):
                 if binding in synced:
                     pointers[synced.index(binding)] = binding.memory.pointer
 
@@ -291,16 +291,18 @@ class BoundTensors:
         if not self._is_plain:
             self._run_specially(_run_synced)
             return
-        status = _run_synced(*self._arguments)
+        status = _run_synced(self._native)
         if status:
             self._fail(status)
 
-    def run_image(self, letterbox: Any, image: Array) -> bool:
-        """Do as `run`, after an image was scaled into the input, in one native call.
+    def run_frame(self, letterbox: Any, image: Any, decoder: Any, placement: Any) -> bool:
+        """Scale an image into the input, do as `run`, and decode the outputs, in one native call.
 
         Args:
-            letterbox: ``rkr_letterbox *``, whose frame is the input.
-            image: an array as the letterbox says.
+            letterbox: ``rkr_letterbox *``, whose frame is the input; NULL: it is written already.
+            image: the pixels as the letterbox says, ``uint8_t *``.
+            decoder: ``rkr_yolo_decoder *``, bound to the outputs; NULL: they are left alone.
+            placement: ``rkr_placement *``, where the image lies in the input; or NULL.
 
         Returns:
             False where the image cannot be scaled so, such as one in the input itself: nothing
@@ -311,8 +313,8 @@ class BoundTensors:
             RuntimeError: something is not bound.
         """
         if not self._is_plain:
-            return self._run_specially(_run_image, letterbox, _from_buffer(image))
-        status = _run_image(letterbox, _from_buffer(image), *self._arguments)
+            return self._run_specially(_run_frame, letterbox, image, decoder, placement)
+        status = _run_frame(self._native, letterbox, image, decoder, placement)
         if status:
             if self._steps.failed == lib.RKR_STEP_IMAGE:
                 return False
@@ -329,15 +331,15 @@ class BoundTensors:
             raise RuntimeError(f"the model cannot run: {self._trouble}")
 
     def _run_specially(self, run: Any, *arguments: Any) -> bool:
-        """Run as `run_image`, with others in the same memory, or with custom operators."""
+        """Run as `run_frame`, with others in the same memory, or with custom operators."""
         self.check_ready()
         if self.fenced:
             raise RuntimeError(f"the model cannot run: {self.fenced}")
         if self._turns is None:
-            status = run(*arguments, *self._arguments)
+            status = run(self._native, *arguments)
         else:
             with self._turns.held():
-                status = run(*arguments, *self._arguments)
+                status = run(self._native, *arguments)
         if status and self._steps.failed == lib.RKR_STEP_IMAGE:
             return False
         self._fail(status)
@@ -351,6 +353,8 @@ class BoundTensors:
             call = f"rknn_mem_sync({self._synced[0][index].name}, to device)"
         elif step == lib.RKR_STEP_SYNC_OUTPUT:
             call = f"rknn_mem_sync({self._synced[1][index].name}, from device)"
+        elif step == lib.RKR_STEP_DECODE:
+            call = "rkr_yolo_decode"
         self.context.check_run(status, call)
 
 

@@ -74,7 +74,7 @@ class Classifier(ImageModel):
                 f"labels: expected {classes}, as the output has classes, got {len(self.labels)}:\n"
                 f"{describe(model.outputs)}"
             )
-        self._settle(self.decoder.settle, stretch=True)
+        self._settle(stretch=True)
         self._made_with: dict[str, Any] = {
             "top_k": top_k,
             "softmax": softmax,
@@ -101,4 +101,5 @@ class Classifier(ImageModel):
         Returns:
             The most likely classes, by falling confidence, as new arrays.
         """
-        return self._run(image, self.decoder.decode_settled, color, matrix, full_range)
+        found: Classifications = self._run(image, color, matrix, full_range)
+        return found

@@ -89,23 +89,32 @@ class Detections(Compared, Writers):
     @classmethod
     def _of(
         cls,
-        xyxy: NDArray[np.float32],
-        confidence: NDArray[np.float32],
-        class_id: NDArray[np.int32],
-        **task: NDArray[Any],
+        columns: Any,
+        n: int,
+        mask: NDArray[np.bool_] | None = None,
+        keypoints: NDArray[np.float32] | None = None,
+        xyxyxyxy: NDArray[np.float32] | None = None,
     ) -> Detections:
-        """Take new arrays known to be right, the first three of them read-only.
+        """Take what a native decoder found, and new arrays known to be right.
 
-        Once per frame, so without a loop and without a check.
+        Once per frame, so without a check and with few objects.
+
+        Args:
+            columns: The bytes of ``rkr_detections.columns``, which are copied.
+            n: Objects in them.
+            mask: As the field; it becomes read-only, and so do the others.
+            keypoints: Likewise.
+            xyxyxyxy: Likewise.
         """
+        data = columns[: _COLUMN_BYTES * n]  # as `bytes`: arrays over them are read-only
         found: Any = _new(_Thawed)
-        found.xyxy = xyxy
-        found.confidence = confidence
-        found.class_id = class_id
-        found.mask = found.keypoints = found.xyxyxyxy = None
-        for name, array in task.items():
-            array.setflags(write=False)
-            setattr(found, name, array)
+        found.xyxy = _ndarray((n, 4), _FLOAT32, data)
+        found.confidence = _ndarray(n, _FLOAT32, data, 16 * n)
+        found.class_id = _ndarray(n, _INT32, data, 20 * n)
+        found.mask, found.keypoints, found.xyxyxyxy = mask, keypoints, xyxyxyxy
+        for array in (mask, keypoints, xyxyxyxy):
+            if array is not None:
+                array.setflags(write=False)
         found.__class__ = cls
         return found  # type: ignore[no-any-return]
 
@@ -251,7 +260,11 @@ class _Thawed(Compared):
     __slots__ = NAMES
 
 
-_new = object.__new__
+# Looked up once: these are on the path of every frame.
+_new, _ndarray = object.__new__, np.ndarray
+_FLOAT32, _INT32 = np.dtype(np.float32), np.dtype(np.int32)
+#: Of an object in `rkr_detections.columns`.
+_COLUMN_BYTES = 24
 _DETECTION_SETTERS = tuple(getattr(Detection, name).__set__ for name in NAMES)
 
 

@@ -96,7 +96,7 @@ class Detector(ImageModel):
         self.decoder = reading.make(
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )
-        self._settle(self.decoder.settle, pad_value=pad_value, stretch=False)
+        self._settle(pad_value=pad_value, stretch=False)
         self._made_with = {
             **options, "head": self.head, "input_color": input_color, "pad_value": pad_value
         }  # fmt: skip
@@ -170,4 +170,5 @@ class Detector(ImageModel):
             ValueError: It has a wrong shape, or `color` or `matrix` is not known; or a model for
                 NV12 is given something else.
         """
-        return self._run(image, self.decoder.decode_settled, color, matrix, full_range)
+        found: Detections = self._run(image, color, matrix, full_range)
+        return found

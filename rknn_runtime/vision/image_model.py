@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from rknn_runtime._ffi import ffi
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.npu.memory import TensorMemory
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ImageModel"]
 
-_R = TypeVar("_R")
 _M = TypeVar("_M", bound="ImageModel")
 #: A set of strings is asked sooner than a tuple.
 _CAMERAS = frozenset(FORMATS)
 #: The default of `matrix`, which is one object as any short string of a program's text is.
 _BT601 = "bt601"
+_NULL, _from_buffer = ffi.NULL, ffi.from_buffer
 
 
 class ImageModel:
@@ -55,6 +56,8 @@ class ImageModel:
 
     #: Tasks of Ultralytics whose models this reads.
     _tasks: ClassVar[tuple[str, ...]] = ()
+    #: Reads the outputs; a subclass makes it, then calls `_settle`.
+    decoder: Any
     #: What `open` loaded, which `close` closes.
     _opened: Model | None = None
 
@@ -224,15 +227,13 @@ class ImageModel:
         """Make the like of this of another context of its model."""
         raise NotImplementedError
 
-    def _settle(self, settle: Callable[[list[Any], Any], None], **options: Any) -> None:
-        """Bind to the model's memory, once.
+    def _settle(self, **options: Any) -> None:
+        """Bind to the model's memory, once, when there is a decoder.
 
         Args:
-            settle: Takes the arrays of the outputs, of which it keeps the addresses, and the lock
-                that is held when they are read.
             **options: For `ImageWriter`.
         """
-        self._settler, self._options = settle, options
+        self._options = options
         context = self._frame.context
         with context.lock:
             context.check_open()
@@ -249,7 +250,7 @@ class ImageModel:
                 f"{self.input_size}: make another one"
             )
         outputs = [binding.private() for binding in self._frame.outputs]
-        self._settler(outputs, self._frame.context.exclusive)
+        self.decoder.settle(outputs, self._frame.context.exclusive)
         self._output_state = self._frame.output_state
 
     def _settle_input(self) -> None:
@@ -260,7 +261,13 @@ class ImageModel:
         self._writer = ImageWriter(frame, self.input_color, **self._options)
         self._state = self._frame.state
 
-    def _run_memory(self, memory: TensorMemory, decode: Callable[[LetterboxTransform], _R]) -> _R:
+    def _run_written(self, transform: LetterboxTransform) -> Any:
+        """Run on what is in the input and decode the outputs, inside ``with context.lock``."""
+        native = self.decoder.settled()
+        self._frame.run_frame(_NULL, _NULL, native, transform._placement)
+        return self.decoder.results(transform)
+
+    def _run_memory(self, memory: TensorMemory) -> Any:
         """Run on what is in a memory, as the model takes it, and decode the outputs."""
         frame, context = self._frame, self._frame.context
         with context.lock:
@@ -270,13 +277,10 @@ class ImageModel:
                 self.model._bind_locked(binding, memory, True)
             if frame.output_state is not self._output_state:
                 self._settle_outputs()
-            frame.run()
             size = self.input_size
-            return decode(LetterboxTransform(size, size, size, (0, 0)))
+            return self._run_written(LetterboxTransform(size, size, size, (0, 0)))
 
-    def _run_nv12(
-        self, inputs: Nv12Input, image: Any, decode: Callable[[LetterboxTransform], _R], color: str
-    ) -> _R:
+    def _run_nv12(self, inputs: Nv12Input, image: Any, color: str) -> Any:
         """Run on a frame in NV12, of the model's size, and decode the outputs."""
         planes, memories = [], None
         if isinstance(image, TensorMemory):
@@ -291,23 +295,15 @@ class ImageModel:
             if frame.output_state is not self._output_state:
                 self._settle_outputs()
             inputs.write(planes)
-            frame.run()
             size = self.input_size
-            return decode(LetterboxTransform(size, size, size, (0, 0)))
+            return self._run_written(LetterboxTransform(size, size, size, (0, 0)))
 
-    def _run(
-        self,
-        image: Any,
-        decode: Callable[[LetterboxTransform], _R],
-        color: str,
-        matrix: str,
-        full_range: bool,
-    ) -> _R:
+    def _run(self, image: Any, color: str, matrix: str, full_range: bool) -> Any:
         """Run on one image and decode the outputs."""
         # What is no image is refused before an array of the model is in the traceback, and a file
         # is not read while others wait.
         if self._nv12 is not None:
-            return self._run_nv12(self._nv12, image, decode, color)
+            return self._run_nv12(self._nv12, image, color)
         source = None
         if color.__class__ is str and color in _CAMERAS:
             source = YuvFrame(image, color, matrix, full_range)
@@ -316,7 +312,7 @@ class ImageModel:
                 check_yuv_options(matrix, full_range)
             if not isinstance(image, np.ndarray):
                 if isinstance(image, TensorMemory):
-                    return self._run_memory(image, decode)
+                    return self._run_memory(image)
                 image, color = as_pixels(image, color)
         frame, context = self._frame, self._frame.context
         with context.lock:
@@ -324,16 +320,17 @@ class ImageModel:
             if frame.state is not self._state:
                 self._settle_input()
             if source is not None:
-                transform = self._writer.write_camera(source)
-                frame.run()
-                return decode(transform)
+                return self._run_written(self._writer.write_camera(source))
             prepared = self._writer.prepare(image, color)
-            if prepared is not None and frame.run_image(prepared[0], image):
-                return decode(prepared[1])
+            if prepared is not None:
+                letterbox, transform = prepared
+                decoder = self.decoder
+                native, placement = decoder.settled(), transform._placement
+                if frame.run_frame(letterbox, _from_buffer(image), native, placement):
+                    return decoder.results(transform)
             image, color = as_pixels(image, color)
-            transform = self._writer.write_any(image, color, frame.arrays()[0][0])
-            frame.run()
-            return decode(transform)
+            array = frame.arrays()[0][0]
+            return self._run_written(self._writer.write_any(image, color, array))
 
 
 def _forms(model: Model) -> list[tuple[Any, ...]]:

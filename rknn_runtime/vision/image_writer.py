@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ImageWriter"]
 
-#: Of images, whose letterboxes are kept; a camera has one.
-_MOST_SIZES = 32
-
 # Looked up once: it is on the path of every frame.
 _ndarray, _uint8 = np.ndarray, np.dtype(np.uint8)
 
@@ -35,7 +32,8 @@ _ndarray, _uint8 = np.ndarray, np.dtype(np.uint8)
 class ImageWriter:
     """Do as `letterbox` does, image after image into the same frame.
 
-    What follows from an image's size is worked out once per size. Not thread-safe.
+    What follows from an image's size is worked out when it is another than that of the image
+    before. Not thread-safe.
 
     Args:
         frame: ``(1, height, width, C) uint8`` as for `letterbox`. Only its address is kept: the
@@ -50,7 +48,7 @@ class ImageWriter:
             of range.
     """
 
-    __slots__ = ("_known", "_options", "_padding", "_rows", "_size")
+    __slots__ = ("_last", "_options", "_padding", "_rows", "_size")
 
     def __init__(
         self, frame: NDArray[np.uint8], out_color: str, *, pad_value: Any = 114, stretch: bool
@@ -60,7 +58,8 @@ class ImageWriter:
         self._padding = padding_of(pad_value, n_channels)
         self._options = {"out_color": out_color, "pad_value": pad_value, "stretch": stretch}
         self._rows = pixel_rows(frame_of(frame, (*self._size, n_channels)))
-        self._known: dict[Any, tuple[Any, LetterboxTransform]] = {}
+        #: Shape and color of the last image, and what `prepare` returned.
+        self._last: tuple[Any, str, tuple[Any, LetterboxTransform] | None] = None, "", None
 
     def prepare(self, image: Any, color: str) -> tuple[Any, LetterboxTransform] | None:
         """Say how an image goes into the frame.
@@ -80,8 +79,11 @@ class ImageWriter:
             or not image.flags.c_contiguous
         ):
             return None
-        shape = image.shape
-        return self._known.get((shape, color)) or self._learn(shape, color)
+        shape, last_color, prepared = self._last
+        if image.shape != shape or color != last_color:
+            prepared = self._learn(image.shape, color)
+            self._last = image.shape, color, prepared
+        return prepared
 
     def write_camera(self, source: YuvFrame) -> LetterboxTransform:
         """Write a camera frame into the frame."""
@@ -109,8 +111,4 @@ class ImageWriter:
         transform = place((height, width), self._size, True, self._options["stretch"])
         order = channel_order(channels, color, self._options["out_color"])
         image = (None, 0, height, width, width * channels, channels)
-        native = native_letterbox(self._rows, transform, self._padding, image, order)
-        if len(self._known) == _MOST_SIZES:
-            self._known.clear()
-        known = self._known[shape, color] = native, transform
-        return known
+        return native_letterbox(self._rows, transform, self._padding, image, order), transform

@@ -155,17 +155,29 @@ def test_an_image_that_cannot_be_scaled_does_not_run(tmp_path):
     """The step says so; neither a sync nor a run was called."""
     source = stub.SOURCE.replace('#include "rkr.h"\n', '#include "rkr.h"\n' + SYNCING, 1)
     _, handle, _ = opened(stub.build(tmp_path, source=source))
-    pixel, steps = ffi.new("uint8_t[]", 1), ffi.new("rkr_steps *")
-    run = (handle, 77, ffi.NULL, 0, ffi.NULL, 0, steps)
-    for letterbox, image in ((ffi.NULL, b"\7"), (letterbox_of(pixel), ffi.NULL)):
-        steps.failed = -1
-        assert lib.rkr_run_image(letterbox, image, *run) == lib.RKR_ERR_ARGUMENT
-        assert steps.failed == lib.RKR_STEP_IMAGE
-    assert lib.rkr_run_image(letterbox_of(pixel), pixel, *run) == lib.RKR_ERR_OVERLAP
-    nowhere = (*run[:-1], ffi.NULL)
-    assert lib.rkr_run_image(letterbox_of(pixel), b"\7", *nowhere) == lib.RKR_ERR_ARGUMENT
+    pixel, no_decoder = ffi.new("uint8_t[]", 1), (ffi.NULL, ffi.NULL)
+    model = ffi.new("rkr_bound_model *", (handle, 77))
+    box = letterbox_of(pixel)
+    for image, status in ((ffi.NULL, lib.RKR_ERR_ARGUMENT), (pixel, lib.RKR_ERR_OVERLAP)):
+        model.steps.failed = -1
+        assert lib.rkr_run_frame(model, box, image, *no_decoder) == status
+        assert model.steps.failed == lib.RKR_STEP_IMAGE
+    assert lib.rkr_run_frame(ffi.NULL, box, b"\7", *no_decoder) == lib.RKR_ERR_ARGUMENT
     runs = ffi.cast("int(*)(void)", lib.rkr_library_symbol(handle, b"stub_runs"))
     assert (pixel[0], runs()) == (0, 0)
+
+
+def test_a_frame_ends_with_the_decoder(tmp_path):
+    """A run without an image goes on to it, and what it says is the frame's status."""
+    source = stub.SOURCE.replace('#include "rkr.h"\n', '#include "rkr.h"\n' + SYNCING, 1)
+    _, handle, _ = opened(stub.build(tmp_path, source=source))
+    model = ffi.new("rkr_bound_model *", (handle, 77))
+    model.steps.failed = -1
+    decoder = ffi.new("rkr_yolo_decoder *")
+    status = lib.rkr_run_frame(model, ffi.NULL, ffi.NULL, decoder, ffi.NULL)
+    assert (status, model.steps.failed) == (lib.RKR_ERR_ARGUMENT, lib.RKR_STEP_DECODE)
+    runs = ffi.cast("int(*)(void)", lib.rkr_library_symbol(handle, b"stub_runs"))
+    assert runs() == 1
 
 
 @pytest.mark.parametrize(
@@ -192,14 +204,15 @@ def test_a_frame_stops_at_its_first_failure(
     memory = ffi.new("rknn_tensor_mem *")
     inputs = ffi.new("rknn_tensor_mem *[]", [memory] * 2)
     outputs = ffi.new("rknn_tensor_mem *[]", [memory] * 3)
-    steps = ffi.new("rkr_steps *", {"failed": -1, "failed_index": 99, "done_ns": 7})
-    arguments = (handle, 77, inputs, 2, outputs, 3, steps)
+    steps = {"failed": -1, "failed_index": 99, "done_ns": 7}
+    model = ffi.new("rkr_bound_model *", (handle, 77, inputs, 2, outputs, 3, steps))
+    steps = model.steps
     if with_image:
         pixel = ffi.new("uint8_t[]", 1)
-        status = lib.rkr_run_image(letterbox_of(pixel), b"\7", *arguments)
+        status = lib.rkr_run_frame(model, letterbox_of(pixel), b"\7", ffi.NULL, ffi.NULL)
         assert pixel[0] == 7
     else:
-        status = lib.rkr_run_synced(*arguments)
+        status = lib.rkr_run_synced(model)
     code, step, position, syncs, run_count = expected
     assert (status, steer(-1, 0), runs()) == (code, syncs, run_count)
     if step is not None:
@@ -217,11 +230,12 @@ def test_a_frame_without_sync_function_only_runs(library):
         assert lib.rkr_set_io_mem(library, 77, out[0], attr) == 0
         memories.append(out[0])
     ffi.buffer(memories[0].virt_addr, 8)[:] = bytes(range(8))
-    status = lib.rkr_run_synced(
-        library, 77, ffi.new("rknn_tensor_mem *[]", memories[:1]), 1,
-        ffi.new("rknn_tensor_mem *[]", memories[1:]), 1, ffi.new("rkr_steps *"),
-    )  # fmt: skip
-    assert status == 0
+    inputs, outputs = (
+        ffi.new("rknn_tensor_mem *[]", each) for each in (memories[:1], memories[1:])
+    )
+    assert (
+        lib.rkr_run_synced(ffi.new("rkr_bound_model *", (library, 77, inputs, 1, outputs, 1))) == 0
+    )
     assert ffi.buffer(memories[1].virt_addr, 8)[:] == bytes(range(1, 9))
     for memory in memories:
         assert lib.rkr_destroy_mem(library, 77, memory) == 0

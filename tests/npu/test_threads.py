@@ -216,10 +216,10 @@ def test_a_signal_handler_in_a_decoder_meets_no_waiting_thread():
         expected = detector(frame)
         found = []
         other = threading.Thread(target=lambda: found.append(detector(frame)))
-        native, refused = decoder._native, []
+        results, refused = decoder.results, []
 
-        def interrupted(*arguments: object) -> int:
-            decoder._native = native
+        def interrupted(transform: object) -> object:
+            decoder.results = results
             other.start()
             while lock.try_acquire():  # until somebody has it: this thread, or the other one
                 lock.release()
@@ -227,11 +227,10 @@ def test_a_signal_handler_in_a_decoder_meets_no_waiting_thread():
                 with pytest.raises(RuntimeError, match="reentrant call"):
                     handler()
                 refused.append(handler)
-            status: int = native(*arguments)
-            return status
+            return results(transform)
 
         raw = model.output_raw(0).copy()
-        decoder._native = interrupted
+        decoder.results = interrupted
         assert len(decoder(raw)) == len(expected) and len(refused) == 3
         other.join()
         assert found == [expected]

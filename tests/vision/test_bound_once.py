@@ -11,7 +11,6 @@ from rknn_runtime import Classifier, Detector, Model
 from rknn_runtime.errors import ClosedError
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.vision import letterbox
-from rknn_runtime.vision.image_writer import _MOST_SIZES
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (50, 90, 3), np.uint8)
 
@@ -80,11 +79,11 @@ def test_a_frame_is_decoded_where_the_model_keeps_it(kind):
 
 @both
 def test_nobody_runs_the_model_between_the_image_and_its_results(kind, monkeypatch):
-    """The model's lock is held from the first byte written to the last one decoded."""
+    """The model's lock is held from the first byte written to the last one of the results."""
     model, user = made(kind)
     with model:
         held, lock = [], model._context._owned.lock._lock
-        run, decode = type(user._frame).run_image, user.decoder._decoded
+        run, results = type(user._frame).run_frame, user.decoder.results
 
         def seen(function):
             def call(*arguments):
@@ -93,8 +92,8 @@ def test_nobody_runs_the_model_between_the_image_and_its_results(kind, monkeypat
 
             return call
 
-        monkeypatch.setattr(type(user._frame), "run_image", seen(run))
-        monkeypatch.setattr(user.decoder, "_decoded", seen(decode))
+        monkeypatch.setattr(type(user._frame), "run_frame", seen(run))
+        monkeypatch.setattr(user.decoder, "results", seen(results))
         user(IMAGE)
         assert held == [True, True]
         assert not lock._is_owned()
@@ -182,15 +181,23 @@ def test_a_border_of_three_colours():
             assert sorted({*map(tuple, expected.reshape(-1, 3).tolist())}) == [(0, 0, 0), (1, 2, 3)]
 
 
-def test_images_of_many_sizes():
-    """What is kept for a size is bounded, and forgetting it changes nothing."""
+def test_images_of_many_sizes_and_colours_in_turns():
+    """What was worked out for an image counts for the next only if that is of the same kind."""
     with Model(boxes()[1], library="sim") as model:
         detector = Detector(model)
-        for height in range(1, _MOST_SIZES + 10):
-            detector(np.full((height, 20, 3), height, np.uint8))
-            assert len(detector._writer._known) <= _MOST_SIZES
-            colours = {height} if height == 20 else {height, 114}
-            assert set(np.unique(model.input_view()).tolist()) == colours
+        for height in (1, 20, 20, 40, 20, 1):
+            for color in ("RGB", "RGB", "BGR"):
+                detector(np.full((height, 20, 3), (height, 0, 7), np.uint8), color=color)
+                pixel = (height, 0, 7) if color == "RGB" else (7, 0, height)
+                pixels = {*map(tuple, model.input_view().reshape(-1, 3).tolist())}
+                assert pixels == ({pixel} if height == 20 else {pixel, (114, 114, 114)})
+        for shape in ((0, 20, 3), (20, 20, 2), (20, 20, 3)):
+            image = np.zeros(shape, np.uint8)
+            if shape == (20, 20, 3):
+                assert len(detector(image)) == 1
+            else:
+                with pytest.raises(ValueError, match="image"):
+                    detector(image)
 
 
 def test_an_image_in_the_models_own_memory_is_refused():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import ffi
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -181,7 +181,13 @@ class AnchorDecoder(Decoder):
                 grid.stride_y, grid.stride_x = size[0] / scale.height, size[1] / scale.width
                 grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k)
         n_scores = self.num_classes if class_scores else 0
-        self._decode_with(lib.rkr_yolo_decode_anchors, grids, len(grids), n_scores, self.logits)
+        self._decode_with(
+            "rkr_yolo_decode_anchors",
+            grids=grids,
+            n_grids=len(grids),
+            n_classes=n_scores,
+            sigmoid=self.logits,
+        )
         self._add_task(form)
 
 

@@ -114,9 +114,16 @@ class ClassificationDecoder:
         self._bound.settle(arrays)
         self._lock = lock
 
-    def decode_settled(self, _: object = None) -> Classifications:
-        """Decode the memory that `settle` noted; see `Decoder.decode_settled`."""
+    def settled(self) -> Any:
+        """Return to the memory that `settle` noted; see `Decoder.settled`.
+
+        The scores are few: `results` decodes them, into the arrays that it returns.
+        """
         self._bound.return_home()
+        return ffi.NULL
+
+    def results(self, transform: object) -> Classifications:
+        """Decode the memory that is bound; see `Decoder.results`."""
         return self._decoded()
 
     def _decoded(self) -> Classifications:

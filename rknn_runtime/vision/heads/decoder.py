@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Decoder"]
 
 _MOST = 2**31 - 1
-#: Of a result in `rkr_detections.columns`.
-_ROW_BYTES = 24
-# Looked up once: these are on the path of every frame.
-_ndarray, _FLOAT32, _INT32 = np.ndarray, np.dtype(np.float32), np.dtype(np.int32)
 _NULL = ffi.NULL
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -90,7 +86,9 @@ class Decoder:
         self._bound = BoundOutputs(self.outputs)
         self._bindings = self._bound.bindings
         self._lock = ExclusiveLock()
-        self._options = ffi.new("rkr_yolo_options *")
+        #: What C reads: the head, which `_decode_with` fills in, thresholds, memory, results.
+        self._native = ffi.new("rkr_yolo_decoder *")
+        self._options = self._native.options
         self._options.suppress = True
         self.conf_threshold = conf_threshold
         self.iou_threshold = iou_threshold
@@ -98,18 +96,18 @@ class Decoder:
         max_candidates = as_int(max_candidates, "max_candidates", 1, _MOST)
         max_detections = as_int(max_detections, "max_detections", 1, _MOST)
         self._workspace = _new_workspace(n_predictions, max_candidates, max_detections)
+        self._native.workspace = self._workspace
         self._allocate_results(min(n_predictions, max_detections))
 
     def _allocate_results(self, n: int) -> None:
         self._source = np.empty(n, np.uint32)
-        self._count = ffi.new("size_t *")
         # Only C looks at these.
         self._rows = (
             ffi.new("float[]", 4 * n), ffi.new("float[]", n), ffi.new("int32_t[]", n),
         )  # fmt: skip
-        columns = ffi.new("uint8_t[]", _ROW_BYTES * n)
+        columns = ffi.new("uint8_t[]", 24 * n)
         self._columns = ffi.buffer(columns)
-        out = self._out = ffi.new("rkr_detections *")
+        out = self._out = self._native.results
         out.xyxy, out.confidence, out.class_id = self._rows
         out.source, out.columns, out.capacity = pointer(self._source), columns, n
 
@@ -153,13 +151,15 @@ class Decoder:
             raise TypeError(
                 f"transform: expected what letterbox returned, got {type(transform).__name__}"
             )
-        arrays = (raw,) if isinstance(raw, _ndarray) else tuple(raw)
+        arrays = (raw,) if isinstance(raw, np.ndarray) else tuple(raw)
         with self._lock.held():
             self._bound.bind(arrays)
-            return self._decoded(transform)
+            placement = _NULL if transform is None else transform._placement
+            check_status(lib.rkr_yolo_decode(self._native, placement), type(self).__name__)
+            return self.results(transform)
 
     def settle(self, arrays: Sequence[NDArray[Any]], lock: ExclusiveLock) -> None:
-        """Note where a model keeps the outputs, for `decode_settled`; not for direct use.
+        """Note where a model keeps the outputs, for `settled`; not for direct use.
 
         Args:
             arrays: In the order of ``outputs``. Only their addresses are kept.
@@ -172,21 +172,18 @@ class Decoder:
         self._bound.settle(arrays)
         self._lock = lock
 
-    def decode_settled(self, transform: LetterboxTransform | None) -> Detections:
-        """Decode the memory that `settle` noted.
+    def settled(self) -> Any:
+        """Return the ``rkr_yolo_decoder *`` that decodes the memory that `settle` noted.
 
-        The caller holds the lock, and is responsible for the memory being still there.
+        The caller holds the lock, is responsible for the memory being still there, and has the
+        outputs decoded (``BoundTensors.run_frame``) before it asks for the `results`.
         """
         self._bound.return_home()
-        return self._decoded(transform)
+        return self._native
 
-    def _decoded(self, transform: LetterboxTransform | None) -> Detections:
-        """Decode what is bound, while the lock is held."""
-        self._out.placement = _NULL if transform is None else transform._placement
-        status = self._native(*self._arguments)
-        if status:
-            check_status(status, type(self).__name__)
-        return self._results(self._count[0], transform)
+    def results(self, transform: LetterboxTransform | None) -> Detections:
+        """Return what was decoded last, with this transform, while the lock is held."""
+        return Detections._of(self._columns, self._out.count)
 
     def _binding(self, attr: TensorAttr) -> OutputViews:
         return next(binding for binding in self._bindings if binding.attr is attr)
@@ -194,23 +191,12 @@ class Decoder:
     def _add_task(self, form: Any) -> None:
         """Take what a task has besides boxes; called after the boxes are described."""
 
-    def _decode_with(self, native: Any, *head: Any) -> None:
-        """Name the native function that reads the bound views, and what it needs of the head."""
-        self._native = native
-        self._arguments = (*head, self._options, self._workspace, self._out, self._count)
-
-    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        """Return the n results that were decoded."""
-        return Detections._of(*self._arrays(n))
-
-    def _arrays(self, n: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return boxes, confidences and class numbers as new arrays; over `bytes`, so read-only."""
-        data = self._columns[: _ROW_BYTES * n]
-        return (
-            _ndarray((n, 4), _FLOAT32, data),
-            _ndarray(n, _FLOAT32, data, 16 * n),
-            _ndarray(n, _INT32, data, 20 * n),
-        )
+    def _decode_with(self, function: str, **head: Any) -> None:
+        """Name the native function that reads the bound views, and what it reads of the head."""
+        self._head = head  # C has only the addresses of what is in it
+        self._native.decode = ffi.addressof(lib, function)
+        for field, value in head.items():
+            setattr(self._native, field, value)
 
 
 def _new_workspace(n_predictions: int, max_candidates: int, max_detections: int) -> Any:

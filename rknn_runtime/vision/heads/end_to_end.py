@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import ffi
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -74,8 +74,11 @@ class EndToEndDecoder(Decoder):
         if normalized is None:
             normalized = has_boxes_in_0_to_1(output, self.input_size)
         self.normalized = bool(normalized)
-        scale = (width, height) if self.normalized else (1, 1)
+        scale_x, scale_y = (width, height) if self.normalized else (1, 1)
+        self._options.suppress = False
         self._view = ffi.new("rkr_tensor_view *")
         self._bindings[0].add(self._view, 6, 1, n, n, 6)
-        self._decode_with(lib.rkr_yolo_decode_end_to_end, self._view, *scale)
+        self._decode_with(
+            "rkr_yolo_decode_end_to_end", output=self._view, scale_x=scale_x, scale_y=scale_y
+        )
         warn_when_coarse(output, in_0_to_1=self.normalized)

@@ -99,11 +99,13 @@ class _OrientedDecoder(Decoder):
         self._corners = np.empty((n, 4, 2), np.float32)
         self._out.corners = pointer(self._corners)
 
-    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
+    def results(self, transform: LetterboxTransform | None) -> Detections:
+        """Return what was decoded last, with its corners."""
+        n = self._out.count
         corners = self._corners[:n].copy()
         if transform is not None:
             corners = transform.points_to_image(corners)
-        return Detections._of(*self._arrays(n), xyxyxyxy=corners)
+        return Detections._of(self._columns, n, xyxyxyxy=corners)
 
 
 class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
@@ -140,7 +142,11 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
         if reaches_below_zero(angles[0]) or (self.logits and not _is_row(angles[0])):
             kind = lib.RKR_ANGLE_RADIANS if self.bins == 1 else lib.RKR_ANGLE_LOGIT
         self._decode_with(
-            lib.rkr_yolo_decode_split_oriented, *self._head, self._angles, len(angles), kind
+            "rkr_yolo_decode_split_oriented",
+            **self._head,
+            grids=self._angles,
+            n_grids=len(angles),
+            angle_kind=kind,
         )
 
 
@@ -153,4 +159,4 @@ class SingleOrientedDecoder(_OrientedDecoder, SingleOutputDecoder):
 
     def __init__(self, output: TensorAttr, input_size: Size, **options: Any) -> None:
         super().__init__(output, input_size, objectness=False, n_extra=1, **options)
-        self._native = lib.rkr_yolo_decode_single_oriented
+        self._decode_with("rkr_yolo_decode_single_oriented", **self._head)

@@ -128,7 +128,8 @@ def _with_keypoints(
         values = np.concatenate([values, np.ones((*values.shape[:2], 1), np.float32)], axis=2)
     if transform is not None:
         values = transform.points_to_image(values)
-    return Detections._of(*decoder._arrays(len(values)), keypoints=np.ascontiguousarray(values))
+    keypoints = np.ascontiguousarray(values)
+    return Detections._of(decoder._columns, len(keypoints), keypoints=keypoints)
 
 
 class SplitPoseDecoder(SplitDecoder):
@@ -170,7 +171,9 @@ class SplitPoseDecoder(SplitDecoder):
         )
         _warn_when_coarse(points)
 
-    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
+    def results(self, transform: LetterboxTransform | None) -> Detections:
+        """Return what was decoded last, with its keypoints."""
+        n = self._out.count
         source = self._source[:n]
         if self._planes == 1:
             values = _gather(self._points, self._channels, source)
@@ -296,8 +299,9 @@ class SinglePoseDecoder(SingleOutputDecoder):
         self._add_view(self.outputs[0], self._points[0].view)
         self._points[0].first = self._first_extra
 
-    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        count, dims = self.keypoint_shape
+    def results(self, transform: LetterboxTransform | None) -> Detections:
+        """Return what was decoded last, with its keypoints."""
+        (count, dims), n = self.keypoint_shape, self._out.count
         values = _gather(self._points, count * dims, self._source[:n]).reshape(n, count, dims)
         if self.normalized:
             values[..., :2] *= self._scale

@@ -71,7 +71,6 @@ class _Masks:
         self._geometry = ffi.new("rkr_mask_geometry *")
 
     def add(self, decoder: Decoder, n: int, transform: LetterboxTransform | None) -> Detections:
-        xyxy, confidence, class_id = decoder._arrays(n)
         self._place(transform)
         mask = np.zeros((n, self._geometry.height, self._geometry.width), np.bool_)
         status = lib.rkr_yolo_masks(
@@ -79,13 +78,13 @@ class _Masks:
             self._grids,
             len(self._grids),
             pointer(decoder._source),
-            pointer(xyxy),
+            decoder._out.xyxy,
             n,
             self._geometry,
             pointer(mask),
         )
         check_status(status, "masks")
-        return Detections._of(xyxy, confidence, class_id, mask=mask)
+        return Detections._of(decoder._columns, n, mask=mask)
 
     def _place(self, transform: LetterboxTransform | None) -> None:
         """Say how large the masks are and where they lie on the prototypes."""
@@ -208,8 +207,9 @@ class _SegmentationDecoder(Decoder):
             grid.first = count * (i % anchors)
         self._masks = _Masks(self._binding(form.prototypes), grids, self.input_size)
 
-    def _results(self, n: int, transform: LetterboxTransform | None) -> Detections:
-        return self._masks.add(self, n, transform)
+    def results(self, transform: LetterboxTransform | None) -> Detections:
+        """Return what was decoded last, with its masks."""
+        return self._masks.add(self, self._out.count, transform)
 
 
 class SplitSegmentationDecoder(_SegmentationDecoder, SplitDecoder):

@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import ffi
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -142,12 +142,11 @@ class SingleOutputDecoder(Decoder):
         self._view = ffi.new("rkr_tensor_view *")
         self._add_view(output, self._view)
         self._decode_with(
-            lib.rkr_yolo_decode_single_objectness
-            if form.objectness
-            else lib.rkr_yolo_decode_single,
-            self._view,
-            self.num_classes,
-            *self._scale,
+            "rkr_yolo_decode_single_objectness" if form.objectness else "rkr_yolo_decode_single",
+            output=self._view,
+            n_classes=self.num_classes,
+            scale_x=self._scale[0],
+            scale_y=self._scale[1],
         )
         warn_when_coarse(output, 2 if form.objectness else 1, in_0_to_1=self.normalized)
 

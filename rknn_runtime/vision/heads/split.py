@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import ffi
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -170,6 +170,12 @@ class SplitDecoder(Decoder):
                 self._binding(attr).add_grid(view, *grid_of(attr))
             branch.score_first = 4 * self.bins if boxes.joined else 0
             branch.stride_y, branch.stride_x = strides_of(scale[0], size)
-        self._head = (self._branches, len(boxes.scales), self.num_classes, self.bins, self.logits)
-        self._decode_with(lib.rkr_yolo_decode_split, *self._head)
+        self._decode_with(
+            "rkr_yolo_decode_split",
+            branches=self._branches,
+            n_branches=len(self._branches),
+            n_classes=self.num_classes,
+            n_bins=self.bins,
+            sigmoid=self.logits,
+        )
         self._add_task(form)

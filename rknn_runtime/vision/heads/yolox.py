@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import ffi
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -116,7 +116,11 @@ class YoloxDecoder(Decoder):
             self._add_runs(outputs[0], form.one, strides)
             warn_when_coarse(outputs[0], 2, _IN_FLOAT)
         self._decode_with(
-            lib.rkr_yolo_decode_yolox, self._grids, len(self._grids), self.num_classes, self.logits
+            "rkr_yolo_decode_yolox",
+            grids=self._grids,
+            n_grids=len(self._grids),
+            n_classes=self.num_classes,
+            sigmoid=self.logits,
         )
 
     def _add_scales(self, scales: Outputs) -> None:

@@ -252,36 +252,47 @@ def test_one_decoder_in_many_threads():
     assert len({len(found) for found in expected}) > 1
 
 
-ALL = ("options", "workspace", "out", "count")
+READ_PARTS = (
+    ("single", "output"),
+    ("single_objectness", "output"),
+    ("single_oriented", "output"),
+    ("end_to_end", "output"),
+    ("split", "branches"),
+    ("split_oriented", "branches"),
+    ("anchors", "grids"),
+    ("yolox", "grids"),
+)
 
 
-@pytest.mark.parametrize("missing", ["output", *ALL])
-def test_null_pointers_are_refused(missing):
-    """The C functions check what they are given, every argument of it."""
+@pytest.mark.parametrize(("head", "reads"), READ_PARTS)
+def test_null_pointers_are_refused(head, reads):
+    """The C functions check what they are given: the head, the workspace, room for results."""
     attrs = deliveries([(1, 9, N)], "float32", False)
     decoder = SingleOutputDecoder(attrs[0], SIZE)
     decoder(np.zeros((1, 9, N), np.float32))
-    arguments = {
+    native = decoder._native
+    native.decode = ffi.addressof(lib, f"rkr_yolo_decode_{head}")
+    parts = {
         "output": decoder._view,
-        "options": decoder._options,
-        "workspace": decoder._workspace,
-        "out": decoder._out,
-        "count": decoder._count,
+        "branches": ffi.new("rkr_yolo_branch[]", 1),
+        "grids": ffi.new("rkr_yolo_grid[]", 1),
     }
-    arguments[missing] = ffi.NULL
-    output, *rest = arguments.values()
-    status = lib.rkr_yolo_decode_single(output, 5, 1, 1, *rest)
-    assert status == lib.RKR_ERR_ARGUMENT
-    status = lib.rkr_yolo_decode_single_objectness(output, 4, 1, 1, *rest)
-    assert status == lib.RKR_ERR_ARGUMENT
-    status = lib.rkr_yolo_decode_end_to_end(output, 1, 1, *rest)
-    assert status == lib.RKR_ERR_ARGUMENT
-    branches = ffi.new("rkr_yolo_branch[]", 1) if missing != "output" else ffi.NULL
-    status = lib.rkr_yolo_decode_split(branches, 1, 5, 16, 0, *rest)
-    assert status in (lib.RKR_ERR_ARGUMENT, lib.RKR_ERR_SHAPE)
-    grids = ffi.new("rkr_yolo_grid[]", 1) if missing != "output" else ffi.NULL
-    for function in (lib.rkr_yolo_decode_anchors, lib.rkr_yolo_decode_yolox):
-        assert function(grids, 1, 5, 0, *rest) == lib.RKR_ERR_ARGUMENT
+    native.n_branches = native.n_grids = native.n_bins = 1
+    native.n_classes = 4
+    for name, part in parts.items():
+        setattr(native, name, part if name != reads else ffi.NULL)
+    assert lib.rkr_yolo_decode(native, ffi.NULL) == lib.RKR_ERR_ARGUMENT
+
+
+@pytest.mark.parametrize("missing", ["decode", "workspace", "xyxy", "confidence", "columns"])
+def test_a_decoder_that_is_not_complete_is_refused(missing):
+    """Without a function, memory, or room for results there is nothing to do."""
+    decoder = SingleOutputDecoder(deliveries([(1, 9, N)], "float32", False)[0], SIZE)
+    decoder(np.zeros((1, 9, N), np.float32))
+    native = decoder._native
+    setattr(native if missing in ("decode", "workspace") else native.results, missing, ffi.NULL)
+    assert lib.rkr_yolo_decode(native, ffi.NULL) == lib.RKR_ERR_ARGUMENT
+    assert lib.rkr_yolo_decode(ffi.NULL, ffi.NULL) == lib.RKR_ERR_ARGUMENT
 
 
 def test_a_head_larger_than_its_workspace_is_refused():
@@ -291,10 +302,8 @@ def test_a_head_larger_than_its_workspace_is_refused():
     raw = np.ones((1, 9, N), np.float32)
     decoder(raw)
     small = SingleOutputDecoder(attribute((1, 9, 20), "float32"), SIZE)
-    status = lib.rkr_yolo_decode_single(
-        decoder._view, 5, 1, 1, small._options, small._workspace, small._out, small._count
-    )
-    assert status == lib.RKR_ERR_ARGUMENT
+    small._native.output = decoder._view
+    assert lib.rkr_yolo_decode(small._native, ffi.NULL) == lib.RKR_ERR_ARGUMENT
 
 
 @pytest.mark.parametrize(
