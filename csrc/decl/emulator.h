@@ -136,7 +136,8 @@ typedef int rkr_emu_get_node_fn(const rkr_emu *emu, uint32_t node, rkr_emu_node 
 typedef int rkr_emu_get_inputs_fn(const rkr_emu *emu, uint32_t *tensors);
 typedef int rkr_emu_get_outputs_fn(const rkr_emu *emu, uint32_t *tensors);
 
-/* Give input `index` its values, RKR_EMU_AS_...; `size` must be exact. */
+/* Give input `index` its values for the next run, which uses them up; RKR_EMU_AS_...; `size` must
+ * be exact. */
 typedef int rkr_emu_set_input_fn(rkr_emu *emu, uint32_t index, uint32_t form, const void *data,
                                  size_t size);
 
@@ -145,7 +146,7 @@ typedef int rkr_emu_set_input_fn(rkr_emu *emu, uint32_t index, uint32_t form, co
 typedef int rkr_emu_run_fn(rkr_emu *emu, uint32_t nodes);
 
 /* Execute one node. Those before it must have been executed, in their order, since the
- * inputs were set; node 0 begins anew with these. */
+ * inputs were set; node 0 begins a run. */
 typedef int rkr_emu_run_node_fn(rkr_emu *emu, uint32_t node);
 
 /* Copy a tensor's values, RKR_EMU_READ_...; `size` must be exact. */

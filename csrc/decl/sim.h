@@ -50,8 +50,9 @@ typedef int rknn_sim_compute_node_fn(uint32_t number, const float *const *inputs
                                      float *const *outputs);
 
 /* The emulator that executes the model of `context` (and of its duplicates) in the current
- * shape; NULL where the model is a bundle. It lasts until the last of these contexts is
- * destroyed or one of them runs in another shape; nobody may run them while it is used. */
+ * shape, with the inputs of the context's last run; NULL where the model is a bundle. It lasts
+ * until the last of these contexts is destroyed or one of them runs in another shape; nobody may
+ * run them while it is used. */
 typedef rkr_emu *rknn_sim_emulator_fn(rknn_context context);
 
 /* Make the `nth` call from now on (1 = the next; 0 = every) of `function`, named as

@@ -212,8 +212,8 @@ static int read_normalisations(loader *l) {
     rkr_emu *emu = l->emu;
     const emu_vector tables = emu_flat_vector(&l->flat, l->graph, 4, 4);
     emu->normalisations = emu_allocate(emu, emu->n_inputs, sizeof *emu->normalisations);
-    emu->input_values = emu_allocate(emu, emu->n_inputs, sizeof *emu->input_values);
-    if (emu->normalisations == NULL || emu->input_values == NULL) {
+    emu->is_given = emu_allocate(emu, emu->n_inputs, sizeof *emu->is_given);
+    if (emu->normalisations == NULL || emu->is_given == NULL) {
         return RKR_ERR_MEMORY;
     }
     for (uint32_t i = 0; i < emu->n_inputs && i < tables.length; i++) {

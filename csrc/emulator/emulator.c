@@ -247,7 +247,7 @@ int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
     for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
         status = refuse_node(emu, i);
     }
-    status = status == RKR_OK ? emu_restore_inputs(emu) : status;
+    status = status == RKR_OK ? emu_take_inputs(emu) : status;
     for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
         status = run_node(emu, &emu->nodes[i]) ? RKR_OK : RKR_EMU_ERR_RANGE;
     }
@@ -263,7 +263,7 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
                         node);
     }
     int status = refuse_node(emu, node);
-    status = status == RKR_OK && node == 0 ? emu_restore_inputs(emu) : status;
+    status = status == RKR_OK && node == 0 ? emu_take_inputs(emu) : status;
     if (status == RKR_OK) {
         status = run_node(emu, &emu->nodes[node]) ? RKR_OK : RKR_EMU_ERR_RANGE;
     }

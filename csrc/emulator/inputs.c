@@ -173,35 +173,6 @@ static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     return status;
 }
 
-/* Whether another tensor lies in the memory of an input: it will be written over. */
-static bool is_shared(const rkr_emu *emu, const emu_tensor *input) {
-    for (uint32_t i = 0; i < emu->n_tensors; i++) {
-        const emu_tensor *other = &emu->tensors[i];
-        if (other != input && other->has_memory && !other->is_constant &&
-            other->address < (uint64_t)input->address + input->bytes &&
-            input->address < (uint64_t)other->address + other->bytes) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What every run begins with: a copy where the memory is shared. */
-static int keep_values(rkr_emu *emu, uint32_t index) {
-    const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
-    uint8_t *values = emu->memory + tensor->address, **kept = &emu->input_values[index];
-    if (*kept == NULL) {
-        *kept = is_shared(emu, tensor) ? emu_allocate(emu, tensor->bytes, 1) : values;
-    }
-    if (*kept == NULL) {
-        return RKR_ERR_MEMORY;
-    }
-    if (*kept != values) {
-        memcpy(*kept, values, tensor->bytes);
-    }
-    return RKR_OK;
-}
-
 int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *data, size_t size) {
     if (emu == NULL || data == NULL || emu->memory == NULL) {
         return RKR_ERR_ARGUMENT;
@@ -227,19 +198,17 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     }
     int status = t->is_pixel ? bind_image(emu, index, form) : RKR_OK;
     status = status == RKR_OK ? put_values(emu, index, form, data) : status;
-    return status == RKR_OK ? keep_values(emu, index) : status;
+    emu->is_given[index] = status == RKR_OK;
+    return status;
 }
 
-/* Inner tensors may lie where the inputs did: every run begins with these again. */
-int emu_restore_inputs(rkr_emu *emu) {
+/* Inner tensors may lie where the inputs did: a run uses them up. */
+int emu_take_inputs(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->n_inputs; i++) {
-        const emu_tensor *tensor = &emu->tensors[emu->inputs[i]];
-        if (emu->input_values[i] == NULL) {
-            return emu_fail(emu, RKR_ERR_ARGUMENT, "input %u has no values", i);
-        }
-        if (emu->input_values[i] != emu->memory + tensor->address) {
-            memcpy(emu->memory + tensor->address, emu->input_values[i], tensor->bytes);
+        if (!emu->is_given[i]) {
+            return emu_fail(emu, RKR_ERR_ARGUMENT, "input %u has no values for this run", i);
         }
     }
+    memset(emu->is_given, 0, emu->n_inputs * sizeof *emu->is_given);
     return RKR_OK;
 }

@@ -373,7 +373,7 @@ struct rkr_emu {
     uint32_t n_inputs, n_outputs;
     rkr_emu_file file;
     rkr_emu_normalisation *normalisations; /* per input */
-    uint8_t **input_values;                /* kept for every run; NULL: not given */
+    bool *is_given;                        /* per input: for the next run */
     emu_task *tasks;
     uint32_t n_tasks;
     uint32_t n_graphs;
@@ -403,7 +403,7 @@ bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t 
 
 int emu_read_attributes(rkr_emu *emu, emu_flat *flat, bool mini);
 int emu_keep_attributes(rkr_emu *emu, emu_flat *flat, emu_node *node);
-int emu_restore_inputs(rkr_emu *emu);
+int emu_take_inputs(rkr_emu *emu);
 /* Without tasks and the machine's memory where it is only to be described. */
 int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph, bool describe);
 

@@ -3,6 +3,7 @@
  * Life of contexts, and what concerns a context as a whole. */
 #define _POSIX_C_SOURCE 200809L
 #include "bundle.h"
+#include "compute.h"
 #include "operators.h"
 #include "ports.h"
 #include "rknn.h"
@@ -311,8 +312,7 @@ rkr_emu *rknn_sim_emulator(rknn_context context) {
     if (ctx == NULL) {
         return NULL;
     }
-    sim_machine *machine = ctx->model->machine;
-    rkr_emu *emulator = machine == NULL ? NULL : sim_machine_emulator(machine, ctx->shape);
+    rkr_emu *emulator = sim_compute_emulator(ctx);
     sim_release(ctx);
     return emulator;
 }

@@ -141,6 +141,26 @@ static int emulate(sim_context *ctx) {
     return status;
 }
 
+rkr_emu *sim_compute_emulator(sim_context *ctx) {
+    const sim_model *model = ctx->model;
+    if (model->machine == NULL) {
+        return NULL;
+    }
+    sim_machine_values *values = calloc(model->n_input, sizeof *values);
+    for (uint32_t i = 0; values != NULL && i < model->n_input; i++) {
+        values[i].bytes = sim_value_bytes(sim_tensor_of(ctx, i)) / model->batch;
+        values[i].form = ctx->ports[i].form;
+        if (ctx->ports[i].value != NULL) { /* of a batch its last image */
+            values[i].values = ctx->ports[i].value + (model->batch - 1) * values[i].bytes;
+        }
+    }
+    rkr_emu *emulator =
+        values == NULL ? NULL
+                       : sim_machine_emulator(model->machine, ctx->shape, model->n_input, values);
+    free(values);
+    return emulator;
+}
+
 int sim_compute(sim_context *ctx) {
     return ctx->model->machine != NULL  ? emulate(ctx)
            : ctx->model->needs_executor ? execute(ctx)

@@ -11,4 +11,7 @@ int sim_compute(sim_context *context);
 /* What comes out when there was nothing to read. */
 int sim_compute_garbage(sim_context *context);
 
+/* The emulator of a context's model, with the inputs of its last run; NULL where there is none. */
+rkr_emu *sim_compute_emulator(sim_context *context);
+
 #endif

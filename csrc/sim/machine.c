@@ -99,11 +99,17 @@ static bool take(sim_machine *machine, const char *function) {
     return is_free;
 }
 
-rkr_emu *sim_machine_emulator(sim_machine *machine, uint32_t graph) {
+rkr_emu *sim_machine_emulator(sim_machine *machine, uint32_t graph, uint32_t n_inputs,
+                              const sim_machine_values *values) {
     if (!take(machine, "rknn_sim_emulator")) {
         return NULL;
     }
     rkr_emu *emulator = choose(machine, graph) == RKNN_SUCC ? machine->emulator : NULL;
+    for (uint32_t i = 0; emulator != NULL && i < n_inputs; i++) {
+        if (values[i].values != NULL) { /* one that fails has no values, as a run will say */
+            (void)rkr_emu_set_input(emulator, i, values[i].form, values[i].values, values[i].bytes);
+        }
+    }
     pthread_mutex_unlock(&machine->lock);
     return emulator;
 }

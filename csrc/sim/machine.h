@@ -23,9 +23,11 @@ int sim_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, sim_mac
                      char *reason, size_t reason_size);
 void sim_machine_free(sim_machine *machine);
 
-/* The emulator of a graph, opened where another one was; NULL (and a message) when that fails.
- * It belongs to the machine, and to nobody while somebody runs it. */
-rkr_emu *sim_machine_emulator(sim_machine *machine, uint32_t graph);
+/* The emulator of a graph, opened where another one was, and given the inputs whose values are
+ * not NULL, of one image; NULL (and a message) when that fails. It belongs to the machine, and to
+ * nobody while somebody runs it. */
+rkr_emu *sim_machine_emulator(sim_machine *machine, uint32_t graph, uint32_t n_inputs,
+                              const sim_machine_values *values);
 
 /* Who computes nodes in the emulator's place. `run` (NULL: nobody) returns 0 when a node is none of
  * its own, 1 when it is done, and -1 when it failed, and has said why. */

@@ -153,7 +153,7 @@ int sim_operators_register(sim_context *ctx, const rknn_custom_op *op) {
     if (ctx->model->machine == NULL) {
         return register_described(ctx, op);
     }
-    rkr_emu *emulator = sim_machine_emulator(ctx->model->machine, ctx->shape);
+    rkr_emu *emulator = sim_machine_emulator(ctx->model->machine, ctx->shape, 0, NULL);
     rkr_emu_info info;
     if (emulator == NULL || rkr_emu_get_info(emulator, &info) != RKR_OK) {
         return RKNN_ERR_FAIL;

@@ -126,9 +126,13 @@ class Machine:
         Raises:
             EmulatorError: An input has no values, or a node is not understood.
         """
+        self._begin()
         for node in self.nodes:
             self._check_status(self._function("run_node")(self._handle, node.index))
             yield node
+
+    def _begin(self) -> None:
+        """Prepare a run; who lends a machine has given it the inputs."""
 
     def normalisation(self, index: int) -> tuple[list[float], list[float]]:
         """Return mean and std of an input: none, one of each, or one per channel."""
@@ -216,6 +220,7 @@ class Emulator(Machine):
             raise EmulatorError(ffi.string(text).decode("utf-8", "replace") or f"status {status}")
         close = ffi.cast("rkr_emu_close_fn *", library.symbol("rkr_emu_close"))
         super().__init__(ffi.gc(out[0], close), library)
+        self._given: dict[int, tuple[int, Array]] = {}
 
     def set_input(self, index: int, values: Array) -> None:
         """Give an input its values.
@@ -242,12 +247,19 @@ class Emulator(Machine):
             raise ValueError(
                 f"values: expected {expected} {dtype}, got {values.shape} {values.dtype}"
             )
-        data = np.ascontiguousarray(values)
+        self._give(index, form, np.array(values, order="C"))
+
+    def _give(self, index: int, form: int, values: Array) -> None:
+        data = ffi.from_buffer(values)
         self._check_status(
-            self._function("set_input")(
-                self._handle, index, form, ffi.from_buffer(data), data.nbytes
-            )
+            self._function("set_input")(self._handle, index, form, data, values.nbytes)
         )
+        self._given[index] = form, values
+
+    def _begin(self) -> None:
+        """A run uses up its inputs: they are given again."""
+        for index, (form, values) in self._given.items():
+            self._give(index, form, values)
 
     def run(self, nodes: int = ALL_NODES) -> None:
         """Execute all nodes in order, or the first ones only.
@@ -258,6 +270,7 @@ class Emulator(Machine):
             ValueError: It is negative, or has more than 32 bits.
         """
         nodes = as_int(nodes, "nodes", 0, ALL_NODES)
+        self._begin()
         self._check_status(self._function("run")(self._handle, nodes))
 
 

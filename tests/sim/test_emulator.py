@@ -310,6 +310,16 @@ def test_a_second_run_gives_the_same() -> None:
         np.testing.assert_array_equal(emulator.read(output), values)
 
 
+def test_a_run_uses_up_its_inputs() -> None:
+    """Inner tensors take their memory: the C function refuses another run without new ones."""
+    emulator = Emulator(SHAPES)
+    fill(emulator)
+    emulator.run()
+    for name in ("run", "run_node"):
+        with pytest.raises(EmulatorError, match="input 0 has no values for this run"):
+            emulator._check_status(emulator._function(name)(emulator._handle, 0))
+
+
 def test_inner_tensors_are_read_after_their_node() -> None:
     """Running the first nodes only leaves their results in place, as numbers too."""
     emulator = Emulator(MACHINES / "machine_rk3588.rknn")

@@ -96,6 +96,18 @@ def test_tensors_are_those_of_the_last_run() -> None:
         assert any((model.tensors()[name] != first[name]).any() for name in first)
 
 
+def test_duplicates_have_tensors_of_their_own() -> None:
+    """They share an emulator: each shows the run of its own inputs, whichever came last."""
+    with Model(MACHINE, library="sim") as model, model.duplicate() as twin:
+        model.run(FRAME)
+        expected = model.tensors()
+        twin.run(FRAME[:, ::-1].copy())
+        others = twin.tensors()
+        found = model.tensors()
+        assert all((found[name] == expected[name]).all() for name in expected)
+        assert any((others[name] != expected[name]).any() for name in expected)
+
+
 def test_tensors_without_a_run_are_refused() -> None:
     """Nothing is made up."""
     with Model(MACHINE, library="sim") as model, pytest.raises(RknnError, match="has no values"):
