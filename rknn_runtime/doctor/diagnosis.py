@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from rknn_runtime._frozen import dataclass, replace
-from rknn_runtime.doctor import file_rules, files, machine_rules, probes, run_rules, summary
+from rknn_runtime.doctor import (
+    files,
+    library_rules,
+    machine_rules,
+    model_rules,
+    probes,
+    run_rules,
+    summary,
+)  # fmt: skip
 from rknn_runtime.doctor.facts import Facts, ModelFacts, Surroundings
 from rknn_runtime.doctor.log import log_lines, logged_runtime, signs_in
 from rknn_runtime.doctor.rule import PROBLEM, Observation, Rule
@@ -16,7 +24,9 @@ from rknn_runtime.doctor.tree import Tree
 __all__ = ["RULES", "Diagnosis", "Observation", "doctor", "gather", "judge"]
 
 #: In the order of causes: what stands first makes what comes later pointless.
-RULES: tuple[Rule, ...] = (*machine_rules.RULES, *file_rules.RULES, *run_rules.RULES)
+RULES: tuple[Rule, ...] = (
+    *machine_rules.RULES, *library_rules.RULES, *model_rules.RULES, *run_rules.RULES,
+)  # fmt: skip
 #: On the simulated NPU only these count.
 _TOPICS_OF_SIMULATED = ("model", "python", "test")
 _RULES_OF_RUNTIMES = ("model-target", "model-too-new", "model-damaged")

@@ -11,40 +11,75 @@ from rknn_runtime.doctor.tree import Tree
 
 __all__ = ["SIGNS", "log_lines", "logged_driver", "logged_runtime", "signs_in"]
 
-#: What a line says, by the name that the rules use.
+
+def _status(number: int, name: str) -> str:
+    """How programs print a status: ``rknn_init fail! ret=-6``, ``RKNN_ERR_MODEL_INVALID``."""
+    return rf"rknn_err_{name}|rknn_(?!set_core_mask)\w+\b.*\b(ret|code|error)\W{{0,4}}-{number}\b"
+
+
+#: What a line says, by the name that the rules use: words of the runtimes 1.0 to 2.3.2, of the
+#: driver, of the dynamic linker, and of programs that print a status.
 SIGNS = {
-    "open": r"failed to open rknpu module|failed to open rknn device",
-    "submit": r"failed to submit|rknpu: failed to wait job|rknpu: job timeout",
-    "allocation": r"failed to allocate handle|failed to malloc npu memory|rknn_err_malloc_fail"
-    r"|failed to convert fd.*cannot allocate|cma_alloc: alloc failed|rknpu.*failed to allocate"
-    r"|rknn_create_mem.*fail",
+    "open": r"failed to open \S+ (module|node), need to insmod|failed to open rknn device"
+    r"|failed to open device, fd|" + _status(3, "device_unavailable"),
+    "submit": r"failed to submit|rknpu: failed to wait job|rknpu: job timeout|"
+    + _status(2, "timeout"),
+    "allocation": r"failed to (allocate (handle|fd|(model|task|weight|device) mem)|map memory|"
+    r"malloc npu memory|import device mem)|failed to convert fd.*cannot allocate|"
+    r"cma_alloc: (.*: )?alloc failed|rknpu.*failed to allocate|rknn_create_mem.*fail|"
+    r"dma heap allocation failed|" + _status(4, "malloc_fail"),
+    "killed": r"out of memory: kill|oom-kill|invoked oom-killer",
     "descriptors": r"too many open files",
     "bounce": r"swiotlb.*(buffer is full|allocation failed)",
     "no iommu": r"iommu is disabled, using non-iommu mode",
+    "page fault": r"(npu|fda[bcd]\w+|fde4\w+)\.?\w* ?(rk_)?iommu.*page fault|rk_iommu "
+    r"(fda[bcd]|fde4)\w+\.iommu: page fault|rknpu.*page fault",
     "model version": r"invalid rknn model version|incompatible model version"
-    r"|failed to decode config data",
+    r"|failed to decode config data|support model version <=|"
+    + _status(12, "incompatile_optimization_level_version"),
+    "versions": r"rknn model version: .* not match with rknn runtime",
     "target": r"does not match the rknpu hardware|model target platform.*current platform"
-    r"|rknn model is for rk\w+, but current platform",
-    "unknown target": r"meet unsupported target type",
-    "magic": r"invalid rknn_magic|invalid rknn fo?r?m?a?r?mat",
+    r"|rknn model is for rk\w+, but current platform|" + _status(13, "target_platform_unmatch"),
+    "unknown target": r"meet (unsupported|unknown) (rknn |rknpu )?target",
+    "magic": r"invalid rknn_magic|invalid rknn fo?r?m?a?r?mat"
+    r"|invalid rknn model (size|magic(?!: 4e4e4b5254505943))|rknn model verify failed",
+    "model refused": r"load model failed|import rknn model failed|" + _status(6, "model_invalid"),
+    "no model file": r"failed to open model|invalid model path|(fopen|open|load|read)\b.*"
+    r"\.rknn\b.*(fail|no such file)|\.rknn\b.*(no such file|not found|does ?n.t exist)",
+    "operator": r"unsupport(ed)? (cpu|gpu) (op|layer)|op type: .* is not regist"
+    r"|contains custom op type|unsupport layernormalization",
+    "input": r"input_?(_| )?size\W*\d+\W*(<|!=)|buf size error|" + _status(8, "input_invalid"),
     "encrypted magic": r"invalid rknn model magic: 4e4e4b5254505943",
     "language model": r"invalid rknn llm model magic",
     "heap": r"failed to open dma heap|dma_heap/system.*(no such|denied|failed)",
-    "hardware version": r"hw_version = -1|driver version is unknown",
+    "hardware version": r"hw_version = |driver version is unknown"
+    r"|failed to check rknpu hardware version",
+    "driver refused": r"mismatch driver version|driver version is too low|"
+    + _status(10, "device_unmatch"),
+    "driver older": r"recommend to upgrade the driver",
+    "other kernel": r"rknpu\S* (disagrees about version|version magic|unknown symbol)"
+    r"|rknpu.*(exec|invalid module) format",
+    "kernel crash": r"\b(pc|lr) : \w*rknpu|\bbug: .*rknpu",
     "old header": r"info_len\([0-9]+\) < sizeof",
-    "symbol": r"undefined symbol: rknn_|cannot find symbol.*rknn_",
-    "cores": r"not support core mask|rknn_set_core_mask fail",
+    "symbol": r"undefined symbol: rknn_|cannot find symbol.*rknn_|undefined reference to .rknn_",
+    "system libraries": r"version [`'\"]?(glibc|glibcxx|cxxabi)_[0-9.]+[`'\"]? not found",
+    "static tls": r"cannot allocate memory in static tls",
+    "no rknnlite": r"no module named '?rknn(lite)?\b|rknn_toolkit_lite2.*not a supported wheel",
+    "cores": r"not support core mask|rknn_set_core_mask fail|setcoremask interface is only"
+    r"|core mask = \w+ is invalid|has not multicore config|illegal core num",
+    "connection": r"npu ?transfer|rknn_server|transfer (service|interface)",
     "probe": r"rknpu.*probe.*(failed|error)|rknpu: probe of",
     "crash": r"segmentation fault|sigsegv|core dumped",
     "not elf": r"librknn.*(invalid elf header|wrong elf class|file too short)",
     "no library": r"librknn\w*\.so.*cannot open shared object|can ?not find dynamic library",
-    "rknn1": r"\bE RKNNAPI:|galcore",
+    "rga": r"rga.*(unsupport(ed)? memory larger than 4g|mmu.*4g|bad parameters|blit.*fail)"
+    r"|fail\w* to call rockchiprga|rgablit|rga_mm",
 }
 _SIGNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in SIGNS.items()}
 #: Lines that speak of the NPU.
 _TOPIC = re.compile(
     r"rknpu|rknn|rocket|\bnpu\b|galcore|dma.heap|swiotlb|segmentation fault|\bcma\b|cma_alloc"
-    r"|too many open",
+    r"|too many open|iommu|oom|out of memory|static tls|glibc|cxxabi|\brga|core mask|cpu op",
     re.IGNORECASE,
 )
 _RUNTIME = re.compile(r"rknnm?rt version: ([0-9]+)\.([0-9]+)\.([0-9]+)")

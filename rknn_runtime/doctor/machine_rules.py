@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rknn_runtime.doctor.facts import Facts, NodeFacts
-from rknn_runtime.doctor.rule import PROBLEM, WARNING, Cause, Rule
+from rknn_runtime.doctor.cures import (
+    NEWER_KERNEL,
+    RUN_DRM,
+    RUN_MISC,
+    SIMULATED,
+    VENDOR_KERNEL,
+    fetch,
+    permit,
+)  # fmt: skip
+from rknn_runtime.doctor.facts import Facts
+from rknn_runtime.doctor.rule import PROBLEM, WARNING, Cause, Judge, Rule, logged
 from rknn_runtime.modelfile.soc import FULL_RUNTIME
 from rknn_runtime.npu.device import HEAP, LAST_WITHOUT_HEAP, RKNPU
 
@@ -13,10 +22,9 @@ __all__ = ["RULES"]
 
 _RKNN1 = ("rk1806", "rk1808", "rk3399pro", "rv1109", "rv1126")
 _RKNN3 = ("rk1820", "rk1828", "rk3572")
-_VENDOR_KERNEL = "boot the board maker's image with the vendor's kernel (5.10 or 6.1); on Armbian:"
-_ARMBIAN = "sudo apt install linux-image-vendor-rk35xx linux-dtb-vendor-rk35xx && sudo reboot"
-_RUN_DRM = "docker run --device /dev/dri --security-opt systempaths=unconfined ..."
-_RUN_MISC = f"docker run --device {RKNPU} --device {HEAP} --security-opt systempaths=unconfined ..."
+#: Chips of which some are sold with a working NPU.
+_PERHAPS = ("rk3582", "rk3583")
+_BOOT_VENDORS = "boot the board maker's image with the vendor's kernel (5.10 or 6.1); on Armbian:"
 
 
 def _no_board(facts: Facts) -> Cause | None:
@@ -25,41 +33,31 @@ def _no_board(facts: Facts) -> Cause | None:
         return None
     return Cause(
         "this machine shows no Rockchip NPU (no device tree that names one, no driver, no node)",
-        "rknn-runtime doctor --sim",
+        SIMULATED,
     )
 
 
-def _rknn1_chip(facts: Facts) -> Cause | None:
-    if facts.soc is not None or (facts.chip not in _RKNN1 and facts.driver != "galcore"):
-        return None
-    return Cause(
-        f"the NPU of {facts.chip or 'this chip'} is of the first generation (RKNN1, driver "
-        "galcore): it runs models of rknn-toolkit 1.x with that toolkit's librknn_api.so, which "
-        "this package does not serve; here is only the simulated NPU",
-        "rknn-runtime doctor --sim",
-    )
+def _of_generation(chips: Sequence[str], driver: str, words: str) -> Judge:
+    """Judge by chip or driver: its NPU is of another generation than those served here."""
 
+    def judge(facts: Facts) -> Cause | None:
+        if facts.soc is not None or (facts.chip not in chips and facts.driver != driver):
+            return None
+        return Cause(
+            f"the NPU of {facts.chip or 'this chip'} is of the {words}, which this package does "
+            "not serve; here is only the simulated NPU",
+            SIMULATED,
+        )
 
-def _rknn3_chip(facts: Facts) -> Cause | None:
-    if facts.soc is not None or (facts.chip not in _RKNN3 and facts.driver != "rknpu3"):
-        return None
-    return Cause(
-        f"the NPU of {facts.chip or 'this chip'} is of the third generation (driver RKNPU3): it "
-        "wants the vendor's RKNN3 runtime and models of rknn3-toolkit, which this package does "
-        "not serve; here is only the simulated NPU",
-        "rknn-runtime doctor --sim",
-    )
+    return judge
 
 
 def _chip_without_npu(facts: Facts) -> Cause | None:
     if not facts.chip or facts.soc is not None or facts.driver == "rknpu":
         return None
-    if facts.chip in (*_RKNN1, *_RKNN3) or facts.chip.startswith(("rk3582", "rk3583")):
+    if facts.chip in (*_RKNN1, *_RKNN3) or facts.chip.startswith(_PERHAPS):
         return None
-    return Cause(
-        f"{facts.chip} has no NPU that RKNN models run on",
-        "rknn-runtime doctor --sim",
-    )
+    return Cause(f"{facts.chip} has no NPU that RKNN models run on", SIMULATED)
 
 
 def _rocket(facts: Facts) -> Cause | None:
@@ -67,8 +65,8 @@ def _rocket(facts: Facts) -> Cause | None:
         return None
     return Cause(
         "the kernel has the mainline driver rocket (/dev/accel): the vendor's runtime speaks to "
-        f"its own driver rknpu alone, and no link between the nodes helps; {_VENDOR_KERNEL}",
-        _ARMBIAN,
+        f"its own driver rknpu alone, and no link between the nodes helps; {_BOOT_VENDORS}",
+        VENDOR_KERNEL,
     )
 
 
@@ -88,7 +86,7 @@ def _probe_failed(facts: Facts) -> Cause | None:
     return Cause(
         "the driver gave up on this NPU (see the log): the device tree and the driver of this "
         "kernel do not go together; take both from one image of the board's maker. On Armbian:",
-        _ARMBIAN,
+        VENDOR_KERNEL,
     )
 
 
@@ -103,17 +101,17 @@ def _no_driver(facts: Facts) -> Cause | None:
         return None
     return Cause(
         f"the kernel {facts.kernel or ''} has no driver for the NPU: mainline kernels do not have "
-        f"rknpu; {_VENDOR_KERNEL}",
-        _ARMBIAN,
+        f"rknpu; {_BOOT_VENDORS}",
+        VENDOR_KERNEL,
     )
 
 
 def _container_without_node(facts: Facts) -> Cause | None:
     if not facts.container or facts.nodes or facts.is_pc:
         return None
-    cure = _RUN_MISC if facts.interface == "misc" else _RUN_DRM
+    cure = RUN_MISC if facts.interface == "misc" else RUN_DRM
     if not facts.interface:
-        cure = f"{_RUN_DRM}\n{_RUN_MISC}"
+        cure = f"{RUN_DRM}\n{RUN_MISC}"
     return Cause(
         "this container was given no node of the NPU: pass in /dev/dri, or "
         f"{RKNPU} and {HEAP}, whichever the board has",
@@ -143,7 +141,7 @@ def _no_node(facts: Facts) -> Cause | None:
     return Cause(
         "the driver is loaded, but shows neither a DRM node nor /dev/rknpu: build the kernel with "
         "CONFIG_ROCKCHIP_RKNPU_DRM_GEM=y, and CONFIG_DRM=y, or take the maker's image. On Armbian:",
-        _ARMBIAN,
+        VENDOR_KERNEL,
     )
 
 
@@ -152,26 +150,7 @@ def _forbidden_node(facts: Facts) -> Cause | None:
         return None
     listed = "; ".join(f"{node.path} is of group {node.group}, mode {node.mode:04o}"
                        for node in facts.nodes)  # fmt: skip
-    return Cause(f"this user may not use the NPU: {listed}", _permission(facts, facts.nodes))
-
-
-def _permission(facts: Facts, nodes: Sequence[NodeFacts]) -> str:
-    """The command that lets this user in."""
-    if facts.container:
-        groups = dict.fromkeys(f"--group-add {node.gid}" for node in nodes)
-        return f"docker run {' '.join(groups)} ..."
-    groups = dict.fromkeys(node.group for node in nodes if node.mode & 0o060 == 0o060)
-    groups.pop("root", None)
-    if groups:
-        return f'sudo usermod -a -G {",".join(groups)} "$USER"  # then log in again'
-    name = nodes[0].path.rpartition("/")[2]
-    match = 'SUBSYSTEM=="dma_heap"' if nodes[0].kind == "heap" else f'KERNEL=="{name}"'
-    rule = f"""{match}, GROUP="video", MODE="0660\""""
-    return (
-        f"echo '{rule}' | sudo tee /etc/udev/rules.d/99-rknpu-{name}.rules && "
-        "sudo udevadm control --reload && sudo udevadm trigger && "
-        'sudo usermod -a -G video "$USER"  # then log in again'
-    )
+    return Cause(f"this user may not use the NPU: {listed}", permit(facts, facts.nodes))
 
 
 def _needs_heap(facts: Facts) -> bool:
@@ -191,11 +170,11 @@ def _no_heap(facts: Facts) -> Cause | None:
         return None
     text = f"{facts.runtime or 'the runtime'} allocates from {HEAP}, which is not there"
     if facts.container:
-        return Cause(f"{text}: pass it into the container", _RUN_MISC)
+        return Cause(f"{text}: pass it into the container", RUN_MISC)
     return Cause(
-        f"{text}: the kernel needs CONFIG_DMABUF_HEAPS_SYSTEM=y; or take librknnrt 1.6.0, which "
-        "does without",
-        "zgrep DMABUF_HEAPS /proc/config.gz",
+        f"{text}: build the kernel with CONFIG_DMABUF_HEAPS_SYSTEM=y; or take librknnrt 1.6.0, "
+        "which does without, for models of toolkits up to that",
+        fetch(facts, release="v1.6.0"),
     )
 
 
@@ -205,7 +184,7 @@ def _forbidden_heap(facts: Facts) -> Cause | None:
     return Cause(
         f"this user may not read {HEAP} (group {facts.heap.group}, mode {facts.heap.mode:04o}), "
         f"and {facts.runtime or 'the runtime'} ends the process then",
-        _permission(facts, [facts.heap]),
+        permit(facts, [facts.heap]),
     )
 
 
@@ -225,21 +204,42 @@ def _unknown_hardware(facts: Facts) -> Cause | None:
     return Cause(
         "the runtime could not ask the driver for the hardware (hw_version -1): the container may "
         "see the node, but not use it",
-        f"{_RUN_DRM.replace('...', '--privileged ...')}",
+        RUN_DRM.replace("...", "--privileged ..."),
     )
 
 
 RULES = (
     Rule("no-board", PROBLEM, "board", _no_board),
-    Rule("rknn1-chip", PROBLEM, "board", _rknn1_chip),
-    Rule("rknn3-chip", PROBLEM, "board", _rknn3_chip),
+    Rule("rknn1-chip", PROBLEM, "board", _of_generation(
+        _RKNN1, "galcore",
+        "first generation (RKNN1, driver galcore): it runs models of rknn-toolkit 1.x with that "
+        "toolkit's librknn_api.so")),
+    Rule("rknn3-chip", PROBLEM, "board", _of_generation(
+        _RKNN3, "rknpu3",
+        "third generation (driver RKNPU3): it wants the vendor's RKNN3 runtime and models of "
+        "rknn3-toolkit")),
     Rule("chip-without-npu", PROBLEM, "board", _chip_without_npu),
     Rule("rocket-driver", PROBLEM, "driver", _rocket),
     Rule("container-without-node", PROBLEM, "device", _container_without_node),
     Rule("npu-disabled", PROBLEM, "driver", _npu_disabled),
+    Rule("module-of-other-kernel", PROBLEM, "driver", logged(
+        "other kernel",
+        "the driver's module is of another kernel than the one that runs: start the kernel that "
+        "it came with, or build it for this one",
+        "sudo depmod -a && sudo reboot")),
     Rule("probe-failed", PROBLEM, "driver", _probe_failed),
     Rule("driver-not-loaded", PROBLEM, "driver", _driver_not_loaded),
     Rule("no-driver", PROBLEM, "driver", _no_driver),
+    Rule("driver-refused", PROBLEM, "driver", logged(
+        "driver refused",
+        "the runtime wants a newer driver than this kernel has: the driver is a part of the "
+        "kernel, so update that, or take the runtime of the image",
+        NEWER_KERNEL)),
+    Rule("driver-crashed", PROBLEM, "driver", logged(
+        "kernel crash",
+        "the driver itself crashed in the kernel (see dmesg); nothing of the NPU works until the "
+        "next start: update the kernel",
+        NEWER_KERNEL)),
     Rule("linked-node", PROBLEM, "device", _linked_node),
     Rule("no-node", PROBLEM, "device", _no_node),
     Rule("forbidden-node", PROBLEM, "device", _forbidden_node),
@@ -247,4 +247,8 @@ RULES = (
     Rule("no-heap", PROBLEM, "device", _no_heap),
     Rule("forbidden-heap", PROBLEM, "device", _forbidden_heap),
     Rule("hidden-device-tree", WARNING, "board", _hidden_tree),
-)
+    Rule("driver-older", WARNING, "driver", logged(
+        "driver older",
+        "the runtime recommends a newer driver, which is a part of the kernel",
+        NEWER_KERNEL)),
+)  # fmt: skip

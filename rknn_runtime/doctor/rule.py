@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 from rknn_runtime.doctor.facts import Facts
 
-__all__ = ["PROBLEM", "WARNING", "Cause", "Observation", "Rule"]
+__all__ = ["PROBLEM", "WARNING", "Cause", "Cure", "Judge", "Observation", "Rule", "logged"]
 
 PROBLEM, WARNING = "problem", "warning"
 
@@ -20,6 +20,11 @@ class Cause(NamedTuple):
     cure: str = ""
 
 
+Judge = Callable[[Facts], Union[Cause, None]]
+#: Commands, or what knows them when it has the facts.
+Cure = Union[str, Callable[[Facts], str]]
+
+
 class Rule(NamedTuple):
     """A row: facts -> what is wrong."""
 
@@ -28,7 +33,7 @@ class Rule(NamedTuple):
     #: The line of the report that it stands for.
     topic: str
     #: None when the facts do not say so.
-    judge: Callable[[Facts], Cause | None]
+    judge: Judge
 
 
 class Observation(NamedTuple):
@@ -44,3 +49,20 @@ class Observation(NamedTuple):
     cure: str = ""
     #: Name of the rule; empty for what is well.
     rule: str = ""
+
+
+def logged(sign: str, text: str, cure: Cure = "") -> Judge:
+    """Judge by the log alone.
+
+    Args:
+        sign: A name of `rknn_runtime.doctor.log.SIGNS`.
+        text: What is wrong where the log has it.
+        cure: What repairs it.
+    """
+
+    def judge(facts: Facts) -> Cause | None:
+        if sign not in facts.signs:
+            return None
+        return Cause(text, cure if isinstance(cure, str) else cure(facts))
+
+    return judge

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rknn_runtime.doctor.cures import NEWER_KERNEL, fetch
 from rknn_runtime.doctor.facts import Facts
-from rknn_runtime.doctor.file_rules import fetch
-from rknn_runtime.doctor.rule import PROBLEM, WARNING, Cause, Rule
+from rknn_runtime.doctor.rule import PROBLEM, WARNING, Cause, Rule, logged
 
 __all__ = ["RULES"]
 
@@ -13,7 +13,13 @@ _GOOD_DRIVER = (0, 9, 6)
 _STOP_DEMO = "/oem/usr/bin/RkLunch-stop.sh"
 _HOT_C = 85
 _NUMPY, _CFFI = (1, 19), (1, 14)
-_UPDATE_KERNEL = "sudo apt update && sudo apt full-upgrade && sudo reboot"
+#: Releases of the vendor's library by the toolkit's version.
+_RELEASES: dict[tuple[int, ...], str] = {
+    (1, 6, 0): "v1.6.0", (2, 0, 0): "v2.0.0-beta0", (2, 1, 0): "v2.1.0", (2, 2, 0): "v2.2.0",
+    (2, 3, 0): "v2.3.0", (2, 3, 2): "v2.3.2",
+}  # fmt: skip
+#: librknnrt before it does not open the DRM node of drivers from 0.8 on.
+_OPENS_DRM, _DRM_DRIVER = (1, 4, 0), (0, 8, 0)
 
 
 def _no_iommu(facts: Facts) -> Cause | None:
@@ -25,16 +31,6 @@ def _no_iommu(facts: Facts) -> Cause | None:
         "there are a few MB: take an image whose device tree enables the NPU's IOMMU "
         "(rknpu_mmu, status okay), or reserve CMA on the kernel's command line",
         "sudo sed -i 's/$/ cma=256M/' /boot/cmdline.txt  # or extraargs=cma=256M in armbianEnv.txt",
-    )
-
-
-def _descriptors(facts: Facts) -> Cause | None:
-    if "descriptors" not in facts.signs:
-        return None
-    return Cause(
-        "the process ran out of file descriptors: every piece of NPU memory is one. Close models, "
-        "or raise the limit",
-        "ulimit -n 65536",
     )
 
 
@@ -51,16 +47,6 @@ def _mini_memory(facts: Facts) -> Cause | None:
     )
 
 
-def _no_memory(facts: Facts) -> Cause | None:
-    if "allocation" not in facts.signs:
-        return None
-    return Cause(
-        "the NPU got no memory: close other models and processes that use it, take fewer contexts "
-        "(a Pool shares the weights) or a smaller model; an NPU's context has 4 GB of addresses",
-        "free -m; sudo fuser -v /dev/dri/* /dev/rknpu",
-    )
-
-
 def _old_driver(facts: Facts) -> Cause | None:
     version = facts.number(facts.driver_version)
     if "submit" not in facts.signs or not version or version >= _GOOD_DRIVER:
@@ -69,7 +55,7 @@ def _old_driver(facts: Facts) -> Cause | None:
         f"the NPU did not finish a task, and the driver {facts.driver_version} is old: "
         f"{'.'.join(map(str, _GOOD_DRIVER))} and newer repaired that; it is a part of the kernel, "
         "so update that, and the library with it",
-        _UPDATE_KERNEL,
+        NEWER_KERNEL,
     )
 
 
@@ -96,23 +82,20 @@ def _high_memory(facts: Facts) -> Cause | None:
     )
 
 
-def _submit(facts: Facts) -> Cause | None:
-    if "submit" not in facts.signs:
-        return None
-    return Cause(
-        "the NPU did not finish a task: bring library, driver and the model's toolkit to one "
-        "version; then try one core (CoreMask.CORE_0), one thread, and the power supply",
-        fetch(facts),
-    )
-
-
 def _log_open(facts: Facts) -> Cause | None:
     if "open" not in facts.signs:
         return None
+    version = facts.logged_runtime or (facts.runtime.version if facts.runtime else ())
+    if version and version < _OPENS_DRM and facts.number(facts.driver_version) >= _DRM_DRIVER:
+        return Cause(
+            f"the library {'.'.join(map(str, version))} is too old for the driver "
+            f"{facts.driver_version}, and finds no NPU",
+            fetch(facts),
+        )
     return Cause(
-        "the log says that no NPU could be opened, though this user may: it is another user's, or "
-        "a container's; or the library is too old for the driver: run this command as that user",
-        "sudo -u USER rknn-runtime doctor",
+        "the log says that no NPU could be opened, though this user may: the program ran as "
+        "another user, or in a container; let that user in, or pass the nodes in",
+        "sudo usermod -a -G video,render USER  # or docker run --device /dev/dri ...",
     )
 
 
@@ -122,11 +105,11 @@ def _crash(facts: Facts) -> Cause | None:
     header = facts.model.header if facts.model is not None else None
     made = facts.number(header.toolkit_version) if header is not None else ()
     # Older models crash newer libraries, too: then the library of the model's toolkit.
-    older = made and facts.runtime is not None and made < facts.runtime.version
+    older = facts.runtime is not None and made < facts.runtime.version
     return Cause(
         "a process ended by a segmentation fault: most often model, library and driver are of "
         "different versions; install the library of the model's toolkit",
-        fetch(facts, release="v" + ".".join(map(str, made)) if older else "master"),
+        fetch(facts, release=_RELEASES.get(made, "master") if older else "master"),
     )
 
 
@@ -195,31 +178,58 @@ def _old_packages(facts: Facts) -> Cause | None:
     return None
 
 
-def _cores(facts: Facts) -> Cause | None:
-    if "cores" not in facts.signs:
-        return None
-    return Cause(
-        "a core mask was refused: only RK3588 (three) and RK3576 (two cores) have one, and models "
-        "of toolkit 1.3 and older run on one core; leave core_mask out"
-    )
-
-
 RULES = (
     Rule("no-iommu", PROBLEM, "memory", _no_iommu),
-    Rule("descriptors", PROBLEM, "memory", _descriptors),
+    Rule("descriptors", PROBLEM, "memory", logged(
+        "descriptors",
+        "the process ran out of file descriptors: every piece of NPU memory is one. Close models, "
+        "or raise the limit",
+        "ulimit -n 65536")),
     Rule("mini-memory", PROBLEM, "memory", _mini_memory),
-    Rule("no-memory", PROBLEM, "memory", _no_memory),
+    Rule("no-memory", PROBLEM, "memory", logged(
+        "allocation",
+        "the NPU got no memory: close other models and processes that use it, take fewer contexts "
+        "(a Pool shares the weights) or a smaller model; an NPU's context has 4 GB of addresses",
+        "free -m; sudo fuser -v /dev/dri/* /dev/rknpu")),
+    Rule("out-of-memory", PROBLEM, "memory", logged(
+        "killed",
+        "the system ran out of memory and ended a process: take a smaller model or fewer "
+        "processes, or add swap",
+        "sudo fallocate -l 2G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
+        "sudo swapon /swapfile")),
+    Rule("iommu-fault", PROBLEM, "memory", logged(
+        "page fault",
+        "the NPU read or wrote memory that it does not have: a buffer of the program is too small, "
+        "or was released while the NPU ran; sizes are size_with_stride, not size",
+        "rknn-runtime info model.rknn")),
     Rule("camera-contends", PROBLEM, "log", _camera),
     Rule("high-memory", PROBLEM, "log", _high_memory),
     Rule("old-driver", PROBLEM, "driver", _old_driver),
-    Rule("submit-failed", PROBLEM, "log", _submit),
+    Rule("submit-failed", PROBLEM, "log", logged(
+        "submit",
+        "the NPU did not finish a task: bring library, driver and the model's toolkit to one "
+        "version; then try one core (CoreMask.CORE_0), one thread, and the power supply",
+        fetch)),
     Rule("log-open", PROBLEM, "log", _log_open),
+    Rule("connection", PROBLEM, "log", logged(
+        "connection",
+        "the vendor's toolkit on a PC does not reach rknn_server on the board: start it there, "
+        "and take the one of the toolkit's version",
+        "adb shell restart_rknn.sh")),
     Rule("crash", PROBLEM, "log", _crash),
     Rule("trial-failed", PROBLEM, "test", _trial),
-    Rule("core-mask", WARNING, "log", _cores),
+    Rule("core-mask", WARNING, "log", logged(
+        "cores",
+        "a core mask was refused: only RK3588 (three) and RK3576 (two cores) have one, and models "
+        "of toolkit 1.3 and older run on one core; leave core_mask out")),
+    Rule("image-scaler", WARNING, "log", logged(
+        "rga",
+        "the chip's image scaler RGA failed, which is not the NPU: it reaches no memory above 4 GB "
+        "and wants widths that are multiples of 16; build the vendor's demo without it",
+        "./build-linux.sh -t rk3588 -a aarch64 -d DEMO -r")),
     Rule("little-memory", WARNING, "memory", _little_memory),
     Rule("hot", WARNING, "clocks", _hot),
     Rule("held-clock", WARNING, "clocks", _held_clock),
     Rule("powersave", WARNING, "clocks", _powersave),
     Rule("old-packages", WARNING, "python", _old_packages),
-)
+)  # fmt: skip

@@ -118,7 +118,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "no-node": ("udevadm", {"nodes": False}),
     "unknown-hardware": ("--privileged", {
         "container": True, "root": True, "log": "E RKNN: not supported, hw_version = -1"}),
-    "no-heap": ("DMABUF", {"interface": "misc", "heap": False}),
+    "no-heap": ("v1.6.0", {"interface": "misc", "heap": False}),
     "forbidden-heap": ("udev", {
         "interface": "misc", "owners": {"/dev/dma_heap/system": (0, 0, 0o600)}}),
     "library-cut": ("wget", {"lib": "2.3.2 cut"}),
@@ -139,8 +139,32 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "mini-memory": ("RkLunch-stop", {
         "soc": "rv1106", "interface": "misc", "root": True, "lib": "2.3.2 32",
         "python": "32 glibc", "log": "E RKNN: failed to allocate handle"}),
-    "log-open": ("sudo -u", {"log": "E RKNN: failed to open rknn device!"}),
+    "log-open": ("usermod", {"log": "E RKNN: failed to open rknn device!"}),
     "crash": ("wget", {"log": "Segmentation fault"}),
+    **{rule: (cure, {"log": line}) for rule, cure, line in (
+        ("module-of-other-kernel", "depmod", "rknpu: disagrees about version of symbol"),
+        ("driver-refused", "full-upgrade", "E RKNN: Mismatch driver version, librknnrt 2.3.2 "
+         "requires driver version >= 0.9.0, but you have driver version: 0.8.2"),
+        ("driver-crashed", "full-upgrade", "pc : rknpu_job_done+0x40/0x128 [rknpu]"),
+        ("driver-older", "full-upgrade", "W RKNN: Current driver version: 0.8.2, recommend to "
+         "upgrade the driver to the new version: >= 0.9.2"),
+        ("system-too-old", "bookworm", "python3: /lib/libc.so.6: version `GLIBC_2.34' not found"),
+        ("static-tls", "LD_PRELOAD=/lib/libgomp.so.1",
+         "ImportError: /lib/libgomp.so.1: cannot allocate memory in static TLS block"),
+        ("no-rknnlite", "rknn-toolkit-lite2", "ModuleNotFoundError: No module named 'rknnlite'"),
+        ("log-no-model", "sha256sum", "E RKNN: parseRKNN: invalid RKNN_MAGIC!"),
+        ("model-not-found", "realpath", "E RKNN: failed to open model: yolo.rknn"),
+        ("operator-unknown", "wget", "E RKNN: Unsupport CPU op: GridSample in this librknnrt.so"),
+        ("model-refused", "doctor model.rknn", "rknn_init fail! ret=-6"),
+        ("input-refused", "info", "E RKNN: rknn_inputs_set, param input size(1) < model's(2)"),
+        ("versions-differ", "wget",
+         "W RKNN: RKNN Model version: 1.5.0 not match with rknn runtime version: 1.4.0"),
+        ("out-of-memory", "swapon", "Out of memory: Killed process 7 (python3)"),
+        ("iommu-fault", "info", "rk_iommu fdab9000.iommu: Page fault at 0x00000000ffff0000"),
+        ("connection", "restart_rknn", "E NPUTransfer: Could not connect to rknn_server"),
+        ("image-scaler", "-r", "rga_mm: RGA_MMU unsupported Memory larger than 4G!"),
+    )},
+    "library-older-than-chip": ("wget", {"soc": "rk3576", "lib": "1.6.0"}),
     "little-memory": ("free", {
         "model": "rk3588 2.3.2", "files": {"/proc/meminfo": "MemAvailable: 100 kB\n"}}),
     "hot": ("", {"files": {**CLOCKS, "/sys/class/thermal/thermal_zone0/temp": "95000"}}),
