@@ -23,7 +23,7 @@ REQUIRED = ("init", "destroy", "query", "run", "create_mem", "destroy_mem", "set
 class Case:
     """A machine on which something is wrong, as a public thread tells it."""
 
-    #: ``owner/repository#number``.
+    #: ``owner/repository#number``, or a page's address.
     thread: str
     #: In our own words.
     about: str
@@ -35,6 +35,8 @@ class Case:
 
     @property
     def address(self) -> str:
+        if self.thread.startswith("https://"):
+            return self.thread
         repository, _, number = self.thread.partition("#")
         return f"https://github.com/{repository}/issues/{number}"
 
