@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli.info import table
-from rknn_runtime.errors import RknnError
+from rknn_runtime.cli.options import add_library, refusals
 
 if TYPE_CHECKING:
     from rknn_runtime.doctor import Diagnosis
@@ -38,11 +38,7 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a .rknn file that is to run")
-    library = parser.add_mutually_exclusive_group()
-    library.add_argument("--library", metavar="PATH", help="the runtime library")
-    library.add_argument(
-        "--sim", action="store_const", const="sim", dest="library", help="on the simulated NPU"
-    )
+    add_library(parser, "on the simulated NPU")
     parser.add_argument("--log", metavar="FILE", help="what a program, or dmesg, printed")
     parser.add_argument(
         "--root", default="/", metavar="FOLDER", help="where /proc, /sys, /dev and /usr are (/)"
@@ -63,20 +59,24 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from rknn_runtime.doctor import doctor
 
-    try:
+    shows = sys.stderr.isatty()
+    with refusals():
         found = doctor(
-            arguments.model, library=arguments.library, root=arguments.root, log=arguments.log
-        )
-    except RknnError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise RknnError(str(error)) from None
+            arguments.model, library=arguments.library, root=arguments.root, log=arguments.log,
+            progress=_progress if shows else None,
+        )  # fmt: skip
+    if shows:
+        print("\r\x1b[K", end="", file=sys.stderr)
     if arguments.json:
         print(json.dumps(found.to_dict()))
     else:
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print("\n".join(lines(found, coloured)))
     return int(not found.healthy)
+
+
+def _progress(text: str) -> None:
+    print(f"\r\x1b[K{text} ...", end="", file=sys.stderr, flush=True)
 
 
 def lines(found: Diagnosis, coloured: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rknn_runtime._frozen import dataclass, replace
@@ -69,6 +69,7 @@ def doctor(
     root: str | os.PathLike[str] = "/",
     surroundings: Surroundings | None = None,
     log: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], object] | None = None,
 ) -> Diagnosis:
     """Say why models do not run here.
 
@@ -77,9 +78,13 @@ def doctor(
             own, when nothing else is wrong and ``root`` is /. None: only the machine is looked at.
         library: A runtime's path; ``"sim"`` for the simulated NPU, on which nothing of the board
             matters. None: as `open_library` chooses.
-        root: Where /proc, /sys, /dev, /etc and /usr/lib are.
-        surroundings: What is known of the process; None: this one.
-        log: A file with what the kernel or a program printed; the kernel's own log is asked, too.
+        root: Where /proc, /sys, /dev, /etc and /usr/lib are, as of a container's host; nothing
+            outside is read.
+        surroundings: What is known of the process; None: this one, or of another ``root`` the
+            Python that lies there.
+        log: A file with what the kernel or a program printed, here or on another machine; the
+            kernel's own log is asked, too.
+        progress: Called with a sentence before what may take longer than a second.
 
     Returns:
         What is wrong, the first cause first, with what repairs it, and what is well.
@@ -92,7 +97,7 @@ def doctor(
         raise TypeError(f"surroundings: expected a Surroundings, got {type(surroundings).__name__}")
     if library is not None and not isinstance(library, str):
         raise TypeError(f"library: expected a str or None, got {type(library).__name__}")
-    process = probes.surroundings() if surroundings is None else surroundings
+    process = probes.surroundings(Tree(root)) if surroundings is None else surroundings
     if library is not None and library != "sim":
         process = replace(process, variables={**process.variables, "RKNN_RUNTIME_LIBRARY": library})
     simulated = (library or process.variables.get("RKNN_RUNTIME_LIBRARY")) == "sim"
@@ -102,6 +107,8 @@ def doctor(
     if known is not None and process.live and not any(each.severity == PROBLEM for each in found):
         from rknn_runtime.doctor.trial import trial
 
+        if progress is not None:
+            progress(f"loading and running {known.path}")
         facts = replace(facts, trial=trial(known.path, library))
         found = judge(facts)
     return Diagnosis((*found, *summary.well(facts, found)), facts)
@@ -134,6 +141,7 @@ def gather(
         clocks=state(str(tree.root)),
         memory_kb=probes.memory(tree),
         log=lines,
+        told=log is not None,
         signs=signs_in(lines),
         logged_runtime=logged_runtime(lines),
         model=model,
@@ -151,5 +159,7 @@ def judge(facts: Facts) -> tuple[Observation, ...]:
             continue
         cause = rule.judge(facts)
         if cause is not None:
-            found.append(Observation(rule.severity, rule.topic, *cause, rule.name))
+            root = facts.surroundings.uid == 0  # who needs no sudo, and often has none
+            cure = cause.cure.replace("sudo ", "") if root else cause.cure
+            found.append(Observation(rule.severity, rule.topic, cause.text, cure, rule.name))
     return tuple(sorted(found, key=lambda each: each.severity != PROBLEM))

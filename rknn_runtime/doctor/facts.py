@@ -141,6 +141,8 @@ class Facts:
     log: tuple[str, ...] = ()
     #: What the lines mean: names of `rknn_runtime.doctor.log.SIGNS`.
     signs: frozenset[str] = frozenset()
+    #: A log was handed in: it may be another machine's.
+    told: bool = False
     #: What the log says was loaded.
     logged_runtime: tuple[int, ...] = ()
     model: ModelFacts | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rknn_runtime.doctor.tree import Tree
 
-__all__ = ["SIGNS", "log_lines", "logged_driver", "logged_runtime", "signs_in"]
+__all__ = ["SIGNS", "log_lines", "logged_driver", "logged_runtime", "signs_in", "unknown_error"]
 
 
 def _status(number: int, name: str) -> str:
@@ -25,9 +25,11 @@ SIGNS = {
     "submit": r"failed to submit|rknpu: failed to wait job|rknpu: job timeout|"
     + _status(2, "timeout"),
     "allocation": r"failed to (allocate (handle|fd|(model|task|weight|device) mem)|map memory|"
-    r"malloc npu memory|import device mem)|failed to convert fd.*cannot allocate|"
-    r"cma_alloc: (.*: )?alloc failed|rknpu.*failed to allocate|rknn_create_mem.*fail|"
-    r"dma heap allocation failed|" + _status(4, "malloc_fail"),
+    r"malloc (npu|cpu) memory|import device mem)|failed to convert fd.*cannot allocate|"
+    r"rknpu.*failed to allocate|rknn_create_mem.*fail|dma heap allocation failed|"
+    + _status(4, "malloc_fail"),
+    "bad address": r"failed to allocate handle.*bad address",
+    "cma": r"cma_alloc: (.*: )?alloc failed",
     "killed": r"out of memory: kill|oom-kill|invoked oom-killer",
     "descriptors": r"too many open files",
     "bounce": r"swiotlb.*(buffer is full|allocation failed)",
@@ -46,9 +48,15 @@ SIGNS = {
     "model refused": r"load model failed|import rknn model failed|" + _status(6, "model_invalid"),
     "no model file": r"failed to open model|invalid model path|(fopen|open|load|read)\b.*"
     r"\.rknn\b.*(fail|no such file)|\.rknn\b.*(no such file|not found|does ?n.t exist)",
-    "operator": r"unsupport(ed)? (cpu|gpu) (op|layer)|op type: .* is not regist"
-    r"|contains custom op type|unsupport layernormalization",
-    "input": r"input_?(_| )?size\W*\d+\W*(<|!=)|buf size error|" + _status(8, "input_invalid"),
+    "operator": r"unsupport(ed)? \w+( \w+)? (op|layer)\b|meet unsupported (?!(rknn |rknpu )?target)"
+    r"|fallback cpu failed|op type: .* is not regist|contains custom op type"
+    r"|unsupport layernormalization",
+    "call": r"input_?(_| )?size\W*\d+\W*(<|!=)|buf size error|inputoperator: not support|"
+    r"rknn_(?!init|run|create_mem|query|set_core_mask)\w+(:| error)?,? .*(error|invalid|required|"
+    r"out of range|not support|unsupport|is null|!= model)|not supported in mini runtime|"
+    + _status(5, "param_invalid")
+    + "|"
+    + _status(8, "input_invalid"),
     "encrypted magic": r"invalid rknn model magic: 4e4e4b5254505943",
     "language model": r"invalid rknn llm model magic",
     "heap": r"failed to open dma heap|dma_heap/system.*(no such|denied|failed)",
@@ -64,24 +72,29 @@ SIGNS = {
     "symbol": r"undefined symbol: rknn_|cannot find symbol.*rknn_|undefined reference to .rknn_",
     "system libraries": r"version [`'\"]?(glibc|glibcxx|cxxabi)_[0-9.]+[`'\"]? not found",
     "static tls": r"cannot allocate memory in static tls",
-    "no rknnlite": r"no module named '?rknn(lite)?\b|rknn_toolkit_lite2.*not a supported wheel",
+    "no rknnlite": r"no module named '?rknn(lite)?\b"
+    r"|rknn\S*\.whl\W.*(not a supported wheel|is invalid)",
+    "target argument": r"unsupported run platform: linux aarch64",
+    "first toolkit": r"unsupport platforms: r[kv]|\bw rknn-toolkit version: 1\.",
     "cores": r"not support core mask|rknn_set_core_mask fail|setcoremask interface is only"
     r"|core mask = \w+ is invalid|has not multicore config|illegal core num",
-    "connection": r"npu ?transfer|rknn_server|transfer (service|interface)",
+    "connection": r"npu ?transfer|rknn_server|transfer (service|interface)"
+    r"|rknn_init, +(server connect|msg_\w+_ack) fail",
     "probe": r"rknpu.*probe.*(failed|error)|rknpu: probe of",
     "crash": r"segmentation fault|sigsegv|core dumped",
     "not elf": r"librknn.*(invalid elf header|wrong elf class|file too short)",
-    "no library": r"librknn\w*\.so.*cannot open shared object|can ?not find dynamic library",
-    "rga": r"rga.*(unsupport(ed)? memory larger than 4g|mmu.*4g|bad parameters|blit.*fail)"
-    r"|fail\w* to call rockchiprga|rgablit|rga_mm",
+    "no library": r"librknn\w*\.so\S* cannot open shared object|can ?not find dynamic library",
+    "dependency": r"librknn\w*\.so\S* lib(?!rknn)\S+ cannot open shared object",
+    "rga": r"\brga(_\w+)?\b.*(unsupport(ed)? memory larger than 4g|mmu.*4g|bad parameters|fail)"
+    r"|failed to open rga|fail\w* to call rockchiprga|rga_?blit",
+    "rga forbidden": r"failed to open rga: ?permission denied",
 }
 _SIGNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in SIGNS.items()}
-#: Lines that speak of the NPU.
+#: Lines that speak of the NPU, or mean something.
 _TOPIC = re.compile(
-    r"rknpu|rknn|rocket|\bnpu\b|galcore|dma.heap|swiotlb|segmentation fault|\bcma\b|cma_alloc"
-    r"|too many open|iommu|oom|out of memory|static tls|glibc|cxxabi|\brga|core mask|cpu op",
-    re.IGNORECASE,
+    "|".join([r"rknpu|rknn|rocket|\bnpu\b|galcore", *SIGNS.values()]), re.IGNORECASE
 )
+_ERROR = re.compile(r"\bE RKNN(API)?\b")
 _RUNTIME = re.compile(r"rknnm?rt version: ([0-9]+)\.([0-9]+)\.([0-9]+)")
 _DRIVER = re.compile(r"(?:driver version|Driver Information,? version|Initialized rknpu):? v?"
                      r"([0-9]+\.[0-9]+\.[0-9]+)")  # fmt: skip
@@ -139,6 +152,17 @@ def signs_in(lines: Sequence[str]) -> frozenset[str]:
     return frozenset(
         name for name, pattern in _SIGNS.items() if any(pattern.search(line) for line in lines)
     )
+
+
+def unknown_error(lines: Sequence[str]) -> str:
+    """The first line in which a runtime reports an error that no sign knows; empty: none."""
+    return next(
+        (
+            line for line in lines
+            if _ERROR.search(line) and not any(sign.search(line) for sign in _SIGNS.values())
+        ),
+        "",
+    )  # fmt: skip
 
 
 def logged_runtime(lines: Sequence[str]) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ _BOOT_VENDORS = "boot the board maker's image with the vendor's kernel (5.10 or 
 
 def _no_board(facts: Facts) -> Cause | None:
     known = facts.chip or facts.nodes or facts.driver or facts.container
-    if known and not facts.is_pc:
+    if (known and not facts.is_pc) or (facts.told and facts.signs):  # a log of another machine
         return None
     return Cause(
         "this machine shows no Rockchip NPU (no device tree that names one, no driver, no node)",

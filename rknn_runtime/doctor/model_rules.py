@@ -170,9 +170,10 @@ RULES = (
         "the runtime cannot run an operator of the model (the log names it): a newer runtime may, "
         "or cut it off and compute it on the CPU, or register it as a custom operator", fetch)),
     Rule("model-refused", PROBLEM, "model", _refused),
-    Rule("input-refused", PROBLEM, "model", logged(
-        "input",
-        "the program gives an input of another size or type than the model takes",
+    Rule("call-refused", PROBLEM, "model", logged(
+        "call",
+        "the runtime refuses what the program gives it (the log names the call): a size, type or "
+        "shape that is not the model's, or a call that this chip's runtime does not have",
         "rknn-runtime info model.rknn")),
     Rule("toolkit-newer", WARNING, "model", _toolkit_newer),
     Rule("versions-differ", WARNING, "model", logged(

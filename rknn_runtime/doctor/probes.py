@@ -18,11 +18,15 @@ from rknn_runtime.npu.device import DRI, DRM_CLASS, HEAP, RKNPU
 
 __all__ = ["board", "driver", "memory", "nodes", "surroundings"]
 
+#: Names of ELF machines, as uname has them.
+_MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
 _CONTAINER_MARKS = ("docker", "containerd", "kubepods", "lxc", "podman", "libpod")
 
 
-def surroundings() -> Surroundings:
-    """Describe this process."""
+def surroundings(tree: Tree) -> Surroundings:
+    """Describe this process; of another root the Python that lies there, for a user who may all."""
+    if not tree.is_this_machine:
+        return _surroundings_below(tree)
     import sysconfig
     from importlib import metadata
 
@@ -43,6 +47,15 @@ def surroundings() -> Surroundings:
         variables=dict(os.environ),
         live=True,
     )
+
+
+def _surroundings_below(tree: Tree) -> Surroundings:
+    try:
+        python = _elf.read(str(tree.path("/usr/bin/python3")))
+    except OSError:
+        python = None
+    machine = _MACHINES.get(python.machine, "") if python is not None else ""
+    return Surroundings(machine=machine, interpreter=python)
 
 
 def board(tree: Tree) -> dict[str, Any]:
@@ -85,10 +98,10 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
         found = "rocket"
     elif tree.exists("/sys/module/galcore") or tree.exists("/dev/galcore"):
         found = "galcore"
-    elif tree.exists(RKNPU) and not tree.path(RKNPU).is_symlink():
+    elif tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink():
         found = "rknpu"
     misc = tree.exists("/sys/class/misc/rknpu") or (
-        tree.exists(RKNPU) and not tree.path(RKNPU).is_symlink()
+        tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink()
     )
     kernel = tree.text("/proc/sys/kernel/osrelease")
     names = (f"/lib/modules/{kernel}/**/rknpu.ko*",) if kernel else ()
@@ -133,8 +146,8 @@ def nodes(tree: Tree, process: Surroundings) -> dict[str, Any]:
 
 
 def _node(tree: Tree, process: Surroundings, name: str, kind: str) -> NodeFacts:
-    path = tree.path(name)
-    link = str(path.readlink()) if path.is_symlink() else ""
+    path, itself = tree.path(name), tree.path(name, follow=False)
+    link = str(itself.readlink()) if itself.is_symlink() else ""
     if name in process.owners:
         uid, gid, mode = process.owners[name]
     else:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from rknn_runtime.doctor.cures import NEWER_KERNEL, fetch
 from rknn_runtime.doctor.facts import Facts
+from rknn_runtime.doctor.log import unknown_error
 from rknn_runtime.doctor.rule import PROBLEM, WARNING, Cause, Rule, logged
 
 __all__ = ["RULES"]
 
 #: The driver that most reports of "failed to submit" were solved with; 0.9.3 is known to fail.
 _GOOD_DRIVER = (0, 9, 6)
+#: The first with several address spaces, which large language models ask for.
+_LARGE_MEMORY_DRIVER = (0, 9, 8)
 _STOP_DEMO = "/oem/usr/bin/RkLunch-stop.sh"
 _HOT_C = 85
 _NUMPY, _CFFI = (1, 19), (1, 14)
@@ -35,7 +38,7 @@ def _no_iommu(facts: Facts) -> Cause | None:
 
 
 def _mini_memory(facts: Facts) -> Cause | None:
-    if "allocation" not in facts.signs or facts.soc is None or not facts.soc.mini:
+    if not facts.signs & {"allocation", "cma"} or facts.soc is None or not facts.soc.mini:
         return None
     free = facts.memory_kb.get("CmaFree")
     return Cause(
@@ -57,6 +60,39 @@ def _old_driver(facts: Facts) -> Cause | None:
         "so update that, and the library with it",
         NEWER_KERNEL,
     )
+
+
+def _old_driver_memory(facts: Facts) -> Cause | None:
+    version = facts.number(facts.driver_version)
+    if "bad address" not in facts.signs or not version or version >= _LARGE_MEMORY_DRIVER:
+        return None
+    return Cause(
+        f"the driver {facts.driver_version} could not give the NPU that much memory: "
+        f"{'.'.join(map(str, _LARGE_MEMORY_DRIVER))} has several address spaces of 4 GB; it is a "
+        "part of the kernel, so update that, and the library with it",
+        NEWER_KERNEL,
+    )
+
+
+def _image_scaler(facts: Facts) -> Cause | None:
+    if "rga" not in facts.signs or not facts.told:  # the kernel's log has it of other programs
+        return None
+    text = "the chip's image scaler RGA failed, which is not the NPU: "
+    if "rga forbidden" in facts.signs:
+        return Cause(
+            f"{text}this user may not use /dev/rga",
+            'sudo usermod -a -G video "$USER"  # then log in again',
+        )
+    return Cause(
+        f"{text}it reaches no memory above 4 GB and wants widths that are multiples of 16, or the "
+        "kernel has no driver for it; build the vendor's demo without it",
+        f"./build-linux.sh -t {facts.soc.name if facts.soc else 'rk3588'} -a aarch64 -d DEMO -r",
+    )
+
+
+def _unknown_error(facts: Facts) -> Cause | None:
+    line = unknown_error(facts.log)
+    return Cause(f"the log has an error that is not known here: {line}") if line else None
 
 
 def _camera(facts: Facts) -> Cause | None:
@@ -100,7 +136,7 @@ def _log_open(facts: Facts) -> Cause | None:
 
 
 def _crash(facts: Facts) -> Cause | None:
-    if "crash" not in facts.signs:
+    if "crash" not in facts.signs or "rga" in facts.signs:  # then it is not the NPU's
         return None
     header = facts.model.header if facts.model is not None else None
     made = facts.number(header.toolkit_version) if header is not None else ()
@@ -186,12 +222,13 @@ RULES = (
         "or raise the limit",
         "ulimit -n 65536")),
     Rule("mini-memory", PROBLEM, "memory", _mini_memory),
+    Rule("old-driver-memory", PROBLEM, "driver", _old_driver_memory),
     Rule("no-memory", PROBLEM, "memory", logged(
         "allocation",
         "the NPU got no memory: close other models and processes that use it, take fewer contexts "
         "(a Pool shares the weights) or a smaller model; an NPU's context has 4 GB of addresses",
         "free -m; sudo fuser -v /dev/dri/* /dev/rknpu")),
-    Rule("out-of-memory", PROBLEM, "memory", logged(
+    Rule("out-of-memory", WARNING, "memory", logged(
         "killed",
         "the system ran out of memory and ended a process: take a smaller model or fewer "
         "processes, or add swap",
@@ -210,26 +247,23 @@ RULES = (
         "the NPU did not finish a task: bring library, driver and the model's toolkit to one "
         "version; then try one core (CoreMask.CORE_0), one thread, and the power supply",
         fetch)),
-    Rule("log-open", PROBLEM, "log", _log_open),
     Rule("connection", PROBLEM, "log", logged(
         "connection",
         "the vendor's toolkit on a PC does not reach rknn_server on the board: start it there, "
         "and take the one of the toolkit's version",
         "adb shell restart_rknn.sh")),
+    Rule("log-open", PROBLEM, "log", _log_open),
     Rule("crash", PROBLEM, "log", _crash),
     Rule("trial-failed", PROBLEM, "test", _trial),
     Rule("core-mask", WARNING, "log", logged(
         "cores",
         "a core mask was refused: only RK3588 (three) and RK3576 (two cores) have one, and models "
         "of toolkit 1.3 and older run on one core; leave core_mask out")),
-    Rule("image-scaler", WARNING, "log", logged(
-        "rga",
-        "the chip's image scaler RGA failed, which is not the NPU: it reaches no memory above 4 GB "
-        "and wants widths that are multiples of 16; build the vendor's demo without it",
-        "./build-linux.sh -t rk3588 -a aarch64 -d DEMO -r")),
+    Rule("image-scaler", WARNING, "log", _image_scaler),
     Rule("little-memory", WARNING, "memory", _little_memory),
     Rule("hot", WARNING, "clocks", _hot),
     Rule("held-clock", WARNING, "clocks", _held_clock),
     Rule("powersave", WARNING, "clocks", _powersave),
+    Rule("log-unknown", WARNING, "log", _unknown_error),
     Rule("old-packages", WARNING, "python", _old_packages),
 )  # fmt: skip

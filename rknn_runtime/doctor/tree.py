@@ -9,6 +9,7 @@ from pathlib import Path
 __all__ = ["Tree"]
 
 _MOST_BYTES = 1 << 20
+_MOST_LINKS = 40
 
 
 class Tree:
@@ -21,9 +22,39 @@ class Tree:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
 
-    def path(self, name: str) -> Path:
-        """Where the file of an absolute name lies."""
-        return self.root / name.lstrip("/")
+    @property
+    def is_this_machine(self) -> bool:
+        """The root is /."""
+        return self.root == Path("/")
+
+    def path(self, name: str, *, follow: bool = True) -> Path:
+        """Where the file of an absolute name lies; links lead nowhere outside the root.
+
+        Args:
+            name: Absolute.
+            follow: Whether the last part is followed, when it is a link.
+        """
+        if self.is_this_machine:
+            return Path(name)
+        left, found, links = name.split("/")[::-1], self.root, 0
+        while left:
+            part = left.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                found = found if found == self.root else found.parent
+                continue
+            path = found / part
+            if (follow or left) and path.is_symlink():
+                links += 1
+                if links > _MOST_LINKS:
+                    return self.root / "a link to itself"
+                goal = str(path.readlink())
+                found = self.root if goal.startswith("/") else found
+                left += goal.split("/")[::-1]
+            else:
+                found = path
+        return found
 
     def name(self, path: Path) -> str:
         """The absolute name of a file below the root."""
@@ -39,7 +70,7 @@ class Tree:
 
     def exists(self, name: str) -> bool:
         """Whether something has this name, also a link that leads nowhere."""
-        return os.path.lexists(self.path(name))
+        return os.path.lexists(self.path(name, follow=False))
 
     def glob(self, pattern: str) -> Iterator[str]:
         """Names that match a pattern, sorted."""

@@ -1,7 +1,9 @@
 """Machines of public threads that were read after the rules had been reviewed: they judge these.
 
 The rows were written and committed before any rule was run on them; a row names the rule that it
-should be, also where there was none yet.
+should be, also where there was none yet. At the first run 24 of these 41 were judged right. Of the
+17 others six were the logs of a PC, which was told that it has no NPU; six had wordings that no
+sign knew; for five there was no rule.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ CASES: tuple[Case, ...] = (
          log=f"{LOW}E RKNN: failed to allocate handle, ret: -1, errno: 14, errstr: Bad address\n"
          "E RKNN: failed to malloc npu memory, size: 3087138816, flags: 0x2\n"),
     case(f"{LLM}#68", "driver 0.9.6, no weight memory; newer driver and toolchain were the answer",
-         "old-driver", "upgrade", driver="0.9.6",
+         "old-driver-memory", "upgrade", driver="0.9.6",
          log="E RKNN: failed to allocate handle, ret: -1, errno: 14, errstr: Bad address\n"
          "Error: iommu_context->weight_memory is NULL\nSegmentation fault\n"),
     # Chips.

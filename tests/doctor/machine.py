@@ -15,7 +15,12 @@ from rknn_runtime.npu._elf import Elf
 
 VIDEO, RENDER = 44, 105
 GROUPS = f"root:x:0:\nvideo:x:{VIDEO}:\nrender:x:{RENDER}:\n"
-NEEDED = {"glibc": "libc.so.6", "musl": "libc.musl-aarch64.so.1", "uclibc": "libc.so.0"}
+NEEDED = {
+    "glibc": "libc.so.6",
+    "musl": "libc.musl-aarch64.so.1",
+    "uclibc": "libc.so.0",
+    "bionic": "libc.so",
+}
 REQUIRED = ("init", "destroy", "query", "run", "create_mem", "destroy_mem", "set_io_mem")
 
 

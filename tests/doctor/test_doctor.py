@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from paths import PROJECT
 
-from doctor import cases, cases_held_out
-from doctor.machine import CONTENTS, build
-from doctor.test_cases import OTHERS
+from doctor.machine import CONTENTS, build, library
+from doctor.test_cases import ALL, CLOCKS, ROWS
 from rknn_runtime.cli import main
 from rknn_runtime.doctor import Diagnosis, doctor, trial
 from rknn_runtime.doctor.diagnosis import RULES, gather, judge
 from rknn_runtime.doctor.facts import Surroundings
+from rknn_runtime.doctor.log import SIGNS
+from rknn_runtime.doctor.tree import Tree
 
 MODEL = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
 
@@ -37,10 +38,24 @@ def test_every_rule_is_on_the_page_and_in_a_case() -> None:
     names = [rule.name for rule in RULES]
     assert len(set(names)) == len(names)
     assert named == names
-    tried = {case.rule for case in (*cases.CASES, *cases_held_out.CASES)} | set(OTHERS)
+    tried = {case.rule for case in ALL} | {rule for rule, _, _ in ROWS}
     assert set(names) - tried == {
         "library-unreadable", "library-no-runtime", "model-fails", "trial-failed", "old-packages",
     }  # fmt: skip
+
+
+def test_the_page_has_the_commands_that_are_printed(tmp_path: Path) -> None:
+    """Each word of code in the column "what repairs it" is printed for one of the machines."""
+    machines = [each.given for each in ALL] + [given for _, _, given in ROWS]
+    printed: dict[str, str] = {}
+    for number, given in enumerate(machines):
+        for each in judge(gather(**build(tmp_path / str(number), **given))):
+            printed[each.rule] = printed.get(each.rule, "") + f"{each.cure}\n{each.text}\n"
+    page = (PROJECT / "docs" / "troubleshooting.md").read_text("utf-8")
+    for row in (line.split("|") for line in page.splitlines() if line.startswith("| `")):
+        rules = set(re.findall("`([a-z0-9-]+)`", row[1])) & set(printed)
+        for word in re.findall("`([^`]+)`", row[3]):
+            assert all(word in printed[rule] for rule in rules), (rules, word)
 
 
 def test_warnings_are_called_so_on_the_page() -> None:
@@ -201,6 +216,94 @@ def test_a_failed_test_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.first.rule == "trial-failed"
     assert "exit status 3" in found.first.text
     assert "RKNN_LOG_LEVEL=4" in found.first.cure
+
+
+def test_nothing_outside_the_root_is_read(tmp_path: Path) -> None:
+    """Nor where links and the Python of the tree would lead; the interpreter itself says so."""
+    root = build(tmp_path, files=CLOCKS, links={
+        "/usr/lib64": "/usr/lib", "/usr/local": "../../../../../../../usr/local",
+        "/lib": "usr/lib", "/proc/1": "/proc/1",
+    })["root"]  # fmt: skip
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/python3").symlink_to("/usr/bin/env")
+    program = """
+import os, sys
+from rknn_runtime.doctor import doctor
+root, watched, seen = sys.argv[1], [False], []
+def note(path):
+    if watched[0] and isinstance(path, (str, bytes, os.PathLike)):
+        seen.append(os.path.abspath(os.fsdecode(path)))
+def hook(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir", "glob.glob") and arguments:
+        note(arguments[0])
+def noting(call):
+    def wrapped(path, *rest, **named):
+        note(path)
+        return call(path, *rest, **named)
+    return wrapped
+for name in ("stat", "lstat", "access", "readlink"):
+    setattr(os, name, noting(getattr(os, name)))
+sys.addaudithook(hook)
+for watched[0] in (False, True):  # imports read files, too
+    found = doctor(root=root)
+inside = [path for path in seen if path.startswith(root)]
+print(len(inside) > 50, sorted(
+    {path for path in seen if not path.startswith(root) and not root.startswith(path)}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(root)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True []\n"
+
+
+def test_links_lead_nowhere_outside_the_root(tmp_path: Path) -> None:
+    """An absolute link starts at the root, ".." ends there, and a link to itself is nothing."""
+    (tmp_path / "root/a").mkdir(parents=True)
+    (tmp_path / "root/a/file").write_text("inside", "utf-8")
+    (tmp_path / "file").write_text("outside", "utf-8")
+    for name, goal in (("b", "/a"), ("c", "../../file"), ("d", "/d"), ("e", "../../a/file")):
+        (tmp_path / "root" / name).symlink_to(goal)
+    tree = Tree(tmp_path / "root")
+    assert [tree.text(f"/{name}") for name in ("b/file", "b/../b/./file", "e")] == ["inside"] * 3
+    assert [tree.text(f"/{name}") for name in ("c", "d", "../file", "d/file")] == [""] * 4
+    assert tree.exists("/d")
+
+
+def test_another_root_is_judged_by_its_own_python(tmp_path: Path) -> None:
+    """And nothing is loaded and run for it, as this machine is another."""
+    built = build(tmp_path)
+    (built["root"] / "usr/bin").mkdir(parents=True)
+    (built["root"] / "usr/bin/python3").write_bytes(library("2.3.2"))
+    found = doctor(MODEL, root=built["root"])
+    assert found.healthy
+    assert found.facts.surroundings.machine == "aarch64"
+    assert found.facts.trial is None
+
+
+def test_what_takes_long_is_announced(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal, on the error stream, and taken back; a pipe has none of it."""
+    main(["doctor", str(MODEL), "--sim"])
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    main(["doctor", str(MODEL), "--sim", "--json"])
+    assert capsys.readouterr().err == f"\r\x1b[Kloading and running {MODEL} ...\r\x1b[K"
+
+
+def test_root_needs_no_sudo(tmp_path: Path) -> None:
+    """And small systems do not have it."""
+    for root in (False, True):
+        found = diagnosed(tmp_path / str(root), lib=None, root=root).first
+        assert found is not None
+        assert ("sudo " in found.cure) is not root
+
+
+def test_every_sign_is_used_and_can_be_said() -> None:
+    """A word that no rule listens to is not there."""
+    folder = PROJECT / "rknn_runtime" / "doctor"
+    text = "".join(path.read_text("utf-8") for path in folder.glob("*.py") if path.stem != "log")
+    assert [name for name in SIGNS if f'"{name}"' not in text] == []
 
 
 def test_unreadable_trees_say_nothing(tmp_path: Path) -> None:
