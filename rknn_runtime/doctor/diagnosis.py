@@ -13,6 +13,7 @@ from rknn_runtime.doctor import (
     machine_rules,
     model_rules,
     probes,
+    program_rules,
     run_rules,
     summary,
 )  # fmt: skip
@@ -25,7 +26,8 @@ __all__ = ["RULES", "Diagnosis", "Observation", "doctor", "gather", "judge"]
 
 #: In the order of causes: what stands first makes what comes later pointless.
 RULES: tuple[Rule, ...] = (
-    *machine_rules.RULES, *library_rules.RULES, *model_rules.RULES, *run_rules.RULES,
+    *machine_rules.RULES, *library_rules.RULES, *program_rules.RULES, *model_rules.RULES,
+    *run_rules.RULES,
 )  # fmt: skip
 #: On the simulated NPU only these count.
 _TOPICS_OF_SIMULATED = ("model", "python", "test")

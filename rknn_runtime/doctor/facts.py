@@ -170,6 +170,10 @@ class Facts:
         """Which runtime that is."""
         return self.library.runtime if self.library else None
 
+    def driver_is_before(self, version: tuple[int, ...]) -> bool:
+        """The driver is known, and older."""
+        return () < self.number(self.driver_version) < version
+
     def number(self, version: str) -> tuple[int, ...]:
         """A version as numbers; empty when it is unknown."""
         return tuple(int(part) for part in version.split(".") if part.isdigit())

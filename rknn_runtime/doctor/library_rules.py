@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from rknn_runtime.doctor.cures import STATIC, fetch, wanted_library
 from rknn_runtime.doctor.facts import Facts, LibraryFacts
+from rknn_runtime.doctor.log import first_match
 from rknn_runtime.doctor.rule import PROBLEM, WARNING, Cause, Judge, Rule, logged
 
 __all__ = ["RULES"]
 
 _WANTED_PATH = re.compile(r"/[\w./-]*librknnm?rt\.so(?=: cannot open)")
 _DEPENDENCY = re.compile(r"(lib(?!rknn)[^/ ]+?)\.so\.(\d+)\S* cannot open")
-_PRELOADED = re.compile(r"(/\S+\.so[\w.]*): cannot allocate memory in static TLS")
 #: Of librknnrt: the first that knows RK3562, and RK3576.
 _KNOWS_RK3562, _KNOWS_RK3576 = (1, 5, 0), (2, 0, 0)
 
@@ -97,7 +97,7 @@ def _log_no_library(facts: Facts) -> Cause | None:
     if "no library" not in facts.signs or facts.library is None:
         return None
     folder, _, name = facts.library.path.rpartition("/")
-    wanted = next(filter(None, (_WANTED_PATH.search(line) for line in facts.log)), None)
+    wanted = first_match(_WANTED_PATH, facts.log)
     cure = f"export LD_LIBRARY_PATH={folder} && sudo ldconfig {folder}"
     if wanted is not None and wanted[0] != facts.library.path:  # programs with one fixed path
         other = wanted[0].rpartition("/")[0]
@@ -110,18 +110,13 @@ def _log_no_library(facts: Facts) -> Cause | None:
 def _missing_dependency(facts: Facts) -> Cause | None:
     if "dependency" not in facts.signs:
         return None
-    found = next(filter(None, (_DEPENDENCY.search(line) for line in facts.log)), None)
+    found = first_match(_DEPENDENCY, facts.log)
     name, version = (found[1], found[2]) if found else ("a library", "")
     dash = "-" if name[-1].isdigit() else ""
     return Cause(
         f"the vendor's library needs {name}.so.{version}, which this system does not have",
         f"sudo apt install {name}{dash}{version}",
     )
-
-
-def _preload(facts: Facts) -> str:
-    found = next(filter(None, (_PRELOADED.search(line) for line in facts.log)), None)
-    return f"export LD_PRELOAD={found[1] if found else '/usr/lib/aarch64-linux-gnu/libgomp.so.1'}"
 
 
 def _without_core_mask(facts: Facts) -> Cause | None:
@@ -184,31 +179,6 @@ RULES = (
         "file", fetch)),
     Rule("log-no-library", PROBLEM, "library", _log_no_library),
     Rule("missing-dependency", PROBLEM, "library", _missing_dependency),
-    Rule("system-too-old", PROBLEM, "library", logged(
-        "system libraries",
-        "a library wants newer system libraries (GLIBC, GLIBCXX) than those that were loaded: take "
-        "a newer system or such a container; in conda, its own libstdc++ is the old one",
-        "docker run ... python:3.12-slim-bookworm")),
-    Rule("static-tls", PROBLEM, "library", logged(
-        "static tls",
-        "a library came too late to get its thread-local memory: let it be loaded first",
-        _preload)),
-    Rule("no-rknnlite", PROBLEM, "python", logged(
-        "no rknnlite",
-        "the vendor's rknnlite is not installed in this Python; this package has the same class: "
-        "write `from rknn_runtime.rknnlite import RKNNLite`, or install the vendor's wheel of this "
-        "Python's version into this environment",
-        "pip install rknn-toolkit-lite2")),
-    Rule("target-argument", PROBLEM, "python", logged(
-        "target argument",
-        "init_runtime was given a target, which is for a PC with the board on a cable: leave it "
-        "out on the board",
-        "rknn.init_runtime()")),
-    Rule("first-toolkit", PROBLEM, "python", logged(
-        "first toolkit",
-        "rknn-toolkit 1.x is for the first generation of chips (RK1808, RK3399Pro, RV1126): take "
-        "rknn-toolkit2, on a PC",
-        "pip install rknn-toolkit2")),
     Rule("missing-symbol", PROBLEM, "library", logged(
         "symbol",
         "a function is missing in the library that was loaded: it is older than the program, or "

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from rknn_runtime.doctor.tree import Tree
 
-__all__ = ["SIGNS", "log_lines", "logged_driver", "logged_runtime", "signs_in", "unknown_error"]
+__all__ = [
+    "SIGNS", "first_match", "log_lines", "logged_driver", "logged_runtime", "signs_in",
+    "unknown_error",
+]  # fmt: skip
 
 
 def _status(number: int, name: str) -> str:
@@ -54,6 +57,7 @@ SIGNS = {
     "call": r"input_?(_| )?size\W*\d+\W*(<|!=)|buf size error|inputoperator: not support|"
     r"rknn_(?!init|run|create_mem|query|set_core_mask)\w+(:| error)?,? .*(error|invalid|required|"
     r"out of range|not support|unsupport|is null|!= model)|not supported in mini runtime|"
+    r"exception when setting inputs|the input\[\d+\] need|"
     + _status(5, "param_invalid")
     + "|"
     + _status(8, "input_invalid"),
@@ -69,7 +73,13 @@ SIGNS = {
     r"|rknpu.*(exec|invalid module) format",
     "kernel crash": r"\b(pc|lr) : \w*rknpu|\bbug: .*rknpu",
     "old header": r"info_len\([0-9]+\) < sizeof",
-    "symbol": r"undefined symbol: rknn_|cannot find symbol.*rknn_|undefined reference to .rknn_",
+    "symbol": r"undefined symbol: rknn_|cannot find symbol.*rknn_",
+    "not linked": r"undefined reference to .rknn_",
+    "program's library": r"loading shared libraries: (?!librknn)|importerror: lib(?!rknn)",
+    "program's format": r"\bsh: \S*/\S+: (not found|no such file)|cannot execute binary file",
+    "numpy": r"_array_api not found|compiled using numpy 1\.x",
+    "instruction": r"illegal instruction",
+    "simulator": r"not support inference on the simulator",
     "system libraries": r"version [`'\"]?(glibc|glibcxx|cxxabi)_[0-9.]+[`'\"]? not found",
     "static tls": r"cannot allocate memory in static tls",
     "no rknnlite": r"no module named '?rknn(lite)?\b"
@@ -163,6 +173,11 @@ def unknown_error(lines: Sequence[str]) -> str:
         ),
         "",
     )  # fmt: skip
+
+
+def first_match(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:
+    """Find a pattern in the first line that has it."""
+    return next(filter(None, map(pattern.search, lines)), None)
 
 
 def logged_runtime(lines: Sequence[str]) -> tuple[int, ...]:

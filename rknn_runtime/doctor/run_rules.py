@@ -51,8 +51,7 @@ def _mini_memory(facts: Facts) -> Cause | None:
 
 
 def _old_driver(facts: Facts) -> Cause | None:
-    version = facts.number(facts.driver_version)
-    if "submit" not in facts.signs or not version or version >= _GOOD_DRIVER:
+    if "submit" not in facts.signs or not facts.driver_is_before(_GOOD_DRIVER):
         return None
     return Cause(
         f"the NPU did not finish a task, and the driver {facts.driver_version} is old: "
@@ -63,8 +62,7 @@ def _old_driver(facts: Facts) -> Cause | None:
 
 
 def _old_driver_memory(facts: Facts) -> Cause | None:
-    version = facts.number(facts.driver_version)
-    if "bad address" not in facts.signs or not version or version >= _LARGE_MEMORY_DRIVER:
+    if "bad address" not in facts.signs or not facts.driver_is_before(_LARGE_MEMORY_DRIVER):
         return None
     return Cause(
         f"the driver {facts.driver_version} could not give the NPU that much memory: "
@@ -122,15 +120,16 @@ def _log_open(facts: Facts) -> Cause | None:
     if "open" not in facts.signs:
         return None
     version = facts.logged_runtime or (facts.runtime.version if facts.runtime else ())
-    if version and version < _OPENS_DRM and facts.number(facts.driver_version) >= _DRM_DRIVER:
+    newer = facts.driver_version and not facts.driver_is_before(_DRM_DRIVER)
+    if newer and () < version < _OPENS_DRM:
         return Cause(
             f"the library {'.'.join(map(str, version))} is too old for the driver "
             f"{facts.driver_version}, and finds no NPU",
             fetch(facts),
         )
     return Cause(
-        "the log says that no NPU could be opened, though this user may: the program ran as "
-        "another user, or in a container; let that user in, or pass the nodes in",
+        "the log says that no NPU could be opened, though nothing here forbids it: the "
+        "program ran as another user, or in a container; let that user in, or pass the nodes in",
         "sudo usermod -a -G video,render USER  # or docker run --device /dev/dri ...",
     )
 

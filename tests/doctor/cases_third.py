@@ -2,7 +2,9 @@
 
 Only threads of programs that were to run on a chip with an NPU, other than the second set, which
 also has the vendor's toolkit on a PC. The rows were written and committed before any rule was run
-on them; a row names the rule that it should be, also where there was none yet.
+on them; a row names the rule that it should be, also where there was none yet. At the first run 14
+of these 21 were judged right; of the others two had wordings of RKNNLite that no sign knew, and for
+five, all about programs rather than the NPU, there was no rule.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ CASES: tuple[Case, ...] = (
     # Memory.
     case("Pelochus/ezrknpu#3", "a language model wants thousands of descriptors", "descriptors",
          "ulimit", log="E RKNN: failed to allocate handle, ret: -1, errno: 23, errstr: Too many "
-         f"open files in system\nE RKNN: failed to malloc npu memory, size: 6528, flags: 0x2\n{FULL}"),
+         f"open files in system\nE RKNN: failed to malloc npu memory, size: 6528\n{FULL}"),
     case(f"{LLM}#26", "the same, which ends in a crash", "descriptors", "ulimit",
          log=f"{FULL}Segmentation fault (core dumped)\n"),
     case(f"{LLM}#43", "the same, Orange Pi 5B", "descriptors", "ulimit", soc="rk3588s",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from doctor import cases, cases_held_out, cases_second
+from doctor import cases, cases_held_out, cases_second, cases_third
 from doctor.machine import Case, build
 from rknn_runtime.doctor.diagnosis import gather, judge
 from rknn_runtime.doctor.rule import Observation
@@ -18,7 +18,7 @@ def first(folder: Path, given: dict[str, Any]) -> Observation | None:
     return found[0] if found else None
 
 
-ALL = (*cases.CASES, *cases_held_out.CASES, *cases_second.CASES)
+ALL = (*cases.CASES, *cases_held_out.CASES, *cases_second.CASES, *cases_third.CASES)
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.thread)
@@ -33,7 +33,7 @@ def test_first_cause_and_its_cure(case: Case, tmp_path: Path) -> None:
 def test_threads_are_counted_once() -> None:
     """No thread stands for two of the cases."""
     threads = [case.thread for case in ALL]
-    assert len(set(threads)) == len(threads) == 146
+    assert len(set(threads)) == len(threads) == 167
     assert set(cases_held_out.MISSED) < set(threads)
     assert all(case.address.startswith("https://") for case in ALL)
 
@@ -187,6 +187,11 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         ("driver-older", "full-upgrade", "W RKNN: Current driver version: 0.8.2, recommend to "
          "upgrade the driver to the new version: >= 0.9.2"),
         ("system-too-old", "bookworm", "python3: /lib/libc.so.6: version `GLIBC_2.34' not found"),
+        ("program-library", "libgl1",
+         "ImportError: libGL.so.1: cannot open shared object file: No such file"),
+        ("illegal-instruction", "ARMV8", "Illegal instruction (core dumped)"),
+        ("simulator-refuses", "--sim", "E RKNN model that loaded by 'load_rknn' not support "
+         "inference on the simulator, please set 'target' first!"),
         ("static-tls", "LD_PRELOAD=/lib/libgomp.so.1",
          "ImportError: /lib/libgomp.so.1: cannot allocate memory in static TLS block"),
         ("no-rknnlite", "rknn-toolkit-lite2", "ModuleNotFoundError: No module named 'rknnlite'"),
