@@ -1,0 +1,486 @@
+"""What each SoC answers: a table of calls and SoCs, of the C functions and of the classes here.
+
+The answers are those that were measured on librknnrt and librknnmrt 2.3.2, and what the vendor's
+guide says of the hardware. A call that a class refuses must not reach the runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from bundles import recorded
+from sim_api import Api
+
+from rknn_runtime import (
+    CoreMask,
+    GeneralModel,
+    InitFlag,
+    Matmul,
+    MatmulType,
+    MemoryFlag,
+    Model,
+    TensorMemory,
+    open_library,
+    raw,
+)
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import RknnStatusError, UnavailableError
+from rknn_runtime.modelfile.soc import SOCS
+from rknn_runtime.sim import Control
+from rknn_runtime.sim.bundle import read_bundle
+
+FRAME = np.zeros((1, 8, 20, 3), np.uint8)
+
+
+def data(soc: str, shapes: int = 1) -> bytes:
+    """A small image to a small map, in so many shapes."""
+    bundle = read_bundle(recorded(soc).data)
+    return bytes(
+        replace(bundle, variants=bundle.variants * shapes, weight_bytes=64, internal_bytes=64)
+    )
+
+
+# ---- in C ------------------------------------------------------------------------------
+
+
+def init(flags: int) -> Callable[[str], int]:
+    """The status of rknn_init."""
+
+    def call(soc: str) -> int:
+        api = Api(data(soc), flags)
+        if api.context:
+            api.destroy()
+        return api.status
+
+    return call
+
+
+def share_weights(soc: str) -> int:
+    with Api(data(soc)) as api:
+        extend = ffi.new("rknn_init_extend *", {"ctx": api.context})
+        content, context = data(soc), ffi.new("rknn_context *")
+        model, flag = ffi.from_buffer(content), lib.RKNN_FLAG_SHARE_WEIGHT_MEM
+        status = lib.rkr_init(api.handle, context, model, len(content), flag, extend)
+        if status == 0:
+            lib.rkr_destroy(api.handle, context[0])
+        return int(status)
+
+
+def duplicate(soc: str) -> int:
+    with Api(data(soc)) as api:
+        first, second = (ffi.new("rknn_context *", value) for value in (api.context, 0))
+        status = lib.rkr_dup_context(api.handle, first, second)
+        if status == 0:
+            lib.rkr_destroy(api.handle, second[0])
+        return int(status)
+
+
+def asked(call: Callable[[Api], int], shapes: int = 1, flags: int = 0) -> Callable[[str], int]:
+    """The status of a call of a model that is there."""
+
+    def work(soc: str) -> int:
+        with Api(data(soc, shapes), flags) as api:
+            return int(call(api))
+
+    return work
+
+
+def core_mask(mask: int) -> Callable[[str], int]:
+    return asked(lambda api: lib.rkr_set_core_mask(api.handle, api.context, mask))
+
+
+def batch_cores(number: int) -> Callable[[str], int]:
+    return asked(lambda api: lib.rkr_set_batch_core_num(api.handle, api.context, number))
+
+
+def query(command: int, kind: str, shapes: int = 1) -> Callable[[str], int]:
+    return asked(lambda api: api.query(command, ffi.new(kind + " *")), shapes)
+
+
+def set_shapes(api: Api) -> int:
+    attr = api.good_attr("in", "logical")
+    return int(lib.rkr_set_input_shapes(api.handle, api.context, 1, attr))
+
+
+def set_inputs(api: Api) -> int:
+    given = {"index": 0, "buf": ffi.from_buffer(FRAME), "size": FRAME.nbytes, "type": 3, "fmt": 1}
+    return api.inputs_set([given])
+
+
+def get_outputs(api: Api) -> int:
+    outputs = ffi.new("rknn_output[]", [{"want_float": 1}])
+    status = api.outputs_get(outputs)
+    if status == 0:
+        api.outputs_release(outputs)
+    return status
+
+
+def inner(call: Any) -> Callable[[Api], int]:
+    def work(api: Api) -> int:
+        mem = api.create_mem(64)
+        status = int(call(api.handle, api.context, mem))
+        api.destroy_mem(mem)
+        return status
+
+    return work
+
+
+def register(api: Api) -> int:
+    op = ffi.new("rknn_custom_op *", {"version": 1, "target": 1, "op_type": b"cstOne"})
+    op.compute = lib.rkr_custom_op_compute
+    return int(lib.rkr_register_custom_ops(api.handle, api.context, op, 1))
+
+
+def on(work: Callable[[], Any]) -> Callable[[str], Any]:
+    """Do something where matrices are multiplied by a SoC."""
+
+    def call(soc: str) -> Any:
+        control = Control()
+        before = control.soc
+        control.set_soc(soc)
+        try:
+            return work()
+        finally:
+            control.set_soc(before)
+
+    return call
+
+
+def matmul(kind: MatmulType) -> Callable[[str], int]:
+    def work() -> int:
+        handle = open_library("sim").handle
+        info = ffi.new("rknn_matmul_info *", {"M": 4, "K": 64, "N": 64, "type": int(kind)})
+        attr, context = ffi.new("rknn_matmul_io_attr *"), ffi.new("rknn_context *")
+        status = lib.rkr_matmul_create(handle, context, info, attr)
+        if status == 0:
+            lib.rkr_matmul_destroy(handle, context[0])
+        return int(status)
+
+    return on(work)
+
+
+#: Each flag by its name, also in Pythons that iterate over the single bits alone.
+FLAGS = {
+    name: flag
+    for name, flag in InitFlag.__members__.items()
+    if flag not in (InitFlag.SHARE_WEIGHT_MEM, InitFlag.MODEL_BUFFER_ZERO_COPY)
+}
+IN_C: dict[str, Callable[[str], int]] = {
+    **{f"core mask {mask:#x}": core_mask(mask) for mask in (0, 1, 2, 3, 4, 5, 6, 7, 64, 0xFFFF)},
+    **{f"batch cores {number}": batch_cores(number) for number in (0, 1, 2, 3, 4)},
+    **{f"init {name}": init(int(flag)) for name, flag in FLAGS.items()},
+    "init SHARE_WEIGHT_MEM": share_weights,
+    "dup_context": duplicate,
+    "set_input_shapes of one": asked(set_shapes),
+    "set_input_shapes of two": asked(set_shapes, 2),
+    "dynamic range of one": query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, "rknn_input_range"),
+    "dynamic range of two": query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, "rknn_input_range", 2),
+    "inputs_set": asked(set_inputs),
+    "outputs_get": asked(get_outputs),
+    "outputs_release": asked(lambda api: api.outputs_release(ffi.new("rknn_output[1]"))),
+    "perf_detail": query(lib.RKNN_QUERY_PERF_DETAIL, "rknn_perf_detail"),
+    "perf_run": query(lib.RKNN_QUERY_PERF_RUN, "rknn_perf_run"),
+    "device_memory": query(lib.RKNN_QUERY_DEVICE_MEM_INFO, "rknn_mem_size"),
+    "set_internal_mem": asked(inner(lib.rkr_set_internal_mem)),
+    "set_internal_mem, outside": asked(inner(lib.rkr_set_internal_mem), flags=0x10),
+    "set_weight_mem, outside": asked(inner(lib.rkr_set_weight_mem), flags=0x10),
+    "run": asked(lambda api: api.run()),
+    "wait": asked(lambda api: lib.rkr_wait(api.handle, api.context, ffi.NULL)),
+    "register_custom_ops": asked(register),
+    **{f"matmul {kind.name}": matmul(kind) for kind in MatmulType},
+}
+
+# ---- in Python -------------------------------------------------------------------------
+
+
+def made(flags: InitFlag, cls: Any = Model) -> Callable[[str], object]:
+    return lambda soc: cls(data(soc), library="sim", flags=flags).close()
+
+
+def of(use: Callable[[Any], object], cls: Any = Model, shapes: int = 1, flags: Any = 0) -> Any:
+    """What a model of the SoC makes of it."""
+
+    def call(soc: str) -> None:
+        with cls(data(soc, shapes), library="sim", flags=flags) as model:
+            use(model)
+
+    return call
+
+
+def shared(soc: str) -> None:
+    with Model(data(soc), library="sim") as first:
+        Model(data(soc), library="sim", share_weights_with=first).close()
+
+
+def product(kind: MatmulType) -> Callable[[str], object]:
+    return on(lambda: Matmul(4, 64, 64, kind, library="sim").close())
+
+
+def run_and(ask: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda model: (model.run(FRAME), ask(model))
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+OUTSIDE = InitFlag.MEM_ALLOC_OUTSIDE
+#: What is called, and the function of the runtime that does it.
+IN_PYTHON: dict[str, tuple[str, Callable[[str], object]]] = {
+    **{
+        f"set_core_mask {name}": ("set_core_mask", of(lambda m, mask=mask: m.set_core_mask(mask)))
+        for name, mask in CoreMask.__members__.items()
+    },
+    **{
+        f"set_batch_core_num {n}": (
+            "set_batch_core_num",
+            of(lambda m, n=n: m.set_batch_core_num(n)),
+        )
+        for n in (1, 2, 3)
+    },
+    **{
+        f"{cls.__name__} {name}": ("init", made(flag, cls))
+        for cls in (Model, GeneralModel)
+        for name, flag in FLAGS.items()
+    },
+    "share_weights_with": ("set_weight_mem", shared),
+    "duplicate": ("dup_context", of(lambda m: m.duplicate().close())),
+    "duplicate of a GeneralModel": (
+        "dup_context",
+        of(lambda m: m.duplicate().close(), GeneralModel),
+    ),
+    "set_input_shapes of one": (
+        "set_input_shapes",
+        of(lambda m: m.set_input_shapes([FRAME.shape])),
+    ),
+    "Model.run": ("run", of(lambda m: m.run(FRAME))),
+    "GeneralModel.run": ("inputs_set", of(lambda m: m.run(FRAME), GeneralModel)),
+    "perf_detail": ("query", of(run_and(lambda m: m.perf_detail()))),
+    "last_run_us": ("query", of(run_and(lambda m: m.last_run_us))),
+    "device_memory": ("query", of(lambda m: m.device_memory())),
+    "register_custom_op": (
+        "register_custom_ops",
+        of(lambda m: m.register_custom_op("cstA", nothing)),
+    ),
+    "set_internal_memory": (
+        "set_internal_mem",
+        of(lambda m: m.set_internal_memory(TensorMemory(m, 64))),
+    ),
+    "set_internal_memory, outside": (
+        "set_internal_mem",
+        of(lambda m: m.set_internal_memory(TensorMemory(m, 64)), flags=OUTSIDE),
+    ),
+    "set_weight_memory, outside": (
+        "set_weight_mem",
+        of(lambda m: m.set_weight_memory(TensorMemory(m, 64)), flags=OUTSIDE),
+    ),
+    "sync_to_device": ("mem_sync", of(lambda m: m.input_memory().sync_to_device())),
+    "TensorMemory flags": (
+        "create_mem2",
+        of(lambda m: TensorMemory(m, 64, flags=MemoryFlag.CACHEABLE)),
+    ),
+    "raw.start": ("wait", of(lambda m: raw.start(m).wait(), flags=InitFlag.FENCE_OUT_OUTSIDE)),
+    "raw.wait": ("wait", of(raw.wait)),
+    **{f"Matmul {kind.name}": ("matmul_create", product(kind)) for kind in MatmulType},
+}
+
+
+# ---- the answers -----------------------------------------------------------------------
+
+#: A column for each of `SOCS`: RK3562, RK3566, RK3568, RK3576, RK3588, RV1126B with librknnrt;
+#: RV1103, RV1106, RV1103B, RV1106B, RK2118 with librknnmrt. A dot is success, a number the status
+#: without its minus.
+ANSWERS_IN_C = """
+111..111111 core mask 0x0
+111..111111 core mask 0x1
+111..111111 core mask 0x2
+111..111111 core mask 0x3
+1111.111111 core mask 0x4
+11111111111 core mask 0x5
+11111111111 core mask 0x6
+1111.111111 core mask 0x7
+11111111111 core mask 0x40
+111..111111 core mask 0xffff
+11155111111 batch cores 0
+111..111111 batch cores 1
+111..111111 batch cores 2
+1115.111111 batch cores 3
+11155111111 batch cores 4
+........... init PRIOR_HIGH
+........... init PRIOR_MEDIUM
+........... init PRIOR_LOW
+........... init ASYNC
+........... init COLLECT_PERF
+........... init MEM_ALLOC_OUTSIDE
+........... init FENCE_IN_OUTSIDE
+........... init FENCE_OUT_OUTSIDE
+........... init COLLECT_MODEL_INFO_ONLY
+........... init INTERNAL_ALLOC_OUTSIDE
+........... init EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
+........... init ENABLE_SRAM
+........... init SHARE_SRAM
+........... init DISABLE_PROC_HIGH_PRIORITY
+........... init DISABLE_FLUSH_INPUT_MEM_CACHE
+........... init DISABLE_FLUSH_OUTPUT_MEM_CACHE
+........... init SHARE_WEIGHT_MEM
+......11111 dup_context
+66666611111 set_input_shapes of one
+......11111 set_input_shapes of two
+66666611111 dynamic range of one
+......11111 dynamic range of two
+......55555 inputs_set
+11111155555 outputs_get
+........... outputs_release
+......11111 perf_detail
+......11111 perf_run
+111111..... device_memory
+......11111 set_internal_mem
+........... set_internal_mem, outside
+........... set_weight_mem, outside
+........... run
+11111111111 wait
+......11111 register_custom_ops
+.....511111 matmul FLOAT16_MM_FLOAT16_TO_FLOAT32
+.....511111 matmul INT8_MM_INT8_TO_INT32
+5555.511111 matmul INT8_MM_INT8_TO_INT8
+.55..511111 matmul FLOAT16_MM_FLOAT16_TO_FLOAT16
+555.5511111 matmul FLOAT16_MM_INT8_TO_FLOAT32
+55555511111 matmul FLOAT16_MM_INT8_TO_FLOAT16
+555.5511111 matmul FLOAT16_MM_INT4_TO_FLOAT32
+.55.5511111 matmul FLOAT16_MM_INT4_TO_FLOAT16
+5555.511111 matmul INT8_MM_INT8_TO_FLOAT32
+5555.511111 matmul INT4_MM_INT4_TO_INT16
+555.5511111 matmul INT8_MM_INT4_TO_INT32
+555.5511111 matmul FLOAT16_MM_INT4_TO_BFLOAT16
+.5555511111 matmul INT8_MM_INT4_TO_FLOAT16
+"""
+#: Likewise; a letter is an exception.
+ANSWERS_IN_PYTHON = """
+UUU..UUUUUU set_core_mask AUTO
+UUU..UUUUUU set_core_mask CORE_0
+UUU..UUUUUU set_core_mask CORE_1
+UUUV.UUUUUU set_core_mask CORE_2
+UUU..UUUUUU set_core_mask CORE_0_1
+UUUV.UUUUUU set_core_mask CORE_0_1_2
+UUU..UUUUUU set_core_mask ALL
+UUU..UUUUUU set_batch_core_num 1
+UUU..UUUUUU set_batch_core_num 2
+UUUV.UUUUUU set_batch_core_num 3
+........... Model PRIOR_HIGH
+........... Model PRIOR_MEDIUM
+........... Model PRIOR_LOW
+VVVVVVVVVVV Model ASYNC
+........... Model COLLECT_PERF
+........... Model MEM_ALLOC_OUTSIDE
+......UUUUU Model FENCE_IN_OUTSIDE
+......UUUUU Model FENCE_OUT_OUTSIDE
+VVVVVVVVVVV Model COLLECT_MODEL_INFO_ONLY
+........... Model INTERNAL_ALLOC_OUTSIDE
+.....UUUUUU Model EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
+UUUU.UUUUUU Model ENABLE_SRAM
+UUUU.UUUUUU Model SHARE_SRAM
+........... Model DISABLE_PROC_HIGH_PRIORITY
+........... Model DISABLE_FLUSH_INPUT_MEM_CACHE
+........... Model DISABLE_FLUSH_OUTPUT_MEM_CACHE
+........... GeneralModel PRIOR_HIGH
+........... GeneralModel PRIOR_MEDIUM
+........... GeneralModel PRIOR_LOW
+VVVVVVVVVVV GeneralModel ASYNC
+........... GeneralModel COLLECT_PERF
+VVVVVVVVVVV GeneralModel MEM_ALLOC_OUTSIDE
+VVVVVVVVVVV GeneralModel FENCE_IN_OUTSIDE
+VVVVVVVVVVV GeneralModel FENCE_OUT_OUTSIDE
+VVVVVVVVVVV GeneralModel COLLECT_MODEL_INFO_ONLY
+VVVVVVVVVVV GeneralModel INTERNAL_ALLOC_OUTSIDE
+.....UUUUUU GeneralModel EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
+UUUU.UUUUUU GeneralModel ENABLE_SRAM
+UUUU.UUUUUU GeneralModel SHARE_SRAM
+........... GeneralModel DISABLE_PROC_HIGH_PRIORITY
+VVVVVVVVVVV GeneralModel DISABLE_FLUSH_INPUT_MEM_CACHE
+VVVVVVVVVVV GeneralModel DISABLE_FLUSH_OUTPUT_MEM_CACHE
+........... share_weights_with
+......UUUUU duplicate
+......UUUUU duplicate of a GeneralModel
+VVVVVVVVVVV set_input_shapes of one
+........... Model.run
+......PPPPP GeneralModel.run
+......FFFFF perf_detail
+......FFFFF last_run_us
+FFFFFF..... device_memory
+......UUUUU register_custom_op
+VVVVVVVVVVV set_internal_memory
+........... set_internal_memory, outside
+........... set_weight_memory, outside
+........... sync_to_device
+........... TensorMemory flags
+......UUUUU raw.start
+FFFFFFFFFFF raw.wait
+.....UUUUUU Matmul FLOAT16_MM_FLOAT16_TO_FLOAT32
+.....UUUUUU Matmul INT8_MM_INT8_TO_INT32
+UUUU.UUUUUU Matmul INT8_MM_INT8_TO_INT8
+.UU..UUUUUU Matmul FLOAT16_MM_FLOAT16_TO_FLOAT16
+UUU.UUUUUUU Matmul FLOAT16_MM_INT8_TO_FLOAT32
+UUUUUUUUUUU Matmul FLOAT16_MM_INT8_TO_FLOAT16
+UUU.UUUUUUU Matmul FLOAT16_MM_INT4_TO_FLOAT32
+.UU.UUUUUUU Matmul FLOAT16_MM_INT4_TO_FLOAT16
+UUUU.UUUUUU Matmul INT8_MM_INT8_TO_FLOAT32
+UUUU.UUUUUU Matmul INT4_MM_INT4_TO_INT16
+UUU.UUUUUUU Matmul INT8_MM_INT4_TO_INT32
+UUU.UUUUUUU Matmul FLOAT16_MM_INT4_TO_BFLOAT16
+.UUUUUUUUUU Matmul INT8_MM_INT4_TO_FLOAT16
+"""
+STATUSES = {0: ".", -1: "1", -5: "5", -6: "6"}
+LETTERS = {
+    "UnavailableError": "U",
+    "ValueError": "V",
+    "OperationFailedError": "F",
+    "InvalidParameterError": "P",
+}
+
+
+def answers(text: str) -> dict[str, str]:
+    """What each call answers, a letter for each SoC."""
+    rows = (line.split(" ", 1) for line in text.split("\n")[1:-1])
+    return {name: letters for letters, name in rows}
+
+
+def test_the_table_is_whole():
+    """Every call of the two lists, and every SoC: 1,474 answers."""
+    tables = [answers(ANSWERS_IN_C), answers(ANSWERS_IN_PYTHON)]
+    assert [list(table) for table in tables] == [list(IN_C), list(IN_PYTHON)]
+    letters = [each for table in tables for each in table.values()]
+    assert {len(each) for each in letters} == {len(SOCS)}
+    assert sum(map(len, letters)) == 1474
+
+
+@pytest.mark.parametrize("soc", SOCS)
+def test_what_the_c_functions_answer(control, soc):
+    """As the runtime of each SoC; nothing is left of any call."""
+    column = list(SOCS).index(soc)
+    expected = {name: row[column] for name, row in answers(ANSWERS_IN_C).items()}
+    assert {name: STATUSES.get(call(soc), "?") for name, call in IN_C.items()} == expected
+    assert control.live == (0, 0, 0)
+    control.reset()  # some are violations
+
+
+@pytest.mark.parametrize("soc", SOCS)
+def test_what_python_answers(control, soc):
+    """What is refused here does not reach the runtime; nothing is left of any call."""
+    column = list(SOCS).index(soc)
+    expected = {name: row[column] for name, row in answers(ANSWERS_IN_PYTHON).items()}
+    found = {}
+    for name, (function, call) in IN_PYTHON.items():
+        control.reset()
+        found[name] = "."
+        try:
+            call(soc)
+        except (RknnStatusError, ValueError, UnavailableError) as error:
+            found[name] = LETTERS.get(type(error).__name__, "?")
+            if not isinstance(error, RknnStatusError):
+                assert control.calls(f"rknn_{function}") == 0, name
+    assert found == expected
+    assert control.live == (0, 0, 0)
