@@ -57,10 +57,13 @@ class Opened:
         self.run: Callable[[], Result] = tuple
         #: Memories that would be released in the midst of a frame if nobody had them.
         self.own: list[TensorMemory] = []
+        #: Models, matrix products and whatever else is closed at the end.
+        self.things: list[Any] = []
         self._closes: list[Callable[[], object]] = []
 
     def keep(self, thing: Any, close: str = "close") -> Any:
         """Close a thing at the end, the last one first."""
+        self.things.append(thing)
         self._closes.append(getattr(thing, close))
         return thing
 

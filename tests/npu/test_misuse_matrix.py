@@ -5,6 +5,7 @@ Forks and the end of the process are in `test_last_moments.py`.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
 import threading
@@ -14,10 +15,11 @@ from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
-from flows import FLOWS, Opened, opened
+from flows import FLOWS, Opened, data_of, opened
 from test_fault_matrix import same
 
-from rknn_runtime.errors import ClosedError, RknnError
+from rknn_runtime import Matmul, Model, TensorMemory
+from rknn_runtime.errors import ClosedError, RknnError, RknnStatusError, UnavailableError
 from rknn_runtime.sim import Live
 
 NOTHING = Live(0, 0, 0)
@@ -204,6 +206,102 @@ def test_control_c_in_a_long_run(control, name):
         signal.signal(signal.SIGALRM, before)
     control.reset()
     assert same(made.run(), expected)
+    made.close()
+    gc.collect()
+    assert control.live == NOTHING
+
+
+def memories(made: Opened) -> list[TensorMemory]:
+    """Those of the models and products that show theirs, and that the CPU sees."""
+    found = []
+    for thing in made.things:
+        if isinstance(thing, Model):
+            found += map(thing.input_memory, range(len(thing.inputs)))
+            found += map(thing.output_memory, range(len(thing.outputs)))
+        elif isinstance(thing, Matmul):
+            found += [thing.a_memory, thing.b_memory, thing.c_memory]
+    return [memory for memory in found if memory.is_mapped]
+
+
+@every_flow
+def test_views_outlive_models(control, name):
+    """`close` is refused while a view lives; without its models a view stays what it was."""
+    made = opened(name)
+    made.run()
+    views = [memory.array() for memory in memories(made)]
+    before = [view.copy() for view in views]
+    if views:
+        with pytest.raises(BufferError):
+            made.close()
+    else:
+        made.close()  # GeneralModel, Pool and RKNNLite show no memory
+        assert not any(isinstance(each, (Model, Matmul)) for each in made.things)
+    del made
+    gc.collect()
+    while views:
+        assert np.array_equal(views[-1], before.pop())
+        views.pop().fill(0)
+    gc.collect()
+    assert control.live == NOTHING
+
+
+@every_flow
+def test_foreign_memories(control, name):
+    """Memory of another model, and of one that is closed, is refused; the flow goes on."""
+    made = opened(name)
+    expected = made.run()
+    other, closed = (Model(data_of(), library="sim") for _ in range(2))
+    foreign = [TensorMemory(other, 8192), TensorMemory(closed, 8192), object(), None]
+    closed.close()
+    calls = control.calls("rknn_set_io_mem")
+    for thing in made.things:
+        if not isinstance(thing, Model):
+            continue
+        for memory in foreign:
+            for bind in (
+                thing.bind_input,
+                thing.bind_output,
+                lambda _, memory, thing=thing: thing.set_internal_memory(memory),
+                lambda _, memory, thing=thing: thing.set_weight_memory(memory),
+            ):
+                with pytest.raises((ValueError, TypeError, ClosedError)):
+                    bind(0, memory)
+    assert control.calls("rknn_set_io_mem") == calls
+    assert same(made.run(), expected)
+    other.close()
+    made.close()
+    assert control.live == NOTHING
+
+
+@every_flow
+def test_exceptions_in_callbacks(control, name):
+    """What a custom operator raises ends the run that called it, and nothing else.
+
+    Only the flow with custom operators has nodes that these could compute.
+    """
+
+    class Stop(BaseException):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    made = opened(name)
+    expected = made.run()
+    for thing in made.things:
+        for op_type in ("cstNone", "exDataConvert"):
+            if hasattr(thing, "register_custom_op"):
+                with contextlib.suppress(UnavailableError, RknnStatusError):
+                    thing.register_custom_op(op_type, stop)
+    if name == "custom operators":
+        for _ in range(2):
+            with pytest.raises(Stop):
+                made.run()
+    elif name == "a run without blocking":  # which custom operators cannot have
+        with pytest.raises(ValueError, match="custom operators"):
+            made.run()
+    else:
+        assert same(made.run(), expected)
     made.close()
     gc.collect()
     assert control.live == NOTHING
