@@ -9,8 +9,8 @@ typedef struct {
     size_t len, height, width, stride; /* len and stride in bytes, the others in pixels */
 } rkr_canvas;
 
-/* All three: RKR_ERR_ARGUMENT for a null pointer; RKR_ERR_SHAPE for a canvas without pixels,
- * with a side beyond 2^20, a stride shorter than a row, or a len shorter than the image;
+/* The three that draw: RKR_ERR_ARGUMENT for a null pointer; RKR_ERR_SHAPE for a canvas without
+ * pixels, with a side beyond 2^20, a stride shorter than a row, or a len shorter than the image;
  * RKR_ERR_OVERFLOW for a product beyond size_t. On an error nothing is drawn. */
 
 /* Fill `count` boxes, the last one on top: left, top, right, bottom in pixels, of which right
@@ -32,3 +32,14 @@ int rkr_draw_lines(const rkr_canvas *canvas, const float *lines, const uint8_t *
 int rkr_blend_stencil(const rkr_canvas *canvas, const uint8_t *stencil, size_t stencil_len,
                       size_t stencil_height, size_t stencil_width, int32_t left, int32_t top,
                       const uint8_t *color);
+
+/* Find places for `count` captions, each widths[i] x height pixels, in an image: at a corner of its
+ * box, above, within or below, and where all those are taken over its own or over others. A box
+ * is left, top, right, bottom in pixels, which may lie far outside; corners[i] is x and y of the
+ * caption's upper left pixel, inside the image as far as that is large enough, or -1, -1 where
+ * nothing of the box is in the image. An earlier caption is placed first.
+ *
+ * RKR_ERR_ARGUMENT: a null pointer. RKR_ERR_NAN: a box that is not finite. RKR_ERR_SHAPE: a side
+ * of the image or of a caption that is below 0 or beyond 2^20. RKR_ERR_OVERFLOW: as above. */
+int rkr_place_captions(const float *boxes, const int32_t *widths, size_t count, int32_t height,
+                       int32_t image_height, int32_t image_width, int32_t *corners);

@@ -1,4 +1,4 @@
-"""Boxes, lines and stencils on arrays, natively: csrc/kernels/draw.c."""
+"""Boxes, lines and stencils on arrays, natively: csrc/kernels/draw.c and captions.c."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rknn_runtime._ffi import ffi, lib
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Canvas"]
+__all__ = ["Canvas", "place_captions"]
 
 
 class Canvas:
@@ -92,6 +92,33 @@ class Canvas:
             self._native, pointer(stencil), stencil.size, height, width, left, top, color
         )
         check_status(status, "rkr_blend_stencil")
+
+
+def place_captions(
+    boxes: NDArray[np.float32], widths: NDArray[np.int32], height: int, size: tuple[int, int]
+) -> NDArray[np.int32]:
+    """Find places for captions at the corners of boxes, where they hide none of those before.
+
+    Args:
+        boxes: ``(n, 4) float32``: xyxy in pixels, finite.
+        widths: ``(n,) int32``: of the captions, in pixels.
+        height: Of all of them.
+        size: Height and width of the image.
+
+    Returns:
+        ``(n, 2) int32``: x and y of their upper left pixels; -1, -1 for a box outside.
+    """
+    n = len(boxes)
+    if boxes.dtype != np.float32 or widths.dtype != np.int32:
+        raise TypeError(f"expected float32 and int32, got {boxes.dtype}, {widths.dtype}")
+    if boxes.shape != (n, 4) or widths.shape != (n,):
+        raise ValueError(f"expected shapes ({n}, 4) and ({n},), got {boxes.shape}, {widths.shape}")
+    corners = np.empty((n, 2), np.int32)
+    status = lib.rkr_place_captions(
+        pointer(boxes), pointer(widths), n, height, *size, pointer(corners)
+    )
+    check_status(status, "rkr_place_captions")
+    return corners
 
 
 def _check_list(shapes: NDArray[Any], each: tuple[int, type], colors: NDArray[np.uint8]) -> None:

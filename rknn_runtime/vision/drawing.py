@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int
-from rknn_runtime.kernels.canvas import Canvas
+from rknn_runtime.kernels.canvas import Canvas, place_captions
 from rknn_runtime.vision.images import as_pixels, import_pillow
 from rknn_runtime.vision.lettering import load_font
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["draw_objects"]
 
 Color = tuple[int, int, int]
-Box = tuple[int, int, int, int]
 
 #: 80 colours, each as far as possible from all before it (greedily, in OKLab, among
 #: colours that are neither dark nor pale nor grey): the first classes differ most.
@@ -107,10 +106,9 @@ def draw_objects(
     # The most certain object lies on top and has its caption placed first.
     ranked = np.argsort(-found.confidence, kind="stable")
     below = ranked[::-1]
-    around = _whole(xyxy if xyxyxyxy is None else _bounds(xyxyxyxy))
+    around = xyxy if xyxyxyxy is None else _bounds(xyxyxyxy)
     writer = _CaptionWriter(canvas, letters, line)
-    for i in ranked.tolist():
-        writer.place(i, captions[i], around[i])
+    writer.place([captions[i] for i in ranked.tolist()], np.ascontiguousarray(around[ranked]))
     if mask is not None:
         for i in below.tolist():
             _tint(canvas, mask[i], xyxy[i], paper[i].tobytes())
@@ -120,7 +118,7 @@ def draw_objects(
         _draw_polygons(canvas, xyxyxyxy[below], paper[below], line)
     if keypoints is not None:
         _draw_keypoints(canvas, keypoints[below], joined, threshold, paper[below], ink[below], line)
-    writer.paint(paper, ink)
+    writer.paint(paper[ranked], ink[ranked])
     if isinstance(image, np.ndarray):
         return canvas.pixels if out is None else out
     return import_pillow().Image.fromarray(canvas.pixels)
@@ -152,14 +150,6 @@ def _limited(values: NDArray[Any], lowest: Any, highest: Any) -> NDArray[Any]:
     """Do the same as `numpy.clip`, several times as fast on few values."""
     limited: NDArray[Any] = np.minimum(np.maximum(values, lowest), highest)
     return limited
-
-
-def _whole(xyxy: NDArray[np.float32]) -> list[Box]:
-    """Return boxes of whole pixels; coordinates far outside of any image are moved nearer."""
-    near = _limited(xyxy, -(2**24), 2**24)
-    pixels = np.concatenate([np.floor(near[:, :2]), np.ceil(near[:, 2:])], axis=1)
-    boxes: list[Box] = pixels.astype(np.int32).tolist()
-    return boxes
 
 
 def _canvas(image: Any, pixels: NDArray[np.uint8], out: NDArray[np.uint8] | None) -> Canvas:
@@ -296,40 +286,51 @@ class _CaptionWriter:
         self._canvas = canvas
         self._font = font
         self._margin = line + 1
-        self._fields: list[Box] = []
-        self._texts: list[tuple[int, Word, Word]] = []
+        self._texts: list[tuple[Word, Word]] = []
+        #: x and y of each.
+        self._corners: list[list[int]] = []
 
-    def place(self, i: int, caption: tuple[str, str], box: Box) -> None:
-        """Put two words of object `i` at its box's top left corner, or where they hide none."""
+    def place(self, captions: Sequence[tuple[str, str]], boxes: NDArray[np.float32]) -> None:
+        """Put two words each at a corner of their box, or where they hide none before them."""
         canvas, font = self._canvas, self._font
-        if box[2] <= 0 or box[3] <= 0 or box[0] >= canvas.width or box[1] >= canvas.height:
-            return
-        percent = font.word(caption[1])
-        around = font.space + percent.width + 2 * self._margin
-        # A name with more letters than the image has pixels in a row cannot fit.
-        name = font.word(caption[0][: canvas.width])
-        if name.width + around > canvas.width or len(caption[0]) > canvas.width:
-            name = self._shortened(caption[0], canvas.width - around)
-        width, height = name.width + around, font.height + 2 * self._margin
-        left, top = self._corner(box, width, height)
-        self._fields.append((left, top, left + width, top + height))
-        self._texts.append((i, name, percent))
+        around = font.space + 2 * self._margin
+        self._texts = [self._words(caption, canvas.width - around) for caption in captions]
+        widths = [name.width + percent.width + around for name, percent in self._texts]
+        size = canvas.height, canvas.width
+        height = font.height + 2 * self._margin
+        self._corners = place_captions(boxes, np.array(widths, np.int32), height, size).tolist()
 
     def paint(self, paper: NDArray[np.uint8], ink: NDArray[np.uint8]) -> None:
         """Write what was placed; where captions had to overlap, the first one is on top.
 
         Args:
-            paper: ``(n, 3) uint8``: colours of the objects.
+            paper: ``(n, 3) uint8``: colours of the objects, in the order of the captions.
             ink: ``(n, 3) uint8``: colours of letters on them.
         """
         papers, inks = paper.tobytes(), ink.tobytes()
-        pixels, margin = self._canvas.pixels, self._margin
-        for (left, top, right, bottom), (i, *words) in zip(self._fields[::-1], self._texts[::-1]):
-            color = papers[3 * i : 3 * i + 3], inks[3 * i : 3 * i + 3]
-            label = self._font.label(*words, margin, *color)
+        pixels, margin, label_of = self._canvas.pixels, self._margin, self._font.label
+        for i in range(len(self._texts) - 1, -1, -1):
+            left, top = self._corners[i]
+            if left < 0:  # the object is not in the image
+                continue
+            colors = papers[3 * i : 3 * i + 3], inks[3 * i : 3 * i + 3]
+            label = label_of(*self._texts[i], margin, *colors)
+            height, width, _ = label.shape
+            part = pixels[top : top + height, left : left + width]
             # An image may be smaller than a caption; it never begins outside.
-            part = pixels[top:bottom, left:right]
-            part[...] = label[: part.shape[0], : part.shape[1]]
+            part[...] = label if part.shape == label.shape else label[: len(part), : part.shape[1]]
+
+    def _words(self, caption: tuple[str, str], room: int) -> tuple[Word, Word]:
+        """Return both words of a caption, the first one cut where they have no room."""
+        name, font = caption[0], self._font
+        percent = font.word(caption[1])
+        # A name with more letters than the image has pixels in a row cannot fit.
+        is_long = len(name) > self._canvas.width
+        if not is_long:
+            word = font.word(name)
+            if word.width + percent.width <= room:
+                return word, percent
+        return self._shortened(name, room - percent.width), percent
 
     def _shortened(self, name: str, room: int) -> Word:
         """Return as much of a name as there is room for, and dots."""
@@ -341,32 +342,3 @@ class _CaptionWriter:
             else:
                 longest = length - 1
         return self._font.word(name[:shortest] + "...")
-
-    def _corner(self, box: Box, w: int, h: int) -> tuple[int, int]:
-        """Return the top left corner of a caption of w x h pixels."""
-        x_end = max(self._canvas.width - w, 0)
-        y_end = max(self._canvas.height - h, 0)
-        left, top, right, bottom = box
-        inside: list[tuple[int, int]] = []
-        moved: list[tuple[int, int]] = []
-        for x, y in (
-            (left, top - h),
-            (left, top),
-            (right - w, top - h),
-            (left, bottom),
-            (left, bottom - h),
-            (right - w, bottom - h),
-        ):
-            place = min(max(x, 0), x_end), min(max(y, 0), y_end)
-            # Those that would not be above or below their box as they should be come last.
-            if place[1] == y and self._is_free(*place, w, h):
-                return place
-            (inside if place[1] == y else moved).append(place)
-        free = (place for place in moved if self._is_free(*place, w, h))
-        return next(free, (inside + moved)[0])
-
-    def _is_free(self, x: int, y: int, w: int, h: int) -> bool:
-        for x1, y1, x2, y2 in self._fields:
-            if x < x2 and x1 < x + w and y < y2 and y1 < y + h:
-                return False
-        return True

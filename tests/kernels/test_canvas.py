@@ -12,7 +12,7 @@ from variants import SIZES, random
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.kernels.canvas import Canvas
+from rknn_runtime.kernels.canvas import Canvas, place_captions
 
 HEIGHT, WIDTH = 23, 31
 SIZE_BITS = 8 * ffi.sizeof("size_t")
@@ -272,3 +272,73 @@ def test_null_pointers_and_false_lengths_are_refused():
     thin = np.array([1, 1, 2, 2, -1], np.float32)
     assert lib.rkr_draw_lines(native, pointer(thin), paint, 1) == lib.RKR_ERR_ARGUMENT
     np.testing.assert_array_equal(pixels, background(4, 5))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_captions_go_where_the_reference_puts_them(seed):
+    """In images with room and without, beside boxes within, across the edges and outside."""
+    rng = np.random.default_rng(seed)
+    size = (90, 130) if seed % 4 else (9, 11)
+    centre = rng.uniform(-20, 150, (25, 2))
+    half = rng.uniform(0, 40, (25, 2))
+    boxes = np.concatenate([centre - half, centre + half], axis=1).astype(np.float32)
+    if seed % 2:
+        boxes = np.round(boxes)
+    boxes[:2] = (-3e38, 5, 3e38, 60), (3, -3e38, 50, 3e38)
+    boxes[2:5] = boxes[5]
+    widths = rng.integers(0, 60, 25).astype(np.int32)
+    placed = place_captions(boxes, widths, 12, size)
+    near = np.clip(boxes, -(2**24), 2**24)
+    np.testing.assert_array_equal(placed, reference.place_captions(near, widths, 12, size))
+
+
+def test_no_captions():
+    """Nothing is placed of nothing."""
+    none = place_captions(np.empty((0, 4), np.float32), np.empty(0, np.int32), 9, (20, 20))
+    assert none.shape == (0, 2)
+
+
+def test_captions_that_cannot_be_are_refused():
+    """Lists that C would misread, boxes that are nowhere, and sides beyond its range."""
+    boxes, widths = np.zeros((2, 4), np.float32), np.zeros(2, np.int32)
+    for wrong in ((boxes.astype(float), widths), (boxes, widths.astype(np.int64))):
+        with pytest.raises(TypeError, match="expected float32 and int32"):
+            place_captions(*wrong, 9, (20, 20))
+    for wrong in ((boxes, widths[:1]), (boxes[:, :3], widths), (boxes[:1], widths)):
+        with pytest.raises(ValueError, match="expected shapes"):
+            place_captions(*wrong, 9, (20, 20))
+    for place, value in ((0, np.nan), (3, np.inf)):
+        nowhere = boxes.copy()
+        nowhere[1, place] = value
+        with pytest.raises(ValueError):
+            place_captions(nowhere, widths, 9, (20, 20))
+    for width, height, size in (
+        *((-1, 9, (20, 20)), (2**20 + 1, 9, (20, 20)), (9, -1, (20, 20)), (9, 2**20 + 1, (20, 20))),
+        *((9, 9, (-1, 20)), (9, 9, (20, 2**20 + 1))),
+    ):
+        with pytest.raises(ValueError):
+            place_captions(boxes, np.full(2, width, np.int32), height, size)
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_captions_without_a_list_are_refused(missing):
+    """C checks its pointers, and that the lists can be in memory."""
+    boxes, numbers = pointer(np.zeros(4, np.float32)), pointer(np.zeros(2, np.int32))
+    lists = [boxes, numbers, numbers]
+    count = ffi.cast("size_t", -1)
+    assert lib.rkr_place_captions(*lists[:2], count, 9, 9, 9, numbers) == lib.RKR_ERR_OVERFLOW
+    lists[missing] = ffi.NULL
+    status = lib.rkr_place_captions(*lists[:2], 1, 9, 9, 9, lists[2])
+    assert status == lib.RKR_ERR_ARGUMENT
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_captions_stay_within_their_lists(end):
+    """Lists that end where the memory does are enough."""
+    boxes = guarded.copy(np.array([[3, 3, 9, 9]] * 3, np.float32), end)
+    widths = guarded.copy(np.full(3, 5, np.int32), end)
+    corners = guarded.empty((3, 2), np.int32, end)
+    arguments = pointer(boxes), pointer(widths), 3, 4, 20, 20, pointer(corners)
+    assert lib.rkr_place_captions(*arguments) == lib.RKR_OK
+    expected = reference.place_captions(boxes, widths, 4, (20, 20))
+    np.testing.assert_array_equal(corners, expected)

@@ -43,3 +43,35 @@ def blend_stencil(image, stencil, left, top, color):
             if 0 <= top + y < weight.shape[0] and 0 <= left + x < weight.shape[1]:
                 weight[top + y, left + x] = value
     return blend(image, color, weight)
+
+
+def place_captions(boxes, widths, height, size):
+    """Return where captions go, one after the other, of the six places that each may have."""
+    taken, corners = [], []
+    rows, columns = size
+    for box, width in zip(boxes, widths):
+        left, top = (int(np.floor(v)) for v in box[:2])
+        right, bottom = (int(np.ceil(v)) for v in box[2:])
+        if right <= 0 or bottom <= 0 or left >= columns or top >= rows:
+            corners.append((-1, -1))
+            continue
+        wanted = [
+            *((left, top - height), (left, top), (right - width, top - height), (left, bottom)),
+            *((left, bottom - height), (right - width, bottom - height)),
+        ]
+        x_end, y_end = max(columns - width, 0), max(rows - height, 0)
+        places = [(min(max(x, 0), x_end), min(max(y, 0), y_end)) for x, y in wanted]
+        stays = [place[1] == want[1] for place, want in zip(places, wanted)]
+        order = [p for p, s in zip(places, stays) if s] + [
+            p for p, s in zip(places, stays) if not s
+        ]
+        fields = [(x, y, x + width, y + height) for x, y in order]
+        free = [
+            f
+            for f in fields
+            if all(f[0] >= t[2] or t[0] >= f[2] or f[1] >= t[3] or t[1] >= f[3] for t in taken)
+        ]
+        field = (free or fields)[0]
+        taken.append(field)
+        corners.append(field[:2])
+    return np.array(corners, np.int32).reshape(-1, 2)

@@ -130,11 +130,12 @@ def test_captions_do_not_hide_each_other(letters: str) -> None:
 
 def fields(boxes: list[list[float]], height: int, width: int, name: str) -> list[Any]:
     """Return where the captions of boxes are put."""
-    writer = _CaptionWriter(Canvas(canvas(height, width)), lettering.load_font(None, 9.0), 1)
-    for i, xyxy in enumerate(boxes):
-        (place,) = drawing._whole(np.float32([xyxy]))
-        writer.place(i, (f"{name} {i}", "80%"), place)
-    return writer._fields
+    font = lettering.load_font(None, 9.0)
+    writer = _CaptionWriter(Canvas(canvas(height, width)), font, 1)
+    writer.place([(f"{name} {i}", "80%") for i in range(len(boxes))], np.float32(boxes))
+    around = font.space + 4
+    sizes = [(a.width + b.width + around, font.height + 4) for a, b in writer._texts]
+    return [(x, y, x + w, y + h) for (x, y), (w, h) in zip(writer._corners, sizes) if x >= 0]
 
 
 def test_the_most_certain_object_is_on_top(letters: str) -> None:
@@ -199,7 +200,7 @@ def test_boxes_do_not_depend_on_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     keypoints[..., :2] = centre[:, None] + rng.uniform(-20, 20, (6, 17, 2))
     mask = rng.random((6, 260, 320)) < 0.5
     d = Detections(boxes, np.ones(6, np.float32), np.arange(6, dtype=np.int32), mask, keypoints)
-    monkeypatch.setattr(_CaptionWriter, "_corner", lambda self, box, w, h: (0, 0))
+    monkeypatch.setattr(drawing, "place_captions", lambda boxes, *_: np.zeros((len(boxes), 2), int))
     with_pillow = d.draw(canvas(260, 320), ["label"] * 6)
     monkeypatch.setitem(sys.modules, "PIL", None)
     lettering.load_font.cache_clear()
