@@ -62,7 +62,8 @@ SIGNS = {
     + "|"
     + _status(8, "input_invalid"),
     "encrypted magic": r"invalid rknn model magic: 4e4e4b5254505943",
-    "language model": r"invalid rknn llm model magic",
+    "language model": r"invalid rknn llm model magic|invalid rkllm model",
+    "language chip": r"platform error: must be either",
     "heap": r"failed to open dma heap|dma_heap/system.*(no such|denied|failed)",
     "hardware version": r"hw_version = |driver version is unknown"
     r"|failed to check rknpu hardware version",

@@ -155,6 +155,10 @@ RULES = (
         "encrypted magic",
         "the runtime does not know encrypted models (it reads the mark CYPTRKNN as a wrong "
         "beginning): use the model as it was before encryption, or a newer runtime", fetch)),
+    Rule("language-chip", PROBLEM, "model", logged(
+        "language chip",
+        "the vendor's runtime for language models, RKLLM, does not serve this chip; RKLLM is not a "
+        "part of this package")),
     Rule("model-language", PROBLEM, "model", logged(
         "language model",
         "the file is no model of the RKLLM runtime that was to load it: convert it with the "

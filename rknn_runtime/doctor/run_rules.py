@@ -117,8 +117,9 @@ def _high_memory(facts: Facts) -> Cause | None:
 
 
 def _log_open(facts: Facts) -> Cause | None:
-    if "open" not in facts.signs:
-        return None
+    on_board = facts.soc is not None or facts.container
+    if "open" not in facts.signs or (on_board and not any(node.usable for node in facts.nodes)):
+        return None  # the nodes themselves say it
     version = facts.logged_runtime or (facts.runtime.version if facts.runtime else ())
     newer = facts.driver_version and not facts.driver_is_before(_DRM_DRIVER)
     if newer and () < version < _OPENS_DRM:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from doctor import cases, cases_held_out, cases_second, cases_third
+from doctor import cases, cases_fourth, cases_held_out, cases_second, cases_third
 from doctor.machine import Case, build
 from rknn_runtime.doctor.diagnosis import gather, judge
 from rknn_runtime.doctor.rule import Observation
@@ -18,7 +18,13 @@ def first(folder: Path, given: dict[str, Any]) -> Observation | None:
     return found[0] if found else None
 
 
-ALL = (*cases.CASES, *cases_held_out.CASES, *cases_second.CASES, *cases_third.CASES)
+ALL = (
+    *cases.CASES,
+    *cases_held_out.CASES,
+    *cases_second.CASES,
+    *cases_third.CASES,
+    *cases_fourth.CASES,
+)
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.thread)
@@ -33,7 +39,7 @@ def test_first_cause_and_its_cure(case: Case, tmp_path: Path) -> None:
 def test_threads_are_counted_once() -> None:
     """No thread stands for two of the cases."""
     threads = [case.thread for case in ALL]
-    assert len(set(threads)) == len(threads) == 167
+    assert len(set(threads)) == len(threads) == 176
     assert set(cases_held_out.MISSED) < set(threads)
     assert all(case.address.startswith("https://") for case in ALL)
 

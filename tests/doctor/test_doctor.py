@@ -291,6 +291,12 @@ def test_what_takes_long_is_announced(
     assert capsys.readouterr().err == f"\r\x1b[Kloading and running {MODEL} ...\r\x1b[K"
 
 
+def test_a_log_does_not_contradict_what_is_seen(tmp_path: Path) -> None:
+    """Where the nodes say why no NPU opens, the log's word of it is no second problem."""
+    found = diagnosed(tmp_path, groups=(), log="E RKNN: failed to open rknn device!")
+    assert [each.rule for each in found.observations if each.rule] == ["forbidden-node"]
+
+
 def test_root_needs_no_sudo(tmp_path: Path) -> None:
     """And small systems do not have it."""
     for root in (False, True):
