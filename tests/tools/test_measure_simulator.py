@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from paths import DATA, PROJECT
 
 from rknn_runtime.sim.emulator import Emulator
@@ -36,9 +37,9 @@ def dump(folder: Path, change: int) -> None:
     (folder / "map_name_to_file.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def rows(folder: Path) -> dict[str, list[str]]:
+def rows(folder: Path, *options: str) -> dict[str, list[str]]:
     tool = PROJECT / "tools" / "measure_simulator.py"
-    command = [sys.executable, str(tool), str(MODEL), str(folder)]
+    command = [sys.executable, str(tool), str(MODEL), str(folder), *options]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     return {name: rest for name, *rest in cells}
@@ -72,3 +73,16 @@ def test_tensors_that_were_not_dumped_are_said(tmp_path: Path) -> None:
     found = rows(tmp_path)
     assert found["MaxPool"][-1] == "1"
     assert found["MaxPool"][0] == "0"
+
+
+def test_sums_with_factors_in_float(tmp_path: Path) -> None:
+    """The file's factors and roundings change few values of convolutions, by one step."""
+    pytest.importorskip("onnx")
+    dump(tmp_path, 0)
+    found = rows(tmp_path, "--onnx", str(DATA / "emulator" / "machine.onnx"))
+    size, one, more, _ = found["ConvRelu in float"]
+    assert size == found["ConvRelu"][0]
+    assert 0 < float(one.rstrip("%")) < 0.5
+    assert more == "0"
+    assert "Conv in float" in found
+    assert "ConvSigmoid in float" not in found
