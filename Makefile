@@ -93,14 +93,14 @@ test-arm:
 	tools/system.sh arm $(PYTHON)
 	$(PYTHON) tools/wheels/roots.py dist $(ROOTS) $(OPTIONS)
 
-# The package on a vendor's own runtime, emulated, with a stand-in for the NPU's device that
+# The package on the vendor's own runtimes, emulated, with a stand-in for the NPU's device that
 # executes the submitted commands: every way of the API against the simulated runtime. Needs
-# root. MODELS="a.rknn b.rknn", and LIBRARY=/path/librknnrt.so (ARM), or WHEELS=dist/static
-# with librknnmrt.a inside (the .so is for uClibc).
+# root; an hour for 130 models. Each model runs on the library that its container is for:
+#   make test-vendor MODELS=folder LIBRARIES="/path/librknnrt.so /path/librknnmrt.a"
 test-vendor: .cache/wheels/.ready
 	tools/system.sh arm $(PYTHON)
-	.cache/wheels/bin/python tools/wheels/vendor.py $(or $(WHEELS),dist) $(MODELS) \
-	    $(if $(LIBRARY),--library $(LIBRARY))
+	.cache/wheels/bin/python tools/wheels/vendor.py $(MODELS) \
+	    $(addprefix --library ,$(LIBRARIES))
 
 # The site of the documentation, in out/site; a warning is an error.
 docs: .cache/site/.ready

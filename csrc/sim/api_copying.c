@@ -17,6 +17,23 @@ static void leave(const sim_context *ctx, const rknn_input *input) {
                   input->pass_through);
 }
 
+/* How librknnrt 1.5.2, 1.6.0 and 2.3.2 misread data of an image, without a word; NULL: it does not.
+ * Of a batch, 1.5.2 and 1.6.0 end the process. */
+static const char *misreading(const sim_context *ctx, const rknn_input *input) {
+    const rknn_tensor_attr *native = &sim_tensor_of(ctx, input->index)->attr[SIM_NATIVE];
+    if (!sim_tensor_of(ctx, input->index)->is_pixel || native->type != RKNN_TENSOR_INT8 ||
+        input->pass_through || input->type == RKNN_TENSOR_UINT8) {
+        return NULL;
+    }
+    if (input->type != RKNN_TENSOR_INT8 && native->dims[0] > 1) {
+        return "mixes up a batch of images that are not in 8 bits";
+    }
+    const bool is_padded = native->w_stride > native->dims[2];
+    const bool is_read = is_padded || input->type == RKNN_TENSOR_INT8;
+    return ctx->ports[input->index].had_pixels && is_read ? "takes it for pixels as it had before"
+                                                          : NULL;
+}
+
 /* Only librknnrt copies, and no more tensors than there are. */
 static bool can_copy(const sim_context *ctx, const char *function, const void *given,
                      uint32_t count, uint32_t there) {
@@ -57,10 +74,14 @@ static int set_input(sim_context *ctx, const rknn_input *input) {
     if (input->pass_through ? !sim_input_passes(ctx, input->index, input->fmt)
                             : intake == SIM_FAILS) {
         leave(ctx, input);
+    } else if (misreading(ctx, input) != NULL) {
+        sim_violation("rknn_inputs_set: input %u: librknnrt %s %s", input->index,
+                      ctx->model->version, misreading(ctx, input));
     } else {
         sim_port_take(ctx, input->index, input, false, value);
     }
     sim_port *port = &ctx->ports[input->index];
+    port->had_pixels |= input->type == RKNN_TENSOR_UINT8 && !input->pass_through;
     port->source = SIM_SET;
     sim_port_bind(port, NULL);
     return RKNN_SUCC;

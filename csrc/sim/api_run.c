@@ -111,39 +111,64 @@ static int compute(sim_context *ctx) {
 
 /* ---- outputs ---------------------------------------------------------------- */
 
+/* Convert a value to a type, then put it into its place. */
+static int write_converted(const sim_tensor *tensor, const uint8_t *value, rknn_tensor_type type,
+                           sim_form form, uint8_t *data) {
+    sim_tensor converted = *tensor;
+    converted.elem_bytes = sim_type_bytes(type);
+    uint8_t *values = malloc(tensor->n_elems * converted.elem_bytes);
+    if (values == NULL) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
+    sim_convert_output(tensor, value, type, SIM_SUBTRACTS_FIRST, values);
+    if (form == SIM_WRITES_NATIVE) {
+        sim_pack_native(&converted, values, data);
+    } else {
+        sim_to_nhwc(tensor, values, converted.elem_bytes, data);
+    }
+    free(values);
+    return RKNN_SUCC;
+}
+
 static int write_output(sim_context *ctx, uint32_t index) {
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
     const sim_port *port = &ctx->ports[index];
+    const char *name = tensor->attr[SIM_NATIVE].name;
     uint8_t *data = port->mem->npu;
     const sim_floats in_nchw =
         ctx->model->runtime == SIM_FULL ? SIM_FUSES_GROUPS : SIM_SUBTRACTS_FIRST;
     rknn_tensor_type type;
-    switch (sim_output_form(ctx, index, &type)) {
+    const sim_form form = sim_output_form(ctx, index, &type);
+    int status = RKNN_SUCC;
+    switch (form) {
     case SIM_WRITES_NATIVE:
-        sim_pack_native(tensor, port->value, data);
+        if (type == tensor->attr[SIM_NATIVE].type) {
+            sim_pack_native(tensor, port->value, data);
+        } else {
+            status = write_converted(tensor, port->value, type, form, data);
+        }
+        break;
+    case SIM_WRITES_NHWC:
+        status = write_converted(tensor, port->value, type, form, data);
         break;
     case SIM_WRITES_NCHW:
         sim_convert_output(tensor, port->value, type, in_nchw, data);
         break;
-    case SIM_WRITES_NHWC: {
-        const size_t elem_bytes = sim_type_bytes(type);
-        uint8_t *converted = malloc(tensor->n_elems * elem_bytes);
-        if (converted == NULL) {
-            return RKNN_ERR_MALLOC_FAIL;
-        }
-        sim_convert_output(tensor, port->value, type, SIM_SUBTRACTS_FIRST, converted);
-        sim_to_nhwc(tensor, converted, elem_bytes, data);
-        free(converted);
-        break;
-    }
+    case SIM_CANNOT_WRITE:
+        sim_log("rknn_run: output %s: of a dynamic model nothing writes type %d in layout %d: bind "
+                "it in NCHW",
+                name, (int)port->type, (int)port->fmt);
+        return RKNN_ERR_FAIL;
     case SIM_WRITES_NOTHING:
         sim_log("rknn_run: output %s: nothing converts to type %d, layout %d: its memory stays "
                 "as it is",
-                tensor->attr[SIM_NATIVE].name, (int)port->type, (int)port->fmt);
+                name, (int)port->type, (int)port->fmt);
         return RKNN_SUCC;
     }
-    sim_cache_npu_wrote(port->mem, tensor->attr[SIM_NATIVE].name);
-    return RKNN_SUCC;
+    if (status == RKNN_SUCC) {
+        sim_cache_npu_wrote(port->mem, name);
+    }
+    return status;
 }
 
 /* The NPU would read and write wherever it is told to. */

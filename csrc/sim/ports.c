@@ -79,6 +79,11 @@ sim_form sim_output_form(const sim_context *ctx, uint32_t index, rknn_tensor_typ
     const sim_port *port = &ctx->ports[index];
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
     *type = port->type;
+    /* librknnrt 1.6.0 and 2.3.2: the CPU writes the outputs of every shape, and in this layout it
+     * has nothing but float32 (1.6.0 not even that). */
+    if (ctx->model->n_shapes > 1 && port->fmt == RKNN_TENSOR_NC1HWC2 && !ctx->model->is_1_5_2) {
+        return port->type == RKNN_TENSOR_FLOAT32 ? SIM_WRITES_NATIVE : SIM_CANNOT_WRITE;
+    }
     if (port->fmt == native->fmt && port->type == native->type) {
         return SIM_WRITES_NATIVE;
     }
@@ -105,9 +110,9 @@ static uint64_t output_bytes(const sim_context *ctx, uint32_t index) {
     rknn_tensor_type type;
     const sim_form form = sim_output_form(ctx, index, &type);
     if (form == SIM_WRITES_NATIVE) {
-        return sim_native_bytes(tensor);
+        return sim_native_bytes(tensor) / tensor->elem_bytes * sim_type_bytes(type);
     }
-    if (form == SIM_WRITES_NOTHING) {
+    if (form == SIM_WRITES_NOTHING || form == SIM_CANNOT_WRITE) {
         return 1;
     }
     const size_t written = tensor->n_elems * sim_type_bytes(type);

@@ -15,13 +15,20 @@ typedef struct sim_port {
     rknn_tensor_type type;
     rknn_tensor_format fmt;
     bool pass_through;
-    uint8_t *value; /* native type, framework's order; as long as the longest shape */
-    uint32_t form;  /* what an emulator is told that `value` is: RKR_EMU_AS_... */
-    uint8_t *real;  /* the executor's form of it; NULL: value itself */
+    bool had_pixels; /* rknn_inputs_set: the NPU converts uint8 from then on */
+    uint8_t *value;  /* native type, framework's order; as long as the longest shape */
+    uint32_t form;   /* what an emulator is told that `value` is: RKR_EMU_AS_... */
+    uint8_t *real;   /* the executor's form of it; NULL: value itself */
 } sim_port;
 
 /* What rknn_run writes for an output that is bound with a type and a layout. */
-typedef enum { SIM_WRITES_NOTHING, SIM_WRITES_NATIVE, SIM_WRITES_NCHW, SIM_WRITES_NHWC } sim_form;
+typedef enum {
+    SIM_WRITES_NOTHING,
+    SIM_WRITES_NATIVE,
+    SIM_WRITES_NCHW,
+    SIM_WRITES_NHWC,
+    SIM_CANNOT_WRITE, /* rknn_run fails */
+} sim_form;
 
 /* Make the ports of a context; false: no memory. */
 bool sim_ports_create(sim_context *context);

@@ -158,17 +158,21 @@ def failures(info: ModelInfo) -> list[Failure]:
     asked, emulated, without an NPU       1.5.2             1.6.0             2.3.2
     ====================================  ================  ================  ======
     name that the toolkit writes as \u     abort in the query of its attribute
-    operator TopK                         abort             abort             runs
-    int16 output, bound in native layout  never written     rknn_run gives -1 works
+    operator TopK, int8 and float16       abort in init     abort in init     runs
+    int16 output, bound                   never written     rknn_run: -1      works
+    int16 output, rknn_outputs_get        works             works             works
     types that are no sound JSON          abort in a query: the reader refuses these
-    batch of 2 in padded rows, as uint8   works             works             works
-    the same as floats, copied            segfault          segfault          works
+    batch of images, as uint8             works             works             works
+    the same as floats, copied            segfault          segfault          mixed up
     the same, duplicated                  not asked         not asked         segfault
+    image of int8, copied after uint8     read as uint8     read as uint8     the same
+    outputs of dynamic shapes, NC1HWC2    works             rknn_run: -1      floats
     ====================================  ================  ================  ======
 
     A batch of 2 was bound and set in 724 ways, by type, layout, strides and sizes, passed through
-    or not; only floats in NHWC by rknn_inputs_set, 24 of them, ended 1.5.2 and 1.6.0, and
-    `GeneralModel` refuses these. `duplicate` refuses batches of images on every version.
+    or not; only floats in NHWC by rknn_inputs_set, 24 of them, ended 1.5.2 and 1.6.0. What is
+    copied, `GeneralModel` refuses; `duplicate` refuses batches of images on every version; `Model`
+    has the outputs of dynamic shapes in NCHW.
 
     Args:
         info: Of a model; nothing is found in mini containers.

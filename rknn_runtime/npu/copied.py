@@ -8,12 +8,16 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, pointer, source
 from rknn_runtime.enums import TensorType
-from rknn_runtime.npu.context import Context
+from rknn_runtime.modelfile import compatibility
 from rknn_runtime.npu.inputs import Intake, taken_shapes, to_logical, wrong_shape
-from rknn_runtime.npu.query import QueriedTensor, sdk_version
+from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.spec import InputSpec
 
-__all__ = ["CopiedInput", "refuses_floats"]
+__all__ = ["CopiedInput", "misreads_images"]
+
+#: The last librknnrt that was seen to do what `misreads_images` says.
+_LAST_ASKED = (2, 3, 2)
 
 #: What librknnrt converts to any element type of a model, as measured on 1.5.2 and 2.3.2. Of
 #: others it says in its log that it does not, returns success, and runs on old data.
@@ -31,7 +35,8 @@ class CopiedInput:
         tensor: QueriedTensor,
         spec: InputSpec | None,
         struct: Any,
-        no_floats: bool = False,
+        library: Library,
+        had_pixels: set[int],
     ) -> None:
         """Work out what is taken.
 
@@ -40,7 +45,8 @@ class CopiedInput:
             tensor: the input.
             spec: what the caller says of its arrays.
             struct: ``rknn_input``, of which all is filled in that does not change.
-            no_floats: see `refuses_floats`.
+            library: the runtime, which may be one that `misreads_images`.
+            had_pixels: positions of the inputs that have had uint8, which `fill` notes.
 
         Raises:
             RknnError: the runtime's attributes make no sense.
@@ -49,12 +55,14 @@ class CopiedInput:
         attr = tensor.attr
         self._name, self._attr, self._struct = name, attr, struct
         struct.index, struct.fmt = attr.index, int(attr.layout)
+        self._library, self._had_pixels = library, had_pixels
+        is_batch = attr.takes_pixels and attr.shape[0] > 1
+        self._takes_floats = not (is_batch and misreads_images(library))
+        self._keeps_pixels = attr.takes_pixels and tensor.native.type == TensorType.INT8
         self._intake: Intake | None = None
         self._buffer: Array | None = None
         self._shapes, self._axes = taken_shapes(attr, spec), to_logical(attr, spec)
         self._types = _taken(tensor)
-        if no_floats:
-            self._types = {dtype: kind for dtype, kind in self._types.items() if dtype.kind != "f"}
         if spec is None:
             return
         if spec.normalized:
@@ -66,11 +74,7 @@ class CopiedInput:
             self._pass_through(tensor, spec)
             return
         if spec.dtype is not None:
-            if no_floats and spec.dtype.numpy.kind == "f":
-                raise ValueError(
-                    f"{name}: expected uint8 or int8, as this librknnrt ends the process on a "
-                    f"batch of images as floats, got {spec.dtype.name}: install librknnrt 2.3.2"
-                )
+            self._refuse_floats(spec.dtype.numpy, ValueError)
             self._types = {spec.dtype.numpy: spec.dtype}
 
     def _pass_through(self, tensor: QueriedTensor, spec: InputSpec) -> None:
@@ -103,24 +107,50 @@ class CopiedInput:
             raise ValueError(wrong_shape(self._name, self._shapes, order, array))
         if self._axes:  # librknnrt does not convert images in NCHW
             array = np.ascontiguousarray(array.reshape(self._shapes[0]).transpose(self._axes))
+        self._refuse_floats(array.dtype, TypeError)
+        if self._keeps_pixels:
+            self._keep_to_pixels(array)
         kept = pointer(array)
         struct.buf, struct.size = kept, array.nbytes
         struct.type = int(self._types[array.dtype])
         return kept
 
+    def _refuse_floats(self, dtype: np.dtype[Any], error: type[Exception]) -> None:
+        """Raise an error for floats of a batch of images, where the runtime misreads them."""
+        if dtype.kind == "f" and not self._takes_floats:
+            raise error(
+                f"{self._name}: expected uint8 or int8, as librknnrt takes a batch of images as "
+                f"floats wrongly or ends the process, got {dtype}: take Model"
+            )
 
-def refuses_floats(context: Context, tensor: QueriedTensor) -> bool:
-    """Tell whether a runtime would end the process on floats for an input.
+    def _keep_to_pixels(self, array: Array) -> None:
+        """Refuse what the runtime would take for pixels.
 
-    librknnrt 1.5.2 and 1.6.0 do, in ``rknn_inputs_set``, for a batch of images whose rows are
-    padded; 2.3.2 converts them, and all take them as uint8 and int8, and one image as floats.
+        Raises:
+            TypeError: other elements, after uint8.
+        """
+        index = self._attr.index
+        if array.dtype == np.uint8:
+            self._had_pixels.add(index)
+        elif index in self._had_pixels and misreads_images(self._library):
+            raise TypeError(
+                f"{self._name}: expected dtype uint8, as before, got {array.dtype}: librknnrt "
+                "would take it for pixels, too; load another GeneralModel for it"
+            )
+
+
+def misreads_images(library: Library) -> bool:
+    """Tell whether ``rknn_inputs_set`` of a runtime misreads images without a word, in two ways.
+
+    Of a batch, librknnrt 1.5.2 and 1.6.0 end the process on floats, and 2.3.2 gives other outputs
+    at every call. After uint8 for a model in int8, in the same context or in one that it was
+    duplicated from, the NPU goes on converting pixels: all three then take int8, and of padded rows
+    float16 and float32, for pixels. ``rknn_set_io_mem`` does nothing of that.
     """
-    attr = tensor.attr
-    if not attr.takes_pixels or attr.shape[0] == 1 or attr.stored.w_stride <= attr.shape[2]:
-        return False
-    version = sdk_version(context).api.split(" ")[0]
-    numbers = version.split(".")
-    return all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) <= (1, 6, 0)
+    if library.is_simulated:
+        return True
+    runtime = compatibility.runtime_in(library.path)
+    return runtime is not None and runtime.version <= _LAST_ASKED
 
 
 def _taken(tensor: QueriedTensor) -> dict[np.dtype[Any], TensorType]:

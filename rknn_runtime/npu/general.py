@@ -14,7 +14,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
-from rknn_runtime.npu.copied import CopiedInput, refuses_floats
+from rknn_runtime.npu.copied import CopiedInput
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.results import ResultPool
@@ -96,6 +96,7 @@ class GeneralModel(LoadedModel):
                 f"and syncs for a GeneralModel, got {flags!r}"
             )
         self._specs = inputs
+        self._had_pixels: set[int] = set()
         super().__init__(model, library, flags, core_mask, check, share_weights_with)
 
     def duplicate(self, *, core_mask: CoreMask | None = None) -> GeneralModel:
@@ -109,6 +110,7 @@ class GeneralModel(LoadedModel):
         """
         twin = GeneralModel.__new__(GeneralModel)
         twin._specs = self._specs
+        twin._had_pixels = set(self._had_pixels)
         twin._duplicate(self, core_mask)
         return twin
 
@@ -128,7 +130,8 @@ class GeneralModel(LoadedModel):
                 tensor,
                 spec,
                 struct,
-                refuses_floats(self._context, tensor),
+                self._context.library,
+                self._had_pixels,
             )
             for i, (tensor, spec, struct) in enumerate(zip(inputs, specs, self._input_structs))
         ]
@@ -156,7 +159,9 @@ class GeneralModel(LoadedModel):
                 uint8, float16 or float32. The numbers are real ones: the runtime normalises
                 inputs of rank 4 with the mean and std of the conversion, quantizes, and clamps
                 what the model's type cannot hold. A model in int8 also takes int8, its own
-                elements, normalised and quantized, which the runtime takes as they are.
+                elements, normalised and quantized, which the runtime takes as they are. Its
+                images stay uint8 once they were, as librknnrt would take all else for pixels, and
+                a batch of images is uint8 or int8.
             float_outputs: float32 outputs, dequantized by the runtime. False: of the dtype of
                 ``model.outputs[i]``: the model's own elements, but float32 all the same where
                 the conversion by an old toolkit (1.1) says so.

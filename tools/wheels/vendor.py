@@ -1,13 +1,14 @@
-"""Run models on a vendor's own runtime, under emulation and without an NPU.
+"""Run models on the vendor's own runtimes, under emulation and without an NPU.
 
-    python tools/wheels/vendor.py WHEELS MODEL ... [--library PATH]
+    python tools/wheels/vendor.py MODEL_OR_FOLDER ... --library librknnrt.so --library librknnmrt.a
 
-The runtime is a librknnrt.so for ARM of 32 or 64 bits, or what `make wheel-static` put into
-the armv7l wheel in WHEELS. It is real, the device under it is a stand-in (vendor_device.c),
-which executes the submitted commands with the emulator's own code. Every model runs in every
-way that the API has, on this runtime and on the simulated one; the table says what became of
-it, how many ways gave equal bytes, and whether the runtime describes it as this project reads
-the file. What both share is the arithmetic of a task; what is proved is all around it.
+A runtime is real, the device under it is a stand-in (vendor_device.c), which executes the
+submitted commands with the emulator's own code. A librknnrt.so is for ARM of 32 or 64 bits; of
+librknnmrt it is the archive, as its .so wants uClibc. For each, the wheel of its machine is built
+from this checkout. A model runs on the runtime that its container is for, in every way that the
+API has, and on the simulated one; the table says what became of it, how many ways gave equal
+bytes, and whether the runtime describes it as this project reads the file. What both share is the
+arithmetic of a task; what is proved is all around it.
 Needs root and what `make test-arm` needs. The vendor's files stay where they are.
 """
 
@@ -19,16 +20,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import debian
-from build import TARGETS, run
+from build import TARGETS, build_sdist, build_wheel, run
 from project import CACHE, ROOT, device_sources
 
 HERE = Path(__file__).resolve().parent
 EMULATOR = ROOT / "csrc" / "emulator"
 #: By the machine in a library's ELF header.
 ROOTS = {40: "bookworm-armhf", 183: "bookworm-arm64"}
+#: Of the word at 8 of a model: the second byte of those for librknnmrt.
+MINI = 0x10
+#: The runtimes agree, the package refuses the model before a runtime ends the process, or the
+#: emulator, which executes for both, says that it does not know a command.
+GOOD = {"ok", "refused", "not emulated"}
 
 #: Runs inside a root, in a folder with all that is copied below.
 SCRIPT = r"""
@@ -40,32 +48,47 @@ for model in models/*; do
         timeout 900 env/bin/python vendor_model.py "$LIBRARY" "$model" \
         > "$model.said" 2> "$model.errors"
     echo $? > "$model.status"
+    echo "$(date +%T) $NAME: ${model#models/} of $COUNT" >&2
 done
 """
 
 
-def root_for(library: Path | None) -> str:
+def root_for(library: Path) -> str:
     """Return the name of the root whose machine a library is made for."""
-    if library is None:
-        return ROOTS[40]
     header = library.read_bytes()[:20]
+    if header[:8] == b"!<arch>\n":
+        return ROOTS[40]
     machine = int.from_bytes(header[18:20], "little")
     if header[:4] != b"\x7fELF" or machine not in ROOTS:
-        raise SystemExit(f"{library} is no shared library for ARM")
+        raise SystemExit(f"{library}: expected a librknnrt.so for ARM, or librknnmrt.a")
     return ROOTS[machine]
 
 
-def fill(folder: Path, arguments: argparse.Namespace, machine: str) -> None:
+def is_mini(library: Path) -> bool:
+    """Return whether a library is librknnmrt."""
+    return library.suffix == ".a"
+
+
+def models_for(library: Path, named: list[Path]) -> list[Path]:
+    """Return the models of files and folders that are for a library."""
+    files = [file for path in named for file in (sorted(path.glob("*.rknn")) or [path])]
+    return [
+        file for file in files if (file.read_bytes()[9:10] == bytes([MINI])) == is_mini(library)
+    ]
+
+
+def fill(folder: Path, library: Path, models: list[Path], machine: str) -> None:
     """Put wheel, library, models and the stand-in for the device into a folder."""
-    (wheel,) = arguments.wheels.glob(f"*manylinux*_{machine}.whl")
-    shutil.copy(wheel, folder)
+    sdist = build_sdist(folder)
+    build_wheel(f"manylinux-{machine}", sdist, folder, library if is_mini(library) else None)
+    sdist.unlink()
     for name in ("vendor_bindings.py", "vendor_model.py"):
         shutil.copy(HERE / name, folder)
-    if arguments.library is not None:
-        shutil.copy(arguments.library, folder / "librknnrt.so")
+    if not is_mini(library):
+        shutil.copy(library, folder / "librknnrt.so")
     (folder / "models").mkdir()
-    for i, model in enumerate(arguments.models):
-        shutil.copy(model, folder / "models" / f"{i:04}")
+    for i, model in enumerate(models):
+        shutil.copy(model, folder / "models" / f"{i + 1:04}")
     build_device(folder / "device.so", machine)
 
 
@@ -91,47 +114,63 @@ def verdict(model: Path) -> tuple[str, str]:
     return word, errors[-1] if errors else f"exit status {status}"
 
 
-def run_models(arguments: argparse.Namespace, name: str) -> list[tuple[str, str]]:
-    """Run all models in a root and return their verdicts."""
+def run_models(library: Path, models: list[Path]) -> list[tuple[str, str]]:
+    """Run models on a library in its root and return their verdicts."""
+    name = root_for(library)
     with debian.locked(CACHE / "roots" / f"{name}.lock"):
         root = debian.make_root(name)
         folder = Path(tempfile.mkdtemp(prefix="vendor-", dir=root / "tmp"))
         try:
-            fill(folder, arguments, debian.architecture_of(name).machine)
-            debian.say(f"{name}: running {len(arguments.models)} models")
+            fill(folder, library, models, debian.architecture_of(name).machine)
+            debian.say(f"{name}: running {len(models)} models on {library.name}")
             environment = {
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "HOME": f"/tmp/{folder.name}",
                 "LANG": "C.UTF-8",
-                "LIBRARY": "./librknnrt.so" if arguments.library else "",
+                "LIBRARY": "" if is_mini(library) else "./librknnrt.so",
+                "COUNT": str(len(models)),
+                "NAME": name,
             }
             command = debian.command_inside(root, f"cd /tmp/{folder.name} && {SCRIPT}")
             subprocess.run(command, env=environment, check=True)
-            return [verdict(folder / "models" / f"{i:04}") for i in range(len(arguments.models))]
+            return [verdict(folder / "models" / f"{i + 1:04}") for i in range(len(models))]
         finally:
             shutil.rmtree(folder)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("wheels", type=Path, help="folder with the wheel of that machine")
-    parser.add_argument("models", type=Path, nargs="+", metavar="MODEL", help="a .rknn file")
-    parser.add_argument("--library", type=Path, help="the vendor's librknnrt.so")
-    arguments = parser.parse_args()
-    name = root_for(arguments.library)
-    why_not = debian.obstacle([name])
-    if why_not:
-        raise SystemExit(why_not)
-    debian.register_emulator(debian.architecture_of(name))
-    verdicts = run_models(arguments, name)
-    print("| model | result | in its words |")
+def show(library: Path, models: list[Path], verdicts: list[tuple[str, str]]) -> int:
+    """Print the tables of a library; return how many models are not as they should be."""
+    print(f"\n| on {library.name} | result | in its words |")
     print("| --- | --- | --- |")
-    for model, (word, text) in zip(arguments.models, verdicts):
+    for model, (word, text) in zip(models, verdicts):
         print(f"| {model.name} | {word} | {text} |")
     counts = collections.Counter(word for word, _ in verdicts)
-    print(", ".join(f"{count} {word}" for word, count in counts.most_common()))
-    if set(counts) - {"ok", "refused", "not emulated"}:
-        raise SystemExit(1)
+    print(f"\n| {library.name} | models |\n| --- | --- |")
+    for word, count in counts.most_common():
+        print(f"| {word} | {count} |", flush=True)
+    return sum(count for word, count in counts.items() if word not in GOOD)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", type=Path, nargs="+", help="a .rknn file, or a folder of some")
+    parser.add_argument("--library", type=Path, action="append", required=True)
+    arguments = parser.parse_args()
+    libraries = [library.resolve(strict=True) for library in arguments.library]
+    names = [root_for(library) for library in libraries]
+    why_not = debian.obstacle(names)
+    if why_not:
+        raise SystemExit(why_not)
+    for name in names:
+        debian.register_emulator(debian.architecture_of(name))
+    started, bad = time.monotonic(), 0
+    chosen = [models_for(library, arguments.models) for library in libraries]
+    with ThreadPoolExecutor() as pool:
+        results = pool.map(run_models, libraries, chosen)
+        for library, models, verdicts in zip(libraries, chosen, results):
+            bad += show(library, models, verdicts)
+    print(f"\n{(time.monotonic() - started) / 60:.0f} minutes")
+    raise SystemExit(1 if bad else 0)
 
 
 if __name__ == "__main__":
