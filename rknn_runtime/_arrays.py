@@ -6,7 +6,8 @@ import math
 import operator
 import weakref
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
+from enum import Enum
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -20,7 +21,9 @@ __all__ = [
     "Span",
     "as_float",
     "as_int",
+    "as_member",
     "check_status",
+    "exact_int",
     "packed",
     "plain",
     "pointer",
@@ -29,6 +32,8 @@ __all__ = [
     "source",
     "untyped",
 ]
+
+_E = TypeVar("_E", bound=Enum)
 
 if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
     Array = np.ndarray[Any, Any]
@@ -78,22 +83,60 @@ def check_status(status: int, call: str) -> None:
         raise status_error(status, call)
 
 
+def exact_int(value: object, name: str, expected: str, kind: type[Enum] | None = None) -> int:
+    """Take an integer as an exact ``int``: a subclass may compare as another number.
+
+    A bool is none, nor is a member of an enum: ``CoreMask.CORE_1`` is no number of channels.
+
+    Args:
+        value: what a caller gave.
+        name: of the argument, for messages.
+        expected: what it should be, for messages.
+        kind: an enum whose members are integers here.
+
+    Raises:
+        TypeError: not an integer, or a member of another enum.
+    """
+    if type(value) is int:
+        return value
+    is_foreign = isinstance(value, Enum) and (kind is None or not isinstance(value, kind))
+    try:
+        if is_foreign or isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = _index(value)  # type: ignore[arg-type]
+        # Before Python 3.10 that may be a subclass.
+        return number if type(number) is int else int.__index__(number)
+    except TypeError:
+        raise TypeError(f"{name}: expected {expected}, got {value!r}") from None
+
+
 def as_int(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
     """Take an integer from ``lowest`` to ``highest``.
 
     Raises:
-        TypeError: not an integer.
+        TypeError: not an integer; see `exact_int`.
         ValueError: outside the range.
     """
-    try:
-        number = _index(value)
-        if number.__class__ is not int:  # before Python 3.10 a subclass, which may lie
-            number = int.__index__(number)
-    except TypeError:
-        raise TypeError(f"{name}: expected an integer, got {value!r}") from None
+    number = exact_int(value, name, "an integer")
     if not lowest <= number <= highest:
         raise ValueError(f"{name}: expected {lowest} to {highest}, got {number}")
     return number
+
+
+def as_member(value: object, name: str, kind: type[_E], highest: int = 2**31 - 1) -> _E:
+    """Take a member of an enum or a combination of flags, or its number.
+
+    Raises:
+        TypeError: neither; a bool, or a member of another enum.
+        ValueError: no such member.
+    """
+    number = exact_int(value, name, f"a {kind.__name__}", kind)
+    if not 0 <= number <= highest:
+        raise ValueError(f"{name}: expected 0 to {highest}, got {number}")
+    try:
+        return kind(number)
+    except ValueError:
+        raise ValueError(f"{name}: expected a {kind.__name__}, got {value!r}") from None
 
 
 def as_float(value: SupportsFloat, name: str) -> float:

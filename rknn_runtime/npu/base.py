@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
-from rknn_runtime._arrays import as_int
+from rknn_runtime._arrays import as_member
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import RknnStatusError, UnavailableError
@@ -47,7 +47,7 @@ def init_flags(flags: InitFlag) -> InitFlag:
         TypeError: not an integer.
         ValueError: not of 32 bits.
     """
-    return InitFlag(as_int(flags, "flags", 0, 2**32 - 1))
+    return as_member(flags, "flags", InitFlag, 2**32 - 1)
 
 
 def _checked_flags(

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import SCALE_RANGE, Array, as_int, refuse_overlaps, source
+from rknn_runtime._arrays import SCALE_RANGE, Array, as_int, as_member, refuse_overlaps, source
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnStatusError
@@ -15,7 +15,7 @@ from rknn_runtime.npu import matmul_rules
 from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import Library, open_library
-from rknn_runtime.npu.matmul_arguments import FLOAT32, MOST, choice, one_scale, rows_of
+from rknn_runtime.npu.matmul_arguments import FLOAT32, MOST, one_scale, rows_of
 from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.npu.matrix import Matrix, MatrixB
 from rknn_runtime.npu.memory import TensorMemory
@@ -94,11 +94,11 @@ class Matmul(Closing):
             UnavailableError: the runtime does not multiply matrices, or the SoC not these.
             ValueError: sizes that do not suit the NPU.
         """
-        dtype = choice(dtype, "dtype", MatmulType)
+        dtype = as_member(dtype, "dtype", MatmulType)
         self._kinds = (
-            choice(b_layout, "b_layout", MatrixLayout),
-            choice(ac_layout, "ac_layout", MatrixLayout),
-            choice(b_scales, "b_scales", MatrixScales),
+            as_member(b_layout, "b_layout", MatrixLayout),
+            as_member(ac_layout, "ac_layout", MatrixLayout),
+            as_member(b_scales, "b_scales", MatrixScales),
         )
         if self._kinds[1] is MatrixLayout.TRANSPOSED:
             raise ValueError("ac_layout: expected NORMAL or NATIVE, got TRANSPOSED")
@@ -112,7 +112,7 @@ class Matmul(Closing):
                 f"got {self._group_size}"
             )
         domain = as_int(iommu_domain, "iommu_domain", 0, 15)
-        mask = None if core_mask is None else choice(core_mask, "core_mask", CoreMask)
+        mask = None if core_mask is None else as_member(core_mask, "core_mask", CoreMask)
         self._library = open_library(library)
         segment_k = matmul_rules.suit(
             self._library, self.sizes_of_m, self.k, self.n, dtype, *self._kinds
@@ -239,7 +239,7 @@ class Matmul(Closing):
             TypeError: no core mask.
             UnavailableError: the runtime has no such function.
         """
-        mask = choice(core_mask, "core_mask", CoreMask)
+        mask = as_member(core_mask, "core_mask", CoreMask)
         with self._context.lock:
             handle, context = self._context.handle, self._context.opened()
             status = lib.rkr_matmul_set_core_mask(handle, context, int(mask))

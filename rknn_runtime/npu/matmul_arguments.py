@@ -4,36 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_int
-from rknn_runtime.enums import CoreMask
-from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
 
-__all__ = ["FLOAT32", "MOST", "choice", "one_scale", "rows_of"]
-
-_E = TypeVar("_E", MatmulType, MatrixLayout, MatrixScales, CoreMask)
+__all__ = ["FLOAT32", "MOST", "one_scale", "rows_of"]
 
 #: Of one dimension, and of shapes.
 MOST = 2**31 - 1
 _MOST_SHAPES = 1024
 FLOAT32 = np.dtype("float32")
-
-
-def choice(value: object, name: str, kind: type[_E]) -> _E:
-    """Take a member of an enum, or its number.
-
-    Raises:
-        TypeError: neither.
-        ValueError: no such member.
-    """
-    number = as_int(value, name, 0, MOST)  # type: ignore[arg-type]
-    try:
-        return kind(number)
-    except ValueError:
-        raise ValueError(f"{name}: expected a {kind.__name__}, got {value!r}") from None
 
 
 def rows_of(m: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:

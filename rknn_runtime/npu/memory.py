@@ -6,7 +6,7 @@ import os
 import weakref
 from typing import Any
 
-from rknn_runtime._arrays import Array, as_int, plain
+from rknn_runtime._arrays import Array, as_int, as_member, plain
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import MemoryFlag
@@ -65,7 +65,7 @@ class TensorMemory(Block):
             ValueError: the size is not from 1 to 2**32 - 1, or unknown flags.
         """
         size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
-        flags = MemoryFlag(as_int(flags, "flags", 0, _MOST_FLAGS))
+        flags = as_member(flags, "flags", MemoryFlag, _MOST_FLAGS)
         self._of(_context_of(model), size_bytes)
         if flags:
             name = f"rknn_create_mem2({size_bytes} bytes, {flags!r})"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import SupportsIndex, TypeVar, Union
 
+from rknn_runtime._arrays import exact_int
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.tensor import TensorAttr
@@ -186,10 +186,7 @@ def position(attrs: Sequence[TensorAttr], key: Key, what: str) -> int:
                 return i
         names = ", ".join(repr(attr.name) for attr in attrs)
         raise ValueError(f"{what}: expected {names}, got {key!r}")
-    try:
-        found = operator.index(key)
-    except TypeError:
-        raise TypeError(f"{what}: expected a position or a name, got {key!r}") from None
+    found = exact_int(key, what, "a position or a name")
     if not 0 <= found < len(attrs):
         raise IndexError(f"{what}: expected a position from 0 to {len(attrs) - 1}, got {found}")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, SupportsIndex
 
-from rknn_runtime._arrays import as_int
+from rknn_runtime._arrays import as_int, as_member
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import UnavailableError
@@ -68,7 +68,7 @@ class Tuned:
             UnavailableError: the SoC has one core, or the runtime no such function.
             ValueError: not a core mask, or one with a core that the SoC does not have.
         """
-        mask = CoreMask(as_int(core_mask, "core_mask", 0, 2**31 - 1))
+        mask = as_member(core_mask, "core_mask", CoreMask)
         context = self._context
         cores = self._cores("core_mask", "rknn_set_core_mask")
         if cores and mask != CoreMask.ALL and mask >= 1 << cores:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import address, as_int, has_pixel_rows, pixel_rows, plain
+from rknn_runtime._arrays import address, as_int, exact_int, has_pixel_rows, pixel_rows, plain
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, plain_order
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
@@ -133,7 +132,7 @@ def _refuse(status: int, transform: LetterboxTransform) -> None:
 def _sides(size: Any) -> tuple[int, int]:
     try:
         height, width = size
-        height, width = operator.index(height), operator.index(width)
+        height, width = (exact_int(side, "size", "an integer") for side in (height, width))
     except (TypeError, ValueError):
         raise TypeError(f"size: expected (height, width) as integers, got {size!r}") from None
     if height < 1 or width < 1:
