@@ -1,4 +1,7 @@
-"""One rule for every integer of the API: a bool is none, nor is a member of another enum."""
+"""One rule for every integer of the API: a bool is none, nor is a member of another enum.
+
+But for `RKNNLite`, whose numbers are the vendor's.
+"""
 
 from __future__ import annotations
 

@@ -53,6 +53,8 @@ RKNN1_SOCS = frozenset({"rk1806", "rk1808", "rk3399pro", "rv1109", "rv1126"})
 
 #: No honest file spends a higher part on its trailer; the biggest of 857 was 12 %.
 MAX_TRAILER_PART = 1 / 4
+#: The description in an RKNN1 model may be most of it: few weights are before it.
+MAX_RKNN1_JSON_BYTES = 1 << 20
 
 #: Formats known by how a file begins: (offset, bytes, what it is, what to do).
 SIGNATURES = (
@@ -282,7 +284,9 @@ def _is_rknn1(data: Buffer) -> bool:
     if start >= len(data) or bytes(data[start : start + 1]) != b"{":
         return False
     try:
-        said = json.loads(bytes(data[start : start + int(len(data) * MAX_TRAILER_PART)]).decode())
+        most = max(int(len(data) * MAX_TRAILER_PART), MAX_RKNN1_JSON_BYTES)
+        text = bytes(data[start : start + most]).decode("utf-8", "replace")
+        said, _ = json.JSONDecoder().raw_decode(text)  # which asks nothing of what follows
         return bool(RKNN1_SOCS.intersection(map(str.lower, said["target_platform"])))
     except (KeyError, TypeError, ValueError, RecursionError):
         return False

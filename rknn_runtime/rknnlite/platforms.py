@@ -77,11 +77,7 @@ def chosen_cores(
     Raises:
         ValueError: another number, or the SoC has only one core.
     """
-    if (
-        not isinstance(core_mask, (int, np.integer))
-        or isinstance(core_mask, bool)
-        or core_mask not in (0, *_NAMED)
-    ):
+    if not isinstance(core_mask, (int, np.integer)) or core_mask not in (0, *_NAMED):
         numbers = ", ".join(str(int(mask)) for mask in (CoreMask.AUTO, *_NAMED))
         raise ValueError(f"core_mask: expected one of {numbers}, got {core_mask!r}")
     mask = CoreMask(int(core_mask))

@@ -401,6 +401,18 @@ def test_raw_weights_before_json_are_an_rknn1_model(soc: str, word: int) -> None
     assert "RKNN1" not in str(caught.value)
 
 
+@pytest.mark.parametrize("weights", [0, 1, 7, 8, 31, 32, 33, 100, 5000])
+@pytest.mark.parametrize("behind", [b"", b"\0" * 40, b"\xff\xfe}"])
+def test_an_rknn1_model_may_have_few_weights(weights: int, behind: bytes) -> None:
+    """Then the JSON is most of the file; whatever follows it, the file is not damaged."""
+    json_text = json.dumps({"target_platform": ["RK1808"], "name": "x" * 200}).encode()
+    for word in (1, 2, 3, 4, 6):
+        head = b"RKNN\0\0\0\0" + word.to_bytes(8, "little") + weights.to_bytes(8, "little")
+        model = head + bytes(weights) + len(json_text).to_bytes(8, "little") + json_text
+        with pytest.raises(InvalidModelError, match="this is an RKNN1 model"):
+            reader.read(model + behind)
+
+
 def test_json_behind_the_header_is_an_rknn1_model() -> None:
     """The third form: word 2 and the description at 32."""
     model = b"RKNN\0\0\0\0" + (2).to_bytes(8, "little") + bytes(16)
