@@ -63,7 +63,9 @@ def add_parser(subparsers: Any) -> None:
     toolkit.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
     toolkit.add_argument("--environment", metavar="FOLDER", help="where it is installed")
     toolkit.add_argument("--python", metavar="PROGRAM", help="a Python 3.9 to 3.12 for it")
-    toolkit.add_argument("--with-torch", action="store_true", help="for files of PyTorch")
+    toolkit.add_argument(
+        "--with-torch", action="store_true", help="install PyTorch, too: for TorchScript"
+    )
     toolkit.add_argument("--log", metavar="FILE", help="write all that it printed")
     report = parser.add_argument_group("the report")
     report.add_argument("--evaluate", metavar="FOLDER", help="other images than PHOTOS")

@@ -16,7 +16,13 @@ from rknn_runtime._files import replace_file
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
 from rknn_runtime.conversion.facts import custom_string
-from rknn_runtime.conversion.options import LOADERS, check_names, check_possible, soc_named
+from rknn_runtime.conversion.options import (
+    LOADERS,
+    check_names,
+    check_possible,
+    check_torchscript,
+    soc_named,
+)
 from rknn_runtime.conversion.plan import Plan, plan_of
 from rknn_runtime.conversion.report import ConversionReport, judged
 from rknn_runtime.conversion.toolkit import run_job
@@ -133,7 +139,7 @@ def convert(
         toolkit: its version.
         environment: where its environments are kept; None: the user's cache.
         python: to make one with; None: this one, or one of the ``PATH``.
-        with_torch: have PyTorch in it.
+        with_torch: install PyTorch, too (5.5 GB), which only TorchScript needs.
         progress: called with a line about each step.
 
     Returns:
@@ -153,12 +159,14 @@ def convert(
     if toolkit not in VERSIONS:
         raise ValueError(f"toolkit: expected {' or '.join(VERSIONS)}, got {toolkit!r}")
     call = LOADERS[wishes.model.suffix.lower()]
+    if call == "load_pytorch":
+        check_torchscript(wishes.model)
     for name, given in (("config", wishes.config), (call, wishes.load), ("build", wishes.build)):
         check_names(name, given, toolkit)
     if call == "load_pytorch" and not with_torch:
         raise ValueError(
-            "with_torch: expected True for files of PyTorch, got False: the toolkit loads them "
-            "with it"
+            "with_torch: expected True for TorchScript, got False: the toolkit loads it with "
+            "PyTorch, which takes 5.5 GB; an .onnx file needs none of it"
         )
     plan = plan_of(wishes.model, wishes.load, keep_graph, head, labels, color)
     notes = list(plan.notes)
@@ -268,16 +276,14 @@ def _job(
     elif quantized:
         dataset = str(Path(os.fspath(wishes.calibrate or "")).resolve())
     source = wishes.model.resolve()
-    arguments = dict(wishes.load)
     if plan.onnx is not None:
         source = folder / "network.onnx"
         source.write_bytes(plan.onnx)
-        arguments.pop("outputs", None)
     call = LOADERS[wishes.model.suffix.lower()]
     key = "tf_pb" if call == "load_tensorflow" else "model"
     return {
         "config": config,
-        "load": {"call": call, "arguments": {key: str(source), **arguments}},
+        "load": {"call": call, "arguments": {key: str(source), **plan.load}},
         "build": {"do_quantization": quantized, "dataset": dataset, **wishes.build},
         "export": str(folder / "network.rknn"),
     }

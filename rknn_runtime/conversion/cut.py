@@ -263,6 +263,10 @@ def _scales(graph: OnnxGraph, ends: list[_End]) -> list[Scale] | str:
     groups: dict[tuple[int, int], list[_End]] = {}
     for end in ends:
         groups.setdefault(end.size, []).append(end)
+    scores = {name for node in graph.nodes if node.op_type == "Sigmoid" for name in node.input}
+    for group in groups.values():
+        if len(group) == 2:  # YOLOv6 exports them the other way round, too
+            group.sort(key=lambda end: end.name in scores)
     scales = [
         Scale(*size, tuple((end.name, end.channels) for end in group))
         for size, group in sorted(groups.items(), key=lambda item: -item[0][0] * item[0][1])

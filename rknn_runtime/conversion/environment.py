@@ -69,7 +69,7 @@ def toolkit_python(
         folder: where environments are kept. None: ``rknn-runtime/toolkit`` in
             ``$XDG_CACHE_HOME``, or in ``~/.cache``.
         python: the program to make it with. None: `find_python` does.
-        with_torch: install PyTorch, too, which only its own files need.
+        with_torch: install PyTorch, too, which only TorchScript needs.
         progress: called with a line about each step.
 
     Raises:

@@ -189,27 +189,29 @@ class OnnxGraph:
             counts[node.op_type] = counts.get(node.op_type, 0) + 1
         return counts
 
+    def inputs_of(self, outputs: Iterable[str]) -> dict[str, tuple[int | None, ...] | None]:
+        """The inputs that tensors are computed from, as `inputs` has them."""
+        needed = self._needed(outputs)
+        return {name: shape for name, shape in self.inputs.items() if name in needed}
+
     def cut(self, outputs: Iterable[str]) -> bytes:
         """Return an ONNX file that ends in other tensors of the graph.
 
-        What only computed the former outputs is left out. Types and metadata are kept.
+        What only computed the former outputs is left out, inputs as well. Types and metadata
+        are kept.
         """
         model = type(self._model)()
         model.CopyFrom(self._model)
         graph = model.graph
         kinds = {each.name: each for each in (*graph.value_info, *graph.output)}
         ends = list(outputs)
-        needed, todo = set(), list(ends)
-        while todo:
-            name = todo.pop()
-            node = self.producer(name)
-            if name not in needed:
-                needed.add(name)
-                todo += [] if node is None else [each for each in node.input if each]
+        needed = self._needed(ends)
         nodes = [node for node in graph.node if needed.intersection(node.output)]
+        inputs = [each for each in graph.input if each.name in needed]
         named = [self._described(name, kinds) for name in ends]
         values = [each for each in graph.initializer if each.name in needed]
         _replace(graph.node, nodes)
+        _replace(graph.input, inputs)
         _replace(graph.output, named)
         _replace(graph.initializer, values)
         del graph.value_info[:]
@@ -253,6 +255,18 @@ class OnnxGraph:
             names.append(name)
         self.nodes = list(self._model.graph.node)
         return names
+
+    def _needed(self, outputs: Iterable[str]) -> set[str]:
+        """Names of all tensors that some are computed from, with them."""
+        needed: set[str] = set()
+        todo = list(outputs)
+        while todo:
+            name = todo.pop()
+            if name not in needed:
+                needed.add(name)
+                node = self.producer(name)
+                todo += [] if node is None else [each for each in node.input if each]
+        return needed
 
     def _described(self, name: str, kinds: dict[str, Any]) -> Any:
         if name in kinds:

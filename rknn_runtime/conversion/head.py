@@ -15,7 +15,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.anchors import YOLOV7_ANCHORS
 from rknn_runtime.vision.heads.find import Reading, find_head
 
-__all__ = ["CutHead", "head_of"]
+__all__ = ["CutHead", "head_at_end", "head_of"]
 
 #: What Ultralytics calls the tasks, and what the names of their heads have in them.
 _ENDINGS = {"segment": "-seg", "pose": "-pose", "obb": "-obb"}
@@ -70,12 +70,48 @@ def head_of(
     return CutHead(name, reading.num_classes, options, name not in _WITH_SIGMOID)
 
 
+def head_at_end(
+    graph: OnnxGraph,
+    size: tuple[int, int],
+    *,
+    head: str = "auto",
+    num_classes: int | None = None,
+    task: str | None = None,
+) -> CutHead | None:
+    """Find the head of a graph whose boxes and scores are outputs of their own, scale by scale.
+
+    So end the exports of the vendor's forks of the YOLO repositories.
+
+    Returns:
+        The head; None: the graph does not end so, or no head of `Detector` has these outputs.
+    """
+    shapes = [graph.shape(name) for name in graph.outputs]
+    grids = [shape[2:] for shape in shapes if shape is not None and len(shape) == 4]
+    several = {grid for grid in grids if grids.count(grid) > 1}
+    if len(grids) != len(shapes) or len(several) < 2:
+        return None
+    tail = Tail((), tuple(graph.outputs))
+    try:
+        found = head_of(graph, tail, size, head=head, num_classes=num_classes, task=task)
+    except ValueError:
+        return None
+    ends = [graph.producer(name) for name in graph.outputs]
+    has_sigmoid = any(node is not None and node.op_type == "Sigmoid" for node in ends)
+    return found._replace(logits=found.logits and not has_sigmoid)
+
+
 def _attr(graph: OnnxGraph, name: str, index: int) -> TensorAttr:
-    """Describe an output as int8 will have it: of logits, as its range tells."""
-    shape = graph.shape(name)
+    """Describe an output as int8 will have it, whose range tells logits from probabilities.
+
+    Its name is that of the layer, which says more where exporters number tensors.
+    """
+    shape, node = graph.shape(name), graph.producer(name)
     assert shape is not None
+    in_0_to_1 = node is not None and node.op_type in ("Sigmoid", "Clip")
+    zero_point, scale = (-128, 1 / 255) if in_0_to_1 else (0, 0.125)
+    layer = name if node is None else node.name or name
     return describe_output(
-        name, shape, index=index, dtype=TensorType.INT8, zero_point=0, scale=0.125
+        layer, shape, index=index, dtype=TensorType.INT8, zero_point=zero_point, scale=scale
     )
 
 
@@ -117,7 +153,7 @@ def anchors_in(graph: OnnxGraph, tail: Tail) -> list[list[list[float]]] | None:
                 # (2 wh)^2 * anchor in YOLOv5's graphs, wh^2 * (4 anchor) in YOLOv7's.
                 factor = 1.0 if _is_doubled(graph, given) else 4.0
                 found[scale] = [[side / factor for side in pair] for pair in sizes]
-    if set(found) != set(range(len(tail.scales))):
+    if not found or set(found) != set(range(len(tail.scales))):
         return None
     return [found[i] for i in range(len(tail.scales))]
 

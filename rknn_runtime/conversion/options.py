@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI
 from rknn_runtime.modelfile.soc import SOCS, Soc
 
-__all__ = ["LOADERS", "PARAMETERS", "check_names", "check_possible", "soc_named"]
+__all__ = [
+    "LOADERS",
+    "PARAMETERS",
+    "check_names",
+    "check_possible",
+    "check_torchscript",
+    "soc_named",
+]
 
 #: Which call takes which files.
 LOADERS = {
@@ -75,6 +84,25 @@ def check_names(call: str, given: Mapping[str, Any], version: str) -> None:
     for name in _NEEDED.get(call, ()):
         if name not in given:
             raise ValueError(f"{group}: expected {name!r}, which {call} needs, got none")
+
+
+def check_torchscript(path: Path) -> None:
+    """Refuse weights, as training saves them, in place of a network in TorchScript.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it has no code; says how to export it.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if any("/code/" in name for name in archive.namelist()):
+                return
+    except zipfile.BadZipFile:
+        pass
+    raise ValueError(
+        f"model: expected TorchScript, got weights as training saves them: {str(path)!r}; export "
+        f"them to ONNX and convert that: yolo export model={path.name} format=onnx"
+    )
 
 
 def soc_named(target: object) -> Soc:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.conversion.cut import Tail, coefficients_apart, find_tail
+from rknn_runtime.conversion.cut import coefficients_apart, find_tail
 from rknn_runtime.conversion.facts import exported_facts
 from rknn_runtime.conversion.graph import OnnxGraph
-from rknn_runtime.conversion.head import CutHead, head_of
+from rknn_runtime.conversion.head import CutHead, head_at_end, head_of
 from rknn_runtime.vision.labels import Labels
 
 __all__ = ["Plan", "plan_of"]
@@ -35,6 +35,8 @@ class Plan:
     #: ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
     color: str
     operators: dict[str, int]
+    #: Arguments for the toolkit's ``load_...``.
+    load: dict[str, Any]
     notes: tuple[str, ...]
 
 
@@ -57,38 +59,73 @@ def plan_of(
     if model.suffix.lower() != ".onnx":
         return _handed_through(load, named, color)
     graph = OnnxGraph.read(model, load.get("inputs"), load.get("input_size_list"))
+    _check_shapes(graph)
     facts = exported_facts(graph.metadata)
     named = facts.get("labels") if named is None else named
     task = facts.get("task")
-    size, channels = _image(graph)
-    notes: list[str] = []
-    tail: Tail | str = "it was not asked for" if keep_graph else find_tail(graph)
-    if "outputs" in load:
-        tail = "load outputs=[...] says where the network ends"
+    cut: tuple[str, ...] = ()
     found: CutHead | None = None
-    count = None if named is None else len(named)
-    if isinstance(tail, Tail) and size is not None:
-        whole = tail
+    notes: list[str] = []
+    if not keep_graph and "outputs" not in load:
+        count = None if named is None else len(named)
         try:
-            tail = coefficients_apart(graph, whole)
-            found = head_of(graph, tail, size, head=head, num_classes=count, task=task, whole=whole)
+            cut, found, notes = _cut(graph, head, count, task)
         except ValueError as error:
             if head != "auto":
                 raise
-            notes.append(f"not cut: {error}")
-            tail = ""
-    elif not keep_graph and task != "classify" and isinstance(tail, str):
-        notes.append(f"not cut: {tail}")
-    ends = tail.outputs if isinstance(tail, Tail) and found is not None else ()
-    has_anchors = found is not None and found.name.startswith(("yolov5", "yolov7"))
-    if found is not None and has_anchors and "anchors" not in found.options:
-        notes.append("the anchors are not in the graph: those of YOLOv5 are assumed")
-    outputs = ends or tuple(load.get("outputs") or graph.outputs)
+            if task != "classify":
+                notes.append(f"not cut: {error}")
+    outputs = cut or tuple(load.get("outputs") or graph.outputs)
     _check_outputs(graph, outputs)
     onnx = graph.cut(outputs)
-    left = OnnxGraph(onnx, str(model)).operators()
+    inputs = graph.inputs_of(outputs)
+    size, channels = _image(inputs)
     gray = "GRAY" if channels == 1 else color
-    return Plan(onnx, ends, found, named, task, size, channels, gray, left, tuple(notes))
+    left = OnnxGraph(onnx, str(model)).operators()
+    rest = _load_of(load, set(graph.inputs) - set(inputs))
+    return Plan(onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes))
+
+
+def _cut(
+    graph: OnnxGraph, head: str, num_classes: int | None, task: str | None
+) -> tuple[tuple[str, ...], CutHead, list[str]]:
+    """Decide where a graph is cut.
+
+    Returns:
+        The tensors to end in, none where it ends so already; the head; what to know.
+
+    Raises:
+        ValueError: it has no head that is known, or not the one that was named; says why.
+    """
+    kind: dict[str, Any] = {"head": head, "num_classes": num_classes, "task": task}
+    size, _ = _image(graph.inputs)
+    already = None if size is None else head_at_end(graph, size, **kind)
+    if already is not None:
+        return (), already, ["not cut: boxes and scores are outputs of their own already"]
+    tail = find_tail(graph)
+    if isinstance(tail, str):
+        raise ValueError(tail)
+    size, _ = _image(graph.inputs_of(tail.outputs))
+    if size is None:
+        raise ValueError("the boxes are not computed from one image alone")
+    parted = coefficients_apart(graph, tail)
+    if parted != tail and head == "auto":  # parted as that form wants it
+        kind["head"] = "yolov5-seg"
+    found = head_of(graph, parted, size, **kind, whole=tail)
+    notes = []
+    if found.name.startswith(("yolov5", "yolov7")) and "anchors" not in found.options:
+        notes.append("the anchors are not in the graph: those of YOLOv5 are assumed")
+    return parted.outputs, found, notes
+
+
+def _load_of(load: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
+    """What is left of the arguments for loading, of a graph that was cut."""
+    rest = {name: value for name, value in load.items() if name != "outputs"}
+    for name in ("input_size_list", "input_initial_val", "inputs"):
+        if name in rest and "inputs" in load:
+            pairs = zip(load["inputs"], rest[name])
+            rest[name] = [value for given, value in pairs if given not in gone]
+    return rest
 
 
 def _handed_through(load: Mapping[str, Any], labels: Labels | None, color: str) -> Plan:
@@ -99,7 +136,7 @@ def _handed_through(load: Mapping[str, Any], labels: Labels | None, color: str) 
         _, channels, height, width = shapes[0]
         size = (int(height), int(width))
     note = "only ONNX files are looked into: nothing is cut, and no head is found"
-    return Plan(None, (), None, labels, None, size, channels, color, {}, (note,))
+    return Plan(None, (), None, labels, None, size, channels, color, {}, dict(load), (note,))
 
 
 def _labels(labels: Labels | str | os.PathLike[str] | None) -> Labels | None:
@@ -110,17 +147,24 @@ def _labels(labels: Labels | str | os.PathLike[str] | None) -> Labels | None:
     return labels
 
 
-def _image(graph: OnnxGraph) -> tuple[tuple[int, int] | None, int]:
+def _check_shapes(graph: OnnxGraph) -> None:
+    """Refuse open shapes, with what to say instead."""
+    shapes = {name: shape or () for name, shape in graph.inputs.items()}
+    if all(shape is not None and None not in shape for shape in graph.inputs.values()):
+        return
+    shown = ", ".join(f"{list(shape)} of {name!r}" for name, shape in shapes.items())
+    sizes = [[size or (1 if i == 0 else 640) for i, size in enumerate(s)] for s in shapes.values()]
+    raise ValueError(
+        f"model: expected fixed shapes, got {shown} (None is open): export with a fixed size, or "
+        f"say it, such as load inputs={list(shapes)} and input_size_list={sizes}"
+    )
+
+
+def _image(
+    inputs: Mapping[str, tuple[int | None, ...] | None],
+) -> tuple[tuple[int, int] | None, int]:
     """Height and width of the input, if it is one image, and its channels."""
-    for name, shape in graph.inputs.items():
-        if shape is None or None in shape:
-            shown = "?" if shape is None else list(shape)
-            raise ValueError(
-                f"model: expected fixed shapes, got {shown} of input {name!r} (None is open): "
-                "export with a fixed size, or say it: load inputs=['...'] and "
-                "input_size_list=[[1, 3, 640, 640]]"
-            )
-    shapes = list(graph.inputs.values())
+    shapes = list(inputs.values())
     if len(shapes) != 1 or shapes[0] is None or len(shapes[0]) != 4:
         return None, 0
     _, channels, height, width = shapes[0]

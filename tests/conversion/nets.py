@@ -21,6 +21,7 @@ class Net:
         self.rng = np.random.default_rng(seed)
         self.nodes, self.values, self.count = [], [], 0
         self.outputs = []
+        self.inputs = {"images": [1, 3, SIZE, SIZE]}
 
     def const(self, values, dtype=np.float32):
         """A constant."""
@@ -37,12 +38,12 @@ class Net:
         self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
         return names[0] if outputs == 1 else names
 
-    def conv(self, x, before, after, size=1, stride=1, name=None):
-        """A convolution."""
+    def conv(self, x, before, after, size=1, stride=1, name=None, bias=0.0):
+        """A convolution; `bias` is the mean of its biases."""
         weights = self.rng.normal(
             0, 1.6 / np.sqrt(before * size * size), (after, before, size, size)
         )
-        bias = self.rng.normal(0, 0.5, after)
+        bias = self.rng.normal(bias, 0.5, after)
         kind = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [size // 2] * 4}
         return self.op("Conv", x, self.const(weights), self.const(bias), name=name, **kind)
 
@@ -76,9 +77,9 @@ class Net:
     def model(self, **metadata):
         """The file."""
         floats = onnx.TensorProto.FLOAT
-        given = helper.make_tensor_value_info("images", floats, [1, 3, SIZE, SIZE])
+        given = [helper.make_tensor_value_info(n, floats, s) for n, s in self.inputs.items()]
         ends = [helper.make_tensor_value_info(name, floats, None) for name in self.outputs]
-        graph = helper.make_graph(self.nodes, "net", [given], ends, self.values)
+        graph = helper.make_graph(self.nodes, "net", given, ends, self.values)
         opset = [helper.make_opsetid("", 13)]
         made = helper.make_model(graph, opset_imports=opset, ir_version=8)
         helper.set_model_props(made, metadata)
@@ -127,10 +128,12 @@ def anchor_free(bins=16, extra=0, prefix="", old=False, prototypes=False, channe
     parts = {"cv2": 4 * bins, "cv3": CLASSES, **({"cv4": extra} if extra else {})}
     ends = {
         part: [
-            net.conv(x, 16, n, name=f"/model.22/{prefix}{part}.{i}/Conv_output_0")
+            net.conv(x, 16, n, name=f"/model.22/{prefix}{part}.{i}/Conv_output_0", bias=mean)
             for i, x in enumerate(scales)
         ]
         for part, n in parts.items()
+        # Distances that are not made of bins can be negative, which no trained network gives.
+        for mean in [4 if part == "cv2" and bins == 1 else 0]
     }
     if old:  # boxes and classes of a scale are joined first, and split when all scales are
         n = 4 * bins + CLASSES
@@ -207,15 +210,88 @@ def yolox():
     return net
 
 
-def pp_yoloe():
-    """Boxes and scores as two outputs, 17 bins."""
+def yolov6(bins=1):
+    """The original exporter's: boxes, ones in the place of an objectness, and scores."""
+    net = Net()
+    ends = _apart(net, bins)
+    boxes = net.cat(*(net.flat(box, 4 * bins) for box, _ in ends), axis=2)
+    scores = net.cat(*(net.flat(net.op("Sigmoid", x), CLASSES) for _, x in ends), axis=2)
+    ones = net.const(np.ones((1, 1, sum(grid * grid for grid in GRIDS))))
+    rows = net.cat(_boxes(net, _expected_distance(net, boxes, bins)), ones, scores)
+    net.output("outputs", net.op("Transpose", rows, perm=[0, 2, 1]))
+    return net
+
+
+def scores_first(classes=CLASSES):
+    """YOLOv6's for other runtimes: one output of each scale, scores before boxes."""
+    net = Net()
+    for i, (box, x) in enumerate(_apart(net, 1, classes)):
+        net.output(f"scale{i}", net.cat(net.op("Sigmoid", x), box))
+    return net
+
+
+def apart(bins, sums, prefix=""):
+    """The vendor's forks': boxes, scores, and perhaps their sum, of each scale an output."""
+    net = Net()
+    for box, x in _apart(net, bins, prefix=prefix):
+        net.outputs.append(box)
+        scores = net.op("Sigmoid", x)
+        net.outputs.append(scores)
+        if sums:
+            total = net.op("ReduceSum", scores, net.const([1], np.int64), keepdims=1)
+            zero, one = net.const(0), net.const(1)
+            net.outputs.append(net.op("Clip", total, zero, one))
+    return net
+
+
+def _apart(net, bins, classes=CLASSES, prefix=""):
+    """Boxes and logits of each scale."""
+    return [
+        (
+            net.conv(x, 16, 4 * bins, name=f"{prefix}reg_preds.{i}", bias=4 if bins == 1 else 0),
+            net.conv(x, 16, classes, name=f"{prefix}cls_preds.{i}"),
+        )
+        for i, x in enumerate(net.features())
+    ]
+
+
+def pp_yoloe(end="raw"):
+    """What Paddle2ONNX makes of PaddleDetection's export.
+
+    Args:
+        end: "raw": boxes and scores joined (``exclude_post_process``); "scaled": both, divided
+            by a second input (``exclude_nms``); "nms": behind NMS, as it is exported without more.
+    """
     net = Net()
     boxes, scores = [], []
-    for x in net.features():
+    for x, grid in zip(net.features(), GRIDS):
         scores.append(net.flat(net.op("Sigmoid", net.conv(x, 16, CLASSES)), CLASSES))
-        boxes.append(net.flat(net.conv(x, 16, 68), 68))
-    net.output("boxes", _boxes(net, _expected_distance(net, net.cat(*boxes, axis=2), 17)))
-    net.output("scores", net.cat(*scores, axis=2))
+        bins = net.reshape(net.conv(x, 16, 68), -1, 4, 17, grid * grid)
+        bins = net.op("Softmax", net.op("Transpose", bins, perm=[0, 2, 3, 1]), axis=1)
+        weights = net.const(np.arange(17).reshape(1, 17, 1, 1))
+        expected = net.op("Conv", bins, weights, kernel_shape=[1, 1])
+        boxes.append(net.op("Squeeze", expected, net.const([1], np.int64)))
+    found, scores = net.cat(*boxes, axis=1), net.cat(*scores, axis=2)
+    points, strides = (each.transpose(0, 2, 1) for each in (centres()[0], centres()[1][:, None]))
+    near, far = net.op("Split", found, net.const([2, 2], np.int64), outputs=2, axis=2)
+    first = net.op("Add", net.op("Mul", near, net.const(-1)), net.const(points))
+    both = net.cat(first, net.op("Add", far, net.const(points)), axis=2)
+    both = net.op("Mul", both, net.const(strides))
+    if end == "raw":
+        net.output("out", net.cat(both, net.op("Transpose", scores, perm=[0, 2, 1]), axis=2))
+        return net
+    net.inputs["scale_factor"] = [1, 2]
+    sides = net.op("Split", "scale_factor", net.const([1, 1], np.int64), outputs=2, axis=1)
+    factors = net.reshape(net.cat(*reversed(sides), *reversed(sides)), -1, 1, 4)
+    both = net.op("Div", both, factors)
+    if end == "scaled":
+        net.output("boxes", both)
+        net.output("scores", scores)
+        return net
+    kept = net.op("NonMaxSuppression", both, scores, net.const([9], np.int64), net.const([0.7]))
+    cells = net.op("Gather", kept, net.const([2], np.int64), axis=1)
+    net.output("boxes", net.op("Gather", both, cells, axis=1))
+    net.output("count", net.op("Cast", net.op("Shape", kept), to=onnx.TensorProto.FLOAT))
     return net
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -280,7 +281,8 @@ def test_other_files_are_handed_through(toolkit, tmp_path):
     made = convert(path, "rk3588", load={"input_is_nchw": True}, environment=toolkit.folder)
     assert toolkit.calls["load_tflite"] == {"model": str(path), "input_is_nchw": True}
     assert made.notes == ("only ONNX files are looked into: nothing is cut, and no head is found",)
-    (tmp_path / "x.pt").touch()
+    with zipfile.ZipFile(tmp_path / "x.pt", "w") as archive:
+        archive.writestr("x/code/__torch__.py", "")
     load = {"input_size_list": [[1, 3, 8, 8]]}
     with pytest.raises(ValueError, match="with_torch: expected True"):
         convert(tmp_path / "x.pt", "rk3588", load=load, environment=toolkit.folder)
@@ -290,6 +292,19 @@ def test_other_files_are_handed_through(toolkit, tmp_path):
         convert(tmp_path / "best.safetensors", "rk3588")
     with pytest.raises(FileNotFoundError):
         convert(tmp_path / "none.onnx", "rk3588")
+
+
+@pytest.mark.parametrize("kind", ["zip", "older", "empty"])
+def test_weights_are_no_network(toolkit, tmp_path, kind):
+    """``best.pt`` has to be exported, and the message is the command."""
+    path = tmp_path / "best.pt"
+    path.write_bytes(b"\x80\x02" if kind == "older" else b"")
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("best/data.pkl", "")
+    words = r"model: expected TorchScript, got weights .* yolo export model=best\.pt format=onnx"
+    with pytest.raises(ValueError, match=words):
+        convert(path, "rk3588", with_torch=True, environment=toolkit.folder)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,26 @@ import json
 
 import numpy as np
 import pytest
-from nets import ANCHORS, CLASSES, SIZE, anchor_free, anchored, classifier, pp_yoloe, yolox
+from nets import (
+    ANCHORS,
+    CLASSES,
+    SIZE,
+    anchor_free,
+    anchored,
+    apart,
+    classifier,
+    pp_yoloe,
+    scores_first,
+    yolov6,
+    yolox,
+)
 
 from rknn_runtime import Detector, Model
 from rknn_runtime.conversion.cut import coefficients_apart, find_tail
 from rknn_runtime.conversion.facts import custom_string
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import head_of
+from rknn_runtime.conversion.plan import plan_of
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.sim import bundle_from_onnx
 
@@ -39,7 +52,11 @@ NETS = {
     "yolov7": (anchored("v7"), None, "yolov5", "yolov5-single"),
     "yolov5-seg": (anchored(masks=6), None, "yolov5-seg", "yolov5-seg-single"),
     "yolox": (yolox(), None, "yolox", "yolox-grid"),
+    "yolov6": (yolov6(), None, "yolov6-split", "yolox-single"),
+    "yolov6, with bins": (yolov6(bins=17), None, "ppyoloe", "yolox-single"),
     "pp-yoloe": (pp_yoloe(), None, "ppyoloe", None),
+    "pp-yoloe, divided by a scale": (pp_yoloe("scaled"), None, "ppyoloe", None),
+    "pp-yoloe, behind NMS": (pp_yoloe("nms"), None, "ppyoloe", None),
 }  # fmt: skip
 
 
@@ -69,6 +86,7 @@ def test_a_cut_graph_detects_what_the_whole_one_says(name):
     taken, ours = found_in(graph.cut(tail.outputs), "auto", **json.loads(said))
     assert taken == cut_head
     assert len(ours) > 10
+    assert (ours.xyxy[:, 2:] > ours.xyxy[:, :2]).all(1).mean() > 0.5  # they are not inside out
     if whole_head is None:
         return
     _, theirs = found_in(net.model(), whole_head)
@@ -85,6 +103,66 @@ def test_anchors_are_read_from_the_graph(style):
     graph = OnnxGraph(anchored(style).model(), "x.onnx")
     tail = find_tail(graph)
     assert head_of(graph, tail, (SIZE, SIZE)).options == {"anchors": ANCHORS}
+
+
+@pytest.mark.parametrize("end", ["scaled", "nms"])
+def test_an_input_that_only_what_is_cut_off_needs_goes_with_it(end, tmp_path):
+    """PP-YOLOE takes the scale of the image besides, for boxes in its pixels."""
+    path = tmp_path / "x.onnx"
+    path.write_bytes(pp_yoloe(end).model())
+    load = {"inputs": ["images", "scale_factor"], "input_size_list": [[1, 3, SIZE, SIZE], [1, 2]]}
+    plan = plan_of(path, load, False, "auto", None, "RGB")
+    assert plan.head.name == "ppyoloe"
+    assert plan.size == (SIZE, SIZE)
+    assert list(OnnxGraph(plan.onnx, "x").inputs) == ["images"]
+    assert plan.load == {"inputs": ["images"], "input_size_list": [[1, 3, SIZE, SIZE]]}
+    assert plan_of(path, {}, True, "auto", None, "RGB").size is None
+
+
+@pytest.mark.parametrize(
+    ("net", "head"),
+    [
+        (apart(1, sums=True), "yolov6-split"),
+        (apart(17, sums=True), "ppyoloe"),
+        (apart(16, sums=False), "yolov8-split"),
+        (apart(16, sums=False, prefix="/model.23/one2one_"), "yolov10-split"),
+    ],
+    ids=["yolov6", "yolov6 with bins", "yolov8", "yolov10"],
+)
+def test_what_ends_apart_already_is_left_so(net, head, tmp_path):
+    """The vendor's forks export so; their scores went through the sigmoid."""
+    path = tmp_path / "x.onnx"
+    path.write_bytes(net.model())
+    plan = plan_of(path, {}, False, "auto", None, "RGB")
+    assert plan.cut == ()
+    assert (plan.head.name, plan.head.num_classes, plan.head.logits) == (head, CLASSES, False)
+    assert plan.notes == ("not cut: boxes and scores are outputs of their own already",)
+    said, _ = custom_string(plan.head, None, None, (SIZE, SIZE), "RGB", quantized=False)
+    taken, found = found_in(plan.onnx, "auto", **json.loads(said))
+    assert taken == head
+    assert len(found) > 10
+
+
+def test_boxes_are_told_from_as_many_scores():
+    """Also where scores come first: they go through the sigmoid."""
+    tail = find_tail(OnnxGraph(scores_first(classes=4).model(), "x.onnx"))
+    assert [[name for name, _ in scale.tensors] for scale in tail.scales] == [
+        [f"reg_preds.{i}", f"cls_preds.{i}"] for i in range(2)
+    ]
+
+
+def test_yolov5s_masks_may_have_as_many_channels_as_its_boxes(tmp_path):
+    """Its file names the head, which the outputs alone do not tell."""
+    path = tmp_path / "x.onnx"
+    path.write_bytes(anchored(masks=5 + CLASSES).model())
+    plan = plan_of(path, {}, False, "auto", None, "RGB")
+    assert plan.head.name == "yolov5-seg"
+    with pytest.raises(ValueError, match=r"head: expected 'yolov5-seg', got 'auto'"):
+        found_in(plan.onnx, "auto")
+    said, _ = custom_string(plan.head, None, None, None, "RGB", quantized=False)
+    taken, found = found_in(plan.onnx, "auto", **json.loads(said))
+    assert taken == "yolov5-seg"
+    assert len(found) > 10
 
 
 def test_order_within_a_scale_is_boxes_classes_rest():

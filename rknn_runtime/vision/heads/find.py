@@ -105,6 +105,11 @@ def _reading(
     return Reading(form.name, fit.num_classes, make, form.shares_scale)
 
 
+def _fits(form: HeadForm, outputs: Outputs, size: Size) -> bool:
+    """Whether outputs have a form, whatever the labels."""
+    return not form.labelled and not isinstance(form.read(outputs, size), str)
+
+
 def _complaint(
     outputs: Outputs, size: Size, head: str, num_classes: int | None, found: list[Reading]
 ) -> str:
@@ -113,5 +118,11 @@ def _complaint(
     if found:
         counts = ", ".join(f"{r.head} of {r.num_classes} classes" for r in found)
         return f"there are {num_classes} labels, but the outputs make {counts}; {listed}"
+    by_name = [form.name for form in FORMS if form.named and _fits(form, outputs, size)]
+    if head == "auto" and by_name:
+        return (
+            f"head: expected {' or '.join(map(repr, by_name))}, got 'auto': these could be such "
+            f"outputs, with boxes first, but only their order would tell; {listed}"
+        )
     what = "no known head" if head == "auto" else f"no {head} head"
     return f"cannot tell how to decode: {what} has these {listed}\nknown heads: {', '.join(HEADS)}"

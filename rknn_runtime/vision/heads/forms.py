@@ -107,6 +107,14 @@ def _any_pose(outputs: Outputs, size: Size, num_classes: int | None = None) -> F
     return form if isinstance(form, str) else _AnyPose(num_classes)
 
 
+def _told_apart(outputs: Outputs, size: Size) -> Fit | str:
+    """Read masks of YOLOv5 whose boxes have other channels than their coefficients."""
+    form = read_segmentation_anchors(outputs, size)
+    if isinstance(form, str) or 5 + form.num_classes != form.prototypes.shape[1]:
+        return form
+    return "expected another number of channels of boxes than of mask coefficients"
+
+
 @dataclass(frozen=True)
 class _AnyPose:
     num_classes: int | None
@@ -187,7 +195,14 @@ FORMS: tuple[HeadForm, ...] = (
     _nms_free(
         "yolo26-seg-split", SplitSegmentationDecoder, read_segmentation_split, ("yolo26-seg",), 1
     ),
-    HeadForm("yolov5-seg", AnchorSegmentationDecoder, read_segmentation_anchors, ("yolov5-seg",)),
+    HeadForm("yolov5-seg", AnchorSegmentationDecoder, _told_apart, ("yolov5-seg",)),
+    HeadForm(
+        "yolov5-seg",
+        AnchorSegmentationDecoder,
+        read_segmentation_anchors,
+        ("yolov5-seg",),
+        named=True,
+    ),
     _single_seg("yolov8-seg-single", _ANY_SEG, 1, objectness=False),
     _single_seg("yolov5-seg-single", ("yolov5-seg",), 3, objectness=True),
     HeadForm("yolov8-obb-split", SplitOrientedDecoder, read_oriented_split, _OBB),

@@ -473,3 +473,14 @@ def test_int8_exports_of_ultralytics_have_boxes_in_0_to_1(
         decoder = reading.make()
     assert decoder.normalized
     assert decoder._scale == (640, 640)
+
+
+def test_masks_of_yolov5_are_not_guessed():
+    """With 27 classes and 32 prototypes only the order tells boxes from coefficients."""
+    given = per_scale((640, 640), 96, 96) + outputs((1, 32, 160, 160))
+    given = [attribute(attr.shape, "float32", index=i) for i, attr in enumerate(given)]
+    with pytest.raises(ValueError, match="head: expected 'yolov5-seg', got 'auto'"):
+        find_head(given, (640, 640), num_classes=27)
+    assert find_head(given, (640, 640), "yolov5-seg").num_classes == 27
+    other = per_scale((640, 640), 255, 96) + outputs((1, 32, 160, 160))
+    assert find_head(other, (640, 640)).head == "yolov5-seg"
