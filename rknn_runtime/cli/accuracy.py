@@ -33,9 +33,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--images", metavar="FOLDER", help="a folder of images, or of .npy inputs")
     layers = parser.add_argument_group("layer by layer, of one .onnx file")
     layers.add_argument("--for", dest="target", metavar="SOC", help="rk3588 ...")
-    layers.add_argument("--calibrate", metavar="PHOTOS", help="a folder of images to quantize with")
+    layers.add_argument("--calibrate", metavar="IMAGES", help="a folder of images to quantize with")
     layers.add_argument(
-        "--judge", metavar="FILE", help="image to judge with; else the first of PHOTOS"
+        "--judge", metavar="FILE", help="image to judge with; else the first of IMAGES"
     )
     layers.add_argument("--keep-graph", action="store_true", help="do not cut off the head")
     layers.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")

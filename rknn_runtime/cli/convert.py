@@ -41,7 +41,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--for", dest="target", required=True, metavar="SOC", help="rk3588 ...")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn beside it")
     parser.add_argument(
-        "--calibrate", metavar="PHOTOS", help="a folder of images to quantize with; else float16"
+        "--calibrate", metavar="IMAGES", help="a folder of images to quantize with; else float16"
     )
     network = parser.add_argument_group("the network")
     network.add_argument("--keep-graph", action="store_true", help="do not cut it")
@@ -68,7 +68,7 @@ def add_parser(subparsers: Any) -> None:
     )
     toolkit.add_argument("--log", metavar="FILE", help="write all that it printed")
     report = parser.add_argument_group("the report")
-    report.add_argument("--evaluate", metavar="FOLDER", help="other images than PHOTOS")
+    report.add_argument("--evaluate", metavar="FOLDER", help="other images than IMAGES")
     report.add_argument("--limit", type=int, default=100, help="images of a folder at most")
     report.add_argument("--no-report", action="store_true", help="convert only")
     report.add_argument("--report", metavar="FILE", help="write it as JSON")
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
                 config=groups["config"],
                 load=groups["load"],
                 build=groups["build"],
-                judge=not arguments.no_report,
+                report=not arguments.no_report,
                 limit=arguments.limit,
                 toolkit=arguments.toolkit or DEFAULT_VERSION,
                 environment=arguments.environment,

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rknn_runtime._arrays import as_int
 from rknn_runtime.accuracy.analysis import Analysis, read_analysis
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, toolkit_python
@@ -53,7 +52,7 @@ def analyse(
         mean: Of the channels, in units of pixels.
         std: What to divide them by.
         algorithm: The toolkit's ``quantized_algorithm``.
-        limit: Images to calibrate with at most.
+        limit: Images to calibrate with at most, evenly out of the folder.
         device: Also run each layer on a board that is connected over USB: True, or its name as
             ``adb devices`` lists it.
         toolkit: Its version.
@@ -76,8 +75,7 @@ def analyse(
     source = Path(model)
     if source.suffix.lower() != ".onnx":
         raise ValueError(f"model: expected an .onnx file, got {source.name!r}")
-    limit = as_int(limit, "limit", 1, 2**31 - 1)
-    images = images_in(calibrate, "calibrate")[:limit]
+    images = images_in(calibrate, "calibrate", limit)
     plan = plan_of(source, {}, keep_graph, "auto", None, color)
     if plan.size is None or plan.onnx is None:
         raise ValueError("model: expected a network that takes one image, got another")

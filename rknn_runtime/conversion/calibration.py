@@ -8,25 +8,27 @@ from pathlib import Path
 
 import numpy as np
 
-from rknn_runtime._arrays import Array
+from rknn_runtime._arrays import Array, as_int
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 from rknn_runtime.vision.letterbox import letterbox
 
-__all__ = ["framed", "images_in", "written"]
+__all__ = ["framed", "images_in", "listing", "written"]
 
 
-def images_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
-    """List the images and arrays of a folder and those below, in the order of their names.
+def images_in(folder: str | os.PathLike[str], name: str, limit: int) -> list[Path]:
+    """List images and arrays of a folder and those below, in the order of their names.
 
     Args:
         folder: with images, or ``.npy`` files.
         name: what it is given as, for messages.
+        limit: how many at most; of more, every second or so is taken, to the end of the folder.
 
     Raises:
         OSError: it cannot be read.
-        TypeError: it is no path.
-        ValueError: there are none.
+        TypeError: it is no path, or `limit` no integer.
+        ValueError: there are none, or `limit` is below 1.
     """
+    limit = as_int(limit, "limit", 1, 2**31 - 1)
     place = Path(folder)
     if not place.is_dir():
         raise ValueError(f"{name}: expected a folder of images, got {str(folder)!r}")
@@ -36,7 +38,8 @@ def images_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
             f"{name}: expected images ({', '.join(IMAGE_SUFFIXES)}) or .npy files in {place}, "
             "got none"
         )
-    return found
+    count = min(limit, len(found))
+    return [found[i * len(found) // count] for i in range(count)]
 
 
 def framed(path: Path, size: tuple[int, int], color: str) -> Array:

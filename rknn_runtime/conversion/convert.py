@@ -71,7 +71,7 @@ class Conversion:
 
 
 @dataclass(frozen=True)
-class _Wishes:
+class _Request:
     """The arguments of `convert`, checked."""
 
     model: Path
@@ -100,7 +100,7 @@ def convert(
     config: Mapping[str, Any] | None = None,
     load: Mapping[str, Any] | None = None,
     build: Mapping[str, Any] | None = None,
-    judge: bool = True,
+    report: bool = True,
     limit: int = 100,
     toolkit: str = DEFAULT_VERSION,
     environment: str | os.PathLike[str] | None = None,
@@ -134,7 +134,7 @@ def convert(
         config: further parameters of the toolkit's ``config``, by its names.
         load: of its ``load_onnx`` (or ``load_...``).
         build: of its ``build``.
-        judge: compare the file with the network in float, on the simulated NPU.
+        report: compare the file with the network in float, on the simulated NPU.
         limit: how many images are taken at most, evenly out of each folder.
         toolkit: its version.
         environment: where its environments are kept; None: the user's cache.
@@ -155,22 +155,22 @@ def convert(
     """
     say = progress or (lambda line: None)
     soc = soc_named(target)
-    wishes = _wishes(model, soc.name, path, calibrate, color, mean, std, config, load, build)
+    request = _checked(model, soc.name, path, calibrate, color, mean, std, config, load, build)
     if toolkit not in VERSIONS:
         raise ValueError(f"toolkit: expected {' or '.join(VERSIONS)}, got {toolkit!r}")
-    call = LOADERS[wishes.model.suffix.lower()]
+    call = LOADERS[request.model.suffix.lower()]
     if call == "load_pytorch":
-        check_torchscript(wishes.model)
-    for name, given in (("config", wishes.config), (call, wishes.load), ("build", wishes.build)):
+        check_torchscript(request.model)
+    for name, given in (("config", request.config), (call, request.load), ("build", request.build)):
         check_names(name, given, toolkit)
     if call == "load_pytorch" and not with_torch:
         raise ValueError(
             "with_torch: expected True for TorchScript, got False: the toolkit loads it with "
             "PyTorch, which takes 5.5 GB; an .onnx file needs none of it"
         )
-    plan = plan_of(wishes.model, wishes.load, keep_graph, head, labels, color)
+    plan = plan_of(request.model, request.load, keep_graph, head, labels, color)
     notes = list(plan.notes)
-    notes += check_possible(soc, calibrate is not None, wishes.config, plan.operators)
+    notes += check_possible(soc, calibrate is not None, request.config, plan.operators)
     images = _images(calibrate, "calibrate", limit)
     shown = _images(evaluate, "evaluate", limit) or images
     runner = toolkit_python(
@@ -178,24 +178,24 @@ def convert(
     )
     with tempfile.TemporaryDirectory(prefix="rknn-convert-") as name:
         folder = Path(name)
-        job = _job(wishes, plan, images, folder, notes)
+        job = _job(request, plan, images, folder, notes)
         log = run_job(runner, job, say)
         made = Path(job["export"])
-        replace_file(wishes.path, made.read_bytes())
-        report = None
-        if judge and shown and plan.onnx is not None and plan.size is not None:
+        replace_file(request.path, made.read_bytes())
+        found = None
+        if report and shown and plan.onnx is not None and plan.size is not None:
             say("comparing with the network in float")
 
             def simulate(given: Sequence[Path]) -> list[list[Array]]:
                 return _simulated(runner, job, plan, given, folder, say)
 
-            report = judged(wishes.path, plan, shown, folder, wishes.config, simulate, notes)
+            found = judged(request.path, plan, shown, folder, request.config, simulate, notes)
     return Conversion(
-        wishes.path, soc.name, plan.cut, plan.head and plan.head.name, tuple(notes), report, log
+        request.path, soc.name, plan.cut, plan.head and plan.head.name, tuple(notes), found, log
     )
 
 
-def _wishes(
+def _checked(
     model: str | os.PathLike[str],
     target: str,
     path: str | os.PathLike[str] | None,
@@ -206,7 +206,7 @@ def _wishes(
     config: Mapping[str, Any] | None,
     load: Mapping[str, Any] | None,
     build: Mapping[str, Any] | None,
-) -> _Wishes:
+) -> _Request:
     source = Path(os.fspath(model))
     if source.suffix.lower() not in LOADERS:
         raise ValueError(
@@ -224,7 +224,7 @@ def _wishes(
     given.setdefault("mean_values", _numbers(mean, "mean"))
     given.setdefault("std_values", _numbers(std, "std"))
     place = source.with_name(f"{source.stem}_{target}.rknn") if path is None else Path(path)
-    return _Wishes(
+    return _Request(
         source, target, place, calibrate, color, given, dict(load or {}), dict(build or {})
     )
 
@@ -237,28 +237,26 @@ def _numbers(values: Sequence[float], name: str) -> list[list[float]]:
 
 
 def _images(folder: str | os.PathLike[str] | None, name: str, limit: int) -> list[Path]:
-    """Images of a folder, not too many of them, from its beginning to its end."""
+    """Images of a folder; none where there is none, or a list in the toolkit's form."""
     if folder is None or os.fspath(folder).endswith(".txt"):
         return []
-    found = images_in(folder, name)
-    count = min(limit, len(found))
-    return [found[i * len(found) // count] for i in range(count)]
+    return images_in(folder, name, limit)
 
 
 def _job(
-    wishes: _Wishes, plan: Plan, images: list[Path], folder: Path, notes: list[str]
+    request: _Request, plan: Plan, images: list[Path], folder: Path, notes: list[str]
 ) -> dict[str, Any]:
     """Describe what the toolkit has to do."""
-    quantized = wishes.calibrate is not None
-    config = {**wishes.config, "target_platform": wishes.target}
+    quantized = request.calibrate is not None
+    config = {**request.config, "target_platform": request.target}
     if plan.channels == 1:
         for name in ("mean_values", "std_values"):
             if len(config[name]) == 1:
                 config[name] = [config[name][0][:1]]
-    elif plan.channels != 3 and wishes.config["mean_values"] == [[0.0, 0.0, 0.0]]:
+    elif plan.channels != 3 and request.config["mean_values"] == [[0.0, 0.0, 0.0]]:
         del config["mean_values"], config["std_values"]  # no image
     said, has_labels = custom_string(
-        plan.head, plan.labels, plan.task, plan.size, wishes.color, quantized=quantized
+        plan.head, plan.labels, plan.task, plan.size, request.color, quantized=quantized
     )
     if said:
         config.setdefault("custom_string", said)
@@ -274,17 +272,17 @@ def _job(
         paths = written(images, plan.size, plan.color, folder)
         dataset = listing(paths, folder)
     elif quantized:
-        dataset = str(Path(os.fspath(wishes.calibrate or "")).resolve())
-    source = wishes.model.resolve()
+        dataset = str(Path(os.fspath(request.calibrate or "")).resolve())
+    source = request.model.resolve()
     if plan.onnx is not None:
         source = folder / "network.onnx"
         source.write_bytes(plan.onnx)
-    call = LOADERS[wishes.model.suffix.lower()]
+    call = LOADERS[request.model.suffix.lower()]
     key = "tf_pb" if call == "load_tensorflow" else "model"
     return {
         "config": config,
         "load": {"call": call, "arguments": {key: str(source), **plan.load}},
-        "build": {"do_quantization": quantized, "dataset": dataset, **wishes.build},
+        "build": {"do_quantization": quantized, "dataset": dataset, **request.build},
         "export": str(folder / "network.rknn"),
     }
 

@@ -31,7 +31,7 @@ _WORST = 5
 
 @dataclass(frozen=True)
 class Example:
-    """A image with what was found drawn in."""
+    """An image with what was found drawn in."""
 
     name: str
     #: ``(H, W, 3) uint8``, RGB.

@@ -100,8 +100,8 @@ def _shared_scale(attr: TensorAttr) -> Symptom | None:
         (attr.name,),
         f"output {attr.name!r} has boxes and scores in one scale, {lowest:.4g} to {highest:.4g} "
         f"in steps of {step:.4g}: every score below {step / 2:.3g} is stored as 0",
-        "convert boxes and scores as outputs of their own, with rknn.load_onnx(outputs=[...]) "
-        "naming the last convolutions, or divide the boxes by the input's size in the graph",
+        "convert the ONNX file with rknn-runtime convert, which makes boxes and scores outputs of "
+        "their own",
     )
 
 

@@ -94,14 +94,15 @@ def predict(layers: Sequence[Layer], soc: str, *, batch: int = 1) -> Prediction:
     speed = _SPEEDS.get(soc)
     if speed is None:
         known = ", ".join(PREDICTED_SOCS)
-        raise UnavailableError(f"no speed of {soc!r} is known; expected one of {known}")
+        raise UnavailableError(f"soc: expected one of {known}, got {soc!r}")
     macs = sum(layer.macs for layer in layers)
     int8 = sum(
         layer.macs for layer in layers if layer.inputs and layer.inputs[0].dtype is TensorType.INT8
     )
     if not macs or int8 < INT8_PART * macs:
         raise UnavailableError(
-            f"{int8} of {macs} multiplications are int8; only int8 models are predicted"
+            f"layers: expected an int8 model, got one with {int8} of {macs} multiplications in "
+            "int8: only these are predicted"
         )
     times = tuple(_time(layer, speed) for layer in layers)
     ms = sum(time.us for time in times) * batch / 1000

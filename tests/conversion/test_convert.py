@@ -41,7 +41,7 @@ def test_a_detector_is_cut_and_described(toolkit, network):
     """The toolkit gets the cut graph, letterboxed images, and what Detector needs to know."""
     said = []
     made = convert(
-        network, "rk3588", calibrate=SCENES, judge=False, environment=toolkit.folder,
+        network, "rk3588", calibrate=SCENES, report=False, environment=toolkit.folder,
         progress=said.append,
     )  # fmt: skip
     assert made.path == network.with_name("best_rk3588.rknn")
@@ -68,7 +68,7 @@ def test_a_detector_is_cut_and_described(toolkit, network):
 def test_a_network_of_bgr_is_calibrated_with_bgr(toolkit, network):
     """As Detector gives it on the board."""
     convert(
-        network, "rk3588", calibrate=SCENES, color="BGR", judge=False, environment=toolkit.folder
+        network, "rk3588", calibrate=SCENES, color="BGR", report=False, environment=toolkit.folder
     )
     expected, _ = letterbox(sorted(SCENES.iterdir())[0], (SIZE, SIZE), out_color="BGR")
     assert np.array_equal(np.load(toolkit.first_image)[0].transpose(1, 2, 0), expected)
@@ -95,7 +95,7 @@ def test_anchors_travel_with_the_file(toolkit, tmp_path):
     """YOLOv5's, however they were trained."""
     path = tmp_path / "v5.onnx"
     path.write_bytes(anchored().model())
-    convert(path, "rk3588", calibrate=SCENES, judge=False, environment=toolkit.folder)
+    convert(path, "rk3588", calibrate=SCENES, report=False, environment=toolkit.folder)
     said = json.loads(toolkit.calls["config"]["custom_string"])
     assert said["head"] == "yolov5"
     assert said["options"]["anchors"][0][0] == [10, 13]
@@ -226,6 +226,8 @@ def with_operator(kind, **attributes):
         ({"labels": ["one"]}, "labels"),
         ({"toolkit": "1.0"}, "toolkit: expected"),
         ({"load": {"outputs": ["none"]}}, "outputs: expected names of tensors"),
+        ({"calibrate": SCENES, "limit": 0}, "limit: expected"),
+        ({"calibrate": SCENES, "limit": 1.5}, "limit"),
     ],
     ids=str,
 )  # fmt: skip
@@ -352,11 +354,11 @@ def test_arrays_are_taken_as_images(toolkit, network, tmp_path):
     folder = tmp_path / "arrays"
     folder.mkdir()
     np.save(folder / "a.npy", np.full((SIZE, SIZE, 3), 7, np.uint8))
-    convert(network, "rk3588", calibrate=folder, judge=False, environment=toolkit.folder)
+    convert(network, "rk3588", calibrate=folder, report=False, environment=toolkit.folder)
     assert np.load(toolkit.first_image).shape == (1, 3, SIZE, SIZE)
     np.save(folder / "b.npy", np.zeros((SIZE, 3), np.uint8))
     with pytest.raises(ValueError, match=r"b\.npy: expected \(1, 64, 64, 3\) uint8, got"):
-        convert(network, "rk3588", calibrate=folder, judge=False, environment=toolkit.folder)
+        convert(network, "rk3588", calibrate=folder, report=False, environment=toolkit.folder)
 
 
 def test_a_listing_of_the_toolkits_own_form_is_handed_on(toolkit, network):

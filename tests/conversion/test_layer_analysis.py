@@ -73,7 +73,7 @@ def test_the_job_has_all_that_was_said(jobs, tmp_path) -> None:
     assert not Path(job["load"]["arguments"]["model"]).exists()  # of the time of the job
 
 
-def test_a_image_and_a_board_may_be_named(jobs) -> None:
+def test_an_image_and_a_board_may_be_named(jobs) -> None:
     """The board by its name, or the only one."""
     analysis.analyse(ONNX, "rk3588", SCENES, image=SCENES / "wide.jpg", limit=1, device="ab12")
     analysis.analyse(ONNX, "rk3588", SCENES, limit=1, device=True)
