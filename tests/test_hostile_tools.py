@@ -6,7 +6,11 @@ The attacks are those of test_hostile_calls.py.
 from __future__ import annotations
 
 import json
+import os
 import random
+import resource
+import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,10 +37,14 @@ from rknn_runtime import (
 )
 from rknn_runtime.bench import board, page
 from rknn_runtime.bench.result import load
+from rknn_runtime.cli.main import main
+from rknn_runtime.doctor import doctor
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile import compatibility, reader
 from rknn_runtime.modelfile.soc import find_soc, soc_of_this_machine
+from rknn_runtime.rknnlite import RKNNLite
 from rknn_runtime.serve import LiveView, Server
+from rknn_runtime.streams import FrameSource
 
 CALLS_PER_FUNCTION = 100
 SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
@@ -235,3 +243,84 @@ def test_a_measurement_of_another_form_is_refused(text):
     """Of a file that somebody edited, nested without end, or with numbers that are none."""
     with pytest.raises(ValueError, match="expected JSON of `rknn-runtime bench`"):
         load(text)
+
+
+def frames_of(path):
+    with FrameSource(path) as source:
+        next(source)
+
+
+def load_as_lite(path):
+    model = RKNNLite(library="sim", strict=True)
+    try:
+        model.load_rknn(path)
+        model.init_runtime()
+    finally:
+        model.release()
+
+
+READERS = {
+    "doctor": doctor,
+    "doctor log": lambda path: doctor(log=path),
+    "doctor root": lambda path: doctor(root=path),
+    "health": health.check,
+    "compare": lambda path: accuracy.compare(path, FILE, [IMAGE]),
+    "compare with": lambda path: accuracy.compare(FILE, path, [IMAGE]),
+    "read_analysis": accuracy.read_analysis,
+    "RKNNLite": load_as_lite,
+    "FrameSource": frames_of,
+    "Detector.open": lambda path: Detector.open(path, library="sim").close(),
+    "labels": lambda path: Detector.open(SHAPES, path, library="sim").close(),
+    "Pool": lambda path: Pool(path, use_frame, library="sim").close(),
+    "bench compare": lambda path: main(["bench", "compare", str(path), str(path)]),
+}
+
+
+@pytest.fixture(scope="module")
+def bad_files(tmp_path_factory):
+    """What is no file of ours, would never end, or hangs who opens it."""
+    folder = tmp_path_factory.mktemp("bad")
+    os.mkfifo(folder / "fifo")
+    (folder / "loop").symlink_to("loop")
+    (folder / "empty").touch()
+    (folder / "cut").write_bytes(FILE.read_bytes()[:3000])
+    (folder / "text").write_text("[" * 100_000)
+    with (folder / "huge").open("wb") as file:
+        file.truncate(10 << 30)
+    (folder / os.fsdecode(b"b\xff\xfe")).write_bytes(b"RKNN")
+    yield [*sorted(folder.iterdir()), Path("/dev/zero"), folder, folder / ("x" * 5000)]
+    (folder / "huge").unlink()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_files_that_are_none_are_refused(name, bad_files):
+    """In a process of its own, which a hang, an end without an exception or 4 GB would end."""
+    for path in bad_files:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                devnull = os.open(os.devnull, os.O_RDWR)
+                for stream in (0, 1, 2):
+                    os.dup2(devnull, stream)
+                signal.alarm(120)
+                size = 4 << 30
+                resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+                READERS[name](path)
+                status = 0
+            except (OSError, ValueError, RknnError, ImportError):
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0, path
+
+
+@pytest.mark.parametrize("number", [2**31, 2**63, 10**30, -1])
+def test_cameras_that_no_machine_has(number):
+    """As a number, where OpenCV would raise an error of its own."""
+    pytest.importorskip("cv2")
+    with pytest.raises(ValueError, match="source: expected 0 to"):
+        FrameSource(number)
+    if number > 0:
+        with pytest.raises(OSError, match="no such camera"):
+            FrameSource(str(number))

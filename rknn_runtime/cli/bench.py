@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknn_runtime._files import read_file
 from rknn_runtime.cli.options import add_library, refusals, shows_progress
 from rknn_runtime.errors import RknnError
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from rknn_runtime.bench import Result
 
 __all__ = ["add_parser", "run"]
+
+#: Of a measurement in a file.
+_MOST_JSON_BYTES = 1 << 24
 
 _EXAMPLES = """examples:
   rknn-runtime bench yolov8n.rknn
@@ -131,7 +135,7 @@ def _compare(paths: list[str], as_json: bool) -> int:
     results = []
     for path in paths:
         try:
-            results.append(load(Path(path).read_text(encoding="utf-8")))
+            results.append(load(read_file(path, _MOST_JSON_BYTES).decode("utf-8")))
         except (UnicodeDecodeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
     ratios = compare(*results)

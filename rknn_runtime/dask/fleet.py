@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime._arrays import as_int
+from rknn_runtime._files import read_file
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.dask.storage import Format, format_of
 from rknn_runtime.errors import RknnError
@@ -33,6 +34,8 @@ __all__ = ["NpuPlugin", "Segment", "detect", "segments"]
 RESOURCE = "NPU"
 #: Chunks in flight per worker: enough that none waits for the scheduler.
 _AHEAD = 4
+#: What rknn_init takes.
+_MOST_MODEL_BYTES = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ class NpuPlugin(WorkerPlugin):
 
     async def setup(self, worker: Any) -> None:
         """Open the pool; called by Dask in each worker."""
-        data = self._model if isinstance(self._model, bytes) else Path(self._model).read_bytes()
+        model = self._model
+        data = model if isinstance(model, bytes) else read_file(model, _MOST_MODEL_BYTES)
         if self._sha256 not in (None, _hash(data)):
             raise ValueError(
                 f"model: expected a file with the SHA-256 {self._sha256}, got {_hash(data)} at "

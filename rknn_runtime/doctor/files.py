@@ -37,7 +37,7 @@ def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
             real = path.resolve()
             if real in seen or not path.is_file():
                 continue
-        except OSError:
+        except (OSError, RuntimeError):  # before Python 3.13 the latter, for links to themselves
             continue
         seen.add(real)
         found.append(_library(name, path))

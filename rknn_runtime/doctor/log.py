@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rknn_runtime._files import opened_file
 from rknn_runtime.doctor.tree import Tree
 
 __all__ = [
@@ -110,7 +111,10 @@ _RUNTIME = re.compile(r"rknnm?rt version: ([0-9]+)\.([0-9]+)\.([0-9]+)")
 _DRIVER = re.compile(r"(?:driver version|Driver Information,? version|Initialized rknpu):? v?"
                      r"([0-9]+\.[0-9]+\.[0-9]+)")  # fmt: skip
 _MOST_LINES = 2000
+#: Of a file that is read, of one that may be given, and of a line.
 _MOST_BYTES = 1 << 24
+_MOST_FILE_BYTES = 1 << 40
+_MOST_CHARACTERS = 2000
 _FILES = ("/var/log/dmesg", "/var/log/kern.log")
 
 
@@ -124,14 +128,16 @@ def log_lines(tree: Tree, live: bool, log: str | os.PathLike[str] | None) -> tup
 
     Raises:
         OSError: ``log`` cannot be read.
+        ValueError: it is empty, or no regular file.
     """
     texts = []
     if log is not None:
-        with Path(log).open("rb") as file:
-            texts.append(file.read(_MOST_BYTES).decode("utf-8", "replace"))
+        with opened_file(log, _MOST_FILE_BYTES) as data:
+            texts.append(bytes(data[:_MOST_BYTES]).decode("utf-8", "replace"))
     kernel = _kernel_messages(tree.path("/dev/kmsg")) if live else ""
     texts += [kernel] if kernel else map(tree.text, _FILES)
-    lines = [line.strip() for text in texts for line in text.splitlines() if _TOPIC.search(line)]
+    lines = [line[:_MOST_CHARACTERS].strip() for text in texts for line in text.splitlines()]
+    lines = [line for line in lines if _TOPIC.search(line)]
     return tuple(lines[-_MOST_LINES:])
 
 

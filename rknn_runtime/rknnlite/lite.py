@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, TypeVar, Union
 import numpy as np
 
 from rknn_runtime._arrays import Array
+from rknn_runtime._files import opened_file
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import InvalidModelError, UnavailableError
 from rknn_runtime.modelfile import ModelHeader, read_header
@@ -105,6 +107,7 @@ class RKNNLite:
             OSError: with ``strict``: the file cannot be read.
             TypeError: with ``strict``: no path.
             UnavailableError: with ``strict``: a key was given.
+            ValueError: with ``strict``: a directory, a FIFO, a device; an empty file.
         """
         return self._tried("load_rknn", -1, lambda: self._load(path, key_path))
 
@@ -363,7 +366,7 @@ class RKNNLite:
             )
         # Found even if the program changes its folder before init_runtime.
         place = Path(os.fspath(path)).absolute()
-        with place.open("rb"):
+        with opened_file(place, sys.maxsize):  # `init_runtime` knows how large a model may be
             self._path = str(place)
         return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "FrameSource", "is_live"]
 
 _NO_OPENCV = "videos and cameras need OpenCV: pip install opencv-python-headless"
+_MOST_CAMERA = 2**31 - 1
 _MJPG = int.from_bytes(b"MJPG", "little")
 #: Between attempts to open a live source again: the first, and the longest, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -68,7 +70,8 @@ class FrameSource(Iterator[Frame]):
         ImportError: What reads the source is not installed.
         OSError: The source cannot be opened.
         TypeError: An argument of another type.
-        ValueError: A folder without images, or `start` or `reconnect_s` is negative.
+        ValueError: A folder without images; a FIFO; a camera's number that none has; a name that
+            OpenCV cannot take; or `start` or `reconnect_s` is negative.
     """
 
     def __init__(
@@ -90,8 +93,10 @@ class FrameSource(Iterator[Frame]):
         if not isinstance(keep_jpeg, bool):
             raise TypeError(f"keep_jpeg: expected a bool, got {keep_jpeg!r}")
         self._keep_jpeg = keep_jpeg
-        self.name = str(source) if isinstance(source, int) else os.fspath(source)
-        self.is_live = is_live(source)
+        if isinstance(source, int):
+            source = as_int(source, "source", 0, _MOST_CAMERA)
+        self.name = str(source) if isinstance(source, int) else os.fsdecode(source)
+        self.is_live = is_live(source if isinstance(source, int) else self.name)
         self._is_closed = threading.Event()
         path = Path(self.name)
         if not self.is_live and (path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES):
@@ -178,12 +183,30 @@ def _skipped(capture: Any, start: int, name: str) -> int:
     return start
 
 
+def _check_name(name: str) -> None:
+    """Refuse what OpenCV hangs on, or ends the process."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"source: expected a name in UTF-8 for OpenCV, got {name!r}") from None
+    if "\0" in name:
+        raise ValueError(f"source: expected no null character, got {name!r}")
+    try:
+        mode = Path(name).stat().st_mode
+    except OSError:  # a URL, a number, or what GStreamer is told
+        return
+    if stat.S_ISFIFO(mode):
+        raise ValueError(f"source: expected a file or a camera, got the FIFO {name!r}")
+
+
 def _opened(name: str) -> Any:
     try:
         import cv2
     except ImportError:
         raise ImportError(_NO_OPENCV) from None
-    capture = cv2.VideoCapture(int(name) if name.isdigit() else name)
+    _check_name(name)
+    is_number = name.isdecimal() and int(name) <= _MOST_CAMERA
+    capture = cv2.VideoCapture(int(name) if is_number else name)
     if not capture.isOpened():
         raise OSError(
             f"source: OpenCV cannot open {name!r}: no such camera, file or stream, or no permission"

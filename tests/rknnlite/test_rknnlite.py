@@ -7,6 +7,7 @@ as its librknnrt.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from dataclasses import replace
 
@@ -264,9 +265,11 @@ def test_calls_in_a_wrong_order_fail(path, control, caplog):
 def test_a_model_that_cannot_be_read_is_refused_at_once(tmp_path, wrong):
     """-1, or the reason with strict; a folder, too."""
     assert RKNNLite(library="sim").load_rknn(wrong) == -1
-    with pytest.raises((OSError, TypeError)):
+    with pytest.raises((OSError, TypeError, ValueError)):
         RKNNLite(library="sim", strict=True).load_rknn(wrong)
     assert RKNNLite().load_rknn(tmp_path) == -1
+    os.mkfifo(tmp_path / "fifo")
+    assert RKNNLite().load_rknn(tmp_path / "fifo") == -1
 
 
 def test_bytes_that_are_no_model_are_refused_by_init_runtime(tmp_path):
