@@ -1,33 +1,30 @@
-"""``rknn-runtime accuracy``: how far two runs of a model lie apart."""
+"""Compare two runs of a model: how far their outputs, and what they detect, lie apart.
+
+Both sides run on the same images. A side is an .onnx file (onnxruntime, float),
+a .rknn file or a bundle (simulated NPU), or an .npz file of recorded outputs.
+An .onnx file alone is judged layer by layer by the vendor's toolkit, and the
+error_analysis.txt that this leaves is shown as a table.
+"""
 
 from __future__ import annotations
 
-import argparse
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rknn_runtime.cli.options import numbers, refusals, shows_progress
+from rknn_runtime.cli.options import add_toolkit, numbers, refusals, shows_progress
 
 if TYPE_CHECKING:
     from rknn_runtime.accuracy import AccuracyReport, Analysis
     from rknn_runtime.vision.detections import Detections
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "accuracy",
-        help="compare two runs of a model: float, simulated, recorded",
-        description="Run two sides on the same images and tell how far their outputs, and what "
-        "they detect, lie apart. A side is an .onnx file (onnxruntime, float), a .rknn file or a "
-        "bundle (simulated NPU), or an .npz file of recorded outputs. An .onnx file alone is "
-        "judged layer by layer by the vendor's toolkit, and the error_analysis.txt that this "
-        "leaves is shown as a table.",
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument("reference", metavar="REFERENCE", help="the side that counts as right")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="the side that is judged")
     parser.add_argument("--images", metavar="FOLDER", help="a folder of images, or of .npy inputs")
@@ -46,8 +43,7 @@ def add_parser(subparsers: Any) -> None:
         "--device", nargs="?", const=True, default=False, metavar="NAME",
         help="also run each layer on a board that is connected over USB",
     )  # fmt: skip
-    layers.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
-    layers.add_argument("--environment", metavar="FOLDER", help="where it is installed")
+    add_toolkit(layers)
     layers.add_argument("--plot", metavar="FILE", help="also write a plot, as .svg")
     parser.add_argument("--limit", type=int, metavar="N", help="take the first N images alone")
     parser.add_argument(
@@ -70,10 +66,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Compare, and print the report.
 
     Returns:
@@ -90,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _analysed(arguments: argparse.Namespace) -> Analysis:
+def _analysed(arguments: Namespace) -> Analysis:
     """Run the toolkit's analysis, or read the file of one."""
     from rknn_runtime.accuracy.analysis import read_analysis  # here, as `info` does without
 
@@ -103,7 +98,7 @@ def _analysed(arguments: argparse.Namespace) -> Analysis:
     return analysis
 
 
-def _judged(arguments: argparse.Namespace) -> Analysis:
+def _judged(arguments: Namespace) -> Analysis:
     """Have the toolkit judge the layers of a network."""
     from rknn_runtime.conversion.analysis import analyse
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
@@ -133,7 +128,7 @@ def _say(step: str) -> None:
     print(step, file=sys.stderr, flush=True)
 
 
-def _compared(arguments: argparse.Namespace) -> AccuracyReport:
+def _compared(arguments: Namespace) -> AccuracyReport:
     import numpy as np  # here, as `info` does without
 
     from rknn_runtime.accuracy import compare

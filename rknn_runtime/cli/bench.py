@@ -1,12 +1,24 @@
-"""``rknn-runtime bench``: how fast models run here."""
+"""Measure how fast a model runs here.
+
+Measures each phase of a frame; with --sweep on every number of cores and of
+contexts, too. `bench compare A B` sets two measurements beside each other,
+`bench suite` measures many models.
+
+Examples:
+  rknn-runtime bench yolov8n.rknn
+  rknn-runtime bench yolov8n.rknn --seconds 60 --sweep --html report.html
+  rknn-runtime bench yolov8n.rknn --layers
+  rknn-runtime bench compare before.json after.json
+  rknn-runtime bench suite models/ --output board.json --markdown
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rknn_runtime._files import read_file
 from rknn_runtime.cli.options import add_library, refusals, shows_progress
@@ -15,31 +27,14 @@ from rknn_runtime.errors import RknnError
 if TYPE_CHECKING:
     from rknn_runtime.bench import Result
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 #: Of a measurement in a file.
 _MOST_JSON_BYTES = 1 << 24
 
-_EXAMPLES = """examples:
-  rknn-runtime bench yolov8n.rknn
-  rknn-runtime bench yolov8n.rknn --seconds 60 --sweep --html report.html
-  rknn-runtime bench yolov8n.rknn --layers
-  rknn-runtime bench compare before.json after.json
-  rknn-runtime bench suite models/ --output board.json --markdown
-"""
 
-
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "bench",
-        help="measure how fast a model runs here",
-        description="Measure each phase of a frame; with --sweep on every number of cores and of "
-        "contexts, too. `bench compare A B` sets two measurements beside each other, `bench suite` "
-        "measures many models.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument(
         "words",
         nargs="+",
@@ -59,10 +54,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--html", metavar="FILE", help="also write a page with drawings")
     parser.add_argument("--plot", metavar="FILE", help="also draw it, as .png or .svg (matplotlib)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Measure one model or several, or compare two measurements.
 
     Returns:
@@ -86,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(arguments: argparse.Namespace, model: str) -> Result:
+def _measured(arguments: Namespace, model: str) -> Result:
     from rknn_runtime.bench import Settings, measure
 
     frames = arguments.frames
@@ -107,7 +101,7 @@ def _progress(name: str, done: int) -> None:
         print(f"\r\x1b[K{name}: {done} frames", end="", file=sys.stderr, flush=True)
 
 
-def _show(arguments: argparse.Namespace, result: Result) -> None:
+def _show(arguments: Namespace, result: Result) -> None:
     if arguments.output:
         Path(arguments.output).write_text(result.to_json() + "\n", encoding="utf-8")
     if arguments.html:
@@ -151,7 +145,7 @@ def _compare(paths: list[str], as_json: bool) -> int:
     return 0
 
 
-def _layers(arguments: argparse.Namespace, path: str) -> int:
+def _layers(arguments: Namespace, path: str) -> int:
     import numpy as np
 
     from rknn_runtime.enums import InitFlag
@@ -180,7 +174,7 @@ def _layers(arguments: argparse.Namespace, path: str) -> int:
     return 0
 
 
-def _suite(arguments: argparse.Namespace, paths: list[str]) -> int:
+def _suite(arguments: Namespace, paths: list[str]) -> int:
     models = [
         path
         for name in paths

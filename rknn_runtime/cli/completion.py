@@ -1,21 +1,22 @@
-"""``rknn-runtime completion``: what a shell completes, from the declarations of the commands."""
+"""Print a script that completes commands, options and their values in a shell.
 
-from __future__ import annotations
-
-import argparse
-import re
-import shlex
-from collections.abc import Iterator
-from functools import partial
-from typing import Any, NamedTuple
-
-__all__ = ["add_parser"]
-
-_EXAMPLES = """examples:
+Examples:
   eval "$(rknn-runtime completion bash)"          # in ~/.bashrc
   source <(rknn-runtime completion zsh)           # in ~/.zshrc, behind compinit
   rknn-runtime completion fish | source           # in ~/.config/fish/config.fish
 """
+
+from __future__ import annotations
+
+import re
+import shlex
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from rknn_runtime.cli.commands import COMMANDS, declare
+
+__all__ = ["add_arguments", "run"]
 
 
 class _Option(NamedTuple):
@@ -34,36 +35,32 @@ class _Command(NamedTuple):
     choices: tuple[str, ...]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command; the others are completed that are declared by the time it runs."""
-    parser = subparsers.add_parser(
-        "completion",
-        help="print a script that completes commands and options in a shell",
-        description="Print a script that completes commands, options and their values.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument("shell", choices=sorted(_SCRIPTS), help="which one")
-    parser.set_defaults(run=partial(_run, subparsers))
 
 
-def _run(subparsers: Any, arguments: argparse.Namespace) -> int:
-    helps = {choice.dest: choice.help for choice in subparsers._choices_actions}
-    commands = [
-        _command(name, helps.get(name) or "", parser) for name, parser in subparsers.choices.items()
-    ]
+def run(arguments: Namespace) -> int:
+    """Print the script.
+
+    Returns:
+        0.
+    """
+    commands = [_command(name, text) for name, text in COMMANDS.items()]
     print("\n".join(_SCRIPTS[arguments.shell](commands)))
     return 0
 
 
-def _command(name: str, text: str, parser: argparse.ArgumentParser) -> _Command:
+def _command(name: str, text: str) -> _Command:
+    parser = ArgumentParser()
+    declare(name, parser)
     options: list[_Option] = []
     choices: list[str] = []
     for action in parser._actions:
         allowed = tuple(map(str, action.choices or ()))
         if not action.option_strings:
             choices += allowed
-        elif action.help != argparse.SUPPRESS:
+        elif action.help != SUPPRESS:
             names = tuple(action.option_strings)
             takes = action.nargs != 0
             options.append(_Option(names, (action.help or "").replace("%%", "%"), takes, allowed))

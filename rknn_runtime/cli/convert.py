@@ -1,17 +1,22 @@
-"""``rknn-runtime convert``: from a trained network to a ``.rknn`` file."""
+"""Make a .rknn file of a trained network, on a PC.
+
+The vendor's rknn-toolkit2 converts it, and is installed into the user's cache
+when it is first needed. A detector's graph is cut so that int8 works, and the
+file says what Detector needs to know.
+"""
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.cli.options import numbers, refusals
+from rknn_runtime.cli.options import add_toolkit, numbers, refusals
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 #: Flags of parameters of the toolkit that are asked for most, with its names.
 _TOOLKIT_FLAGS = {
@@ -28,15 +33,8 @@ _TOOLKIT_SWITCHES = {
 }
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "convert",
-        help="make a .rknn file of a trained network, on a PC",
-        description="Convert a network with the vendor's rknn-toolkit2, which is installed into "
-        "the user's cache when it is first needed. A detector's graph is cut so that int8 works, "
-        "and the file says what Detector needs to know.",
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument("model", help="an .onnx file (or .tflite, .pt, .prototxt, .cfg, .pb)")
     parser.add_argument("--for", dest="target", required=True, metavar="SOC", help="rk3588 ...")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn beside it")
@@ -60,8 +58,7 @@ def add_parser(subparsers: Any) -> None:
             f"--{name}", type=_pair, action="append", default=[], metavar="KEY=VALUE",
             help=f"any parameter of its {name}, by its name",
         )  # fmt: skip
-    toolkit.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
-    toolkit.add_argument("--environment", metavar="FOLDER", help="where it is installed")
+    add_toolkit(toolkit)
     toolkit.add_argument("--python", metavar="PROGRAM", help="a Python 3.9 to 3.12 for it")
     toolkit.add_argument(
         "--with-torch", action="store_true", help="install PyTorch, too: for TorchScript"
@@ -74,10 +71,9 @@ def add_parser(subparsers: Any) -> None:
     report.add_argument("--report", metavar="FILE", help="write it as JSON")
     report.add_argument("--html", metavar="FILE", help="write it as a page with images")
     report.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Convert, and print the report.
 
     Returns:
@@ -156,5 +152,5 @@ def _value(text: str) -> Any:
 def _pair(text: str) -> tuple[str, Any]:
     name, separator, value = text.partition("=")
     if not separator:
-        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
+        raise ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
     return name, _value(value)

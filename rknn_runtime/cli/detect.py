@@ -1,10 +1,20 @@
-"""``rknn-runtime detect``: what is in images, videos and streams."""
+"""Find objects in images, videos, cameras and streams, on all cores of the NPU.
+
+Objects have boxes, masks, keypoints or oriented boxes; or images are
+classified.
+
+Examples:
+  rknn-runtime detect yolov8n.rknn bus.jpg
+  rknn-runtime detect yolov8n.rknn photos/ --format coco --output results.json
+  rknn-runtime detect yolov8n.rknn rtsp://camera/stream --json
+  rknn-runtime detect yolov8n.rknn video.mp4 --save drawn/ --sim
+"""
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,26 +28,11 @@ if TYPE_CHECKING:
     from rknn_runtime.cli.sources import Item
     from rknn_runtime.streams.pool import Pool
 
-__all__ = ["add_model_arguments", "add_parser", "check_model_arguments", "run", "task_of"]
-
-_EXAMPLES = """examples:
-  rknn-runtime detect yolov8n.rknn bus.jpg
-  rknn-runtime detect yolov8n.rknn photos/ --format coco --output results.json
-  rknn-runtime detect yolov8n.rknn rtsp://camera/stream --json
-  rknn-runtime detect yolov8n.rknn video.mp4 --save drawn/ --sim
-"""
+__all__ = ["add_arguments", "add_model_arguments", "check_model_arguments", "run", "task_of"]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "detect",
-        help="find objects in images, videos, cameras and streams",
-        description="Find objects (boxes, masks, keypoints, oriented boxes), or classify, on all "
-        "cores of the NPU.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     add_model_arguments(parser)
     parser.add_argument(
         "sources",
@@ -65,10 +60,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--frames", type=int, metavar="N", help="stop after N images")
     parser.add_argument("--every-frame", action="store_true", help="drop none of a live source")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(run=run)
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+def add_model_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of all commands that detect."""
     parser.add_argument(
         "model", metavar="MODEL", help="a .rknn file, or the folder of Ultralytics' export"
@@ -88,7 +82,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--contexts", type=int, help="contexts of the NPU; default: two per core")
 
 
-def check_model_arguments(arguments: argparse.Namespace) -> None:
+def check_model_arguments(arguments: Namespace) -> None:
     """Check what `add_model_arguments` declared.
 
     Raises:
@@ -100,7 +94,7 @@ def check_model_arguments(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--{name}: expected 0 to 1, got {value}")
 
 
-def task_of(arguments: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
+def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return what `Pool` takes: the model, and what makes a detector or classifier of it.
 
     Raises:
@@ -141,7 +135,7 @@ def task_of(arguments: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     return model, made
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Detect, and write what was found.
 
     Returns:
@@ -163,7 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
             return _run(arguments, pool, sources)
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check(arguments: Namespace) -> None:
     check_model_arguments(arguments)
     if arguments.format == "yolo" and not arguments.output:
         raise ValueError("--format yolo: expected --output with a folder, got none")
@@ -173,7 +167,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--frames: expected 1 or more, got {arguments.frames}")
 
 
-def _run(arguments: argparse.Namespace, pool: Pool, sources: list[str]) -> int:
+def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
     from rknn_runtime.cli.sources import results_of
 
     first: Any = pool.tasks[0]
@@ -216,7 +210,7 @@ def _run(arguments: argparse.Namespace, pool: Pool, sources: list[str]) -> int:
     return int(failed > 0)
 
 
-def _report(arguments: argparse.Namespace, labels: Any, stack: ExitStack) -> Report:
+def _report(arguments: Namespace, labels: Any, stack: ExitStack) -> Report:
     from rknn_runtime.cli.reports import FORMATS, Coco, Yolo
 
     out = sys.stdout

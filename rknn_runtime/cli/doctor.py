@@ -1,42 +1,38 @@
-"""``rknn-runtime doctor``: why models do not run here, and what repairs it."""
+"""Say why models do not run here, and what repairs it.
 
-from __future__ import annotations
+Looks at board, driver, device nodes, libraries, model, memory, clocks and logs,
+and names the first cause first, with the command that repairs it. With a model
+it is also loaded and run once.
 
-import argparse
-import json
-import os
-import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-from rknn_runtime.cli.info import table
-from rknn_runtime.cli.options import add_library, refusals
-
-if TYPE_CHECKING:
-    from rknn_runtime.doctor import Diagnosis
-
-__all__ = ["add_parser", "run"]
-
-_EXAMPLES = """examples:
+Examples:
   rknn-runtime doctor                           # this machine
   rknn-runtime doctor yolov8n.rknn              # ... and whether this model runs on it
   rknn-runtime doctor yolov8n.rknn --sim        # on the simulated NPU
   rknn-runtime doctor --log output.txt          # with what a program or dmesg printed
 """
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rknn_runtime.cli.options import add_library, refusals
+from rknn_runtime.cli.tables import table
+
+if TYPE_CHECKING:
+    from rknn_runtime.doctor import Diagnosis
+
+__all__ = ["add_arguments", "run"]
+
 _COLOURS = {"problem": "\033[31m", "warning": "\033[33m", "ok": "\033[32m"}
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "doctor",
-        help="say why models do not run here, and what repairs it",
-        description="Look at board, driver, device nodes, libraries, model, memory, clocks and "
-        "logs, and name the first cause first, with the command that repairs it. With a model it "
-        "is also loaded and run once.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a .rknn file that is to run")
     add_library(parser, "on the simulated NPU")
     parser.add_argument("--log", metavar="FILE", help="what a program, or dmesg, printed")
@@ -44,10 +40,9 @@ def add_parser(subparsers: Any) -> None:
         "--root", default="/", metavar="FOLDER", help="where /proc, /sys, /dev and /usr are (/)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Print what was found.
 
     Returns:

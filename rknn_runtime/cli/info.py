@@ -1,16 +1,20 @@
-"""``rknn-runtime info``: what a model takes and gives, read from the file."""
+"""Show what a model wants and gives, read from the file alone.
+
+Several files make a table with one row each.
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rknn_runtime.cli import emulated, graph, healthy, layered
 from rknn_runtime.cli.advice import io_bytes, warnings_about
+from rknn_runtime.cli.tables import table
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
 from rknn_runtime.health.heads import guess_head
@@ -20,17 +24,11 @@ from rknn_runtime.modelfile.layers import read_layers
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["add_parser", "memory", "run", "table"]
+__all__ = ["add_arguments", "memory", "run"]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "info",
-        help="show what a model wants and gives",
-        description="Show what a .rknn model wants and gives, read from the file alone. "
-        "Several files make a table with one row each.",
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument("models", nargs="+", metavar="MODEL", help="a .rknn file")
     parser.add_argument(
         "--runtime-version",
@@ -61,10 +59,9 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="also draw the network, as .svg or .html; of one model",
     )
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Print the models that can be read, and an error for each of the others.
 
     Returns:
@@ -309,21 +306,6 @@ def row(model: str, info: ModelInfo) -> Sequence[str]:
         _bytes(_all_bytes(info)),
         str(len(warnings_about(info, head)) or "-"),
     )
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align cells in columns; what is not printable is escaped."""
-    rows = [["".join(map(_printable, cell)) for cell in cells] for cells in rows]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-        for cells in rows
-    ]
-
-
-def _printable(character: str) -> str:
-    """A character as it is, or escaped where it could steer the terminal."""
-    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def _shapes(attrs: Sequence[TensorAttr]) -> str:

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 
 import rknn_runtime
-from rknn_runtime.cli import (
-    accuracy,
-    bench,
-    completion,
-    convert,
-    detect,
-    doctor,
-    info,
-    predict,
-    record,
-    serve,
-    sim_library,
-    verify,
-)
+from rknn_runtime.cli.commands import COMMANDS, declare
 from rknn_runtime.errors import RknnError
 
 __all__ = ["main"]
-
-#: Each has ``add_parser(subparsers)``, which sets ``run(arguments) -> exit status``.
-COMMANDS = (
-    info,
-    convert,
-    detect,
-    serve,
-    bench,
-    doctor,
-    predict,
-    accuracy,
-    record,
-    sim_library,
-    verify,
-    completion,
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,16 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0, or 1 when something could not be done. A wrong command line
         exits with 2.
     """
-    parser = argparse.ArgumentParser(
-        prog="rknn-runtime", description="Run and look into .rknn models for Rockchip NPUs."
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {rknn_runtime.__version__}"
-    )
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add_parser(subparsers)
-    parsed = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    parsed = _parser(words).parse_args(words)
     for stream in (sys.stdout, sys.stderr):  # names in files need not fit the locale
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -78,3 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rknn-runtime: {error}", file=sys.stderr)
         return 1
     return status
+
+
+def _parser(words: Sequence[str]) -> ArgumentParser:
+    """Return the program's parser; of the commands, only those among the words are whole."""
+    parser = ArgumentParser(
+        prog="rknn-runtime", description="Run and look into .rknn models for Rockchip NPUs."
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {rknn_runtime.__version__}"
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, formatter_class=RawDescriptionHelpFormatter)
+        if name in words:
+            declare(name, command)
+    return parser

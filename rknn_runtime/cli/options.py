@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from rknn_runtime.errors import RknnError
 
-__all__ = ["add_library", "numbers", "refusals", "shows_progress"]
+__all__ = ["add_library", "add_toolkit", "numbers", "refusals", "shows_progress"]
 
 
 def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulated NPU") -> None:
@@ -22,6 +22,16 @@ def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulate
     library = parser.add_mutually_exclusive_group()
     library.add_argument("--library", metavar="PATH", help="the runtime library")
     library.add_argument("--sim", action="store_const", const="sim", dest="library", help=sim)
+
+
+def add_toolkit(group: argparse._ArgumentGroup) -> None:
+    """Declare which of the vendor's toolkits is used, and where it is.
+
+    Args:
+        group: Of the options of a command that runs it.
+    """
+    group.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
+    group.add_argument("--environment", metavar="FOLDER", help="where it is installed")
 
 
 def numbers(text: str) -> list[float]:

@@ -1,40 +1,37 @@
-"""``rknn-runtime predict``: how fast a model will run on a board, from its file."""
+"""Predict from the file how fast a model will run on a board.
+
+The time of a run of an int8 model on one core of the NPU at its highest clock.
+Predicted, never measured: `bench` measures, on a board.
+
+Examples:
+  rknn-runtime predict yolov8n.rknn
+  rknn-runtime predict yolov8n.rknn --for rk3566 --layers
+  rknn-runtime predict yolov8n.onnx
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from rknn_runtime.cli.info import memory, table
+from rknn_runtime.cli.info import memory
 from rknn_runtime.cli.layered import count, short_name
 from rknn_runtime.cli.options import refusals
+from rknn_runtime.cli.tables import table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
 from rknn_runtime.modelfile.prediction import PREDICTED_SOCS, LayerTime, Prediction, predict
 from rknn_runtime.modelfile.reader import read
 
-__all__ = ["add_parser"]
+__all__ = ["add_arguments", "run"]
 
-_EXAMPLES = """examples:
-  rknn-runtime predict yolov8n.rknn
-  rknn-runtime predict yolov8n.rknn --for rk3566 --layers
-  rknn-runtime predict yolov8n.onnx
-"""
 _MADE_OF_ONNX = "as if `convert` had made an int8 model of it"
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "predict",
-        help="predict from the file how fast a model will run on a board",
-        description="Predict the time of a run on one core of the NPU at its highest clock, of "
-        "int8 models. Predicted, never measured: `bench` measures, on a board.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument(
         "model", metavar="MODEL", help="a .rknn file, for any SoC; or an .onnx file"
     )
@@ -43,10 +40,18 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--layers", action="store_true", help="also what each layer adds")
     parser.add_argument("--json", action="store_true", help="print JSON, with the layers")
-    parser.set_defaults(run=_run)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
+    """Print what is predicted.
+
+    Returns:
+        0.
+
+    Raises:
+        OSError: The file cannot be read.
+        RknnError: It is no model, or one that cannot be predicted.
+    """
     layers, info = _read(arguments.model)
     batch = 1 if info is None else info.batch
     socs = [arguments.soc] if arguments.soc else PREDICTED_SOCS

@@ -1,8 +1,12 @@
-"""``rknn-runtime record``: a bundle of the simulated NPU that plays outputs back."""
+"""Record what a model gives for samples, as a bundle of the simulated NPU.
+
+The model runs on the simulated NPU; the bundle answers these samples as it did,
+and runs where the model itself cannot.
+"""
 
 from __future__ import annotations
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +14,11 @@ import numpy as np
 
 from rknn_runtime.errors import RknnError
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "record",
-        help="record what a model gives for samples, as a bundle of the simulated NPU",
-        description="Run a model on the simulated NPU, and write a bundle that answers these "
-        "samples as it did: it runs where the model itself cannot.",
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn file, an .onnx file or a bundle")
     parser.add_argument(
         "samples",
@@ -34,10 +32,9 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="let the first sample's outputs answer whatever comes",
     )
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Run, and write the bundle.
 
     Returns:

@@ -1,12 +1,21 @@
-"""``rknn-runtime serve``: the live image and what the model finds in it, in a browser."""
+"""Show a live image and what is seen in it, in a browser.
+
+The newest image of a camera, stream, video or folder of images, with the
+objects in it; also as JSON (/detections) and for Prometheus (/metrics).
+
+Examples:
+  rknn-runtime serve yolov8n.rknn 0
+  rknn-runtime serve yolov8n.rknn rtsp://camera/stream --listen 0.0.0.0:8080
+  rknn-runtime serve yolov8n.rknn photos/ --sim --loop
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 import secrets
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
@@ -16,27 +25,14 @@ if TYPE_CHECKING:
     from rknn_runtime.serve import LiveView
     from rknn_runtime.streams.pool import Pool
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
-_EXAMPLES = """examples:
-  rknn-runtime serve yolov8n.rknn 0
-  rknn-runtime serve yolov8n.rknn rtsp://camera/stream --listen 0.0.0.0:8080
-  rknn-runtime serve yolov8n.rknn photos/ --sim --loop
-"""
 #: How long an image file is shown, seconds.
 _IMAGE_SECONDS = 1.0
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "serve",
-        help="show a live picture with what is seen in a browser",
-        description="Serve the newest picture of a camera, stream, video or folder of images, "
-        "with the objects in it; also as JSON (/detections) and for Prometheus (/metrics).",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     add_model_arguments(parser)
     parser.add_argument(
         "source", metavar="SOURCE", help="a camera's number, a URL, a video, or a folder of images"
@@ -60,10 +56,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--loop", action="store_true", help="begin a file or folder anew at its end"
     )
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Serve until the source ends, or Ctrl-C.
 
     Returns:
@@ -81,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(arguments: argparse.Namespace) -> None:
+def _serve(arguments: Namespace) -> None:
     from rknn_runtime.serve import LiveView, Server
     from rknn_runtime.serve.server import is_loopback
     from rknn_runtime.streams.pool import Pool

@@ -1,21 +1,18 @@
-"""``rknn-runtime sim-library``: the simulated NPU for programs in C, C++, Go and Rust."""
+"""Write the simulated runtime as librknnrt.so, for programs in other languages.
+
+The copy has the name and the SONAME of a vendor's: programs find it with
+LD_LIBRARY_PATH, and link with it.
+"""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from argparse import ArgumentParser, Namespace
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "sim-library",
-        help="write the simulated runtime as librknnrt.so, for programs in other languages",
-        description="Write a copy of the simulated runtime under the name, and with the SONAME, "
-        "of a vendor's: programs find it with LD_LIBRARY_PATH, and link with it.",
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     parser.add_argument("folder", metavar="FOLDER", help="where to")
     parser.add_argument(
         "--name",
@@ -23,10 +20,9 @@ def add_parser(subparsers: Any) -> None:
         choices=("librknnrt.so", "librknnmrt.so"),
         help="the name; %(default)s if not given",
     )
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Write it, and say where.
 
     Returns:

@@ -1,9 +1,13 @@
-"""``rknn-runtime verify``: find out how this board's NPU computes."""
+"""Ask this board's NPU how it computes, where the emulator only assumes it.
+
+Runs about a dozen tiny models on the NPU and says, for each rule that the
+emulator had to assume, which one the NPU follows. The text is for an issue.
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli.options import add_library
@@ -13,29 +17,22 @@ from rknn_runtime.modelfile.soc import SOCS, soc_of_this_machine
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 #: For which NPUs there are questions; other SoCs with the same NPU are asked the same.
 ASKED = ("rk3588", "rv1106")
 
 
-def add_parser(subparsers: Any) -> None:
-    """Declare the command."""
-    parser = subparsers.add_parser(
-        "verify",
-        help="ask this board's NPU how it computes, where the emulator only assumes it",
-        description="Run about a dozen tiny models on the NPU and say, for each rule that the "
-        "emulator had to assume, which one the NPU follows. The text is for an issue.",
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
     add_library(parser, sim="ask the simulated NPU what it assumes")
     parser.add_argument(
         "--soc", choices=ASKED, help="ask the questions of this SoC; this machine's if not given"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON object per SoC")
-    parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Ask, and print.
 
     Returns:
