@@ -101,14 +101,7 @@ __version__ = "0.1.0"
 if not TYPE_CHECKING:  # else every misspelt name would have a type
     #: Module -> the names that come from it.
     _HOMES = {
-        "enums": (
-            "CoreMask",
-            "InitFlag",
-            "Layout",
-            "MemoryFlag",
-            "QuantType",
-            "TensorType",
-        ),
+        "enums": ("CoreMask", "InitFlag", "Layout", "MemoryFlag", "QuantType", "TensorType"),
         "conversion.convert": ("Conversion", "convert"),
         "errors": ("RknnError",),
         "npu.general": ("GeneralModel",),

@@ -37,14 +37,13 @@ __all__ = [
     "soc_of_this_machine",
 ]
 
+#: Module -> the names that come from it.
+_HOMES = {
+    "info": ("ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"),
+    "layers": ("Layer", "LayerTensor", "read_layers"),
+    "prediction": ("LayerTime", "Prediction", "predict"),
+    "reader": ("ModelFile", "read", "read_header"),
+    "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
+}
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    __getattr__, __dir__ = lazily(
-        globals(),
-        {
-            "info": ("ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"),
-            "layers": ("Layer", "LayerTensor", "read_layers"),
-            "prediction": ("LayerTime", "Prediction", "predict"),
-            "reader": ("ModelFile", "read", "read_header"),
-            "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
-        },
-    )
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -27,16 +27,15 @@ __all__ = [
     "nms",
 ]
 
+#: Module -> the names that come from it.
+_HOMES = {
+    "classifier": ("Classifier",),
+    "detection": ("Detection",),
+    "detections": ("Detections",),
+    "detector": ("Detector",),
+    "heads": ("HEADS", "find_head"),
+    "heads.classification": ("Classifications",),
+    "transform": ("LetterboxTransform",),
+}
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    __getattr__, __dir__ = lazily(
-        globals(),
-        {
-            "classifier": ("Classifier",),
-            "detection": ("Detection",),
-            "detections": ("Detections",),
-            "detector": ("Detector",),
-            "heads": ("HEADS", "find_head"),
-            "heads.classification": ("Classifications",),
-            "transform": ("LetterboxTransform",),
-        },
-    )
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

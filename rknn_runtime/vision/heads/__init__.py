@@ -46,23 +46,19 @@ __all__ = [
     "find_head",
 ]
 
+#: Module -> the names that come from it.
+_HOMES = {
+    "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
+    "classification": ("ClassificationDecoder", "Classifications"),
+    "end_to_end": ("EndToEndDecoder",),
+    "find": ("HEADS", "find_head"),
+    "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
+    "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
+    "segmentation": ("AnchorSegmentationDecoder", "SingleSegmentationDecoder",
+                     "SplitSegmentationDecoder"),
+    "single": ("SingleOutputDecoder",),
+    "split": ("SplitDecoder",),
+    "yolox": ("YoloxDecoder",),
+}  # fmt: skip
 if not TYPE_CHECKING:  # else every misspelt name would have a type
-    __getattr__, __dir__ = lazily(
-        globals(),
-        {
-            "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
-            "classification": ("ClassificationDecoder", "Classifications"),
-            "end_to_end": ("EndToEndDecoder",),
-            "find": ("HEADS", "find_head"),
-            "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
-            "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
-            "segmentation": (
-                "AnchorSegmentationDecoder",
-                "SingleSegmentationDecoder",
-                "SplitSegmentationDecoder",
-            ),
-            "single": ("SingleOutputDecoder",),
-            "split": ("SplitDecoder",),
-            "yolox": ("YoloxDecoder",),
-        },
-    )
+    __getattr__, __dir__ = lazily(globals(), _HOMES)
