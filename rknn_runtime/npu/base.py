@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar
 
 from rknn_runtime._arrays import as_member
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.errors import RknnStatusError, UnavailableError
+from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu import query, shapes
-from rknn_runtime.npu.closing import Closing
+from rknn_runtime.npu.closing import ContextOwner
 from rknn_runtime.npu.context import Context, HasContext
 from rknn_runtime.npu.inspected import Inspected
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.operated import Operated
-from rknn_runtime.npu.owned import warn
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
 from rknn_runtime.npu.source import init_extend, opened_buffer, opened_source
 from rknn_runtime.npu.tuning import Tuned, refuse_flags
@@ -93,7 +92,7 @@ def check_outs(out: Sequence[object], count: int) -> None:
         raise ValueError(f"out: expected {count} arrays, got {len(out)}")
 
 
-class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
+class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
     """A model in a runtime, and how to ask about it and release it. Not for direct use.
 
     Every method and property that asks the runtime raises `ClosedError` when the model was
@@ -209,10 +208,7 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
             self._take(inputs, outputs)
         except BaseException:
             self._forget()
-            try:
-                self._context.close()
-            except RknnStatusError as error:
-                warn(f"while giving up a model: {error}")
+            self._give_up()
             raise
 
     def _take(self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]) -> None:
@@ -234,16 +230,6 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
     def _forget(self) -> None:
         """Drop the arrays in memory that is about to be released."""
 
-    def _let_go(self) -> None:
-        """Make ready to be closed, inside ``with context.lock``, or raise `BufferError`."""
-
-    def __reduce__(self) -> NoReturn:
-        kind = type(self).__name__
-        raise TypeError(
-            f"a {kind} can be neither copied nor pickled: it owns an NPU context. Load it where "
-            "it is needed"
-        )
-
     def __repr__(self) -> str:
         if self._context.is_closed:
             return f"<{type(self).__name__} closed>"
@@ -252,11 +238,6 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
         engine = self._simulation.engine if self._simulation else ""
         computed = f", computed by {engine}" if engine else ""
         return f"<{type(self).__name__} {inputs} -> {outputs}{computed}>"
-
-    @property
-    def library(self) -> Library:
-        """The runtime library; ``model.library.is_simulated`` tells the simulated NPU."""
-        return self._library
 
     @property
     def sdk_version(self) -> SdkVersion:
@@ -323,32 +304,3 @@ class LoadedModel(Closing, Tuned, Inspected, Operated, HasContext):
             names = ", ".join(f"input {i} {attr.name!r}" for i, attr in enumerate(self.inputs))
             count = "1 input" if len(self.inputs) == 1 else f"{len(self.inputs)} inputs"
             raise TypeError(f"inputs: expected {count} ({names}), got {len(inputs)}")
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` has run."""
-        return self._context.is_closed
-
-    def close(self) -> None:
-        """Release memory and context; idempotent. In a forked child nothing is released.
-
-        Weights that a duplicate uses stay until it is closed, too.
-
-        Raises:
-            BufferError: a view of a `Model`'s memory is alive; nothing was released.
-            RknnStatusError: the runtime refused; the model is closed all the same.
-        """
-        if self._context.is_closed:
-            return
-        if self._context.is_foreign:
-            self._context.close()
-            return
-        with self._context.lock:
-            if self._context.is_closed:  # by another thread, meanwhile
-                return
-            self._let_go()
-            try:
-                self._context.close()
-            finally:
-                if self._context.custom is not None:
-                    self._context.custom.finish()

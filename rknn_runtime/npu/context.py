@@ -62,7 +62,7 @@ class Context:
     #: Whoever waits for a run in flight, weakly; None: there is none.
     flight: weakref.ref[Any] | None = None
     #: What is closed, for messages.
-    _what = "model"
+    what = "model"
     _owned: Owned
 
     def __init__(
@@ -182,7 +182,7 @@ class Context:
     def check_open(self) -> None:
         """Do as `opened`, for a caller who does not need the ``rknn_context``."""
         if not self._session.is_open:
-            raise ClosedError(f"the {self._what} is closed")
+            raise ClosedError(f"the {self.what} is closed")
         if self.flight is not None:
             self._check_flight(self.flight)
         if self._orphans:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import SCALE_RANGE, Array, as_int, as_member, refuse_overlaps, source
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask
-from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.npu import matmul_rules
-from rknn_runtime.npu.closing import Closing
+from rknn_runtime.npu.closing import ContextOwner
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.matmul_arguments import FLOAT32, MOST, one_scale, rows_of
 from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.npu.matrix import Matrix, MatrixB
 from rknn_runtime.npu.memory import TensorMemory
-from rknn_runtime.npu.owned import warn
 
 __all__ = ["Matmul"]
 
@@ -27,7 +25,7 @@ __all__ = ["Matmul"]
 class _MatmulContext(Context):
     """The context of a product, closed by ``rknn_matmul_destroy``."""
 
-    _what = "product"
+    what = "product"
 
     def __init__(self, library: Library, info: Any, shapes: Any, attrs: Any) -> None:
         self._prepare(library)
@@ -39,7 +37,7 @@ class _MatmulContext(Context):
         self.check_status(status, call)
 
 
-class Matmul(Closing):
+class Matmul(ContextOwner):
     """A product ``C = A * B`` of matrices of fixed sizes, computed by the NPU.
 
     B stays in NPU memory, as weights do: `write_b` once, then call with each A. Thread-safe: one
@@ -130,10 +128,7 @@ class Matmul(Closing):
             if mask is not None:
                 self.set_core_mask(mask)
         except BaseException:
-            try:
-                self._context.close()
-            except RknnStatusError as error:
-                warn(f"while giving up a product: {error}")
+            self._give_up()
             raise
 
     def _describe(self, segment_k: int | None) -> None:
@@ -163,17 +158,9 @@ class Matmul(Closing):
             self._memories[name].bind(f"matrix {name}")
         self._has_b = False
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a Matmul can be neither copied nor pickled: it owns an NPU context")
-
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{self.m} x {self.k} x {self.n}"
         return f"<Matmul {state} {self.dtype.name}>"
-
-    @property
-    def library(self) -> Library:
-        """The runtime library."""
-        return self._library
 
     @property
     def m(self) -> int:
@@ -378,25 +365,3 @@ class Matmul(Closing):
             (memory.span.address, memory.span.address + memory.size_bytes, f"matrix {name}")
             for name, memory in self._memories.items()
         ]
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` has run."""
-        return self._context.is_closed
-
-    def close(self) -> None:
-        """Release memory and context; idempotent. In a forked child nothing is released.
-
-        Raises:
-            BufferError: an array that views a memory is alive; nothing was released.
-            RknnStatusError: the runtime refused; it is closed all the same.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-        """
-        if self._context.is_closed:
-            return
-        if self._context.is_foreign:
-            self._context.close()
-            return
-        with self._context.lock:
-            if not self._context.is_closed:
-                self._context.close()
