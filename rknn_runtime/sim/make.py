@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Union
 
 import numpy as np
@@ -272,19 +272,7 @@ class _Plan:
                 reals = [real_input(attr, given, levels), real_input(attr, given, ~levels)]
             else:
                 reals = [row[index] for row in self.reals]
-            zero_point, scale = self._quantization(tensor, reals)
-            described.append(
-                describe_input(
-                    tensor.name,
-                    attr.nchw_shape,
-                    soc=self.soc,
-                    runtime_version=self.version,
-                    index=index,
-                    dtype=self._npu_type(tensor),
-                    zero_point=zero_point,
-                    scale=scale,
-                )
-            )
+            described.append(self._describe(describe_input, tensor, index, attr.nchw_shape, reals))
         return tuple(described)
 
     def outputs(self) -> tuple[TensorAttr, ...]:
@@ -292,18 +280,8 @@ class _Plan:
         described = []
         for index, tensor in enumerate(self.graph.outputs):
             arrays = [np.asarray(row[index]) for row in results]
-            zero_point, scale = self._quantization(tensor, arrays)
             described.append(
-                describe_output(
-                    tensor.name,
-                    arrays[0].shape,
-                    soc=self.soc,
-                    runtime_version=self.version,
-                    index=index,
-                    dtype=self._npu_type(tensor),
-                    zero_point=zero_point,
-                    scale=scale,
-                )
+                self._describe(describe_output, tensor, index, arrays[0].shape, arrays)
             )
         return tuple(described)
 
@@ -318,6 +296,27 @@ class _Plan:
             self.graph.run({a.name: array for a, array in zip(self.plain, row)}, names)
             for row in rows
         ]
+
+    def _describe(
+        self,
+        describe: Callable[..., TensorAttr],
+        tensor: GraphTensor,
+        index: int,
+        shape: tuple[int, ...],
+        arrays: Sequence[Array],
+    ) -> TensorAttr:
+        """As a runtime would; ``arrays`` hold the range of its values."""
+        zero_point, scale = self._quantization(tensor, arrays)
+        return describe(
+            tensor.name,
+            shape,
+            soc=self.soc,
+            runtime_version=self.version,
+            index=index,
+            dtype=self._npu_type(tensor),
+            zero_point=zero_point,
+            scale=scale,
+        )
 
     def _quantization(
         self, tensor: GraphTensor, arrays: Sequence[Array]

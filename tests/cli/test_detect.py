@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from bundles import image, one_object
 from paths import PROJECT
+from videos import write_video
 
 from rknn_runtime.cli import main
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_output
@@ -125,10 +126,7 @@ def test_a_video(model, tmp_path, capsys):
     """Frames are counted and timed, and the drawn ones make a video again."""
     cv2 = pytest.importorskip("cv2")
     path = tmp_path / "video.avi"
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"MJPG"), 10, (64, 48))
-    for i in range(5):
-        writer.write(np.full((48, 64, 3), 40 * i, np.uint8))
-    writer.release()
+    write_video(path, [np.full((48, 64, 3), 40 * i, np.uint8) for i in range(5)], 10)
     folder = tmp_path / "drawn"
     out = detect(capsys, model, path, "--json", "--save", folder, "--frames", "4")
     rows = [json.loads(line) for line in out.splitlines()]

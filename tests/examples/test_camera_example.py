@@ -9,6 +9,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 from paths import PROJECT
+from videos import write_video
 
 Image = pytest.importorskip("PIL.Image")
 EXAMPLE = PROJECT / "examples" / "camera.py"
@@ -42,12 +43,8 @@ def test_images_of_a_folder(model, tmp_path, monkeypatch, capsys):
 
 def test_a_video_is_read_through_opencv(model, tmp_path, monkeypatch, capsys):
     """Every frame of a video file is run."""
-    cv2 = pytest.importorskip("cv2")
     path = tmp_path / "video.avi"
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"MJPG"), 10, (64, 48))
-    for frame in frames(4):
-        writer.write(frame)
-    writer.release()
+    write_video(path, frames(4), 10)
     run(monkeypatch, model, path)
     assert "4 frames, " in capsys.readouterr().out
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import threading
 import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import stub
-from bundles import WHOLE, image, output, real, recorded, values
+from bundles import WHOLE, image, output, recorded
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime.enums import InitFlag, TensorType
@@ -23,7 +22,7 @@ from rknn_runtime.errors import (
     RknnError,
     UnavailableError,
 )
-from rknn_runtime.sim import Live, PreparedModel, Record, bundle_from_arrays, describe_input
+from rknn_runtime.sim import Live, Record, bundle_from_arrays, describe_input
 from rknn_runtime.sim.values import input_values
 
 pytestmark = pytest.mark.usefixtures("control")
@@ -390,17 +389,6 @@ def test_nonsense_about_an_output_is_refused_at_once(tmp_path, patch, message):
 # Failures and the end
 
 
-def test_a_failing_executor_is_the_cause(control, monkeypatch):
-    """What the simulated NPU's executor raised stands behind the status."""
-    with GeneralModel(recorded().data, library="sim") as model:
-        reason = RuntimeError("no such operator")
-        monkeypatch.setattr(PreparedModel, "take_exception", lambda prepared: reason)
-        control.fail("rknn_run", 1, -1)
-        with pytest.raises(OperationFailedError, match="no such operator") as caught:
-            model.run(FRAME)
-        assert caught.value.__cause__ is reason
-
-
 def test_a_closed_model_refuses_every_use():
     """`ClosedError`, not a crash."""
     model = GeneralModel(recorded().data, library="sim")
@@ -443,31 +431,6 @@ def test_a_model_of_load_is_of_its_class():
         assert type(model) is GeneralModel
         assert model.library.is_simulated
         assert "simulated" in model.sdk_version.api
-
-
-def test_calls_from_threads_do_not_mix(control):
-    """Each thread gets the answer to its own frame."""
-    pixels, attr = image(), output("y", (1, 5, 4, 6))
-    frames = [np.full((1, 8, 20, 3), i, np.uint8) for i in range(4)]
-    arrays = [values(attr, i) for i in range(4)]
-    records = [Record([array], [frame]) for frame, array in zip(frames, arrays)]
-    data = bundle_from_arrays([pixels], [attr], records, preprocessing=[WHOLE])
-    wrong = []
-
-    def work(model, i):
-        expected = real(arrays[i], attr)
-        for _ in range(100):
-            if not np.allclose(model.run(frames[i])[0], expected, rtol=1e-6):
-                wrong.append(i)
-
-    with GeneralModel(data, library="sim") as model:
-        threads = [threading.Thread(target=work, args=(model, i)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert wrong == []
-    assert control.calls("rknn_run") == control.calls("rknn_outputs_release") == 400
 
 
 def test_a_forked_child_is_refused_and_releases_nothing(tmp_path):

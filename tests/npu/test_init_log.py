@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
 import pytest
 import stub
+from threads import in_threads
 
 from rknn_runtime import Model, open_library
 from rknn_runtime._ffi import ffi, lib
@@ -95,11 +95,7 @@ def test_threads_get_their_own_lines(talking, capfd):
             Model(b"anything", library=library, check=False)
         said.append(str(caught.value).count("load model failed!"))
 
-    threads = [threading.Thread(target=load) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(load, [()] * 8)
     assert len(said) == 8
     assert all(said)
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -11,6 +11,7 @@ import threading
 import numpy as np
 import pytest
 from reference import matrices as reference
+from threads import in_threads
 
 from rknn_runtime import CoreMask, Matmul, MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.errors import (
@@ -360,7 +361,6 @@ def test_in_a_forked_child(control, method):
 def test_threads_share_one(control):
     """8 threads call one product, and each gets its own result."""
     b = values((64, 64), "INT8", 1)
-    wrong = []
     with small() as matmul:
         matmul.write_b(b)
 
@@ -368,15 +368,9 @@ def test_threads_share_one(control):
             a = values((4, 64), "INT8", seed)
             expected = a.astype(int) @ b.astype(int)
             for _ in range(20):
-                if not (matmul(a) == expected).all():
-                    wrong.append(seed)
+                assert (matmul(a) == expected).all()
 
-        threads = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert wrong == []
+        in_threads(call, ((seed,) for seed in range(8)))
 
 
 def test_closed_by_another_thread(control):

@@ -752,14 +752,15 @@ def test_absurd_sizes_of_int16_models_are_repaired(tmp_path):
 # Failures and the end
 
 
-def test_a_failing_executor_is_the_cause(control, monkeypatch):
+@pytest.mark.parametrize("kind", [Model, GeneralModel])
+def test_a_failing_executor_is_the_cause(control, monkeypatch, kind):
     """What the simulated NPU's executor raised stands behind the status."""
-    with Model(recorded().data, library="sim") as model:
+    with kind(recorded().data, library="sim") as model:
         reason = RuntimeError("no such operator")
         monkeypatch.setattr(PreparedModel, "take_exception", lambda prepared: reason)
         control.fail("rknn_run", 1, -1)
         with pytest.raises(OperationFailedError, match="no such operator") as caught:
-            model.run()
+            model.run(np.zeros((1, 8, 20, 3), np.uint8))
         assert caught.value.__cause__ is reason
 
 

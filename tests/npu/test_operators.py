@@ -14,6 +14,7 @@ import stub
 from bundles import recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, FRAME, SOFTMAX, STOCK, renamed, softmax
 from paths import DATA
+from threads import in_threads
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime._ffi import ffi, lib
@@ -533,21 +534,15 @@ def test_threads(control):
     models = [Model(CUSTOM_SOFTMAX, library="sim") for _ in range(2)]
     for model in models:
         model.register_custom_op(CUSTOM, softmax)
-    expected, wrong = run(models[0]), []
+    expected = run(models[0])
 
     def work(model):
         for _ in range(20):
-            if not np.array_equal(run(model), expected):
-                wrong.append(model)
+            assert np.array_equal(run(model), expected)
 
-    threads = [threading.Thread(target=work, args=(models[i % 2],)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, ((models[i % 2],) for i in range(8)))
     for model in models:
         model.close()
-    assert not wrong
 
 
 PLUGIN = """

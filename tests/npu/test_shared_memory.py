@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from bundles import image, output, recorded
 from test_outside_memory import descriptors, shared_file
+from threads import in_threads
 
 from rknn_runtime import CoreMask, GeneralModel, InitFlag, Model, TensorMemory
 from rknn_runtime.errors import (
@@ -186,11 +187,7 @@ def test_memories_come_and_go_in_many_threads(control):
             for _ in range(100):
                 TensorMemory(model, 4096).close()
 
-        threads = [threading.Thread(target=work, args=(model,)) for model in models]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, ((model,) for model in models))
         models[1].close()
         assert control.live.memories == 2
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from bundles import image, one_object, output, recorded
+from threads import in_threads
 
 from rknn_runtime import Classifier, Detector, GeneralModel, Model, TensorMemory, letterbox
 from rknn_runtime.errors import ClosedError
@@ -30,23 +31,13 @@ FRAME = np.zeros((8, 20, 3), np.uint8)
 def together(work: Callable[[int], None]) -> None:
     """Start the same work in all threads at once; raise what the first of them raised."""
     start = threading.Barrier(THREADS)
-    errors: list[BaseException] = []
 
     def run(number: int) -> None:
         start.wait()
-        try:
-            for _ in range(ROUNDS):
-                work(number)
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(ROUNDS):
+            work(number)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    in_threads(run, ((number,) for number in range(THREADS)))
 
 
 @pytest.mark.parametrize("soc", ["rk3588", "rv1106"])

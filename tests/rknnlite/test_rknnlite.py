@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from bundles import image, output, recorded
 from paths import PROJECT
+from threads import in_threads
 
 from rknn_runtime import InputSpec, Model
 from rknn_runtime.enums import CoreMask
@@ -503,11 +503,7 @@ def test_threads_share_one_model(lite):
     def work():
         results.extend(lite.inference([frame()]) is not None for _ in range(20))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, [()] * 4)
     assert results == [True] * 80
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from paths import TESTS
 from sim_api import Api, bytes_of, computed_bundle
+from threads import in_threads
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
@@ -257,27 +258,18 @@ def test_contexts_run_at_the_same_time(control: Control) -> None:
 
 def test_many_threads_share_the_library(control: Control) -> None:
     """Contexts of their own and one in common: right answers, nothing left."""
-    errors: list[BaseException] = []
 
     def work(shared: Api, own: bytes) -> None:
-        try:
-            for _ in range(20):
-                with Api(own) as api:
-                    source = api.bind("in", type=TensorType.UINT8)
-                    target = api.bind("out")
-                    assert api.run() == shared.run() == 0
-                    assert bytes_of(target)[:4].tolist() == [0, 1, 2, 3]
-                    assert api.destroy_mem(source) == api.destroy_mem(target) == 0
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(20):
+            with Api(own) as api:
+                source = api.bind("in", type=TensorType.UINT8)
+                target = api.bind("out")
+                assert api.run() == shared.run() == 0
+                assert bytes_of(target)[:4].tolist() == [0, 1, 2, 3]
+                assert api.destroy_mem(source) == api.destroy_mem(target) == 0
 
     with Api(bundle()) as shared:
-        threads = [threading.Thread(target=work, args=(shared, bundle())) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert errors == []
+        in_threads(work, ((shared, bundle()) for _ in range(4)))
     assert control.violations == 0
 
 

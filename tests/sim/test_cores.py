@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from sim_api import Api, computed_bundle
+from threads import in_threads
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask
@@ -71,14 +72,10 @@ def set_mask(api: Api, mask: CoreMask) -> None:
 
 def run_all(masks: list[CoreMask], meter: Meter, rounds: int = ROUNDS, soc: str = "rk3588") -> None:
     """Run a context for each mask, all at once."""
-    errors: list[object] = []
 
     def work(api: Api) -> None:
-        try:
-            for _ in range(rounds):
-                assert api.run() == 0
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(rounds):
+            assert api.run() == 0
 
     with ExitStack() as stack:
         executors = [meter.of(max(1, bin(mask).count("1"))) for mask in masks]
@@ -86,12 +83,7 @@ def run_all(masks: list[CoreMask], meter: Meter, rounds: int = ROUNDS, soc: str 
         for api, mask in zip(apis, masks):
             if mask:
                 set_mask(api, mask)
-        threads = [threading.Thread(target=work, args=(api,)) for api in apis]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert errors == []
+        in_threads(work, ((api,) for api in apis))
 
 
 def test_contexts_on_one_core_take_turns(control):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import struct
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,8 @@ import pytest
 from paths import DATA, PROJECT
 from reference.npu import Machine, rne
 from sim_api import Api, bytes_of
+from test_make import hide_onnxruntime
+from threads import in_threads
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime._ffi import ffi, lib
@@ -188,23 +188,17 @@ def test_duplicates_share_a_machine_and_not_their_values() -> None:
         assert lib.rkr_dup_context(api.handle, own, other) == 0
         twin = object.__new__(Api)
         twin.__dict__.update(vars(api), context=int(other[0]))
-        wrong: list[int] = []
 
         def work(context: Api, seed: int) -> None:
             values = np.random.default_rng(seed).integers(-128, 128, (21, 37, 3)).astype(np.int8)
             right = expected(model, values, 0)
             for _ in range(20):
                 give(context, values, passes=False, copies=True)
-                if context.run() != 0 or (output(context) != right).any():
-                    wrong.append(seed)
+                assert context.run() == 0
+                assert (output(context) == right).all()
 
-        threads = [threading.Thread(target=work, args=pair) for pair in ((api, 1), (twin, 2))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, [(api, 1), (twin, 2)])
         assert twin.destroy() == 0
-    assert wrong == []
     assert Control().live == (0, 0, 0)
 
 
@@ -214,14 +208,7 @@ def test_duplicates_share_a_machine_and_not_their_values() -> None:
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model with nothing beside it, where onnxruntime is not installed."""
-
-    def refuse(name: str, *arguments: Any) -> Any:
-        if name == "onnxruntime":
-            raise ImportError(name)
-        return original(name, *arguments)
-
-    original = importlib.import_module
-    monkeypatch.setattr(importlib, "import_module", refuse)
+    hide_onnxruntime(monkeypatch)
     return Path(shutil.copy(SHAPES, tmp_path / "alone.rknn"))
 
 

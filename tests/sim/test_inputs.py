@@ -29,17 +29,20 @@ INTAKE = {
     ("2.3.2", "FLOAT16"): "N N N F F F N F R R",
     ("2.3.2", "INT16"): "N N N F N F F F R R",
 }
+#: Each for an image, for features and for a vector.
 INTAKE_CASES = [
-    (version, native, given, what)
+    (version, native, given, what, channels)
     for (version, native), row in INTAKE.items()
     for given, what in zip(INTAKE_TYPES.split(), row.split())
+    for channels in (3, 5, 0)
 ]
 
 
 class Intake:
     """A model of one input with mean 2 and std 4, and data for it in a foreign type."""
 
-    def __init__(self, version: str, native: str, given: str, channels: int) -> None:
+    def __init__(self, version: str, native: str, given: str, what: str, channels: int) -> None:
+        self.version, self.what = version, what
         dtype = TensorType[native]
         is_real = dtype is TensorType.FLOAT16
         shape = (1, channels, 5, 37) if channels else (1, 40)
@@ -56,14 +59,14 @@ class Intake:
             [Preprocessing((2.0,), (4.0,), False)], runtime_version=version,
         )  # fmt: skip
 
-    def seen(self, what: str) -> np.ndarray[Any, Any]:
+    def seen(self) -> np.ndarray[Any, Any]:
         """What the executor must see, in the framework's order."""
         values = self.data.astype(np.float32)
-        if what == "N" and self.tensor.dtype is TensorType.FLOAT16:
+        if self.what == "N" and self.tensor.dtype is TensorType.FLOAT16:
             values = ((values - 2) / 4).astype(np.float16).astype(np.float32)
-        elif what == "N":
+        elif self.what == "N":
             values = np.rint((values - 2) / 4 / np.float32(0.5)) * np.float32(0.5)
-        elif what == "C":
+        elif self.what == "C":
             values = values * np.float32(0.5)
         else:
             values = np.zeros_like(values)
@@ -78,13 +81,13 @@ class Intake:
         return np.frombuffer(data.tobytes(), np.uint8)
 
 
-@pytest.mark.parametrize("channels", [3, 5, 0], ids=["image", "features", "vector"])
-@pytest.mark.parametrize(("version", "native", "given", "what"), INTAKE_CASES)
-def test_librknnrt_takes_bound_data_as_measured(
-    version: str, native: str, given: str, what: str, channels: int
-) -> None:
+@pytest.fixture(params=INTAKE_CASES, ids=lambda row: "-".join(map(str, row)))
+def case(request: pytest.FixtureRequest) -> Intake:
+    return Intake(*request.param)
+
+
+def test_librknnrt_takes_bound_data_as_measured(case: Intake) -> None:
     """rknn_set_io_mem without pass_through; what is not converted fails in rknn_run of 2.3.2."""
-    case = Intake(version, native, given, channels)
     inputs: list[Any] = []
     with Api(case.bundle) as api:
         api.set_executor(lambda arrays, _: inputs.append(arrays[0].copy()))
@@ -94,24 +97,19 @@ def test_librknnrt_takes_bound_data_as_measured(
         data = case.padded()
         mem = api.create_mem(data.size)
         bytes_of(mem)[:] = data
-        assert api.set_io_mem(mem, attr) == (lib.RKNN_ERR_FAIL if what == "R" else 0)
-        if what == "F" and version == "2.3.2":
+        assert api.set_io_mem(mem, attr) == (lib.RKNN_ERR_FAIL if case.what == "R" else 0)
+        if case.what == "F" and case.version == "2.3.2":
             assert api.run() == lib.RKNN_ERR_FAIL
             assert "are not converted" in api.control.last_message
-        elif what != "R":
+        elif case.what != "R":
             assert api.run() == 0
-            np.testing.assert_array_equal(inputs[0], case.seen(what))
-        assert api.control.violations - before == (what == "F" and version == "1.5.2")
+            np.testing.assert_array_equal(inputs[0], case.seen())
+        assert api.control.violations - before == (case.what == "F" and case.version == "1.5.2")
         assert api.destroy_mem(mem) == 0
 
 
-@pytest.mark.parametrize("channels", [3, 5, 0], ids=["image", "features", "vector"])
-@pytest.mark.parametrize(("version", "native", "given", "what"), INTAKE_CASES)
-def test_librknnrt_takes_copied_data_as_measured(
-    version: str, native: str, given: str, what: str, channels: int
-) -> None:
+def test_librknnrt_takes_copied_data_as_measured(case: Intake) -> None:
     """rknn_inputs_set says 0 also to what it does not convert: that is a violation."""
-    case = Intake(version, native, given, channels)
     inputs: list[Any] = []
     with Api(case.bundle) as api:
         api.set_executor(lambda arrays, _: inputs.append(arrays[0].copy()))
@@ -119,13 +117,13 @@ def test_librknnrt_takes_copied_data_as_measured(
         data = np.ascontiguousarray(case.data.astype(case.type.numpy))
         struct = {"buf": ffi.from_buffer(data), "size": data.nbytes, "type": case.type}
         status = api.inputs_set([{**struct, "fmt": case.tensor.layout}])
-        assert status == (lib.RKNN_ERR_PARAM_INVALID if what == "R" else 0)
-        if what != "R":
+        assert status == (lib.RKNN_ERR_PARAM_INVALID if case.what == "R" else 0)
+        if case.what != "R":
             assert api.run() == 0
-            np.testing.assert_array_equal(inputs[0], case.seen(what))
-        assert api.control.violations - before == (what == "F")
-        if what == "F":
-            assert f"librknnrt {version} does not convert" in api.control.last_violation
+            np.testing.assert_array_equal(inputs[0], case.seen())
+        assert api.control.violations - before == (case.what == "F")
+        if case.what == "F":
+            assert f"librknnrt {case.version} does not convert" in api.control.last_violation
 
 
 @pytest.mark.parametrize("version", ["1.5.2", "2.3.2"])

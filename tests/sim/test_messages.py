@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,7 @@ from rknn_runtime.sim import Control, describe_input, describe_output
 NULL = ffi.NULL
 FRAME = np.zeros((1, 8, 20, 3), np.uint8)
 
-
-@pytest.fixture(autouse=True)
-def control() -> Iterator[Control]:
-    control = Control()
-    control.reset()
-    yield control
-    control.reset()
+pytestmark = pytest.mark.usefixtures("control")
 
 
 @pytest.mark.parametrize("kind", [Model, GeneralModel])

@@ -11,6 +11,7 @@ import signal
 import numpy as np
 import pytest
 from bundles import one_object
+from videos import write_video
 
 distributed = pytest.importorskip("distributed")
 Image = pytest.importorskip("PIL.Image")
@@ -140,12 +141,8 @@ def test_a_file_is_whole_or_not_there(tmp_path, name):
 
 def test_segments_of_a_video(client, plugin, tmp_path):
     """Each frame once, with its number and time."""
-    cv2 = pytest.importorskip("cv2")
     path = str(tmp_path / "video.avi")
-    video = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*"MJPG"), 25, (64, 48))
-    for n in range(25):
-        video.write(np.full((48, 64, 3), 10 * n, np.uint8))
-    video.release()
+    write_video(path, [np.full((48, 64, 3), 10 * n, np.uint8) for n in range(25)], 25)
     parts = segments(path, 10)
     assert parts == [Segment(path, 0, 10), Segment(path, 10, 20), Segment(path, 20, 25)]
     records = sorted(detect(client, plugin, parts), key=lambda record: record["frame"])

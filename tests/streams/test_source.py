@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from bundles import one_object
+from videos import write_video
 
 from rknn_runtime import Classifier, Detector, Model, Pool
 from rknn_runtime.errors import ClosedError
@@ -82,12 +83,8 @@ def test_a_folder_of_images_in_the_order_of_names(tmp_path):
 
 def test_a_video(tmp_path):
     """Numbers and times of its frames, from any one on."""
-    cv2 = pytest.importorskip("cv2")
     path = tmp_path / "video.avi"
-    video = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"MJPG"), 25, (64, 48))
-    for n in range(10):
-        video.write(np.full((48, 64, 3), 20 * n, np.uint8))
-    video.release()
+    write_video(path, [np.full((48, 64, 3), 20 * n, np.uint8) for n in range(10)], 25)
     frames = list(FrameSource(path))
     assert [frame.index for frame in frames] == list(range(10))
     assert [frame.time_s for frame in frames] == [n / 25 for n in range(10)]
