@@ -92,18 +92,19 @@ class Matmul(ContextOwner):
             UnavailableError: the runtime does not multiply matrices, or the SoC not these.
             ValueError: sizes that do not suit the NPU.
         """
-        dtype = as_member(dtype, "dtype", MatmulType)
-        self._kinds = (
+        self._kind = matmul_rules.MatmulKind(
+            as_member(dtype, "dtype", MatmulType),
             as_member(b_layout, "b_layout", MatrixLayout),
             as_member(ac_layout, "ac_layout", MatrixLayout),
             as_member(b_scales, "b_scales", MatrixScales),
         )
-        if self._kinds[1] is MatrixLayout.TRANSPOSED:
+        if self._kind.ac_layout is MatrixLayout.TRANSPOSED:
             raise ValueError("ac_layout: expected NORMAL or NATIVE, got TRANSPOSED")
-        self.dtype, self.k, self.n = dtype, as_int(k, "k", 1, MOST), as_int(n, "n", 1, MOST)
+        self.dtype = self._kind.dtype
+        self.k, self.n = as_int(k, "k", 1, MOST), as_int(n, "n", 1, MOST)
         self.sizes_of_m = rows_of(m)
         self._group_size = as_int(group_size, "group_size", 0, 2**15 - 1)
-        is_grouped = self._kinds[2] is MatrixScales.PER_GROUP
+        is_grouped = self._kind.b_scales is MatrixScales.PER_GROUP
         if is_grouped != bool(self._group_size) or (is_grouped and self.k % self._group_size):
             raise ValueError(
                 f"group_size: expected a divisor of k, {self.k}, with scales PER_GROUP, else 0, "
@@ -112,12 +113,10 @@ class Matmul(ContextOwner):
         domain = as_int(iommu_domain, "iommu_domain", 0, 15)
         mask = None if core_mask is None else as_member(core_mask, "core_mask", CoreMask)
         self._library = open_library(library)
-        segment_k = matmul_rules.suit(
-            self._library, self.sizes_of_m, self.k, self.n, dtype, *self._kinds
-        )
+        segment_k = matmul_rules.suit(self._library, self.sizes_of_m, self.k, self.n, self._kind)
         info = ffi.new("rknn_matmul_info *")
-        info.type, info.iommu_domain_id, info.group_size = dtype, domain, self._group_size
-        info.B_layout, info.AC_layout, info.B_quant_type = map(int, self._kinds)
+        info.iommu_domain_id, info.group_size = domain, self._group_size
+        info.type, info.B_layout, info.AC_layout, info.B_quant_type = map(int, self._kind)
         shapes = ffi.new("rknn_matmul_shape[]", [(m, self.k, self.n) for m in self.sizes_of_m])
         self._attrs = ffi.new("rknn_matmul_io_attr[]", len(shapes))
         self._context = _MatmulContext(self._library, info, shapes, self._attrs)
@@ -134,7 +133,7 @@ class Matmul(ContextOwner):
     def _describe(self, segment_k: int | None) -> None:
         """Read what the runtime says of the matrices, of every m."""
         a, b, c = self.dtype.elements
-        b_layout, ac_layout, _ = self._kinds
+        b_layout, ac_layout = self._kind.b_layout, self._kind.ac_layout
         self._of_m: dict[int, tuple[Matrix, Matrix, int]] = {}
         for i, m in enumerate(self.sizes_of_m):
             attrs = self._attrs[i]
@@ -258,7 +257,7 @@ class Matmul(ContextOwner):
         array = scales if isinstance(scales, np.ndarray) else one_scale(scales)
         array = source(array, "scales", (FLOAT32,), shape="N")
         count = 1
-        if matrix == "B" and self._kinds[2] is not MatrixScales.ONE:
+        if matrix == "B" and self._kind.b_scales is not MatrixScales.ONE:
             groups = self.k // self._group_size if self._group_size else 1
             count = groups * self.n
         if array.size != count:

@@ -7,6 +7,7 @@ RV1126B has librknnrt, which multiplies nothing there; librknnmrt has no such fu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import TensorType
@@ -16,7 +17,7 @@ from rknn_runtime.modelfile.soc import soc_of_this_machine
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
 
-__all__ = ["RECORDED", "SOCS", "MatmulSoc", "check", "suit"]
+__all__ = ["RECORDED", "SOCS", "MatmulKind", "MatmulSoc", "check", "suit"]
 
 #: The version that was asked.
 RECORDED = (2, 3, 2)
@@ -128,15 +129,17 @@ _MOST_BYTES = 2**31 - 1
 _SAME_ROWS = 4096
 
 
+class MatmulKind(NamedTuple):
+    """What a product is, besides its sizes; see `Matmul`."""
+
+    dtype: MatmulType
+    b_layout: MatrixLayout
+    ac_layout: MatrixLayout
+    b_scales: MatrixScales
+
+
 def suit(
-    library: Library,
-    sizes_of_m: Sequence[int],
-    k: int,
-    n: int,
-    dtype: MatmulType,
-    b_layout: MatrixLayout,
-    ac_layout: MatrixLayout,
-    b_scales: MatrixScales,
+    library: Library, sizes_of_m: Sequence[int], k: int, n: int, kind: MatmulKind
 ) -> int | None:
     """Check a product against library and SoC.
 
@@ -158,7 +161,7 @@ def suit(
         machine = soc_of_this_machine()
         soc = "" if machine is None else machine.name
     if not soc:
-        if b_layout is MatrixLayout.NATIVE and k > _SAME_ROWS:
+        if kind.b_layout is MatrixLayout.NATIVE and k > _SAME_ROWS:
             raise UnavailableError(
                 f"b_layout: how B of more than {_SAME_ROWS} rows is NATIVE depends on the SoC, "
                 "and nothing says which one this machine is: take NORMAL"
@@ -171,33 +174,25 @@ def suit(
         )
     runtime = None if library.is_simulated else compatibility.runtime_in(library.path)
     if runtime is None or runtime.version <= RECORDED:
-        check(soc, k, n, dtype, b_layout, ac_layout, b_scales)
+        check(soc, k, n, kind)
     return SOCS[soc].segment_k or None
 
 
-def check(
-    soc: str,
-    k: int,
-    n: int,
-    dtype: MatmulType,
-    b_layout: MatrixLayout,
-    ac_layout: MatrixLayout,
-    b_scales: MatrixScales,
-) -> None:
+def check(soc: str, k: int, n: int, kind: MatmulKind) -> None:
     """Refuse what librknnrt 2.3.2 refuses on a SoC, or ends the process for.
 
     Raises:
         UnavailableError: the SoC multiplies no such matrices.
         ValueError: K or N does not suit it.
     """
-    rules = SOCS[soc]
+    rules, dtype = SOCS[soc], kind.dtype
     if not rules.types:
         raise UnavailableError(f"librknnrt 2.3.2 multiplies no matrices on {soc}")
     if dtype not in rules.types:
         names = ", ".join(each.name for each in rules.types)
         raise UnavailableError(f"{soc} does not multiply {dtype.name}; it does {names}")
-    _check_scales(soc, rules, dtype, b_layout, ac_layout, b_scales)
-    if b_layout is MatrixLayout.TRANSPOSED and dtype not in _TRANSPOSABLE:
+    _check_scales(soc, rules, kind)
+    if kind.b_layout is MatrixLayout.TRANSPOSED and dtype not in _TRANSPOSABLE:
         raise UnavailableError(f"b_layout: B of {dtype.name} cannot be TRANSPOSED")
     tile_k, tile_n = rules.tiles(dtype)
     for name, value, tile in (("k", k, tile_k), ("n", n, tile_n)):
@@ -215,20 +210,14 @@ def check(
         )
 
 
-def _check_scales(
-    soc: str,
-    rules: MatmulSoc,
-    dtype: MatmulType,
-    b_layout: MatrixLayout,
-    ac_layout: MatrixLayout,
-    b_scales: MatrixScales,
-) -> None:
+def _check_scales(soc: str, rules: MatmulSoc, kind: MatmulKind) -> None:
     """Refuse scales that B of a type cannot have."""
-    if b_scales is MatrixScales.PER_COLUMN and dtype not in rules.per_column:
+    dtype = kind.dtype
+    if kind.b_scales is MatrixScales.PER_COLUMN and dtype not in rules.per_column:
         raise UnavailableError(f"b_scales: {dtype.name} has no scale per column on {soc}")
-    if b_scales is MatrixScales.PER_GROUP:
+    if kind.b_scales is MatrixScales.PER_GROUP:
         if dtype not in rules.per_group:
             raise UnavailableError(f"b_scales: {dtype.name} has no scale per group on {soc}")
-        layouts = (b_layout, ac_layout)
+        layouts = (kind.b_layout, kind.ac_layout)
         if MatrixLayout.NATIVE not in layouts or MatrixLayout.TRANSPOSED in layouts:
             raise UnavailableError("b_scales: scales per group need a NATIVE layout")

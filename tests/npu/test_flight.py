@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from bundles import recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
+from forks import in_child
 
 from rknn_runtime import GeneralModel, Model, TensorMemory, raw
 from rknn_runtime._ffi import ffi, lib
@@ -229,16 +229,12 @@ def test_waiting_in_another_thread(model, engine):
 def test_another_process(model, engine):
     """A fork has no part in the run of its parent."""
     flight = raw.start(model)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
+
+    def refused():
+        with pytest.raises(ForkError):
             flight.wait()
-        except ForkError:
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+
+    in_child(refused)
     engine.may_end.set()
     flight.wait()
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import tracemalloc
 from dataclasses import replace
 
@@ -12,11 +10,13 @@ import numpy as np
 import pytest
 import stub
 from bundles import WHOLE, image, output, recorded
+from forks import in_child
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime.enums import InitFlag, TensorType
 from rknn_runtime.errors import (
     ClosedError,
+    ForkError,
     InvalidParameterError,
     OperationFailedError,
     RknnError,
@@ -433,36 +433,15 @@ def test_a_model_of_load_is_of_its_class():
         assert "simulated" in model.sdk_version.api
 
 
-def test_a_forked_child_is_refused_and_releases_nothing(tmp_path):
+def test_a_forked_child_is_refused_and_releases_nothing(control):
     """In a child every use raises `ForkError`; the parent works on."""
-    path = tmp_path / "model.bundle"
-    path.write_bytes(recorded().data)
-    body = """
-import os, sys
-import numpy as np
-from rknn_runtime import GeneralModel
-from rknn_runtime.errors import ForkError
-from rknn_runtime.sim import Control, Live
-model, frame = GeneralModel(sys.argv[1], library="sim"), np.zeros((8, 20, 3), np.uint8)
-pid = os.fork()
-if pid == 0:
-    try:
-        model.run(frame)
-    except ForkError:
-        model.close()
-        os._exit(0 if Control().calls("rknn_destroy") == 0 else 2)
-    os._exit(1)
-assert os.waitpid(pid, 0)[1] == 0
-model.run(frame)
-model.close()
-assert Control().live == Live(0, 0, 0)
-print("fine")
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", body, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert (done.stdout, done.stderr) == ("fine\n", "")
+    with GeneralModel(recorded().data, library="sim") as model:
+
+        def refused():
+            with pytest.raises(ForkError):
+                model.run(FRAME)
+            model.close()
+            assert control.calls("rknn_destroy") == 0
+
+        in_child(refused)
+        model.run(FRAME)

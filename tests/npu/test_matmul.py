@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import gc
-import os
 import pickle
 import threading
 
 import numpy as np
 import pytest
+from forks import in_child
 from reference import matrices as reference
 from threads import in_threads
 
@@ -344,17 +344,13 @@ def test_in_a_forked_child(control, method):
     """Every method says so, closing releases nothing, and the parent goes on."""
     with small() as matmul:
         matmul.write_b(values((64, 64), "INT8"))
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
+
+        def refused():
+            with pytest.raises(ForkError):
                 METHODS[method](matmul)
-            except ForkError:
-                matmul.close()
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+            matmul.close()
+
+        in_child(refused)
         METHODS[method](matmul)
 
 

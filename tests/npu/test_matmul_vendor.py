@@ -79,15 +79,14 @@ def test_what_is_refused_is_refused_before_the_call(soc: str) -> None:
     known = answers()
     for question in questions(soc):
         kind, _, k, n, b_layout, ac_layout, scales, _ = map(int, question[1:])
-        arguments = (
-            soc, k, n, MatmulType(kind), MatrixLayout(b_layout), MatrixLayout(ac_layout),
-            MatrixScales(scales),
-        )  # fmt: skip
+        of_kind = matmul_rules.MatmulKind(
+            MatmulType(kind), MatrixLayout(b_layout), MatrixLayout(ac_layout), MatrixScales(scales)
+        )
         if question in known:
-            matmul_rules.check(*arguments)
+            matmul_rules.check(soc, k, n, of_kind)
         else:
             with pytest.raises((UnavailableError, ValueError)):
-                matmul_rules.check(*arguments)
+                matmul_rules.check(soc, k, n, of_kind)
 
 
 def test_rk3568_is_as_rk3566() -> None:

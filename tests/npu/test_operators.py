@@ -13,6 +13,7 @@ import pytest
 import stub
 from bundles import recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, FRAME, SOFTMAX, STOCK, renamed, softmax
+from forks import in_child
 from paths import DATA
 from threads import in_threads
 
@@ -494,16 +495,12 @@ def test_who_takes_none(control):
 
 def test_another_process(model):
     """A fork has the parent's model in name only."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
+
+    def refused():
+        with pytest.raises(ForkError):
             model.register_custom_op(CUSTOM, softmax)
-        except ForkError:
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+
+    in_child(refused)
 
 
 def test_a_function_that_knows_its_model(control):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import struct
 
 import numpy as np
 import pytest
 from bundles import recorded
+from forks import in_child
 
 from rknn_runtime import GeneralModel, Matmul, MatmulType, Model, open_library, raw
 from rknn_runtime._ffi import ffi, lib
@@ -129,16 +129,12 @@ def test_misuse(control, call):
         with pytest.raises(TypeError, match="model: expected a Model"):
             CALLS[call](wrong)
     with Model(recorded().data, library="sim") as model:
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
+
+        def refused():
+            with pytest.raises(ForkError):
                 CALLS[call](model)
-            except ForkError:
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+
+        in_child(refused)
     with pytest.raises(ClosedError):
         CALLS[call](model)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bundles import image, output, recorded
+from forks import in_child
 from test_outside_memory import descriptors, shared_file
 from threads import in_threads
 
@@ -196,16 +197,14 @@ def test_a_forked_child_gets_no_duplicate(control):
     """And closing both there releases nothing of the parent's."""
     case = case_of()
     with Model(case.data, library="sim") as original, original.duplicate() as twin:
-        child = os.fork()
-        if child == 0:
-            try:
+
+        def refused():
+            with pytest.raises(ForkError):
                 original.duplicate()
-            except ForkError:
-                original.close()
-                twin.close()
-                os._exit(3)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+            original.close()
+            twin.close()
+
+        in_child(refused)
         same(original, case)
         same(twin, case)
 
