@@ -31,7 +31,8 @@ static int check(const shape *s, const void *src, size_t src_len, const void *ds
 
 /* Both directions: `plain` and `native` move on together, one column of a tile at a time. */
 #define TILES(name, type, assignment)                                             \
-    static void name(const shape *s, type *plain, type *native) {                 \
+    static void name(const shape *s, void *all_plain, void *all_native) {         \
+        type *plain = all_plain, *native = all_native;                            \
         for (size_t begin = 0; begin < s->k; begin += s->segment_k) {             \
             const size_t rows = rkr_min(s->segment_k, s->k - begin);              \
             for (size_t c = 0; c < s->n; c += s->tile_n) {                        \
@@ -56,30 +57,20 @@ int rkr_tile_b(const void *src, size_t src_len, void *dst, size_t dst_len, size_
                size_t k, size_t n, size_t tile_k, size_t tile_n, size_t segment_k) {
     const shape s = {k, n, tile_k, tile_n, segment_k};
     const int status = check(&s, src, src_len, dst, dst_len, element_size);
-    if (status != RKR_OK) {
-        return status;
+    if (status == RKR_OK) {
+        (element_size == 1 ? tile_8 : tile_16)(&s, (void *)(uintptr_t)src, dst);
     }
-    if (element_size == 1) {
-        tile_8(&s, (uint8_t *)(uintptr_t)src, dst);
-    } else {
-        tile_16(&s, (uint16_t *)(uintptr_t)src, dst);
-    }
-    return RKR_OK;
+    return status;
 }
 
 int rkr_untile_b(const void *src, size_t src_len, void *dst, size_t dst_len, size_t element_size,
                  size_t k, size_t n, size_t tile_k, size_t tile_n, size_t segment_k) {
     const shape s = {k, n, tile_k, tile_n, segment_k};
     const int status = check(&s, src, src_len, dst, dst_len, element_size);
-    if (status != RKR_OK) {
-        return status;
+    if (status == RKR_OK) {
+        (element_size == 1 ? untile_8 : untile_16)(&s, dst, (void *)(uintptr_t)src);
     }
-    if (element_size == 1) {
-        untile_8(&s, dst, (uint8_t *)(uintptr_t)src);
-    } else {
-        untile_16(&s, dst, (uint16_t *)(uintptr_t)src);
-    }
-    return RKR_OK;
+    return status;
 }
 
 static int check_int4(const void *values, size_t n_values, const void *packed, size_t n_packed) {

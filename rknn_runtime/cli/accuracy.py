@@ -68,11 +68,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def run(arguments: Namespace) -> int:
+def run(arguments: Namespace) -> None:
     """Compare, and print the report.
-
-    Returns:
-        0.
 
     Raises:
         OSError: A file cannot be read.
@@ -82,7 +79,6 @@ def run(arguments: Namespace) -> int:
     with refusals():
         report = _analysed(arguments) if arguments.other is None else _compared(arguments)
     print(report.to_json(indent=2) if arguments.json else report)
-    return 0
 
 
 def _analysed(arguments: Namespace) -> Analysis:

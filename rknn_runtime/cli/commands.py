@@ -9,7 +9,7 @@ __all__ = ["COMMANDS", "declare"]
 
 #: Name -> what the program's ``--help`` says of it. The module of that name says the rest: its
 #: docstring is the command's own help, ``add_arguments(parser)`` declares what it takes, and
-#: ``run(arguments)`` does it and returns the exit status.
+#: ``run(arguments)`` does it, and returns the exit status where it may be another than 0.
 COMMANDS = {
     "info": "show what a model wants and gives",
     "convert": "make a .rknn file of a trained network, on a PC",

@@ -40,15 +40,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=sorted(_SCRIPTS), help="which one")
 
 
-def run(arguments: Namespace) -> int:
-    """Print the script.
-
-    Returns:
-        0.
-    """
+def run(arguments: Namespace) -> None:
+    """Print the script."""
     commands = [_command(name, text) for name, text in COMMANDS.items()]
     print("\n".join(_SCRIPTS[arguments.shell](commands)))
-    return 0
 
 
 def _command(name: str, text: str) -> _Command:

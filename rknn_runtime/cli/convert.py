@@ -73,11 +73,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     report.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def run(arguments: Namespace) -> int:
+def run(arguments: Namespace) -> None:
     """Convert, and print the report.
-
-    Returns:
-        0.
 
     Raises:
         OSError: A file cannot be read or written.
@@ -130,7 +127,6 @@ def run(arguments: Namespace) -> int:
         from rknn_runtime.conversion.page import page_of
 
         Path(arguments.html).write_text(page_of(made), "utf-8")
-    return 0
 
 
 def _say(line: str) -> None:

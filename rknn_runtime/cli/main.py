@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        status: int = parsed.run(parsed)
+        status: int = parsed.run(parsed) or 0
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader, such as `head`, has enough; without this Python complains at exit.

@@ -42,11 +42,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, with the layers")
 
 
-def run(arguments: Namespace) -> int:
+def run(arguments: Namespace) -> None:
     """Print what is predicted.
-
-    Returns:
-        0.
 
     Raises:
         OSError: The file cannot be read.
@@ -59,7 +56,7 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         text = {"file": arguments.model, "soc": info and info.soc, "batch": batch}
         print(json.dumps({**text, "predictions": [_as_json(one) for one in found]}))
-        return 0
+        return
     rows: list[tuple[str, ...]]
     rows = [("soc", "ms", "range", "fps", "range", "bound by", "median error")]
     rows += [_row(one) for one in found]
@@ -80,7 +77,6 @@ def run(arguments: Namespace) -> int:
         print("Layers on the CPU count as copies and can take much longer.")
     for one in found if arguments.layers else ():
         print("\n".join(["", one.soc, *table([("us", "bound by", "layer"), *_layers(one)])]))
-    return 0
 
 
 def _read(model: str) -> tuple[Sequence[Layer], ModelInfo | None]:

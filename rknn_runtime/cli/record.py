@@ -34,11 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(arguments: Namespace) -> int:
+def run(arguments: Namespace) -> None:
     """Run, and write the bundle.
-
-    Returns:
-        0.
 
     Raises:
         OSError: A file cannot be read or written.
@@ -53,7 +50,6 @@ def run(arguments: Namespace) -> int:
         raise RknnError(f"{arguments.model}: {error}") from None
     Path(arguments.output).write_bytes(bundle)
     print(f"{arguments.output}: {len(samples)} samples, {len(bundle)} bytes")
-    return 0
 
 
 def _arrays(path: Path) -> list[Any]:

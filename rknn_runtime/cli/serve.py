@@ -58,11 +58,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(arguments: Namespace) -> int:
+def run(arguments: Namespace) -> None:
     """Serve until the source ends, or Ctrl-C.
-
-    Returns:
-        0.
 
     Raises:
         OSError: The source cannot be opened, or the address is not available.
@@ -73,7 +70,6 @@ def run(arguments: Namespace) -> int:
             _serve(arguments)
     except KeyboardInterrupt:
         print("rknn-runtime: stopped", file=sys.stderr)
-    return 0
 
 
 def _serve(arguments: Namespace) -> None:

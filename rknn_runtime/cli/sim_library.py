@@ -22,11 +22,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(arguments: Namespace) -> int:
+def run(arguments: Namespace) -> None:
     """Write it, and say where.
-
-    Returns:
-        0.
 
     Raises:
         OSError: It cannot be written.
@@ -34,4 +31,3 @@ def run(arguments: Namespace) -> int:
     from rknn_runtime.sim.install import install_library  # here, as `info` does without
 
     print(install_library(arguments.folder, arguments.name))
-    return 0

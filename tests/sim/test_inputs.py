@@ -31,7 +31,7 @@ INTAKE = {
 }
 #: Each for an image, for features and for a vector.
 INTAKE_CASES = [
-    (version, native, given, what, channels)
+    (version, native, given, channels, what)
     for (version, native), row in INTAKE.items()
     for given, what in zip(INTAKE_TYPES.split(), row.split())
     for channels in (3, 5, 0)
@@ -41,7 +41,9 @@ INTAKE_CASES = [
 class Intake:
     """A model of one input with mean 2 and std 4, and data for it in a foreign type."""
 
-    def __init__(self, version: str, native: str, given: str, what: str, channels: int) -> None:
+    def __init__(
+        self, version: str, native: str, given: str, channels: int, what: str = ""
+    ) -> None:
         self.version, self.what = version, what
         dtype = TensorType[native]
         is_real = dtype is TensorType.FLOAT16
@@ -59,14 +61,14 @@ class Intake:
             [Preprocessing((2.0,), (4.0,), False)], runtime_version=version,
         )  # fmt: skip
 
-    def seen(self) -> np.ndarray[Any, Any]:
+    def seen(self, what: str) -> np.ndarray[Any, Any]:
         """What the executor must see, in the framework's order."""
         values = self.data.astype(np.float32)
-        if self.what == "N" and self.tensor.dtype is TensorType.FLOAT16:
+        if what == "N" and self.tensor.dtype is TensorType.FLOAT16:
             values = ((values - 2) / 4).astype(np.float16).astype(np.float32)
-        elif self.what == "N":
+        elif what == "N":
             values = np.rint((values - 2) / 4 / np.float32(0.5)) * np.float32(0.5)
-        elif self.what == "C":
+        elif what == "C":
             values = values * np.float32(0.5)
         else:
             values = np.zeros_like(values)
@@ -103,7 +105,7 @@ def test_librknnrt_takes_bound_data_as_measured(case: Intake) -> None:
             assert "are not converted" in api.control.last_message
         elif case.what != "R":
             assert api.run() == 0
-            np.testing.assert_array_equal(inputs[0], case.seen())
+            np.testing.assert_array_equal(inputs[0], case.seen(case.what))
         assert api.control.violations - before == (case.what == "F" and case.version == "1.5.2")
         assert api.destroy_mem(mem) == 0
 
@@ -120,7 +122,7 @@ def test_librknnrt_takes_copied_data_as_measured(case: Intake) -> None:
         assert status == (lib.RKNN_ERR_PARAM_INVALID if case.what == "R" else 0)
         if case.what != "R":
             assert api.run() == 0
-            np.testing.assert_array_equal(inputs[0], case.seen())
+            np.testing.assert_array_equal(inputs[0], case.seen(case.what))
         assert api.control.violations - before == (case.what == "F")
         if case.what == "F":
             assert f"librknnrt {case.version} does not convert" in api.control.last_violation
