@@ -1,4 +1,4 @@
-"""Compare two runs of a model: how far their outputs, and what they detect, lie apart.
+"""Compare two runs of a model: how far outputs, and what they detect, lie apart.
 
 Both sides run on the same images. A side is an .onnx file (onnxruntime, float),
 a .rknn file or a bundle (simulated NPU), or an .npz file of recorded outputs.

@@ -230,7 +230,7 @@ def test_the_archive_holds_models_and_an_index_only() -> None:
 
 
 def test_no_command_imports_it_before_it_is_asked() -> None:
-    code = "import sys, rknn_runtime.cli; sys.exit('rknn_runtime.verify' in sys.modules)"
+    code = "import sys, rknn_runtime.cli.verify; sys.exit('rknn_runtime.verify' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -1,0 +1,46 @@
+"""The commands by their names: what is imported, and what ``--help`` says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rknn_runtime.cli import main
+from rknn_runtime.cli.commands import COMMANDS
+
+
+def test_help_names_every_command_and_imports_none() -> None:
+    """Nor NumPy: it is what takes the time, and only a command that runs needs it."""
+    code = (
+        "import sys; from rknn_runtime.cli import main\n"
+        "try: main(['--help'])\n"
+        "finally: print(sorted({'numpy', 'rknn_runtime.cli.info'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
+    assert all(f"\n    {name}" in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_is_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Usage, the docstring of its module in lines that fit a terminal, and its options."""
+    with pytest.raises(SystemExit) as caught:
+        main([name, "--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    said = sys.modules[f"rknn_runtime.cli.{name.replace('-', '_')}"].__doc__
+    assert said is not None and said.strip() in shown
+    assert f"usage: rknn-runtime {name}" in shown
+    assert "options:" in shown or "optional arguments:" in shown  # as Python 3.9 calls them
+    prose = said.partition("Examples:")[0]
+    assert max(map(len, prose.splitlines())) <= 80
+
+
+def test_an_unknown_command_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, with those that there are."""
+    with pytest.raises(SystemExit) as caught:
+        main(["infos"])
+    assert caught.value.code == 2
+    assert "sim-library" in capsys.readouterr().err
