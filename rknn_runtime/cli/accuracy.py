@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rknn_runtime.cli.options import add_toolkit, numbers, refusals, shows_progress
+from rknn_runtime.cli.options import add_switch, add_toolkit, numbers, refusals, shows_progress
 
 if TYPE_CHECKING:
     from rknn_runtime.accuracy import AccuracyReport, Analysis
@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     layers.add_argument(
         "--judge", metavar="FILE", help="image to judge with; else the first of IMAGES"
     )
-    layers.add_argument("--keep-graph", action="store_true", help="do not cut off the head")
+    add_switch(layers, "--keep-graph", "do not cut off the head")
     layers.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")
     layers.add_argument(
         "--quantized-algorithm", default="normal", metavar="NAME", help="as the toolkit's config"
@@ -46,9 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_toolkit(layers)
     layers.add_argument("--plot", metavar="FILE", help="also write a plot, as .svg")
     parser.add_argument("--limit", type=int, metavar="N", help="take the first N images alone")
-    parser.add_argument(
-        "--detect", action="store_true", help="also decode both, and compare the detections"
-    )
+    add_switch(parser, "--detect", "also decode both, and compare the detections")
     parser.add_argument(
         "--labels",
         metavar="FOLDER",
@@ -64,8 +62,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--std", type=numbers, metavar="A,B,C", help="what to divide the channels by, likewise"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_switch(parser, "--json", "print JSON")
+    add_switch(parser, "--quiet", "show no progress")
 
 
 def run(arguments: Namespace) -> None:

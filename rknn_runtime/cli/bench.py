@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rknn_runtime._files import read_file
-from rknn_runtime.cli.options import add_library, refusals, shows_progress
+from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--frames", type=int, metavar="N", help="that count (200)")
     parser.add_argument("--seconds", type=float, metavar="T", help="of each choice, instead")
     parser.add_argument("--warm-up", type=int, default=20, metavar="N", help="frames before (20)")
-    parser.add_argument("--sweep", action="store_true", help="also several cores and contexts")
-    parser.add_argument("--layers", action="store_true", help="the time of each layer (librknnrt)")
+    add_switch(parser, "--sweep", "also several cores and contexts")
+    add_switch(parser, "--layers", "the time of each layer (librknnrt)")
     forms = parser.add_mutually_exclusive_group()
-    forms.add_argument("--json", action="store_true", help="print JSON, as `compare` reads it")
-    forms.add_argument("--markdown", action="store_true", help="print tables to paste")
+    add_switch(forms, "--json", "print JSON, as `compare` reads it")
+    add_switch(forms, "--markdown", "print tables to paste")
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the JSON there")
     parser.add_argument("--html", metavar="FILE", help="also write a page with drawings")
     parser.add_argument("--plot", metavar="FILE", help="also draw it, as .png or .svg (matplotlib)")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_switch(parser, "--quiet", "show no progress")
 
 
 def run(arguments: Namespace) -> int:

@@ -14,7 +14,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.cli.options import add_toolkit, numbers, refusals
+from rknn_runtime.cli.options import add_switch, add_toolkit, numbers, refusals
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,6 +31,11 @@ _TOOLKIT_SWITCHES = {
     "single_core_mode": ("config", "for one core: smaller (RK3588, RK3576)"),
     "auto_hybrid": ("build", "keep layers in float16 that int8 hurts"),
 }
+#: Options that `convert` takes under their own names.
+_PARAMETERS = (
+    "calibrate", "color", "environment", "evaluate", "head", "keep_graph", "labels", "limit",
+    "mean", "python", "std", "with_torch",
+)  # fmt: skip
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -42,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--calibrate", metavar="IMAGES", help="a folder of images to quantize with; else float16"
     )
     network = parser.add_argument_group("the network")
-    network.add_argument("--keep-graph", action="store_true", help="do not cut it")
+    add_switch(network, "--keep-graph", "do not cut it")
     network.add_argument("--head", default="auto", help="what it is, as Detector takes it")
     network.add_argument("--labels", metavar="FILE", help='names of the classes, or "coco"')
     network.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")
@@ -60,17 +65,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         )  # fmt: skip
     add_toolkit(toolkit)
     toolkit.add_argument("--python", metavar="PROGRAM", help="a Python 3.9 to 3.12 for it")
-    toolkit.add_argument(
-        "--with-torch", action="store_true", help="install PyTorch, too: for TorchScript"
-    )
+    add_switch(toolkit, "--with-torch", "install PyTorch, too: for TorchScript")
     toolkit.add_argument("--log", metavar="FILE", help="write all that it printed")
     report = parser.add_argument_group("the report")
     report.add_argument("--evaluate", metavar="FOLDER", help="other images than IMAGES")
     report.add_argument("--limit", type=int, default=100, help="images of a folder at most")
-    report.add_argument("--no-report", action="store_true", help="convert only")
+    add_switch(report, "--no-report", "convert only")
     report.add_argument("--report", metavar="FILE", help="write it as JSON")
     report.add_argument("--html", metavar="FILE", help="write it as a page with images")
-    report.add_argument("--quiet", action="store_true", help="show no progress")
+    add_switch(report, "--quiet", "show no progress")
 
 
 def run(arguments: Namespace) -> None:
@@ -84,7 +87,9 @@ def run(arguments: Namespace) -> None:
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
     from rknn_runtime.conversion.toolkit import ToolkitError
 
-    groups = {name: dict(getattr(arguments, name)) for name in ("config", "load", "build")}
+    groups: dict[str, Any] = {
+        name: dict(getattr(arguments, name)) for name in ("config", "load", "build")
+    }
     for name, (group, _) in {**_TOOLKIT_FLAGS, **_TOOLKIT_SWITCHES}.items():
         value = getattr(arguments, name)
         if value is not None:
@@ -95,24 +100,11 @@ def run(arguments: Namespace) -> None:
                 arguments.model,
                 arguments.target,
                 arguments.output,
-                calibrate=arguments.calibrate,
-                evaluate=arguments.evaluate,
-                keep_graph=arguments.keep_graph,
-                head=arguments.head,
-                labels=arguments.labels,
-                color=arguments.color,
-                mean=arguments.mean,
-                std=arguments.std,
-                config=groups["config"],
-                load=groups["load"],
-                build=groups["build"],
                 report=not arguments.no_report,
-                limit=arguments.limit,
                 toolkit=arguments.toolkit or DEFAULT_VERSION,
-                environment=arguments.environment,
-                python=arguments.python,
-                with_torch=arguments.with_torch,
                 progress=None if arguments.quiet else _say,
+                **groups,
+                **{name: getattr(arguments, name) for name in _PARAMETERS},
             )
     except ToolkitError as error:
         if arguments.log:

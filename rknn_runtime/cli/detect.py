@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime.cli.options import add_library, refusals, shows_progress
+from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
@@ -49,17 +49,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="PATH", help="write there: a file; of yolo a folder"
     )
-    parser.add_argument(
-        "--coco-ids",
-        action="store_true",
-        help="of coco: number the 80 classes as COCO does, 1 to 90",
-    )
+    add_switch(parser, "--coco-ids", "of coco: number the 80 classes as COCO does, 1 to 90")
     parser.add_argument(
         "--save", type=Path, metavar="FOLDER", help="draw the objects, and write images or videos"
     )
     parser.add_argument("--frames", type=int, metavar="N", help="stop after N images")
-    parser.add_argument("--every-frame", action="store_true", help="drop none of a live source")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_switch(parser, "--every-frame", "drop none of a live source")
+    add_switch(parser, "--quiet", "show no progress")
 
 
 def add_model_arguments(parser: ArgumentParser) -> None:

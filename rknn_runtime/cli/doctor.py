@@ -20,7 +20,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rknn_runtime.cli.options import add_library, refusals
+from rknn_runtime.cli.options import add_library, add_switch, refusals
 from rknn_runtime.cli.tables import table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--root", default="/", metavar="FOLDER", help="where /proc, /sys, /dev and /usr are (/)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_switch(parser, "--json", "print one JSON object")
 
 
 def run(arguments: Namespace) -> int:

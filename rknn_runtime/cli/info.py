@@ -14,6 +14,7 @@ from typing import Any
 
 from rknn_runtime.cli import emulated, graph, healthy, layered
 from rknn_runtime.cli.advice import io_bytes, warnings_about
+from rknn_runtime.cli.options import add_switch
 from rknn_runtime.cli.tables import table
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
@@ -35,23 +36,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=RUNTIME_VERSIONS[FULL_RUNTIME],
         help="describe models of librknnrt as this version does, not as the newest known",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object per model, a line each"
+    add_switch(parser, "--json", "print one JSON object per model, a line each")
+    add_switch(parser, "--emulate", "also tell which nodes run on the emulated NPU, and how")
+    add_switch(
+        parser, "--health", "also look for what makes int8 models detect nothing, and say the cure"
     )
-    parser.add_argument(
-        "--emulate",
-        action="store_true",
-        help="also tell which nodes run on the emulated NPU, and how",
-    )
-    parser.add_argument(
-        "--health",
-        action="store_true",
-        help="also look for what makes int8 models detect nothing, and say the cure",
-    )
-    parser.add_argument(
-        "--layers",
-        action="store_true",
-        help="also list the operators: shapes, multiplications, bytes, NPU or CPU",
+    add_switch(
+        parser, "--layers", "also list the operators: shapes, multiplications, bytes, NPU or CPU"
     )
     parser.add_argument(
         "--graph",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from rknn_runtime.errors import RknnError
 
-__all__ = ["add_library", "add_toolkit", "numbers", "refusals", "shows_progress"]
+__all__ = ["add_library", "add_switch", "add_toolkit", "numbers", "refusals", "shows_progress"]
 
 
 def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulated NPU") -> None:
@@ -22,6 +22,13 @@ def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulate
     library = parser.add_mutually_exclusive_group()
     library.add_argument("--library", metavar="PATH", help="the runtime library")
     library.add_argument("--sim", action="store_const", const="sim", dest="library", help=sim)
+
+
+def add_switch(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, name: str, text: str
+) -> None:
+    """Declare an option that takes no value: its argument is whether it was given."""
+    parser.add_argument(name, action="store_true", help=text)
 
 
 def add_toolkit(group: argparse._ArgumentGroup) -> None:

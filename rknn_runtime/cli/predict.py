@@ -18,7 +18,7 @@ from typing import Any
 
 from rknn_runtime.cli.info import memory
 from rknn_runtime.cli.layered import count, short_name
-from rknn_runtime.cli.options import refusals
+from rknn_runtime.cli.options import add_switch, refusals
 from rknn_runtime.cli.tables import table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
@@ -38,8 +38,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--for", dest="soc", choices=PREDICTED_SOCS, help="of this SoC; else of all that are known"
     )
-    parser.add_argument("--layers", action="store_true", help="also what each layer adds")
-    parser.add_argument("--json", action="store_true", help="print JSON, with the layers")
+    add_switch(parser, "--layers", "also what each layer adds")
+    add_switch(parser, "--json", "print JSON, with the layers")
 
 
 def run(arguments: Namespace) -> None:

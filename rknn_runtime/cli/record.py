@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rknn_runtime.cli.options import add_switch
 from rknn_runtime.errors import RknnError
 
 __all__ = ["add_arguments", "run"]
@@ -27,11 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="an .npy file with the input, or an .npz file with all inputs in their order",
     )
     parser.add_argument("-o", "--output", required=True, metavar="BUNDLE", help="the file to write")
-    parser.add_argument(
-        "--any-input",
-        action="store_true",
-        help="let the first sample's outputs answer whatever comes",
-    )
+    add_switch(parser, "--any-input", "let the first sample's outputs answer whatever comes")
 
 
 def run(arguments: Namespace) -> None:

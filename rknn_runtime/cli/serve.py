@@ -19,7 +19,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
-from rknn_runtime.cli.options import refusals
+from rknn_runtime.cli.options import add_switch, refusals
 
 if TYPE_CHECKING:
     from rknn_runtime.serve import LiveView
@@ -50,12 +50,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--viewers", type=int, default=32, metavar="N", help="at most (32)")
     parser.add_argument("--quality", type=int, default=80, metavar="Q", help="of the JPEG (80)")
-    parser.add_argument(
-        "--draw", action="store_true", help="draw into the images, not in the browser"
-    )
-    parser.add_argument(
-        "--loop", action="store_true", help="begin a file or folder anew at its end"
-    )
+    add_switch(parser, "--draw", "draw into the images, not in the browser")
+    add_switch(parser, "--loop", "begin a file or folder anew at its end")
 
 
 def run(arguments: Namespace) -> None:

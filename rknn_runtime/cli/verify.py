@@ -10,7 +10,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime.cli.options import add_library
+from rknn_runtime.cli.options import add_library, add_switch
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.soc import SOCS, soc_of_this_machine
 
@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--soc", choices=ASKED, help="ask the questions of this SoC; this machine's if not given"
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON object per SoC")
+    add_switch(parser, "--json", "print a JSON object per SoC")
 
 
 def run(arguments: Namespace) -> int:
