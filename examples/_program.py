@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rknn_runtime import RknnError
+from rknn_runtime import Detections, RknnError
 from rknn_runtime.errors import LibraryLoadError
 
 
@@ -86,3 +86,23 @@ def image_file(path: str) -> Path:
     if target.is_dir() or not os.access(target if target.exists() else target.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{path}: nothing can be written there")
     return target
+
+
+def demo_arguments(text: str) -> argparse.Namespace:
+    """Read the command line of the two programs that are as the vendor's YOLOv5 demo."""
+    parser = argparse.ArgumentParser(description=text.split("\n")[0])
+    parser.add_argument("model", help=".rknn file, three outputs as in the vendor's model zoo")
+    parser.add_argument("image")
+    parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
+    parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
+    parser.add_argument("--iou", type=float, default=0.45, help="threshold of the suppression")
+    parser.add_argument("--save", type=image_file, help="write the annotated image here")
+    return parser.parse_args()
+
+
+def print_as_demo(detections: Detections, labels: list[str] | None) -> None:
+    """Print a line an object, as that demo does."""
+    for one in detections:
+        name = labels[one.class_id] if labels else f"class {one.class_id}"
+        left, top, right, bottom = one.xyxy
+        print(f"{name} @ ({left:.0f} {top:.0f} {right:.0f} {bottom:.0f}) {one.confidence:.3f}")

@@ -10,13 +10,12 @@ faster.
 
 from __future__ import annotations
 
-import argparse
 import json
 
 import numpy as np
 
 from rknn_runtime import Detections, GeneralModel
-from rknn_runtime.examples._program import image_file, run
+from rknn_runtime.examples._program import demo_arguments, print_as_demo, run
 from rknn_runtime.vision import letterbox, nms
 from rknn_runtime.vision.heads import YOLOV5_ANCHORS
 
@@ -49,14 +48,7 @@ def decode(outputs, height, width, conf_threshold, iou_threshold):
 def main() -> None:
     from PIL import Image
 
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", help=".rknn file, three outputs as in the vendor's model zoo")
-    parser.add_argument("image")
-    parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
-    parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
-    parser.add_argument("--iou", type=float, default=0.45, help="threshold of the suppression")
-    parser.add_argument("--save", type=image_file, help="write the annotated image here")
-    args = parser.parse_args()
+    args = demo_arguments(__doc__)
 
     image = Image.open(args.image).convert("RGB")
     with GeneralModel(args.model, library=args.library) as model:
@@ -67,10 +59,7 @@ def main() -> None:
     found = decode(outputs, height, width, args.conf, args.iou)
     detections = transform.detections_to_image(found)
 
-    for one in detections:
-        name = labels[one.class_id] if labels else f"class {one.class_id}"
-        left, top, right, bottom = one.xyxy
-        print(f"{name} @ ({left:.0f} {top:.0f} {right:.0f} {bottom:.0f}) {one.confidence:.3f}")
+    print_as_demo(detections, labels)
     if args.save:
         detections.draw(image, labels).save(args.save)
 

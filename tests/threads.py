@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+Arguments = Iterable[tuple[Any, ...]]
 
-def in_threads(work: Callable[..., object], arguments: Iterable[tuple[Any, ...]]) -> None:
-    """Call a function in a thread for each tuple of arguments, and wait for all of them.
+
+@contextmanager
+def running(work: Callable[..., object], arguments: Arguments) -> Iterator[None]:
+    """Call a function in a thread for each tuple of arguments, and wait for all at the end.
 
     Raises:
         BaseException: What the first of them raised.
@@ -24,7 +28,16 @@ def in_threads(work: Callable[..., object], arguments: Iterable[tuple[Any, ...]]
     threads = [threading.Thread(target=run, args=given) for given in arguments]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.join()
     if errors:
         raise errors[0]
+
+
+def in_threads(work: Callable[..., object], arguments: Arguments) -> None:
+    """The same with nothing to do meanwhile."""
+    with running(work, arguments):
+        pass

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from bundles import WHOLE, image, output, real, recorded, values
 from paths import PROJECT
-from threads import in_threads
+from threads import in_threads, running
 
 from rknn_runtime import GeneralModel, Model, TensorMemory
 from rknn_runtime.errors import ClosedError, RknnStatusError
@@ -622,13 +622,9 @@ def test_models_close_while_others_are_collected(control):
             while half:
                 half.pop()
 
-        threads = [threading.Thread(target=drop, args=(half,)) for half in halves]
-        for thread in threads:
-            thread.start()
-        start.wait()
-        model.close()
-        for thread in threads:
-            thread.join()
+        with running(drop, ((half,) for half in halves)):
+            start.wait()
+            model.close()
         assert control.live == NOTHING
 
 

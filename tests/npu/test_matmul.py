@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from forks import in_child
 from reference import matrices as reference
-from threads import in_threads
+from threads import in_threads, running
 
 from rknn_runtime import CoreMask, Matmul, MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.errors import (
@@ -371,27 +371,19 @@ def test_threads_share_one(control):
 
 def test_closed_by_another_thread(control):
     """Callers finish or learn that it is closed; nobody reads memory that is gone."""
-    outcomes = []
     matmul = small()
     matmul.write_b(values((64, 64), "INT8"))
     started = threading.Barrier(5)
 
     def call() -> None:
         started.wait()
-        try:
+        with pytest.raises(ClosedError):
             while True:
                 matmul(values((4, 64), "INT8"))
-        except ClosedError:
-            outcomes.append("closed")
 
-    threads = [threading.Thread(target=call) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    started.wait()
-    matmul.close()
-    for thread in threads:
-        thread.join()
-    assert outcomes == ["closed"] * 4
+    with running(call, [()] * 4):
+        started.wait()
+        matmul.close()
 
 
 def test_it_is_collected_in_a_cycle(control):

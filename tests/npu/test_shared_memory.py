@@ -13,7 +13,7 @@ import pytest
 from bundles import image, output, recorded
 from forks import in_child
 from test_outside_memory import descriptors, shared_file
-from threads import in_threads
+from threads import in_threads, running
 
 from rknn_runtime import CoreMask, GeneralModel, InitFlag, Model, TensorMemory
 from rknn_runtime.errors import (
@@ -161,20 +161,13 @@ def test_duplicates_run_at_the_same_time(control):
     case = case_of()
     with Model(case.data, library="sim") as original:
         twins = [original.duplicate() for _ in range(4)]
-        wrong = []
 
         def work(model):
             for _ in range(50):
-                if not np.array_equal(model(FRAME)[0], case.expected[0]):
-                    wrong.append(model)
+                np.testing.assert_array_equal(model(FRAME)[0], case.expected[0])
 
-        threads = [threading.Thread(target=work, args=(twin,)) for twin in twins]
-        for thread in threads:
-            thread.start()
-        original.close()
-        for thread in threads:
-            thread.join()
-        assert wrong == []
+        with running(work, ((twin,) for twin in twins)):
+            original.close()
         for twin in twins:
             twin.close()
 

@@ -228,28 +228,34 @@ with Api(open({str(model)!r}, "rb").read()) as api:
         assert ("RKNN_SIM_LATENCY_US is not a number" in done.stderr) == talks
 
 
-def test_contexts_run_at_the_same_time(control: Control) -> None:
-    """While one executor waits, another context runs; calls on one context queue up."""
-    entered, go_on = threading.Event(), threading.Event()
+class Gate:
+    """An executor that says when it was entered, and waits until it may go on."""
 
-    def wait(_: Any, outputs: Any) -> None:
-        entered.set()
-        assert go_on.wait(60)
+    def __init__(self) -> None:
+        self.entered, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, _: Any, outputs: Any) -> None:
+        self.entered.set()
+        assert self.go_on.wait(60)
         outputs[0][...] = 1
 
+
+def test_contexts_run_at_the_same_time(control: Control) -> None:
+    """While one executor waits, another context runs; calls on one context queue up."""
+    gate = Gate()
     computed = computed_bundle([SOURCE], [TARGET], "rk3588")
     statuses: list[int] = []
     with Api(computed) as slow, Api(bundle()) as fast:
-        slow.set_executor(wait)
+        slow.set_executor(gate)
         mem = slow.bind("in", type=TensorType.UINT8)
         runner = threading.Thread(target=lambda: statuses.append(slow.run()))
         runner.start()
-        assert entered.wait(60)
+        assert gate.entered.wait(60)
         assert fast.run() == 0
         queued = threading.Thread(target=lambda: statuses.append(slow.sync(mem, 1)))
         queued.start()
         assert statuses == []
-        go_on.set()
+        gate.go_on.set()
         runner.join()
         queued.join()
         assert statuses == [0, 0]
@@ -275,15 +281,9 @@ def test_many_threads_share_the_library(control: Control) -> None:
 
 def test_a_context_destroyed_while_others_wait_for_it(control: Control) -> None:
     """They find it gone and are refused."""
-    entered, go_on = threading.Event(), threading.Event()
-
-    def wait(_: Any, outputs: Any) -> None:
-        entered.set()
-        assert go_on.wait(60)
-        outputs[0][...] = 1
-
+    gate = Gate()
     api = Api(computed_bundle([SOURCE], [TARGET], "rk3588"))
-    api.set_executor(wait)
+    api.set_executor(gate)
     mem = api.bind("in", type=TensorType.UINT8)
     statuses: dict[str, int] = {}
     calls = {
@@ -297,10 +297,10 @@ def test_a_context_destroyed_while_others_wait_for_it(control: Control) -> None:
         for name, call in calls.items()
     ]
     threads[0].start()
-    assert entered.wait(60)
+    assert gate.entered.wait(60)
     for thread in threads[1:]:
         thread.start()
-    go_on.set()
+    gate.go_on.set()
     for thread in threads:
         thread.join()
     assert statuses["run"] == 0
