@@ -9,9 +9,13 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rknn_runtime import Detections, RknnError
 from rknn_runtime.errors import LibraryLoadError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 def run(main: Callable[[], None]) -> None:
@@ -100,9 +104,14 @@ def demo_arguments(text: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def print_as_demo(detections: Detections, labels: list[str] | None) -> None:
-    """Print a line an object, as that demo does."""
+def show(
+    detections: Detections, args: argparse.Namespace, image: Image, custom_string: str
+) -> None:
+    """Print a line an object, as that demo does, and draw them where ``--save`` says."""
+    labels = json.loads(custom_string or "{}").get("labels")
     for one in detections:
         name = labels[one.class_id] if labels else f"class {one.class_id}"
         left, top, right, bottom = one.xyxy
         print(f"{name} @ ({left:.0f} {top:.0f} {right:.0f} {bottom:.0f}) {one.confidence:.3f}")
+    if args.save:
+        detections.draw(image, labels).save(args.save)

@@ -10,12 +10,10 @@ faster.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
 from rknn_runtime import Detections, GeneralModel
-from rknn_runtime.examples._program import demo_arguments, print_as_demo, run
+from rknn_runtime.examples._program import demo_arguments, run, show
 from rknn_runtime.vision import letterbox, nms
 from rknn_runtime.vision.heads import YOLOV5_ANCHORS
 
@@ -49,19 +47,16 @@ def main() -> None:
     from PIL import Image
 
     args = demo_arguments(__doc__)
-
     image = Image.open(args.image).convert("RGB")
     with GeneralModel(args.model, library=args.library) as model:
         _, height, width, _ = model.inputs[0].shape
-        labels = json.loads(model.custom_string or "{}").get("labels")
+        custom_string = model.custom_string
         frame, transform = letterbox(image, (height, width))
         outputs = model.run(frame)
     found = decode(outputs, height, width, args.conf, args.iou)
     detections = transform.detections_to_image(found)
 
-    print_as_demo(detections, labels)
-    if args.save:
-        detections.draw(image, labels).save(args.save)
+    show(detections, args, image, custom_string)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,8 @@ wrote. Finds what yolov5_general_api.py finds.
 
 from __future__ import annotations
 
-import json
-
 from rknn_runtime import Model
-from rknn_runtime.examples._program import demo_arguments, print_as_demo, run
+from rknn_runtime.examples._program import demo_arguments, run, show
 from rknn_runtime.vision import letterbox
 from rknn_runtime.vision.heads import AnchorDecoder
 
@@ -21,11 +19,10 @@ def main() -> None:
     from PIL import Image
 
     args = demo_arguments(__doc__)
-
     image = Image.open(args.image).convert("RGB")
     with Model(args.model, library=args.library) as model:
         _, height, width, _ = model.inputs[0].shape
-        labels = json.loads(model.custom_string or "{}").get("labels")
+        custom_string = model.custom_string
         decode = AnchorDecoder(
             model.outputs, (height, width), conf_threshold=args.conf, iou_threshold=args.iou
         )
@@ -35,9 +32,7 @@ def main() -> None:
         found = decode([model.output_raw(i) for i in range(len(model.outputs))])
     detections = transform.detections_to_image(found)
 
-    print_as_demo(detections, labels)
-    if args.save:
-        detections.draw(image, labels).save(args.save)
+    show(detections, args, image, custom_string)
 
 
 if __name__ == "__main__":

@@ -76,16 +76,10 @@ class GeneralModel(LoadedModel):
             share_weights_with: as for `Model`.
 
         Raises:
-            InvalidModelError: the file is no model, or one that this runtime refuses.
-            LibraryLoadError: no runtime library could be loaded.
-            OSError: the file cannot be read.
-            RknnError: the runtime describes the model in terms that make no sense.
-            RknnStatusError: the runtime refused a call.
-            TypeError: an argument of another type.
             UnavailableError: the runtime does not have the general API, or no
                 ``rknn_set_core_mask``.
             ValueError: flags that leave memory, caches or timing to the caller, or specs that
-                do not fit the model.
+                do not fit the model; all other exceptions as of `Model`.
         """
         library = open_library(library)
         for function in ("rknn_inputs_set", "rknn_outputs_get", "rknn_outputs_release"):

@@ -86,13 +86,8 @@ class Tuned:
             cores: 1 to the cores of the SoC.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: not an integer.
-            UnavailableError: the SoC has one core, or the runtime no such function.
-            ValueError: more than the SoC has, or less than 1.
+            ValueError: more than the SoC has, or less than 1; all other exceptions as of
+                `set_core_mask`.
         """
         most = self._cores("cores", "rknn_set_batch_core_num")
         number = as_int(cores, "cores", 1, most or 64)

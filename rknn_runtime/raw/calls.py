@@ -172,13 +172,8 @@ def wait(model: LoadedModel, *, frame_id: SupportsIndex = 0, timeout_ms: Support
         timeout_ms: the longest time to wait; 0: as long as it takes.
 
     Raises:
-        ClosedError: the model is closed.
-        ForkError: this process was forked after the model was loaded.
-        RknnStatusError: the runtime refused.
-        RuntimeError: called in the middle of another call, as by a signal handler.
-        TypeError: an argument of another type.
         UnavailableError: the runtime has no such function.
-        ValueError: a number out of range.
+        ValueError: a number out of range; all other exceptions as of `query`.
     """
     extend = _extend(frame_id, timeout_ms)
     context = _context(model)

@@ -227,10 +227,8 @@ class MLPClassifier(_Perceptron):
             sample_weight: one weight per row; None: all alike.
 
         Raises:
-            ClosedError: the model is closed.
-            OverflowError: a number left the range of float16.
-            RknnStatusError: the runtime failed.
-            ValueError: X as for `predict`, or ``y`` or the weights are not one per row.
+            ValueError: ``y`` or the weights are not one per row; all other exceptions as of
+                `predict`.
         """
         predicted = self.predict(X)
         truth = checked_targets(y, predicted.shape)
@@ -283,10 +281,8 @@ class MLPRegressor(_Perceptron):
             sample_weight: one weight per row; None: all alike.
 
         Raises:
-            ClosedError: the model is closed.
-            OverflowError: a number left the range of float16.
-            RknnStatusError: the runtime failed.
-            ValueError: X as for `predict`, or ``y`` or the weights are not one per row.
+            ValueError: ``y`` or the weights are not one per row; all other exceptions as of
+                `predict`.
         """
         predicted = self.predict(X)
         truth = np.asarray(checked_targets(y, predicted.shape), np.float64)

@@ -321,16 +321,6 @@ def test_unreadable_trees_say_nothing(tmp_path: Path) -> None:
     assert found.first.rule == "no-board"
 
 
-def test_importing_the_package_does_not_import_it() -> None:
-    """It costs nothing where nobody asks."""
-    code = (
-        "import sys; from rknn_runtime import Detector; "
-        "print([n for n in sys.modules if 'doctor' in n])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
 def test_a_library_that_was_named_is_the_only_one(tmp_path: Path) -> None:
     """As when a model is loaded: another one is no way out, and "sim" needs no board."""
     built = build(tmp_path)
