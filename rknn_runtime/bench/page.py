@@ -8,29 +8,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rknn_runtime._html import page, table
 from rknn_runtime.bench.result import COLUMNS, Result, Timing
 
 __all__ = ["plot", "to_html"]
 
 _WIDTH, _HEIGHT, _BINS, _MOST_POINTS = 560, 160, 60, 1000
-_STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}
-table{border-collapse:collapse;margin:.5em 0}td,th{padding:.2em .8em;text-align:right}
-th:first-child,td:first-child{text-align:left}tr{border-bottom:1px solid #8884}
-svg{background:#8881;margin:.5em 1em .5em 0;max-width:100%}text{font-size:11px;fill:currentColor}
-.sim{background:#fd08;padding:.5em 1em}"""
 
 
 def to_html(result: Result) -> str:
     """Return one HTML file with tables, histograms and timelines, which loads nothing else."""
     about = result.about
-    title = html.escape(str(about["model"]))
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8>",
-        "<meta name=viewport content='width=device-width'>",
-        f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>",
-    ]
+    parts = []
     if about.get("simulated"):
-        parts.append("<p class=sim>On the simulated NPU: these times say nothing about a board.")
+        parts.append(
+            '<p class="note">On the simulated NPU: these times say nothing about a board.</p>'
+        )
     facts = {
         "runtime": about["runtime"],
         "driver": about.get("driver"),
@@ -39,28 +32,24 @@ def to_html(result: Result) -> str:
         "internal": f"{about['memory']['internal_bytes']} bytes",
         "resident": f"{about['memory']['resident_kb']} kB",
     }
-    parts.append("<table>")
-    parts += [
-        f"<tr><td>{name}<td>{html.escape(str(value))}" for name, value in facts.items() if value
-    ]
-    parts.append("</table>")
+    parts.append(table((), [(name, str(value)) for name, value in facts.items() if value]))
     for timing in result.timings:
         parts += _section(timing)
-    return "\n".join(parts) + "\n"
+    return page(str(about["model"]), parts, "text{font-size:11px;fill:currentColor}")
 
 
 def _section(timing: Timing) -> list[str]:
-    head = "".join(f"<th>{name}" for name in COLUMNS)
-    parts = [
-        f"<h2>{html.escape(timing.name)}: {timing.fps:.1f} frames a second</h2>",
-        f"<table><tr><th>milliseconds{head}",
+    rows = [
+        (phase, *(f"{value:.3f}" for value in timing.summary(phase).values()))
+        for phase in timing.phases_ms
     ]
-    for phase in timing.phases_ms:
-        cells = "".join(f"<td>{value:.3f}" for value in timing.summary(phase).values())
-        parts.append(f"<tr><td>{html.escape(phase)}{cells}")
-    parts.append("</table>")
     values = np.asarray(timing.phases_ms[_shown(timing)], float)
-    return [*parts, _histogram(values), _timeline(values)]
+    return [
+        f"<h2>{html.escape(timing.name)}: {timing.fps:.1f} frames a second</h2>",
+        table(("milliseconds", *COLUMNS), rows),
+        _histogram(values),
+        _timeline(values),
+    ]
 
 
 def _shown(timing: Timing) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rknn_runtime._arrays import Array
+from rknn_runtime._html import page, table
 from rknn_runtime.accuracy import AccuracyReport
 from rknn_runtime.conversion.report import ConversionReport, cpu_words
 
@@ -20,29 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["page_of"]
 
-_STYLE = (
-    "body{font:15px sans-serif;margin:2em auto;max-width:62em;color:#222}"
-    "table{border-collapse:collapse}td,th{padding:.2em .8em .2em 0;text-align:left}"
-    "td.n{text-align:right;font-variant-numeric:tabular-nums}"
-    "figure{display:inline-block;margin:.5em;width:46%}img{width:100%}"
-    "svg{background:#f6f6f6;margin:.5em 1em .5em 0}.note{color:#a40}"
-)
+_STYLE = "figure{display:inline-block;margin:.5em;width:46%}img{width:100%}"
 
 
 def page_of(conversion: Conversion) -> str:
     """Write a page that needs nothing from anywhere else."""
-    title = html.escape(conversion.path.name)
-    parts = [f"<h1>{title}</h1>", f"<p>For {conversion.target}; "]
     ends = f"cut at {len(conversion.cut)} tensors" if conversion.cut else "ends as it did"
-    parts.append(f"{ends}; head {html.escape(conversion.head or 'not known')}.</p>")
+    head = html.escape(conversion.head or "not known")
+    parts = [f"<p>For {conversion.target}; {ends}; head {head}.</p>"]
     parts += [f'<p class="note">{html.escape(note)}</p>' for note in conversion.notes]
     if conversion.report is not None:
         parts += _of_report(conversion.report)
-    body = "\n".join(parts)
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
-    )
+    return page(conversion.path.name, parts, _STYLE)
 
 
 def _of_report(report: ConversionReport) -> Iterable[str]:
@@ -54,12 +44,12 @@ def _of_report(report: ConversionReport) -> Iterable[str]:
             (layer.name, layer.op, f"{layer.cosine:.5f}", f"{layer.saturated:.1%}")
             for layer in report.layers
         ]
-        yield _table(("layer", "operator", "cosine", "clipped"), rows)
+        yield table(("layer", "operator", "cosine", "clipped"), rows)
     yield "<h2>Sizes</h2>"
     yield f"<p>On the board's CPU: {html.escape(cpu_words(report.on_cpu))}.</p>"
     sizes = (report.file_bytes, report.weight_bytes, report.internal_bytes)
     shown = [f"{size / 2**20:.2f} MiB" for size in sizes]
-    yield _table(("file", "weights", "memory while it runs"), [shown])
+    yield table(("file", "weights", "memory while it runs"), [shown])
     if report.examples:
         yield "<h2>Images</h2><p>Left: in float. Right: the file.</p>"
     for example in report.examples:
@@ -83,7 +73,7 @@ def _of_accuracy(accuracy: AccuracyReport) -> Iterable[str]:
                 ("mean IoU", f"{found.mean_iou:.4f}"),
                 ("mean difference of confidence", f"{found.mean_confidence_difference:.4f}"),
             ]
-        yield _table(("", ""), rows)
+        yield table((), rows)
         pairs = [(match.confidence, match.other_confidence) for match in found.matches]
         yield _scatter(pairs, "confidence in float", "confidence in the file")
         yield _histogram([match.iou for match in found.matches], "IoU of what both find")
@@ -92,16 +82,7 @@ def _of_accuracy(accuracy: AccuracyReport) -> Iterable[str]:
         (row.name, f"{row.cosine:.6f}", f"{row.worst_cosine:.6f}", f"{row.max_error:.4g}")
         for row in accuracy.worst(len(accuracy.outputs))
     ]
-    yield _table(("output", "cosine", "of the worst image", "largest error"), outputs)
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
-    lines = []
-    for first, *rest in rows:
-        cells = "".join(f'<td class="n">{html.escape(cell)}</td>' for cell in rest)
-        lines.append(f"<tr><td>{html.escape(first)}</td>{cells}</tr>")
-    return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
+    yield table(("output", "cosine", "of the worst image", "largest error"), outputs)
 
 
 def _scatter(points: Sequence[tuple[float, float]], across: str, up: str) -> str:

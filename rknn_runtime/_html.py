@@ -1,0 +1,45 @@
+"""Reports as pages of HTML that load nothing from anywhere."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+__all__ = ["page", "table"]
+
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
+    "table{border-collapse:collapse;margin:.5em 0}tr{border-bottom:1px solid #8884}"
+    "td,th{padding:.2em .8em;text-align:right;font-variant-numeric:tabular-nums}"
+    "th:first-child,td:first-child{text-align:left}"
+    "svg{background:#8881;margin:.5em 1em .5em 0;max-width:100%}"
+    ".note{background:#fd08;padding:.5em 1em}"
+)
+
+
+def page(title: str, parts: Iterable[str], style: str = "") -> str:
+    """Return a page.
+
+    Args:
+        title: Text; it is escaped.
+        parts: HTML.
+        style: CSS besides that of all pages.
+    """
+    name, body = html.escape(title), "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{name}</title><style>{_STYLE}{style}</style></head>\n"
+        f"<body>\n<h1>{name}</h1>\n{body}\n</body></html>\n"
+    )
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of text, which is escaped: names in the first column, numbers beside it."""
+    lines = [_row("th", titles)] if any(titles) else []
+    lines += [_row("td", cells) for cells in rows]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _row(kind: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{html.escape(cell)}</{kind}>' for cell in cells)}</tr>"
