@@ -5,34 +5,30 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, Union
-
-import numpy as np
+from typing import ClassVar, TypeVar
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import opened_file
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.errors import InvalidModelError, UnavailableError
-from rknn_runtime.modelfile import ModelHeader, read_header
-from rknn_runtime.npu.general import GeneralModel
+from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu.library import Library
-from rknn_runtime.npu.model import Model
-from rknn_runtime.npu.spec import InputSpec
 from rknn_runtime.rknnlite.arguments import fitted, input_arrays, pass_through_flags
+from rknn_runtime.rknnlite.engine import Engine
 from rknn_runtime.rknnlite.journal import new_logger
-from rknn_runtime.rknnlite.platforms import chosen_cores, platforms_of, refuse_other_target
+from rknn_runtime.rknnlite.platforms import (
+    chosen_cores,
+    header_of,
+    platforms_of,
+    refuse_other_target,
+)
 
 __all__ = ["RKNNLite"]
 
 _T = TypeVar("_T")
 _F = TypeVar("_F")
-_Engine = Union[GeneralModel, Model]
 
-_NOT_LOADED = "no model is loaded: call load_rknn first"
-_NOT_READY = "the runtime is not initialised: call init_runtime first"
 _ASYNC = "every inference returns the outputs of its own inputs; for frames in flight use Pool"
 _LINE = "=" * 46
 
@@ -82,14 +78,7 @@ class RKNNLite:
         self._library = library
         self._log = new_logger(bool(verbose), verbose_file)
         self._path = ""
-        self._engine: _Engine | None = None
-        self._is_dynamic = False
-        #: How the engine was made, and which inputs it passes through.
-        self._options: dict[str, Any] = {}
-        self._passed: list[bool] = []
-        self._n_runs = 0
-        self._kept: list[Array] | None = None
-        self._last: list[Array] | None = None
+        self._engine: Engine | None = None
 
     def load_rknn(
         self, path: str | os.PathLike[str], key_path: str | os.PathLike[str] | None = None
@@ -202,7 +191,7 @@ class RKNNLite:
                 inputs, data_type, data_format, inputs_pass_through, bool(reuse_outputs)
             )
             # As there: numbers at the end of the list of arrays.
-            numbers: list[Array] = [self._n_runs, self._n_runs] if get_frame_id else []  # type: ignore[list-item]
+            numbers: list[Array] = [self._ready().n_runs] * 2 if get_frame_id else []  # type: ignore[list-item]
             return [*outputs, *numbers]
 
         return self._tried("inference", None, work)
@@ -216,7 +205,7 @@ class RKNNLite:
         """
 
         def work() -> str:
-            version = self._ready().sdk_version
+            version = self._ready().model.sdk_version
             lines = [_LINE, "RKNN VERSION:", f"  API: {version.api}", f"  DRV: {version.driver}"]
             return "\n".join([*lines, _LINE, ""])
 
@@ -241,7 +230,7 @@ class RKNNLite:
         """
 
         def work() -> str:
-            text = self._timed()
+            text = self._ready().timed()
             if is_print:
                 print(text)
             return text
@@ -266,7 +255,7 @@ class RKNNLite:
         """
 
         def work() -> dict[str, int]:
-            size = self._ready().memory_size
+            size = self._ready().model.memory_size
             known = size.weight_bytes + size.internal_bytes
             other = max(0, size.dma_allocated_bytes - known)
             result = {
@@ -300,7 +289,7 @@ class RKNNLite:
             names = ("inputs", "outputs", "sdk_version", "memory_size", "custom_string")
             if what not in names:
                 raise ValueError(f"what: expected one of {', '.join(names)}, got {what!r}")
-            return getattr(self._ready(), what)
+            return getattr(self._ready().model, what)
 
         return self._tried("query", None, work)
 
@@ -352,9 +341,9 @@ class RKNNLite:
             raise ValueError(text)
         self._log.warning("inference: %s", text)
 
-    def _ready(self) -> _Engine:
+    def _ready(self) -> Engine:
         if self._engine is None:
-            raise ValueError(_NOT_READY)
+            raise ValueError("the runtime is not initialised: call init_runtime first")
         return self._engine
 
     def _load(self, path: object, key_path: object) -> int:
@@ -374,12 +363,12 @@ class RKNNLite:
         self, target: object, device_id: object, core_mask: object, fallback: object, perf: bool
     ) -> None:
         if not self._path:
-            raise ValueError(_NOT_LOADED)
+            raise ValueError("no model is loaded: call load_rknn first")
         if device_id is not None:
             raise ValueError(f"device_id: expected None: this runs here only, got {device_id!r}")
         if fallback not in ("cpu", "gpu"):
             raise ValueError(f'fallback_prior_device: expected "cpu" or "gpu", got {fallback!r}')
-        header = self._header()
+        header = header_of(self._path)
         refuse_other_target(target, header)
         cores = chosen_cores(core_mask, header, self._log.warning)
         self._close()
@@ -390,81 +379,27 @@ class RKNNLite:
         if fallback == "gpu":
             flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
         is_mini = header is not None and header.container == "mini"
-        self._kind = Model if is_mini else GeneralModel
-        self._options = {"library": self._library, "flags": flags, "core_mask": cores}
-        self._engine = self._kind(self._path, **self._options)
-        self._passed = []
-        self._is_dynamic = bool(self._engine.dynamic_shapes)
-        self._log.debug("init_runtime: %r in %r", self._engine, self._engine.library)
-
-    def _header(self) -> ModelHeader | None:
-        """Read what the file is for; None of what only the simulated NPU reads."""
-        try:
-            return read_header(self._path)
-        except InvalidModelError:
-            return None
+        self._engine = Engine(
+            self._path, is_mini, library=self._library, flags=flags, core_mask=cores
+        )
+        model = self._engine.model
+        self._log.debug("init_runtime: %r in %r", model, model.library)
 
     def _infer(
         self, inputs: object, data_type: object, data_format: object, flags: object, reuse: bool
     ) -> list[Array]:
         engine = self._ready()
-        arrays = input_arrays(inputs, engine.inputs, data_type, data_format, self._complain)
-        passed = pass_through_flags(flags, len(arrays))
-        if passed != self._passed and any((*passed, *self._passed)):
-            engine = self._reload(passed)
-        if self._is_dynamic:
-            self._choose([array.shape for array in arrays], engine)
+        given = engine.model.inputs
+        arrays = input_arrays(inputs, given, data_type, data_format, self._complain)
+        engine.pass_through(pass_through_flags(flags, len(arrays)))
+        engine.choose_shapes([array.shape for array in arrays])
         arrays = [
             fitted(f"inputs[{i}]", array, attr.shape, self._complain)
-            for i, (array, attr) in enumerate(zip(arrays, engine.inputs))
+            for i, (array, attr) in enumerate(zip(arrays, engine.model.inputs))
         ]
-        outputs = self._run(engine, arrays, self._kept if reuse else None)
-        if reuse:
-            self._kept = outputs
-        self._last = arrays
-        self._n_runs += 1
-        return outputs
-
-    def _reload(self, passed: list[bool]) -> _Engine:
-        """Have the engine pass these inputs through: its inputs are described when it is made."""
-        specs = [InputSpec(pass_through=True) if flag else None for flag in passed]
-        engine = self._kind(self._path, **self._options, inputs=specs)
-        self._ready().close()
-        self._engine, self._passed = engine, passed
-        self._kept = self._last = None
-        return engine
-
-    def _choose(self, shapes: list[tuple[int, ...]], engine: _Engine) -> None:
-        """Have a model that was built for several shapes take those of the inputs."""
-        if shapes != [attr.shape for attr in engine.inputs]:
-            engine.set_input_shapes(shapes)
-            self._kept = self._last = None
-
-    def _run(self, engine: _Engine, arrays: list[Array], out: list[Array] | None) -> list[Array]:
-        if isinstance(engine, Model):
-            return engine(*arrays, out=out)
-        return engine.run(*arrays, out=out)
-
-    def _timed(self) -> str:
-        engine = self._ready()
-        arrays = self._last
-        if arrays is None:
-            pixels = [attr.takes_pixels for attr in engine.inputs]
-            arrays = [
-                np.zeros(attr.shape, np.uint8 if is_image else np.float32)
-                for attr, is_image in zip(engine.inputs, pixels)
-            ]
-        times = []
-        for _ in range(10):
-            begin = time.perf_counter()
-            self._run(engine, arrays, None)
-            times.append(time.perf_counter() - begin)
-        median_us = float(np.median(times)) * 1e6
-        return f"Total Time(us): {median_us:.0f}\nFPS: {1e6 / median_us:.2f}"
+        return engine.infer(arrays, reuse=reuse)
 
     def _close(self) -> None:
         engine, self._engine = self._engine, None
-        self._kept = self._last = None
-        self._n_runs = 0
         if engine is not None:
-            engine.close()
+            engine.model.close()

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from rknn_runtime.enums import CoreMask
+from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import ModelHeader, read_header
 from rknn_runtime.modelfile.soc import SOCS, find_soc
 
-__all__ = ["chosen_cores", "platforms_of", "refuse_other_target"]
+__all__ = ["chosen_cores", "header_of", "platforms_of", "refuse_other_target"]
 
 _LINE = "*" * 50
 #: What a SoC with two cores takes in place of those that it lacks, as in the vendor's package.
@@ -34,6 +35,14 @@ _NAMED = (
 def _sharing(npu: str) -> list[str]:
     """Return the SoCs that run the same models."""
     return [soc.name.upper() for soc in SOCS.values() if soc.npu == npu]
+
+
+def header_of(path: str) -> ModelHeader | None:
+    """Read what a file is for; None of what only the simulated NPU reads."""
+    try:
+        return read_header(path)
+    except InvalidModelError:
+        return None
 
 
 def refuse_other_target(target: object, header: ModelHeader | None) -> None:

@@ -1,0 +1,94 @@
+"""The model behind `RKNNLite`: in one of two flows, and what it keeps from run to run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from rknn_runtime._arrays import Array
+from rknn_runtime.npu.general import GeneralModel
+from rknn_runtime.npu.model import Model
+from rknn_runtime.npu.spec import InputSpec
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """A loaded model.
+
+    Attributes:
+        model: A `GeneralModel`; librknnmrt has that flow not, so there a `Model`.
+        n_runs: How often `infer` has run it.
+    """
+
+    model: GeneralModel | Model
+
+    def __init__(self, path: str, is_mini: bool, **options: Any) -> None:
+        """Load it; the exceptions are those of `Model`.
+
+        Args:
+            path: Of the file.
+            is_mini: Whether it is for librknnmrt.
+            **options: Of `Model`.
+        """
+        self._kind = Model if is_mini else GeneralModel
+        self._path, self._options = path, options
+        self.model = self._kind(path, **options)
+        self.n_runs = 0
+        self._is_dynamic = bool(self.model.dynamic_shapes)
+        #: Which inputs are passed through.
+        self._passed: list[bool] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the arrays of the last run, which the next does not fit."""
+        self._kept: list[Array] | None = None
+        self._last: list[Array] | None = None
+
+    def pass_through(self, flags: list[bool]) -> None:
+        """Have inputs passed through or not: they are described when a model is loaded."""
+        if flags == self._passed or not any((*flags, *self._passed)):
+            return
+        specs = [InputSpec(pass_through=True) if flag else None for flag in flags]
+        model = self._kind(self._path, **self._options, inputs=specs)
+        self.model.close()
+        self.model, self._passed = model, flags
+        self._forget()
+
+    def choose_shapes(self, shapes: list[tuple[int, ...]]) -> None:
+        """Have a model that was built for several shapes take those of the inputs."""
+        if self._is_dynamic and shapes != [attr.shape for attr in self.model.inputs]:
+            self.model.set_input_shapes(shapes)
+            self._forget()
+
+    def infer(self, arrays: list[Array], *, reuse: bool) -> list[Array]:
+        """Run; return new arrays, or those of the last run that was to be reused."""
+        outputs = self._run(arrays, self._kept if reuse else None)
+        if reuse:
+            self._kept = outputs
+        self._last = arrays
+        self.n_runs += 1
+        return outputs
+
+    def timed(self) -> str:
+        """Time ten runs of the last inputs, or of zeros; return the median in words."""
+        arrays = self._last
+        if arrays is None:
+            arrays = [
+                np.zeros(attr.shape, np.uint8 if attr.takes_pixels else np.float32)
+                for attr in self.model.inputs
+            ]
+        times = []
+        for _ in range(10):
+            begin = time.perf_counter()
+            self._run(arrays, None)
+            times.append(time.perf_counter() - begin)
+        median_us = float(np.median(times)) * 1e6
+        return f"Total Time(us): {median_us:.0f}\nFPS: {1e6 / median_us:.2f}"
+
+    def _run(self, arrays: list[Array], out: list[Array] | None) -> list[Array]:
+        if isinstance(self.model, Model):
+            return self.model(*arrays, out=out)
+        return self.model.run(*arrays, out=out)
