@@ -115,8 +115,23 @@ class Results(Iterator[Any]):
         self.close()
 
 
+class _Entry:
+    """A frame that was read, and what becomes of it."""
+
+    __slots__ = ("frame", "is_done", "job")
+
+    def __init__(self, frame: Any, job: Future[Any]) -> None:
+        self.frame, self.job = frame, job
+        self.is_done = False
+
+
 class _Window:
-    """The frames that were read and not yet returned; between the reader and the iterator."""
+    """The frames that were read and not yet returned; between the reader and the iterator.
+
+    Ctrl-C comes in the thread of the iterator, and must leave no lock behind: in the Python code
+    of ``with condition`` it could, after which the workers would wait for ever. So that thread
+    holds the lock itself, waits for another one, and asks no future that is still to be done.
+    """
 
     def __init__(
         self,
@@ -127,89 +142,107 @@ class _Window:
     ) -> None:
         self._size, self._drop_oldest = size, drop_oldest
         self._on_drop, self._on_close = on_drop, on_close
-        self._changed = threading.Condition()
-        self._entries: deque[tuple[Any, Future[Any]]] = deque()
+        self._lock = threading.RLock()
+        #: What the reader waits for.
+        self._has_room = threading.Condition(self._lock)
+        #: What the iterator waits for: it is released when there may be a result, or the end.
+        self._news = threading.Lock()
+        self._news.acquire()
+        self._entries: deque[_Entry] = deque()
         self._is_over = False
         self.dropped = 0
 
     def wait_for_room(self) -> bool:
         """Wait until another frame may be read; return False when none is wanted any more."""
-        with self._changed:
+        with self._lock:
             while not (self._is_over or self._drop_oldest or len(self._entries) < self._size):
-                self._changed.wait()
+                self._has_room.wait()
             return not self._is_over
 
     def add(self, frame: Any, job: Future[Any]) -> None:
         """Append what becomes of a frame."""
-        with self._changed:
+        entry = _Entry(frame, job)
+        with self._lock:
             if self._is_over:
                 job.cancel()
                 return
-            self._entries.append((frame, job))
+            self._entries.append(entry)
             while self._drop_oldest and self._drop_one():
                 self.dropped += 1
                 self._on_drop()
-            self._changed.notify_all()
-        job.add_done_callback(self._notify)
+            self._tell()
+
+        def done(_: Future[Any]) -> None:
+            with self._lock:
+                entry.is_done = True
+                self._tell()
+
+        job.add_done_callback(done)
 
     def _drop_one(self) -> bool:
         """Drop the oldest frame that a newer one can replace, if there is any."""
         entries = self._entries
-        if len(entries) > 1 and entries[0][1].done() and entries[1][1].done():
+        if len(entries) > 1 and entries[0].is_done and entries[1].is_done:
             entries.popleft()
             return True
-        waiting = [i for i, (_, job) in enumerate(entries) if not (job.running() or job.done())]
-        if len(waiting) > 1 and entries[waiting[0]][1].cancel():
+        waiting = [i for i, e in enumerate(entries) if not (e.job.running() or e.job.done())]
+        if len(waiting) > 1 and entries[waiting[0]].job.cancel():
             del entries[waiting[0]]
             return True
         return False
 
     def refuse(self, frame: np.ndarray[Any, Any], error: Exception) -> None:
         """Fail the frames whose memory is that of this one."""
-        with self._changed:
-            for i, (other, _) in enumerate(self._entries):
-                if _address(other) == _address(frame):
-                    self._entries[i] = other, _SourceFailed(error)
-            self._changed.notify_all()
+        with self._lock:
+            for entry in self._entries:
+                if _address(entry.frame) == _address(frame):
+                    entry.job, entry.is_done = _SourceFailed(error), True
+            self._tell()
 
     def has_memory_of(self, frame: Any) -> bool:
         """Whether a frame that is not returned yet begins at the same address."""
         address = _address(frame)
-        with self._changed:
-            return address is not None and any(_address(f) == address for f, _ in self._entries)
+        with self._lock:
+            return address is not None and any(
+                _address(entry.frame) == address for entry in self._entries
+            )
 
     def take(self) -> tuple[Any, Future[Any]]:
         """Wait for the result of the first frame, and take both out."""
-        with self._changed:
-            while not (self._entries and self._entries[0][1].done()):
+        while True:
+            with self._lock:
+                if self._entries and self._entries[0].is_done:
+                    entry = self._entries.popleft()
+                    self._tell()  # the reader, and whoever else waits for a result
+                    return entry.frame, entry.job
                 if self._is_over and not self._entries:
+                    self._tell()
                     raise StopIteration
-                self._changed.wait()
-            entry = self._entries.popleft()
-            self._changed.notify_all()
-            return entry
+            self._news.acquire()
 
     def end(self) -> None:
         """Note that no frame follows."""
-        with self._changed:
+        with self._lock:
             self._is_over = True
-            self._changed.notify_all()
+            self._tell()
 
     def close(self) -> None:
         """Cancel what waits, and want no more."""
-        with self._changed:
+        with self._lock:
             self._is_over = True
-            jobs = [job for _, job in self._entries]
+            jobs = [entry.job for entry in self._entries]
             self._entries.clear()
-            self._changed.notify_all()
+            self._tell()
         if self._on_close is not None:
             self._on_close()
         for job in jobs:
             job.cancel()
 
-    def _notify(self, _: Future[Any]) -> None:
-        with self._changed:
-            self._changed.notify_all()
+    def _tell(self) -> None:
+        """Let those look who wait for something; the lock is held."""
+        self._has_room.notify_all()
+        if self._news.locked():
+            self._news.release()
 
 
 def _read(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import gc
 import logging
 import os
 import pickle
+import sys
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from rknn_runtime.errors import ClosedError, ForkError, RknnStatusError, Unavail
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.sim.control import Control
 from rknn_runtime.streams import Pool
+from rknn_runtime.streams.ordered import Results
 
 N_FRAMES = 200
 VALUES = 16
@@ -420,6 +423,46 @@ def test_an_interrupted_loop_leaves_nothing(data, live):
     with pytest.raises(KeyboardInterrupt), Pool(data, Model, library="sim") as pool:
         for _ in pool.map(map(frame, range(1000))):
             raise KeyboardInterrupt
+
+
+def test_ctrl_c_leaves_no_lock_behind():
+    """Wherever in the iterator it comes, those who work on frames can end."""
+
+    class Interrupting:
+        """Raises at the n-th place of this thread where Python looks for signals."""
+
+        def __init__(self, n: int) -> None:
+            self.left = n
+
+        def __call__(self, frame: object, event: str, arg: object) -> None:
+            self.left -= event in ("call", "c_return")
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    place, interrupted = 0, True
+    while interrupted:
+        place += 1
+        executor = ThreadPoolExecutor(2)
+        submit = functools.partial(executor.submit, abs)
+        results = Results(range(9), submit, 2, False, False, False, lambda: None)
+        next(results)  # starts the reader
+        sys.setprofile(Interrupting(place))
+        try:
+            for _ in results:
+                pass
+            interrupted = False
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        for end in (results.close, executor.shutdown):
+            ending = threading.Thread(target=end)
+            ending.start()
+            ending.join(60)
+            assert not ending.is_alive(), place
+        results._reader.join(60)
+        assert not results._reader.is_alive(), place
+    assert place > 50
 
 
 def test_detectors_and_classifiers(live):
