@@ -28,6 +28,9 @@ pytestmark = pytest.mark.soak
 
 #: Beyond what the first rounds take: an allocator's slack, not a leak of 10 bytes a round.
 MOST_KILOBYTES = 192
+#: In a process that ran thousands of tests the heap's holes are filled at times; a leak grows
+#: each time.
+TIMES = 3
 
 
 def resident_kilobytes():
@@ -40,12 +43,15 @@ def check(round_of, rounds, warm_up):
     for _ in range(warm_up):
         round_of()
     gc.collect()
-    kilobytes, files = resident_kilobytes(), descriptors()
-    for _ in range(rounds):
-        round_of()
-    gc.collect()
-    assert descriptors() == files
-    assert resident_kilobytes() - kilobytes <= MOST_KILOBYTES
+    files, growth = descriptors(), []
+    while len(growth) < TIMES and not any(each <= MOST_KILOBYTES for each in growth):
+        kilobytes = resident_kilobytes()
+        for _ in range(rounds):
+            round_of()
+        gc.collect()
+        growth.append(resident_kilobytes() - kilobytes)
+        assert descriptors() == files
+    assert min(growth) <= MOST_KILOBYTES, growth
 
 
 def test_a_ring_of_buffers(control):
