@@ -26,7 +26,7 @@ from rknn_runtime import GeneralModel, Model, TensorAttr
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
 from rknn_runtime.modelfile import reader
-from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS, SOCS
 
 #: Commands that the runtimes 2.3.2 were seen to change in a file, by the binding of an image:
 #: its conversion, and of RK3588 the columns that fill up a row.
@@ -130,6 +130,9 @@ def run(library: str | None, path: str) -> str:
 def run_models(library: str | None, path: str) -> str:
     """Run a model, a duplicate of it, and a `GeneralModel`; say so, or a whole verdict."""
     info = reader.read(path)
+    own = SOCS[info.soc].runtime
+    if own != info.runtime:
+        return f"refused: a container for {info.runtime}, and the NPU of {info.soc} has {own}"
     with Model(path, library=library) as model:
         version = model.sdk_version.api
         if version.split()[0] in RUNTIME_VERSIONS[info.runtime]:
