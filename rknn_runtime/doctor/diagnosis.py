@@ -153,15 +153,13 @@ def gather(
 
 def judge(facts: Facts) -> tuple[Observation, ...]:
     """Apply every rule: problems, then warnings, each in the order of causes."""
-    found = []
+    found: dict[str, Observation] = {}
     for rule in RULES:
         if facts.simulated and rule.topic not in _TOPICS_OF_SIMULATED:
             continue
         if facts.simulated and rule.name in _RULES_OF_RUNTIMES and facts.model is None:
             continue
-        cause = rule.judge(facts)
-        if cause is not None:
-            root = facts.surroundings.uid == 0  # who needs no sudo, and often has none
-            cure = cause.cure.replace("sudo ", "") if root else cause.cure
-            found.append(Observation(rule.severity, rule.topic, cause.text, cure, rule.name))
-    return tuple(sorted(found, key=lambda each: each.severity != PROBLEM))
+        observed = None if rule.name in found else rule.judge(facts)
+        if observed is not None:
+            found[rule.name] = observed
+    return tuple(sorted(found.values(), key=lambda each: each.severity != PROBLEM))

@@ -60,8 +60,8 @@ class LibraryFacts:
     elf: Elf | None
     #: Why it cannot be mapped: ``"unreadable"``, ``"foreign"`` (no ELF file), ``"cut"``; or empty.
     fault: str = ""
-    #: Functions that every runtime has, and this one lacks.
-    missing: tuple[str, ...] = ()
+    #: Functions that every runtime has, and this one lacks, with commas between them.
+    missing: str = ""
     has_core_mask: bool = True
 
     @property

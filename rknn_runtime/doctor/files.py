@@ -71,7 +71,7 @@ def _library(name: str, path: Path) -> LibraryFacts:
         content = read_file(path, _MOST_BYTES)
     except (OSError, ValueError):
         return LibraryFacts(name, None, None, "unreadable")
-    missing = tuple(
+    missing = ", ".join(
         f"rknn_{each}" for each in _REQUIRED if b"\0rknn_%s\0" % each.encode() not in content
     )
     has_core_mask = b"\0rknn_set_core_mask\0" in content

@@ -3,190 +3,171 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from rknn_runtime.doctor.cures import STATIC, fetch, wanted_library
 from rknn_runtime.doctor.facts import Facts, LibraryFacts
 from rknn_runtime.doctor.log import first_match
-from rknn_runtime.doctor.rule import PROBLEM, WARNING, Cause, Judge, Rule, logged
+from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, When, logged
+from rknn_runtime.modelfile.compatibility import Runtime
 
 __all__ = ["RULES"]
 
 _WANTED_PATH = re.compile(r"/[\w./-]*librknnm?rt\.so(?=: cannot open)")
 _DEPENDENCY = re.compile(r"(lib(?!rknn)[^/ ]+?)\.so\.(\d+)\S* cannot open")
 #: Of librknnrt: the first that knows RK3562, and RK3576.
-_KNOWS_RK3562, _KNOWS_RK3576 = (1, 5, 0), (2, 0, 0)
+_KNOWS = {"rk3562": (1, 5, 0), "rk3576": (2, 0, 0)}
 
 
-def _no_library(facts: Facts) -> Cause | None:
+def _no_library(facts: Facts) -> str:
     on_npu = facts.soc or facts.nodes or facts.container or facts.driver == "rknpu"
     if facts.libraries or not on_npu or facts.is_pc:
+        return ""
+    return f"{wanted_library(facts)}.so"
+
+
+def _unfit(facts: Facts) -> LibraryFacts | None:
+    """The library that should be loaded where none can be."""
+    if not facts.libraries or facts.library is not None:
         return None
-    wanted = f"{wanted_library(facts)}.so"
-    if facts.container:
-        return Cause(
-            f"this container has no {wanted}: mount the board's own",
-            f"docker run -v /usr/lib/{wanted}:/usr/lib/{wanted}:ro ...",
-        )
-    return Cause(
-        f"there is no {wanted} where it is looked for; fetch it, or name the file in "
-        "RKNN_RUNTIME_LIBRARY",
-        fetch(facts),
-    )
+    named = [each for each in facts.libraries if each.name == f"{wanted_library(facts)}.so"]
+    return (named or list(facts.libraries))[0]
 
 
-def _misfit(kind: str, text: str, cure: str | Callable[[Facts, LibraryFacts], str]) -> Judge:
-    """Judge where no library can be loaded, and this is why the first cannot.
+def _misfit(*kinds: str) -> When:
+    """Look whether no library can be loaded, and this is why: see `LibraryFacts.misfit`."""
 
-    Args:
-        kind: As `LibraryFacts.misfit` returns it; several with commas between them.
-        text: With ``{path}``, ``{target}``, ``{libc}``, ``{missing}`` and ``{python}``.
-        cure: What repairs it.
-    """
+    def found(facts: Facts) -> LibraryFacts | None:
+        unfit = _unfit(facts)
+        fits = unfit is None or unfit.misfit(facts.surroundings.interpreter) not in kinds
+        return None if fits else unfit
 
-    def judge(facts: Facts) -> Cause | None:
-        if not facts.libraries or facts.library is not None:
-            return None
-        named = [each for each in facts.libraries if each.name == f"{wanted_library(facts)}.so"]
-        found = (named or list(facts.libraries))[0]
-        mine = facts.surroundings.interpreter
-        if found.misfit(mine) not in kind.split(","):
-            return None
-        told = text.format(
-            path=found.path,
-            target=found.elf.target if found.elf else "",
-            libc=found.elf.libc if found.elf else "",
-            missing=", ".join(found.missing),
-            python=mine.target if mine else "another",
-        )
-        return Cause(told, cure if isinstance(cure, str) else cure(facts, found))
-
-    return judge
+    return found
 
 
-def _refetch(facts: Facts, found: LibraryFacts) -> str:
-    right = found.name == f"{wanted_library(facts)}.so"
-    return fetch(facts, found.path if right else "")
+def _refetch(facts: Facts) -> str:
+    unfit = _unfit(facts)
+    right = unfit is not None and unfit.name == f"{wanted_library(facts)}.so"
+    return fetch(facts, unfit.path if unfit is not None and right else "")
 
 
-def _wrong_library(facts: Facts) -> Cause | None:
+def _wrong_library(facts: Facts) -> Runtime | None:
     runtime = facts.runtime
     if facts.soc is None or runtime is None or runtime.name == facts.soc.runtime:
         return None
-    return Cause(
-        f"{facts.soc.name} wants {facts.soc.runtime}.so, and there is only {runtime}",
-        fetch(facts),
-    )
+    return runtime
 
 
-def _older_than_chip(facts: Facts) -> Cause | None:
+def _older_than_chip(facts: Facts) -> str:
     runtime, chip = facts.runtime, facts.soc.name if facts.soc else ""
-    first = {"rk3562": _KNOWS_RK3562, "rk3576": _KNOWS_RK3576}.get(chip, (0,))
-    known = runtime is not None and runtime.version < first
-    told = facts.signs & {"unknown target", "hardware version"} and not facts.container
-    if not known and not told:
-        return None
-    return Cause(
-        f"{runtime or 'the library that was loaded'} does not know the chip"
-        + (f" {chip}: it is older" if known else ": it is older, or of another chip"),
-        fetch(facts),
-    )
+    if runtime is not None and runtime.version < _KNOWS.get(chip, (0,)):
+        return f"{runtime} does not know the chip {chip}: it is older"
+    if facts.container or not facts.signs & {"unknown target", "hardware version"}:
+        return ""
+    loaded = runtime or "the library that was loaded"
+    return f"{loaded} does not know the chip: it is older, or of another chip"
 
 
-def _log_no_library(facts: Facts) -> Cause | None:
-    if "no library" not in facts.signs or facts.library is None:
-        return None
-    folder, _, name = facts.library.path.rpartition("/")
+def _log_no_library(facts: Facts) -> LibraryFacts | None:
+    return facts.library if "no library" in facts.signs else None
+
+
+def _let_it_be_found(facts: Facts) -> str:
+    path = facts.library.path if facts.library is not None else ""
+    folder, _, name = path.rpartition("/")
     wanted = first_match(_WANTED_PATH, facts.log)
-    cure = f"export LD_LIBRARY_PATH={folder} && sudo ldconfig {folder}"
-    if wanted is not None and wanted[0] != facts.library.path:  # programs with one fixed path
-        other = wanted[0].rpartition("/")[0]
-        cure = f"sudo mkdir -p {other} && sudo ln -s {facts.library.path} {other}/{name}"
-    return Cause(
-        f"the program did not find the library, though it is there: {facts.library.path}", cure
-    )
+    if wanted is None or wanted[0] == path:
+        return f"export LD_LIBRARY_PATH={folder} && sudo ldconfig {folder}"
+    other = wanted[0].rpartition("/")[0]  # programs with one fixed path
+    return f"sudo mkdir -p {other} && sudo ln -s {path} {other}/{name}"
 
 
-def _missing_dependency(facts: Facts) -> Cause | None:
+def _missing_dependency(facts: Facts) -> tuple[str, str, str] | None:
+    """Return its name, its version, and what Debian puts between them in a package's name."""
     if "dependency" not in facts.signs:
         return None
-    found = first_match(_DEPENDENCY, facts.log)
-    name, version = (found[1], found[2]) if found else ("a library", "")
-    dash = "-" if name[-1].isdigit() else ""
-    return Cause(
-        f"the vendor's library needs {name}.so.{version}, which this system does not have",
-        f"sudo apt install {name}{dash}{version}",
-    )
+    match = first_match(_DEPENDENCY, facts.log)
+    name, version = (match[1], match[2]) if match else ("a library", "")
+    return name, version, "-" if name[-1].isdigit() else ""
 
 
-def _without_core_mask(facts: Facts) -> Cause | None:
+def _without_core_mask(facts: Facts) -> LibraryFacts | None:
     library = facts.library
     if library is None or library.has_core_mask or facts.soc is None or facts.soc.cores < 2:
         return None
-    return Cause(
-        f"{library.path} has no rknn_set_core_mask: it is older than 1.3, or of another chip, and "
-        "cannot choose among the cores",
-        fetch(facts),
-    )
+    return library
 
 
-def _several_libraries(facts: Facts) -> Cause | None:
-    found = {
+def _runtimes(facts: Facts) -> Mapping[str, Runtime]:
+    """What could be loaded, by path."""
+    return {
         each.path: each.runtime
         for each in facts.libraries
         if each.runtime and not each.misfit(facts.surroundings.interpreter)
         and each.runtime.name == wanted_library(facts)
     }  # fmt: skip
-    if len(set(found.values())) < 2:
-        return None
-    newest = max(found, key=lambda path: found[path].version if found[path] else (0,))
-    listed = ", ".join(f"{path} ({runtime})" for path, runtime in found.items())
-    return Cause(
-        f"there are several runtimes, and programs differ in which they load: {listed}",
-        f"export RKNN_RUNTIME_LIBRARY={newest}",
-    )
+
+
+def _several_libraries(facts: Facts) -> str:
+    runtimes = _runtimes(facts)
+    if len(set(runtimes.values())) < 2:
+        return ""
+    return ", ".join(f"{path} ({runtime})" for path, runtime in runtimes.items())
+
+
+def _take_newest(facts: Facts) -> str:
+    runtimes = _runtimes(facts)
+    return f"export RKNN_RUNTIME_LIBRARY={max(runtimes, key=lambda path: runtimes[path].version)}"
 
 
 RULES = (
-    Rule("no-library", PROBLEM, "library", _no_library),
-    Rule("library-no-elf", PROBLEM, "library", _misfit(
-        "foreign",
-        "{path} is no library: perhaps the web page of one, or a Git LFS pointer; fetch the raw "
-        "file", _refetch)),
-    Rule("library-cut", PROBLEM, "library", _misfit(
-        "cut", "{path} lacks its end: the copy was interrupted", _refetch)),
-    Rule("library-unreadable", PROBLEM, "library", _misfit(
-        "unreadable", "{path} cannot be read by this user",
-        lambda facts, found: f"sudo chmod 755 {found.path}")),
-    Rule("library-machine", PROBLEM, "library", _misfit(
-        "machine", "{path} is built for {target}, and this Python is {python}", _refetch)),
-    Rule("library-uclibc", PROBLEM, "library", _misfit(
-        "uClibc",
-        "{path} is made for uClibc, and this Python is not: link the vendor's static archive into "
-        "this package, on a PC (docs/boards.md), or take a glibc build of it",
-        f'{STATIC} TARGETS="--target manylinux-armv7l"')),
-    Rule("library-libc", PROBLEM, "library", _misfit(
-        "glibc,musl",
-        "{path} is made for {libc}, and this Python is not: the vendor has no library for musl; "
-        "take a container or a system with glibc, such as Debian",
-        "docker run ... python:3.12-slim-bookworm")),
-    Rule("library-no-runtime", PROBLEM, "library", _misfit(
-        "symbols", "{path} lacks {missing}: it is no RKNN runtime, or a damaged one", _refetch)),
-    Rule("library-chip", PROBLEM, "library", _wrong_library),
-    Rule("library-older-than-chip", PROBLEM, "library", _older_than_chip),
-    Rule("log-no-elf", PROBLEM, "library", logged(
-        "not elf", "the log says that the library is no ELF file of this machine: fetch the raw "
-        "file", fetch)),
-    Rule("log-no-library", PROBLEM, "library", _log_no_library),
-    Rule("missing-dependency", PROBLEM, "library", _missing_dependency),
-    Rule("missing-symbol", PROBLEM, "library", logged(
-        "symbol",
-        "a function is missing in the library that was loaded: it is older than the program, or "
-        "another file of that name comes first; take the newest", fetch)),
-    Rule("old-header", PROBLEM, "library", logged(
-        "old header",
-        "the program was built with an older header than the library that was loaded: build it "
-        "with the header that came with the library (this package asks for the size that fits)")),
-    Rule("no-core-mask", WARNING, "library", _without_core_mask),
-    Rule("several-libraries", WARNING, "library", _several_libraries),
+    Rule("no-library", PROBLEM, "library",
+         lambda facts: facts.container and _no_library(facts),
+         "docker run -v /usr/lib/{found}:/usr/lib/{found}:ro ...", """
+        this container has no {found}: mount the board's own"""),
+    Rule("no-library", PROBLEM, "library", _no_library, fetch, """
+        there is no {found} where it is looked for; fetch it, or name the file in
+        RKNN_RUNTIME_LIBRARY"""),
+    Rule("library-no-elf", PROBLEM, "library", _misfit("foreign"), _refetch, """
+        {found.path} is no library: perhaps the web page of one, or a Git LFS pointer; fetch the
+        raw file"""),
+    Rule("library-cut", PROBLEM, "library", _misfit("cut"), _refetch, """
+        {found.path} lacks its end: the copy was interrupted"""),
+    Rule("library-unreadable", PROBLEM, "library", _misfit("unreadable"),
+         "sudo chmod 755 {found.path}", """
+        {found.path} cannot be read by this user"""),
+    Rule("library-machine", PROBLEM, "library", _misfit("machine"), _refetch, """
+        {found.path} is built for {found.elf.target}, and this Python is
+        {facts.surroundings.interpreter.target}"""),
+    Rule("library-uclibc", PROBLEM, "library", _misfit("uClibc"),
+         f'{STATIC} TARGETS="--target manylinux-armv7l"', """
+        {found.path} is made for uClibc, and this Python is not: link the vendor's static archive
+        into this package, on a PC (docs/boards.md), or take a glibc build of it"""),
+    Rule("library-libc", PROBLEM, "library", _misfit("glibc", "musl"),
+         "docker run ... python:3.12-slim-bookworm", """
+        {found.path} is made for {found.elf.libc}, and this Python is not: the vendor has no
+        library for musl; take a container or a system with glibc, such as Debian"""),
+    Rule("library-no-runtime", PROBLEM, "library", _misfit("symbols"), _refetch, """
+        {found.path} lacks {found.missing}: it is no RKNN runtime, or a damaged one"""),
+    Rule("library-chip", PROBLEM, "library", _wrong_library, fetch, """
+        {facts.soc.name} wants {facts.soc.runtime}.so, and there is only {found}"""),
+    Rule("library-older-than-chip", PROBLEM, "library", _older_than_chip, fetch, "{found}"),
+    Rule("log-no-elf", PROBLEM, "library", logged("not elf"), fetch, """
+        the log says that the library is no ELF file of this machine: fetch the raw file"""),
+    Rule("log-no-library", PROBLEM, "library", _log_no_library, _let_it_be_found, """
+        the program did not find the library, though it is there: {found.path}"""),
+    Rule("missing-dependency", PROBLEM, "library", _missing_dependency,
+         "sudo apt install {found[0]}{found[2]}{found[1]}", """
+        the vendor's library needs {found[0]}.so.{found[1]}, which this system does not have"""),
+    Rule("missing-symbol", PROBLEM, "library", logged("symbol"), fetch, """
+        a function is missing in the library that was loaded: it is older than the program, or
+        another file of that name comes first; take the newest"""),
+    Rule("old-header", PROBLEM, "library", logged("old header"), "", """
+        the program was built with an older header than the library that was loaded: build it with
+        the header that came with the library (this package asks for the size that fits)"""),
+    Rule("no-core-mask", WARNING, "library", _without_core_mask, fetch, """
+        {found.path} has no rknn_set_core_mask: it is older than 1.3, or of another chip, and
+        cannot choose among the cores"""),
+    Rule("several-libraries", WARNING, "library", _several_libraries, _take_newest, """
+        there are several runtimes, and programs differ in which they load: {found}"""),
 )  # fmt: skip

@@ -7,33 +7,14 @@ from typing import NamedTuple, Union
 
 from rknn_runtime.doctor.facts import Facts
 
-__all__ = ["PROBLEM", "WARNING", "Cause", "Cure", "Judge", "Observation", "Rule", "logged"]
+__all__ = ["PROBLEM", "WARNING", "Cure", "Observation", "Rule", "When", "logged"]
 
 PROBLEM, WARNING = "problem", "warning"
 
-
-class Cause(NamedTuple):
-    """What is wrong, and the command that repairs it."""
-
-    text: str
-    #: Commands, a line each; empty where no command helps and the text says what does.
-    cure: str = ""
-
-
-Judge = Callable[[Facts], Union[Cause, None]]
-#: Commands, or what knows them when it has the facts.
+#: Looks for a cause: false where it is not there; else what the text may show as ``{found}``.
+When = Callable[[Facts], object]
+#: Commands, a line each, or what knows them; empty where none helps and the text says what does.
 Cure = Union[str, Callable[[Facts], str]]
-
-
-class Rule(NamedTuple):
-    """A row: facts -> what is wrong."""
-
-    name: str
-    severity: str
-    #: The line of the report that it stands for.
-    topic: str
-    #: None when the facts do not say so.
-    judge: Judge
 
 
 class Observation(NamedTuple):
@@ -51,18 +32,35 @@ class Observation(NamedTuple):
     rule: str = ""
 
 
-def logged(sign: str, text: str, cure: Cure = "") -> Judge:
-    """Judge by the log alone.
+class Rule(NamedTuple):
+    """A row: what is looked for, what repairs it, and what it is.
 
-    Args:
-        sign: A name of `rknn_runtime.doctor.log.SIGNS`.
-        text: What is wrong where the log has it.
-        cure: What repairs it.
+    A rule that differs by circumstances has several rows of one name, of which the first counts.
     """
 
-    def judge(facts: Facts) -> Cause | None:
-        if sign not in facts.signs:
-            return None
-        return Cause(text, cure if isinstance(cure, str) else cure(facts))
+    name: str
+    severity: str
+    topic: str
+    when: When
+    cure: Cure
+    #: What is wrong, on lines of any length; shows ``{found}`` and ``{facts.kernel}`` and so on.
+    text: str
 
-    return judge
+    def judge(self, facts: Facts) -> Observation | None:
+        """Say what is wrong; None when the facts do not say so."""
+        found = self.when(facts)
+        if not found:
+            return None
+        if isinstance(self.cure, str):
+            cure = self.cure.format(facts=facts, found=found)
+        else:
+            cure = self.cure(facts)
+        if facts.surroundings.uid == 0:  # who needs no sudo, and often has none
+            cure = cure.replace("sudo ", "")
+        text = " ".join(self.text.split()).format(facts=facts, found=found)
+        return Observation(self.severity, self.topic, text, cure, self.name)
+
+
+def logged(sign: str) -> When:
+    """Look for a sign of the log: a name of `rknn_runtime.doctor.log.SIGNS`."""
+    return lambda facts: sign in facts.signs
