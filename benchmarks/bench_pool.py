@@ -7,6 +7,7 @@ is scheduling and Python's share. In one run, on the same model and frames:
 * a ``ThreadPoolExecutor`` over models that were each loaded anew, as people write it;
 * a queue of futures over models in turn, whose oldest future is waited for before the next frame;
 * the pipeline of ez-rknn-async where that is installed, two threads a core; it decodes nothing;
+* where the time of a pool's frame goes, phase by phase;
 * the latency of a frame at low load, beside the bare `Detector`;
 * many frames: in order, every one once, and how much memory grows.
 """
@@ -23,8 +24,11 @@ import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from _models import one_object
@@ -35,51 +39,59 @@ from rknn_runtime.streams import Pool
 
 CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
 RUN_MS = (5, 12, 30)
-#: Seconds of each measurement of throughput.
+#: Seconds of each measurement of throughput, for which models are loaded before.
 SECONDS = 2.0
+Scheme = Callable[[list[np.ndarray]], Any]
 
 
 def frames(count: int) -> list[np.ndarray]:
     return [np.zeros((64, 64, 3), np.uint8) for _ in range(count)]
 
 
-def with_pool(data: bytes, cores: int, images: list[np.ndarray]) -> None:
-    with Pool(data, library="sim", core_masks=CORES[:cores] * 2) as pool:
+@contextmanager
+def with_pool(data: bytes, cores: int) -> Iterator[Scheme]:
+    def run(images: list[np.ndarray]) -> None:
         for _, found in pool.map(images):
             assert len(found) == 1
 
+    with Pool(data, library="sim", core_masks=CORES[:cores] * 2) as pool:
+        yield run
 
-def each_loaded(data: bytes, cores: int) -> list[Detector]:
-    return [Detector(Model(data, library="sim", core_mask=mask)) for mask in CORES[:cores]]
+
+@contextmanager
+def each_loaded(data: bytes, cores: int) -> Iterator[list[Detector]]:
+    with ExitStack() as stack:
+        yield [
+            Detector(stack.enter_context(Model(data, library="sim", core_mask=mask)))
+            for mask in CORES[:cores]
+        ]
 
 
-def with_executor(data: bytes, cores: int, images: list[np.ndarray]) -> None:
-    detectors = each_loaded(data, cores)
-    free: deque[Detector] = deque(detectors)
-
+@contextmanager
+def with_executor(data: bytes, cores: int) -> Iterator[Scheme]:
     def work(image: np.ndarray) -> None:
         detector = free.popleft()
         assert len(detector(image)) == 1
         free.append(detector)
 
-    with ThreadPoolExecutor(cores) as executor:
-        list(executor.map(work, images))
-    for detector in detectors:
-        detector.model.close()
+    with each_loaded(data, cores) as detectors, ThreadPoolExecutor(cores) as executor:
+        free = deque(detectors)
+        yield lambda images: list(executor.map(work, images))
 
 
-def with_futures_in_turn(data: bytes, cores: int, images: list[np.ndarray]) -> None:
-    detectors = each_loaded(data, cores)
-    waiting = deque()
-    with ThreadPoolExecutor(cores) as executor:
+@contextmanager
+def with_futures_in_turn(data: bytes, cores: int) -> Iterator[Scheme]:
+    def run(images: list[np.ndarray]) -> None:
+        waiting = deque()
         for i, image in enumerate(images):
             if len(waiting) == cores:
                 assert len(waiting.popleft().result()) == 1
             waiting.append(executor.submit(detectors[i % cores], image))
         for future in waiting:
             future.result()
-    for detector in detectors:
-        detector.model.close()
+
+    with each_loaded(data, cores) as detectors, ThreadPoolExecutor(cores) as executor:
+        yield run
 
 
 EZ = "ztu_somemodelruntime_ez_rknn_async"
@@ -150,11 +162,26 @@ def throughput(data: bytes, control: Control) -> None:
             for scheme in schemes.values():
                 images = frames(round(SECONDS * 1000 / run_ms * cores))
                 control.set_latency(run_ms * 1000)
-                begin = time.perf_counter()
-                scheme(data, cores, images)
-                rate = len(images) / (time.perf_counter() - begin)
+                with scheme(data, cores) as run:
+                    begin = time.perf_counter()
+                    run(images)
+                    rate = len(images) / (time.perf_counter() - begin)
                 cells.append(f"{rate:15.1f} {rate * run_ms / 1000 / cores:7.1%}")
             print(f"  {run_ms:3} ms {cores:5}" + "".join(f"{cell:>24}" for cell in cells))
+    control.set_latency(0)
+
+
+def phases(data: bytes, control: Control) -> None:
+    """Where the time of a frame goes, as the pool itself says."""
+    control.set_latency(5000)
+    with Pool(data, library="sim", core_masks=CORES * 2) as pool:
+        used = time.process_time()
+        images = frames(1200)
+        for _ in pool.map(images):
+            pass
+        used = time.process_time() - used
+        each_us = 1e6 * used / len(images)
+        print(f"\n5 ms on 3 cores, {each_us:.0f} us of CPU time a frame\n{pool.stats()}")
     control.set_latency(0)
 
 
@@ -225,6 +252,7 @@ def main() -> None:
     data, control = one_object(), Control()
     throughput(data, control)
     with_ez(data)
+    phases(data, control)
     latency(data, control)
     soak(data, options.frames)
 

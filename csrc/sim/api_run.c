@@ -216,8 +216,8 @@ static int run(sim_context *ctx) {
 
 /* The cores are taken by the thread that computes. */
 static int run_on_cores(sim_context *ctx, int32_t timeout_ms) {
-    const uint32_t cores = sim_cores_take(ctx->core_mask, ctx->model->cores);
-    const int64_t start_us = sim_now_us();
+    int64_t start_us;
+    const uint32_t cores = sim_cores_take(ctx->core_mask, ctx->model->cores, &start_us);
     const double moved = sim_bus_begin();
     int64_t latency_us = sim_latency_us(sim_cores_count(cores));
     int status;
@@ -228,10 +228,15 @@ static int run_on_cores(sim_context *ctx, int32_t timeout_ms) {
     } else {
         status = sim_shape_is_chosen(ctx, "rknn_run") ? run(ctx) : RKNN_ERR_CTX_INVALID;
     }
-    sim_wait_until_us(start_us + latency_us);
-    sim_bus_end(moved);
-    ctx->run_us = sim_now_us() - start_us;
-    sim_cores_give(cores);
+    const int64_t computed_us = sim_now_us();
+    const int64_t due_us = start_us + latency_us;
+    int64_t end_us = due_us > computed_us ? due_us : computed_us;
+    sim_wait_until_us(end_us);
+    if (sim_bus_end(moved)) {
+        end_us = sim_now_us();
+    }
+    ctx->run_us = end_us - start_us;
+    sim_cores_give(cores, end_us);
     ctx->has_run = ctx->has_run || status == RKNN_SUCC;
     return status;
 }

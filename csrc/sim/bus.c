@@ -70,7 +70,8 @@ double sim_bus_begin(void) {
     return goal;
 }
 
-void sim_bus_end(double goal) {
+bool sim_bus_end(double goal) {
+    bool has_waited = false;
     pthread_mutex_lock(&bus.lock);
     for (advance(); bus.bytes_per_us > 0 && bus.moved < goal; advance()) {
         const double left_us = (goal - bus.moved) * bus.moving / bus.bytes_per_us;
@@ -79,7 +80,9 @@ void sim_bus_end(double goal) {
         const struct timespec wake = {(time_t)(wake_us / 1000000),
                                       (long)(wake_us % 1000000 * 1000)};
         pthread_cond_timedwait(&bus.changed, &bus.lock, &wake);
+        has_waited = true;
     }
     change(bus.moving - 1);
     pthread_mutex_unlock(&bus.lock);
+    return has_waited;
 }

@@ -98,6 +98,27 @@ def test_contexts_on_three_cores_run_at_once(control):
     run_all([CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2], Meter(3))
 
 
+def test_a_run_that_waited_begins_when_the_one_before_it_ends(control):
+    """Not when a thread has woken: a core that has work does all that it can, and no more."""
+    control.set_latency(2000)
+    durations: list[int] = []
+
+    def work(api: Api) -> None:
+        perf = ffi.new("rknn_perf_run *")
+        for _ in range(ROUNDS):
+            assert api.run() == 0
+            assert api.query(lib.RKNN_QUERY_PERF_RUN, perf) == 0
+            durations.append(perf.run_duration)
+
+    with ExitStack() as stack:
+        apis = [stack.enter_context(bound("rk3566", lambda *_: None)) for _ in range(3)]
+        begin = time.monotonic()
+        in_threads(work, ((api,) for api in apis))
+        took_us = 1e6 * (time.monotonic() - begin)
+    assert min(durations) == 2000  # also of those that waited for a thread to wake
+    assert 3 * ROUNDS * 2000 <= sum(durations) <= took_us + 1  # a time is cut to microseconds
+
+
 def test_auto_takes_a_free_core(control):
     """Three runs go on at once, a fourth waits."""
     run_all([CoreMask.AUTO] * 3, Meter(3))
