@@ -123,9 +123,6 @@ LEARNED: tuple[Case, ...] = (
          "library 2.1.0, model of 2.3.2: scores are all zero; converted by 2.1.0 it works",
          "versions-differ", "wget", lib="2.1.0",
          log="W RKNN: RKNN Model version: 2.3.2 not match with rknn runtime version: 2.1.0\n"),
-    case(found(5652992113, "RV1103/RV1106/RV1103B设备上遇到"),
-         "RV1106, no memory before the demo is stopped", "mini-memory", "RkLunch-stop",
-         **MINI, log="E RKNN: failed to allocate fd, ret: -1, errno: 12\n"),
 )  # fmt: skip
 
 COUNTED: tuple[Case, ...] = (
@@ -219,13 +216,16 @@ COUNTED: tuple[Case, ...] = (
     # RV1106, and boards on a cable.
     case(found(53219900731, "RV1106 ISP + NPU Coexistence"),
          "Luckfox Pico Zero, no task ends while the camera's automatic exposure runs",
-         "camera-contends", "", **{**MINI, "soc": "rv1106g3"},
+         "camera-contends", "", **{**MINI, "soc": "rv1106g3", "lib": "2.3.0 mini 32 uclibc"},
          log="E RKNN: failed to submit!, op id: 39, op name: Conv:/model.8/conv/Conv, task start: "
          "0, task number: 113, run task counter: 82, int status: 0\n"),
     case(found(52841704381, "terminate the rkipc process"),
          "RV1106, the camera's program holds the memory", "mini-memory", "RkLunch-stop", **MINI,
          files={"/proc/412/comm": "rkipc"},
          log="E init_runtime: Exception: RKNN init failed. error code: RKNN_ERR_MODEL_INVALID\n"),
+    case(found(5652992113, "RV1103/RV1106/RV1103B设备上遇到"),
+         "RV1106, no memory before the demo is stopped", "mini-memory", "RkLunch-stop",
+         **MINI, log="E RKNN: failed to allocate fd, ret: -1, errno: 12\n"),
     case(f"{RT}#381", "RV1126B on a cable: rknn_server lies in /usr/bin, and belongs in /oem/usr",
          "connection", "/oem/usr", soc=None, driver=None, lib=None, heap=False,
          python="64 glibc x86",
