@@ -123,6 +123,21 @@ LEARNED: tuple[Case, ...] = (
          "library 2.1.0, model of 2.3.2: scores are all zero; converted by 2.1.0 it works",
          "versions-differ", "wget", lib="2.1.0",
          log="W RKNN: RKNN Model version: 2.3.2 not match with rknn runtime version: 2.1.0\n"),
+    case(found(51788943334, "Module loads, but probe blocks on IRQ registration"),
+         "Talos, mainline 6.18: the driver that was built for it fails to start", "probe-failed",
+         "vendor", kernel="6.18.22-talos", driver=None, nodes=False,
+         files={"/sys/module/rknpu/initstate": "live"},
+         log="RKNPU fdab0000.npu: error -EINVAL: request_irq(147) rknpu_core1_irq_handler [rknpu]\n"
+         "RKNPU fdab0000.npu: RKNPU: request npu1_irq failed: -22\n"
+         "RKNPU fdab0000.npu: probe with driver RKNPU failed with error -22\n"),
+    case(found(56665511064, "QSM368ZP-WF"), "RK3568, library 1.4.0, model of 2.3.2",
+         "model-too-new", "wget", soc="rk3568", lib="1.4.0", model="rk3568 2.3.2",
+         log=REFUSED + "rknn_init fail! ret=-1\n"),
+    case(found(53871017522, "qwen3_asr_encoder_single_chunk_rk3588.rknn"),
+         "CM3588, the model is a pointer of Git LFS", "model-lfs", "git lfs pull", model="lfs",
+         log=MAGIC),
+    case(found(58988071030, "rk3566_rknn_nn_demo"), "RK3566 was given an ONNX file",
+         "model-foreign", "target_platform", soc="rk3566", model="onnx", log=MAGIC),
 )  # fmt: skip
 
 COUNTED: tuple[Case, ...] = (
@@ -146,13 +161,6 @@ COUNTED: tuple[Case, ...] = (
     case(found(69596086113, "why_init_failed"), "Radxa Zero 3, Armbian has the NPU switched off",
          "npu-disabled", "", soc="rk3566", driver=None, log=OPEN,
          files={"/proc/device-tree/npu@fde40000/status": "disabled"}),
-    case(found(51788943334, "Module loads, but probe blocks on IRQ registration"),
-         "Talos, mainline 6.18: the driver that was built for it fails to start", "probe-failed",
-         "vendor", kernel="6.18.22-talos", driver=None, nodes=False,
-         files={"/sys/module/rknpu/initstate": "live"},
-         log="RKNPU fdab0000.npu: error -EINVAL: request_irq(147) rknpu_core1_irq_handler [rknpu]\n"
-         "RKNPU fdab0000.npu: RKNPU: request npu1_irq failed: -22\n"
-         "RKNPU fdab0000.npu: probe with driver RKNPU failed with error -22\n"),
     case(found(57159551275, "无法从 4GB 以上物理地址读取页表"),
          "RK3566 with 4 GB, of which the last lie above 4 GB: the IOMMU cannot read its tables",
          "high-memory", "mem=", soc="rk3566", kernel="6.19.0", log=TIMEOUT,
@@ -172,9 +180,6 @@ COUNTED: tuple[Case, ...] = (
     case(found(24327777585, "sherpa-onnx-rk3588-streaming-zipformer-small-bilingual"),
          "the image's library is older than the model", "model-too-new", "wget", lib="?",
          log="E RKNN: 6, 1\n" + REFUSED),
-    case(found(56665511064, "QSM368ZP-WF"), "RK3568, library 1.4.0, model of 2.3.2",
-         "model-too-new", "wget", soc="rk3568", lib="1.4.0", model="rk3568 2.3.2",
-         log=REFUSED + "rknn_init fail! ret=-1\n"),
     case(found(4882778627, "这是在运行INT8量化的模型时报的错误"),
          "library 1.5.2 with driver 0.9.6; a newer library was the answer", "submit-failed",
          "wget", lib="1.5.2", driver="0.9.6",
@@ -189,13 +194,8 @@ COUNTED: tuple[Case, ...] = (
          log="This rknn model is for RK3588, but current platform is RK3576\n"),
     case(found(59152628471, "rknn_init fail! ret=-13"), "a model for another chip",
          "model-target", "'rk3588'", log="rknn_init fail! ret=-13\n"),
-    case(found(53871017522, "qwen3_asr_encoder_single_chunk_rk3588.rknn"),
-         "CM3588, the model is a pointer of Git LFS", "model-lfs", "git lfs pull", model="lfs",
-         log=MAGIC),
     case(found(58611147223, "invalid RKNN_MAGIC happened once because the imgenc arguments"),
          "the program was given another file than the model", "log-no-model", "", log=MAGIC),
-    case(found(58988071030, "rk3566_rknn_nn_demo"), "RK3566 was given an ONNX file",
-         "model-foreign", "target_platform", soc="rk3566", model="onnx", log=MAGIC),
     case(found(61963183745, "0.03 px on known shifts"),
          "RK3588S, GridSample cannot run, and the runtime crashes", "operator-unknown", "",
          soc="rk3588s", log="E RKNN: Unsupport CPU op: GridSample in this librknnrt.so\n"
