@@ -4,6 +4,11 @@ Both sides run on the same images. A side is an .onnx file (onnxruntime, float),
 a .rknn file or a bundle (simulated NPU), or an .npz file of recorded outputs.
 An .onnx file alone is judged layer by layer by the vendor's toolkit, and the
 error_analysis.txt that this leaves is shown as a table.
+
+Examples:
+  rknn-runtime accuracy yolov8n.onnx yolov8n.rknn --images photos/ --std 255,255,255
+  rknn-runtime accuracy yolov8n.onnx yolov8n.rknn --images photos/ --labels labels/ --json
+  rknn-runtime accuracy yolov8n.onnx --for rk3588 --calibrate photos/ --plot layers.svg
 """
 
 from __future__ import annotations
@@ -14,7 +19,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rknn_runtime.cli.options import add_switch, add_toolkit, numbers, refusals, shows_progress
+from rknn_runtime.cli.options import (
+    add_switch,
+    add_toolkit,
+    end_progress,
+    numbers,
+    refusals,
+    show_progress,
+    shows_progress,
+)
 
 if TYPE_CHECKING:
     from rknn_runtime.accuracy import AccuracyReport, Analysis
@@ -151,8 +164,9 @@ def _compared(arguments: Namespace) -> AccuracyReport:
 
 
 def _progress(done: int, total: int | None) -> None:
-    end = "\n" if done == total else ""
-    print(f"\r{done} of {total} images", end=end, file=sys.stderr, flush=True)
+    show_progress(f"{done} of {total} images")
+    if done == total:
+        end_progress(True)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -21,7 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rknn_runtime._files import read_file
-from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress
+from rknn_runtime.cli.options import (
+    add_library,
+    add_switch,
+    end_progress,
+    refusals,
+    show_progress,
+    shows_progress,
+)
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
@@ -91,14 +98,13 @@ def _measured(arguments: Namespace, model: str) -> Result:
     result = measure(
         model, settings, library=arguments.library, progress=_progress if shows else None
     )
-    if shows:
-        print("\r\x1b[K", end="", file=sys.stderr)
+    end_progress(shows)
     return result
 
 
 def _progress(name: str, done: int) -> None:
     if done % 20 == 0:
-        print(f"\r\x1b[K{name}: {done} frames", end="", file=sys.stderr, flush=True)
+        show_progress(f"{name}: {done} frames")
 
 
 def _show(arguments: Namespace, result: Result) -> None:

@@ -4,10 +4,12 @@ Examples:
   eval "$(rknn-runtime completion bash)"          # in ~/.bashrc
   source <(rknn-runtime completion zsh)           # in ~/.zshrc, behind compinit
   rknn-runtime completion fish | source           # in ~/.config/fish/config.fish
+  rknn-runtime completion --json                  # the same as a table, for other shells
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from argparse import SUPPRESS, ArgumentParser, Namespace
@@ -37,13 +39,20 @@ class _Command(NamedTuple):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("shell", choices=sorted(_SCRIPTS), help="which one")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("shell", nargs="?", choices=sorted(_SCRIPTS), help="which one")
+    which.add_argument("--json", action="store_true", help="print a JSON object per command")
 
 
 def run(arguments: Namespace) -> None:
-    """Print the script."""
+    """Print the script, or what it is made of."""
     commands = [_command(name, text) for name, text in COMMANDS.items()]
-    print("\n".join(_SCRIPTS[arguments.shell](commands)))
+    if arguments.json:
+        for command in commands:
+            options = [option._asdict() for option in command.options]
+            print(json.dumps({**command._asdict(), "options": options}))
+    else:
+        print("\n".join(_SCRIPTS[arguments.shell](commands)))
 
 
 def _command(name: str, text: str) -> _Command:

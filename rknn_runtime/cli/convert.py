@@ -3,6 +3,11 @@
 The vendor's rknn-toolkit2 converts it, and is installed into the user's cache
 when it is first needed. A detector's graph is cut so that int8 works, and the
 file says what Detector needs to know.
+
+Examples:
+  rknn-runtime convert yolov8n.onnx --for rk3588
+  rknn-runtime convert yolov8n.onnx --for rk3566 --calibrate photos/ --html report.html
+  rknn-runtime convert net.onnx --for rv1106 --calibrate photos/ --json
 """
 
 from __future__ import annotations
@@ -71,6 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     report.add_argument("--evaluate", metavar="FOLDER", help="other images than IMAGES")
     report.add_argument("--limit", type=int, default=100, help="images of a folder at most")
     add_switch(report, "--no-report", "convert only")
+    add_switch(report, "--json", "print it as one JSON object")
     report.add_argument("--report", metavar="FILE", help="write it as JSON")
     report.add_argument("--html", metavar="FILE", help="write it as a page with images")
     add_switch(report, "--quiet", "show no progress")
@@ -110,7 +116,7 @@ def run(arguments: Namespace) -> None:
         if arguments.log:
             Path(arguments.log).write_text(error.log, "utf-8")
         raise
-    print(made)
+    print(json.dumps(made.to_dict()) if arguments.json else made)
     if arguments.log:
         Path(arguments.log).write_text(made.log, "utf-8")
     if arguments.report:

@@ -20,7 +20,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rknn_runtime.cli.options import add_library, add_switch, refusals
+from rknn_runtime.cli.options import (
+    add_library,
+    add_switch,
+    end_progress,
+    refusals,
+    show_progress,
+)
 from rknn_runtime.cli.tables import table
 
 if TYPE_CHECKING:
@@ -60,8 +66,7 @@ def run(arguments: Namespace) -> int:
             arguments.model, library=arguments.library, root=arguments.root, log=arguments.log,
             progress=_progress if shows else None,
         )  # fmt: skip
-    if shows:
-        print("\r\x1b[K", end="", file=sys.stderr)
+    end_progress(shows)
     if arguments.json:
         print(json.dumps(found.to_dict()))
     else:
@@ -71,7 +76,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _progress(text: str) -> None:
-    print(f"\r\x1b[K{text} ...", end="", file=sys.stderr, flush=True)
+    show_progress(f"{text} ...")
 
 
 def lines(found: Diagnosis, coloured: bool) -> Iterator[str]:

@@ -1,6 +1,12 @@
 """Show what a model wants and gives, read from the file alone.
 
 Several files make a table with one row each.
+
+Examples:
+  rknn-runtime info yolov8n.rknn
+  rknn-runtime info yolov8n.rknn --health --layers
+  rknn-runtime info yolov8n.rknn --graph yolov8n.html
+  rknn-runtime info models/*.rknn --json
 """
 
 from __future__ import annotations

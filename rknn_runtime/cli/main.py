@@ -22,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Words of the command line behind the program; None: of this process.
 
     Returns:
-        Exit status: 0, or 1 when something could not be done. A wrong command line
-        exits with 2.
+        Exit status: 0, 1 when something could not be done, or 130 after Ctrl-C. A
+        wrong command line exits with 2.
     """
     words = sys.argv[1:] if arguments is None else arguments
     parsed = _parser(words).parse_args(words)
@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader, such as `head`, has enough; without this Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        print("rknn-runtime: stopped", file=sys.stderr)
+        return 130
     except (RknnError, OSError) as error:
         print(f"rknn-runtime: {error}", file=sys.stderr)
         return 1
@@ -46,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser(words: Sequence[str]) -> ArgumentParser:
     """Return the program's parser; of the commands, only those among the words are whole."""
     parser = ArgumentParser(
-        prog="rknn-runtime", description="Run and look into .rknn models for Rockchip NPUs."
+        prog="rknn-runtime",
+        description="Run and look into .rknn models for Rockchip NPUs.",
+        epilog="exit status: 0; 1 when something could not be done, or is wrong with a model or "
+        "machine; 2 after a wrong command line; 130 after Ctrl-C, with which serve ends well: 0",
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {rknn_runtime.__version__}"

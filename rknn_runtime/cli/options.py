@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 from rknn_runtime.errors import RknnError
 
-__all__ = ["add_library", "add_switch", "add_toolkit", "numbers", "refusals", "shows_progress"]
+__all__ = [
+    "add_library", "add_switch", "add_toolkit", "end_progress", "numbers", "refusals",
+    "show_progress", "shows_progress",
+]  # fmt: skip
 
 
 def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulated NPU") -> None:
@@ -49,6 +52,17 @@ def numbers(text: str) -> list[float]:
 def shows_progress(arguments: argparse.Namespace) -> bool:
     """Whether a command shows progress: on a terminal, without ``--quiet``."""
     return not arguments.quiet and sys.stderr.isatty()
+
+
+def show_progress(text: str) -> None:
+    """Write how far a command is in place of what stood on the line."""
+    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def end_progress(was_shown: bool) -> None:
+    """Take the line away again."""
+    if was_shown:
+        show_progress("")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ Examples:
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sys
@@ -51,6 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--viewers", type=int, default=32, metavar="N", help="at most (32)")
     parser.add_argument("--quality", type=int, default=80, metavar="Q", help="of the JPEG (80)")
     add_switch(parser, "--draw", "draw into the images, not in the browser")
+    add_switch(parser, "--json", "print the address and the token as one JSON object")
     add_switch(parser, "--loop", "begin a file or folder anew at its end")
 
 
@@ -97,8 +99,9 @@ def _serve(arguments: Namespace) -> None:
             viewers=arguments.viewers,
             browser_draws=not arguments.draw,
         ) as server:
-            ending = f"?token={token}" if token else ""
-            print(f"http://{host}:{server.port}/{ending}", flush=True)
+            url = f"http://{host}:{server.port}/" + (f"?token={token}" if token else "")
+            told = json.dumps({"url": url, "token": token or None}) if arguments.json else url
+            print(told, flush=True)
             _feed(pool, view, arguments.source, arguments.loop)
 
 

@@ -2,11 +2,18 @@
 
 The copy has the name and the SONAME of a vendor's: programs find it with
 LD_LIBRARY_PATH, and link with it.
+
+Examples:
+  rknn-runtime sim-library /tmp/sim && LD_LIBRARY_PATH=/tmp/sim ./rknn_yolov8_demo ...
+  rknn-runtime sim-library . --name librknnmrt.so
 """
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser, Namespace
+
+from rknn_runtime.cli.options import add_switch
 
 __all__ = ["add_arguments", "run"]
 
@@ -20,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=("librknnrt.so", "librknnmrt.so"),
         help="the name; %(default)s if not given",
     )
+    add_switch(parser, "--json", "print one JSON object")
 
 
 def run(arguments: Namespace) -> None:
@@ -30,4 +38,5 @@ def run(arguments: Namespace) -> None:
     """
     from rknn_runtime.sim.install import install_library  # here, as `info` does without
 
-    print(install_library(arguments.folder, arguments.name))
+    path = str(install_library(arguments.folder, arguments.name))
+    print(json.dumps({"library": path}) if arguments.json else path)

@@ -2,6 +2,10 @@
 
 Runs about a dozen tiny models on the NPU and says, for each rule that the
 emulator had to assume, which one the NPU follows. The text is for an issue.
+
+Examples:
+  rknn-runtime verify                # on a board, as root where others may not use the NPU
+  rknn-runtime verify --sim --json   # what the emulator assumes
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rknn_runtime._arrays import Array
 from rknn_runtime.npu.model import Model
@@ -18,6 +18,7 @@ def replayed(
     samples: Sequence[Sequence[Array]],
     *,
     any_input: bool = False,
+    progress: Callable[[int, int], object] | None = None,
 ) -> bytes:
     """Run a model on the simulated NPU, and record what it gives.
 
@@ -25,6 +26,7 @@ def replayed(
         model: What ``Model(..., library="sim")`` takes, of one input shape.
         samples: Of each its inputs, as `Model.run` takes them.
         any_input: Record the first sample alone, as the answer to whatever comes.
+        progress: Called after each sample with how many are done, and of how many.
 
     Returns:
         A bundle, which needs neither the model nor its graph.
@@ -40,9 +42,11 @@ def replayed(
         samples = samples[:1]
     with Model(model, library="sim") as loaded:
         preprocessing = prepare(model, loaded.library).preprocessing
-        records = [
-            Record(loaded(*sample), None if any_input else list(sample)) for sample in samples
-        ]
+        records = []
+        for done, sample in enumerate(samples, 1):
+            records.append(Record(loaded(*sample), None if any_input else list(sample)))
+            if progress is not None:
+                progress(done, len(samples))
         return bundle_from_arrays(
             loaded.inputs,
             loaded.outputs,

@@ -1,0 +1,186 @@
+"""What holds for every command: JSON, examples, exit status, completion, a clean end."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+import shutil
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from paths import PROJECT
+
+from rknn_runtime.cli import main
+from rknn_runtime.cli.commands import COMMANDS, declare
+
+MODEL = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+SCENE = PROJECT / "examples" / "scenes" / "scene.png"
+main_module = importlib.import_module("rknn_runtime.cli.main")
+
+
+class Row(NamedTuple):
+    """Words behind the command; in ``{folder}`` lie the files that `folder` makes."""
+
+    good: str
+    #: A wrong command line.
+    wrong: str
+    #: Right, but it cannot be done, mostly for the model; None: it cannot fail.
+    failing: str | None
+    #: A key of each JSON object that it prints.
+    key: str
+
+
+ROWS = {
+    "info": Row("{model}", "--graph x.png {model}", "{torn}", "inputs"),
+    "convert": Row("{folder}/net.onnx --for rk3588", "{model}", "{torn} --for rk3588", "target"),
+    "detect": Row("{model} {photos} --sim", "{model}", "{torn} {photos} --sim", "detections"),
+    "serve": Row("{model} {photos} --sim --listen 127.0.0.1:0", "{model}",
+                 "{torn} {photos} --sim --listen 127.0.0.1:0", "url"),
+    "bench": Row("{model} --sim --frames 2 --warm-up 0", "", "{torn} --sim", "timings"),
+    "doctor": Row("{model} --sim", "--sim --library x", "{torn} --sim", "observations"),
+    "predict": Row("{model}", "--for rk9999 {model}", "{torn}", "predictions"),
+    "accuracy": Row("{model} {model} --images {photos}", "", "{torn} {model} --images {photos}",
+                    "outputs"),
+    "record": Row("{model} {folder}/sample.npy -o {folder}/made", "{model}",
+                  "{torn} {folder}/sample.npy -o {folder}/made", "bundle"),
+    "sim-library": Row("{folder}", "--name x {folder}", "{folder}/nowhere", "library"),
+    "verify": Row("--sim", "--soc rk9999", "--library {torn}", "findings"),
+    "completion": Row("", "tcsh", None, "options"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def words(tmp_path, monkeypatch):
+    """Split a row's words, with the files in place; the toolkit's part of `convert` is left out."""
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    shutil.copy(SCENE, photos)
+    torn = tmp_path / "torn.rknn"
+    torn.write_bytes(MODEL.read_bytes()[:1000])
+    (tmp_path / "net.onnx").write_bytes(b"")
+    np.save(tmp_path / "sample.npy", np.zeros((1, 320, 320, 3), np.uint8))
+    conversion = importlib.import_module("rknn_runtime.conversion.convert")
+    convert = conversion.convert
+
+    def converted(model, target, *arguments, **options):
+        if Path(model).name != "net.onnx":
+            return convert(model, target, *arguments, **options)
+        return conversion.Conversion(Path("net.rknn"), target, (), None, (), None, "")
+
+    monkeypatch.setattr(conversion, "convert", converted)
+    monkeypatch.setenv("RKNN_SERVE_TOKEN", "")
+    places = {"folder": tmp_path, "photos": photos, "torn": torn, "model": MODEL}
+    return lambda name, text: [name, *shlex.split(text.format(**places))]
+
+
+def parser_of(name: str) -> ArgumentParser:
+    parser = ArgumentParser(prog=name)
+    declare(name, parser)
+    return parser
+
+
+def test_every_command_has_a_row() -> None:
+    """A new command is held to all of this."""
+    assert list(ROWS) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json(name, words, capsys) -> None:
+    """With --json it prints JSON objects alone, and ends with 0."""
+    assert main([*words(name, ROWS[name].good), "--json"]) == 0
+    captured = capsys.readouterr()
+    assert "\x1b" not in captured.out + captured.err
+    decoder, left = json.JSONDecoder(), captured.out.strip()
+    assert left
+    while left:
+        printed, end = decoder.raw_decode(left)
+        assert ROWS[name].key in printed
+        left = left[end:].strip()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_exit_status(name, words, capsys) -> None:
+    """A wrong command line is 2, with the usage; what cannot be done is 1, and says why."""
+    with pytest.raises(SystemExit) as caught:
+        main(words(name, ROWS[name].wrong))
+    assert caught.value.code == 2
+    assert f"usage: rknn-runtime {name}" in capsys.readouterr().err
+    failing = ROWS[name].failing
+    if failing is not None:
+        assert main(words(name, failing)) == 1
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        assert "rknn-runtime: " in captured.err or "problem" in captured.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ctrl_c(name, words, capsys, monkeypatch) -> None:
+    """Whenever it comes, there is no traceback, and the status is 130."""
+
+    def interrupted(arguments: Namespace) -> int:
+        raise KeyboardInterrupt
+
+    module = importlib.import_module(f"rknn_runtime.cli.{name.replace('-', '_')}")
+    monkeypatch.setattr(module, "run", interrupted)
+    assert main([*words(name, ROWS[name].good), "--json"]) == 130
+    assert capsys.readouterr().err == "rknn-runtime: stopped\n"
+
+
+def test_the_statuses_are_documented(capsys) -> None:
+    """In the program's help, and on the page of the command line."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"exit status: 0; 1 .*; 2 .*; 130 ", told)
+    page = (PROJECT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert re.search(r"exit status is 0; 1 .*; 2 .*; 130 ", page)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples(name) -> None:
+    """The help has examples, and each is a right command line."""
+    said = importlib.import_module(f"rknn_runtime.cli.{name.replace('-', '_')}").__doc__
+    assert said is not None
+    examples = re.findall(rf"rknn-runtime ({name}\b[^#&|)\n]*)", said.partition("Examples:")[2])
+    assert examples
+    for example in examples:
+        main_module._parser(shlex.split(example)).parse_args(shlex.split(example))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_completion_knows_every_option(name, capsys) -> None:
+    """Of every command, in every shell; and what the values of an option can be."""
+    actions = [
+        action for action in parser_of(name)._actions
+        if action.option_strings and action.help != SUPPRESS
+    ]  # fmt: skip
+    scripts = {}
+    for shell in ("bash", "zsh", "fish"):
+        assert main(["completion", shell]) == 0
+        scripts[shell] = capsys.readouterr().out
+    flags = re.search(rf"\*:{name}:\*\).*?words='?([^'\n]*--[^'\n]*)'?", scripts["bash"], re.DOTALL)
+    zsh = scripts["zsh"].partition(f"        {name}) _arguments")[2].partition(" ;;")[0]
+    fish = [line for line in scripts["fish"].splitlines() if f"from {name}'" in line]
+    assert flags is not None
+    for action in actions:
+        for option in action.option_strings:
+            assert option in flags[1].split()
+            assert f"{option}[" in zsh
+            letter = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+            assert any(f" {letter} " in f"{line} " for line in fish)
+        for choice in action.choices or ():
+            assert all(str(choice) in script for script in scripts.values())
+
+
+def test_progress(words, capsys, monkeypatch) -> None:
+    """On a terminal a line counts what is done, and is gone in the end; --quiet shows none."""
+    monkeypatch.setattr("rknn_runtime.cli.record.shows_progress", lambda given: not given.quiet)
+    assert main(words("record", ROWS["record"].good)) == 0
+    assert capsys.readouterr().err == "\r\x1b[K1 of 1 samples\r\x1b[K"
+    assert main([*words("record", ROWS["record"].good), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
