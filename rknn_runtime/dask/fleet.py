@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._files import read_file
@@ -34,6 +34,7 @@ __all__ = ["NpuPlugin", "Segment", "detect", "segments"]
 RESOURCE = "NPU"
 #: Chunks in flight per worker: enough that none waits for the scheduler.
 _AHEAD = 4
+Progress = Callable[[int, Union[int, None]], object]
 #: What rknn_init takes.
 _MOST_MODEL_BYTES = 2**32 - 1
 
@@ -155,6 +156,7 @@ def detect(
     retries: int = 3,
     folder: str | os.PathLike[str] | None = None,
     format: str = "jsonl",
+    progress: Progress | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Detect objects in images and videos on all workers of a cluster.
 
@@ -173,6 +175,8 @@ def detect(
             it was. None: nowhere.
         format: Of these files: ``"jsonl"``, a JSON text per record and line, or ``"parquet"``, of
             which all files are one table (needs PyArrow).
+        progress: Is called with the number of chunks done, those kept from before among them, and
+            of all (None: not known, as `items` is no sequence).
 
     Yields:
         One record per frame, in the order in which chunks are done: ``"source"``, ``"frame"``,
@@ -186,6 +190,8 @@ def detect(
         Exception: What a chunk raised at last.
     """
     size, tries = as_int(chunk, "chunk", 1, 10_000), as_int(retries, "retries", 0, 1000)
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress: expected a function, got {type(progress).__name__}")
     if not isinstance(client, Client) or not isinstance(plugin, NpuPlugin):
         raise TypeError(
             "client, plugin: expected a distributed.Client and an NpuPlugin, got "
@@ -198,18 +204,31 @@ def detect(
     names = ("register_plugin", "register_worker_plugin")
     register = next(getattr(client, name) for name in names if hasattr(client, name))
     register(plugin, plugin.name)
-    return _records(client, plugin.name, _chunks(items, size), tries, kept, kind)
+    total = None
+    if progress is not None and isinstance(items, Sequence):
+        total = sum(1 for _ in _chunks(items, size))
+    chunks_done = _chunks_done(client, plugin.name, _chunks(items, size), tries, kept, kind)
+    return _records(chunks_done, progress, total)
 
 
 def _records(
+    chunks_done: Iterator[list[dict[str, Any]]], progress: Progress | None, total: int | None
+) -> Iterator[dict[str, Any]]:
+    for done, records in enumerate(chunks_done, 1):
+        if progress is not None:
+            progress(done, total)
+        yield from records
+
+
+def _chunks_done(
     client: Client,
     plugin: str,
     chunks: Iterator[tuple[Any, ...]],
     retries: int,
     folder: Path | None,
     kind: Format,
-) -> Iterator[dict[str, Any]]:
-    """Keep a few chunks in flight per worker, and yield what comes back."""
+) -> Iterator[list[dict[str, Any]]]:
+    """Keep a few chunks in flight per worker, and yield the records of each that comes back."""
     running: Any = as_completed()  # type: ignore[no-untyped-call]
     ahead = _AHEAD * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
     in_flight = 0
@@ -221,7 +240,7 @@ def _records(
             key = f"{plugin}-{_hash(repr(chunk).encode())}"
             path = None if folder is None else folder / f"{key}{kind.suffix}"
             if path is not None and path.exists():
-                yield from kind.read(path)
+                yield kind.read(path)
                 continue
             running.add(
                 client.submit(
@@ -237,7 +256,7 @@ def _records(
         if folder is not None:
             kind.keep(folder / f"{future.key}{kind.suffix}", records)
         future.release()
-        yield from records
+        yield records
 
 
 def _chunks(items: Iterable[Any], size: int) -> Iterator[tuple[Any, ...]]:
