@@ -142,6 +142,7 @@ def gather(
         libraries=files.libraries(tree, surroundings),
         clocks=state(str(tree.root)),
         memory_kb=probes.memory(tree),
+        has_demo=bool(found["soc"] and found["soc"].mini) and probes.has_demo(tree),
         log=lines,
         told=log is not None,
         signs=signs_in(lines),

@@ -91,7 +91,8 @@ class ModelFacts:
     """A model, read from its file."""
 
     path: str
-    #: ``"rknn"``, ``"encrypted"``, ``"rknn1"``, ``"rknn3"``, ``"damaged"``, ``"other"``.
+    #: ``"rknn"``, ``"encrypted"``, ``"rknn1"``, ``"rknn3"``, ``"damaged"``, ``"pointer"`` (of Git
+    #: LFS, or a web page), ``"other"``.
     kind: str
     header: ModelHeader | None = None
     #: What the reader said of it.
@@ -131,6 +132,10 @@ class Facts:
     has_module: bool = False
     #: Nodes of the device tree that are the NPU's and switched off.
     disabled: tuple[str, ...] = ()
+    #: What the device tree calls the NPU: ``"rockchip,rk3588-rknpu"``; none: it has no NPU.
+    described: tuple[str, ...] = ()
+    #: The vendor's program for the camera runs, on a chip where it holds the NPU's memory.
+    has_demo: bool = False
     nodes: tuple[NodeFacts, ...] = ()
     heap: NodeFacts | None = None
     libraries: tuple[LibraryFacts, ...] = ()

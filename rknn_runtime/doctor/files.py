@@ -25,6 +25,8 @@ _REQUIRED = (
 )  # fmt: skip
 _MOST_BYTES = 1 << 28
 _HEAD_BYTES = 64
+#: How a file of Git LFS begins that stands for another, and a web page.
+_POINTERS = (b"version https://git-lfs", b"<!DOCTYPE", b"<!doctype", b"<html")
 
 
 def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
@@ -92,6 +94,10 @@ def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
             head = bytes(data[:_HEAD_BYTES])
             if head.startswith((container.ENCRYPTED, b"RKCE")):
                 return ModelFacts(name, "encrypted", file_bytes=size)
+            if head.startswith(_POINTERS):
+                return ModelFacts(name, "pointer", file_bytes=size)
+            if head and not any(head):
+                return ModelFacts(name, "damaged", message="it begins with zeros", file_bytes=size)
             file = ModelFile(data)
             file.check_whole()
             found: tuple[Failure, ...] = ()

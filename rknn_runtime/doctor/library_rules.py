@@ -14,6 +14,8 @@ from rknn_runtime.modelfile.compatibility import Runtime
 __all__ = ["RULES"]
 
 _WANTED_PATH = re.compile(r"/[\w./-]*librknnm?rt\.so(?=: cannot open)")
+#: It looks into fixed folders itself, before the dynamic linker is asked.
+_RKNNLITE = re.compile("can ?not find dynamic library on", re.IGNORECASE)
 _DEPENDENCY = re.compile(r"(lib(?!rknn)[^/ ]+?)\.so\.(\d+)\S* cannot open")
 #: Of librknnrt: the first that knows RK3562, and RK3576.
 _KNOWS = {"rk3562": (1, 5, 0), "rk3576": (2, 0, 0)}
@@ -75,10 +77,13 @@ def _log_no_library(facts: Facts) -> LibraryFacts | None:
 def _let_it_be_found(facts: Facts) -> str:
     path = facts.library.path if facts.library is not None else ""
     folder, _, name = path.rpartition("/")
-    wanted = first_match(_WANTED_PATH, facts.log)
-    if wanted is None or wanted[0] == path:
+    match = first_match(_WANTED_PATH, facts.log)
+    wanted = match[0] if match else ""
+    if not wanted and first_match(_RKNNLITE, facts.log):
+        wanted = f"/usr/lib/{name}"
+    if wanted in ("", path):
         return f"export LD_LIBRARY_PATH={folder} && sudo ldconfig {folder}"
-    other = wanted[0].rpartition("/")[0]  # programs with one fixed path
+    other = wanted.rpartition("/")[0]  # programs with one fixed path
     return f"sudo mkdir -p {other} && sudo ln -s {path} {other}/{name}"
 
 

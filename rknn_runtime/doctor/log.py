@@ -30,12 +30,14 @@ SIGNS = {
     + _status(2, "timeout"),
     "allocation": r"failed to (allocate (handle|fd|(model|task|weight|device) mem)|map memory|"
     r"malloc (npu|cpu) memory|import device mem)|failed to convert fd.*cannot allocate|"
-    r"rknpu.*failed to allocate|rknn_create_mem.*fail|dma heap allocation failed|"
-    + _status(4, "malloc_fail"),
+    r"rknpu.*(failed to allocate|dma map \d+ fail)|rknn_create_mem.*fail|"
+    r"dma heap allocation failed|" + _status(4, "malloc_fail"),
     "bad address": r"failed to allocate handle.*bad address",
     "cma": r"cma_alloc: (.*: )?alloc failed",
     "killed": r"out of memory: kill|oom-kill|invoked oom-killer",
     "descriptors": r"too many open files",
+    "no system call": r"errno: 38\b|rknn.*function not implemented",
+    "power": r"failed to get ack on domain 'npu'|npu.*failed to enable (power|supply|regulator)",
     "bounce": r"swiotlb.*(buffer is full|allocation failed)",
     "no iommu": r"iommu is disabled, using non-iommu mode",
     "page fault": r"(npu|fda[bcd]\w+|fde4\w+)\.?\w* ?(rk_)?iommu.*page fault|rk_iommu "
@@ -49,13 +51,14 @@ SIGNS = {
     "unknown target": r"meet (unsupported|unknown) (rknn |rknpu )?target",
     "magic": r"invalid rknn_magic|invalid rknn fo?r?m?a?r?mat"
     r"|invalid rknn model (size|magic(?!: 4e4e4b5254505943))|rknn model verify failed",
-    "model refused": r"load model failed|import rknn model failed|" + _status(6, "model_invalid"),
+    "model refused": r"load model failed|import rknn model failed"
+    r"|^(?!.*dynamic range).*(" + _status(6, "model_invalid") + ")",
     "no model file": r"failed to open model|invalid model path|(fopen|open|load|read)\b.*"
     r"\.rknn\b.*(fail|no such file)|\.rknn\b.*(no such file|not found|does ?n.t exist)",
     "operator": r"unsupport(ed)? \w+( \w+)? (op|layer)\b|meet unsupported (?!(rknn |rknpu )?target)"
     r"|fallback cpu failed|op type: .* is not regist|contains custom op type"
     r"|unsupport layernormalization",
-    "call": r"input_?(_| )?size\W*\d+\W*(<|!=)|buf size error|inputoperator: not support|"
+    "call": r"\bsize\W*\d+\W*(<|!=)|buf size error|inputoperator: not support|"
     r"rknn_(?!init|run|create_mem|query|set_core_mask)\w+(:| error)?,? .*(error|invalid|required|"
     r"out of range|not support|unsupport|is null|!= model)|not supported in mini runtime|"
     r"exception when setting inputs|the input\[\d+\] need|"
@@ -72,7 +75,7 @@ SIGNS = {
     + _status(10, "device_unmatch"),
     "driver older": r"recommend to upgrade the driver",
     "other kernel": r"rknpu\S* (disagrees about version|version magic|unknown symbol)"
-    r"|rknpu.*(exec|invalid module) format",
+    r"|rknpu.*((exec|invalid module) format|key was rejected|required key not available)",
     "kernel crash": r"\b(pc|lr) : \w*rknpu|\bbug: .*rknpu",
     "old header": r"info_len\([0-9]+\) < sizeof",
     "symbol": r"undefined symbol: rknn_|cannot find symbol.*rknn_",
@@ -84,16 +87,24 @@ SIGNS = {
     "simulator": r"not support inference on the simulator",
     "system libraries": r"version [`'\"]?(glibc|glibcxx|cxxabi)_[0-9.]+[`'\"]? not found",
     "static tls": r"cannot allocate memory in static tls",
-    "no rknnlite": r"no module named '?rknn(lite)?\b"
+    "no rknnlite": r"no module named '?rknn(lite)?\b|cannot import name 'rknnlite'"
+    r"|no matching distribution found for rknn"
     r"|rknn\S*\.whl\W.*(not a supported wheel|is invalid)",
     "target argument": r"unsupported run platform: linux aarch64",
     "first toolkit": r"unsupport platforms: r[kv]|\bw rknn-toolkit version: 1\.",
     "cores": r"not support core mask|rknn_set_core_mask fail|setcoremask interface is only"
     r"|core mask = \w+ is invalid|has not multicore config|illegal core num",
+    "android policy": r"avc: +denied .*(rknpu|/dev/dri|dri/|dma_heap|librknn)",
+    "android namespace": r"librknn\w*\.so\W.*(not accessible for the namespace|not found: needed)"
+    r"|dlopen failed: library .\S*librknn",
+    "managed": r"externally-managed-environment",
+    "packaging": r"no module named '?pkg_resources",
+    "disk": r"no space left on device",
+    "not executable": r"\bsh: \S+: permission denied",
     "connection": r"npu ?transfer|rknn_server|transfer (service|interface)"
     r"|rknn_init, +(server connect|msg_\w+_ack) fail",
     "probe": r"rknpu.*probe.*(failed|error)|rknpu: probe of",
-    "crash": r"segmentation fault|sigsegv|core dumped",
+    "crash": r"segmentation fault|sigsegv|core dumped|\bbus error\b",
     "not elf": r"librknn.*(invalid elf header|wrong elf class|file too short)",
     "no library": r"librknn\w*\.so\S* cannot open shared object|can ?not find dynamic library",
     "dependency": r"librknn\w*\.so\S* lib(?!rknn)\S+ cannot open shared object",

@@ -73,6 +73,16 @@ def _linked_node(facts: Facts) -> NodeFacts | None:
     return next((node for node in facts.nodes if node.kind == "rknpu" and node.link), None)
 
 
+def _other_device_tree(facts: Facts) -> str:
+    """What the device tree calls the NPU, where the vendor's driver finds none in it."""
+    has_driver = facts.driver == "rknpu" or facts.has_module
+    if facts.container or facts.nodes or not (has_driver and facts.compatible and facts.soc):
+        return ""
+    if any("rknpu" in text for text in facts.described):
+        return ""
+    return ", ".join(facts.described) or "no NPU"
+
+
 def _no_node(facts: Facts) -> bool:
     return not facts.nodes and facts.driver == "rknpu" and not facts.container
 
@@ -85,8 +95,27 @@ def _forbidden_node(facts: Facts) -> str:
     )
 
 
+def _forbidden_card(facts: Facts) -> list[NodeFacts]:
+    """The NPU's cards, where a runtime failed and only the render nodes are usable."""
+    if "open" not in facts.signs or any(
+        "/card" in node.path for node in facts.nodes if node.usable
+    ):
+        return []
+    usable = any(node.usable for node in facts.nodes if node.kind == "drm")
+    return [node for node in facts.nodes if "/card" in node.path] if usable else []
+
+
+def _container_without_card(facts: Facts) -> bool:
+    drm = [node.path for node in facts.nodes if node.kind == "drm"]
+    missing = bool(drm) and not any("/card" in path for path in drm)
+    return facts.container and missing and "open" in facts.signs
+
+
 def _needs_heap(facts: Facts) -> bool:
-    """On /dev/rknpu newer librknnrt allocate from the heap: `rknn_runtime.npu.device`."""
+    """On /dev/rknpu newer librknnrt allocate from the heap: `rknn_runtime.npu.device`.
+
+    So they do with DRM drivers that others built for mainline kernels, and say that none opens.
+    """
     runtime = facts.runtime
     if runtime is not None and (
         runtime.name != FULL_RUNTIME or runtime.version <= LAST_WITHOUT_HEAP
@@ -94,7 +123,8 @@ def _needs_heap(facts: Facts) -> bool:
         return False
     if runtime is None and "heap" not in facts.signs:
         return False
-    return any(node.kind == "rknpu" and node.usable and not node.link for node in facts.nodes)
+    kinds = ("rknpu", "drm") if "open" in facts.signs else ("rknpu",)
+    return any(node.kind in kinds and node.usable and not node.link for node in facts.nodes)
 
 
 def _no_heap(facts: Facts) -> object:
@@ -130,6 +160,9 @@ RULES = (
     Rule("container-without-node", PROBLEM, "device", _container_without_node, _run_with_node, """
         this container was given no node of the NPU: pass in /dev/dri, or /dev/rknpu and
         /dev/dma_heap/system, whichever the board has"""),
+    Rule("container-without-node", PROBLEM, "device", _container_without_card, RUN_DRM, """
+        this container was given the render node alone, and the runtime also opens the card
+        (/dev/dri/card1, for example): pass in all of /dev/dri"""),
     Rule("npu-disabled", PROBLEM, "driver",
          lambda facts: not facts.nodes and ", ".join(facts.disabled),
          "sudo rsetup || sudo armbian-config", """
@@ -143,11 +176,19 @@ RULES = (
          lambda facts: "probe" in facts.signs and not facts.nodes, VENDOR_KERNEL, """
         the driver gave up on this NPU (see the log): the device tree and the driver of this kernel
         do not go together; take both from one image of the board's maker. On Armbian:"""),
+    Rule("other-device-tree", PROBLEM, "driver", _other_device_tree, VENDOR_KERNEL, """
+        the vendor's driver is there, but the device tree does not have what it looks for: it
+        describes {found}, and is of a mainline kernel or another board; take kernel and device
+        tree (dtb) from one image. On Armbian:"""),
     Rule("driver-not-loaded", PROBLEM, "driver", _driver_not_loaded, "sudo modprobe rknpu", """
         the driver is there as a module, but not loaded"""),
     Rule("no-driver", PROBLEM, "driver", _no_driver, VENDOR_KERNEL, """
         the kernel {facts.kernel} has no driver for the NPU: mainline kernels do not have rknpu;
         boot the board maker's image with the vendor's kernel (5.10 or 6.1); on Armbian:"""),
+    Rule("no-power", PROBLEM, "driver", logged("power"), VENDOR_KERNEL, """
+        the NPU gets no power: its power domain did not answer, as its supply (npu-supply) is
+        missing in the device tree, or another one; take kernel and device tree of the board's
+        maker. On Armbian:"""),
     Rule("driver-refused", PROBLEM, "driver", logged("driver refused"), NEWER_KERNEL, """
         the runtime wants a newer driver than this kernel has: the driver is a part of the kernel,
         so update that, or take the runtime of the image"""),
@@ -167,6 +208,10 @@ RULES = (
     Rule("forbidden-node", PROBLEM, "device", _forbidden_node,
          lambda facts: permit(facts, facts.nodes), """
         this user may not use the NPU: {found}"""),
+    Rule("forbidden-node", PROBLEM, "device", _forbidden_card,
+         lambda facts: permit(facts, _forbidden_card(facts)), """
+        this user may use the render node alone, and the runtime also opens the card
+        ({found[0].path}, of group {found[0].group})"""),
     Rule("unknown-hardware", PROBLEM, "device",
          lambda facts: "hardware version" in facts.signs and facts.container,
          RUN_DRM.replace("...", "--privileged ..."), """

@@ -90,6 +90,10 @@ def _fails(facts: Facts) -> str:
     return next((each.words for each in model.failures if runtime.version <= each.last), "")
 
 
+def _refused(facts: Facts) -> bool:
+    return "model refused" in facts.signs and not facts.has_demo  # which leaves no memory for it
+
+
 def _toolkit_newer(facts: Facts) -> str:
     header = _header(facts)
     return newer_toolkit(header, facts.runtime) if header is not None else ""
@@ -104,6 +108,10 @@ RULES = (
     Rule("model-rknn1", PROBLEM, "model", _of_kind("rknn1"), convert, _AS_READ),
     Rule("model-rknn3", PROBLEM, "model", _of_kind("rknn3"), convert, _AS_READ),
     Rule("model-damaged", PROBLEM, "model", _of_kind("damaged"), _compare_sums, _AS_READ),
+    Rule("model-pointer", PROBLEM, "model", _of_kind("pointer"),
+         "git lfs pull  # or fetch the raw file", """
+        {facts.model.path} only stands for the model: it is a pointer of Git LFS, or the web page
+        of the file"""),
     Rule("model-foreign", PROBLEM, "model", _of_kind("other"), convert, _AS_READ),
     Rule("log-no-model", PROBLEM, "model",
          lambda facts: facts.model is None and "magic" in facts.signs, _compare_sums, """
@@ -140,11 +148,11 @@ RULES = (
         the runtime cannot run an operator of the model (the log names it): a newer runtime may,
         or cut it off and compute it on the CPU, or register it as a custom operator"""),
     Rule("model-refused", PROBLEM, "model",
-         lambda facts: "model refused" in facts.signs and facts.model is None,
+         lambda facts: _refused(facts) and facts.model is None,
          "rknn-runtime doctor model.rknn", """
         the runtime refused the model: it is for another chip, of a newer toolkit than the
         runtime, or damaged; this command tells which, given the model"""),
-    Rule("model-refused", PROBLEM, "model", logged("model refused"), fetch, """
+    Rule("model-refused", PROBLEM, "model", _refused, fetch, """
         the runtime refused the model, though nothing is known against it: take the newest
         runtime, and convert the model with its toolkit"""),
     Rule("call-refused", PROBLEM, "model", logged("call"), "rknn-runtime info model.rknn", """

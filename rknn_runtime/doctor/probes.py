@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rknn_runtime.doctor.facts import NodeFacts, Surroundings
@@ -16,7 +16,7 @@ from rknn_runtime.modelfile.soc import DEVICE_TREE, soc_of_this_machine
 from rknn_runtime.npu import _elf
 from rknn_runtime.npu.device import DRI, DRM_CLASS, HEAP, RKNPU
 
-__all__ = ["board", "driver", "memory", "nodes", "surroundings"]
+__all__ = ["board", "driver", "has_demo", "memory", "nodes", "surroundings"]
 
 #: Names of ELF machines, as uname has them.
 _MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
@@ -112,11 +112,24 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
         "has_module": any(name for pattern in names for name in tree.glob(pattern)),
         "disabled": tuple(
             name.rpartition("/")[0]
-            for pattern in ("npu@*/status", "*/npu@*/status")
-            for name in tree.glob(f"/proc/device-tree/{pattern}")
+            for name in _properties(tree, "status")
             if tree.text(name) == "disabled"
         ),
+        "described": tuple(
+            text for name in _properties(tree, "compatible") for text in tree.text(name).split("\0")
+        ),
     }
+
+
+def _properties(tree: Tree, name: str) -> Iterator[str]:
+    """Files with a property of the device tree's nodes for the NPU."""
+    for pattern in (f"npu@*/{name}", f"*/npu@*/{name}"):
+        yield from tree.glob(f"/proc/device-tree/{pattern}")
+
+
+def has_demo(tree: Tree) -> bool:
+    """Whether the vendor's program for the camera runs."""
+    return any(tree.text(name) == "rkipc" for name in tree.glob("/proc/[0-9]*/comm"))
 
 
 def _uevents(tree: Tree) -> dict[str, str]:

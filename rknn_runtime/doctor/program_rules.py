@@ -53,6 +53,17 @@ RULES = (
          "readelf -l PROGRAM | grep interpreter  # and take the build for it, such as uclibc's", """
         the system cannot start the program, though its file may be there: it was built for another
         C library or word size (RV1103, RV1106: uClibc with Buildroot, glibc with Ubuntu)"""),
+    Rule("not-executable", PROBLEM, "library", logged("not executable"), "chmod +x PROGRAM", """
+        the program may not be executed: the copy lost its mode, or lies where none may be"""),
+    Rule("disk-full", PROBLEM, "memory", logged("disk"), "df -h", """
+        a disk is full: programs and models are written in part, and then fail"""),
+    Rule("android-policy", PROBLEM, "device", logged("android policy"),
+         "adb root && adb shell setenforce 0  # to try; then allow it in the policy", """
+        Android's policy (SELinux) forbids the app the NPU, or its memory"""),
+    Rule("android-namespace", PROBLEM, "library", logged("android namespace"),
+         "cp librknnrt.so app/src/main/jniLibs/arm64-v8a/", """
+        Android does not let the app load the system's library: bring it in the app, and name it
+        in the manifest (uses-native-library)"""),
     Rule("not-linked", PROBLEM, "library", logged("not linked"),
          "g++ ... -L/usr/lib -lrknnrt", """
         the program was not linked with the vendor's library"""),
@@ -64,6 +75,12 @@ RULES = (
     Rule("numpy-abi", PROBLEM, "python", logged("numpy"), "pip install 'numpy<2'", """
         a package was built for NumPy 1 (often OpenCV), and NumPy 2 is installed: take a newer one
         of that package, or the older NumPy"""),
+    Rule("managed-python", PROBLEM, "python", logged("managed"),
+         "python3 -m venv ~/rknn && . ~/rknn/bin/activate", """
+        pip may not change the system's Python: install into an environment"""),
+    Rule("no-pkg-resources", PROBLEM, "python", logged("packaging"),
+         "pip install 'setuptools<81'", """
+        the vendor's package wants pkg_resources, which new setuptools do not have"""),
     Rule("no-rknnlite", PROBLEM, "python", logged("no rknnlite"),
          "pip install rknn-toolkit-lite2", """
         the vendor's rknnlite is not installed in this Python; this package has the same class:

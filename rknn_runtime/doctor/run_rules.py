@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rknn_runtime.doctor.cures import NEWER_KERNEL, fetch
+from rknn_runtime.doctor.cures import NEWER_KERNEL, VENDOR_KERNEL, fetch
 from rknn_runtime.doctor.facts import Facts
 from rknn_runtime.doctor.log import unknown_error
 from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, logged
@@ -17,9 +17,13 @@ _STOP_DEMO = "/oem/usr/bin/RkLunch-stop.sh"
 _RESERVE_CMA = (
     "sudo sed -i 's/$/ cma=256M/' /boot/cmdline.txt  # or extraargs=cma=256M in armbianEnv.txt"
 )
+#: The chip's own devices lie below 4 GB, too: of 4 GB of memory some is above.
 _LESS_MEMORY = (
-    "sudo sed -i 's/$/ mem=4G/' /boot/cmdline.txt  # or extraargs=mem=4G in armbianEnv.txt"
+    "sudo sed -i 's/$/ mem=3840M/' /boot/cmdline.txt  # or extraargs=mem=3840M in armbianEnv.txt"
 )
+_LARGE_MEMORY_KB = 3_700_000
+#: Of the vendor; its driver was ported to others by others.
+_VENDORS_KERNELS = ("4.4.", "4.19.", "5.10.", "6.1.")
 _ADD_SWAP = (
     "sudo fallocate -l 2G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
     "sudo swapon /swapfile"
@@ -53,7 +57,8 @@ def _no_iommu(facts: Facts) -> bool:
 
 
 def _mini_memory(facts: Facts) -> str:
-    if not facts.signs & {"allocation", "cma"} or not _is_mini(facts):
+    held = facts.has_demo and "model refused" in facts.signs
+    if not (held or facts.signs & {"allocation", "cma"}) or not _is_mini(facts):
         return ""
     free = facts.memory_kb.get("CmaFree")
     return "CMA" if free is None else f"CMA, {free} kB are free"
@@ -77,9 +82,15 @@ def _demo_without_scaler(facts: Facts) -> str:
 
 
 def _high_memory(facts: Facts) -> bool:
-    large = facts.memory_kb.get("MemTotal", 0) >= 4 << 20
+    large = facts.memory_kb.get("MemTotal", 0) >= _LARGE_MEMORY_KB
     concerned = facts.soc is not None and facts.soc.name in ("rk3566", "rk3568")
     return "submit" in facts.signs and large and concerned
+
+
+def _ported_driver(facts: Facts) -> str:
+    vendors = not facts.kernel or facts.kernel.startswith(_VENDORS_KERNELS)
+    ported = facts.driver == "rknpu" and not vendors
+    return facts.kernel if ported and facts.signs & {"submit", "no system call"} else ""
 
 
 def _log_open(facts: Facts) -> bool:
@@ -151,6 +162,13 @@ RULES = (
     Rule("mini-memory", PROBLEM, "memory", _mini_memory, _STOP_DEMO, """
         the NPU's memory is used up ({found}): stop the vendor's demo, which holds the camera's;
         else enlarge rk_dma_heap_cma in the kernel's command line, or take a smaller model"""),
+    Rule("high-memory", PROBLEM, "log", _high_memory, _LESS_MEMORY, """
+        the NPU did not finish a task: on RK3566 and RK3568 with 4 GB or more some kernels put the
+        IOMMU's tables above 4 GB, where it cannot read; take a newer kernel, or try with less"""),
+    Rule("ported-driver", PROBLEM, "driver", _ported_driver, VENDOR_KERNEL, """
+        the NPU does not work with the vendor's driver in the kernel {found}, for which others
+        built it: mostly its IOMMU, its power or its memory; boot the vendor's kernel (5.10 or
+        6.1), or switch the NPU's IOMMU off in the device tree. On Armbian:"""),
     Rule("old-driver-memory", PROBLEM, "driver", _old_driver_memory, NEWER_KERNEL, """
         the driver {facts.driver_version} could not give the NPU that much memory: 0.9.8 has
         several address spaces of 4 GB; it is a part of the kernel, so update that, and the library
@@ -169,9 +187,6 @@ RULES = (
          lambda facts: "submit" in facts.signs and _is_mini(facts), _STOP_DEMO, """
         the NPU did not finish a task: on this chip mostly since camera and NPU contend for the
         memory; stop the vendor's demo and try without the camera"""),
-    Rule("high-memory", PROBLEM, "log", _high_memory, _LESS_MEMORY, """
-        the NPU did not finish a task: on RK3566 and RK3568 with more than 4 GB some kernels put
-        the IOMMU's tables where it cannot read; take a newer kernel, or try with 4 GB"""),
     Rule("old-driver", PROBLEM, "driver", _old_driver, NEWER_KERNEL, """
         the NPU did not finish a task, and the driver {facts.driver_version} is old: 0.9.6 and
         newer repaired that; it is a part of the kernel, so update that, and the library with
@@ -179,9 +194,10 @@ RULES = (
     Rule("submit-failed", PROBLEM, "log", logged("submit"), fetch, """
         the NPU did not finish a task: bring library, driver and the model's toolkit to one
         version; then try one core (CoreMask.CORE_0), one thread, and the power supply"""),
-    Rule("connection", PROBLEM, "log", logged("connection"), "adb shell restart_rknn.sh", """
+    Rule("connection", PROBLEM, "log", logged("connection"),
+         "adb shell restart_rknn.sh  # RV1103, RV1106, RV1126B: its files belong in /oem/usr", """
         the vendor's toolkit on a PC does not reach rknn_server on the board: start it there, and
-        take the one of the toolkit's version"""),
+        take the one of the toolkit's version; on small chips it starts from /oem/usr/bin alone"""),
     Rule("log-open", PROBLEM, "log", _too_old_to_open, fetch, """
         the library {found} is too old for the driver {facts.driver_version}, and finds no NPU"""),
     Rule("log-open", PROBLEM, "log", _log_open,

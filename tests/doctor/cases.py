@@ -176,7 +176,7 @@ CASES: tuple[Case, ...] = (
          soc="rv1106", interface="misc", root=True, lib="2.3.2 32 uclibc", python="32 uclibc",
          log=SUBMIT),
     case("armbian/build#10366", "RK3568 with 8 GB: the IOMMU's tables lie too high",
-         "high-memory", "mem=4G", soc="rk3568", log=SUBMIT,
+         "high-memory", "mem=3840M", soc="rk3568", log=SUBMIT,
          files={"/proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\n"}),
     case(f"{RL}#44", "RK3568 without IOMMU, 59 MB wanted", "no-iommu", "cma", soc="rk3568",
          log="RKNPU fde40000.npu: rknpu iommu is disabled, using non-iommu mode\n" + ALLOCATE),

@@ -52,22 +52,24 @@ def found(number: int, words: str) -> str:
 LEARNED: tuple[Case, ...] = (
     case(found(65870187014, "主线逐核心设备树"),
          "the vendor's module binds nothing, as the device tree is mainline's",
-         "mainline-device-tree", "dtb", kernel="6.18.0", nodes=False, interface="", log=OPEN,
+         "other-device-tree", "dtb", kernel="6.18.0", nodes=False, interface="", log=OPEN,
+         described=False,
          driver=None, files={
              "/sys/bus/platform/drivers/RKNPU/bind": "",
              "/proc/device-tree/npu@fdab0000/compatible": "rockchip,rk3588-rknn-core",
              "/proc/device-tree/npu@fdab0000/status": "okay"}),
     case(found(53127417282, "rknpu module fails to load — missing device tree node"),
          "Talos: the driver finds no node in the device tree, which is another board's",
-         "mainline-device-tree", "dtb", kernel="6.18.1-talos", driver=None, nodes=False, files={
+         "other-device-tree", "dtb", kernel="6.18.1-talos", driver=None, nodes=False,
+         described=False, files={
              "/lib/modules/6.18.1-talos/extras/rknpu.ko": "",
              "/proc/device-tree/gpu@fb000000/status": "okay"}),
     case(found(53113130200, "CONFIG_DMABUF_HEAPS not set"),
          "Talos: a DRM driver built for a mainline kernel, which has no DMA heaps",
-         "no-heap", "DMABUF_HEAPS", kernel="6.18.1-talos", heap=False, root=True, log=OPEN),
+         "no-heap", "v1.6.0", kernel="6.18.1-talos", heap=False, root=True, log=OPEN),
     case(found(53127417282, "RKNPU_MEM_CREATE returns -ENOSYS"),
          "Talos: the driver was built without what allocates",
-         "driver-without-memory", "", kernel="6.18.1-talos", root=True,
+         "ported-driver", "", kernel="6.18.1-talos", root=True,
          log="E RKNN: failed to allocate fd, ret: -1, errno: 38, errstr: Function not implemented\n"
          "E RKNN: failed to malloc npu memory, size: 6120, flags: 0xa\n"),
     case(found(42495997946, "fix for Invalid RKNN model version 6"),
@@ -134,7 +136,7 @@ LEARNED: tuple[Case, ...] = (
          "model-too-new", "wget", soc="rk3568", lib="1.4.0", model="rk3568 2.3.2",
          log=REFUSED + "rknn_init fail! ret=-1\n"),
     case(found(53871017522, "qwen3_asr_encoder_single_chunk_rk3588.rknn"),
-         "CM3588, the model is a pointer of Git LFS", "model-lfs", "git lfs pull", model="lfs",
+         "CM3588, the model is a pointer of Git LFS", "model-pointer", "git lfs pull", model="lfs",
          log=MAGIC),
     case(found(58988071030, "rk3566_rknn_nn_demo"), "RK3566 was given an ONNX file",
          "model-foreign", "target_platform", soc="rk3566", model="onnx", log=MAGIC),
@@ -154,7 +156,7 @@ COUNTED: tuple[Case, ...] = (
          log="E RKNN: failed to open rknn device!\n"),
     case(found(62526942761, "VIDEO/scripts/npu_drm_nodes.sh"),
          "the container got the render nodes, and librknnrt opens the card",
-         "container-without-card", "--device /dev/dri", container=True, root=True, nodes=False,
+         "container-without-node", "--device /dev/dri", container=True, root=True, nodes=False,
          files={"/dev/dri/renderD129": ""},
          log="E RKNN: failed to open rknn device!\n"),
     # Drivers.
@@ -167,7 +169,7 @@ COUNTED: tuple[Case, ...] = (
          files={"/proc/meminfo": "MemTotal: 3990000 kB\nMemAvailable: 3000000 kB\n"}),
     case(found(24602963763, "some changes and polyfills are made to make it work properly"),
          "RK3566, mainline with driver 0.9.3: works once, until the NPU's IOMMU is switched off",
-         "high-memory", "", soc="rk3566", kernel="6.6.15", driver="0.9.3", log=TIMEOUT),
+         "ported-driver", "", soc="rk3566", kernel="6.6.15", driver="0.9.3", log=TIMEOUT),
     # Libraries.
     case(f"{RT}#487", "OpenHarmony is musl, the library wants symbols of glibc", "library-libc",
          "", python="64 musl",

@@ -118,6 +118,7 @@ def build(
     kernel: str = "6.1.75-rockchip",
     driver: str | None = "0.9.8",
     interface: str = "drm",
+    described: bool = True,
     container: bool = False,
     groups: tuple[int, ...] = (VIDEO, RENDER),
     root: bool = False,
@@ -142,6 +143,7 @@ def build(
         kernel: Its release.
         driver: Version of rknpu; None: there is no such driver.
         interface: ``"drm"``, ``"misc"``, ``"rocket"``, or ``""``.
+        described: The device tree has the NPU as the vendor's driver wants it.
         container: In one.
         groups: Of the user, who is root only with ``root``.
         root: This user is root.
@@ -162,6 +164,8 @@ def build(
     tree["/etc/group"] = GROUPS.encode()
     if soc:
         tree["/proc/device-tree/compatible"] = f"maker,board\0rockchip,{soc}\0".encode()
+    if soc and described:
+        tree["/proc/device-tree/npu@0/compatible"] = f"rockchip,{soc}-rknpu\0".encode()
     mini = soc in SOCS and SOCS[soc].mini
     owned: dict[str, tuple[int, int, int]] = {}
     if interface == "drm":

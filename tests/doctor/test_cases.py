@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from doctor import cases, cases_fourth, cases_held_out, cases_second, cases_third
+from doctor import cases, cases_fifth, cases_fourth, cases_held_out, cases_second, cases_third
 from doctor.machine import Case, build
 from rknn_runtime.doctor.diagnosis import gather, judge
 from rknn_runtime.doctor.rule import Observation
@@ -24,6 +24,7 @@ ALL = (
     *cases_second.CASES,
     *cases_third.CASES,
     *cases_fourth.CASES,
+    *cases_fifth.CASES,
 )
 
 
@@ -39,7 +40,7 @@ def test_first_cause_and_its_cure(case: Case, tmp_path: Path) -> None:
 def test_threads_are_counted_once() -> None:
     """No thread stands for two of the cases."""
     threads = [case.thread for case in ALL]
-    assert len(set(threads)) == len(threads) == 176
+    assert len(set(threads)) == len(threads) == 227
     assert set(cases_held_out.MISSED) < set(threads)
     assert all(case.address.startswith("https://") for case in ALL)
 
@@ -53,6 +54,10 @@ HARMLESS = (
     "RKNPU fdab0000.npu: failed to find power_model node\n"
     "RKNPU fdab0000.npu: RKNPU: failed to initialize power model\n"
     "I RKNN: RKNN Runtime Information, librknnrt version: 2.3.2 (429f97ae6b@2025-04-09)\n"
+)
+STATIC_SHAPE = (
+    "W Query dynamic range failed. Ret code: RKNN_ERR_MODEL_INVALID. (If it is a static shape "
+    "RKNN model, please ignore the above warning message.)\n"
 )
 MEMORY = {"/proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 6000000 kB\n"}
 CPU = "/sys/devices/system/cpu/cpufreq/policy0"
@@ -140,6 +145,19 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "container": True, "groups": (44,), "owners": {"/dev/dri/renderD129": (0, 993, 0o660)},
         "files": {"/run/systemd/container": "lxc"},
     },
+    "Radxa Rock 5T: what RKNNLite says of a static model": {
+        "model": "rk3588 2.3.2", "log": f"{STATIC_SHAPE}I RKNN: RKNN Driver Information, version: "
+        "0.9.8\nI RKNN: RKNN Model Information, version: 6, toolkit version: 2.3.2\n",
+    },
+    "LubanCat-3, RK3576, the same": {
+        "soc": "rk3576", "model": "rk3576 2.3.2", "log": STATIC_SHAPE,
+    },
+    "RK3588 of a maker, with rknn_server, all of one version": {
+        "driver": "0.9.8", "files": {
+            "/proc/412/comm": "rknn_server", "/proc/device-tree/npu@fdab0000/status": "okay",
+            "/proc/device-tree/npu@fdab0000/compatible": "rockchip,rk3588-rknpu"},
+        "model": "rk3588 2.3.2",
+    },
     "root's board with a second library for 32 bits": {
         "root": True, "libs": {"/usr/lib/arm-linux-gnueabihf/librknnrt.so": "2.3.2 32"}
     },
@@ -213,6 +231,14 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         ("connection", "restart_rknn", "E NPUTransfer: Could not connect to rknn_server"),
         ("image-scaler", "-r", "rga_mm: RGA_MMU unsupported Memory larger than 4G!"),
         ("log-unknown", "", "E RKNN: something that nobody has seen"),
+        ("no-power", "dtb", "rockchip-pm-domain: failed to get ack on domain 'npu', val=0x1ee"),
+        ("not-executable", "chmod", "sh: ./rknn_yolov8_demo: Permission denied"),
+        ("disk-full", "df", "cp: error writing 'model.rknn': No space left on device"),
+        ("android-policy", "setenforce", "avc:  denied  { open } for  path=\"/dev/dri/card1\""),
+        ("android-namespace", "jniLibs",
+         "java.lang.UnsatisfiedLinkError: dlopen failed: library \"librknnrt.so\" not found"),
+        ("managed-python", "venv", "error: externally-managed-environment"),
+        ("no-pkg-resources", "setuptools", "ModuleNotFoundError: No module named 'pkg_resources'"),
     )},
     "library-older-than-chip": ("wget", {"soc": "rk3576", "lib": "1.6.0"}),
     "little-memory": ("free", {
@@ -233,7 +259,12 @@ ROWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("library-machine", "armhf", {"python": "32 glibc"}),
     ("log-no-library", "export LD_LIBRARY_PATH=/opt", {
         "lib": None, "libs": {"/opt/librknnrt.so": "2.3.2"},
+        "variables": {"LD_LIBRARY_PATH": "/opt"},
+        "log": "./demo: librknnrt.so: cannot open shared object file"}),
+    ("log-no-library", "ln -s /opt/librknnrt.so /usr/lib/librknnrt.so", {
+        "lib": None, "libs": {"/opt/librknnrt.so": "2.3.2"},
         "variables": {"LD_LIBRARY_PATH": "/opt"}, "log": "Can not find dynamic library on RK3588"}),
+    ("model-pointer", "git lfs", {"model": "html"}),
     ("log-open", "wget", {"lib": "1.1.0", "log": "E RKNN: failed to open rknn device!"}),
     ("no-library", "armhf-uclibc/librknnmrt.so", {
         "soc": "rv1106", "interface": "misc", "root": True, "lib": None, "python": "32 uclibc"}),
