@@ -98,6 +98,7 @@ SIGNS = {
     "android namespace": r"librknn\w*\.so\W.*(not accessible for the namespace|not found: needed)"
     r"|dlopen failed: library .\S*librknn",
     "managed": r"externally-managed-environment",
+    "python symbols": r"(symbol not found|undefined symbol):? .?_?Py[A-Z]",
     "packaging": r"no module named '?pkg_resources",
     "disk": r"no space left on device",
     "not executable": r"\bsh: \S+: permission denied",

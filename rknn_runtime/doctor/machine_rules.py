@@ -176,6 +176,10 @@ RULES = (
          lambda facts: "probe" in facts.signs and not facts.nodes, VENDOR_KERNEL, """
         the driver gave up on this NPU (see the log): the device tree and the driver of this kernel
         do not go together; take both from one image of the board's maker. On Armbian:"""),
+    Rule("no-power", PROBLEM, "driver", logged("power"), VENDOR_KERNEL, """
+        the NPU gets no power: its power domain did not answer, as its supply (npu-supply) is
+        missing in the device tree, or another one; take kernel and device tree of the board's
+        maker. On Armbian:"""),
     Rule("other-device-tree", PROBLEM, "driver", _other_device_tree, VENDOR_KERNEL, """
         the vendor's driver is there, but the device tree does not have what it looks for: it
         describes {found}, and is of a mainline kernel or another board; take kernel and device
@@ -185,10 +189,6 @@ RULES = (
     Rule("no-driver", PROBLEM, "driver", _no_driver, VENDOR_KERNEL, """
         the kernel {facts.kernel} has no driver for the NPU: mainline kernels do not have rknpu;
         boot the board maker's image with the vendor's kernel (5.10 or 6.1); on Armbian:"""),
-    Rule("no-power", PROBLEM, "driver", logged("power"), VENDOR_KERNEL, """
-        the NPU gets no power: its power domain did not answer, as its supply (npu-supply) is
-        missing in the device tree, or another one; take kernel and device tree of the board's
-        maker. On Armbian:"""),
     Rule("driver-refused", PROBLEM, "driver", logged("driver refused"), NEWER_KERNEL, """
         the runtime wants a newer driver than this kernel has: the driver is a part of the kernel,
         so update that, or take the runtime of the image"""),

@@ -78,6 +78,10 @@ RULES = (
     Rule("managed-python", PROBLEM, "python", logged("managed"),
          "python3 -m venv ~/rknn && . ~/rknn/bin/activate", """
         pip may not change the system's Python: install into an environment"""),
+    Rule("python-symbols", PROBLEM, "python", logged("python symbols"),
+         "export LD_PRELOAD=libpython3.X.so.1.0  # of this Python's version", """
+        a package does not find functions of Python: it is for another version, or the program
+        that has Python in it loaded it for itself alone"""),
     Rule("no-pkg-resources", PROBLEM, "python", logged("packaging"),
          "pip install 'setuptools<81'", """
         the vendor's package wants pkg_resources, which new setuptools do not have"""),

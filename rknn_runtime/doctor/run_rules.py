@@ -52,8 +52,9 @@ def _is_mini(facts: Facts) -> bool:
 
 
 def _no_iommu(facts: Facts) -> bool:
-    refused = "bounce" in facts.signs or facts.signs >= {"allocation", "no iommu"}
-    return refused and not _is_mini(facts)
+    signs = facts.signs
+    refused = "allocation" in signs and not signs.isdisjoint({"no iommu", "cma"})
+    return ("bounce" in signs or refused) and not _is_mini(facts)
 
 
 def _mini_memory(facts: Facts) -> str:
