@@ -20,7 +20,6 @@ from rknn_runtime._arrays import (
     as_float,
     as_int,
     check_status,
-    packed,
     result,
     source,
     untyped,
@@ -34,6 +33,7 @@ __all__ = [
     "nc1hwc2_to_nhwc",
     "nchw_to_nc1hwc2",
     "nhwc_to_nc1hwc2",
+    "packed",
 ]
 
 #: A number of rows, columns, groups or positions; None: as the shapes say.
@@ -93,6 +93,44 @@ def _unpack(
     if status:
         check_status(status, "unpacking of NC1HWC2")
     return out
+
+
+def packed(
+    shape: tuple[int, ...], channels: SupportsIndex, height: Side, width: Side
+) -> tuple[int, int, int, int, int, int, int]:
+    """Read the dimensions of a tensor out of the shape of its NC1HWC2 array.
+
+    Args:
+        shape: ``(N, C1, H, W, C2)``, or ``(N, C1, 1, plane, C2)`` where the runtime laid
+            rows end to end and padded the plane.
+        channels: channels that carry data, 1 to ``C1 * C2``.
+        height: rows; with None for both, ``H`` and ``W`` are taken from the shape.
+        width: columns.
+
+    Returns:
+        N, C, height, width, C1, positions of a plane, C2.
+
+    Raises:
+        TypeError: a number is not an integer.
+        ValueError: the numbers contradict the shape.
+    """
+    n, c1, rows, columns, c2 = shape
+    if channels.__class__ is not int or not 0 < channels <= c1 * c2:
+        if c1 * c2 == 0:
+            raise ValueError(f"src: expected C1 and C2 above 0, got shape {shape}")
+        channels = as_int(channels, "channels", 1, c1 * c2)
+    plane = rows * columns
+    if height is None and width is None:
+        return n, channels, rows, columns, c1, plane, c2
+    if height is None or width is None:
+        raise ValueError(f"height, width: expected both or neither, got {height} and {width}")
+    height = as_int(height, "height", 0, MAX_DIMENSION)
+    width = as_int(width, "width", 0, MAX_DIMENSION)
+    fits = height * width <= plane if rows == 1 else (height, width) == (rows, columns)
+    if not fits:
+        expected = f"at most {plane} positions" if rows == 1 else f"{rows} x {columns}"
+        raise ValueError(f"height, width: expected {expected}, got {height} x {width}")
+    return n, channels, height, width, c1, plane, c2
 
 
 def nc1hwc2_to_flat(

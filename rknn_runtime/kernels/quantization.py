@@ -12,13 +12,13 @@ from rknn_runtime._arrays import (
     as_float,
     as_int,
     check_status,
-    packed,
     pointer,
     result,
     source,
 )
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout
+from rknn_runtime.kernels.layout import limits, packed
 
 __all__ = [
     "dequantize_affine",
@@ -31,10 +31,7 @@ __all__ = [
 
 _FLOAT16 = np.dtype("float16")
 _FLOAT32 = np.dtype("float32")
-_INTEGERS = {
-    dtype: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    for dtype in map(np.dtype, ("int8", "uint8", "int16"))
-}
+_INTEGERS = {dtype: limits(dtype) for dtype in map(np.dtype, ("int8", "uint8", "int16"))}
 _DEQUANTIZE = {dtype: getattr(lib, f"rkr_dequantize_{dtype.name}") for dtype in _INTEGERS}
 _QUANTIZE = {dtype: getattr(lib, f"rkr_quantize_{dtype.name}") for dtype in _INTEGERS}
 #: Layout, by name and by enum -> dtype -> kernel.

@@ -80,7 +80,7 @@ class CopiedInput:
     def _pass_through(self, tensor: QueriedTensor, spec: InputSpec) -> None:
         """Take the model's own elements, which the runtime wants in its own layout."""
         native = tensor.attr.stored
-        self._intake = Intake(self._name, tensor.attr, spec)
+        self._intake = Intake(self._name, tensor.attr, spec, None)
         self._buffer = np.zeros(native.array_bytes, np.uint8)
         self._target = np.ndarray(
             native.shape, native.dtype.numpy, self._buffer, strides=native.strides

@@ -68,7 +68,7 @@ class PixelInput(InputBinding):
     """An image that the NPU normalises: ``(N, H, W, C) uint8``, rows padded to ``w_stride``."""
 
     def __init__(
-        self, context: Context, name: str, queried: QueriedTensor, spec: InputSpec | None = None
+        self, context: Context, name: str, queried: QueriedTensor, spec: InputSpec | None
     ) -> None:
         """Prepare uint8 NHWC without pass-through."""
         attr = queried.attr
@@ -135,8 +135,8 @@ class Intake:
         self,
         name: str,
         attr: TensorAttr,
-        spec: InputSpec | None = None,
-        preprocessing: Preprocessing | None = None,
+        spec: InputSpec | None,
+        preprocessing: Preprocessing | None,
     ) -> None:
         """Work out what is taken.
 
@@ -256,32 +256,20 @@ class Intake:
 class TensorInput(InputBinding):
     """Any other input, in the NPU's own element type and layout."""
 
-    def __init__(
-        self,
-        context: Context,
-        name: str,
-        queried: QueriedTensor,
-        preprocessing: Preprocessing | None = None,
-        spec: InputSpec | None = None,
-    ) -> None:
+    def __init__(self, context: Context, name: str, queried: QueriedTensor, intake: Intake) -> None:
         """Prepare the native attribute with pass-through.
 
         Args:
             context: of the model.
             name: such as ``input 0 'images'``, for messages.
             queried: the input.
-            preprocessing: its mean and std; None: unknown.
-            spec: what the caller says.
-
-        Raises:
-            RknnError: the attributes make no sense.
-            ValueError: the spec does not fit the input.
+            intake: of its arrays.
         """
         attr = queried.attr
         info = ffi.new("rknn_tensor_attr *", queried.native[0])
         info.pass_through = 1
         super().__init__(context, name, attr, attr.stored, info)
-        self._intake = Intake(name, attr, spec, preprocessing)
+        self._intake = intake
 
     def write(self, array: Array) -> None:
         """Normalise and quantize, or take the model's own elements as they are; pack."""
@@ -306,7 +294,8 @@ def input_binding(
     )
     if queried.attr.takes_pixels and not is_other:
         return PixelInput(context, name, queried, spec)
-    return TensorInput(context, name, queried, preprocessing, spec)
+    intake = Intake(name, queried.attr, spec, preprocessing)
+    return TensorInput(context, name, queried, intake)
 
 
 def taken_shapes(attr: TensorAttr, spec: InputSpec | None) -> tuple[tuple[int, ...], ...]:

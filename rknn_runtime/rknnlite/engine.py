@@ -88,6 +88,18 @@ class Engine:
         median_us = float(np.median(times)) * 1e6
         return f"Total Time(us): {median_us:.0f}\nFPS: {1e6 / median_us:.2f}"
 
+    def memory(self) -> dict[str, int]:
+        """Ask what the model takes of NPU memory, in bytes by the names of the vendor's toolkit."""
+        size = self.model.memory_size
+        known = size.weight_bytes + size.internal_bytes
+        other = max(0, size.dma_allocated_bytes - known)
+        return {
+            "weight_memory": size.weight_bytes,
+            "internal_memory": size.internal_bytes,
+            "other_memory": other,
+            "total_memory": known + other,
+        }
+
     def _run(self, arrays: list[Array], out: list[Array] | None) -> list[Array]:
         if isinstance(self.model, Model):
             return self.model(*arrays, out=out)

@@ -255,15 +255,7 @@ class RKNNLite:
         """
 
         def work() -> dict[str, int]:
-            size = self._ready().model.memory_size
-            known = size.weight_bytes + size.internal_bytes
-            other = max(0, size.dma_allocated_bytes - known)
-            result = {
-                "weight_memory": size.weight_bytes,
-                "internal_memory": size.internal_bytes,
-                "other_memory": other,
-                "total_memory": known + other,
-            }
+            result = self._ready().memory()
             if is_print:
                 print("\n".join(f"{name:16} {value:12,} bytes" for name, value in result.items()))
             return result

@@ -76,26 +76,9 @@ def describe_output(
     scale: float | None = 1.0,
     runtime_version: str | None = None,
 ) -> TensorAttr:
-    """Describe an output as the runtime of a SoC would.
+    """Describe an output as the runtime of a SoC would; all else as of `describe_input`.
 
     Channel groups are counted as for a convolution, which is what most outputs are.
-
-    Args:
-        name: Its name.
-        shape: Elements per dimension as in the ONNX file: NCHW for images.
-        soc: A key of ``rknn_runtime.modelfile.soc.SOCS``.
-        index: Position among the outputs.
-        dtype: Type in NPU memory.
-        zero_point: None, together with ``scale``, for a tensor that is not quantized.
-        scale: ``real = (q - zero_point) * scale``.
-        runtime_version: Version of the SoC's runtime, as in ``rknn_runtime.modelfile.read``.
-
-    Returns:
-        The logical attribute, with ``native`` and ``nhwc`` beside it.
-
-    Raises:
-        TypeError: ``dtype`` is no TensorType, a dimension no integer, or the version no str.
-        ValueError: An unknown SoC or version, or an impossible shape or scale.
     """
     chip = _soc(soc)
     pairs = not chip.mini or dtype is TensorType.INT16

@@ -195,17 +195,7 @@ class MLPClassifier(_Perceptron):
         return np.hstack([1 - values, values]) if self._metadata.task == "binary" else values
 
     def predict_log_proba(self, X: object) -> Array:
-        """Return the logarithms of the probabilities, also of those that round to 0.
-
-        Returns:
-            ``(n, n_classes) float64``, in the order of ``classes_``.
-
-        Raises:
-            ClosedError: the model is closed.
-            OverflowError: a number left the range of float16.
-            RknnStatusError: the runtime failed.
-            ValueError: no rows of so many finite numbers.
-        """
+        """Return the logarithms of `predict_proba`, also of probabilities that round to 0."""
         if self.out_activation_ == "none":
             with np.errstate(divide="ignore"):
                 return np.log(self.predict_proba(X))

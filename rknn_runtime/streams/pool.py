@@ -24,9 +24,9 @@ from rknn_runtime.streams import placement
 from rknn_runtime.streams.ordered import Results
 from rknn_runtime.streams.source import Frame, FrameSource
 from rknn_runtime.streams.stats import PoolStats
+from rknn_runtime.streams.tasks import call_of, made_of
 from rknn_runtime.streams.worker import Job, JobQueue, Worker
 from rknn_runtime.vision.detector import Detector
-from rknn_runtime.vision.image_model import ImageModel
 
 __all__ = ["Pool"]
 
@@ -98,8 +98,8 @@ class Pool:
         chosen = placement.cpus_of(cpus)
         try:
             self._load(model, library, flags, check, contexts, core_masks)
-            self.tasks = tuple(_made(task, each, options) for each in self._models)
-            calls = map(_call_of, self.tasks)
+            self.tasks = tuple(made_of(task, each, options) for each in self._models)
+            calls = map(call_of, self.tasks)
             for i, (call, phases) in enumerate(calls):
                 worker = Worker(call, phases, self._jobs, self.core_masks[i], chosen, f"npu-{i}")
                 self._workers.append(worker)
@@ -265,6 +265,8 @@ class Pool:
     ) -> Results:
         """Run on every image of a folder, a video, a camera or a network stream.
 
+        The results and the exceptions are those of `Detector.stream`.
+
         Args:
             source: As `FrameSource` takes it, or such an object itself.
             drop: As in `map`; ``"auto"``: ``"oldest"`` for cameras and network streams, None for
@@ -272,18 +274,6 @@ class Pool:
             reconnect_s: So long a camera or stream is opened again after it broke off; a
                 `FrameSource` has its own.
             **options: For each call.
-
-        Returns:
-            An iterator over ``(frame, result)``, where ``frame`` is a `Frame`: image, place in
-            the source, time.
-
-        Raises:
-            ClosedError: The pool is closed.
-            ForkError: This process was forked after the pool was made.
-            ImportError: OpenCV or Pillow is missing.
-            OSError: The source cannot be opened.
-            TypeError: An argument of another type.
-            ValueError: `drop` is not known, or a folder without images.
         """
         self._check_open()
         if drop not in (None, "oldest", "auto"):
@@ -377,33 +367,3 @@ def _dismiss(jobs: JobQueue, workers: int) -> None:
     """Let the workers end, behind what was handed in."""
     for _ in range(workers):
         jobs.put(None)
-
-
-def _made(task: Callable[..., Any], model: Model, options: dict[str, Any]) -> Callable[..., Any]:
-    if task is Model and options:
-        raise TypeError(f"a Model takes no options, got {', '.join(options)}")
-    return model if task is Model else task(model, **options)
-
-
-def _call_of(made: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """Return what a worker calls with a frame, and the names of its phases."""
-    if not isinstance(made, (ImageModel, Model)):  # its phases are not known
-
-        def call(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
-            result = made(frame, **options)
-            mark()
-            return result
-
-        return call, ("call",)
-    is_plain = isinstance(made, Model)
-    model = made if isinstance(made, Model) else made.model
-    model.is_timed = True
-
-    def timed(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
-        result = made(*frame) if is_plain and isinstance(frame, tuple) else made(frame, **options)
-        _, written, _, _, done = model._frame.times_ns()
-        mark(written * 1e-9, done * 1e-9)
-        mark()
-        return result
-
-    return timed, ("write", "run", "read" if is_plain else "decode")
