@@ -22,8 +22,15 @@ from rknn_runtime.cli.options import add_switch, refusals
 from rknn_runtime.cli.tables import table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
-from rknn_runtime.modelfile.prediction import PREDICTED_SOCS, LayerTime, Prediction, predict
+from rknn_runtime.modelfile.prediction import (
+    NO_MEASUREMENTS,
+    PREDICTED_SOCS,
+    LayerTime,
+    Prediction,
+    predict,
+)
 from rknn_runtime.modelfile.reader import read
+from rknn_runtime.modelfile.soc import SOCS
 
 __all__ = ["add_arguments", "run"]
 
@@ -36,8 +43,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "model", metavar="MODEL", help="a .rknn file, for any SoC; or an .onnx file"
     )
     parser.add_argument(
-        "--for", dest="soc", choices=PREDICTED_SOCS, help="of this SoC; else of all that are known"
-    )
+        "--for", dest="soc", metavar="SOC", choices=tuple(SOCS),
+        help=f"of this SoC: {', '.join(PREDICTED_SOCS)}; else of all these",
+    )  # fmt: skip
     add_switch(parser, "--layers", "also what each layer adds")
     add_switch(parser, "--json", "print JSON, with the layers")
 
@@ -52,7 +60,8 @@ def run(arguments: Namespace) -> None:
     layers, info = _read(arguments.model)
     batch = 1 if info is None else info.batch
     socs = [arguments.soc] if arguments.soc else PREDICTED_SOCS
-    found = [predict(layers, soc, batch=batch) for soc in socs]
+    with refusals():
+        found = [predict(layers, soc, batch=batch) for soc in socs]
     if arguments.json:
         text = {"file": arguments.model, "soc": info and info.soc, "batch": batch}
         print(json.dumps({**text, "predictions": [_as_json(one) for one in found]}))
@@ -73,6 +82,8 @@ def run(arguments: Namespace) -> None:
         "after.\nOf detectors that were left out of the fit, half were off by more than the median "
         "error, two of ten\nlay outside of the range; small and unlike networks can be off by more."
     )
+    if info is not None and info.soc not in PREDICTED_SOCS:
+        print(f"Of {info.soc}, for which it was made, nothing is predicted: {NO_MEASUREMENTS}.")
     if on_cpu:
         print("Layers on the CPU count as copies and can take much longer.")
     for one in found if arguments.layers else ():

@@ -17,7 +17,7 @@ from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.layers import Layer
 
-__all__ = ["PREDICTED_SOCS", "LayerTime", "Prediction", "predict"]
+__all__ = ["NO_MEASUREMENTS", "PREDICTED_SOCS", "LayerTime", "Prediction", "predict"]
 
 
 class _Speed(NamedTuple):
@@ -42,6 +42,8 @@ _SPEEDS = {
 }
 #: The SoCs whose speed is public for enough networks.
 PREDICTED_SOCS = tuple(_SPEEDS)
+#: Why there are no others.
+NO_MEASUREMENTS = "no measurements of enough networks are public; `bench` measures on a board"
 #: Of the multiplications, that must be int8: for others no constants were fitted.
 INT8_PART = 0.95
 
@@ -94,7 +96,7 @@ def predict(layers: Sequence[Layer], soc: str, *, batch: int = 1) -> Prediction:
     speed = _SPEEDS.get(soc)
     if speed is None:
         known = ", ".join(PREDICTED_SOCS)
-        raise UnavailableError(f"soc: expected one of {known}, got {soc!r}")
+        raise UnavailableError(f"soc: expected one of {known}, got {soc!r}: {NO_MEASUREMENTS}")
     macs = sum(layer.macs for layer in layers)
     int8 = sum(
         layer.macs for layer in layers if layer.inputs and layer.inputs[0].dtype is TensorType.INT8

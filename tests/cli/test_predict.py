@@ -38,6 +38,18 @@ def test_one_soc_with_its_layers(capsys: pytest.CaptureFixture[str]) -> None:
     assert {line.split()[1] for line in layers[1:]} <= {"compute", "bandwidth", "CPU"}
 
 
+def test_of_what_nobody_measured_nothing_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of RV1106 no measurements are public: both ways to ask say so, and what helps."""
+    model = SHAPES.replace("rk3588", "rv1106")
+    assert main(["predict", model]) == 0
+    page = capsys.readouterr().out
+    assert "\nOf rv1106, for which it was made, nothing is predicted: no measurements" in page
+    assert "rv1106 " not in page.partition("soc ")[2].partition("\n\n")[0]
+    assert main(["predict", model, "--for", "rv1106"]) == 1
+    refused = capsys.readouterr()
+    assert refused.out == "" and "no measurements" in refused.err and "`bench`" in refused.err
+
+
 def test_json_has_the_range_and_every_layer(capsys: pytest.CaptureFixture[str]) -> None:
     """Marked as predicted."""
     assert main(["predict", SHAPES, "--for", "rk3588", "--json"]) == 0
@@ -71,9 +83,9 @@ def test_an_onnx_file_is_predicted_as_what_becomes_of_it(
 
 
 def test_what_cannot_be_predicted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """float16 is an error, a SoC without figures a wrong command line."""
+    """float16 is an error, a SoC that nobody knows a wrong command line."""
     assert main(["predict", str(DATA / "models" / "fp16_ic1_w37_rk3588.rknn")]) == 1
     assert "only int8 models" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:
-        main(["predict", SHAPES, "--for", "rv1106"])
+        main(["predict", SHAPES, "--for", "rk9999"])
     assert caught.value.code == 2
