@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,25 +22,40 @@ FOUND = Detections(
 )
 
 
-def publish(view: LiveView, value: int = 90) -> None:
-    view.publish(np.full((240, 320, 3), value, np.uint8), FOUND, {"source": "test"})
+def whole(**more: np.ndarray[Any, Any]) -> Detections:
+    """The object of `FOUND`, with what else is known of it."""
+    return Detections(FOUND.xyxy, FOUND.confidence, FOUND.class_id, **more)
 
 
-@pytest.fixture
-def shown():
+def publish(view: LiveView, value: int = 90, found: Detections = FOUND) -> None:
+    view.publish(np.full((240, 320, 3), value, np.uint8), found, {"source": "test"})
+
+
+@contextmanager
+def shows(found: Detections, token: str = "") -> Iterator[tuple[LiveView, Server]]:
     """A view to which a frame comes every 50 ms, and a server of it."""
     view, ended = LiveView(["cat", "dog"]), threading.Event()
 
     def feed() -> None:
         while not ended.wait(0.05):
-            publish(view)
+            publish(view, found=found)
 
     thread = threading.Thread(target=feed)
     thread.start()
-    with Server(view, lambda: {"fps": 20.0, "phase ms": {"run": 3.5}}) as server:
-        yield view, server
-    ended.set()
-    thread.join()
+    status = {"fps": 20.0, "phase ms": {"run": 3.5}}
+    try:
+        with Server(view, lambda: status, token=token) as server:
+            yield view, server
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.fixture
+def shown():
+    """It shows a box."""
+    with shows(FOUND) as each:
+        yield each
 
 
 @pytest.fixture
@@ -45,13 +63,13 @@ def browser():
     """Opens browsers, and closes them."""
     opened = []
 
-    def open_page(port: int) -> webdriver.Chrome:
+    def open_page(port: int, ending: str = "") -> webdriver.Chrome:
         options = webdriver.ChromeOptions()
         for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,700"):
             options.add_argument(word)
         options.page_load_strategy = "none"  # the picture never ends
         opened.append(webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver")))
-        opened[-1].get(f"http://127.0.0.1:{port}/")
+        opened[-1].get(f"http://127.0.0.1:{port}/{ending}")
         return opened[-1]
 
     yield open_page
@@ -67,8 +85,14 @@ def wait(page: webdriver.Chrome, condition: str) -> object:
 PICTURE = "document.getElementById('image').naturalWidth === 320"
 #: The colour of the middle of the box's upper edge on the canvas, and of what lies outside.
 PEN = "document.getElementById('over').getContext('2d')"
-EDGE = f"Array.from({PEN}.getImageData(120, 60, 1, 1).data)"
-OUTSIDE = EDGE.replace("120, 60", "10, 10")
+
+
+def at(x: int, y: int) -> str:
+    """How the canvas looks there: red, green, blue, and 255 where it is drawn on."""
+    return f"Array.from({PEN}.getImageData({x}, {y}, 1, 1).data)"
+
+
+EDGE, OUTSIDE = at(120, 60), at(10, 10)
 
 
 def test_picture_and_boxes_are_there(shown, browser, tmp_path):
@@ -85,6 +109,49 @@ def test_picture_and_boxes_are_there(shown, browser, tmp_path):
     picture = tmp_path / "page.png"
     page.save_screenshot(str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_masks(browser):
+    """The pixels of an object are coloured, half transparent; its other half is not."""
+    mask = np.zeros((1, 240, 320), bool)
+    mask[0, 70:170, 90:120] = True
+    with shows(whole(mask=mask)) as (_, server):
+        page = browser(server.port)
+        wait(page, f"{at(100, 120)}[3] === 110")
+        assert page.execute_script(f"return {at(140, 120)}[3]") == 0
+
+
+def test_skeletons(browser):
+    """Keypoints that are seen are drawn, and joined as COCO's are."""
+    points = np.zeros((1, 17, 3), np.float32)
+    points[0, 5], points[0, 6] = (90, 100, 0.9), (150, 100, 0.9)  # the shoulders
+    points[0, 9] = (120, 150, 0.1)  # a wrist that is not seen
+    with shows(whole(keypoints=points)) as (_, server):
+        page = browser(server.port)
+        wait(page, f"{at(90, 100)}[3] === 255")
+        assert page.execute_script(f"return {at(120, 100)}[3]") > 0
+        assert page.execute_script(f"return {at(120, 150)}[3]") == 0
+
+
+def test_oriented_boxes(browser):
+    """Four corners are joined; the upright box around them is not drawn."""
+    corners = np.array([[[120, 60], [160, 120], [120, 180], [80, 120]]], np.float32)
+    with shows(whole(xyxyxyxy=corners)) as (_, server):
+        page = browser(server.port)
+        wait(page, f"{at(140, 90)}[3] > 0")
+        assert page.execute_script(f"return {at(82, 178)}[3]") == 0
+
+
+def test_a_token_in_the_address_serves_the_whole_page(browser):
+    """Picture and events are asked for with it, and so is the snapshot."""
+    with shows(FOUND, token="secret") as (_, server):
+        page = browser(server.port, "?token=secret")
+        wait(page, PICTURE)
+        wait(page, f"{EDGE}[3] === 255")
+        shot = page.execute_script(
+            "return fetch(url('snapshot.jpg')).then((got) => got.headers.get('content-type'))"
+        )
+        assert shot == "image/jpeg"
 
 
 def test_two_viewers(shown, browser):
