@@ -1,66 +1,136 @@
 /* SPDX-License-Identifier: MIT
  *
- * Catches what a call prints in a file without a name. */
-#define _GNU_SOURCE
+ * Keeps a copy of what a runtime prints, thread by thread: its calls of printf() and the like go
+ * through the functions below, which print as they were asked. No file descriptor is touched. */
 #include "rkr.h"
 
-#include <pthread.h>
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#define LONGEST 1024 /* of one printf() */
 
-/* Let stdout and stderr lead to a file; false, and nothing changed, when that fails. */
-static int redirect(int file, int saved[2]) {
-    saved[0] = dup(STDOUT_FILENO);
-    saved[1] = dup(STDERR_FILENO);
-    if (saved[0] >= 0 && saved[1] >= 0 && dup2(file, STDOUT_FILENO) >= 0) {
-        if (dup2(file, STDERR_FILENO) >= 0) {
-            return 1;
-        }
-        dup2(saved[0], STDOUT_FILENO);
-    }
-    for (int i = 0; i < 2; i++) {
-        if (saved[i] >= 0) {
-            close(saved[i]);
-        }
-    }
-    return 0;
+/* What was printed on this thread since the last call of the runtime began; the oldest goes. */
+static _Thread_local struct {
+    size_t used;
+    char bytes[RKR_LOG_BYTES];
+} said;
+
+void rkr_log_begin(void) {
+    said.used = 0;
 }
 
-static void restore(const int saved[2]) {
-    dup2(saved[0], STDOUT_FILENO);
-    dup2(saved[1], STDERR_FILENO);
-    close(saved[0]);
-    close(saved[1]);
+static void note(const char *text, size_t length) {
+    if (length > sizeof said.bytes) {
+        text += length - sizeof said.bytes;
+        length = sizeof said.bytes;
+    }
+    const size_t room = sizeof said.bytes - said.used;
+    if (length > room) {
+        said.used -= length - room;
+        memmove(said.bytes, said.bytes + (length - room), said.used);
+    }
+    memcpy(said.bytes + said.used, text, length);
+    said.used += length;
 }
 
-int rkr_init_log(const rkr_library *library, void *model, uint32_t size, uint32_t flag, char *text,
-                 size_t text_size) {
-    if (library == NULL || model == NULL || text == NULL || text_size == 0) {
+static int is_log(const FILE *stream) {
+    return stream == stdout || stream == stderr;
+}
+
+__attribute__((format(printf, 2, 0))) static int said_vfprintf(FILE *stream, const char *format,
+                                                               va_list arguments) {
+    if (is_log(stream)) {
+        const int error = errno; /* for %m, and for who reads it afterwards */
+        char text[LONGEST];
+        va_list copy;
+        va_copy(copy, arguments);
+        const int length = vsnprintf(text, sizeof text, format, copy);
+        va_end(copy);
+        if (length > 0) {
+            note(text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+        }
+        errno = error;
+    }
+    return vfprintf(stream, format, arguments);
+}
+
+__attribute__((format(printf, 2, 3))) static int said_fprintf(FILE *stream, const char *format,
+                                                              ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int result = said_vfprintf(stream, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+__attribute__((format(printf, 1, 0))) static int said_vprintf(const char *format,
+                                                              va_list arguments) {
+    return said_vfprintf(stdout, format, arguments);
+}
+
+__attribute__((format(printf, 1, 2))) static int said_printf(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int result = said_vfprintf(stdout, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+static size_t said_fwrite(const void *data, size_t size, size_t count, FILE *stream) {
+    if (is_log(stream)) {
+        note(data, size * count);
+    }
+    return fwrite(data, size, count, stream);
+}
+
+static int said_fputs(const char *text, FILE *stream) {
+    if (is_log(stream)) {
+        note(text, strlen(text));
+    }
+    return fputs(text, stream);
+}
+
+static int said_puts(const char *text) {
+    note(text, strlen(text));
+    note("\n", 1);
+    return puts(text);
+}
+
+static int said_fputc(int character, FILE *stream) {
+    if (is_log(stream)) {
+        note(&(char){(char)character}, 1);
+    }
+    return fputc(character, stream);
+}
+
+static int said_putchar(int character) {
+    return said_fputc(character, stdout);
+}
+
+/* Those that the vendor's runtimes import, and those that a compiler makes of them. */
+static const rkr_import PRINTING[] = {
+    {"printf", (void (*)(void))said_printf},   {"fprintf", (void (*)(void))said_fprintf},
+    {"vprintf", (void (*)(void))said_vprintf}, {"vfprintf", (void (*)(void))said_vfprintf},
+    {"puts", (void (*)(void))said_puts},       {"fputs", (void (*)(void))said_fputs},
+    {"putchar", (void (*)(void))said_putchar}, {"fputc", (void (*)(void))said_fputc},
+    {"putc", (void (*)(void))said_fputc},      {"fwrite", (void (*)(void))said_fwrite},
+};
+
+int rkr_log_keep(const rkr_library *library) {
+    const void *inside = rkr_library_symbol(library, "rknn_init");
+    if (inside == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    text[0] = '\0';
-    FILE *file = tmpfile();
-    if (file == NULL) {
-        return RKR_ERR_MEMORY;
+    const size_t count = rkr_replace_imports(inside, PRINTING, sizeof PRINTING / sizeof *PRINTING);
+    return count > 0 ? RKR_OK : RKR_ERR_UNAVAILABLE;
+}
+
+size_t rkr_log_read(char *text, size_t text_size) {
+    const size_t length = text == NULL ? 0 : said.used < text_size ? said.used : text_size;
+    if (length > 0) {
+        memcpy(text, said.bytes + (said.used - length), length);
     }
-    int saved[2];
-    pthread_mutex_lock(&lock);
-    fflush(NULL); /* what waits is not the runtime's */
-    const int is_redirected = redirect(fileno(file), saved);
-    if (is_redirected) {
-        rknn_context context = 0;
-        const int status = rkr_init(library, &context, model, size, flag, NULL);
-        fflush(NULL);
-        restore(saved);
-        if (status == RKNN_SUCC) {
-            rkr_destroy(library, context);
-        }
-    }
-    pthread_mutex_unlock(&lock);
-    const ssize_t count = is_redirected ? pread(fileno(file), text, text_size - 1, 0) : (ssize_t)0;
-    text[count > 0 ? count : 0] = '\0';
-    fclose(file);
-    return is_redirected ? RKR_OK : RKR_ERR_MEMORY;
+    return length;
 }

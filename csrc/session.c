@@ -34,6 +34,7 @@ static void watch_forks(void) {
 static void enter(void) {
     pthread_once(&fork_once, watch_forks);
     pthread_mutex_lock(&lifetimes);
+    rkr_log_begin();
 }
 
 static int leave(int status) {

@@ -285,15 +285,20 @@ void *rkr_library_symbol(const rkr_library *library, const char *name) {
     return library == NULL || name == NULL ? NULL : dlsym(library->handle, name);
 }
 
-/* Forwards. FORWARD for functions that return a status, FORWARD_MEM for those that
- * return a memory. */
-#define FORWARD(name, parameters, arguments)                                          \
+/* Forwards. FORWARD for functions that return a status, FORWARD_MEM for those that return a
+ * memory. FORWARD_RELEASE for what a session does several of: it has begun the log itself. */
+#define FORWARD_AFTER(begin, name, parameters, arguments)                             \
     int rkr_##name parameters {                                                       \
         if (library == NULL) {                                                        \
             return RKR_ERR_ARGUMENT;                                                  \
         }                                                                             \
+        begin;                                                                        \
         return library->name == NULL ? RKR_ERR_UNAVAILABLE : library->name arguments; \
     }
+#define FORWARD(name, parameters, arguments) \
+    FORWARD_AFTER(rkr_log_begin(), name, parameters, arguments)
+#define FORWARD_RELEASE(name, parameters, arguments) \
+    FORWARD_AFTER((void)0, name, parameters, arguments)
 
 #define FORWARD_MEM(name, parameters, arguments)     \
     int rkr_##name parameters {                      \
@@ -304,6 +309,7 @@ void *rkr_library_symbol(const rkr_library *library, const char *name) {
         if (library->name == NULL) {                 \
             return RKR_ERR_UNAVAILABLE;              \
         }                                            \
+        rkr_log_begin();                             \
         *out = library->name arguments;              \
         return *out == NULL ? RKR_ERR_NULL : RKR_OK; \
     }
@@ -315,7 +321,7 @@ FORWARD(init,
 FORWARD(dup_context,
         (const rkr_library *library, rknn_context *context_in, rknn_context *context_out),
         (context_in, context_out))
-FORWARD(destroy, (const rkr_library *library, rknn_context context), (context))
+FORWARD_RELEASE(destroy, (const rkr_library *library, rknn_context context), (context))
 FORWARD(query,
         (const rkr_library *library, rknn_context context, rknn_query_cmd cmd, void *info,
          uint32_t size),
@@ -359,8 +365,9 @@ FORWARD_MEM(create_mem2,
             (const rkr_library *library, rknn_context context, uint64_t size, uint64_t alloc_flags,
              rknn_tensor_mem **out),
             (context, size, alloc_flags))
-FORWARD(destroy_mem, (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem),
-        (context, mem))
+FORWARD_RELEASE(destroy_mem,
+                (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem),
+                (context, mem))
 FORWARD(set_weight_mem, (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem),
         (context, mem))
 FORWARD(set_internal_mem, (const rkr_library *library, rknn_context context, rknn_tensor_mem *mem),
@@ -406,7 +413,7 @@ FORWARD(matmul_set_dynamic_shape,
         (const rkr_library *library, rknn_matmul_ctx context, rknn_matmul_shape *shape),
         (context, shape))
 FORWARD(matmul_run, (const rkr_library *library, rknn_matmul_ctx context), (context))
-FORWARD(matmul_destroy, (const rkr_library *library, rknn_matmul_ctx context), (context))
+FORWARD_RELEASE(matmul_destroy, (const rkr_library *library, rknn_matmul_ctx context), (context))
 FORWARD(register_custom_ops,
         (const rkr_library *library, rknn_context context, rknn_custom_op *ops, uint32_t n_ops),
         (context, ops, n_ops))
@@ -428,6 +435,7 @@ int rkr_custom_op_get_op_attr(const rkr_library *library, rknn_custom_op_context
 static int sync_all(const rkr_library *library, rknn_context context, rknn_tensor_mem *const *mems,
                     size_t n_mems, rknn_mem_sync_mode mode, size_t *failed_index) {
     for (size_t i = 0; i < n_mems && library->mem_sync != NULL; i++) {
+        rkr_log_begin();
         const int status = library->mem_sync(context, mems[i], mode);
         if (status != RKNN_SUCC) {
             *failed_index = i;
@@ -463,6 +471,7 @@ int rkr_run_synced(rkr_bound_model *model) {
     }
     steps->synced_ns = rkr_step_time(steps);
     steps->failed = RKR_STEP_RUN;
+    rkr_log_begin();
     status = model->library->run(model->context, NULL);
     if (status != RKNN_SUCC) {
         return status;
@@ -507,11 +516,13 @@ int rkr_outputs_copy(const rkr_library *library, rknn_context context, uint32_t 
     }
     *failed_index = 0;
     *failed = RKR_STEP_OUTPUTS_GET;
+    rkr_log_begin();
     const int status = library->outputs_get(context, n_outputs, outputs, NULL);
     if (status != RKNN_SUCC) {
         return status;
     }
     const int taken = take_outputs(n_outputs, outputs, arrays, sizes, failed_index);
+    rkr_log_begin();
     const int released = library->outputs_release(context, n_outputs, outputs);
     if (taken == RKR_OK && released != RKNN_SUCC) {
         *failed = RKR_STEP_OUTPUTS_RELEASE;

@@ -109,9 +109,8 @@ class OperationFailedError(RknnStatusError, RuntimeError):
 
     name = "RKNN_ERR_FAIL"
     advice = (
-        "the runtime gives no reason; set RKNN_LOG_LEVEL=4 in the environment before the "
-        "process starts and read its log, and check that toolkit, runtime and driver versions "
-        "go together"
+        "check that toolkit, runtime and driver versions go together; with RKNN_LOG_LEVEL=4 in "
+        "the environment before the process starts, the runtime prints more"
     )
 
 
@@ -236,15 +235,17 @@ _NEWER = {
 _STATUS_CLASSES: dict[int, type[RknnStatusError]] = {
     _NEWER.get(cls.name) or getattr(lib, cls.name): cls for cls in RknnStatusError.__subclasses__()
 }
+_STATUS_CLASSES[lib.RKR_ERR_NULL] = AllocationError
 
 
-def status_error(status: int, call: str, detail: str = "") -> Exception:
+def status_error(status: int, call: str, detail: str = "", printed: str = "") -> Exception:
     """Make the exception for a status of the vendor's functions or of our own in C.
 
     Args:
         status: a negative status.
         call: the function, with what it was asked to do.
         detail: replaces the general advice, where the caller knows the reason.
+        printed: what the runtime itself said, added to either.
 
     Returns:
         An `RknnStatusError` child for the vendor's statuses; `UnavailableError`,
@@ -252,14 +253,15 @@ def status_error(status: int, call: str, detail: str = "") -> Exception:
         `ValueError` for ours.
     """
     if status == lib.RKR_ERR_NULL:
-        return AllocationError(
-            status, call, detail or f"it returned NULL; {AllocationError.advice}"
-        )
+        detail = detail or f"it returned NULL; {AllocationError.advice}"
     own = _OWN_STATUSES.get(status)
     if own is not None:
         cls, meaning = own
         return cls(f"{call}: {detail or meaning}")
-    return _STATUS_CLASSES.get(status, RknnStatusError)(status, call, detail)
+    kind = _STATUS_CLASSES.get(status, RknnStatusError)
+    if printed:
+        detail = f"{detail or kind.advice}; {printed}"
+    return kind(status, call, detail)
 
 
 _OWN_STATUSES: dict[int, tuple[type[Exception], str]] = {

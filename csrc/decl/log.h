@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a runtime says, to stdout and stderr alone, about a model that it refuses. */
+ * What a runtime says, to stdout and stderr alone, about a call that fails. */
 
-/* Have a runtime refuse a model once more, which it did before, and read what it prints
- * meanwhile: up to text_size - 1 bytes go to `text`, NUL-terminated. A context that it makes all
- * the same is destroyed. Both file descriptors are changed for the time of the call, for the whole
- * process, by one thread at a time. RKR_OK, or RKR_ERR_MEMORY where nothing can be captured. */
-int rkr_init_log(const rkr_library *library, void *model, uint32_t size, uint32_t flag, char *text,
-                 size_t text_size);
+#define RKR_LOG_BYTES 4096 /* kept per thread, the last ones */
+
+/* Keep a copy of what this library prints from now on; it prints as before. RKR_ERR_UNAVAILABLE
+ * where it imports no function that prints, or lies in pages that cannot be written. */
+int rkr_log_keep(const rkr_library *library);
+
+/* Copy what it printed on this thread since its last call began, at most the last `text_size`
+ * bytes, without a NUL; return how many. What a C++ stream prints is not among it. */
+size_t rkr_log_read(char *text, size_t text_size);

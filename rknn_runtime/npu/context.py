@@ -19,7 +19,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._frozen import dataclass
 from rknn_runtime._locks import fork_generation
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
-from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.library import Library, printed
 from rknn_runtime.npu.owned import Owned
 
 if TYPE_CHECKING:
@@ -121,7 +121,6 @@ class Context:
         self._finalizer = weakref.finalize(self, owned.finalize)
 
     def _initialise(self, model: Any, flags: int, parent: Any, extend: Any) -> None:
-        log = ""
         if model is None:
             status = lib.rkr_session_dup(self._session, parent)
             call = "rknn_dup_context(...)"
@@ -129,9 +128,7 @@ class Context:
             with ffi.from_buffer(model) as data:
                 status = lib.rkr_session_init(self._session, parent, data, len(data), flags, extend)
                 call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
-                refused = status != lib.RKNN_SUCC and not self.library.is_simulated
-                log = self.library.init_log(data, flags) if refused and extend == ffi.NULL else ""
-        self.check_status(status, call, log)
+        self.check_status(status, call)
 
     @property
     def is_closed(self) -> bool:
@@ -210,7 +207,7 @@ class Context:
         if status != lib.RKNN_SUCC:
             if status == lib.RKR_ERR_UNAVAILABLE:
                 detail = f"this function does not exist in {self.library.path}"
-            raise status_error(status, call, detail or self.library.last_message())
+            raise status_error(status, call, detail or self.library.last_message(), printed())
 
     def check_run(self, status: int, call: str) -> None:
         """Raise the exception for a run that failed, with what the simulated NPU raised in it."""

@@ -16,16 +16,16 @@ from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.npu import _elf
 
-__all__ = ["Library", "c_name", "fault_of_file", "folders", "open_library"]
+__all__ = ["Library", "c_name", "fault_of_file", "folders", "open_library", "printed"]
 
 #: The variable that names the library where ``library=`` does not.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
-#: The variable that, when "0", leaves stdout and stderr alone.
+#: The variable that, when "0", keeps no copy of what a runtime prints.
 CAPTURE = "RKNN_RUNTIME_CAPTURE"
 #: How the runtimes begin lines that say nothing of a failure.
 _INFORMING = ("I RKNN:", "D RKNN:")
-#: Of a runtime's log, what goes into an exception.
-_LOG_BYTES, _LOG_LINES = 1 << 14, 6
+#: Of those that a runtime printed in a call, how many go into an exception.
+_LOG_LINES = 6
 NAMES = ("librknnrt.so", "librknnmrt.so")
 _LINKER_CACHE = "/etc/ld.so.cache"
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
@@ -61,6 +61,8 @@ class Library:
         self.handle = handle
         self.path = path
         self.is_simulated = self.symbol("rknn_sim_version") != ffi.NULL
+        if not self.is_simulated and os.environ.get(CAPTURE) != "0":
+            lib.rkr_log_keep(handle)
 
     def __repr__(self) -> str:
         return f"<Library {self.path}{' (simulated)' if self.is_simulated else ''}>"
@@ -100,35 +102,26 @@ class Library:
         ffi.cast("rknn_sim_soc_fn *", self.symbol("rknn_sim_soc"))(ffi.NULL, text, len(text))
         return _decoded(text)
 
-    def init_log(self, data: Any, flags: int) -> str:
-        """Ask what a real runtime prints about a model that it has just refused.
-
-        It is asked once more, with stdout and stderr caught: the first time they are not, so that
-        nothing is lost where a runtime ends the process. ``RKNN_RUNTIME_CAPTURE=0`` in the
-        environment leaves it at the first time.
-
-        Args:
-            data: the model, as C bytes.
-            flags: of ``rknn_init``.
-
-        Returns:
-            Its lines, without those that only inform; empty when there are none.
-        """
-        if os.environ.get(CAPTURE) == "0":
-            return ""
-        text = ffi.new("char[]", _LOG_BYTES)
-        lib.rkr_init_log(self.handle, data, len(data), flags, text, len(text))
-        lines = [line.strip() for line in _decoded(text).splitlines()]
-        kept = [line for line in lines if line and not line.startswith(_INFORMING)]
-        return f"the runtime says: {'; '.join(kept[-_LOG_LINES:])}" if kept else ""
-
     def last_message(self) -> str:
-        """Why the simulated NPU's last failed call failed; empty for a real one, which logs."""
+        """Why the simulated NPU's last failed call failed; empty for a real one, which prints."""
         if not self.is_simulated:
             return ""
         text = ffi.new("char[]", 512)
         ffi.cast("rknn_sim_message_fn *", self.symbol("rknn_sim_message"))(text, len(text))
         return _decoded(text)
+
+
+def printed() -> str:
+    """What a real runtime printed in this thread's last call, as words for an exception.
+
+    A copy (``csrc/log.c``): stdout and stderr have it, too. Lines that only inform are left out.
+    ``RKNN_RUNTIME_CAPTURE=0`` in the environment, when the library is opened, keeps none.
+    """
+    text = ffi.new("char[]", lib.RKR_LOG_BYTES + 1)
+    lib.rkr_log_read(text, lib.RKR_LOG_BYTES)
+    lines = [line.strip() for line in _decoded(text).splitlines()]
+    kept = [line for line in lines if line and not line.startswith(_INFORMING)]
+    return f"the runtime says: {'; '.join(kept[-_LOG_LINES:])}" if kept else ""
 
 
 def open_library(library: str | os.PathLike[str] | Library | None = None) -> Library:

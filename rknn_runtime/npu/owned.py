@@ -86,7 +86,8 @@ class Owned:
         status = lib.rkr_session_close(self.session, memory_status)
         self.spans.clear()
         self.simulation = self.kept = None
-        calls = [(memory_status[0], "rknn_destroy_mem(...)"), (status, "rknn_destroy(...)")]
+        destroy = "rknn_matmul_destroy" if self.session.is_matmul else "rknn_destroy"
+        calls = [(memory_status[0], "rknn_destroy_mem(...)"), (status, f"{destroy}(...)")]
         return [call for call in calls if call[0] != lib.RKNN_SUCC]
 
     def finalize(self) -> None:
