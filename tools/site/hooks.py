@@ -1,7 +1,6 @@
 """What the site has beside docs/*.md: hooks that MkDocs calls while it builds.
 
-The README becomes the home page, the reference is made of the docstrings, a page of docs/ that
-mkdocs.yml does not name comes last, and one that it names too early is left out.
+The README becomes the home page, and the reference is made of the docstrings.
 """
 
 from __future__ import annotations
@@ -51,45 +50,9 @@ def inside(markdown: str, folder: Path, docs: Path) -> str:
     return LINK.sub(turned, markdown)
 
 
-def known(entries: list[Any], there: set[str]) -> list[Any]:
-    """The part of a navigation whose pages are there."""
-    kept: list[Any] = []
-    for entry in entries:
-        if isinstance(entry, str):
-            kept += [entry] if entry in there else []
-        else:
-            ((title, value),) = entry.items()
-            if isinstance(value, str):
-                kept += [entry] if value in there else []
-            elif below := known(value, there):
-                kept.append({title: below})
-    return kept
-
-
-def named(entries: list[Any]) -> set[str]:
-    """The pages of a navigation."""
-    names: set[str] = set()
-    for entry in entries:
-        if isinstance(entry, str):
-            names.add(entry)
-        else:
-            for value in entry.values():
-                names |= {value} if isinstance(value, str) else named(value)
-    return names
-
-
-def navigation(entries: list[Any], there: set[str]) -> list[Any]:
-    """The navigation of mkdocs.yml, with what it lacks and without what is not there."""
-    further = sorted(there - named(entries))
-    reference = {"Reference": [f"api/{name}" for name in PAGES]}
-    return [*known(entries, there), *([{"Further": further}] if further else []), reference]
-
-
 def on_config(config: Any) -> Any:
-    """Find the pages and name the anchors as GitHub does."""
-    docs = Path(config["docs_dir"])
-    there = {path.name for path in docs.glob("*.md")} | {"index.md"}
-    config["nav"] = navigation(config["nav"], there)
+    """Add the reference to the navigation, and name the anchors as GitHub does."""
+    config["nav"] = [*config["nav"], {"Reference": [f"api/{name}" for name in PAGES]}]
     config["mdx_configs"]["toc"]["slugify"] = slug
     return config
 
