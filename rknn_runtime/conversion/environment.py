@@ -166,7 +166,7 @@ def _made_of(version: str, python: str | None, with_torch: bool) -> dict[str, ob
 
 def _files(version: str, with_torch: bool) -> list[Path]:
     torch = _DATA / "requirements-torch.txt" if with_torch else _TORCH
-    return [_DATA / f"requirements-{version}.txt", torch]
+    return [_DATA / "requirements.txt", _DATA / f"requirements-{version}.txt", torch]
 
 
 def _is_ready(place: Path, made_of: dict[str, object]) -> bool:
@@ -209,23 +209,23 @@ def _make(
     say(f"installing rknn-toolkit2 {version} into {place}, once")
     try:
         _run([program, "-I", "-m", "venv", str(place)], say)
-        for path in _files(version, with_torch):
-            if path.suffix == ".txt":
-                _install(place, path, say)
-            else:
-                (folder,) = place.glob("lib/python3.*/site-packages")
-                (folder / "torch").mkdir()
-                shutil.copyfile(path, folder / "torch" / "__init__.py")
+        files = _files(version, with_torch)
+        _install(place, [path for path in files if path.suffix == ".txt"], say)
+        if not with_torch:
+            (folder,) = place.glob("lib/python3.*/site-packages")
+            (folder / "torch").mkdir()
+            shutil.copyfile(_TORCH, folder / "torch" / "__init__.py")
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
     (place / _READY).write_text(json.dumps({**made_of, "made_with": program}), "utf-8")
 
 
-def _install(place: Path, requirements: Path, say: Progress) -> None:
+def _install(place: Path, requirements: Sequence[Path], say: Progress) -> None:
     words = [str(place / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input"]
     words += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
-    words += ["--require-hashes", "--progress-bar", "off", "-r", str(requirements)]
+    words += ["--require-hashes", "--progress-bar", "off"]
+    words += [f"--requirement={path}" for path in requirements]
     _run(words, say)
 
 

@@ -90,6 +90,7 @@ def requirements(tmp_path_factory):
     """A folder of requirements whose toolkit is the stand-in."""
     folder = tmp_path_factory.mktemp("data")
     line = write_wheel(folder)
+    (folder / "requirements.txt").write_text("")
     for version in environment.VERSIONS:
         (folder / f"requirements-{version}.txt").write_text(line)
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -56,6 +57,7 @@ def test_a_failed_installation_leaves_nothing(toolkit, tmp_path, monkeypatch):
     """And says pip's reason: here, that the file is another one than was tried."""
     data = tmp_path / "data"
     data.mkdir()
+    (data / "requirements.txt").write_text("")
     line = (environment._DATA / "requirements-2.3.2.txt").read_text()
     head, _, digest = line.strip().rpartition(":")
     (data / "requirements-2.3.2.txt").write_text(f"{head}:{'0' * len(digest)}\n")
@@ -69,7 +71,8 @@ def test_without_a_network_it_says_what_to_do(toolkit, tmp_path, monkeypatch):
     """Wheels can be brought in a folder."""
     data = tmp_path / "data"
     data.mkdir()
-    (data / "requirements-2.3.2.txt").write_text(f"numpy==1.26.4 --hash=sha256:{'0' * 64}\n")
+    (data / "requirements-2.3.2.txt").write_text("")
+    (data / "requirements.txt").write_text(f"numpy==1.26.4 --hash=sha256:{'0' * 64}\n")
     monkeypatch.setattr(environment, "_DATA", data)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -154,13 +157,17 @@ def test_an_unknown_version_is_refused(tmp_path):
 
 def test_every_requirement_is_pinned_and_hashed():
     """One line a package; the toolkit's own version is that of the file's name."""
-    for version in environment.VERSIONS:
-        text = (environment._DATA / f"requirements-{version}.txt").read_text()
-        packages = [line for line in text.replace("\\\n", "").splitlines() if line.strip()]
-        assert any(line.startswith(f"rknn-toolkit2=={version} ") for line in packages)
+    files = sorted(environment._DATA.iterdir())
+    of_versions = [environment._DATA / f"requirements-{v}.txt" for v in environment.VERSIONS]
+    assert {*of_versions, *environment._files("2.3.2", True)} == set(files)
+    for path in files:
+        packages = path.read_text().replace("\\\n", "").splitlines()
+        assert packages
         for line in packages:
-            assert line.count("==") == 1
+            assert re.match(r"[\w.-]+==[\w.]+ ", line)
             assert "--hash=sha256:" in line
+    for version, path in zip(environment.VERSIONS, of_versions):
+        assert path.read_text().startswith(f"rknn-toolkit2=={version} ")
 
 
 def test_the_stand_in_for_torch_splits_and_joins():
