@@ -395,13 +395,7 @@ void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2)
 }
 
 void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc) {
-#if EMU_HAVE_X86
-    if (emu_cpu_level() != EMU_CPU_PLAIN) {
-        depthwise_avx2(dot, n, acc);
-        return;
-    }
-#endif
-    depthwise_plain(dot, n, acc);
+    EMU_BEST(depthwise)(dot, n, acc);
 }
 
 bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offsets,

@@ -308,32 +308,14 @@ AVX2 static void look_up_avx2(const emu_fast *fast, const int32_t *at, uint32_t 
 
 void emu_fast_store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
                     emu_fast_operand operand, uint32_t n, int8_t *out) {
-#if EMU_HAVE_X86
-    if (emu_cpu_level() != EMU_CPU_PLAIN) {
-        store_avx2(fast, acc, bytes, operand, n, out);
-        return;
-    }
-#endif
-    store_plain(fast, acc, bytes, operand, n, out);
+    EMU_BEST(store)(fast, acc, bytes, operand, n, out);
 }
 
 void emu_fast_indices(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
                       int32_t *at, uint8_t *outside) {
-#if EMU_HAVE_X86
-    if (emu_cpu_level() != EMU_CPU_PLAIN) {
-        indices_avx2(fast, acc, bytes, n, at, outside);
-        return;
-    }
-#endif
-    indices_plain(fast, acc, bytes, n, at, outside);
+    EMU_BEST(indices)(fast, acc, bytes, n, at, outside);
 }
 
 void emu_fast_look_up(const emu_fast *fast, const int32_t *at, uint32_t n, int8_t *out) {
-#if EMU_HAVE_X86
-    if (emu_cpu_level() != EMU_CPU_PLAIN) {
-        look_up_avx2(fast, at, n, out);
-        return;
-    }
-#endif
-    look_up_plain(fast, at, n, out);
+    EMU_BEST(look_up)(fast, at, n, out);
 }

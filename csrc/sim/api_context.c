@@ -151,12 +151,7 @@ int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
 }
 
 int rknn_destroy(rknn_context context) {
-    int injected = RKNN_SUCC;
-    sim_enter(SIM_CALL_destroy, &injected);
-    sim_context *ctx = sim_acquire(context, "rknn_destroy");
-    if (ctx == NULL) {
-        return injected != RKNN_SUCC ? injected : RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_RELEASE(destroy, ctx, sim_acquire(context, "rknn_destroy"));
     if (ctx->matmul != NULL) {
         sim_violation("rknn_destroy: this context multiplies matrices (rknn_matmul_destroy)");
         sim_release(ctx);

@@ -189,12 +189,7 @@ int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_output outpu
 }
 
 int rknn_outputs_release(rknn_context context, uint32_t n_outputs, rknn_output outputs[]) {
-    int injected = RKNN_SUCC;
-    sim_enter(SIM_CALL_outputs_release, &injected);
-    sim_context *ctx = sim_acquire(context, "rknn_outputs_release");
-    if (ctx == NULL) {
-        return injected != RKNN_SUCC ? injected : RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_RELEASE(outputs_release, ctx, sim_acquire(context, "rknn_outputs_release"));
     int status = RKNN_SUCC;
     for (uint32_t i = 0; outputs != NULL && i < n_outputs; i++) {
         if (outputs[i].is_prealloc || outputs[i].buf == NULL) {

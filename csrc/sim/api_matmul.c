@@ -136,12 +136,7 @@ static sim_context *acquire(rknn_matmul_ctx id, const char *function) {
     SIM_ENTER_CONTEXT_OR(name, ctx, acquire(id, "rknn_" #name), RKNN_ERR_CTX_INVALID, sim_code)
 
 int rknn_matmul_destroy(rknn_matmul_ctx context) {
-    int injected = RKNN_SUCC;
-    sim_enter(SIM_CALL_matmul_destroy, &injected);
-    sim_context *ctx = acquire(context, "rknn_matmul_destroy");
-    if (ctx == NULL) {
-        return injected != RKNN_SUCC ? injected : RKNN_ERR_CTX_INVALID;
-    }
+    SIM_ENTER_RELEASE(matmul_destroy, ctx, acquire(context, "rknn_matmul_destroy"));
     int status = RKNN_SUCC;
     const uint32_t n_memories = sim_mem_count(context);
     if (n_memories > 0) {

@@ -64,5 +64,13 @@ const sim_tensor *sim_tensor_of(const sim_context *context, uint32_t index);
     if (ctx == NULL) {                                              \
         return missing;                                             \
     }
+/* Begin a call that releases: a failure that is injected is its answer, and the work is done. */
+#define SIM_ENTER_RELEASE(name, ctx, acquired)                          \
+    int injected = RKNN_SUCC;                                           \
+    sim_enter(SIM_CALL_##name, &injected);                              \
+    sim_context *ctx = acquired;                                        \
+    if (ctx == NULL) {                                                  \
+        return injected != RKNN_SUCC ? injected : RKNN_ERR_CTX_INVALID; \
+    }
 
 #endif
