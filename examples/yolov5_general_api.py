@@ -49,6 +49,9 @@ def main() -> None:
     args = demo_arguments(__doc__)
     image = Image.open(args.image).convert("RGB")
     with GeneralModel(args.model, library=args.library) as model:
+        shapes = [attr.shape for attr in model.outputs]
+        if len(shapes) != 3 or not all(len(each) == 4 and each[1] % 3 == 0 for each in shapes):
+            raise ValueError(f"expected three outputs (1, 3 * (5 + classes), h, w), got {shapes}")
         _, height, width, _ = model.inputs[0].shape
         custom_string = model.custom_string
         frame, transform = letterbox(image, (height, width))

@@ -420,7 +420,7 @@ def use_emulator(model, graph, index, values, nodes, tensor):
 
 def inspect(onnx, frame, dequantize):
     with Model(MACHINE, library="sim") as model:
-        model.run(PICTURE)
+        model.run(IMAGE)
         model.tensors(dequantize=dequantize)
         with contextlib.suppress(InvalidModelError):
             model.compare(onnx, frame)
@@ -429,7 +429,7 @@ def inspect(onnx, frame, dequantize):
 #: Emulated models, and what they take.
 MACHINE = (DATA / "emulator" / "machine_rk3588.rknn").read_bytes()
 VECTOR = (DATA / "models" / "rank1_in_vec_rk3588.rknn").read_bytes()
-PICTURE = np.zeros((1, 16, 32, 3), np.uint8)
+IMAGE = np.zeros((1, 16, 32, 3), np.uint8)
 BUNDLE = recorded().data
 FRAME = np.zeros((1, 8, 20, 3), np.uint8)
 ANSWER = np.zeros((1, 5, 4, 6), np.float32)
@@ -508,7 +508,7 @@ CALLS = {
     "InputSpec": (use_specs, (TensorType.UINT8, Layout.NHWC, False, False, FRAME), {}),
     "GeneralModel": (use_general_model, (FRAME, True, ANSWER), {}),
     "Emulator": (use_emulator, (VECTOR, 0, 0, np.zeros((1, 32), np.int8), 9, 10), {}),
-    "inspection": (inspect, (b"onnx", PICTURE, True), {}),
+    "inspection": (inspect, (b"onnx", IMAGE, True), {}),
     "raw": (use_raw, (5, 0, 512, 1, 50, False, 3, FRAME, "A"), {}),
     "custom operators": (use_operators, (CUSTOM, softmax, "axis", "missing.so"), {}),
     "Control": (use_control, ("rknn_wait", 1, -1, 0), {}),

@@ -1,4 +1,4 @@
-"""A measurement as one self-contained page, drawn as SVG; or as a picture, by matplotlib."""
+"""A measurement as one self-contained page, drawn as SVG; or as an image, by matplotlib."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _svg(title: str, content: str) -> str:
 
 
 def plot(result: Result, path: str | os.PathLike[str]) -> None:
-    """Draw a histogram and a timeline of each choice into a picture.
+    """Draw a histogram and a timeline of each choice into an image.
 
     Raises:
         ImportError: matplotlib is missing.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import rknn_runtime
 from rknn_runtime.cli.commands import COMMANDS, declare
-from rknn_runtime.errors import RknnError
+from rknn_runtime.errors import LibraryLoadError, RknnError
 
 __all__ = ["main"]
 
@@ -26,7 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wrong command line exits with 2.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    parsed = _parser(words).parse_args(words)
+    parser = _parser(words)
+    if not words:  # a newcomer's first line
+        parser.print_help(sys.stderr)
+        parser.exit(2)
+    parsed = parser.parse_args(words)
     for stream in (sys.stdout, sys.stderr):  # names in files need not fit the locale
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -42,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except (RknnError, OSError) as error:
         print(f"rknn-runtime: {error}", file=sys.stderr)
+        if isinstance(error, LibraryLoadError):
+            print("Commands take --library PATH, or --sim for the simulated NPU.", file=sys.stderr)
         return 1
     return status
 

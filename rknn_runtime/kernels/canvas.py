@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import check_status, has_pixel_rows, pixel_rows, pointer
+from rknn_runtime._arrays import check_status, has_pixel_rows, pixel_rows, plain, pointer
 from rknn_runtime._ffi import ffi, lib
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ class Canvas:
     __slots__ = ("_native", "height", "pixels", "width")
 
     def __init__(self, pixels: NDArray[np.uint8], name: str = "pixels") -> None:
-        if not isinstance(pixels, np.ndarray):
-            raise TypeError(f"{name}: expected an array of uint8, got {type(pixels).__name__}")
-        pixels = np.ndarray.view(pixels, np.ndarray)  # a subclass may lie about its shape
+        pixels = plain(pixels, name, "an array of uint8")
         if pixels.dtype != np.uint8:
             raise TypeError(f"{name}: expected an array of uint8, got {pixels.dtype}")
         if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:

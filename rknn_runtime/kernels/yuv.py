@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import address
+from rknn_runtime._arrays import address, plain
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, target_image
 
@@ -204,7 +204,7 @@ def _pointers(channels: list[_Channel]) -> Any:
 
 
 def _packed(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
-    pixels = _plain(image, "image")
+    pixels = _bytes_of(image, "image")
     height, width = pixels.shape[0] if pixels.ndim else 0, 0
     if pixels.ndim == 3 and pixels.shape[2] == 2:
         width = pixels.shape[1]
@@ -223,9 +223,9 @@ def _packed(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
 def _planar(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
     names = ("Y", "U", "V") if color == "I420" else ("Y", "UV")
     if not isinstance(image, (tuple, list)):
-        planes = _split(_plain(image, "image"), color)
+        planes = _split(_bytes_of(image, "image"), color)
     elif len(image) == len(names):
-        planes = [_plain(plane, f"image[{i}]") for i, plane in enumerate(image)]
+        planes = [_bytes_of(plane, f"image[{i}]") for i, plane in enumerate(image)]
     else:
         raise ValueError(
             f"image: expected for {color} one array or the planes ({', '.join(names)}), "
@@ -274,16 +274,12 @@ def _split(frame: NDArray[np.uint8], color: str) -> list[NDArray[np.uint8]]:
     return [frame[:height], u, v]
 
 
-def _plain(array: Any, name: str) -> NDArray[np.uint8]:
-    """Check for uint8; a subclass, which may lie about its shape, becomes a plain array."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name}: expected an array of uint8, got {type(array).__name__}")
-    plain: NDArray[np.uint8] = array
-    if type(array) is not np.ndarray:
-        plain = np.ndarray.view(array, np.ndarray)
-    if plain.dtype is not _UINT8 and plain.dtype != _UINT8:
-        raise TypeError(f"{name}: expected an array of uint8, got {plain.dtype}")
-    return plain
+def _bytes_of(array: Any, name: str) -> NDArray[np.uint8]:
+    """Make an array `plain`, and check for uint8."""
+    found: NDArray[np.uint8] = plain(array, name, "an array of uint8")
+    if found.dtype is not _UINT8 and found.dtype != _UINT8:
+        raise TypeError(f"{name}: expected an array of uint8, got {found.dtype}")
+    return found
 
 
 def _is_size(height: int, width: int) -> bool:

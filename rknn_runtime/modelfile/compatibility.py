@@ -194,7 +194,7 @@ def failures(info: ModelInfo) -> list[Failure]:
     if "TopK" in info.operators:
         words = "ends the process on the operator TopK: take it out of the network, or install "
         found.append(Failure((1, 6, 0), words + "librknnrt 2.3.2"))
-    if any((attr.native or attr).dtype is TensorType.INT16 for attr in info.outputs):
+    if any(attr.stored.dtype is TensorType.INT16 for attr in info.outputs):
         words = "does not write int16 outputs where Model has them: take GeneralModel, or install "
         found.append(Failure((1, 6, 0), words + "librknnrt 2.3.2", zero_copy_only=True))
     return found

@@ -207,7 +207,7 @@ def _checked(native: TensorAttr) -> TensorAttr:
         limits = np.iinfo(native.dtype.numpy)
         if not limits.min <= native.zero_point <= limits.max:
             problem = f"zero point {native.zero_point} of {native.dtype.name}"
-    if native.layout is Layout.NHWC and len(native.shape) == 4:
+    if native.is_nhwc:
         _, height, width, _ = native.shape
         if 0 < native.w_stride < width or 0 < native.h_stride < height:
             problem = f"strides {native.h_stride} and {native.w_stride} of {height} x {width}"

@@ -13,7 +13,7 @@ body{display:flex;flex-wrap:wrap}
 canvas{position:absolute;inset:0;width:100%;height:100%}
 aside{flex:0 0 19em;padding:1em}td{padding:0 .8em 0 0}a{color:#8cf}#state{font-weight:bold}
 </style></head><body>
-<div id="view"><img id="image" alt="live picture"><canvas id="over"></canvas></div>
+<div id="view"><img id="image" alt="live image"><canvas id="over"></canvas></div>
 <aside><p id="state">connecting</p><table id="status"></table>
 <p><a href="#" id="snap">snapshot</a>
 <label><input type="checkbox" id="boxes" checked> objects</label></p>

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from paths import PROJECT
 
 from rknn_runtime.cli import main
 from rknn_runtime.cli.commands import COMMANDS
@@ -44,3 +45,21 @@ def test_an_unknown_command_is_a_wrong_command_line(capsys: pytest.CaptureFixtur
         main(["infos"])
     assert caught.value.code == 2
     assert "sim-library" in capsys.readouterr().err
+
+
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who types the name alone learns what there is; it is a wrong command line all the same."""
+    with pytest.raises(SystemExit) as caught:
+        main([])
+    assert caught.value.code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert all(f"\n    {name}" in told.err for name in COMMANDS)
+
+
+def test_without_a_library_the_options_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line says how this program, and not a Python one, gets the simulated NPU."""
+    model = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+    assert main(["bench", str(model), "--library", "/nowhere/librknnrt.so"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "--sim" in last and "--library" in last

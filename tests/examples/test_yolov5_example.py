@@ -127,3 +127,12 @@ def test_the_general_api_is_not_for_rv1106(model, image, monkeypatch, capsys):
     """There the example ends with an error that names the flow that works."""
     with pytest.raises(SystemExit, match=r"^yolov5_general_api\.py: .* only the zero-copy flow"):
         run("yolov5_general_api.py", model, image, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("name", ["yolov5_general_api.py", "yolov5_zero_copy.py"])
+def test_another_kind_of_model_is_refused(name, monkeypatch, capsys):
+    """The error says which outputs the demo is for, and which these are."""
+    model, image = EXAMPLES / "models" / "shapes_rk3588.rknn", EXAMPLES / "scenes" / "scene.png"
+    with pytest.raises(SystemExit) as caught:
+        run(name, model, image, monkeypatch, capsys)
+    assert all(word in str(caught.value) for word in ("expected", "5 + classes", "10, 1, 2100"))

@@ -201,23 +201,23 @@ def test_a_detector_refuses_another_shape(control):
         records.append(RawRecord(tuple(arrays), None, number))
     given = (Preprocessing((0.0,), (256.0,), rgb2bgr=False),)
     data = bytes(Bundle("rk3588", tuple(variants), given, tuple(records)))
-    picture = np.zeros((96, 64, 3), np.uint8)
+    some_image = np.zeros((96, 64, 3), np.uint8)
     with Model(data, library="sim") as model:
         detector = Detector(model)
-        first = detector(picture)
+        first = detector(some_image)
         assert len(first) == 1
         model.set_input_shapes([(1, 64, 64, 3)])
         with pytest.raises(RuntimeError, match=r"shapes were changed .*\(96, 64\): make another"):
-            detector(picture)
+            detector(some_image)
         with pytest.raises(RuntimeError, match="shapes were changed"):
             detector(model.input_memory())
         other = Detector(model)
         assert other.input_size == (64, 64)
-        assert len(other(picture)) == 1
+        assert len(other(some_image)) == 1
         model.set_input_shapes([(1, 96, 64, 3)])
-        np.testing.assert_array_equal(detector(picture).xyxy, first.xyxy)
+        np.testing.assert_array_equal(detector(some_image).xyxy, first.xyxy)
         with pytest.raises(RuntimeError, match="shapes were changed"):
-            other(picture)
+            other(some_image)
 
 
 def test_threads_that_choose_and_run_never_mix_shapes(control):

@@ -31,7 +31,7 @@ NOTHING = Live(0, 0, 0)
 FRAME = np.zeros((1, 8, 20, 3), np.uint8)
 
 
-def picture(attr, seed=0):
+def some_image(attr, seed=0):
     return np.random.default_rng(seed).integers(0, 256, attr.shape).astype(np.uint8)
 
 
@@ -163,7 +163,7 @@ def test_a_read_only_out_is_refused():
 def test_pixels_arrive():
     """uint8 NHWC, with or without the batch of 1; another image is another input."""
     attr = image((1, 3, 6, 37))
-    frame = picture(attr)
+    frame = some_image(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])
     with GeneralModel(case.data, library="sim") as model:
         for same in (frame, frame[0]):
@@ -178,7 +178,7 @@ def test_pixels_arrive():
 def test_pixels_of_other_types_are_converted_by_the_runtime(dtype):
     """The numbers count, not their type."""
     attr = image()
-    frame = picture(attr)
+    frame = some_image(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])
     with GeneralModel(case.data, library="sim") as model:
         (result,) = model.run(frame.astype(dtype))
@@ -188,7 +188,7 @@ def test_pixels_of_other_types_are_converted_by_the_runtime(dtype):
 def test_int8_is_taken_as_it_is():
     """The elements of an int8 model: quantized already, and not normalised again."""
     attr = image()
-    frame = picture(attr)
+    frame = some_image(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])
     elements = input_values(attr, WHOLE, frame).transpose(0, 2, 3, 1).copy()
     with GeneralModel(case.data, library="sim") as model:
@@ -221,7 +221,7 @@ def test_several_inputs_are_quantized_by_the_runtime(kind):
     ]
     if kind == "FLOAT16":
         inputs[1] = describe_input("b", (1, 8), index=1, dtype=TensorType.FLOAT16)
-    frame = picture(inputs[0])
+    frame = some_image(inputs[0])
     vector = np.arange(-4, 4, dtype=np.float32)[None]
     features = (np.arange(150, dtype=np.float32).reshape(1, 5, 5, 6) - 75) / 4
     case = recorded(inputs=inputs, input_arrays=[frame, vector, features])
@@ -235,7 +235,7 @@ def test_several_inputs_are_quantized_by_the_runtime(kind):
 def test_a_batch_is_one_array():
     """N > 1: all frames at once, a single one is not enough."""
     attr = image((2, 3, 8, 20))
-    frames = picture(attr)
+    frames = some_image(attr)
     case = recorded(inputs=[attr], outputs=[output("y", (2, 5, 4, 6))], input_arrays=[frames])
     with GeneralModel(case.data, library="sim") as model:
         np.testing.assert_allclose(model.run(frames)[0], case.expected[0], rtol=1e-6)

@@ -37,7 +37,7 @@ def same(result, expected):
     np.testing.assert_array_equal(result, expected)
 
 
-def picture(attr, seed=0):
+def some_image(attr, seed=0):
     return np.random.default_rng(seed).integers(0, 256, attr.shape).astype(np.uint8)
 
 
@@ -65,7 +65,7 @@ def test_outputs_come_back_in_logical_order(soc, shape, dtype):
     """float32 results equal the recorded values for every rank, padding, dtype and SoC."""
     case = recorded(soc, outputs=[output("y", shape, soc, dtype=TensorType[dtype])])
     with Model(case.data, library="sim") as model:
-        (result,) = model(picture(model.inputs[0]))
+        (result,) = model(some_image(model.inputs[0]))
         same(result, case.expected[0])
 
 
@@ -75,7 +75,7 @@ def test_outputs_of_other_types_are_converted(shape, dtype):
     """What is not quantized becomes the float32 nearest to it."""
     case = recorded(outputs=[output("y", shape, dtype=TensorType[dtype], zero_point=0, scale=1.0)])
     with Model(case.data, library="sim") as model:
-        (result,) = model(picture(model.inputs[0]))
+        (result,) = model(some_image(model.inputs[0]))
         same(result, case.arrays[0].astype(np.float32))
 
 
@@ -87,7 +87,7 @@ def test_several_inputs_and_outputs_keep_their_order():
         describe_input("c", (1, 6, 5, 5), index=2, zero_point=0, scale=0.25),
     ]
     outputs = [output("x", (1, 4), index=0), output("y", (1, 20, 6, 6), index=1, scale=2.0)]
-    frame = picture(inputs[0])
+    frame = some_image(inputs[0])
     vector = np.arange(-4, 4, dtype=np.float32)[None]
     features = (np.arange(150, dtype=np.float32).reshape(1, 5, 5, 6) - 75) / 4
     case = recorded(inputs=inputs, outputs=outputs, input_arrays=[frame, vector, features])
@@ -108,7 +108,7 @@ def test_output_raw_is_a_view_in_native_layout(soc):
         native = model.outputs[0].native
         raw = model.output_raw(0)
         raw[...] = 0
-        model.run(picture(model.inputs[0]))
+        model.run(some_image(model.inputs[0]))
         assert (raw.shape, raw.dtype) == (native.shape, native.dtype.numpy)
         assert native.layout is Layout.NC1HWC2
         n, c1, rows, columns, c2 = raw.shape
@@ -122,12 +122,12 @@ def test_output_f32_writes_to_out():
     """``out`` is filled and returned; nothing is allocated for the caller."""
     case = recorded()
     with Model(case.data, library="sim") as model:
-        model.run(picture(model.inputs[0]))
+        model.run(some_image(model.inputs[0]))
         out = np.full(model.outputs[0].shape, np.nan, np.float32)
         assert model.output_f32(0, out) is out
         np.testing.assert_array_equal(out, case.expected[0])
         out[...] = np.nan
-        (result,) = model(picture(model.inputs[0]), out=[out])
+        (result,) = model(some_image(model.inputs[0]), out=[out])
         assert result is out
         np.testing.assert_array_equal(out, case.expected[0])
 
@@ -146,7 +146,7 @@ def test_a_wrong_out_is_refused(out, error, dtype):
     """Another dtype, shape or order is an error that says what is expected."""
     case = recorded(outputs=[output("y", (1, 5, 4, 6), dtype=TensorType[dtype])])
     with Model(case.data, library="sim") as model:
-        model.run(picture(model.inputs[0]))
+        model.run(some_image(model.inputs[0]))
         with pytest.raises(error, match=r"^out"):
             model.output_f32(0, out)
 
@@ -165,7 +165,7 @@ def test_a_wrong_number_of_outs_is_refused():
     """One array per output, checked before anything runs."""
     model = Model(recorded().data, library="sim")
     with model, pytest.raises(ValueError, match="out: expected 1 arrays, got 2"):
-        model(picture(model.inputs[0]), out=[None, None])
+        model(some_image(model.inputs[0]), out=[None, None])
 
 
 # Image inputs
@@ -176,7 +176,7 @@ def test_a_wrong_number_of_outs_is_refused():
 def test_pixels_arrive_in_padded_rows(soc, shape):
     """An image reaches the NPU pixel for pixel where rows are padded to w_stride, too."""
     attr = image(shape, soc)
-    frame = picture(attr)
+    frame = some_image(attr)
     case = recorded(soc, inputs=[attr], input_arrays=[frame])
     with Model(case.data, library="sim") as model:
         attr = model.inputs[0]
@@ -194,7 +194,7 @@ def test_pixels_arrive_in_padded_rows(soc, shape):
 def test_a_frame_of_any_strides_is_taken():
     """A reversed channel order or a crop is copied as it looks, not as it lies."""
     attr = image((1, 3, 8, 20))
-    frame = picture(attr)
+    frame = some_image(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])
     with Model(case.data, library="sim") as model:
         bgr = np.ascontiguousarray(frame[..., ::-1])
@@ -208,7 +208,7 @@ def test_a_frame_of_any_strides_is_taken():
 def test_pixels_written_in_place_are_run(soc):
     """`input_view` is the input memory: ``run()`` computes on what was written there."""
     attr = image((1, 3, 6, 37), soc)
-    frame = picture(attr)
+    frame = some_image(attr)
     case = recorded(soc, inputs=[attr], input_arrays=[frame])
     with Model(case.data, library="sim") as model:
         model.input_view()[...] = frame
@@ -221,7 +221,7 @@ def test_pixels_written_in_place_are_run(soc):
 def test_a_batch_is_one_array():
     """N > 1: the frames of a batch in one array; a single frame is not enough."""
     attr = image((2, 3, 8, 20))
-    frames = picture(attr)
+    frames = some_image(attr)
     case = recorded(inputs=[attr], outputs=[output("y", (2, 5, 4, 6))], input_arrays=[frames])
     with Model(case.data, library="sim") as model:
         same(model(frames)[0], case.expected[0])
@@ -271,7 +271,7 @@ def test_a_subclass_of_ndarray_is_taken():
     """A masked array or a memmap is an ndarray."""
     case = recorded()
     with Model(case.data, library="sim") as model:
-        frame = picture(model.inputs[0]).view(np.memmap)
+        frame = some_image(model.inputs[0]).view(np.memmap)
         same(model(frame)[0], case.expected[0])
 
 
@@ -279,7 +279,7 @@ def test_a_subclass_of_ndarray_is_taken():
 def test_a_wrong_number_of_inputs_is_refused(count):
     """The message names the inputs."""
     with Model(recorded().data, library="sim") as model:
-        frames = [picture(model.inputs[0])] * count
+        frames = [some_image(model.inputs[0])] * count
         with pytest.raises(TypeError, match=rf"expected 1 input \(input 0 'image'\), got {count}"):
             model.run(*frames)
 
@@ -435,7 +435,7 @@ def test_core_masks_go_to_the_runtime(control):
 def test_flags_that_fit_are_passed_on(flags):
     """Priority, performance and cache flags load."""
     with Model(recorded().data, library="sim", flags=flags) as model:
-        model.run(picture(model.inputs[0]))
+        model.run(some_image(model.inputs[0]))
 
 
 @pytest.mark.parametrize("flags", [InitFlag.ASYNC, InitFlag.ASYNC | InitFlag.PRIOR_LOW, 0x100])
@@ -560,7 +560,7 @@ def test_a_dynamic_model_runs_in_its_biggest_shape(control):
         control.reset()
         with cls(bytes(bundle), library="sim") as model:
             assert model.inputs[0].shape == max(info.dynamic_shapes["images"])
-            model.run(picture(model.inputs[0]))
+            model.run(some_image(model.inputs[0]))
             assert control.calls("rknn_set_input_shapes") == 1
             native = model.outputs[0].native
             assert (native.layout, native.shape) == (Layout.NCHW, answer.shape)
@@ -772,7 +772,7 @@ def test_a_failing_sync_is_named(control, nth, name):
     with Model(recorded("rv1106").data, library="sim") as model:
         control.fail("rknn_mem_sync", nth, -3)
         with pytest.raises(OSError, match=name):
-            model.run(picture(model.inputs[0]))
+            model.run(some_image(model.inputs[0]))
 
 
 def test_a_model_works_on_after_a_failed_run(control):
@@ -781,14 +781,14 @@ def test_a_model_works_on_after_a_failed_run(control):
     with Model(case.data, library="sim") as model:
         control.fail("rknn_run", 1, -2)
         with pytest.raises(TimeoutError):
-            model.run(picture(model.inputs[0]))
-        same(model(picture(model.inputs[0]))[0], case.expected[0])
+            model.run(some_image(model.inputs[0]))
+        same(model(some_image(model.inputs[0]))[0], case.expected[0])
 
 
 def test_a_closed_model_refuses_every_use():
     """`ClosedError`, not a crash; its description stays readable."""
     model = Model(recorded().data, library="sim")
-    frame = picture(model.inputs[0])
+    frame = some_image(model.inputs[0])
     memory = model.input_memory()
     model.close()
     model.close()
@@ -816,7 +816,7 @@ def test_a_closed_model_refuses_every_use():
 def test_a_bundle_of_two_records_answers_each(control):
     """`run` and `output_f32` go together: the output is the last run's."""
     pixels, attr = image(), output("y", (1, 5, 4, 6))
-    frames, arrays = [picture(pixels, i) for i in (1, 2)], [values(attr, i) for i in (1, 2)]
+    frames, arrays = [some_image(pixels, i) for i in (1, 2)], [values(attr, i) for i in (1, 2)]
     records = [Record([array], [frame]) for frame, array in zip(frames, arrays)]
     bundle = bundle_from_arrays([pixels], [attr], records, preprocessing=[WHOLE])
     with Model(bundle, library="sim") as model:

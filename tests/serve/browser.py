@@ -67,7 +67,7 @@ def browser():
         options = webdriver.ChromeOptions()
         for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,700"):
             options.add_argument(word)
-        options.page_load_strategy = "none"  # the picture never ends
+        options.page_load_strategy = "none"  # the image never ends
         opened.append(webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver")))
         opened[-1].get(f"http://127.0.0.1:{port}/{ending}")
         return opened[-1]
@@ -82,7 +82,7 @@ def wait(page: webdriver.Chrome, condition: str) -> object:
     return WebDriverWait(page, 60).until(lambda page: page.execute_script(f"return {condition}"))
 
 
-PICTURE = "document.getElementById('image').naturalWidth === 320"
+IMAGE = "document.getElementById('image').naturalWidth === 320"
 #: The colour of the middle of the box's upper edge on the canvas, and of what lies outside.
 PEN = "document.getElementById('over').getContext('2d')"
 
@@ -95,10 +95,10 @@ def at(x: int, y: int) -> str:
 EDGE, OUTSIDE = at(120, 60), at(10, 10)
 
 
-def test_picture_and_boxes_are_there(shown, browser, tmp_path):
+def test_image_and_boxes_are_there(shown, browser, tmp_path):
     """The image has come, the box is drawn over it, names and numbers stand beside."""
     page = browser(shown[1].port)
-    wait(page, PICTURE)
+    wait(page, IMAGE)
     wait(page, f"{EDGE}[3] === 255")
     assert page.execute_script(f"return {OUTSIDE}") == [0, 0, 0, 0]
     assert "dog" in page.find_element(By.ID, "found").text
@@ -106,9 +106,9 @@ def test_picture_and_boxes_are_there(shown, browser, tmp_path):
     assert "run 3.5" in wait(page, "document.getElementById('status').innerText")
     page.find_element(By.ID, "boxes").click()
     wait(page, f"{EDGE}[3] === 0")
-    picture = tmp_path / "page.png"
-    page.save_screenshot(str(picture))
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    image = tmp_path / "page.png"
+    page.save_screenshot(str(image))
+    assert image.read_bytes().startswith(b"\x89PNG")
 
 
 def test_masks(browser):
@@ -157,7 +157,7 @@ def test_a_token_in_the_address_serves_the_whole_page(browser):
 def test_two_viewers(shown, browser):
     """Both see frames go on."""
     for page in (browser(shown[1].port), browser(shown[1].port)):
-        wait(page, PICTURE)
+        wait(page, IMAGE)
         first = int(str(wait(page, "document.body.dataset.frames")))
         wait(page, f"Number(document.body.dataset.frames) > {first + 3}")
     assert shown[0].watchers == 2

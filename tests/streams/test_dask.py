@@ -31,7 +31,7 @@ def model() -> bytes:
     return one_object(json.dumps({"labels": ["cat", "dog"]}))
 
 
-def picture(width: int) -> bytes:
+def image(width: int) -> bytes:
     file = io.BytesIO()
     Image.new("RGB", (width, 64)).save(file, "PNG")
     return file.getvalue()
@@ -53,9 +53,9 @@ def plugin():
 def test_every_frame_once(client, plugin, tmp_path):
     """Images by path and by bytes, in chunks; a damaged one says so and stops nothing."""
     path, damaged = tmp_path / "here.png", tmp_path / "damaged.png"
-    path.write_bytes(picture(48))
+    path.write_bytes(image(48))
     damaged.write_bytes(b"nothing")
-    items = [(f"{n}.png", picture(32 + n)) for n in range(30)]
+    items = [(f"{n}.png", image(32 + n)) for n in range(30)]
     records = list(detect(client, plugin, [*items, path, str(damaged)], chunk=7))
     by_name = {record["source"]: record for record in records}
     assert len(records) == len(by_name) == 32
@@ -68,14 +68,14 @@ def test_every_frame_once(client, plugin, tmp_path):
 
 def test_workers_declare_their_cores(client, plugin):
     """So that the scheduler gives a board as many chunks as it has cores."""
-    list(detect(client, plugin, [("a.png", picture(32))]))
+    list(detect(client, plugin, [("a.png", image(32))]))
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     assert [worker["resources"][RESOURCE] for worker in workers] == [2] * 3
 
 
 def test_a_worker_dies_in_the_middle(client, plugin, tmp_path):
     """Its chunks are done by others; every frame is there once, on disk, too."""
-    items = [(f"{n}.png", picture(32)) for n in range(200)]
+    items = [(f"{n}.png", image(32)) for n in range(200)]
     seen = []
     for record in detect(client, plugin, items, chunk=5, folder=tmp_path):
         seen.append(record["source"])
@@ -90,7 +90,7 @@ def test_a_worker_dies_in_the_middle(client, plugin, tmp_path):
 
 def test_a_stopped_job_goes_on(client, plugin, tmp_path):
     """Chunks that are on disk are read, not computed again."""
-    items = [(f"{n}.png", picture(32)) for n in range(20)]
+    items = [(f"{n}.png", image(32)) for n in range(20)]
     first = list(detect(client, plugin, items, chunk=5, folder=tmp_path))
     (kept, *others) = sorted(tmp_path.iterdir())
     marked = [{**json.loads(line), "kept": True} for line in kept.read_text("utf-8").splitlines()]
@@ -104,7 +104,7 @@ def test_a_stopped_job_goes_on(client, plugin, tmp_path):
 
 def test_progress_is_told_chunk_by_chunk(client, plugin, tmp_path):
     """Those that are kept count, too; the total is known of a list, not of an iterator."""
-    items = [(f"{n}.png", picture(32)) for n in range(10)]
+    items = [(f"{n}.png", image(32)) for n in range(10)]
     told = []
     for _ in range(2):
         records = detect(
@@ -120,7 +120,7 @@ def test_progress_is_told_chunk_by_chunk(client, plugin, tmp_path):
 def test_records_as_tables(client, plugin, tmp_path):
     """All files are one table; read back, the records are those that came."""
     parquet = pytest.importorskip("pyarrow.parquet")
-    items = [*((f"{n}.png", picture(32)) for n in range(6)), str(tmp_path / "none.png")]
+    items = [*((f"{n}.png", image(32)) for n in range(6)), str(tmp_path / "none.png")]
     folder = tmp_path / "tables"
     first = list(detect(client, plugin, items, chunk=2, folder=folder, format="parquet"))
     assert len(list(folder.iterdir())) == 4
@@ -176,7 +176,7 @@ def test_another_model_is_refused(client, tmp_path):
     wrong = NpuPlugin(path, sha256="0" * 64, library="sim")
     with pytest.raises(ValueError, match="copy the right model"):
         detect(client, wrong, [])
-    assert list(detect(client, NpuPlugin(path, library="sim"), [("a", picture(9))]))
+    assert list(detect(client, NpuPlugin(path, library="sim"), [("a", image(9))]))
 
 
 def test_wrong_arguments(client, plugin):

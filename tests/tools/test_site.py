@@ -96,7 +96,7 @@ def test_anchors_are_those_of_github() -> None:
     ],
 )
 def test_what_comes_from_elsewhere_is_found(text: str) -> None:
-    """Scripts, styles, pictures and fonts of other servers."""
+    """Scripts, styles, images and fonts of other servers."""
     assert hooks.FOREIGN.search(text)
 
 

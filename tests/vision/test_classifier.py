@@ -15,24 +15,24 @@ from rknn_runtime.kernels.resize import resize_bilinear
 ROOT = PROJECT
 NET = ROOT / "tests" / "data" / "models" / "fc1000_softmax_rv1106.rknn"
 EXAMPLE = ROOT / "examples" / "classify.py"
-PICTURE = np.random.default_rng(0).integers(0, 256, (50, 90, 3), np.uint8)
+SCENE = np.random.default_rng(0).integers(0, 256, (50, 90, 3), np.uint8)
 
 
 def test_finds_what_its_parts_find():
     """The whole image is scaled to the input, whatever its proportions; a real graph."""
     with Model(NET, library="sim") as model:
         classifier = Classifier(model, top_k=1000)
-        found = classifier(PICTURE)
+        found = classifier(SCENE)
         assert found.class_id.dtype == np.int32 and found.confidence.dtype == np.float32
-        (scores,) = model(resize_bilinear(PICTURE, (32, 32)))
+        (scores,) = model(resize_bilinear(SCENE, (32, 32)))
         order = np.argsort(-scores[0], kind="stable")
         assert np.array_equal(found.class_id, order)
         assert np.array_equal(found.confidence, scores[0][order])
         assert scores[0].sum() == pytest.approx(1, abs=0.01)
-        flipped = classifier(np.ascontiguousarray(PICTURE[..., ::-1]), color="BGR")
+        flipped = classifier(np.ascontiguousarray(SCENE[..., ::-1]), color="BGR")
         assert np.array_equal(flipped.confidence, found.confidence)
         assert repr(classifier).startswith("<Classifier of 1000 classes, 32x32 pixels, <Model")
-        other = Classifier(model, input_color="BGR")(PICTURE)
+        other = Classifier(model, input_color="BGR")(SCENE)
         assert not np.array_equal(other.confidence, found.confidence[:5])
 
 
@@ -40,14 +40,14 @@ def test_softmax_top_k_and_labels():
     """Logits become probabilities; names come from the argument, or the custom string."""
     e = np.exp(LOGITS) / np.exp(LOGITS).sum()
     with Model(bundle(labels=list("abcd")), library="sim") as model:
-        found = Classifier(model, top_k=2)(PICTURE)
+        found = Classifier(model, top_k=2)(SCENE)
         assert found.class_id.tolist() == [1, 3]
         np.testing.assert_allclose(found.confidence, e[[1, 3]], rtol=1e-5)
         classifier = Classifier(model)
-        assert [name for name, _ in classifier(PICTURE).named(classifier.labels)] == list("bdac")
+        assert [name for name, _ in classifier(SCENE).named(classifier.labels)] == list("bdac")
         mine = {0: "w", 1: "x", 2: "y", 3: "z"}
-        assert Classifier(model, mine)(PICTURE).named(mine)[0][0] == "x"
-        raw = Classifier(model, softmax=False)(PICTURE)
+        assert Classifier(model, mine)(SCENE).named(mine)[0][0] == "x"
+        raw = Classifier(model, softmax=False)(SCENE)
         np.testing.assert_allclose(raw.confidence, [4, 3, 1, -2], atol=0.03)
 
 
@@ -55,7 +55,7 @@ def test_gray_models():
     """An input of one channel gets the luma of the image."""
     with Model(bundle(channels=1), library="sim") as model:
         assert Classifier(model).input_color == "GRAY"
-        assert Classifier(model)(PICTURE).class_id[0] == 1
+        assert Classifier(model)(SCENE).class_id[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def run(monkeypatch, capsys, *arguments):
 def test_the_example_prints_names(tmp_path, monkeypatch, capsys):
     """From a text file, from the model, or numbers."""
     image = pytest.importorskip("PIL.Image")
-    model, picture, names = tmp_path / "m.rknn", tmp_path / "p.png", tmp_path / "names.txt"
-    image.fromarray(PICTURE).save(picture)
+    model, some_image, names = tmp_path / "m.rknn", tmp_path / "p.png", tmp_path / "names.txt"
+    image.fromarray(SCENE).save(some_image)
     names.write_text("w\nx\ny\nz\n", encoding="utf-8")
     for custom, arguments, expected in (
         ({}, ("--labels", names), "xz"),
@@ -110,7 +110,7 @@ def test_the_example_prints_names(tmp_path, monkeypatch, capsys):
         ({}, (), "13"),
     ):
         model.write_bytes(bundle(**custom))
-        lines = run(monkeypatch, capsys, model, picture, picture, "--top", 2, *arguments)
-        assert lines[0] == lines[3] == f"{picture}:"
+        lines = run(monkeypatch, capsys, model, some_image, some_image, "--top", 2, *arguments)
+        assert lines[0] == lines[3] == f"{some_image}:"
         assert [line.split()[-1] for line in lines[1:3]] == list(expected)
         assert lines[1].split()[0] == "70.4%"

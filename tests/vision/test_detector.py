@@ -45,16 +45,16 @@ def test_finds_what_its_parts_find(model, scene):
     assert found == transform.detections_to_image(by_hand)
 
 
-def test_arrays_pictures_and_paths(model):
+def test_arrays_images_and_paths(model):
     """Whatever kind the image is, the result is the same."""
     detector = Detector(model)
-    picture = Image.open(SCENES[0]).convert("RGB")
-    array = np.asarray(picture)
+    some_image = Image.open(SCENES[0]).convert("RGB")
+    array = np.asarray(some_image)
     expected = detector(SCENES[0])
     assert len(expected) > 0
     for image, color in (
         (str(SCENES[0]), "RGB"),
-        (picture, "RGB"),
+        (some_image, "RGB"),
         (array, "RGB"),
         (array[..., ::-1], "BGR"),
     ):
@@ -142,17 +142,17 @@ def test_gray_models():
         assert np.unique(model.input_view()).tolist() == [76]
 
 
-def test_an_empty_picture(model):
+def test_an_empty_image(model):
     """Nothing found is an empty result with the right shapes."""
     found = Detector(model)(np.full((50, 90, 3), 114, np.uint8))
     assert found.xyxy.shape == (0, 4) and found.class_id.dtype == np.int32
 
 
-def test_boxes_stay_in_the_picture(model):
+def test_boxes_stay_in_the_image(model):
     """They are cut off at the edges of the image, not of the letterbox."""
-    picture = np.asarray(Image.open(SCENES[0]).convert("RGB"))[:, 40:150]
-    found = Detector(model, conf_threshold=0.1)(picture)
-    height, width = picture.shape[:2]
+    some_image = np.asarray(Image.open(SCENES[0]).convert("RGB"))[:, 40:150]
+    found = Detector(model, conf_threshold=0.1)(some_image)
+    height, width = some_image.shape[:2]
     assert len(found) > 0
     assert (found.xyxy >= 0).all() and (found.xyxy <= [width, height] * 2).all()
 

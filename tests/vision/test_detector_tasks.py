@@ -20,7 +20,7 @@ from rknn_runtime.vision.heads import ClassificationDecoder
 
 SIZE, STRIDES, CLASSES = (192, 320), (8, 16, 32), 3
 SOCS = ["rk3588", "rk3566", "rv1106"]
-PICTURE = np.zeros((300, 400, 3), np.uint8)
+IMAGE = np.zeros((300, 400, 3), np.uint8)
 
 
 def model_of(tensors, soc, floats=()):
@@ -45,16 +45,16 @@ def scene_of(classes=CLASSES):
     return Scene(3, SIZE, STRIDES, classes)
 
 
-def in_picture(boxes):
+def in_image(boxes):
     """Which of the boxes are not cut off as a whole."""
     return np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) > 0
 
 
 def assert_boxes(found, scene):
     """Those of the planted objects, as far as they are in the image."""
-    truth = letterbox(PICTURE, SIZE)[1].boxes_to_image(scene.xyxy)
-    seen = in_picture(truth)
-    found = found[in_picture(found.xyxy)]
+    truth = letterbox(IMAGE, SIZE)[1].boxes_to_image(scene.xyxy)
+    seen = in_image(truth)
+    found = found[in_image(found.xyxy)]
     overlap = iou(found.xyxy, truth[seen])
     best = overlap.argmax(axis=1)
     assert sorted(best.tolist()) == list(range(seen.sum())) and seen.sum() >= 5
@@ -92,13 +92,13 @@ def test_masks(head, soc):
     with model:
         detector = Detector(model, **options)
         assert detector.head == head
-        found = detector(PICTURE)
+        found = detector(IMAGE)
     assert_boxes(found, scene)
-    assert found.mask.shape == (len(found), *PICTURE.shape[:2])
-    transform = letterbox(PICTURE, SIZE)[1]
+    assert found.mask.shape == (len(found), *IMAGE.shape[:2])
+    transform = letterbox(IMAGE, SIZE)[1]
     truth, whole = (transform.boxes_to_image(scene.xyxy, clip=clip) for clip in (True, False))
-    y, x = np.mgrid[0 : PICTURE.shape[0], 0 : PICTURE.shape[1]] + 0.5
-    for one in found[in_picture(found.xyxy)]:
+    y, x = np.mgrid[0 : IMAGE.shape[0], 0 : IMAGE.shape[1]] + 0.5
+    for one in found[in_image(found.xyxy)]:
         k = np.abs(truth - one.xyxy).sum(axis=1).argmin()
         expected = planted_segmentation.ellipse(whole[k], y, x) > 0
         assert (one.mask & expected).sum() / (one.mask | expected).sum() > 0.8
@@ -125,7 +125,7 @@ def test_objectness(per_cell, soc):
     with model:
         detector = Detector(model)
         assert detector.head == ("yolov5-single" if per_cell == 3 else "yolox-single")
-        found = detector(PICTURE)
+        found = detector(IMAGE)
     assert_boxes(found, scene)
 
 
@@ -141,11 +141,11 @@ def test_keypoints(soc):
     with model:
         detector = Detector(model)
         assert detector.head == "yolov8-pose-split"
-        found = detector(PICTURE)
+        found = detector(IMAGE)
     assert_boxes(found, scene)
     halves = [(x[:64], x[64:]) for x in real[:3]]
     expected = planted_split.reference_of(halves, scene, logits=True)
-    transform = letterbox(PICTURE, SIZE)[1]
+    transform = letterbox(IMAGE, SIZE)[1]
     mapped = transform.points_to_image(points[..., expected[3]].transpose(2, 0, 1).copy())
     assert np.abs(found.keypoints[..., :2] - mapped[..., :2]).max() < 1
     assert np.abs(found.keypoints[..., 2] - mapped[..., 2]).max() < 1e-3
@@ -160,8 +160,8 @@ def test_oriented_boxes(soc):
     with model:
         detector = Detector(model)
         assert detector.head == "yolov8-obb-split"
-        found = detector(PICTURE)
-    transform = letterbox(PICTURE, SIZE)[1]
+        found = detector(IMAGE)
+    transform = letterbox(IMAGE, SIZE)[1]
     truth = transform.points_to_image(planted_oriented.truth(scene))
     overlaps = np.array([[planted_oriented.iou(a, b) for b in truth] for a in found.xyxyxyxy])
     best = overlaps.argmax(axis=1)

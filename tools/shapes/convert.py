@@ -72,12 +72,12 @@ def write_calibration(
         for k, (_, shape) in enumerate(inputs):
             if len(shape) == 4 and shape[1] == 3:
                 path = folder / f"{i}_{k}.png"
-                picture = (
+                image = (
                     Image.open(images[i]).convert("RGB")
                     if images
                     else Image.fromarray(draw_input(CALIBRATION_SEEDS[i])[0])
                 )
-                picture.resize((shape[3], shape[2]), Image.BILINEAR).save(path)
+                image.resize((shape[3], shape[2]), Image.BILINEAR).save(path)
             else:
                 path = folder / f"{i}_{k}.npy"
                 np.save(path, rng.random(shape, dtype=np.float32))

@@ -86,14 +86,14 @@ def pose() -> Any:
     """Draw figures, and their joints on them."""
     rng = np.random.default_rng(5)
     canvas = scenes._background(rng, SIZE, SIZE)
-    picture = Image.fromarray(np.clip(canvas, 0, 255).astype(np.uint8))
+    image = Image.fromarray(np.clip(canvas, 0, 255).astype(np.uint8))
     figures = [figure(rng, x, height) for x, height in ((70, 190), (165, 250), (262, 160))]
     for joints in figures:
-        draw_figure(picture, joints, tuple(int(v) for v in rng.integers(60, 200, 3)))
+        draw_figure(image, joints, tuple(int(v) for v in rng.integers(60, 200, 3)))
     boxes = [bounds(joints) + np.float32([-12, -26, 12, 12]) for joints in figures]
     points = np.array([np.c_[joints, np.ones(17)] for joints in figures], np.float32)
     class_ids = np.zeros(len(figures), np.int32)
-    return truth(boxes, class_ids, keypoints=points).draw(picture, ["person"])
+    return truth(boxes, class_ids, keypoints=points).draw(image, ["person"])
 
 
 def figure(rng: np.random.Generator, x: float, height: float) -> np.ndarray:
@@ -107,8 +107,8 @@ def figure(rng: np.random.Generator, x: float, height: float) -> np.ndarray:
     return np.c_[x + joints[:, 0] * height, SIZE - 20 - joints[:, 1] * height]
 
 
-def draw_figure(picture: Image.Image, joints: np.ndarray, color: tuple[int, ...]) -> None:
-    draw = ImageDraw.Draw(picture)
+def draw_figure(image: Image.Image, joints: np.ndarray, color: tuple[int, ...]) -> None:
+    draw = ImageDraw.Draw(image)
     width = round(np.ptp(joints[:, 1]) * 0.07)
     for a, b in BONES:
         draw.line([tuple(joints[a]), tuple(joints[b])], color, width)

@@ -4,7 +4,7 @@
 Training, calibration and evaluation take disjoint ranges (``TRAIN_SEEDS``, ``CALIBRATION_SEEDS``,
 ``HELD_OUT_SEEDS``), and nothing has to be stored.
 
-Needs numpy and Pillow. As a script it writes a scene as a picture, with its boxes on request::
+Needs numpy and Pillow. As a script it writes a scene as an image, with its boxes on request::
 
     python tools/shapes/scenes.py --seed 3000007 --size 640x400 --out scene.png [--boxes]
 """
@@ -129,12 +129,12 @@ def letterbox(image: np.ndarray, size: int) -> tuple[np.ndarray, float, int, int
 
 def draw_boxes(image: np.ndarray, boxes: np.ndarray, class_ids: np.ndarray) -> Image.Image:
     """Draw boxes with class names onto a copy of an image."""
-    picture = Image.fromarray(image)
-    draw = ImageDraw.Draw(picture)
+    drawn = Image.fromarray(image)
+    draw = ImageDraw.Draw(drawn)
     for box, class_id in zip(boxes.tolist(), class_ids.tolist()):
         draw.rectangle(box, outline=(255, 0, 0))
         draw.text((box[0] + 2, box[1] + 1), CLASSES[class_id], fill=(255, 0, 0))
-    return picture
+    return drawn
 
 
 # --- backgrounds ----------------------------------------------------------------------------
@@ -155,11 +155,11 @@ def _background(rng: np.random.Generator, width: int, height: int) -> np.ndarray
     canvas += _cloud(rng, width, height) * np.float32(rng.uniform(0, 40))
     for _ in range(int(rng.integers(0, 5))):
         _texture_patch(rng, canvas, xx, yy)
-    picture = Image.fromarray(np.clip(canvas, 0, 255).astype(np.uint8))
-    draw = ImageDraw.Draw(picture)
+    drawn = Image.fromarray(np.clip(canvas, 0, 255).astype(np.uint8))
+    draw = ImageDraw.Draw(drawn)
     for _ in range(int(rng.integers(0, 22))):
         _clutter(rng, draw, width, height)
-    return np.asarray(picture).astype(np.float32)
+    return np.asarray(drawn).astype(np.float32)
 
 
 def _cloud(rng: np.random.Generator, width: int, height: int) -> np.ndarray:
@@ -268,15 +268,15 @@ def _shape(
     x0, y0 = (max(math.floor(v), 0) for v in low)
     x1, y1 = min(math.ceil(high[0]), width), min(math.ceil(high[1]), height)
     x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)
-    picture = Image.new("L", ((x1 - x0) * OVERSAMPLE, (y1 - y0) * OVERSAMPLE))
-    draw = ImageDraw.Draw(picture)
+    drawn = Image.new("L", ((x1 - x0) * OVERSAMPLE, (y1 - y0) * OVERSAMPLE))
+    draw = ImageDraw.Draw(drawn)
     local = (points - (x0, y0)) * OVERSAMPLE
     draw.polygon([(x, y) for x, y in local.tolist()], fill=255)
     if CLASSES[class_id] == "ring":
         middle = (np.array(centre) - (x0, y0)) * OVERSAMPLE
         hole = middle + (local - middle) * rng.uniform(0.45, 0.66)
         draw.polygon([(x, y) for x, y in hole.tolist()], fill=0)
-    mask = np.asarray(picture.resize((x1 - x0, y1 - y0), Image.BOX)).astype(np.float32) / 255
+    mask = np.asarray(drawn.resize((x1 - x0, y1 - y0), Image.BOX)).astype(np.float32) / 255
     return mask, x0, y0, (low[0], low[1], high[0], high[1])
 
 
@@ -319,7 +319,7 @@ def _paint(
 
 
 def main() -> None:
-    """Write one scene as a picture."""
+    """Write one scene as an image."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seed", type=int, default=HELD_OUT_SEEDS[0])
     parser.add_argument("--size", default=f"{SIZE}x{SIZE}", help="WIDTHxHEIGHT in pixels")
@@ -328,8 +328,8 @@ def main() -> None:
     args = parser.parse_args()
     width, height = (int(v) for v in args.size.split("x"))
     image, boxes, class_ids = draw_scene(args.seed, width, height)
-    picture = draw_boxes(image, boxes, class_ids) if args.boxes else Image.fromarray(image)
-    picture.save(args.out)
+    drawn = draw_boxes(image, boxes, class_ids) if args.boxes else Image.fromarray(image)
+    drawn.save(args.out)
     for box, class_id in zip(boxes.tolist(), class_ids.tolist()):
         print(CLASSES[class_id], *(f"{v:.1f}" for v in box))
 

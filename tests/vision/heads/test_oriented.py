@@ -191,7 +191,7 @@ def test_single(dtype, form, normalized):
     assert_equal(found, expected)
 
 
-def test_mapped_to_the_picture():
+def test_mapped_to_the_image():
     """With a transform corners are mapped like boxes."""
     x = np.zeros((1, 6, 40), np.float32)
     x[0, :, 0] = 100, 90, 60, 20, 0.9, 0.5

@@ -164,7 +164,7 @@ def test_default_keypoint_shape():
     assert transposed.keypoint_shape == (17, 3)
 
 
-def test_mapped_to_the_picture():
+def test_mapped_to_the_image():
     """With a transform keypoints are mapped like boxes, and keep their confidence."""
     _, attrs, raw = joined_scene()
     decoder = SplitPoseDecoder(attrs, SIZE)

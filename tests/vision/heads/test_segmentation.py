@@ -281,7 +281,7 @@ def test_too_many_prototypes():
 class Call:
     """Arguments of the native function for one object, to be spoiled one at a time."""
 
-    def __init__(self, dtype="int8", channels=32, height=9, width=11, c2=16, picture=(37, 53)):
+    def __init__(self, dtype="int8", channels=32, height=9, width=11, c2=16, image=(37, 53)):
         rng = np.random.default_rng(1)
         self.prototypes, self.data = self.view(rng, dtype, channels, height, width, c2)
         self.parts = ffi.new("rkr_yolo_grid[]", 2)
@@ -293,10 +293,10 @@ class Call:
         self.source = np.array([0, 7, 11], np.uint32)
         self.xyxy = np.array([[0, 0, 53, 37], [3, 4, 9, 8], [-5, -9, 900, 12]], np.float32)
         self.geometry = ffi.new("rkr_mask_geometry *")
-        self.geometry.height, self.geometry.width = picture
-        self.geometry.scale_x, self.geometry.scale_y = width / picture[1], height / picture[0]
+        self.geometry.height, self.geometry.width = image
+        self.geometry.scale_x, self.geometry.scale_y = width / image[1], height / image[0]
         self.geometry.offset_x = self.geometry.offset_y = 0.0
-        self.masks = guarded.empty((3, *picture), np.uint8)
+        self.masks = guarded.empty((3, *image), np.uint8)
 
     def view(self, rng, dtype, channels, height, width, c2):
         groups = -(-channels // c2)
@@ -440,7 +440,7 @@ def test_absurd_geometry(scale, offset):
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_boxes_cut(dtype, box, pixels):
     """A pixel is inside when its centre is, wherever the box lies; the rest is left alone."""
-    call = Call(dtype, 3, 10, 15, 1, picture=(20, 30))
+    call = Call(dtype, 3, 10, 15, 1, image=(20, 30))
     for array in (call.data, *call.kept):
         array[...] = 4
     call.xyxy[0] = box
