@@ -146,7 +146,7 @@ def test_a_token_in_the_address_serves_the_whole_page(browser):
     """Picture and events are asked for with it, and so is the snapshot."""
     with shows(FOUND, token="secret") as (_, server):
         page = browser(server.port, "?token=secret")
-        wait(page, PICTURE)
+        wait(page, IMAGE)
         wait(page, f"{EDGE}[3] === 255")
         shot = page.execute_script(
             "return fetch(url('snapshot.jpg')).then((got) => got.headers.get('content-type'))"
