@@ -95,7 +95,7 @@ test-arm:
 
 # The package on the vendor's own runtimes, emulated, with a stand-in for the NPU's device that
 # executes the submitted commands: every way of the API against the simulated runtime. Needs
-# root; an hour for 130 models. Each model runs on the library that its container is for:
+# root; 12 minutes of two cores for 130 models. Each runs on the library that its container is for:
 #   make test-vendor MODELS=folder LIBRARIES="/path/librknnrt.so /path/librknnmrt.a"
 test-vendor: .cache/wheels/.ready
 	tools/system.sh arm $(PYTHON)

@@ -310,7 +310,10 @@ static bool copy_tensors(context *c, uint8_t *region, const uint32_t *tensors, u
 /* A node that the emulator computes from its tensors. */
 static void run_function(context *c, uint8_t *region, const emu_node *node) {
     const rkr_emu_node *public = &node->public;
-    if (!copy_tensors(c, region, public->inputs, public->n_inputs, false) ||
+    /* What else it names, as room for intermediate values, may lie where no command tells. */
+    const uint32_t wanted = node->operator->inputs;
+    const uint32_t n_read = wanted < public->n_inputs ? wanted : public->n_inputs;
+    if (!copy_tensors(c, region, public->inputs, n_read, false) ||
         !node->operator->run(file, node) ||
         !copy_tensors(c, region, public->outputs, public->n_outputs, true)) {
         say("wrong %s '%s' cannot be computed\n", public->op, public->name);
