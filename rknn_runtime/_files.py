@@ -16,10 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FileView", "opened_file", "read_file", "replace_file"]
+__all__ = ["FileView", "opened_file", "read_file", "read_kernel_file", "replace_file"]
 
 #: What is read at once where only parts are wanted.
 _BLOCK_BYTES = 1 << 14
+#: No file of the kernel that is read here comes near.
+_MOST_KERNEL_BYTES = 1 << 20
 
 
 class FileView:
@@ -110,12 +112,9 @@ def opened_file(path: str | os.PathLike[str], most_bytes: int) -> Iterator[FileV
         ValueError: it is a directory, a FIFO, a device; empty, or too large.
     """
     name = os.fsdecode(path)
-    _refuse_irregular(name, os.stat(name).st_mode)
-    # The name may mean another file by now: then a FIFO must not hang.
-    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = _opened(name)
     try:
         status = os.fstat(descriptor)
-        _refuse_irregular(name, status.st_mode)
         if not status.st_size:
             raise ValueError(f"{name}: expected content, got 0 bytes; copy or make it again")
         if status.st_size > most_bytes:
@@ -141,6 +140,39 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
         content = view[:]
         view.check_unchanged()
         return content
+
+
+def read_kernel_file(path: str | os.PathLike[str]) -> bytes:
+    """Read a file of /proc or /sys, whose size is not told before; of a large one the beginning.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The bytes; none where there is no such file, or it is not ours to read, or no regular one.
+
+    Raises:
+        TypeError: ``path`` is no path.
+    """
+    try:
+        descriptor = _opened(os.fsdecode(path))
+        with open(descriptor, "rb") as file:
+            return file.read(_MOST_KERNEL_BYTES) or b""  # None: it would have to wait
+    except (OSError, ValueError):
+        return b""
+
+
+def _opened(name: str) -> int:
+    """Open a regular file for reading; another one is not touched, as some devices mind it."""
+    _refuse_irregular(name, os.stat(name).st_mode)
+    # The name may mean another file by now: then a FIFO must not hang.
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        _refuse_irregular(name, os.fstat(descriptor).st_mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _refuse_irregular(name: str, mode: int) -> None:

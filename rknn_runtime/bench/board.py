@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from rknn_runtime._files import read_kernel_file
+
 __all__ = ["resident_kb", "state"]
 
 
@@ -82,10 +84,7 @@ def _note(found: dict[str, str], name: str, value: str) -> None:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip("\0\n ")
-    except OSError:  # does not exist, or may not be read
-        return ""
+    return read_kernel_file(path).decode("utf-8", "replace").strip("\0\n ")
 
 
 def _number(path: Path) -> int | None:

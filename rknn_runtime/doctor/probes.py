@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rknn_runtime._files import read_kernel_file
 from rknn_runtime.doctor.facts import NodeFacts, Surroundings
 from rknn_runtime.doctor.log import logged_driver
 from rknn_runtime.doctor.tree import Tree
@@ -60,10 +62,7 @@ def _surroundings_below(tree: Tree) -> Surroundings:
 
 def board(tree: Tree) -> dict[str, Any]:
     """Which board and kernel this is, and whether this is a container."""
-    try:
-        raw = tree.path(DEVICE_TREE).read_bytes()
-    except OSError:
-        raw = b""
+    raw = read_kernel_file(tree.path(DEVICE_TREE))
     compatible = tuple(text.decode("ascii", "replace") for text in raw.split(b"\0") if text)
     chips = [text.partition(",")[2] for text in compatible if text.startswith("rockchip,")]
     return {
@@ -104,7 +103,9 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
         tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink()
     )
     kernel = tree.text("/proc/sys/kernel/osrelease")
-    names = (f"/lib/modules/{kernel}/**/rknpu.ko*",) if kernel else ()
+    # It becomes a part of a pattern.
+    is_name = re.fullmatch(r"\w[\w.+~-]*", kernel)
+    names = (f"/lib/modules/{kernel}/**/rknpu.ko*",) if is_name else ()
     return {
         "driver": found,
         "driver_version": version if found == "rknpu" else "",

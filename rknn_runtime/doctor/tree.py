@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from rknn_runtime._files import read_kernel_file
+
 __all__ = ["Tree"]
 
-_MOST_BYTES = 1 << 20
 _MOST_LINKS = 40
 
 
@@ -56,17 +57,9 @@ class Tree:
                 found = path
         return found
 
-    def name(self, path: Path) -> str:
-        """The absolute name of a file below the root."""
-        return f"/{path.relative_to(self.root)}"
-
     def text(self, name: str) -> str:
         """The beginning of a file of /proc, /sys or /etc, without what ends it."""
-        try:
-            with self.path(name).open("rb") as file:
-                return file.read(_MOST_BYTES).decode("utf-8", "replace").strip("\0\n ")
-        except OSError:
-            return ""
+        return read_kernel_file(self.path(name)).decode("utf-8", "replace").strip("\0\n ")
 
     def exists(self, name: str) -> bool:
         """Whether something has this name, also a link that leads nowhere."""
@@ -74,8 +67,10 @@ class Tree:
 
     def glob(self, pattern: str) -> Iterator[str]:
         """Names that match a pattern, sorted."""
+        folder = pattern.partition("*")[0].rpartition("/")[0]
+        base = self.path(folder)
         try:
-            found = sorted(self.root.glob(pattern.lstrip("/")))
+            found = sorted(base.glob(pattern[len(folder) + 1 :]))
         except OSError:
             found = []
-        return map(self.name, found)
+        return (f"{folder}/{path.relative_to(base)}" for path in found)

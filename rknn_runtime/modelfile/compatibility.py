@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rknn_runtime._files import opened_file
+from rknn_runtime._files import opened_file, read_kernel_file
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
@@ -305,11 +305,8 @@ def driver_version(root: str = "/") -> str | None:
         root: Where ``/proc`` and ``/sys`` are.
     """
     for path in DRIVER_FILES:
-        try:
-            text = Path(root, path.lstrip("/")).read_text("ascii", "replace")
-            match = re.search(r"[0-9]+(\.[0-9]+)+", text)
-        except OSError:  # not there, or for root only
-            continue
+        text = read_kernel_file(Path(root, path.lstrip("/"))).decode("ascii", "replace")
+        match = re.search(r"[0-9]+(\.[0-9]+)+", text)
         if match:
             return match[0]
     return None

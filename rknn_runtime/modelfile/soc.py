@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+from rknn_runtime._files import read_kernel_file
 from rknn_runtime._frozen import dataclass
 
 __all__ = [
@@ -126,11 +126,7 @@ def soc_of_this_machine(device_tree: str | os.PathLike[str] = DEVICE_TREE) -> So
         The SoC, or None when there is no such file (any PC) or none of its strings
         names a SoC with an RKNN NPU.
     """
-    try:
-        strings = Path(device_tree).read_bytes().split(b"\0")
-    except OSError:
-        return None
-    for text in strings:
+    for text in read_kernel_file(device_tree).split(b"\0"):
         vendor, _, name = text.decode("ascii", "replace").partition(",")
         soc = find_soc(name) if vendor == "rockchip" else None
         if soc is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +24,7 @@ from rknn_runtime.doctor.diagnosis import RULES, gather, judge
 from rknn_runtime.doctor.facts import Surroundings
 from rknn_runtime.doctor.log import SIGNS
 from rknn_runtime.doctor.tree import Tree
+from rknn_runtime.modelfile.soc import DEVICE_TREE
 
 MODEL = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
 
@@ -320,6 +323,59 @@ def test_unreadable_trees_say_nothing(tmp_path: Path) -> None:
     found = doctor(root=tmp_path, surroundings=Surroundings(uid=1, live=True))
     assert found.first is not None
     assert found.first.rule == "no-board"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket", "endless", "folder", "loop"])
+def test_what_is_no_file_of_a_kernel_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    """In the place of any file of a tree, whoever reads it; in a process that would be ended."""
+    root = build(tmp_path, files=CLOCKS)["root"]
+    asked = [path for path in root.rglob("*") if path.is_file()]
+    asked += [root / path for path in ("proc/1/cgroup", "proc/meminfo", "var/log/kern.log",
+              "usr/bin/python3", "dev/kmsg", "sys/kernel/debug/rknpu/load")]  # fmt: skip
+    assert len(asked) > 20
+    for path in asked:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        put(kind, path)
+    program = """
+import resource, signal, sys
+from rknn_runtime.bench import board
+from rknn_runtime.doctor import Surroundings, doctor
+from rknn_runtime.modelfile.compatibility import driver_version
+from rknn_runtime.modelfile.soc import soc_of_this_machine
+signal.alarm(60)
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
+root = sys.argv[1]
+assert doctor(root=root).first is not None
+assert doctor(root=root, surroundings=Surroundings(live=True)).first is not None
+print(board.state(root), driver_version(root), soc_of_this_machine(root + sys.argv[2]))
+"""
+    command = [sys.executable, "-c", program, str(root), DEVICE_TREE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("{} None None\n", "", 0)
+
+
+def put(kind: str, path: Path) -> None:
+    """Make something that is no file to read, or one that is too large for any memory."""
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "socket":
+        os.mknod(path, stat.S_IFSOCK | 0o600)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path.name)
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+
+
+def test_a_release_is_no_pattern(tmp_path: Path) -> None:
+    """Which would make the doctor look through all there is, or outside."""
+    for i, release in enumerate(("..", "../..", "*", "**", "*/..", "6.1/..", "6.1\0x")):
+        module = "/lib/modules/6.1/extra/rknpu.ko"
+        root = build(tmp_path / str(i), kernel=release, files={module: ""})["root"]
+        assert not doctor(root=root).facts.has_module, release
 
 
 def test_a_library_that_was_named_is_the_only_one(tmp_path: Path) -> None:
