@@ -9,13 +9,22 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 from bundles import image, one_object, output, recorded
 from threads import in_threads
 
-from rknn_runtime import Classifier, Detector, GeneralModel, Model, TensorMemory, letterbox
+from rknn_runtime import (
+    Classifier,
+    Detections,
+    Detector,
+    GeneralModel,
+    Model,
+    TensorMemory,
+    letterbox,
+)
 from rknn_runtime.errors import ClosedError
 from rknn_runtime.kernels import dequantize_nc1hwc2, nc1hwc2_to_nchw, quantize_affine
 from rknn_runtime.npu.library import open_library
@@ -124,6 +133,60 @@ def test_detectors_and_decoders(control) -> None:
             np.testing.assert_allclose(found.xyxy, [[24, 24, 40, 40]], atol=0.6)
 
         together(work)
+
+
+def test_frames_through_every_door(control) -> None:
+    """Detectors, a plain run and questions about its times share a model: they take turns."""
+    frame = np.random.default_rng(0).integers(0, 256, (48, 80, 3)).astype(np.uint8)
+    nv12 = np.full((96, 80), 128, np.uint8)
+    with Model(one_object(), library="sim") as model:
+        detectors = [Detector(model), Detector(model, conf_threshold=0.95)]
+        expected = [detectors[0](frame), detectors[1](frame)]
+        assert [len(found) for found in expected] == [1, 0]
+        model.is_timed = True
+
+        def work(number: int) -> None:
+            if number < 4:
+                assert detectors[number % 2](frame) == expected[number % 2]
+            elif number == 4:
+                assert len(detectors[0](nv12, color="NV12")) == 1
+            elif number == 5:
+                model(np.zeros((64, 64, 3), np.uint8))
+            else:
+                times = model.step_times
+                assert times is None or times.begin_s <= times.end_s
+
+        together(work)
+
+
+def test_detectors_of_duplicates(control) -> None:
+    """Each thread has a context of its own of one model."""
+    frame = np.zeros((48, 80, 3), np.uint8)
+    with ExitStack() as opened:
+        model = opened.enter_context(Model(one_object(), library="sim"))
+        models = [model, *(opened.enter_context(model.duplicate()) for _ in range(THREADS - 1))]
+        detectors = [Detector(each) for each in models]
+
+        def work(number: int) -> None:
+            assert len(detectors[number](frame)) == 1
+
+        together(work)
+
+
+def test_captions() -> None:
+    """Drawn by all threads, on images of their own; words and labels are shared between them."""
+    boxes = np.random.default_rng(0).uniform(0, 90, (30, 4)).astype(np.float32)
+    boxes[:, 2:] += boxes[:, :2]
+    ids = np.arange(30, dtype=np.int32) % 5
+    found = Detections(boxes, np.linspace(0.3, 0.9, 30).astype(np.float32), ids)
+    names = ["person", "a", "bicycle with a basket", "dog", "cat"]
+    image = np.zeros((120, 160, 3), np.uint8)
+    expected = found.draw(image, names)
+
+    def work(_: int) -> None:
+        np.testing.assert_array_equal(found.draw(image, names), expected)
+
+    together(work)
 
 
 def test_classifiers(control) -> None:
