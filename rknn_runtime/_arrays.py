@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "Span",
     "as_float",
     "as_int",
+    "as_list",
     "as_member",
     "check_status",
     "exact_int",
@@ -151,6 +153,28 @@ def as_float(value: SupportsFloat, name: str) -> float:
         raise TypeError(f"{name}: expected a number, got {value!r}") from None
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+
+
+def as_list(given: Any, name: str, expected: str) -> list[Any]:
+    """Take the elements of a sequence that a caller gave.
+
+    An iterator is none, as it may never end; nor is text. Of a sequence no more elements are taken
+    than it says it has.
+
+    Args:
+        given: what a caller gave.
+        name: of the argument, for messages.
+        expected: what it should be, for messages, as ``"a list of shapes"``.
+
+    Raises:
+        TypeError: no sequence.
+    """
+    if type(given) is list or type(given) is tuple:
+        return [*given]
+    is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    if not is_sequence or isinstance(given, (str, bytes, Mapping)):
+        raise TypeError(f"{name}: expected {expected}, got {type(given).__name__}")
+    return list(islice(given, len(given)))
 
 
 def plain(array: object, name: str, expected: str = "a numpy.ndarray") -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ THRESHOLDS = np.linspace(0.5, 0.95, 10)
 RECALLS = np.linspace(0, 1, 101)
 #: Detections of one class in one image that count.
 MOST = 100
+_NO_MORE = object()
 
 
 @dataclass(frozen=True)
@@ -57,15 +59,17 @@ def average_precision(found: Iterable[Detections], truth: Iterable[Detections]) 
         TypeError: Something else than `Detections`.
         ValueError: Not as many images in both.
     """
-    images = [list(found), list(truth)]
-    if len(images[0]) != len(images[1]):
-        raise ValueError(
-            f"truth: expected as many images as in found, {len(images[0])}, got {len(images[1])}"
-        )
-    for name, each in zip(("found", "truth"), images):
-        for one in each:
+    images: tuple[list[Detections], list[Detections]] = [], []
+    # Side by side, and looked at as they come: one of them may never end.
+    for pair in zip_longest(found, truth, fillvalue=_NO_MORE):
+        for name, one, taken in zip(("found", "truth"), pair, images):
+            if one is _NO_MORE:
+                raise ValueError(
+                    f"{name}: expected as many images in both, got {len(taken)} and no more"
+                )
             if not isinstance(one, Detections):
                 raise TypeError(f"{name}: expected Detections, got {type(one).__name__}")
+            taken.append(one)
     classes = sorted({int(c) for one in images[1] for c in one.class_id})
     rows = np.array([_of_class(c, *images) for c in classes]).reshape(-1, len(THRESHOLDS))
     if not classes:

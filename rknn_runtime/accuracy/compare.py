@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from typing import Any, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import Array, as_float
+from rknn_runtime._arrays import Array, as_float, as_list
 from rknn_runtime.accuracy.average_precision import average_precision
 from rknn_runtime.accuracy.boxes import overlaps, pairs
 from rknn_runtime.accuracy.decoding import Decoding
@@ -99,21 +100,27 @@ def _given(
 ) -> tuple[Preprocessing, ...] | None:
     if means is None and stds is None:
         return None
+    expected = "a list of numbers per input"
     count = len(means if means is not None else stds or ())
-    means = [(0.0,)] * count if means is None else means
-    stds = [(1.0,)] * count if stds is None else stds
+    means = [(0.0,)] * count if means is None else as_list(means, "mean_values", expected)
+    stds = [(1.0,)] * count if stds is None else as_list(stds, "std_values", expected)
     if len(means) != len(stds):
         raise ValueError(
             f"mean_values, std_values: expected as many in both, got {len(means)} and {len(stds)}"
         )
     return tuple(
         Preprocessing(
-            tuple(as_float(value, "mean_values") for value in mean),
-            tuple(as_float(value, "std_values") for value in std),
+            _floats(mean, "mean_values"),
+            _floats(std, "std_values"),
             rgb2bgr=False,
         )
         for mean, std in zip(means, stds)
     )
+
+
+def _floats(values: Sequence[float], name: str) -> tuple[float, ...]:
+    given = as_list(values, name, "a list of numbers per input")
+    return tuple(as_float(value, name) for value in given)
 
 
 def _share_preprocessing(sides: Sequence[Source]) -> None:
@@ -155,7 +162,7 @@ class _Run:
             raise ValueError("frames: expected at least one, got none")
         precision = None
         if truth is not None:
-            true = list(truth)
+            true = list(islice(truth, count + 1))
             first, second = (average_precision(found, true) for found in self._found)
             precision = first, second
         return AccuracyReport(
@@ -224,12 +231,12 @@ def _inputs(frame: GivenFrame, sides: Sequence[Source]) -> tuple[tuple[Array, ..
     """The arrays of a frame; where an image was letterboxed, how."""
     is_image = isinstance(frame, (str, os.PathLike))
     if not is_image and not isinstance(frame, np.ndarray):
-        arrays = tuple(frame) if isinstance(frame, (list, tuple)) else (frame,)
+        arrays = as_list(frame, "frames", "paths, arrays or lists of them")
         for array in arrays:
             if not isinstance(array, np.ndarray):
                 kind = type(array).__name__
                 raise TypeError(f"frames: expected paths, arrays or lists of them, got {kind}")
-        return arrays, None
+        return tuple(arrays), None
     size = _image_size(sides)
     if isinstance(frame, np.ndarray):
         is_other = size is not None and frame.shape[:2] != size

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import Array
+from rknn_runtime._arrays import Array, as_list
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing
@@ -70,7 +71,8 @@ def open_source(
     if isinstance(side, bytes):
         return ModelSource(Model(side, library="sim"), f"{name} (simulated)", owned=True)
     if isinstance(side, Sequence):
-        return RecordedSource(list(side), f"{name} (recorded)", None)
+        frames = as_list(side, name, "recorded outputs")
+        return RecordedSource(frames, f"{name} (recorded)", None)
     raise TypeError(
         f"{name}: expected a path, a bundle, a model or recorded outputs, got {type(side).__name__}"
     )
@@ -168,12 +170,11 @@ class RecordedSource:
     def __init__(self, frames: list[Any], name: str, output_names: tuple[str, ...] | None) -> None:
         self.name = name
         self.output_names = output_names
-        self._frames = frames
-        for frame in frames:
-            if not isinstance(frame, (list, tuple)) or not all(
-                isinstance(array, np.ndarray) for array in frame
-            ):
-                raise TypeError(f"{name}: expected a list of arrays per frame, got {type(frame)}")
+        self._frames = [as_list(frame, name, "a list of arrays per frame") for frame in frames]
+        for array in chain.from_iterable(self._frames):
+            if not isinstance(array, np.ndarray):
+                kind = type(array).__name__
+                raise TypeError(f"{name}: expected a list of arrays per frame, got {kind} in one")
 
     def run(self, index: int, frame: Inputs) -> list[Array]:
         """Return what was recorded."""
@@ -181,7 +182,7 @@ class RecordedSource:
             raise ValueError(
                 f"frames: expected at most the {len(self._frames)} of {self.name}, got more"
             )
-        return list(self._frames[index])
+        return self._frames[index]
 
     def close(self) -> None:
         """Nothing to close."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rknn_runtime._arrays import Array
+from rknn_runtime._arrays import Array, as_list
 from rknn_runtime._files import replace_file
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
@@ -231,7 +231,7 @@ def _checked(
 
 def _numbers(values: Sequence[float], name: str) -> list[list[float]]:
     try:
-        return [[float(value) for value in values]]
+        return [[float(value) for value in as_list(values, name, "a list of numbers")]]
     except (TypeError, ValueError):
         raise TypeError(f"{name}: expected a number for each channel, got {values!r}") from None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int, check_status, has_pixel_rows, pixel_rows, plain
+from rknn_runtime._arrays import as_int, as_list, check_status, has_pixel_rows, pixel_rows, plain
 from rknn_runtime._ffi import lib
 
 if TYPE_CHECKING:
@@ -154,4 +154,5 @@ def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
 
 
 def _channels(channels: Sequence[int], image: NDArray[np.uint8]) -> tuple[int, ...]:
-    return tuple(as_int(channel, "channels", 0, image.shape[2] - 1) for channel in channels)
+    given = as_list(channels, "channels", "a list of integers")
+    return tuple(as_int(channel, "channels", 0, image.shape[2] - 1) for channel in given)

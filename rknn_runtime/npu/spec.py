@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import SupportsIndex, TypeVar, Union
 
-from rknn_runtime._arrays import exact_int
+from rknn_runtime._arrays import as_list, exact_int
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.tensor import TensorAttr
@@ -161,7 +161,7 @@ def per_tensor(
             raise ValueError(
                 f"{name}: expected {len(attrs)} of {kind.__name__} or None, got {len(given)}"
             )
-        specs = list(given)
+        specs = as_list(given, name, f"a list of {kind.__name__}")
     else:
         raise TypeError(
             f"{name}: expected a list or a dict of {kind.__name__}, got {type(given).__name__}"
@@ -198,6 +198,4 @@ def positions(attrs: Sequence[TensorAttr], only: Sequence[Key]) -> list[int]:
     Raises:
         TypeError: no sequence; and as `position` does.
     """
-    if isinstance(only, (str, bytes)) or not isinstance(only, Sequence):
-        raise TypeError(f"only: expected a list of outputs, got {only!r}")
-    return [position(attrs, key, "output") for key in only]
+    return [position(attrs, key, "output") for key in as_list(only, "only", "a list of outputs")]

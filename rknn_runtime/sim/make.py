@@ -9,7 +9,7 @@ from typing import NamedTuple, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import Array
+from rknn_runtime._arrays import Array, as_list
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing, ShapeVariant
@@ -140,9 +140,7 @@ def bundle_from_onnx(
     if soc not in SOCS:
         raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {soc!r}")
     version = known_version(SOCS[soc].runtime, runtime_version)
-    if isinstance(samples, (str, bytes)):
-        raise TypeError(f"samples: expected a sequence of arrays, got {type(samples).__name__}")
-    samples = list(samples)
+    samples = as_list(samples, "samples", "a sequence of arrays")
     if dtype is None:
         dtype = TensorType.INT8 if samples else TensorType.FLOAT16
     if not isinstance(dtype, TensorType):
@@ -347,15 +345,20 @@ def _preprocessing(
 ) -> tuple[Preprocessing | None, ...]:
     if mean_values is None and std_values is None:
         return (None,) * count
-    means = [(0.0,)] * count if mean_values is None else list(mean_values)
-    stds = [(1.0,)] * count if std_values is None else list(std_values)
+    expected = "a list of numbers per input"
+    means = [()] * count if mean_values is None else as_list(mean_values, "mean_values", expected)
+    stds = [()] * count if std_values is None else as_list(std_values, "std_values", expected)
     if len(means) != count or len(stds) != count:
         raise ValueError(
             f"mean_values, std_values: expected one per input ({count}), got {len(means)} and "
             f"{len(stds)}"
         )
     return tuple(
-        Preprocessing(tuple(map(float, mean or (0.0,))), tuple(map(float, std or (1.0,))), False)
+        Preprocessing(
+            tuple(map(float, as_list(mean, "mean_values", expected) or [0.0])),
+            tuple(map(float, as_list(std, "std_values", expected) or [1.0])),
+            rgb2bgr=False,
+        )
         for mean, std in zip(means, stds)
     )
 

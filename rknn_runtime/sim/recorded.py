@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rknn_runtime._arrays import Array
+from rknn_runtime._arrays import Array, as_list
 from rknn_runtime._frozen import dataclass, replace
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
@@ -66,15 +66,17 @@ def bundle_from_arrays(
         ValueError: Arrays and attributes do not fit each other, their indices are not their
             positions, there is no record, or nobody recorded what the version answers.
     """
+    records = as_list(records, "records", "a list of Records")
     if not records:
         raise ValueError("records: expected at least one, got none")
     for entry in records:
         if not isinstance(entry, Record):
             raise TypeError(f"records: expected Records, got {type(entry).__name__}")
+    inputs, outputs = _numbered("inputs", inputs), _numbered("outputs", outputs)
     given = (None,) * len(inputs) if preprocessing is None else tuple(preprocessing)
     if len(given) != len(inputs):
         raise ValueError(f"preprocessing: expected one per input ({len(inputs)}), got {len(given)}")
-    variant = ShapeVariant(_numbered("inputs", inputs), _numbered("outputs", outputs))
+    variant = ShapeVariant(inputs, outputs)
     return bytes(
         Bundle(
             soc=soc,
@@ -89,6 +91,7 @@ def bundle_from_arrays(
 
 def _numbered(kind: str, attrs: Sequence[TensorAttr]) -> tuple[TensorAttr, ...]:
     """Give attributes without an index, where it is 0 in all, their positions."""
+    attrs = as_list(attrs, kind, "a list of TensorAttrs")
     for attr in attrs:
         if not isinstance(attr, TensorAttr):
             raise TypeError(f"{kind}: expected TensorAttrs, got {type(attr).__name__}")
@@ -127,6 +130,7 @@ def record(bundle: bytes, samples: Sequence[Array | Sequence[Array]]) -> bytes:
     source = read_bundle(bundle)
     if not source.onnx:
         raise InvalidModelError("the bundle has no graph that could be recorded")
+    samples = as_list(samples, "samples", "a list of inputs")
     if not samples:
         raise ValueError("samples: expected at least one, got none")
     graph = Graph(source.onnx)

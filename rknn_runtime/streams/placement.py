@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from rknn_runtime._arrays import as_int
@@ -62,7 +62,7 @@ def core_masks(cores: int, contexts: int) -> list[CoreMask | None]:
     return [_SINGLE_CORES[i % cores] for i in range(contexts)]
 
 
-def cpus_of(cpus: str | Iterable[int] | None, root: str = _CPUS) -> frozenset[int] | None:
+def cpus_of(cpus: str | Collection[int] | None, root: str = _CPUS) -> frozenset[int] | None:
     """Return the CPUs that threads shall run on.
 
     Args:
@@ -87,7 +87,7 @@ def cpus_of(cpus: str | Iterable[int] | None, root: str = _CPUS) -> frozenset[in
         biggest = max(capacities.values())
         big = frozenset(cpu for cpu, capacity in capacities.items() if capacity == biggest)
         return None if big == usable else big
-    if not isinstance(cpus, Iterable):
+    if not isinstance(cpus, Collection):  # an iterator may never end
         raise TypeError(f'cpus: expected "big" or numbers of CPUs, got {cpus!r}')
     chosen = frozenset(as_int(cpu, "cpus", 0, 2**16) for cpu in cpus)
     if not chosen or chosen - usable:

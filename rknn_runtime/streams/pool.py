@@ -6,14 +6,14 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter
 from typing import Any, NoReturn
 
-from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._arrays import as_float, as_int, as_list
 from rknn_runtime._locks import fork_generation
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import ClosedError, ForkError, UnavailableError
@@ -59,7 +59,7 @@ class Pool:
         library: str | os.PathLike[str] | Library | None = None,
         flags: InitFlag = InitFlag.PRIOR_HIGH,
         check: bool = True,
-        cpus: str | Iterable[int] | None = None,
+        cpus: str | Collection[int] | None = None,
         **options: Any,
     ) -> None:
         """Load the model once and duplicate it.
@@ -123,7 +123,7 @@ class Pool:
             raise ValueError("contexts, core_masks: expected one of them, got both")
         if contexts is not None:
             contexts = as_int(contexts, "contexts", 1, _MOST_CONTEXTS)
-        masks = None if core_masks is None else list(core_masks)
+        masks = None if core_masks is None else as_list(core_masks, "core_masks", "CoreMasks")
         if masks is not None and not 1 <= len(masks) <= _MOST_CONTEXTS:
             raise ValueError(f"core_masks: expected 1 to {_MOST_CONTEXTS}, got {len(masks)}")
         if not isinstance(model, Model):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int
+from rknn_runtime._arrays import as_int, as_list, plain
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.errors import RknnError, UnavailableError
 
@@ -53,6 +53,18 @@ class Question:
     #: The answer that the emulator gives.
     assumed: str
 
+    def __post_init__(self) -> None:
+        """Check the fields that nothing else looks at.
+
+        Raises:
+            TypeError: One has another type.
+        """
+        for name in ("name", "asks", "assumed"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name}: expected a str, got {getattr(self, name)!r}")
+        if not isinstance(self.answers, Mapping):
+            raise TypeError(f"answers: expected a mapping, got {type(self.answers).__name__}")
+
     def image(self) -> Array:
         """Return the pixels to run it on: ``(H, W, C) uint8``."""
         return pattern(self.shape, self.largest)
@@ -77,9 +89,11 @@ def pattern(shape: Sequence[int], largest: Sequence[int]) -> Array:
         TypeError: A number is no integer.
         ValueError: A number out of range, or too many or too few of them.
     """
+    shape = as_list(shape, "shape", "height, width, channels")
     sizes = tuple(as_int(size, "shape", 1, MAX_SIZE) for size in shape)
     if len(sizes) != 3:
         raise ValueError(f"shape: expected height, width, channels, got {sizes}")
+    largest = as_list(largest, "largest", "0..255 for each channel")
     levels = [as_int(level, "largest", 0, 255) for level in largest]
     if len(levels) != sizes[2]:
         raise ValueError(f"largest: expected {sizes[2]}, one per channel, got {len(levels)}")
@@ -94,10 +108,14 @@ def pattern(shape: Sequence[int], largest: Sequence[int]) -> Array:
 
 
 def fingerprint(outputs: Sequence[Array]) -> str:
-    """Return digits that tell outputs apart: int8 or float16, logical order."""
+    """Return digits that tell outputs apart: int8 or float16, logical order.
+
+    Raises:
+        TypeError: No list of arrays.
+    """
     digest = hashlib.sha256()
-    for output in outputs:
-        digest.update(np.ascontiguousarray(output).tobytes())
+    for output in as_list(outputs, "outputs", "a list of arrays"):
+        digest.update(np.ascontiguousarray(plain(output, "outputs")).tobytes())
     return digest.hexdigest()[:DIGITS]
 
 

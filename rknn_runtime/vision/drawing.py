@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._arrays import as_float, as_int, as_list
 from rknn_runtime.kernels.canvas import Canvas, place_captions
 from rknn_runtime.vision.images import as_pixels, import_pillow
 from rknn_runtime.vision.lettering import load_font
@@ -199,7 +199,7 @@ def _joined(skeleton: Any, count: int) -> NDArray[np.intp]:
     elif skeleton is None:
         skeleton = _COCO_SKELETON if count == 17 else ()
     try:
-        pairs = [(a, b) for a, b in skeleton]
+        pairs = [(a, b) for a, b in as_list(skeleton, "skeleton", "pairs of keypoints")]
     except (TypeError, ValueError):
         raise TypeError(f"skeleton: expected pairs of keypoints, got {skeleton!r}") from None
     ends = [as_int(end, "skeleton", 0, count - 1) for pair in pairs for end in pair]

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import address, as_int, exact_int, has_pixel_rows, pixel_rows, plain
+from rknn_runtime._arrays import (
+    address,
+    as_int,
+    as_list,
+    exact_int,
+    has_pixel_rows,
+    pixel_rows,
+    plain,
+)
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, plain_order
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
@@ -176,7 +184,7 @@ def padding_of(pad_value: Any, n_channels: int) -> bytes:
     if pad_value.__class__ is int and 0 <= pad_value <= 255:
         return bytes((pad_value,)) * n_channels
     is_one = not isinstance(pad_value, (Sequence, np.ndarray))
-    given = [pad_value] if is_one else list(pad_value)
+    given = [pad_value] if is_one else as_list(pad_value, "pad_value", "0..255")
     if len(given) not in (1, n_channels):
         raise ValueError(
             f"pad_value: expected 0..255, one or {n_channels} of them, got {pad_value!r}"

@@ -261,7 +261,9 @@ def test_average_precision_is_that_of_pycocotools() -> None:
 
 def test_average_precision_refuses_what_it_does_not_know() -> None:
     """Other numbers of images, and what is no detections."""
-    with pytest.raises(ValueError, match="truth: expected as many images as in found, 1, got 2"):
+    with pytest.raises(
+        ValueError, match="found: expected as many images in both, got 1 and no more"
+    ):
         average_precision([Detections.empty()], [Detections.empty()] * 2)
     with pytest.raises(TypeError, match="found: expected Detections, got int"):
         average_precision([3], [Detections.empty()])  # type: ignore[list-item]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int, check_status, pointer
+from rknn_runtime._arrays import as_int, as_list, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
@@ -146,12 +146,12 @@ class Decoder:
             ValueError: An array has another shape, is not contiguous, or their number is not
                 that of the outputs.
         """
-        # A tuple keeps the arrays alive: `raw` may make new ones each time it is read.
+        # A list of our own keeps the arrays alive: `raw` may make new ones each time it is read.
         if transform is not None and not isinstance(transform, LetterboxTransform):
             raise TypeError(
                 f"transform: expected what letterbox returned, got {type(transform).__name__}"
             )
-        arrays = (raw,) if isinstance(raw, np.ndarray) else tuple(raw)
+        arrays = [raw] if isinstance(raw, np.ndarray) else as_list(raw, "raw", "a list of arrays")
         with self._lock.held():
             self._bound.bind(arrays)
             placement = _NULL if transform is None else transform._placement

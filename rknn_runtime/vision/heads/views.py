@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, as_int, plain, pointer
+from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, as_int, as_list, plain, pointer
 from rknn_runtime._ffi import ffi
 from rknn_runtime._frozen import replace
 from rknn_runtime.enums import Layout, QuantType, TensorType
@@ -76,6 +76,7 @@ def channels_first(attrs: Outputs) -> tuple[TensorAttr, ...]:
     Raises:
         TypeError: Something is not a `TensorAttr`.
     """
+    attrs = as_list(attrs, "outputs", "a list of TensorAttr")
     for attr in attrs:
         if not isinstance(attr, TensorAttr):
             raise TypeError(
