@@ -136,9 +136,9 @@ def test_tasks(title: str, folder: Path) -> None:
     make, count = MODELS[title]
     path = folder / "model.rknn"
     path.write_bytes(make())
-    picture = np.zeros((64, 64, 3), np.uint8)
+    pixels = np.zeros((64, 64, 3), np.uint8)
     with Detector.open(path, [f"class {i}" for i in range(count)]) as detector:
-        names: dict[str, Any] = {"detector": detector, "image": picture}
+        names: dict[str, Any] = {"detector": detector, "image": pixels}
         exec(sections("tasks.md")[title], names)
         found = names["found"]
     assert len(found) == 1

@@ -29,12 +29,13 @@ class Results(Iterator[Any]):
         self,
         frames: Iterable[Any],
         submit: Callable[[Any], Future[Any]],
+        *,
         ahead: int,
         drop_oldest: bool,
-        copy: bool,
-        returns_errors: bool,
         on_drop: Callable[[], None],
         on_close: Callable[[], None] | None = None,
+        copy: bool = False,
+        returns_errors: bool = False,
     ) -> None:
         """Prepare to read the frames.
 
@@ -43,10 +44,10 @@ class Results(Iterator[Any]):
             submit: Hands a frame to the pool.
             ahead: So many frames at most are read and not yet returned.
             drop_oldest: Give up older frames instead of letting the source wait.
-            copy: The source writes new frames into the same arrays.
-            returns_errors: What a frame raised is its result, instead of being raised.
             on_drop: Called for each frame that is given up.
             on_close: Called when no more frames are wanted, to end a wait in the source.
+            copy: The source writes new frames into the same arrays.
+            returns_errors: What a frame raised is its result, instead of being raised.
 
         Raises:
             TypeError: `frames` cannot be iterated.

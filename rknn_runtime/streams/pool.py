@@ -252,8 +252,15 @@ class Pool:
         def submit(frame: Any) -> Future[Any]:
             return self.submit(frame, **options)
 
-        is_live, returns = drop is not None, errors == "return"
-        return Results(frames, submit, most, is_live, bool(copy), returns, self._count_drop)
+        return Results(
+            frames,
+            submit,
+            ahead=most,
+            drop_oldest=drop is not None,
+            copy=bool(copy),
+            returns_errors=errors == "return",
+            on_drop=self._count_drop,
+        )
 
     def stream(
         self,
@@ -286,8 +293,14 @@ class Pool:
         def submit(frame: Frame) -> Future[Any]:
             return self.submit(frame.image, color="BGR", **options)
 
-        most = 2 * len(self._models)
-        return Results(frames, submit, most, drops, False, False, self._count_drop, frames.close)
+        return Results(
+            frames,
+            submit,
+            ahead=2 * len(self._models),
+            drop_oldest=drops,
+            on_drop=self._count_drop,
+            on_close=frames.close,
+        )
 
     def _count_drop(self) -> None:
         self._dropped += 1

@@ -143,7 +143,7 @@ def test_oriented_boxes(browser):
 
 
 def test_a_token_in_the_address_serves_the_whole_page(browser):
-    """Picture and events are asked for with it, and so is the snapshot."""
+    """Image and events are asked for with it, and so is the snapshot."""
     with shows(FOUND, token="secret") as (_, server):
         page = browser(server.port, "?token=secret")
         wait(page, IMAGE)

@@ -444,7 +444,7 @@ def test_ctrl_c_leaves_no_lock_behind():
         place += 1
         executor = ThreadPoolExecutor(2)
         submit = functools.partial(executor.submit, abs)
-        results = Results(range(9), submit, 2, False, False, False, lambda: None)
+        results = Results(range(9), submit, ahead=2, drop_oldest=False, on_drop=lambda: None)
         next(results)  # starts the reader
         sys.setprofile(Interrupting(place))
         try:
