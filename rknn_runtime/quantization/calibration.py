@@ -10,7 +10,8 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, as_int, plain
 from rknn_runtime._frozen import dataclass
-from rknn_runtime.quantization.histogram import Histogram, cut, kl_threshold, mmse_threshold
+from rknn_runtime.quantization.divergence import absolute_histogram, kl_cut
+from rknn_runtime.quantization.histogram import Histogram, cut, mmse_threshold
 from rknn_runtime.quantization.parameters import affine_parameters
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ else:
     Algorithm = str
 
 __all__ = ["Algorithm", "Calibration", "Calibrator", "Range", "calibrate"]
-
-_ALGORITHMS = ("normal", "kl_divergence", "mmse")
-#: Values of a large array that are processed at once, to keep its float64 copies small.
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -95,8 +92,8 @@ class Calibrator:
         symmetric: bool = False,
         bits: int = 8,
     ) -> None:
-        if algorithm not in _ALGORITHMS:
-            listed = ", ".join(_ALGORITHMS)
+        if algorithm not in _CHANNELS:
+            listed = ", ".join(_CHANNELS)
             raise ValueError(f"algorithm: expected one of {listed}, got {algorithm!r}")
         affine_parameters(0.0, 0.0, bits)  # which knows the bits
         self._algorithm = algorithm
@@ -128,10 +125,10 @@ class Calibrator:
                 f"samples: expected {len(self._channels)} channels in each, got {len(rows)}"
             )
         if not self._channels:
-            self._channels = [_Channel(self._algorithm != "normal") for _ in rows]
+            self._channels = [_CHANNELS[self._algorithm]() for _ in rows]
         for channel, row in zip(self._channels, rows):
-            for start in range(0, row.size, _BLOCK):
-                channel.add(row[start : start + _BLOCK])
+            if row.size:
+                channel.add(row)
 
     def result(self) -> Calibration:
         """Return the ranges of what was added; more may be added afterwards.
@@ -145,14 +142,7 @@ class Calibrator:
         return Calibration(self._algorithm, self._symmetric, self._bits, ranges)
 
     def _range(self, channel: _Channel) -> Range:
-        low, high = channel.lowest, channel.highest
-        most = max(-low, high)
-        if channel.histogram is not None and most > 0:
-            if self._algorithm == "kl_divergence":
-                threshold = kl_threshold(channel.histogram.absolute(most), most)
-            else:
-                threshold = mmse_threshold(channel.histogram, low, high, self._quantized)
-            low, high = cut(low, high, threshold)
+        low, high = channel.kept(self._quantized)
         scale, zero_point = self._parameters(low, high)
         return Range(low, high, channel.lowest, channel.highest, scale, zero_point)
 
@@ -167,20 +157,66 @@ class Calibrator:
 
 
 class _Channel:
-    """What is kept of the values of one range."""
+    """What is kept of the values of one range: their smallest and largest."""
 
-    def __init__(self, counted: bool) -> None:
+    def __init__(self) -> None:
         self.lowest, self.highest = math.inf, -math.inf
-        self.histogram = Histogram() if counted else None
 
     def add(self, values: Array) -> None:
-        """Take values, flat and at least one."""
+        """Take the values of a sample, flat and at least one."""
         low, high = float(values.min()), float(values.max())
         if not math.isfinite(low) or not math.isfinite(high):
             raise ValueError(f"samples: expected finite values, got {low} to {high}")
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
-        if self.histogram is not None:
-            self.histogram.add(values)
+
+    def kept(self, quantized: Any) -> tuple[float, float]:
+        """Return the range; ``quantized`` is as for `mmse_threshold`."""
+        return self.lowest, self.highest
+
+
+class _DivergenceChannel(_Channel):
+    """The widest of the ranges of all samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._low, self._high = math.inf, -math.inf
+
+    def add(self, values: Array) -> None:
+        super().add(values)
+        low, high = float(values.min()), float(values.max())
+        most = max(-low, high)
+        part = kl_cut(absolute_histogram(values, most)) if most else None
+        if part is not None:
+            low, high = cut(low, high, part * most)
+        self._low, self._high = min(self._low, low), max(self._high, high)
+
+    def kept(self, quantized: Any) -> tuple[float, float]:
+        return self._low, self._high
+
+
+class _ErrorChannel(_Channel):
+    """A histogram of all samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._histogram = Histogram()
+
+    def add(self, values: Array) -> None:
+        super().add(values)
+        self._histogram.add(values)
+
+    def kept(self, quantized: Any) -> tuple[float, float]:
+        low, high = self.lowest, self.highest
+        if low == high == 0:
+            return low, high
+        return cut(low, high, mmse_threshold(self._histogram, low, high, quantized))
+
+
+_CHANNELS = {
+    "normal": _Channel,
+    "kl_divergence": _DivergenceChannel,
+    "mmse": _ErrorChannel,
+}
 
 
 def calibrate(
@@ -197,12 +233,17 @@ def calibrate(
     Samples are taken one by one and not kept: a generator over any number needs the memory of
     one, and of a histogram.
 
+    ``"kl_divergence"`` looks at each sample by itself, and the widest range counts: so the toolkit
+    does it for inputs of a network. All other tensors it takes as one sample:
+    ``calibrate([numpy.stack(samples)], "kl_divergence")``.
+
     Args:
         samples: Arrays of any shape, floats or integers.
         algorithm: As the toolkit's ``quantized_algorithm``. ``"normal"``: from the smallest to
-            the largest value, as the toolkit does it. ``"kl_divergence"``: cut where the least
-            information is lost, see `kl_threshold` in ``histogram.py``. ``"mmse"``: cut where the
-            mean squared error is least.
+            the largest value. ``"kl_divergence"``: cut where the least information is lost, see
+            `kl_cut` in ``divergence.py``. Both are as the toolkit does it. ``"mmse"``: cut where
+            the mean squared error is least; the toolkit's files have the ranges of
+            ``"kl_divergence"`` there.
         per_channel: One range for each channel, as the toolkit quantizes weights.
         axis: Of the channels: 0 of weights, 1 of activations in NCHW.
         symmetric: Whether 0.0 is the integer 0.

@@ -1,4 +1,4 @@
-"""A histogram of values whose range is not known before, and the thresholds read from it."""
+"""A histogram of values whose range is not known before, and the threshold read from it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Histogram", "cut", "kl_threshold", "mmse_threshold"]
+__all__ = ["Histogram", "cut", "mmse_threshold"]
 
 #: Bins on either side of 0. The range in use is at least half of them.
 HALF = 8192
-#: Bins in which absolute values are compared, as many as the toolkit has.
-COARSE = 1024
-#: Levels of an absolute value in 8 bits.
-LEVELS = 128
+#: Cuts that are tried.
+STEPS = 128
+#: Values that are taken at once, to keep their float64 copies small.
+_BLOCK = 1 << 20
 
 
 class Histogram:
@@ -35,6 +35,10 @@ class Histogram:
 
     def add(self, values: NDArray[Any]) -> None:
         """Count finite values, flat."""
+        for start in range(0, values.size, _BLOCK):
+            self._add(values[start : start + _BLOCK])
+
+    def _add(self, values: NDArray[Any]) -> None:
         self.zeros += int((values == 0).sum())
         values = values[values != 0]
         if not values.size:
@@ -56,13 +60,6 @@ class Histogram:
         """The middle of each bin."""
         return np.linspace(-self.limit, self.limit, 4 * HALF + 1)[1::2]
 
-    def absolute(self, most: float) -> NDArray[np.float64]:
-        """Counts of absolute values in `COARSE` bins from 0 to ``most``."""
-        places = (np.abs(self.middles) * (COARSE / most)).astype(np.int64)
-        found = np.zeros(COARSE)
-        np.add.at(found, np.minimum(places, COARSE - 1), self.counts)
-        return found
-
 
 def cut(lowest: float, highest: float, threshold: float) -> tuple[float, float]:
     """Return what is left of a range between minus and plus a threshold.
@@ -73,39 +70,6 @@ def cut(lowest: float, highest: float, threshold: float) -> tuple[float, float]:
     if low > high:
         low = high = -threshold if highest < 0 else threshold
     return low, high
-
-
-def kl_threshold(counts: NDArray[np.float64], most: float) -> float:
-    """Return the absolute value at which to cut, so that the least information is lost.
-
-    For each number of bins from 128 on: P are these bins, with all that lies beyond in the last of
-    them, Q the same bins in 128 levels, each level spread over its bins that are not empty; the
-    one with the least ``sum(P log(P / Q))`` counts (S. Migacz, "8-bit inference with TensorRT",
-    2017). The cut is in the middle of the bin behind, as the toolkit's is.
-
-    Args:
-        counts: `Histogram.absolute`.
-        most: The largest absolute value.
-    """
-    best, found = np.inf, len(counts)
-    beyond = np.append(np.cumsum(counts[::-1])[::-1], 0.0)
-    for size in range(LEVELS, len(counts) + 1):
-        inside = counts[:size]
-        expected = inside.copy()
-        expected[-1] += beyond[size]
-        level = np.arange(size) * LEVELS // size
-        filled = inside > 0
-        sums = np.bincount(level, weights=inside, minlength=LEVELS)
-        bins = np.bincount(level, weights=filled, minlength=LEVELS)
-        spread = np.where(filled, (sums / np.maximum(bins, 1))[level], 0.0)
-        if not spread.any():
-            continue
-        p, q = expected / expected.sum(), spread / spread.sum()
-        seen = p > 0
-        lost = float((p[seen] * np.log(p[seen] / np.maximum(q[seen], 1e-9))).sum())
-        if lost < best:
-            best, found = lost, size
-    return most if found == len(counts) else (found + 0.5) * most / len(counts)
 
 
 def mmse_threshold(histogram: Histogram, lowest: float, highest: float, quantized: Any) -> float:
@@ -124,8 +88,8 @@ def mmse_threshold(histogram: Histogram, lowest: float, highest: float, quantize
     filled = histogram.counts > 0
     values, counts = histogram.middles[filled], histogram.counts[filled]
     best, found = np.inf, most
-    for step in range(LEVELS, 0, -1):
-        threshold = most * step / LEVELS
+    for step in range(STEPS, 0, -1):
+        threshold = most * step / STEPS
         again = quantized(values, *cut(lowest, highest, threshold))
         error = float(((again - values) ** 2) @ counts)
         if error < best:

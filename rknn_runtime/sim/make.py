@@ -278,8 +278,9 @@ class _Plan:
         described = []
         for index, tensor in enumerate(self.graph.outputs):
             arrays = [np.asarray(row[index]) for row in results]
+            values = [np.concatenate([array.ravel() for array in arrays])]  # as the toolkit does
             described.append(
-                self._describe(describe_output, tensor, index, arrays[0].shape, arrays)
+                self._describe(describe_output, tensor, index, arrays[0].shape, values)
             )
         return tuple(described)
 
