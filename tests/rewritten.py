@@ -1,4 +1,4 @@
-"""Writes a model of today anew as toolkits 1.3 and 1.4 did: version 2 of the container.
+"""Writes a model of today anew as toolkits until 1.5.0 did: versions 1, 2, 4 of the container.
 
 Nobody can make such files any more with a toolkit that installs. Commands, weights and tensors
 stay what they are; where they lie in the file, and how a command is spelled, are the old ones.
@@ -31,7 +31,7 @@ class Numbers(Vector):
 
 
 class Old:
-    """A standard container of version 6, to be changed and written as version 2."""
+    """A standard container of version 6, to be changed and written as an older one."""
 
     def __init__(self, data: bytes) -> None:
         (length,) = struct.unpack_from("<Q", data, 16)
@@ -183,4 +183,5 @@ class Old:
             8: self.soc,
         }
         data = flatbuffer(model)
-        return struct.pack("<8sQQ", b"RKNN", version, len(data)).ljust(64, b"\0") + data
+        header = struct.pack("<8sQQ", b"RKNN", version, len(data))
+        return header.ljust(24 if version == 1 else 64, b"\0") + data

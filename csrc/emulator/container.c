@@ -8,8 +8,8 @@
  * tensors, and address words are relocated: word := address of a tensor + addend. Mini (4):
  * u32 sizes at 64 (F flatbuffer, T task table, N tasks, R commands, I internal, W weights,
  * X extra), then T, R, X, W, flatbuffer; addresses count from the begin of
- * [R | X | W | internal memory] and are final. Version 2 of toolkits 1.3 and 1.4: see
- * container_old.c.
+ * [R | X | W | internal memory] and are final. Versions 1, 2 and 4 of toolkits up to 1.5.0:
+ * see container_old.c.
  *
  * A task, 40 bytes: u32 flags, node, enable mask, ..., u32 words at 24, u64 byte offset of
  * its first word at 32. */
@@ -17,6 +17,8 @@
 
 #include <stdlib.h>
 
+#define HEADER_BYTES 64
+#define FIRST_HEADER_BYTES 24 /* of version 1 */
 #define MINI_HEADER 64
 #define TASK_BYTES 40
 #define KIND_INPUT 1
@@ -500,7 +502,7 @@ static int read_mini_header(loader *l, const uint8_t *data, uint64_t size) {
 
 static int read_header(loader *l, const uint8_t *bytes, size_t size) {
     static const uint8_t magic[8] = {'R', 'K', 'N', 'N', 0, 0, 0, 0};
-    if (size < 64 || memcmp(bytes, magic, 8) != 0) {
+    if (size < HEADER_BYTES || memcmp(bytes, magic, 8) != 0) {
         return emu_bad_file(l, memcmp(bytes, "CYPTRKNN", size < 8 ? size : 8) == 0 && size >= 8
                                    ? "it is encrypted"
                                    : "it does not begin with RKNN");
@@ -508,16 +510,17 @@ static int read_header(loader *l, const uint8_t *bytes, size_t size) {
     const uint64_t word = emu_number(bytes + 8, 8), data = emu_number(bytes + 16, 8);
     l->version = (uint32_t)(word & 0xff);
     l->mini = (word >> 8 & 0xff) == 0x10;
-    if (data > size - 64) {
+    const size_t header = l->version == 1 ? FIRST_HEADER_BYTES : HEADER_BYTES;
+    if (data > size - header) {
         return emu_bad_file(l, "it is cut");
     }
-    l->old = !l->mini && l->version == 2;
-    if (l->version < (l->mini ? 4u : 5u) && !l->old) {
+    l->old = !l->mini && l->version <= 4;
+    if (l->version == 0 || l->version == 3 || (l->mini && l->version < 4)) {
         return emu_fail(l->emu, RKR_EMU_ERR_UNKNOWN,
                         "container version %u of an old toolkit: it is not understood", l->version);
     }
-    l->flat = (emu_flat){bytes, 64, 64 + (size_t)data, false};
-    return l->mini ? read_mini_header(l, bytes + 64, data) : RKR_OK;
+    l->flat = (emu_flat){bytes, header, header + (size_t)data, false};
+    return l->mini ? read_mini_header(l, bytes + header, data) : RKR_OK;
 }
 
 static int read_model(loader *l, uint32_t graph) {

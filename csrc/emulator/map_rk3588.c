@@ -43,6 +43,21 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
     return true;
 }
 
+/* Direct convolutions add up the channels that exist: [29:16] + 1 of them, of the last 64 at
+ * least. Toolkits up to 1.4 leave in the others what cancels no offset of a kernel. */
+static bool decode_existing(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
+    const uint32_t before = (conv->in_c - 1) / 64 * 64;
+    const uint32_t existing = before + emu_bits(r, 0x1024, 29, 16) % 64 + 1;
+    if (conv->depthwise || conv->pixels) {
+        return true;
+    }
+    if (existing > conv->in_c) {
+        return emu_refuse_register(emu, r, 0x1024, "channels");
+    }
+    conv->in_c = existing;
+    return true;
+}
+
 /* Where the lines and planes of the input lie. */
 static void decode_strides(const emu_registers *r, bool is_lite, emu_convolution *conv) {
     const uint32_t line = emu_reg(r, 0x107c), surface = emu_reg(r, 0x1080);
@@ -97,7 +112,7 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     if (emu_bit(r, misc, 1) != conv->depthwise || emu_bit(r, misc, 9) != conv->fp16) {
         return emu_refuse_register(emu, r, misc, "mode of the cores");
     }
-    if (!emu_decode_channels(emu, r, conv)) {
+    if (!emu_decode_channels(emu, r, conv) || !decode_existing(emu, r, conv)) {
         return false;
     }
     if (emu_bit(r, 0x100c, 16) != (emu_bits(r, 0x1014, 13, 8) != 0)) {

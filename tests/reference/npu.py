@@ -346,6 +346,8 @@ class Machine:
             atoms = self.planes(
                 r(0x1070), plane * 16, line * 16, ((channels + 15) // 16 * 16, height, width)
             )
+            if self.is_rk3588 and r(0x100C, 3, 0) == 0:  # those that exist
+                channels = (channels - 1) // 64 * 64 + r(0x1024, 29, 16) % 64 + 1
             x = np.moveaxis(atoms, 3, 1).reshape(-1, height, width)[:channels]
         x = insert(x, (r(0x1014, 13, 11) + 1, r(0x1014, 10, 8) + 1), pad_value)
         depthwise = r(0x100C, 3, 0) != 0

@@ -1,4 +1,4 @@
-"""Files of toolkits 1.3 and 1.4, and Pad nodes, which they have: written by hand from our own."""
+"""Files of toolkits 1.1 to 1.5.0, and Pad nodes, which they have: written by hand from our own."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def outputs_of(model: bytes) -> list[np.ndarray]:
     return [emulator.read(output) for output in emulator.outputs]
 
 
+@pytest.mark.parametrize("version", [1, 2, 4])
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
-def test_the_old_container_gives_the_same_bits(path) -> None:
+def test_old_containers_give_the_same_bits(path, version) -> None:
     """Blobs, tasks per node, commands without targets, relocations by tensor: the same run."""
     data = path.read_bytes()
-    for old, new in zip(outputs_of(Old(data).write()), outputs_of(data)):
+    for old, new in zip(outputs_of(Old(data).write(version)), outputs_of(data)):
         np.testing.assert_array_equal(old, new)
         assert old.any()
 
@@ -53,9 +54,45 @@ def test_what_no_old_file_holds_is_refused() -> None:
         next(node for node in old.nodes if 6 in node)[6][0][0] = u32(tensor)
         with pytest.raises(EmulatorError, match="the commands of a task"):
             Emulator(old.write())
-    for version in (1, 3, 4):
+    for version in (0, 3):
         with pytest.raises(EmulatorError, match=f"container version {version}"):
             Emulator(Old(MODELS[0].read_bytes()).write(version))
+
+
+# ---- channels that do not exist
+
+
+def test_weights_of_channels_that_do_not_exist_have_no_effect() -> None:
+    """Toolkits up to 1.4 write 0 there, to which an offset of the kernel is added."""
+    data = MODELS[0].read_bytes()
+    old, random = Old(data), np.random.default_rng(6)
+    (weights,) = (tensor for tensor in old.tensors if tensor[5] == "w0")  # 3 x 3, 5 of 16 channels
+    blob = int.from_bytes(weights[18], "little")
+    values = np.frombuffer(old.blobs[blob], np.int8).reshape(-1, 16).copy()
+    values[:, 5:] = random.integers(-128, 128, (len(values), 11))
+    old.blobs[blob] = values.tobytes()
+    np.testing.assert_array_equal(outputs_of(old.write())[0], outputs_of(data)[0])
+    values[:, 4] = -values[:, 4]
+    old.blobs[blob] = values.tobytes()
+    assert (outputs_of(old.write())[0] != outputs_of(data)[0]).any()
+
+
+@pytest.mark.parametrize(("existing", "message"), [(16, None), (17, "1024"), (64, "1024")])
+def test_more_channels_than_are_stored_are_refused(existing, message) -> None:
+    """The first convolution stores 16 channels: it cannot have more."""
+    old = Old(MODELS[0].read_bytes())
+    node = next(i for i, n in enumerate(old.nodes) if n[1].startswith("Conv"))
+    commands = old.tensors[int.from_bytes(old.nodes[node][6][0][0], "little")]
+    blob = int.from_bytes(commands[18], "little")
+    words = np.frombuffer(
+        old.blobs[blob], [("none", "<u2"), ("at", "<u2"), ("value", "<u4")]
+    ).copy()
+    (place,) = np.flatnonzero(words["at"] == 0x1024)
+    words["value"][place] = 16 | existing - 1 << 16
+    old.blobs[blob] = words.tobytes()
+    found = Emulator(old.write()).nodes[node]
+    assert found.verdict == (Verdict.REFUSED if message else Verdict.EXACT)
+    assert (message or "") in found.reason
 
 
 # ---- Pad
