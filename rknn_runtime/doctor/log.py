@@ -11,7 +11,7 @@ from rknn_runtime._files import opened_file
 from rknn_runtime.doctor.tree import Tree
 
 __all__ = [
-    "SIGNS", "first_match", "log_lines", "logged_driver", "logged_runtime", "signs_in",
+    "SIGNS", "first_match", "line_with", "log_lines", "logged_driver", "logged_runtime", "signs_in",
     "unknown_error",
 ]  # fmt: skip
 
@@ -127,6 +127,7 @@ _MOST_LINES = 2000
 _MOST_BYTES = 1 << 24
 _MOST_FILE_BYTES = 1 << 40
 _MOST_CHARACTERS = 2000
+_SHOWN_CHARACTERS = 200
 _FILES = ("/var/log/dmesg", "/var/log/kern.log")
 
 
@@ -181,6 +182,12 @@ def signs_in(lines: Sequence[str]) -> frozenset[str]:
     return frozenset(
         name for name, pattern in _SIGNS.items() if any(pattern.search(line) for line in lines)
     )
+
+
+def line_with(sign: str, lines: Sequence[str]) -> str:
+    """The first line that means something, as far as a report shows it; empty: none."""
+    found = first_match(_SIGNS[sign], lines)
+    return found.string[:_SHOWN_CHARACTERS] if found else ""
 
 
 def unknown_error(lines: Sequence[str]) -> str:

@@ -145,8 +145,8 @@ RULES = (
     Rule("toolkit-newer-fails", PROBLEM, "model", _toolkit_newer_fails, fetch,
          "{facts.model.path}: {found}"),
     Rule("operator-unknown", PROBLEM, "model", logged("operator"), fetch, """
-        the runtime cannot run an operator of the model (the log names it): a newer runtime may,
-        or cut it off and compute it on the CPU, or register it as a custom operator"""),
+        the runtime cannot run an operator of the model ({found}): a newer runtime may, or cut it
+        off and compute it on the CPU, or register it as a custom operator"""),
     Rule("model-refused", PROBLEM, "model",
          lambda facts: _refused(facts) and facts.model is None,
          "rknn-runtime doctor model.rknn", """
@@ -156,8 +156,8 @@ RULES = (
         the runtime refused the model, though nothing is known against it: take the newest
         runtime, and convert the model with its toolkit"""),
     Rule("call-refused", PROBLEM, "model", logged("call"), "rknn-runtime info model.rknn", """
-        the runtime refuses what the program gives it (the log names the call): a size, type or
-        shape that is not the model's, or a call that this chip's runtime does not have"""),
+        the runtime refuses what the program gives it ({found}): a size, type or shape that is not
+        the model's, or a call that this chip's runtime does not have"""),
     Rule("toolkit-newer", WARNING, "model", _toolkit_newer, fetch, "{facts.model.path}: {found}"),
     Rule("versions-differ", WARNING, "model", logged("versions"), fetch, """
         the runtime says that the model is of another version than it: take the runtime of the

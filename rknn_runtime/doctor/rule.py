@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Union
 
 from rknn_runtime.doctor.facts import Facts
+from rknn_runtime.doctor.log import line_with
 
 __all__ = ["PROBLEM", "WARNING", "Cure", "Observation", "Rule", "When", "logged"]
 
@@ -62,5 +63,5 @@ class Rule(NamedTuple):
 
 
 def logged(sign: str) -> When:
-    """Look for a sign of the log: a name of `rknn_runtime.doctor.log.SIGNS`."""
-    return lambda facts: sign in facts.signs
+    """Look for a sign of the log, a name of `rknn_runtime.doctor.log.SIGNS`: the line with it."""
+    return lambda facts: line_with(sign, facts.log) if sign in facts.signs else ""

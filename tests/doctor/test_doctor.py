@@ -34,6 +34,14 @@ def diagnosed(folder: Path, **given: Any) -> Diagnosis:
     return doctor(root=built["root"], surroundings=built["surroundings"], log=built["log"])
 
 
+def test_the_line_of_the_log_is_shown(tmp_path: Path) -> None:
+    """Where it names what is wrong; of a long one the beginning, and braces are only braces."""
+    line = "E RKNN: Unsupport CPU op: {Grid}Sample in this librknnrt.so, " + "please " * 100
+    first = diagnosed(tmp_path, log=line).first
+    assert first is not None and first.rule == "operator-unknown"
+    assert line[:200] in first.text and len(first.text) < 500
+
+
 def test_every_rule_is_on_the_page_and_in_a_case() -> None:
     """The page names the rules, in their order; each has a machine."""
     page = (PROJECT / "docs" / "troubleshooting.md").read_text("utf-8")

@@ -250,6 +250,22 @@ def test_slow_clients_make_nothing_grow(view):
             client.close()
 
 
+def test_who_takes_nothing_is_disconnected(view, monkeypatch):
+    """After some seconds, which are fewer here; the place is free for another viewer."""
+    monkeypatch.setattr("rknn_runtime.serve.server._PATIENCE", 0.2)
+    noise = np.random.default_rng(1).integers(0, 256, (480, 640, 3)).astype(np.uint8)
+    with Server(view, lambda: STATUS, viewers=1) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+            client.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            while not view.watchers:
+                threading.Event().wait(0.01)
+            while view.watchers:
+                view.publish(noise, FOUND, {})
+                threading.Event().wait(0.01)
+        assert get(server, "/snapshot.jpg")[0] == 200
+
+
 @pytest.fixture
 def command(tmp_path):
     """A command that serves three images; its process and address."""
