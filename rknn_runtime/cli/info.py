@@ -20,7 +20,7 @@ from typing import Any
 
 from rknn_runtime.cli import emulated, graph, healthy, layered
 from rknn_runtime.cli.advice import io_bytes, warnings_about
-from rknn_runtime.cli.options import add_switch
+from rknn_runtime.cli.options import add_switch, counted, end_progress
 from rknn_runtime.cli.tables import table
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
@@ -68,7 +68,8 @@ def run(arguments: Namespace) -> int:
         raise UnavailableError(f"--graph: expected one model, got {len(arguments.models)}")
     read: list[tuple[str, ModelInfo]] = []
     failed = False
-    for model in arguments.models:
+    shows = len(arguments.models) > 1 and sys.stderr.isatty()
+    for model in counted(arguments.models, shows):
         try:
             version = arguments.runtime_version
             read.append((model, reader.read(Path(model), runtime_version=version)))
@@ -77,10 +78,13 @@ def run(arguments: Namespace) -> int:
             reason = error.strerror if isinstance(error, OSError) else None
             # Some messages begin with the path already.
             words = reason or str(error).removeprefix(f"{Path(model)}: ")
+            end_progress(shows)
             print(f"rknn-runtime: {model}: {words}", file=sys.stderr)
-    emulations = [emulated.emulate(model) for model, _ in read] if arguments.emulate else []
-    found = [healthy.health(model) for model, _ in read] if arguments.health else []
-    layers = [read_layers(model) for model, _ in read] if arguments.layers else []
+    emulations = (
+        [emulated.emulate(model) for model, _ in counted(read, shows)] if arguments.emulate else []
+    )
+    found = [healthy.health(model) for model, _ in counted(read, shows)] if arguments.health else []
+    layers = [read_layers(model) for model, _ in counted(read, shows)] if arguments.layers else []
     if arguments.graph:
         for model, _ in read:
             graph.write(arguments.graph, Path(model).name, read_layers(model))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from rknn_runtime.errors import RknnError
 
 __all__ = [
-    "add_library", "add_switch", "add_toolkit", "end_progress", "numbers", "refusals",
+    "add_library", "add_switch", "add_toolkit", "counted", "end_progress", "numbers", "refusals",
     "show_progress", "shows_progress",
 ]  # fmt: skip
+
+
+_Item = TypeVar("_Item")
 
 
 def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulated NPU") -> None:
@@ -57,6 +61,17 @@ def shows_progress(arguments: argparse.Namespace) -> bool:
 def show_progress(text: str) -> None:
     """Write how far a command is in place of what stood on the line."""
     print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def counted(items: Sequence[_Item], shows: bool) -> Iterator[_Item]:
+    """Go through files, and show of how many this is the last."""
+    try:
+        for number, item in enumerate(items, 1):
+            if shows:
+                show_progress(f"{number} of {len(items)} files")
+            yield item
+    finally:
+        end_progress(shows)
 
 
 def end_progress(was_shown: bool) -> None:

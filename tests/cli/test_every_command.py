@@ -184,3 +184,15 @@ def test_progress(words, capsys, monkeypatch) -> None:
     assert capsys.readouterr().err == "\r\x1b[K1 of 1 samples\r\x1b[K"
     assert main([*words("record", ROWS["record"].good), "--quiet"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_progress_over_files(words, capsys, monkeypatch) -> None:
+    """Of many models that are read, too; what is wrong with one stands on a line of its own."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main([*words("info", "{model} {torn} {model}"), "--layers"]) == 1
+    shown = capsys.readouterr().err
+    assert "\r\x1b[K2 of 3 files\r\x1b[Krknn-runtime: " in shown
+    assert "\r\x1b[K3 of 3 files" in shown and "\r\x1b[K2 of 2 files" in shown
+    assert shown.endswith("\r\x1b[K")
+    assert main(words("info", "{model}")) == 0
+    assert capsys.readouterr().err == ""
