@@ -90,13 +90,13 @@ def exact_int(value: object, name: str, expected: str, kind: type[Enum] | None =
     A bool is none, nor is a member of an enum: ``CoreMask.CORE_1`` is no number of channels.
 
     Args:
-        value: what a caller gave.
-        name: of the argument, for messages.
-        expected: what it should be, for messages.
-        kind: an enum whose members are integers here.
+        value: What a caller gave.
+        name: Of the argument, for messages.
+        expected: What it should be, for messages.
+        kind: An enum whose members are integers here.
 
     Raises:
-        TypeError: not an integer, or a member of another enum.
+        TypeError: Not an integer, or a member of another enum.
     """
     if type(value) is int:
         return value
@@ -115,8 +115,8 @@ def as_int(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
     """Take an integer from ``lowest`` to ``highest``.
 
     Raises:
-        TypeError: not an integer; see `exact_int`.
-        ValueError: outside the range.
+        TypeError: Not an integer; see `exact_int`.
+        ValueError: Outside the range.
     """
     number = exact_int(value, name, "an integer")
     if not lowest <= number <= highest:
@@ -128,8 +128,8 @@ def as_member(value: object, name: str, kind: type[_E], highest: int = 2**31 - 1
     """Take a member of an enum or a combination of flags, or its number.
 
     Raises:
-        TypeError: neither; a bool, or a member of another enum.
-        ValueError: no such member.
+        TypeError: Neither; a bool, or a member of another enum.
+        ValueError: No such member.
     """
     number = exact_int(value, name, f"a {kind.__name__}", kind)
     if not 0 <= number <= highest:
@@ -144,7 +144,7 @@ def as_float(value: SupportsFloat, name: str) -> float:
     """Take a number; one that float cannot hold becomes infinity.
 
     Raises:
-        TypeError: not a number.
+        TypeError: Not a number.
     """
     try:
         # Not float(value), which would also read text.
@@ -162,12 +162,12 @@ def as_list(given: Any, name: str, expected: str) -> list[Any]:
     than it says it has.
 
     Args:
-        given: what a caller gave.
-        name: of the argument, for messages.
-        expected: what it should be, for messages, as ``"a list of shapes"``.
+        given: What a caller gave.
+        name: Of the argument, for messages.
+        expected: What it should be, for messages, as ``"a list of shapes"``.
 
     Raises:
-        TypeError: no sequence.
+        TypeError: No sequence.
     """
     if type(given) is list or type(given) is tuple:
         return [*given]
@@ -181,15 +181,15 @@ def plain(array: object, name: str, expected: str = "a numpy.ndarray") -> Array:
     """View an array without its subclass, which may lie about its shape or its dtype.
 
     Args:
-        array: what the caller gave.
-        name: the caller's name of it, for the message.
-        expected: what it should have been, likewise.
+        array: What the caller gave.
+        name: The caller's name of it, for the message.
+        expected: What it should have been, likewise.
 
     Returns:
         ``array`` itself, or of a subclass the same memory as a plain array.
 
     Raises:
-        TypeError: not an ndarray.
+        TypeError: Not an ndarray.
     """
     if type(array) is _ndarray:
         return array
@@ -207,17 +207,17 @@ def source(
     """Check an array that C reads.
 
     Args:
-        array: what the caller gave.
-        name: the caller's name of it, for messages.
-        dtypes: the dtypes that are taken, in this machine's byte order.
-        shape: the dimensions it must have, as ``"N, C, H, W"``; "" for any.
+        array: What the caller gave.
+        name: The caller's name of it, for messages.
+        dtypes: The dtypes that are taken, in this machine's byte order.
+        shape: The dimensions it must have, as ``"N, C, H, W"``; "" for any.
 
     Returns:
         The array, made `plain`: C would read beyond what there is.
 
     Raises:
-        TypeError: not an ndarray, or of another dtype.
-        ValueError: of another rank, not C-contiguous, or not aligned.
+        TypeError: Not an ndarray, or of another dtype.
+        ValueError: Of another rank, not C-contiguous, or not aligned.
     """
     if type(array) is not _ndarray:
         array = plain(array, name)
@@ -242,8 +242,8 @@ def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
         ``out``, of a subclass the same memory as a plain array; or a new array.
 
     Raises:
-        TypeError: not an ndarray, or of another dtype.
-        ValueError: of another shape, read-only, not C-contiguous, or not aligned.
+        TypeError: Not an ndarray, or of another dtype.
+        ValueError: Of another shape, read-only, not C-contiguous, or not aligned.
     """
     if out is None:
         return np.empty(shape, dtype)
@@ -264,12 +264,12 @@ def refuse_overlaps(
     """Check that what is written to is memory of its own.
 
     Args:
-        outs: the caller's arrays that were given as ``out``, checked by `result`.
-        inputs: what the caller gave as inputs, of any kind.
-        taken: other memory as begin, end and name; no two of them overlap.
+        outs: The caller's arrays that were given as ``out``, checked by `result`.
+        inputs: What the caller gave as inputs, of any kind.
+        taken: Other memory as begin, end and name; no two of them overlap.
 
     Raises:
-        ValueError: two share memory; the message names them.
+        ValueError: Two share memory; the message names them.
     """
     spans = [*taken]
     for i, array in enumerate(outs):

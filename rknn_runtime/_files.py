@@ -44,8 +44,8 @@ class FileView:
         """Return bytes, fewer than were asked for at the end of the file.
 
         Raises:
-            OSError: they cannot be read.
-            ValueError: the file became shorter.
+            OSError: They cannot be read.
+            ValueError: The file became shorter.
         """
         start, stop, _ = part.indices(self._size)
         number = start // _BLOCK_BYTES
@@ -71,8 +71,8 @@ class FileView:
         """Fill ``target`` with the bytes from the start on.
 
         Raises:
-            OSError: they cannot be read.
-            ValueError: the file became shorter.
+            OSError: They cannot be read.
+            ValueError: The file became shorter.
         """
         done = 0
         while done < len(target):
@@ -100,16 +100,16 @@ def opened_file(path: str | os.PathLike[str], most_bytes: int) -> Iterator[FileV
     """Open a regular file for the time of a ``with`` block.
 
     Args:
-        path: of the file.
-        most_bytes: that it may have.
+        path: Of the file.
+        most_bytes: That it may have.
 
     Yields:
         Its bytes. The caller asks `FileView.check_unchanged` when it has read all it wants.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: It cannot be opened.
         TypeError: ``path`` is no path.
-        ValueError: it is a directory, a FIFO, a device; empty, or too large.
+        ValueError: It is a directory, a FIFO, a device; empty, or too large.
     """
     name = os.fsdecode(path)
     descriptor = _opened(name)
@@ -128,13 +128,13 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """Read a regular file whole.
 
     Args:
-        path: of the file.
-        most_bytes: that it may have.
+        path: Of the file.
+        most_bytes: That it may have.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: It cannot be read.
         TypeError: ``path`` is no path.
-        ValueError: it is no regular file, empty, too large, or changed while it was read.
+        ValueError: It is no regular file, empty, too large, or changed while it was read.
     """
     with opened_file(path, most_bytes) as view:
         content = view[:]
@@ -146,7 +146,7 @@ def read_kernel_file(path: str | os.PathLike[str]) -> bytes:
     """Read a file of /proc or /sys, whose size is not told before; of a large one the beginning.
 
     Args:
-        path: of the file.
+        path: Of the file.
 
     Returns:
         The bytes; none where there is no such file, or it is not ours to read, or no regular one.

@@ -44,7 +44,7 @@ class ExclusiveLock:
         in Python 3.9 and 3.14, where a with statement of any lock has that gap, of nanoseconds.
 
         Raises:
-            RuntimeError: this thread is in such a block, further down its stack.
+            RuntimeError: This thread is in such a block, further down its stack.
         """
         lock = self._lock
         if lock._is_owned() or (self.lent_to is not None and self.lent_to == threading.get_ident()):

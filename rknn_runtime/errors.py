@@ -62,7 +62,7 @@ class LibraryLoadError(RknnError, OSError):
     """No vendor library could be loaded.
 
     Attributes:
-        attempts: pairs of what was tried and why it failed, in that order.
+        attempts: Pairs of what was tried and why it failed, in that order.
     """
 
     def __init__(self, message: str, attempts: Sequence[tuple[str, str]] = ()) -> None:
@@ -84,9 +84,9 @@ class RknnStatusError(RknnError):
     A status that has no class of its own (newer runtimes have more) is this class itself.
 
     Attributes:
-        code: the status, a negative int.
-        call: the function, with what it was asked to do.
-        name: the vendor's name of the status, or ``"unknown status"``.
+        code: The status, a negative int.
+        call: The function, with what it was asked to do.
+        name: The vendor's name of the status, or ``"unknown status"``.
     """
 
     name = "unknown status"
@@ -242,10 +242,10 @@ def status_error(status: int, call: str, detail: str = "", printed: str = "") ->
     """Make the exception for a status of the vendor's functions or of our own in C.
 
     Args:
-        status: a negative status.
-        call: the function, with what it was asked to do.
-        detail: replaces the general advice, where the caller knows the reason.
-        printed: what the runtime itself said, added to either.
+        status: A negative status.
+        call: The function, with what it was asked to do.
+        detail: Replaces the general advice, where the caller knows the reason.
+        printed: What the runtime itself said, added to either.
 
     Returns:
         An `RknnStatusError` child for the vendor's statuses; `UnavailableError`,

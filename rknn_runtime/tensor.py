@@ -69,8 +69,8 @@ class TensorAttr:
         """Check what decoders and layouts compute with, and keep exact numbers of it.
 
         Raises:
-            TypeError: a field has another type.
-            ValueError: a dimension is not a positive number, or a number too large.
+            TypeError: A field has another type.
+            ValueError: A dimension is not a positive number, or a number too large.
         """
         for name, kinds in _KINDS.items():
             if not isinstance(getattr(self, name), kinds):
@@ -128,7 +128,7 @@ class TensorAttr:
         """Channels of a tensor in NCHW or NHWC.
 
         Raises:
-            ValueError: it has another rank or layout.
+            ValueError: It has another rank or layout.
         """
         return self._image_shape()[0]
 
@@ -137,7 +137,7 @@ class TensorAttr:
         """Rows of a tensor in NCHW or NHWC.
 
         Raises:
-            ValueError: it has another rank or layout.
+            ValueError: It has another rank or layout.
         """
         return self._image_shape()[1]
 
@@ -146,7 +146,7 @@ class TensorAttr:
         """Columns of a tensor in NCHW or NHWC, without padding.
 
         Raises:
-            ValueError: it has another rank or layout.
+            ValueError: It has another rank or layout.
         """
         return self._image_shape()[2]
 

@@ -69,7 +69,7 @@ def build(folder: Path, beside: str) -> Library:
     """Build it, and open it as if it were a vendor's.
 
     Args:
-        folder: where.
+        folder: Where.
         beside: C that defines ``BEFORE(name)``, whether the call fails with -1 or NULL
             without being forwarded (what releases or waits is forwarded), and ``AFTER()``.
     """

@@ -128,10 +128,10 @@ def build(folder: Path, *defines: str, source: str = SOURCE, flags: tuple[str, .
     """Compile a library, or skip the test where there are no means to.
 
     Args:
-        folder: where to.
-        *defines: preprocessor definitions such as ``OMIT_run``.
-        source: other C text.
-        flags: further options of the compiler.
+        folder: Where to.
+        *defines: Preprocessor definitions such as ``OMIT_run``.
+        source: Other C text.
+        flags: Further options of the compiler.
     """
     text = folder / "stub.c"
     text.write_text(source, encoding="utf-8")

@@ -182,5 +182,25 @@ def test_refused_arguments_are_worded_in_one_way():
     assert odd == []
 
 
+#: What keeps its small letter, besides words with a digit or an underscore.
+SMALL = {"bool", "float", "k", "librknnmrt", "librknnrt", "matplotlib", "onnxruntime",
+         "scikit-learn", "supervision"}  # fmt: skip
+SECTION = re.compile(r"^(?:Args|Attributes|Raises):\n((?: .*\n?|\n)+)", re.M)
+
+
+def test_what_is_documented_of_a_name_begins_alike():
+    """After ``name: `` in a docstring's Args, Attributes and Raises stands a capital letter."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    odd = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            text = (ast.get_docstring(node) or "") if isinstance(node, kinds) else ""
+            for section in SECTION.findall(text):
+                for word in re.findall(r"^    [*\w`][*\w`, ]*: ([a-z][\w-]*)", section, re.M):
+                    if word not in SMALL and not re.search(r"[\d_]", word):
+                        odd.append(f"{path.name}:{node.lineno}: {word}")
+    assert odd == []
+
+
 def is_text(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str)

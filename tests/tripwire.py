@@ -39,7 +39,7 @@ class Tripwire:
     """The library, opened as if it were a vendor's.
 
     Args:
-        folder: where it is built.
+        folder: Where it is built.
     """
 
     def __init__(self, folder: Path) -> None:

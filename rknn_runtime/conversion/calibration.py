@@ -19,14 +19,14 @@ def images_in(folder: str | os.PathLike[str], name: str, limit: int) -> list[Pat
     """List images and arrays of a folder and those below, in the order of their names.
 
     Args:
-        folder: with images, or ``.npy`` files.
-        name: what it is given as, for messages.
-        limit: how many at most; of more, every second or so is taken, to the end of the folder.
+        folder: With images, or ``.npy`` files.
+        name: What it is given as, for messages.
+        limit: How many at most; of more, every second or so is taken, to the end of the folder.
 
     Raises:
-        OSError: it cannot be read.
-        TypeError: it is no path, or `limit` no integer.
-        ValueError: there are none, or `limit` is below 1.
+        OSError: It cannot be read.
+        TypeError: It is no path, or `limit` no integer.
+        ValueError: There are none, or `limit` is below 1.
     """
     limit = as_int(limit, "limit", 1, 2**31 - 1)
     place = Path(folder)
@@ -49,8 +49,8 @@ def framed(path: Path, size: tuple[int, int], color: str) -> Array:
         ``(1, height, width, C) uint8``.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: a ``.npy`` file of another shape or type.
+        OSError: It cannot be read.
+        ValueError: A ``.npy`` file of another shape or type.
     """
     channels = 1 if color == "GRAY" else 3
     if path.suffix.lower() != ".npy":

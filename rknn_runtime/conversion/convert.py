@@ -115,43 +115,43 @@ def convert(
     needs nothing else.
 
     Args:
-        model: an ``.onnx`` file with fixed shapes. Others are handed to the toolkit as they are:
+        model: An ``.onnx`` file with fixed shapes. Others are handed to the toolkit as they are:
             ``.tflite``, TorchScript (``.pt``, with `with_torch`), ``.prototxt``, ``.cfg``,
             ``.pb``.
-        target: the SoC, such as ``"rk3588"``.
-        path: of the file to write, replaced when all has succeeded. None: beside the model,
+        target: The SoC, such as ``"rk3588"``.
+        path: Of the file to write, replaced when all has succeeded. None: beside the model,
             ``NAME_TARGET.rknn``.
-        calibrate: a folder of images to quantize with, which go through the letterbox of
+        calibrate: A folder of images to quantize with, which go through the letterbox of
             `Detector`; or, for networks of something else, a ``.txt`` file in the toolkit's form.
             None: float16.
-        evaluate: a folder of images for the report. None: that of `calibrate`.
-        keep_graph: do not cut.
-        head: what the network is, as for `Detector`; ``"auto"`` finds it.
-        labels: names of the classes, or a file of them. None: what the ``.onnx`` file says.
-        color: of the network's input, ``"RGB"`` or ``"BGR"``.
-        mean: of each channel, in 0..255, which the NPU subtracts.
-        std: what it then divides by.
-        config: further parameters of the toolkit's ``config``, by its names.
-        load: of its ``load_onnx`` (or ``load_...``).
-        build: of its ``build``.
-        report: compare the file with the network in float, on the simulated NPU.
-        limit: how many images are taken at most, evenly out of each folder.
-        toolkit: its version.
-        environment: where its environments are kept; None: the user's cache.
-        python: to make one with; None: this one, or one of the ``PATH``.
-        with_torch: install PyTorch, too (5.5 GB), which only TorchScript needs.
-        progress: called with a line about each step.
+        evaluate: A folder of images for the report. None: that of `calibrate`.
+        keep_graph: Do not cut.
+        head: What the network is, as for `Detector`; ``"auto"`` finds it.
+        labels: Names of the classes, or a file of them. None: what the ``.onnx`` file says.
+        color: Of the network's input, ``"RGB"`` or ``"BGR"``.
+        mean: Of each channel, in 0..255, which the NPU subtracts.
+        std: What it then divides by.
+        config: Further parameters of the toolkit's ``config``, by its names.
+        load: Of its ``load_onnx`` (or ``load_...``).
+        build: Of its ``build``.
+        report: Compare the file with the network in float, on the simulated NPU.
+        limit: How many images are taken at most, evenly out of each folder.
+        toolkit: Its version.
+        environment: Where its environments are kept; None: the user's cache.
+        python: To make one with; None: this one, or one of the ``PATH``.
+        with_torch: Install PyTorch, too (5.5 GB), which only TorchScript needs.
+        progress: Called with a line about each step.
 
     Returns:
         The file, what was cut, and the report.
 
     Raises:
         ImportError: Pillow is missing, for images.
-        InvalidModelError: the network's file cannot be read.
-        OSError: a file cannot be read or written.
-        RknnError: the toolkit cannot be installed, or refused: a `ToolkitError`.
-        TypeError: an argument of another type.
-        ValueError: an argument that does not fit the network or the SoC; says what would.
+        InvalidModelError: The network's file cannot be read.
+        OSError: A file cannot be read or written.
+        RknnError: The toolkit cannot be installed, or refused: a `ToolkitError`.
+        TypeError: An argument of another type.
+        ValueError: An argument that does not fit the network or the SoC; says what would.
     """
     say = progress or (lambda line: None)
     soc = soc_named(target)

@@ -100,9 +100,9 @@ def coefficients_apart(graph: OnnxGraph, tail: Tail, anchors: int = 3) -> Tail:
     There one convolution of a scale gives box, classes and coefficients of each anchor.
 
     Args:
-        graph: the graph, which gets the convolutions where the tail is of this form.
-        tail: where its head begins.
-        anchors: of a cell.
+        graph: The graph, which gets the convolutions where the tail is of this form.
+        tail: Where its head begins.
+        anchors: Of a cell.
     """
     shapes = [graph.shape(name) for name in tail.kept]
     if len(shapes) != 1 or shapes[0] is None or any(len(s.tensors) != 1 for s in tail.scales):

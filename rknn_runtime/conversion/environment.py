@@ -65,18 +65,18 @@ def toolkit_python(
     do not make one at once: the second waits.
 
     Args:
-        version: of the toolkit, one of `VERSIONS`.
-        folder: where environments are kept. None: ``rknn-runtime/toolkit`` in
+        version: Of the toolkit, one of `VERSIONS`.
+        folder: Where environments are kept. None: ``rknn-runtime/toolkit`` in
             ``$XDG_CACHE_HOME``, or in ``~/.cache``.
-        python: the program to make it with. None: `find_python` does.
-        with_torch: install PyTorch, too, which only TorchScript needs.
-        progress: called with a line about each step.
+        python: The program to make it with. None: `find_python` does.
+        with_torch: Install PyTorch, too, which only TorchScript needs.
+        progress: Called with a line about each step.
 
     Raises:
-        OSError: the folder cannot be written.
-        ToolkitEnvironmentError: no Python fits, or the installation failed.
-        TypeError: an argument of another type.
-        ValueError: an unknown version.
+        OSError: The folder cannot be written.
+        ToolkitEnvironmentError: No Python fits, or the installation failed.
+        TypeError: An argument of another type.
+        ValueError: An unknown version.
     """
     if version not in VERSIONS:
         raise ValueError(f"toolkit: expected {' or '.join(VERSIONS)}, got {version!r}")
@@ -96,7 +96,7 @@ def find_python() -> str:
     """Find a Python that rknn-toolkit2 has wheels for: this one, or one on the ``PATH``.
 
     Raises:
-        ToolkitEnvironmentError: there is none; says which is wanted and how to get it.
+        ToolkitEnvironmentError: There is none; says which is wanted and how to get it.
     """
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _MACHINES or sys.maxsize < 2**32:

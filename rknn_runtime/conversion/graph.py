@@ -25,7 +25,7 @@ def import_onnx() -> Any:
     """Import the package onnx.
 
     Raises:
-        RknnError: it is not installed; says what to install.
+        RknnError: It is not installed; says what to install.
     """
     try:
         import onnx
@@ -43,19 +43,19 @@ class OnnxGraph:
     """The nodes, shapes, constants and metadata of an ONNX file.
 
     Args:
-        data: the bytes of the file.
-        name: of the file, for messages.
-        sizes: shapes for inputs that are open.
+        data: The bytes of the file.
+        name: Of the file, for messages.
+        sizes: Shapes for inputs that are open.
 
     Attributes:
-        inputs: names and shapes of the inputs that are no constants; None for open dimensions.
-        outputs: names of the outputs.
-        metadata: what the exporter wrote beside the graph.
-        opset: version of the standard operators.
+        inputs: Names and shapes of the inputs that are no constants; None for open dimensions.
+        outputs: Names of the outputs.
+        metadata: What the exporter wrote beside the graph.
+        opset: Version of the standard operators.
 
     Raises:
-        InvalidModelError: it is no ONNX file, or contradicts itself.
-        RknnError: the package onnx is not installed.
+        InvalidModelError: It is no ONNX file, or contradicts itself.
+        RknnError: The package onnx is not installed.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class OnnxGraph:
         """Read a file.
 
         Args:
-            path: of the file.
-            inputs: names of inputs whose shapes are given.
-            sizes: the shapes.
+            path: Of the file.
+            inputs: Names of inputs whose shapes are given.
+            sizes: The shapes.
 
         Raises:
-            InvalidModelError: it is no ONNX file.
-            OSError: it cannot be read.
-            RknnError: the package onnx is not installed.
+            InvalidModelError: It is no ONNX file.
+            OSError: It cannot be read.
+            RknnError: The package onnx is not installed.
         """
         data = bytes(read_file(path, _MAX_BYTES))
         return cls(data, str(path), dict(zip(inputs or (), sizes or ())))
@@ -222,14 +222,14 @@ class OnnxGraph:
         """Compute groups of a convolution's channels by convolutions of their own.
 
         Args:
-            tensor: the output of the convolution.
-            parts: numbers of the channels of each group.
+            tensor: The output of the convolution.
+            parts: Numbers of the channels of each group.
 
         Returns:
             Names of the new outputs.
 
         Raises:
-            ValueError: its weights are no constants.
+            ValueError: Its weights are no constants.
         """
         node, to_tensor = self.producer(tensor), self._onnx.numpy_helper.from_array
         constants = [self.constant(name) for name in node.input[1:]]

@@ -47,16 +47,16 @@ def head_of(
     """Find the head that a graph ends in when it is cut.
 
     Args:
-        graph: the whole graph.
-        tail: where it is cut.
-        size: height and width of the input.
-        head: as for `Detector`.
-        num_classes: if known.
-        task: as Ultralytics names it, if known.
-        whole: where the graph's own tail begins, if `tail` has other convolutions.
+        graph: The whole graph.
+        tail: Where it is cut.
+        size: Height and width of the input.
+        head: As for `Detector`.
+        num_classes: If known.
+        task: As Ultralytics names it, if known.
+        whole: Where the graph's own tail begins, if `tail` has other convolutions.
 
     Raises:
-        ValueError: no head of `Detector` has these outputs; the message lists them.
+        ValueError: No head of `Detector` has these outputs; the message lists them.
     """
     attrs = [_attr(graph, name, index) for index, name in enumerate(tail.outputs)]
     reading = _reading(attrs, size, head, num_classes, _ENDINGS.get(task or "", ""))

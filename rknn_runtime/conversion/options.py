@@ -67,7 +67,7 @@ def check_names(call: str, given: Mapping[str, Any], version: str) -> None:
     """Check the names of parameters.
 
     Raises:
-        ValueError: the call has none of this name, or one is missing.
+        ValueError: The call has none of this name, or one is missing.
     """
     group = "load" if call.startswith("load_") else call
     known = PARAMETERS[call]
@@ -90,8 +90,8 @@ def check_torchscript(path: Path) -> None:
     """Refuse weights, as training saves them, in place of a network in TorchScript.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: it has no code; says how to export it.
+        OSError: The file cannot be read.
+        ValueError: It has no code; says how to export it.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -109,8 +109,8 @@ def soc_named(target: object) -> Soc:
     """Return the SoC to convert for.
 
     Raises:
-        TypeError: the name is no str.
-        ValueError: no such SoC.
+        TypeError: The name is no str.
+        ValueError: No such SoC.
     """
     if not isinstance(target, str):
         raise TypeError(f"target: expected the name of a SoC, got {type(target).__name__}")
@@ -125,16 +125,16 @@ def check_possible(
     """Refuse what cannot work, before minutes are spent on it.
 
     Args:
-        soc: what is converted for.
-        quantized: whether there is something to calibrate with.
-        config: parameters of the toolkit's ``config``.
-        operators: of the graph that is left.
+        soc: What is converted for.
+        quantized: Whether there is something to calibrate with.
+        config: Parameters of the toolkit's ``config``.
+        operators: Of the graph that is left.
 
     Returns:
         Warnings: what may not work.
 
     Raises:
-        ValueError: what cannot; says why, and what to do.
+        ValueError: What cannot; says why, and what to do.
     """
     if not soc.mini:
         return []

@@ -51,9 +51,9 @@ def plan_of(
     """Read a network and decide.
 
     Raises:
-        InvalidModelError: its file cannot be read.
-        OSError: a file cannot be read.
-        ValueError: its shapes are open, or `head` or `labels` do not fit.
+        InvalidModelError: Its file cannot be read.
+        OSError: A file cannot be read.
+        ValueError: Its shapes are open, or `head` or `labels` do not fit.
     """
     named = _labels(labels)
     if model.suffix.lower() != ".onnx":
@@ -95,7 +95,7 @@ def _cut(
         The tensors to end in, none where it ends so already; the head; what to know.
 
     Raises:
-        ValueError: it has no head that is known, or not the one that was named; says why.
+        ValueError: It has no head that is known, or not the one that was named; says why.
     """
     kind: dict[str, Any] = {"head": head, "num_classes": num_classes, "task": task}
     size, _ = _image(graph.inputs)

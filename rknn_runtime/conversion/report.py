@@ -114,14 +114,14 @@ def judged(
     """Compare a file with the network in float.
 
     Args:
-        path: the file.
-        plan: what was made of the network; an ONNX file of one image.
-        images: to compare with.
-        folder: an empty place.
-        config: the parameters that it was built with.
-        simulate: gives the outputs of the toolkit's own simulator, which is asked where the
+        path: The file.
+        plan: What was made of the network; an ONNX file of one image.
+        images: To compare with.
+        folder: An empty place.
+        config: The parameters that it was built with.
+        simulate: Gives the outputs of the toolkit's own simulator, which is asked where the
             simulated NPU does not run the file.
-        notes: where that is noted.
+        notes: Where that is noted.
     """
     assert plan.onnx is not None
     network = folder / "float.onnx"

@@ -30,8 +30,8 @@ class ToolkitError(RknnError):
     """rknn-toolkit2 could not do something; the message has its own reason.
 
     Attributes:
-        step: what it was at: ``"config"``, ``"load"``, ``"build"`` ...
-        log: all that it printed.
+        step: What it was at: ``"config"``, ``"load"``, ``"build"`` ...
+        log: All that it printed.
     """
 
     def __init__(self, message: str, step: str, log: str) -> None:
@@ -47,16 +47,16 @@ def run_job(python: str | None, job: Mapping[str, Any], progress: Progress | Non
     """Run a job and return what the toolkit printed.
 
     Args:
-        python: the program with rknn-toolkit2; None: this process has it.
-        job: the steps to do, in this order: ``init`` and ``config`` (arguments), ``load``
+        python: The program with rknn-toolkit2; None: this process has it.
+        job: The steps to do, in this order: ``init`` and ``config`` (arguments), ``load``
             (``call`` and ``arguments``), ``build`` (arguments), ``export`` (a path), ``simulate``
             (``inputs``, a list of paths of ``.npy`` for each run, and ``folder`` for the
             outputs), ``accuracy_analysis`` (arguments).
-        progress: called with each step.
+        progress: Called with each step.
 
     Raises:
-        OSError: the program cannot be started.
-        ToolkitError: a step failed.
+        OSError: The program cannot be started.
+        ToolkitError: A step failed.
     """
 
     def say(step: str) -> None:

@@ -141,7 +141,7 @@ def log_lines(tree: Tree, live: bool, log: str | os.PathLike[str] | None) -> tup
 
     Raises:
         OSError: ``log`` cannot be read.
-        ValueError: it is empty, or no regular file.
+        ValueError: It is empty, or no regular file.
     """
     texts = []
     if log is not None:

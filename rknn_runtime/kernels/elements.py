@@ -48,13 +48,13 @@ class Nc1hwc2Layout:
         """Take the layout from an output's attribute.
 
         Args:
-            attr: a logical attribute (``model.outputs[i]``), or its ``native`` alone, which
+            attr: A logical attribute (``model.outputs[i]``), or its ``native`` alone, which
                 does not tell padding from data: all ``C1 * C2`` channels and all positions
                 then count.
 
         Raises:
             TypeError: ``attr`` is no TensorAttr, or NumPy has no dtype for its elements.
-            ValueError: the native layout is not NC1HWC2, the logical one neither NCHW nor NHWC,
+            ValueError: The native layout is not NC1HWC2, the logical one neither NCHW nor NHWC,
                 or the elements are not integers.
         """
         if not isinstance(attr, TensorAttr):
@@ -101,8 +101,8 @@ class Nc1hwc2Layout:
         """Element of prediction 0 in a channel.
 
         Raises:
-            TypeError: not an integer.
-            ValueError: no such channel.
+            TypeError: Not an integer.
+            ValueError: No such channel.
         """
         channel = as_int(channel, "channel", 0, self.channels - 1)
         return channel // self.c2 * self.plane * self.c2 + channel % self.c2
@@ -111,8 +111,8 @@ class Nc1hwc2Layout:
         """Offsets of consecutive channels, ``(count,) int64``.
 
         Raises:
-            TypeError: not an integer.
-            ValueError: the channels do not all exist.
+            TypeError: Not an integer.
+            ValueError: The channels do not all exist.
         """
         start = as_int(start, "start", 0, self.channels)
         count = as_int(count, "count", 0, self.channels - start)
@@ -132,8 +132,8 @@ class Nc1hwc2Layout:
         representable range; ``lowest``, which all reach, when it is below it.
 
         Raises:
-            TypeError: the threshold is no number.
-            ValueError: the threshold is NaN, or the scale is not positive.
+            TypeError: The threshold is no number.
+            ValueError: The threshold is NaN, or the scale is not positive.
         """
         threshold = as_float(threshold, "threshold")
         if math.isnan(threshold):

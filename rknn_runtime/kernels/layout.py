@@ -50,16 +50,16 @@ def nc1hwc2_to_nchw(
     Args:
         src: ``(N, C1, H, W, C2)``, elements of 1, 2, 4 or 8 bytes, C-contiguous.
         channels: C, at most ``C1 * C2``.
-        height: rows, where ``src`` has the shape ``(N, C1, 1, plane, C2)``.
-        width: columns, likewise; together at most ``plane`` positions.
+        height: Rows, where ``src`` has the shape ``(N, C1, 1, plane, C2)``.
+        width: Columns, likewise; together at most ``plane`` positions.
         out: ``(N, C, height, width)`` of the same dtype to write to.
 
     Returns:
         ``out``, or a new array: always a copy.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
-        ValueError: shapes that do not fit, memory that is not C-contiguous, aligned and
+        TypeError: An argument of another type, or an array of another dtype.
+        ValueError: Shapes that do not fit, memory that is not C-contiguous, aligned and
             (``out``) writable, or ``out`` overlapping ``src``.
     """
     return _unpack(lib.rkr_unpack_nchw, False, src, channels, height, width, out)
@@ -103,16 +103,16 @@ def packed(
     Args:
         shape: ``(N, C1, H, W, C2)``, or ``(N, C1, 1, plane, C2)`` where the runtime laid
             rows end to end and padded the plane.
-        channels: channels that carry data, 1 to ``C1 * C2``.
-        height: rows; with None for both, ``H`` and ``W`` are taken from the shape.
-        width: columns.
+        channels: Channels that carry data, 1 to ``C1 * C2``.
+        height: Rows; with None for both, ``H`` and ``W`` are taken from the shape.
+        width: Columns.
 
     Returns:
         N, C, height, width, C1, positions of a plane, C2.
 
     Raises:
-        TypeError: a number is not an integer.
-        ValueError: the numbers contradict the shape.
+        TypeError: A number is not an integer.
+        ValueError: The numbers contradict the shape.
     """
     n, c1, rows, columns, c2 = shape
     if channels.__class__ is not int or not 0 < channels <= c1 * c2:
@@ -145,17 +145,17 @@ def nc1hwc2_to_flat(
 
     Args:
         data: ``(c1 * h * w * c2,)``, elements of 1, 2, 4 or 8 bytes, C-contiguous.
-        c1: channel groups.
-        h: rows.
-        w: columns.
-        c2: channels of a group.
-        channels: channels that carry data, at most ``c1 * c2``.
+        c1: Channel groups.
+        h: Rows.
+        w: Columns.
+        c2: Channels of a group.
+        channels: Channels that carry data, at most ``c1 * c2``.
 
     Returns:
         ``(channels * h * w,)``, a copy; channel c at position p is ``[c * h * w + p]``.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
+        TypeError: An argument of another type, or an array of another dtype.
         ValueError: ``data`` has another length, or is not C-contiguous and aligned.
     """
     data = source(data, "data", shape="c1 * h * w * c2")
@@ -186,11 +186,11 @@ def nchw_to_nc1hwc2(
 
     Args:
         src: ``(N, C, H, W)``, elements of 1, 2, 4 or 8 bytes, C-contiguous.
-        c2: channels of a group, as the native attribute's shape says.
-        c1: groups; None for as many as the channels need.
-        plane: positions of a plane padded beyond ``H * W``; the result then has the shape
+        c2: Channels of a group, as the native attribute's shape says.
+        c1: Groups; None for as many as the channels need.
+        plane: Positions of a plane padded beyond ``H * W``; the result then has the shape
             ``(N, C1, 1, plane, C2)``.
-        pad_value: what padding channels and positions get; for quantized data the zero
+        pad_value: What padding channels and positions get; for quantized data the zero
             point, which stands for 0.0.
         out: ``(N, C1, H, W, C2)`` of the same dtype to write to.
 
@@ -198,8 +198,8 @@ def nchw_to_nc1hwc2(
         ``out``, or a new array: always a copy.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
-        ValueError: shapes that do not fit, a ``pad_value`` that the dtype cannot hold,
+        TypeError: An argument of another type, or an array of another dtype.
+        ValueError: Shapes that do not fit, a ``pad_value`` that the dtype cannot hold,
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``src``.
     """

@@ -41,9 +41,9 @@ def b_to_native(
 
     Args:
         b: ``(K, N)``, elements of 1 or 2 bytes, C-contiguous. 4-bit integers as int8.
-        tile_k: rows of a tile; divides K.
-        tile_n: columns of a tile; divides N.
-        segment_k: rows of a segment, a multiple of ``tile_k``; None: all.
+        tile_k: Rows of a tile; divides K.
+        tile_n: Columns of a tile; divides N.
+        segment_k: Rows of a segment, a multiple of ``tile_k``; None: all.
         out: ``(K * N,)`` of the same dtype to write to.
 
     Returns:
@@ -51,8 +51,8 @@ def b_to_native(
         ``(N / tile_n, K / tile_k, tile_n, tile_k)``.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
-        ValueError: numbers that do not divide, memory that is not C-contiguous, aligned and
+        TypeError: An argument of another type, or an array of another dtype.
+        ValueError: Numbers that do not divide, memory that is not C-contiguous, aligned and
             (``out``) writable, or ``out`` overlapping ``b``.
     """
     b = source(b, "b", _OF_TILES, shape="K, N")
@@ -78,19 +78,19 @@ def native_to_b(
 
     Args:
         native: ``(K * N,)``, elements of 1 or 2 bytes.
-        k: rows of B.
-        n: columns of B.
-        tile_k: rows of a tile.
-        tile_n: columns of a tile.
-        segment_k: rows of a segment; None: all.
+        k: Rows of B.
+        n: Columns of B.
+        tile_k: Rows of a tile.
+        tile_n: Columns of a tile.
+        segment_k: Rows of a segment; None: all.
         out: ``(K, N)`` of the same dtype to write to.
 
     Returns:
         ``out``, or a new array: a copy.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
-        ValueError: numbers that do not divide, memory that is not C-contiguous, aligned and
+        TypeError: An argument of another type, or an array of another dtype.
+        ValueError: Numbers that do not divide, memory that is not C-contiguous, aligned and
             (``out``) writable, or ``out`` overlapping ``native``.
     """
     native = source(native, "native", _OF_TILES, shape="K * N")
@@ -114,8 +114,8 @@ def pack_int4(values: Array, *, out: Array | None = None) -> Array:
         ``out``, or a new array: a copy.
 
     Raises:
-        TypeError: no int8, or ``out`` no uint8.
-        ValueError: a value beyond -8 to 7, another shape, or memory that does not fit.
+        TypeError: No int8, or ``out`` no uint8.
+        ValueError: A value beyond -8 to 7, another shape, or memory that does not fit.
     """
     values = source(values, "values", (_INT8,))
     if values.ndim == 0 or values.shape[-1] % 2:
@@ -139,8 +139,8 @@ def unpack_int4(packed: Array, *, out: Array | None = None) -> Array:
         ``out``, or a new array: a copy.
 
     Raises:
-        TypeError: no uint8, or ``out`` no int8.
-        ValueError: another shape, or memory that does not fit.
+        TypeError: No uint8, or ``out`` no int8.
+        ValueError: Another shape, or memory that does not fit.
     """
     packed = source(packed, "packed", (_UINT8,))
     if packed.ndim == 0:

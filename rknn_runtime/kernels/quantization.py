@@ -54,17 +54,17 @@ def dequantize_affine(
     The subtraction is done in integers, the product in float32.
 
     Args:
-        q: any shape, int8, uint8 or int16, C-contiguous.
-        zero_point: the integer that stands for 0.0, of the range of ``q``'s dtype.
-        scale: positive; what float32 holds as a normal number.
+        q: Any shape, int8, uint8 or int16, C-contiguous.
+        zero_point: The integer that stands for 0.0, of the range of ``q``'s dtype.
+        scale: Positive; what float32 holds as a normal number.
         out: float32 of the same shape to write to.
 
     Returns:
         ``out``, or a new array.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
-        ValueError: a number outside its range, a shape that does not fit, memory that is
+        TypeError: An argument of another type, or an array of another dtype.
+        ValueError: A number outside its range, a shape that does not fit, memory that is
             not C-contiguous, aligned and (``out``) writable, or ``out`` overlapping ``q``.
     """
     q = source(q, "q", _INTEGERS)
@@ -80,16 +80,16 @@ def dequantize_dfp(q: Array, fl: SupportsIndex, out: Array | None = None) -> Arr
     """Turn dynamic fixed point into real numbers: ``q * 2**-fl``, exactly.
 
     Args:
-        q: any shape, int8, uint8 or int16, C-contiguous.
-        fl: fractional length, -127 to 126.
+        q: Any shape, int8, uint8 or int16, C-contiguous.
+        fl: Fractional length, -127 to 126.
         out: float32 of the same shape to write to.
 
     Returns:
         ``out``, or a new array; beyond float32's range it holds infinity.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
-        ValueError: a number outside its range, a shape that does not fit, memory that is
+        TypeError: An argument of another type, or an array of another dtype.
+        ValueError: A number outside its range, a shape that does not fit, memory that is
             not C-contiguous, aligned and (``out``) writable, or ``out`` overlapping ``q``.
     """
     return dequantize_affine(q, 0, 2.0 ** -as_int(fl, "fl", -127, 126), out)
@@ -110,17 +110,17 @@ def quantize_affine(
     ``dtype`` and takes infinity along.
 
     Args:
-        x: any shape, float32, C-contiguous.
-        zero_point: the integer that stands for 0.0, of the range of ``dtype``.
-        scale: positive; what float32 holds as a normal number.
+        x: Any shape, float32, C-contiguous.
+        zero_point: The integer that stands for 0.0, of the range of ``dtype``.
+        scale: Positive; what float32 holds as a normal number.
         dtype: int8, uint8 or int16.
-        out: of that dtype and of the same shape, to write to; undefined after an error.
+        out: Of that dtype and of the same shape, to write to; undefined after an error.
 
     Returns:
         ``out``, or a new array.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
+        TypeError: An argument of another type, or an array of another dtype.
         ValueError: ``x`` has a NaN, a number outside its range, a shape that does not fit,
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``x``.
@@ -141,15 +141,15 @@ def float16_to_float32(x: Array, out: Array | None = None) -> Array:
     """Widen float16, exactly.
 
     Args:
-        x: any shape, float16, C-contiguous.
+        x: Any shape, float16, C-contiguous.
         out: float32 of the same shape to write to.
 
     Returns:
         ``out``, or a new array.
 
     Raises:
-        TypeError: an array of another dtype.
-        ValueError: a shape that does not fit, memory that is not C-contiguous, aligned and
+        TypeError: An array of another dtype.
+        ValueError: A shape that does not fit, memory that is not C-contiguous, aligned and
             (``out``) writable, or ``out`` overlapping ``x``.
     """
     x = source(x, "x", (_FLOAT16,))
@@ -188,20 +188,20 @@ def dequantize_nc1hwc2(
     Args:
         src: ``(N, C1, H, W, C2)``, int8, uint8, int16 or float16, C-contiguous.
         channels: C, at most ``C1 * C2``.
-        zero_point: the integer that stands for 0.0; 0 for float16.
-        scale: positive, a normal float32. For float16, which is not quantized, 1, or the 0
+        zero_point: The integer that stands for 0.0; 0 for float16.
+        scale: Positive, a normal float32. For float16, which is not quantized, 1, or the 0
             that runtimes report.
-        height: rows, where ``src`` has the shape ``(N, C1, 1, plane, C2)``.
-        width: columns, likewise; together at most ``plane`` positions.
-        layout: order of the result's dimensions, NCHW or NHWC.
+        height: Rows, where ``src`` has the shape ``(N, C1, 1, plane, C2)``.
+        width: Columns, likewise; together at most ``plane`` positions.
+        layout: Order of the result's dimensions, NCHW or NHWC.
         out: float32 to write to, ``(N, C, height, width)`` or ``(N, height, width, C)``.
 
     Returns:
         ``out``, or a new array.
 
     Raises:
-        TypeError: an argument of another type, or an array of another dtype.
-        ValueError: a number outside its range, another layout, shapes that do not fit,
+        TypeError: An argument of another type, or an array of another dtype.
+        ValueError: A number outside its range, another layout, shapes that do not fit,
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``src``.
     """
@@ -234,8 +234,8 @@ def _affine(zero_point: SupportsIndex, scale: float, dtype: np.dtype[Any]) -> tu
     """Check the parameters of an affine quantization.
 
     Raises:
-        TypeError: not an integer, or not a number.
-        ValueError: outside the range of the dtype, or no positive normal float32.
+        TypeError: Not an integer, or not a number.
+        ValueError: Outside the range of the dtype, or no positive normal float32.
     """
     lowest, highest = _INTEGERS[dtype]
     zero_point = as_int(zero_point, "zero_point", lowest, highest)

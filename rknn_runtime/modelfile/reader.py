@@ -142,7 +142,7 @@ class ModelFile:
         """Read only what the model needs of its caller, also for SoCs unknown to this package.
 
         Args:
-            pixels: also mean and std where every input is an image, which the NPU normalises.
+            pixels: Also mean and std where every input is an image, which the NPU normalises.
 
         Raises:
             InvalidModelError: It is damaged.

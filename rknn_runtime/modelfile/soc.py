@@ -83,7 +83,7 @@ def known_version(runtime: str, version: str | None) -> str:
 
     Raises:
         TypeError: ``version`` is no str.
-        ValueError: nobody recorded what this version answers.
+        ValueError: Nobody recorded what this version answers.
     """
     known = RUNTIME_VERSIONS[runtime]
     if version is None:

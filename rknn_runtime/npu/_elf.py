@@ -57,13 +57,13 @@ def read(path: str) -> Elf | None:
     """Read an ELF file's header.
 
     Args:
-        path: a file.
+        path: A file.
 
     Returns:
         None when the file is no ELF file, or is damaged.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: The file cannot be read.
     """
     try:
         with opened_file(path, _MAX_BYTES) as data:
@@ -148,13 +148,13 @@ def cut_short(path: str) -> str | None:
     first touch, often inside of dlopen.
 
     Args:
-        path: a file.
+        path: A file.
 
     Returns:
         What is wrong, or None when all is there that gets mapped, or it is no ELF file.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: The file cannot be read.
     """
     elf = read(path)
     size = os.stat(path).st_size
@@ -167,13 +167,13 @@ def mismatch(path: str) -> str | None:
     """Say why this process cannot load a library file.
 
     Args:
-        path: a file.
+        path: A file.
 
     Returns:
         The reason in words, or None when its header shows none.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: The file cannot be read.
     """
     elf = read(path)
     if elf is None:

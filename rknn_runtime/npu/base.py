@@ -43,8 +43,8 @@ def init_flags(flags: InitFlag) -> InitFlag:
     """Check the flags of ``rknn_init``.
 
     Raises:
-        TypeError: not an integer.
-        ValueError: not of 32 bits.
+        TypeError: Not an integer.
+        ValueError: Not of 32 bits.
     """
     return as_member(flags, "flags", InitFlag, 2**32 - 1)
 
@@ -55,8 +55,8 @@ def _checked_flags(
     """Check the flags and the model whose weights are shared; return all flags.
 
     Raises:
-        TypeError: no flags, or no model.
-        ValueError: they do not fit.
+        TypeError: No flags, or no model.
+        ValueError: They do not fit.
     """
     flags = init_flags(flags)
     foreign = flags & (_FOREIGN_FLAGS if zero_copy else _FOREIGN_FLAGS | _FENCES)
@@ -83,8 +83,8 @@ def check_outs(out: Sequence[object], count: int) -> None:
     """Check that ``out`` is a sequence with an array for each output.
 
     Raises:
-        TypeError: no sequence, such as a dict.
-        ValueError: of another length.
+        TypeError: No sequence, such as a dict.
+        ValueError: Of another length.
     """
     if not isinstance(out, Sequence):
         raise TypeError(f"out: expected a list of {count} arrays, got {type(out).__name__}")
@@ -100,8 +100,8 @@ class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
     middle of another call, as in a signal handler, and `RknnStatusError` when the runtime refuses.
 
     Attributes:
-        inputs: logical attributes of the inputs.
-        outputs: logical attributes of the outputs.
+        inputs: Logical attributes of the inputs.
+        outputs: Logical attributes of the outputs.
     """
 
     inputs: tuple[TensorAttr, ...]
@@ -273,13 +273,13 @@ class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
         that you bound stays bound if it is large enough; if not, bind another before you run.
 
         Args:
-            given: one shape per input.
+            given: One shape per input.
 
         Raises:
-            BufferError: arrays that view the memory of a `Model` are alive.
-            TypeError: no sequence of sequences of integers.
-            UnavailableError: the runtime cannot choose shapes.
-            ValueError: the model was not built for these; the message lists what it was built
+            BufferError: Arrays that view the memory of a `Model` are alive.
+            TypeError: No sequence of sequences of integers.
+            UnavailableError: The runtime cannot choose shapes.
+            ValueError: The model was not built for these; the message lists what it was built
                 for.
         """
         with self._changing.held():

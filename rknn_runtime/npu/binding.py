@@ -41,15 +41,15 @@ class Binding:
         """Prepare; nothing is bound yet.
 
         Args:
-            context: of the model.
-            name: such as ``input 0 'images'``, for messages.
-            attr: the logical attribute.
-            bound: the attribute that the memory has.
-            info: the same as ``rknn_tensor_attr *`` for the runtime.
-            least_bytes: of memory, when the attributes want less.
+            context: Of the model.
+            name: Such as ``input 0 'images'``, for messages.
+            attr: The logical attribute.
+            bound: The attribute that the memory has.
+            info: The same as ``rknn_tensor_attr *`` for the runtime.
+            least_bytes: Of memory, when the attributes want less.
 
         Raises:
-            RknnError: the attributes make no sense.
+            RknnError: The attributes make no sense.
         """
         self.name = name
         self.attr = attr
@@ -78,7 +78,7 @@ class Binding:
         """What is bound.
 
         Raises:
-            RuntimeError: nothing is.
+            RuntimeError: Nothing is.
         """
         if self._memory is None:
             raise RuntimeError(f"{self.name} has no memory yet: bind one first")
@@ -93,8 +93,8 @@ class Binding:
         """Return the memory to bind, after the shape changed or at first.
 
         Args:
-            before: what stood in this place in the shape before; None: nothing.
-            is_outside: every memory is the caller's.
+            before: What stood in this place in the shape before; None: nothing.
+            is_outside: Every memory is the caller's.
 
         Returns:
             That of ``before`` if it is large enough, else a new one. None: the caller has to
@@ -119,9 +119,9 @@ class Binding:
         """Bind a memory in place of what was bound, inside ``with context.lock``.
 
         Raises:
-            ClosedError: the memory is closed.
-            RknnStatusError: the runtime refused; what was bound before still is.
-            ValueError: it is too small, of another model, or bound to something else.
+            ClosedError: The memory is closed.
+            RknnStatusError: The runtime refused; what was bound before still is.
+            ValueError: It is too small, of another model, or bound to something else.
         """
         pointer = memory.usable(self._context, self.name, self.needs)
         context, before = self._context, self._memory
@@ -152,8 +152,8 @@ class Binding:
         """Return the array that only this package sees, inside ``with context.lock``.
 
         Raises:
-            BufferError: the CPU does not see the memory.
-            RuntimeError: nothing is bound.
+            BufferError: The CPU does not see the memory.
+            RuntimeError: Nothing is bound.
         """
         if self._array is None:
             self._remember()
@@ -189,9 +189,9 @@ class BoundTensors:
     bytes to the outputs', as `rknn_runtime.Detector` does.
 
     Attributes:
-        context: of the model.
-        state: another object whenever memory or shapes changed.
-        output_state: another object whenever they changed, but for the memory of an input.
+        context: Of the model.
+        state: Another object whenever memory or shapes changed.
+        output_state: Another object whenever they changed, but for the memory of an input.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class BoundTensors:
         """Collect the pointers after something was bound, inside ``with context.lock``.
 
         Args:
-            turns: to hold during each run from now on; None: as before.
+            turns: To hold during each run from now on; None: as before.
         """
         self.state = self.output_state = object()
         self._turns = turns or self._turns
@@ -276,8 +276,8 @@ class BoundTensors:
         stay as long as the model is open and `state` the same.
 
         Raises:
-            BufferError: the CPU does not see one of them.
-            RuntimeError: one has no memory.
+            BufferError: The CPU does not see one of them.
+            RuntimeError: One has no memory.
         """
         return [b.private() for b in self.inputs], [b.private() for b in self.outputs]
 
@@ -285,8 +285,8 @@ class BoundTensors:
         """Sync to the device, run, sync from it, inside ``with context.lock``.
 
         Raises:
-            RknnStatusError: a step failed; the call in the message says which.
-            RuntimeError: something is not bound.
+            RknnStatusError: A step failed; the call in the message says which.
+            RuntimeError: Something is not bound.
         """
         if not self._is_plain:
             self._run_specially(_run_synced)
@@ -300,7 +300,7 @@ class BoundTensors:
 
         Args:
             letterbox: ``rkr_letterbox *``, whose frame is the input; NULL: it is written already.
-            image: the pixels as the letterbox says, ``uint8_t *``.
+            image: The pixels as the letterbox says, ``uint8_t *``.
             decoder: ``rkr_yolo_decoder *``, bound to the outputs; NULL: they are left alone.
             placement: ``rkr_placement *``, where the image lies in the input; or NULL.
 
@@ -309,8 +309,8 @@ class BoundTensors:
             was written then, and nothing has run.
 
         Raises:
-            RknnStatusError: a step of the run failed.
-            RuntimeError: something is not bound.
+            RknnStatusError: A step of the run failed.
+            RuntimeError: Something is not bound.
         """
         if not self._is_plain:
             return self._run_specially(_run_frame, letterbox, image, decoder, placement)
@@ -325,7 +325,7 @@ class BoundTensors:
         """Check that nothing is missing, inside ``with context.lock``.
 
         Raises:
-            RuntimeError: something is not bound.
+            RuntimeError: Something is not bound.
         """
         if self._trouble:
             raise RuntimeError(f"the model cannot run: {self._trouble}")
@@ -362,7 +362,7 @@ def check_layouts(name: str, attr: TensorAttr) -> None:
     """Check that the native array can hold the logical tensor: a view of it is trusted.
 
     Raises:
-        RknnError: it cannot.
+        RknnError: It cannot.
     """
     native = attr.stored
     fits = native.shape == attr.shape

@@ -73,7 +73,7 @@ class Block(Closing):
         """Who views it, for the package alone.
 
         Raises:
-            BufferError: the CPU does not see it.
+            BufferError: The CPU does not see it.
         """
         if self._span is None:
             raise BufferError(f"{self!r}: the CPU does not see it, as it was made unmapped")
@@ -85,13 +85,13 @@ class Block(Closing):
         The caller is inside ``with context.lock``.
 
         Args:
-            context: of the model.
-            name: what for, such as ``input 0 'images'``.
-            least_bytes: of it.
+            context: Of the model.
+            name: What for, such as ``input 0 'images'``.
+            least_bytes: Of it.
 
         Raises:
-            ClosedError: the memory was released.
-            ValueError: it is too small, of another model, or bound to something else.
+            ClosedError: The memory was released.
+            ValueError: It is too small, of another model, or bound to something else.
         """
         if self._context is not context:
             raise ValueError(
@@ -114,7 +114,7 @@ class Block(Closing):
         """The ``rknn_tensor_mem *``, for calls to the C shim inside ``with context.lock``.
 
         Raises:
-            ClosedError: the memory was released.
+            ClosedError: The memory was released.
         """
         mem = self._context.memory(self._number)
         if mem == ffi.NULL:
@@ -129,7 +129,7 @@ class Block(Closing):
             made from it without a copy is alive, the memory cannot be closed.
 
         Raises:
-            BufferError: the CPU does not see it: ``mapped=False``, or no ``array`` was given.
+            BufferError: The CPU does not see it: ``mapped=False``, or no ``array`` was given.
         """
         with self._context.lock:
             self._context.opened()
@@ -140,7 +140,7 @@ class Block(Closing):
         """Make what the CPU wrote visible to the NPU; nothing to do where caches are coherent.
 
         Raises:
-            RknnStatusError: the runtime refused.
+            RknnStatusError: The runtime refused.
         """
         self._sync(lib.RKNN_MEMORY_SYNC_TO_DEVICE)
 
@@ -148,7 +148,7 @@ class Block(Closing):
         """Make what the NPU wrote visible to the CPU; nothing to do where caches are coherent.
 
         Raises:
-            RknnStatusError: the runtime refused.
+            RknnStatusError: The runtime refused.
         """
         self._sync(lib.RKNN_MEMORY_SYNC_FROM_DEVICE)
 
@@ -168,8 +168,8 @@ class Block(Closing):
         """Release the memory; a closed one is left alone, and one of a parent process, too.
 
         Raises:
-            BufferError: an array that views it is alive, or a model uses it.
-            RknnStatusError: the runtime refused.
+            BufferError: An array that views it is alive, or a model uses it.
+            RknnStatusError: The runtime refused.
         """
         if self.is_closed:
             return

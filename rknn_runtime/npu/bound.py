@@ -82,7 +82,7 @@ class BoundModel(LoadedModel):
         """Whether the steps of each run are timed, for `step_times`; False at first.
 
         Raises:
-            TypeError: what is set is no bool.
+            TypeError: What is set is no bool.
         """
         return self._frame.is_timed
 
@@ -162,7 +162,7 @@ class BoundModel(LoadedModel):
         """Return the memory block of an input, as for its DMA-BUF file descriptor.
 
         Raises:
-            RuntimeError: there is none yet.
+            RuntimeError: There is none yet.
         """
         return at(self._inputs, index, "input").memory
 
@@ -170,7 +170,7 @@ class BoundModel(LoadedModel):
         """Return the memory block of an output.
 
         Raises:
-            RuntimeError: there is none yet.
+            RuntimeError: There is none yet.
         """
         return at(self._outputs, index, "output").memory
 
@@ -181,16 +181,16 @@ class BoundModel(LoadedModel):
         memory before is let go: keep it (`input_memory`) to bind it again, or close it.
 
         Args:
-            index: position in ``model.inputs``, or name.
-            memory: of this model, with the input as `input_view` describes it.
-            sync: call ``rknn_mem_sync`` before each run, for what the CPU wrote. False: only
+            index: Position in ``model.inputs``, or name.
+            memory: Of this model, with the input as `input_view` describes it.
+            sync: Call ``rknn_mem_sync`` before each run, for what the CPU wrote. False: only
                 other devices write there, or you sync it yourself.
 
         Raises:
-            ClosedError: also when the memory is closed.
-            RknnStatusError: the runtime refused; the memory before stays bound.
-            TypeError: no memory, or no bool.
-            ValueError: it is too small, of another model (see `TensorMemory.shared_with`), or
+            ClosedError: Also when the memory is closed.
+            RknnStatusError: The runtime refused; the memory before stays bound.
+            TypeError: No memory, or no bool.
+            ValueError: It is too small, of another model (see `TensorMemory.shared_with`), or
                 bound to something else.
         """
         self._bind_memory(at(self._inputs, index, "input"), memory, sync)
@@ -199,16 +199,16 @@ class BoundModel(LoadedModel):
         """Let the NPU write an output to another memory.
 
         Args:
-            index: position in ``model.outputs``, or name.
-            memory: of this model, as large as `output_memory`.
-            sync: call ``rknn_mem_sync`` after each run, for the CPU to read. False: only other
+            index: Position in ``model.outputs``, or name.
+            memory: Of this model, as large as `output_memory`.
+            sync: Call ``rknn_mem_sync`` after each run, for the CPU to read. False: only other
                 devices read there, or you sync it yourself.
 
         Raises:
-            ClosedError: also when the memory is closed.
-            RknnStatusError: the runtime refused; the memory before stays bound.
-            TypeError: no memory, or no bool.
-            ValueError: as in `bind_input`.
+            ClosedError: Also when the memory is closed.
+            RknnStatusError: The runtime refused; the memory before stays bound.
+            TypeError: No memory, or no bool.
+            ValueError: As in `bind_input`.
         """
         self._bind_memory(at(self._outputs, index, "output"), memory, sync)
 
@@ -235,11 +235,11 @@ class BoundModel(LoadedModel):
         """Have the runtime put the weights into a memory of yours.
 
         Args:
-            memory: of this model, of at least ``model.memory_size.weight_bytes``.
+            memory: Of this model, of at least ``model.memory_size.weight_bytes``.
 
         Raises:
-            TypeError: no memory.
-            ValueError: the model was loaded without ``MEM_ALLOC_OUTSIDE``, or as in `bind_input`.
+            TypeError: No memory.
+            ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE``, or as in `bind_input`.
         """
         self._give(WEIGHTS, memory)
 
@@ -250,11 +250,11 @@ class BoundModel(LoadedModel):
         run, in whatever threads; nothing of one run is left there for the next.
 
         Args:
-            memory: of this model, of at least ``model.memory_size.internal_bytes``.
+            memory: Of this model, of at least ``model.memory_size.internal_bytes``.
 
         Raises:
-            TypeError: no memory.
-            ValueError: the model was loaded without ``MEM_ALLOC_OUTSIDE`` or
+            TypeError: No memory.
+            ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE`` or
                 ``INTERNAL_ALLOC_OUTSIDE``, or as in `bind_input`.
         """
         self._give(INTERNAL, memory)

@@ -62,9 +62,9 @@ class ContextOwner(Closing):
         Weights that a duplicate uses stay until it is closed, too.
 
         Raises:
-            BufferError: an array that views its memory is alive; nothing was released.
-            RknnStatusError: the runtime refused; it is closed all the same.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            BufferError: An array that views its memory is alive; nothing was released.
+            RknnStatusError: The runtime refused; it is closed all the same.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
         """
         if self._context.is_closed:
             return

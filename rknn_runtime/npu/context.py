@@ -49,10 +49,10 @@ class Context:
     Every use is ``with context.lock: handle = context.opened()``.
 
     Attributes:
-        library: the library it lives in.
-        handle: the ``rkr_library *``, for calls to the C shim.
-        exclusive: what `lock` hands out, for who works under the same lock without the context.
-        suspects: what may be the cause when a run fails; empty when nothing is known.
+        library: The library it lives in.
+        handle: The ``rkr_library *``, for calls to the C shim.
+        exclusive: What `lock` hands out, for who works under the same lock without the context.
+        suspects: What may be the cause when a run fails; empty when nothing is known.
     """
 
     suspects = ""
@@ -79,19 +79,19 @@ class Context:
         """Initialise a context.
 
         Args:
-            library: the runtime.
-            model: the model's bytes, any contiguous buffer; None duplicates ``parent``.
-            flags: of ``rknn_init``.
-            simulation: a ``rknn_runtime.sim.PreparedModel``, which computes the runs of a
+            library: The runtime.
+            model: The model's bytes, any contiguous buffer; None duplicates ``parent``.
+            flags: Of ``rknn_init``.
+            simulation: A ``rknn_runtime.sim.PreparedModel``, which computes the runs of a
                 simulated context; None on an NPU.
-            parent: whose weights this context uses. It is destroyed after this one, whichever
+            parent: Whose weights this context uses. It is destroyed after this one, whichever
                 is closed first. None: it has its own.
             extend: ``rknn_init_extend *`` or NULL; not NULL with a parent.
-            kept: what must live as long as the context.
+            kept: What must live as long as the context.
 
         Raises:
-            ClosedError: the parent is closed.
-            RknnStatusError: the runtime refused.
+            ClosedError: The parent is closed.
+            RknnStatusError: The runtime refused.
         """
         self._prepare(library, simulation, None if parent is None else parent._owned, kept)
         if parent is None:
@@ -155,8 +155,8 @@ class Context:
         """The lock that every use holds.
 
         Raises:
-            ForkError: the context belongs to the parent process.
-            RuntimeError: this thread holds it already; see `ExclusiveLock.held`.
+            ForkError: The context belongs to the parent process.
+            RuntimeError: This thread holds it already; see `ExclusiveLock.held`.
         """
         owned = self._owned
         if owned.generation != fork_generation():  # `is_foreign`, on the path of every frame
@@ -170,7 +170,7 @@ class Context:
         """Return the ``rknn_context``, inside ``with context.lock``.
 
         Raises:
-            ClosedError: it was released.
+            ClosedError: It was released.
         """
         self.check_open()
         context: int = self._session.context
@@ -259,16 +259,16 @@ class Context:
         It is released with the context, by `destroy_memory`, or when ``owner`` is collected.
 
         Args:
-            owner: who has it.
-            size_bytes: what it must have.
-            call: the function of the runtime, for messages.
-            create: calls it, with the session and ``uint64_t *`` for the number.
-            is_seen: whether the CPU is to see it.
+            owner: Who has it.
+            size_bytes: What it must have.
+            call: The function of the runtime, for messages.
+            create: Calls it, with the session and ``uint64_t *`` for the number.
+            is_seen: Whether the CPU is to see it.
 
         Raises:
-            AllocationError: the runtime has none.
-            ClosedError: the context is closed.
-            RknnError: the runtime returned a memory that cannot be used.
+            AllocationError: The runtime has none.
+            ClosedError: The context is closed.
+            RknnError: The runtime returned a memory that cannot be used.
         """
         number = ffi.new("uint64_t *")
         finalizer = weakref.finalize(owner, self._owned.finalize_memory, number)
@@ -319,8 +319,8 @@ class Context:
         The caller is inside ``with context.lock``, or alone with it.
 
         Raises:
-            BufferError: an array that views a memory is alive; nothing was released.
-            RknnStatusError: the runtime refused; everything was tried all the same.
+            BufferError: An array that views a memory is alive; nothing was released.
+            RknnStatusError: The runtime refused; everything was tried all the same.
         """
         if not self.is_foreign:
             self.refuse_views()
@@ -340,7 +340,7 @@ def _span(mem: Any, data: Any, size_bytes: int, call: str) -> Span:
     """Look at a memory that a runtime gave.
 
     Raises:
-        RknnError: it cannot be used.
+        RknnError: It cannot be used.
     """
     address = int(ffi.cast("uintptr_t", data))
     if not address or mem.size < size_bytes:

@@ -41,16 +41,16 @@ class CopiedInput:
         """Work out what is taken.
 
         Args:
-            name: such as ``input 0 'images'``, for messages.
-            tensor: the input.
-            spec: what the caller says of its arrays.
+            name: Such as ``input 0 'images'``, for messages.
+            tensor: The input.
+            spec: What the caller says of its arrays.
             struct: ``rknn_input``, of which all is filled in that does not change.
-            library: the runtime, which may be one that `misreads_images`.
-            had_pixels: positions of the inputs that have had uint8, which `fill` notes.
+            library: The runtime, which may be one that `misreads_images`.
+            had_pixels: Positions of the inputs that have had uint8, which `fill` notes.
 
         Raises:
-            RknnError: the runtime's attributes make no sense.
-            ValueError: the runtime cannot do that, or it does not fit the input.
+            RknnError: The runtime's attributes make no sense.
+            ValueError: The runtime cannot do that, or it does not fit the input.
         """
         attr = tensor.attr
         self._name, self._attr, self._struct = name, attr, struct
@@ -93,8 +93,8 @@ class CopiedInput:
         """Point the struct at an array; return what must live as long as that is used.
 
         Raises:
-            TypeError: not an ndarray, or of another dtype.
-            ValueError: of another shape, or not C-contiguous.
+            TypeError: Not an ndarray, or of another dtype.
+            ValueError: Of another shape, or not C-contiguous.
         """
         struct = self._struct
         if self._intake is not None and self._buffer is not None:
@@ -127,7 +127,7 @@ class CopiedInput:
         """Refuse what the runtime would take for pixels.
 
         Raises:
-            TypeError: other elements, after uint8.
+            TypeError: Other elements, after uint8.
         """
         index = self._attr.index
         if array.dtype == np.uint8:

@@ -29,8 +29,8 @@ def allocate(size_bytes: int, heap: str = "system") -> int:
     """Allocate a DMA-BUF.
 
     Args:
-        size_bytes: at least 1; the kernel rounds up to whole pages.
-        heap: a name in ``/dev/dma_heap``, or a path. ``"system"`` is cached and scattered over
+        size_bytes: At least 1; the kernel rounds up to whole pages.
+        heap: A name in ``/dev/dma_heap``, or a path. ``"system"`` is cached and scattered over
             pages, which NPUs behind an IOMMU take (RK35xx); RV1103 and RV1106 need ``"cma"``
             (or ``"rk-dma-heap-cma"``), which is contiguous.
 
@@ -38,9 +38,9 @@ def allocate(size_bytes: int, heap: str = "system") -> int:
         The file descriptor, yours to close. It is not inherited by programs that you start.
 
     Raises:
-        OSError: there is no such heap, you may not use it, or it has no memory left.
-        TypeError: no integer, or no str.
-        ValueError: the size is not from 1 to 2**32 - 1.
+        OSError: There is no such heap, you may not use it, or it has no memory left.
+        TypeError: No integer, or no str.
+        ValueError: The size is not from 1 to 2**32 - 1.
     """
     import fcntl  # here, as nothing else needs it
 
@@ -73,8 +73,8 @@ class DmaBuffer:
     are. For inputs and outputs see `TensorMemory.from_dma_heap`.
 
     Attributes:
-        fd: the descriptor, closed by `close`.
-        size_bytes: of the data, which is what was asked for.
+        fd: The descriptor, closed by `close`.
+        size_bytes: Of the data, which is what was asked for.
     """
 
     def __init__(self, size_bytes: int, heap: str = "system") -> None:
@@ -95,9 +95,9 @@ class DmaBuffer:
         """Read a file into a new buffer.
 
         Raises:
-            OSError: the file cannot be read, is no regular file, or is larger than 2 GiB; or as
+            OSError: The file cannot be read, is no regular file, or is larger than 2 GiB; or as
                 in `allocate`.
-            TypeError: no path.
+            TypeError: No path.
         """
         data = read_file(path, _MOST_FILE_BYTES)
         buffer = cls(max(len(data), 1), heap)
@@ -118,7 +118,7 @@ class DmaBuffer:
         """Return the bytes, a writable view; while it is alive the buffer cannot be closed.
 
         Raises:
-            ValueError: the buffer is closed.
+            ValueError: The buffer is closed.
         """
         return memoryview(self._map)
 
@@ -126,7 +126,7 @@ class DmaBuffer:
         """Return a ``with`` block in which the CPU may use the bytes; caches are synced around it.
 
         Raises:
-            OSError: the kernel refuses; raised by the block.
+            OSError: The kernel refuses; raised by the block.
         """
         return _Writing(self.fd)
 
@@ -134,7 +134,7 @@ class DmaBuffer:
         """Unmap and close; a closed one is left alone.
 
         Raises:
-            BufferError: a view is alive, or a model uses the buffer.
+            BufferError: A view is alive, or a model uses the buffer.
         """
         self._map.close()
         self._close_fd()

@@ -66,19 +66,19 @@ class GeneralModel(LoadedModel):
         """Load a model.
 
         Args:
-            model: as for `Model`.
-            library: the runtime library; see `rknn_runtime.open_library`.
-            flags: of ``rknn_init``: priority and SRAM flags.
+            model: As for `Model`.
+            library: The runtime library; see `rknn_runtime.open_library`.
+            flags: Of ``rknn_init``: priority and SRAM flags.
             core_mask: NPU cores to run on; None leaves the choice to the runtime.
-            check: look at the file first and explain what is wrong with it.
-            inputs: what arrays the inputs take, where that is not what `run` says: a list with
+            check: Look at the file first and explain what is wrong with it.
+            inputs: What arrays the inputs take, where that is not what `run` says: a list with
                 an `InputSpec` or None per input, or a dict by name or position.
-            share_weights_with: as for `Model`.
+            share_weights_with: As for `Model`.
 
         Raises:
-            UnavailableError: the runtime does not have the general API, or no
+            UnavailableError: The runtime does not have the general API, or no
                 ``rknn_set_core_mask``.
-            ValueError: flags that leave memory, caches or timing to the caller, or specs that
+            ValueError: Flags that leave memory, caches or timing to the caller, or specs that
                 do not fit the model; all other exceptions as of `Model`.
         """
         library = open_library(library)
@@ -148,7 +148,7 @@ class GeneralModel(LoadedModel):
         """Have the runtime convert the inputs, run, and convert the outputs.
 
         Args:
-            *inputs: one C-contiguous array per input, in the order and the shapes of
+            *inputs: One C-contiguous array per input, in the order and the shapes of
                 ``model.inputs`` (``(N, H, W, C)`` for images, ``(H, W, C)`` where N is 1), of
                 uint8, float16 or float32. The numbers are real ones: the runtime normalises
                 inputs of rank 4 with the mean and std of the conversion, quantizes, and clamps
@@ -159,10 +159,10 @@ class GeneralModel(LoadedModel):
             float_outputs: float32 outputs, dequantized by the runtime. False: of the dtype of
                 ``model.outputs[i]``: the model's own elements, but float32 all the same where
                 the conversion by an old toolkit (1.1) says so.
-            out: one array per output to write to, C-contiguous, of the output's shape and
+            out: One array per output to write to, C-contiguous, of the output's shape and
                 dtype; None in the place of an array makes a new one. They overlap neither each
                 other nor an input.
-            only: the outputs that you want, by name or position; the runtime neither converts nor
+            only: The outputs that you want, by name or position; the runtime neither converts nor
                 copies the others. None: all of them.
 
         Returns:
@@ -173,12 +173,12 @@ class GeneralModel(LoadedModel):
 
         Raises:
             IndexError: ``only`` has a position that no output has.
-            InvalidParameterError: also on librknnmrt, which has only the zero-copy flow.
-            RknnError: the runtime returned another number of bytes than an output has.
-            RknnStatusError: the runtime failed.
-            TypeError: not an ndarray, another number of inputs, or another dtype; or ``only`` is no
+            InvalidParameterError: Also on librknnmrt, which has only the zero-copy flow.
+            RknnError: The runtime returned another number of bytes than an output has.
+            RknnStatusError: The runtime failed.
+            TypeError: Not an ndarray, another number of inputs, or another dtype; or ``only`` is no
                 sequence.
-            ValueError: another shape, not C-contiguous, or ``out`` is not writable or overlaps, or
+            ValueError: Another shape, not C-contiguous, or ``out`` is not writable or overlaps, or
                 not as many as the outputs; or ``only`` names one that the model does not have.
         """
         with self._context.lock:

@@ -23,19 +23,19 @@ class InnerMemory:
     """What of the two the caller has promised, and given.
 
     Attributes:
-        missing: names of what was promised, and not given yet.
+        missing: Names of what was promised, and not given yet.
     """
 
     def __init__(self, context: Context, flags: InitFlag, *, has_weights: bool = False) -> None:
         """Ask how much is needed.
 
         Args:
-            context: of the model.
-            flags: with which it was made.
-            has_weights: another model's.
+            context: Of the model.
+            flags: With which it was made.
+            has_weights: Another model's.
 
         Raises:
-            RknnStatusError: the runtime refused to say.
+            RknnStatusError: The runtime refused to say.
         """
         self._context, self._flags = context, flags
         self._given: dict[str, TensorMemory] = {}
@@ -53,16 +53,16 @@ class InnerMemory:
 
         Args:
             name: `WEIGHTS` or `INTERNAL`.
-            memory: of this model.
+            memory: Of this model.
 
         Returns:
             What to hold during each run: others may compute in the same memory.
 
         Raises:
-            ClosedError: model or memory are closed.
-            RknnStatusError: the runtime refused.
-            TypeError: no memory.
-            ValueError: the model was loaded without the flag, or the memory is too small, of
+            ClosedError: Model or memory are closed.
+            RknnStatusError: The runtime refused.
+            TypeError: No memory.
+            ValueError: The model was loaded without the flag, or the memory is too small, of
                 another model, or bound to something else.
         """
         call = "rknn_set_weight_mem" if name == WEIGHTS else "rknn_set_internal_mem"

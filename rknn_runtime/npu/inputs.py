@@ -58,8 +58,8 @@ class InputBinding(Binding):
         """Copy a frame into NPU memory.
 
         Raises:
-            TypeError: not an ndarray, or of another dtype than the input takes.
-            ValueError: of another shape, or with values that the input cannot hold.
+            TypeError: Not an ndarray, or of another dtype than the input takes.
+            ValueError: Of another shape, or with values that the input cannot hold.
         """
         raise NotImplementedError
 
@@ -141,14 +141,14 @@ class Intake:
         """Work out what is taken.
 
         Args:
-            name: such as ``input 0 'images'``, for messages.
-            attr: the logical attribute.
-            spec: what the caller says; None: own elements or float32, by the array's dtype.
-            preprocessing: its mean and std; None: unknown.
+            name: Such as ``input 0 'images'``, for messages.
+            attr: The logical attribute.
+            spec: What the caller says; None: own elements or float32, by the array's dtype.
+            preprocessing: Its mean and std; None: unknown.
 
         Raises:
-            RknnError: the attributes, or mean and std, make no sense.
-            ValueError: the spec does not fit the input.
+            RknnError: The attributes, or mean and std, make no sense.
+            ValueError: The spec does not fit the input.
         """
         check_layouts(name, attr)
         self._name, self._attr = name, attr
@@ -195,13 +195,13 @@ class Intake:
         """Check an array and write it in the native form.
 
         Args:
-            array: what the caller gave.
-            target: of the shape and dtype of the native attribute, of any strides where that is
+            array: What the caller gave.
+            target: Of the shape and dtype of the native attribute, of any strides where that is
                 not packed.
 
         Raises:
-            TypeError: not an ndarray, or another dtype.
-            ValueError: another shape, or a NaN where it is quantized.
+            TypeError: Not an ndarray, or another dtype.
+            ValueError: Another shape, or a NaN where it is quantized.
         """
         array, is_own = self._checked(array)
         if self._is_native:
@@ -260,10 +260,10 @@ class TensorInput(InputBinding):
         """Prepare the native attribute with pass-through.
 
         Args:
-            context: of the model.
-            name: such as ``input 0 'images'``, for messages.
-            queried: the input.
-            intake: of its arrays.
+            context: Of the model.
+            name: Such as ``input 0 'images'``, for messages.
+            queried: The input.
+            intake: Of its arrays.
         """
         attr = queried.attr
         info = ffi.new("rknn_tensor_attr *", queried.native[0])
@@ -286,8 +286,8 @@ def input_binding(
     """Prepare an input in the way that its rank, its channels and the caller ask for.
 
     Raises:
-        RknnError: the attributes make no sense.
-        ValueError: the spec does not fit the input.
+        RknnError: The attributes make no sense.
+        ValueError: The spec does not fit the input.
     """
     is_other = spec is not None and (
         spec.pass_through or spec.normalized or spec.dtype not in (None, TensorType.UINT8)
@@ -302,7 +302,7 @@ def taken_shapes(attr: TensorAttr, spec: InputSpec | None) -> tuple[tuple[int, .
     """Return the shapes of arrays that an input takes.
 
     Raises:
-        ValueError: it has no such layout.
+        ValueError: It has no such layout.
     """
     order = None if spec is None else spec.layout
     if order is Layout.NC1HWC2:

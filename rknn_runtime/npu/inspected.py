@@ -34,10 +34,10 @@ class Inspected:
         Of a ``.rknn`` file on the simulated NPU, in the current shape.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnError: the graph of this shape cannot be opened.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            RknnError: The graph of this shape cannot be opened.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
         """
         if self._simulation is None:
             return None
@@ -56,11 +56,11 @@ class Inspected:
             built for a batch those of the last image.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnError: nothing was run yet, or a node is not understood.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            UnavailableError: the model is not emulated.
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            RknnError: Nothing was run yet, or a node is not understood.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            UnavailableError: The model is not emulated.
         """
         if self._simulation is None:
             raise UnavailableError(_NO_INNER_TENSORS)
@@ -73,22 +73,22 @@ class Inspected:
         """Run an emulated model, and its ONNX file in float: where do they part?
 
         Args:
-            onnx: the ONNX file that the model was made of: path or bytes.
-            *inputs: one array per input, as `run` takes them: uint8 pixels or float32.
+            onnx: The ONNX file that the model was made of: path or bytes.
+            *inputs: One array per input, as `run` takes them: uint8 pixels or float32.
 
         Returns:
             The tensors that both have, in the order in which they are computed.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
             InvalidModelError: ``onnx`` is no ONNX file, or another model.
-            OSError: it cannot be read.
+            OSError: It cannot be read.
             RknnError: onnxruntime is not installed, or a node is not understood.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: an input is no ndarray, or another number of inputs.
-            UnavailableError: the model is not emulated.
-            ValueError: another shape or dtype.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            TypeError: An input is no ndarray, or another number of inputs.
+            UnavailableError: The model is not emulated.
+            ValueError: Another shape or dtype.
         """
         if self._simulation is None:
             raise UnavailableError(_NO_INNER_TENSORS)

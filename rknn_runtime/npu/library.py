@@ -52,9 +52,9 @@ class Library:
     """A vendor runtime library in this process.
 
     Attributes:
-        path: the file, as the dynamic linker found it.
-        is_simulated: whether this is the simulated NPU and no hardware is used.
-        handle: the ``rkr_library *`` for calls to the C shim.
+        path: The file, as the dynamic linker found it.
+        is_simulated: Whether this is the simulated NPU and no hardware is used.
+        handle: The ``rkr_library *`` for calls to the C shim.
     """
 
     def __init__(self, handle: Any, path: str) -> None:
@@ -71,8 +71,8 @@ class Library:
         """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``.
 
         Raises:
-            TypeError: not a str.
-            ValueError: a name with a null character.
+            TypeError: Not a str.
+            ValueError: A name with a null character.
         """
         return bool(lib.rkr_library_has(self.handle, c_name(function)))
 
@@ -80,8 +80,8 @@ class Library:
         """Return the address of any exported symbol as ``void *``, NULL when there is none.
 
         Raises:
-            TypeError: not a str.
-            ValueError: a name with a null character.
+            TypeError: Not a str.
+            ValueError: A name with a null character.
         """
         return lib.rkr_library_symbol(self.handle, c_name(name))
 
@@ -89,7 +89,7 @@ class Library:
         """Check that the library has a function of the C API.
 
         Raises:
-            UnavailableError: it does not have it.
+            UnavailableError: It does not have it.
         """
         if not self.has(function):
             raise UnavailableError(f"{function} does not exist in {self.path}")
@@ -128,7 +128,7 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
     """Open a runtime library, once per process and file.
 
     Args:
-        library: a path, a name for the dynamic linker such as ``"librknnrt.so"``, or
+        library: A path, a name for the dynamic linker such as ``"librknnrt.so"``, or
             ``"sim"`` for the simulated NPU. None takes the variable
             ``RKNN_RUNTIME_LIBRARY`` (same values); where that is not set, the runtime that
             the package was built with, if any, then ``librknnrt.so`` and ``librknnmrt.so``
@@ -139,7 +139,7 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
         The library; the same object for the same file.
 
     Raises:
-        LibraryLoadError: nothing could be loaded; it lists every path and its reason.
+        LibraryLoadError: Nothing could be loaded; it lists every path and its reason.
         TypeError: ``library`` is of another type.
         ValueError: ``library`` is empty or contains a null character.
     """
@@ -265,8 +265,8 @@ def c_name(name: str) -> bytes:
     """Return a function's name as C takes it.
 
     Raises:
-        TypeError: it is no text.
-        ValueError: it contains a null character, where C would end it.
+        TypeError: It is no text.
+        ValueError: It contains a null character, where C would end it.
     """
     if not isinstance(name, str):
         raise TypeError(f"function: expected a str, got {type(name).__name__}")

@@ -46,10 +46,10 @@ class Matmul(ContextOwner):
     types; see ``docs/matmul.md``.
 
     Attributes:
-        dtype: elements of A, B and C.
-        k: columns of A, rows of B.
-        n: columns of B and C.
-        sizes_of_m: the numbers of rows that A and C may have.
+        dtype: Elements of A, B and C.
+        k: Columns of A, rows of B.
+        n: Columns of B and C.
+        sizes_of_m: The numbers of rows that A and C may have.
     """
 
     def __init__(
@@ -70,27 +70,27 @@ class Matmul(ContextOwner):
         """Prepare a product.
 
         Args:
-            m: rows of A and C; several, to choose from with `set_m`.
-            k: columns of A and rows of B.
-            n: columns of B and C.
-            dtype: elements of A, B and C.
-            library: the runtime library; see `rknn_runtime.open_library`.
-            b_layout: how B lies in NPU memory. ``NATIVE`` is the fastest to run; `write_b` takes
+            m: Rows of A and C; several, to choose from with `set_m`.
+            k: Columns of A and rows of B.
+            n: Columns of B and C.
+            dtype: Elements of A, B and C.
+            library: The runtime library; see `rknn_runtime.open_library`.
+            b_layout: How B lies in NPU memory. ``NATIVE`` is the fastest to run; `write_b` takes
                 B as it is and does what the layout needs.
-            ac_layout: how A and C lie in NPU memory, ``NORMAL`` or ``NATIVE``; likewise.
-            b_scales: how many scales B has; see `set_scales`.
-            group_size: rows of a group, for ``PER_GROUP``; divides k.
+            ac_layout: How A and C lie in NPU memory, ``NORMAL`` or ``NATIVE``; likewise.
+            b_scales: How many scales B has; see `set_scales`.
+            group_size: Rows of a group, for ``PER_GROUP``; divides k.
             core_mask: NPU cores to run on (RK3588, RK3576); None leaves the choice to the runtime.
-            iommu_domain: of the NPU's address spaces of 4 GB the one to be in, 0 to 15.
+            iommu_domain: Of the NPU's address spaces of 4 GB the one to be in, 0 to 15.
 
         Raises:
-            AllocationError: the runtime has no memory left.
-            LibraryLoadError: no runtime library could be loaded.
-            RknnError: the runtime describes the matrices in terms that make no sense.
-            RknnStatusError: the runtime refused a call.
-            TypeError: an argument of another type.
-            UnavailableError: the runtime does not multiply matrices, or the SoC not these.
-            ValueError: sizes that do not suit the NPU.
+            AllocationError: The runtime has no memory left.
+            LibraryLoadError: No runtime library could be loaded.
+            RknnError: The runtime describes the matrices in terms that make no sense.
+            RknnStatusError: The runtime refused a call.
+            TypeError: An argument of another type.
+            UnavailableError: The runtime does not multiply matrices, or the SoC not these.
+            ValueError: Sizes that do not suit the NPU.
         """
         self._kind = matmul_rules.MatmulKind(
             as_member(dtype, "dtype", MatmulType),
@@ -190,12 +190,12 @@ class Matmul(ContextOwner):
         """Choose the number of rows of A and C, one of `sizes_of_m`.
 
         Raises:
-            ClosedError: it is closed.
-            ForkError: this process was forked after it was made.
-            RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: not an integer.
-            ValueError: none of them.
+            ClosedError: It is closed.
+            ForkError: This process was forked after it was made.
+            RknnStatusError: The runtime refused.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            TypeError: Not an integer.
+            ValueError: None of them.
         """
         m = as_int(m, "m", 1, MOST)
         if m not in self._of_m:
@@ -218,12 +218,12 @@ class Matmul(ContextOwner):
         """Choose the NPU cores to run on; RK3588 and RK3576 have several.
 
         Raises:
-            ClosedError: it is closed.
-            ForkError: this process was forked after it was made.
-            RknnStatusError: the runtime refused: librknnrt 2.3.2 takes single cores and AUTO.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: no core mask.
-            UnavailableError: the runtime has no such function.
+            ClosedError: It is closed.
+            ForkError: This process was forked after it was made.
+            RknnStatusError: The runtime refused: librknnrt 2.3.2 takes single cores and AUTO.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            TypeError: No core mask.
+            UnavailableError: The runtime has no such function.
         """
         mask = as_member(core_mask, "core_mask", CoreMask)
         with self._context.lock:
@@ -240,17 +240,17 @@ class Matmul(ContextOwner):
 
         Args:
             matrix: ``"A"``, ``"B"`` or ``"C"``.
-            scales: above 0: one, or for B float32 ``(n,)`` with ``PER_COLUMN``, and
+            scales: Above 0: one, or for B float32 ``(n,)`` with ``PER_COLUMN``, and
                 ``(k / group_size * n,)`` in the runtime's own order with ``PER_GROUP``.
 
         Raises:
-            ClosedError: it is closed.
-            ForkError: this process was forked after it was made.
-            RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: no numbers.
-            UnavailableError: the runtime has no such function.
-            ValueError: no such matrix, another number of scales, or one out of range.
+            ClosedError: It is closed.
+            ForkError: This process was forked after it was made.
+            RknnStatusError: The runtime refused.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            TypeError: No numbers.
+            UnavailableError: The runtime has no such function.
+            ValueError: No such matrix, another number of scales, or one out of range.
         """
         if not isinstance(matrix, str) or matrix not in self._names:
             raise ValueError(f"matrix: expected 'A', 'B' or 'C', got {matrix!r}")
@@ -285,12 +285,12 @@ class Matmul(ContextOwner):
             b: ``(k, n)`` of B's element type; int8 from -8 to 7 for int4. Any strides.
 
         Raises:
-            ClosedError: it is closed.
-            ForkError: this process was forked after it was made.
-            RknnStatusError: the runtime refused a sync.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: not an ndarray, or of another dtype.
-            ValueError: of another shape, or beyond what an int4 holds.
+            ClosedError: It is closed.
+            ForkError: This process was forked after it was made.
+            RknnStatusError: The runtime refused a sync.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            TypeError: Not an ndarray, or of another dtype.
+            ValueError: Of another shape, or beyond what an int4 holds.
         """
         data = self._b.packed(b)
         with self._context.lock:
@@ -314,10 +314,10 @@ class Matmul(ContextOwner):
         """Multiply what is in the memories, whoever wrote it and synced it there.
 
         Raises:
-            ClosedError: it is closed.
-            ForkError: this process was forked after it was made.
-            RknnStatusError: the runtime failed.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            ClosedError: It is closed.
+            ForkError: This process was forked after it was made.
+            RknnStatusError: The runtime failed.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
         """
         with self._context.lock:
             self._run()
@@ -338,13 +338,13 @@ class Matmul(ContextOwner):
             ``out``, or a new array, a copy: ``(m, n)`` of C's element type; float32 for bfloat16.
 
         Raises:
-            ClosedError: it is closed.
-            ForkError: this process was forked after it was made.
-            RknnStatusError: the runtime failed.
-            RuntimeError: called in the middle of another call, as by a signal handler, or
+            ClosedError: It is closed.
+            ForkError: This process was forked after it was made.
+            RknnStatusError: The runtime failed.
+            RuntimeError: Called in the middle of another call, as by a signal handler, or
                 before `write_b`.
-            TypeError: not an ndarray, or of another dtype.
-            ValueError: of another shape, beyond what an int4 holds, or ``out`` overlaps ``a`` or
+            TypeError: Not an ndarray, or of another dtype.
+            ValueError: Of another shape, beyond what an int4 holds, or ``out`` overlaps ``a`` or
                 NPU memory, or is not writable.
         """
         with self._context.lock:

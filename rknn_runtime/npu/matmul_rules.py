@@ -147,8 +147,8 @@ def suit(
         Rows of a segment of B in its native layout; None: all.
 
     Raises:
-        UnavailableError: the runtime multiplies no matrices, or the SoC not these.
-        ValueError: sizes that do not suit the NPU.
+        UnavailableError: The runtime multiplies no matrices, or the SoC not these.
+        ValueError: Sizes that do not suit the NPU.
     """
     shapes = () if len(sizes_of_m) == 1 else ("create_dynamic_shape", "set_dynamic_shape")
     for name in (*_FUNCTIONS, *(shapes or ("create",))):
@@ -182,7 +182,7 @@ def check(soc: str, k: int, n: int, kind: MatmulKind) -> None:
     """Refuse what librknnrt 2.3.2 refuses on a SoC, or ends the process for.
 
     Raises:
-        UnavailableError: the SoC multiplies no such matrices.
+        UnavailableError: The SoC multiplies no such matrices.
         ValueError: K or N does not suit it.
     """
     rules, dtype = SOCS[soc], kind.dtype

@@ -33,24 +33,24 @@ class Matrix:
     """Matrix A or C of a product, for one number of rows.
 
     Attributes:
-        name: as the runtime calls it.
-        shape: rows and columns.
-        stored_shape: the dimensions in memory.
-        dtype: of the elements.
-        size_bytes: in memory.
+        name: As the runtime calls it.
+        shape: Rows and columns.
+        stored_shape: The dimensions in memory.
+        dtype: Of the elements.
+        size_bytes: In memory.
     """
 
     def __init__(self, info: Any, shape: tuple[int, int], dtype: TensorType, kind: MatrixLayout):
         """Read what the runtime says, of which nothing is taken for granted.
 
         Args:
-            info: the ``rknn_matmul_tensor_attr``.
-            shape: rows and columns.
-            dtype: of the elements.
-            kind: the layout that was asked for.
+            info: The ``rknn_matmul_tensor_attr``.
+            shape: Rows and columns.
+            dtype: Of the elements.
+            kind: The layout that was asked for.
 
         Raises:
-            RknnError: the runtime says something else.
+            RknnError: The runtime says something else.
         """
         self.name = str(ffi.string(info.name).decode("utf-8", "backslashreplace"))
         self.shape, self.dtype = shape, dtype
@@ -82,8 +82,8 @@ class Matrix:
         """Check values that are to be stored.
 
         Raises:
-            TypeError: not an ndarray, or of another dtype.
-            ValueError: of another shape.
+            TypeError: Not an ndarray, or of another dtype.
+            ValueError: Of another shape.
         """
         values = plain(array, self.name)
         if values.dtype != self._values:
@@ -99,8 +99,8 @@ class Matrix:
         """Return values as they lie in memory, as bytes in one dimension.
 
         Raises:
-            TypeError: not an ndarray, or of another dtype.
-            ValueError: of another shape, or beyond what an int4 holds.
+            TypeError: Not an ndarray, or of another dtype.
+            ValueError: Of another shape, or beyond what an int4 holds.
         """
         values = self._arranged(self.checked(array))
         if self.dtype is TensorType.INT4:
@@ -124,7 +124,7 @@ class Matrix:
 
         Args:
             data: uint8, at least `size_bytes`.
-            out: of `result`.
+            out: Of `result`.
         """
         rows, columns = self.shape
         bits = rows * columns * BITS[self.dtype]
@@ -153,11 +153,11 @@ class MatrixB(Matrix):
         """As `Matrix`.
 
         Args:
-            info: the ``rknn_matmul_tensor_attr``.
-            shape: rows and columns.
-            dtype: of the elements.
-            kind: the layout that was asked for.
-            segment_k: rows of a segment of the native layout; None: all.
+            info: The ``rknn_matmul_tensor_attr``.
+            shape: Rows and columns.
+            dtype: Of the elements.
+            kind: The layout that was asked for.
+            segment_k: Rows of a segment of the native layout; None: all.
         """
         self._is_transposed = kind is MatrixLayout.TRANSPOSED
         self._segment_k = segment_k

@@ -35,11 +35,11 @@ class TensorMemory(Block):
     as in a signal handler.
 
     Attributes:
-        size_bytes: its size.
-        fd: the DMA-BUF file descriptor, for other hardware such as the RGA or a camera; owned
+        size_bytes: Its size.
+        fd: The DMA-BUF file descriptor, for other hardware such as the RGA or a camera; owned
             by the memory, or yours where you gave it. -1 where the runtime gives none.
-        offset: where the memory begins in the DMA-BUF, bytes.
-        physical_address: its bus address, 0 where the runtime gives none.
+        offset: Where the memory begins in the DMA-BUF, bytes.
+        physical_address: Its bus address, 0 where the runtime gives none.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class TensorMemory(Block):
         """Have the runtime allocate.
 
         Args:
-            model: what the memory is for.
-            size_bytes: at least 1.
-            flags: where and how, for ``rknn_create_mem2``. The default is ``rknn_create_mem``,
+            model: What the memory is for.
+            size_bytes: At least 1.
+            flags: Where and how, for ``rknn_create_mem2``. The default is ``rknn_create_mem``,
                 which every runtime has.
 
         Raises:
-            AllocationError: the runtime has no memory left.
-            RknnError: the runtime gave a memory that cannot be used.
-            TypeError: no model, or no integer.
-            UnavailableError: flags, and a runtime without ``rknn_create_mem2`` (before 2.0).
-            ValueError: the size is not from 1 to 2**32 - 1, or unknown flags.
+            AllocationError: The runtime has no memory left.
+            RknnError: The runtime gave a memory that cannot be used.
+            TypeError: No model, or no integer.
+            UnavailableError: Flags, and a runtime without ``rknn_create_mem2`` (before 2.0).
+            ValueError: The size is not from 1 to 2**32 - 1, or unknown flags.
         """
         size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
         flags = as_member(flags, "flags", MemoryFlag, _MOST_FLAGS)
@@ -97,21 +97,21 @@ class TensorMemory(Block):
         The pages stay as long as the memory lives, whoever closes descriptors of them.
 
         Args:
-            model: what the memory is for.
-            fd: file descriptor of a DMA-BUF.
-            size_bytes: of the part that is used.
-            offset: where that begins, bytes.
-            owned: close ``fd`` with the memory; when this call raises, it stays yours. False:
+            model: What the memory is for.
+            fd: File descriptor of a DMA-BUF.
+            size_bytes: Of the part that is used.
+            offset: Where that begins, bytes.
+            owned: Close ``fd`` with the memory; when this call raises, it stays yours. False:
                 borrowed, and to be kept open as long as the memory lives.
-            mapped: map it for the CPU: `array` and everything that copies need that. False:
+            mapped: Map it for the CPU: `array` and everything that copies need that. False:
                 the CPU never sees the bytes, and no time or address space is spent on that.
 
         Raises:
-            AllocationError: the runtime does not take the descriptor.
-            OSError: it is none, or it cannot be mapped.
-            TypeError: no model, no integer, or no bool.
-            UnavailableError: the runtime has no ``rknn_create_mem_from_fd``.
-            ValueError: a number out of range, or a file that is shorter.
+            AllocationError: The runtime does not take the descriptor.
+            OSError: It is none, or it cannot be mapped.
+            TypeError: No model, no integer, or no bool.
+            UnavailableError: The runtime has no ``rknn_create_mem_from_fd``.
+            ValueError: A number out of range, or a file that is shorter.
         """
         fd = as_int(fd, "fd", 0, 2**31 - 1)
         size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
@@ -154,17 +154,17 @@ class TensorMemory(Block):
         The NPU reads and writes there, whatever it is: nothing checks the address.
 
         Args:
-            model: what the memory is for.
-            address: as the NPU sees it; the memory is contiguous from there on.
-            size_bytes: of it.
-            array: the same bytes as the CPU sees them, ``(size_bytes,) uint8``, which this
+            model: What the memory is for.
+            address: As the NPU sees it; the memory is contiguous from there on.
+            size_bytes: Of it.
+            array: The same bytes as the CPU sees them, ``(size_bytes,) uint8``, which this
                 memory keeps alive. None: the CPU does not see them.
 
         Raises:
-            AllocationError: the runtime does not take the address.
-            TypeError: no model, no integer, or no array of uint8.
-            UnavailableError: the runtime has no ``rknn_create_mem_from_phys``.
-            ValueError: a number out of range, or an array of another size, or one that is
+            AllocationError: The runtime does not take the address.
+            TypeError: No model, no integer, or no array of uint8.
+            UnavailableError: The runtime has no ``rknn_create_mem_from_phys``.
+            ValueError: A number out of range, or an array of another size, or one that is
                 read-only or not C-contiguous.
         """
         address = as_int(address, "address", 0, 2**64 - 1)
@@ -205,14 +205,14 @@ class TensorMemory(Block):
         """Allocate from ``/dev/dma_heap``: memory that no runtime owns, for others to share.
 
         Args:
-            model: what the memory is for.
-            size_bytes: at least 1.
-            heap: which; see `rknn_runtime.npu.dma_heap.allocate`.
-            mapped: as in `from_fd`.
+            model: What the memory is for.
+            size_bytes: At least 1.
+            heap: Which; see `rknn_runtime.npu.dma_heap.allocate`.
+            mapped: As in `from_fd`.
 
         Raises:
-            OSError: the heap does not exist, may not be used, or is exhausted.
-            ValueError: as in `from_fd`, and so all other exceptions.
+            OSError: The heap does not exist, may not be used, or is exhausted.
+            ValueError: As in `from_fd`, and so all other exceptions.
         """
         from rknn_runtime.npu.dma_heap import allocate
 
@@ -230,8 +230,8 @@ class TensorMemory(Block):
         The two are closed apart, in any order: the bytes stay as long as either lives.
 
         Raises:
-            OSError: the process has no descriptor left; and as in `from_fd`.
-            ValueError: the runtime gives no file descriptor of this memory.
+            OSError: The process has no descriptor left; and as in `from_fd`.
+            ValueError: The runtime gives no file descriptor of this memory.
         """
         with self._context.lock:
             self._context.check_open()

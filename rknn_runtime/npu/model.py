@@ -49,34 +49,34 @@ class Model(BoundModel):
         """Load a model.
 
         Args:
-            model: path of a ``.rknn`` file, or its bytes. The simulated NPU also takes
+            model: Path of a ``.rknn`` file, or its bytes. The simulated NPU also takes
                 ``.onnx`` files and simulation bundles. With ``MODEL_BUFFER_ZERO_COPY`` a
                 `rknn_runtime.npu.dma_heap.DmaBuffer`, which the model uses until it is closed.
-            library: the runtime library; see `rknn_runtime.open_library`.
-            flags: of ``rknn_init``: priority, SRAM and cache flags. With ``MEM_ALLOC_OUTSIDE``
+            library: The runtime library; see `rknn_runtime.open_library`.
+            flags: Of ``rknn_init``: priority, SRAM and cache flags. With ``MEM_ALLOC_OUTSIDE``
                 the model runs when you have bound a memory to every input and output, to the
                 weights and to what is between the layers; with ``INTERNAL_ALLOC_OUTSIDE`` the
                 last alone is yours.
             core_mask: NPU cores to run on; None leaves the choice to the runtime.
-            check: look at the file first and explain what is wrong with it. The runtimes
+            check: Look at the file first and explain what is wrong with it. The runtimes
                 give one status for everything, and old ones end the process.
-            inputs: what arrays the inputs take, where that is not what `run` says: a list with
+            inputs: What arrays the inputs take, where that is not what `run` says: a list with
                 an `InputSpec` or None per input, or a dict by name or position.
-            outputs: how the runtime writes the outputs, where not as the NPU does: a list or
+            outputs: How the runtime writes the outputs, where not as the NPU does: a list or
                 dict of `OutputSpec`, likewise.
-            share_weights_with: a loaded model with the same weights, which are then in memory
+            share_weights_with: A loaded model with the same weights, which are then in memory
                 once. The two are closed in any order.
 
         Raises:
-            InvalidModelError: the file is no model, or one that this runtime refuses.
-            LibraryLoadError: no runtime library could be loaded.
-            OSError: the file cannot be read.
-            RknnError: the runtime describes the model in terms that make no sense.
-            RknnStatusError: the runtime refused a call.
-            TypeError: an argument of another type.
-            UnavailableError: the runtime has no ``rknn_set_core_mask``, or no
+            InvalidModelError: The file is no model, or one that this runtime refuses.
+            LibraryLoadError: No runtime library could be loaded.
+            OSError: The file cannot be read.
+            RknnError: The runtime describes the model in terms that make no sense.
+            RknnStatusError: The runtime refused a call.
+            TypeError: An argument of another type.
+            UnavailableError: The runtime has no ``rknn_set_core_mask``, or no
                 ``rknn_mem_sync`` where ``flags`` need it.
-            ValueError: flags that a model cannot honour, specs that do not fit the model or that
+            ValueError: Flags that a model cannot honour, specs that do not fit the model or that
                 this runtime cannot do, or a ``share_weights_with`` of another library.
         """
         library = open_library(library)
@@ -107,7 +107,7 @@ class Model(BoundModel):
         """Copy the inputs into NPU memory and run.
 
         Args:
-            *inputs: one array per input, in the order of ``model.inputs``; or none, to run
+            *inputs: One array per input, in the order of ``model.inputs``; or none, to run
                 on what is in the input memory (see `input_view`, `bind_input`). Images of 1 to 4
                 channels are ``(N, H, W, C) uint8`` pixels as they come (``(H, W, C)`` where N is
                 1), of any strides: the NPU normalises them. Other inputs are float32 in the
@@ -117,10 +117,10 @@ class Model(BoundModel):
                 says otherwise.
 
         Raises:
-            RknnStatusError: the runtime failed.
-            RuntimeError: also when memory is missing that you have to bind.
-            TypeError: not an ndarray, another number of inputs, or another dtype.
-            ValueError: another shape, or a NaN where an input is quantized.
+            RknnStatusError: The runtime failed.
+            RuntimeError: Also when memory is missing that you have to bind.
+            TypeError: Not an ndarray, another number of inputs, or another dtype.
+            ValueError: Another shape, or a NaN where an input is quantized.
         """
         with self._context.lock:
             self._context.check_open()
@@ -137,10 +137,10 @@ class Model(BoundModel):
         """Run, and return outputs as float32.
 
         Args:
-            *inputs: as in `run`.
-            out: one array per output to write to, each as in `output_f32`; they overlap neither
+            *inputs: As in `run`.
+            out: One array per output to write to, each as in `output_f32`; they overlap neither
                 each other, nor an input, nor the model's own memory.
-            only: the outputs that you want, by name or position. None: all of them.
+            only: The outputs that you want, by name or position. None: all of them.
 
         Returns:
             One array per output, as `output_f32` gives it. New ones are copies. Where they take
@@ -149,11 +149,11 @@ class Model(BoundModel):
             of it.
 
         Raises:
-            RknnStatusError: the runtime failed.
-            RuntimeError: also when memory is missing that you have to bind.
-            TypeError: an input or ``out`` is no ndarray or has another dtype, or another number of
+            RknnStatusError: The runtime failed.
+            RuntimeError: Also when memory is missing that you have to bind.
+            TypeError: An input or ``out`` is no ndarray or has another dtype, or another number of
                 inputs; or ``only`` is no sequence.
-            ValueError: an input or ``out`` has another shape, a NaN where an input is quantized,
+            ValueError: An input or ``out`` has another shape, a NaN where an input is quantized,
                 or arrays of ``out`` overlap or are not as many as the outputs.
         """
         outputs = self._outputs
@@ -191,7 +191,7 @@ class Model(BoundModel):
         """Return the memory of an input, to write a frame in place; then ``run()``.
 
         Args:
-            index: position in ``model.inputs``, or name.
+            index: Position in ``model.inputs``, or name.
 
         Returns:
             A writable view of NPU memory: ``(N, H, W, C) uint8`` for an image, strided where
@@ -200,8 +200,8 @@ class Model(BoundModel):
             `BufferError` as long as a view is alive.
 
         Raises:
-            BufferError: the CPU does not see the memory that you bound.
-            RuntimeError: also when there is no memory yet.
+            BufferError: The CPU does not see the memory that you bound.
+            RuntimeError: Also when there is no memory yet.
         """
         return at(self._inputs, index, "input").view()
 
@@ -209,7 +209,7 @@ class Model(BoundModel):
         """Return an output as it lies in memory.
 
         Args:
-            index: position in ``model.outputs``, or name.
+            index: Position in ``model.outputs``, or name.
 
         Returns:
             A view of NPU memory with shape and dtype of ``model.outputs[index].native``:
@@ -218,8 +218,8 @@ class Model(BoundModel):
             while it is alive.
 
         Raises:
-            BufferError: the CPU does not see the memory that you bound.
-            RuntimeError: also when there is no memory yet.
+            BufferError: The CPU does not see the memory that you bound.
+            RuntimeError: Also when there is no memory yet.
         """
         return at(self._outputs, index, "output").view()
 
@@ -227,7 +227,7 @@ class Model(BoundModel):
         """Return an output as real numbers.
 
         Args:
-            index: position in ``model.outputs``, or name.
+            index: Position in ``model.outputs``, or name.
             out: float32 of the output's logical shape, C-contiguous, to write to.
 
         Returns:
@@ -237,8 +237,8 @@ class Model(BoundModel):
             The memory of a new one of 128 KiB or more is used again when nobody has it.
 
         Raises:
-            BufferError: the CPU does not see the memory that you bound.
-            RuntimeError: also when there is no memory yet.
+            BufferError: The CPU does not see the memory that you bound.
+            RuntimeError: Also when there is no memory yet.
             TypeError: ``out`` is no ndarray of float32.
             ValueError: ``out`` has another shape, is not C-contiguous or not writable, or overlaps
                 the model's own memory.

@@ -32,15 +32,15 @@ def normalisation(
     """Return mean and std in the form that is broadcast over an input.
 
     Args:
-        name: such as ``input 0 'images'``, for messages.
-        attr: the logical attribute.
-        given: what the model file says; None: nothing.
+        name: Such as ``input 0 'images'``, for messages.
+        attr: The logical attribute.
+        given: What the model file says; None: nothing.
 
     Returns:
         Two float32 arrays, or None where they change nothing.
 
     Raises:
-        RknnError: they do not fit the input.
+        RknnError: They do not fit the input.
     """
     if given is None or (set(given.mean) <= {0.0} and set(given.std) <= {1.0}):
         return None

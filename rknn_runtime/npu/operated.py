@@ -33,7 +33,7 @@ class Operated:
         After the model was loaded, before its first run. Only librknnrt has custom operators.
 
         Args:
-            op_type: the type of the nodes, as in the ONNX file: ``"cstSoftmax"``. One that no
+            op_type: The type of the nodes, as in the ONNX file: ``"cstSoftmax"``. One that no
                 node has is no error.
             compute: ``compute(node, inputs, outputs)`` in each run for each such node, on
                 whatever thread the runtime chooses. ``inputs`` and ``outputs`` are tuples of
@@ -47,11 +47,11 @@ class Operated:
                 a model is only dropped.
 
         Raises:
-            RknnStatusError: the runtime refused.
-            TypeError: a name that is no str, or something that cannot be called.
+            RknnStatusError: The runtime refused.
+            TypeError: A name that is no str, or something that cannot be called.
             UnavailableError: librknnmrt has no custom operators; and duplicates take none, as
                 they were seen to make librknnrt unstable.
-            ValueError: no name that C takes, or the type has a function already.
+            ValueError: No name that C takes, or the type has a function already.
         """
         from rknn_runtime.npu.operator_registration import register
 
@@ -65,17 +65,17 @@ class Operated:
         does. It is never closed.
 
         Args:
-            path: of the library.
+            path: Of the library.
 
         Returns:
             The type of its operator.
 
         Raises:
-            LibraryLoadError: it cannot be loaded, or gives no operator.
-            RknnStatusError: the runtime refused.
-            TypeError: no path.
-            UnavailableError: as in `register_custom_op`.
-            ValueError: a path with a null character, or the type has a function already.
+            LibraryLoadError: It cannot be loaded, or gives no operator.
+            RknnStatusError: The runtime refused.
+            TypeError: No path.
+            UnavailableError: As in `register_custom_op`.
+            ValueError: A path with a null character, or the type has a function already.
         """
         from rknn_runtime.npu.operator_registration import register_library
 

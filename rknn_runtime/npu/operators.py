@@ -61,10 +61,10 @@ class CustomOpNode:
     """One node of a model that a custom operator computes.
 
     Attributes:
-        op_type: its type, as the model names it.
-        inputs: its inputs.
-        outputs: its outputs.
-        data: whatever the operator keeps for it; None at first.
+        op_type: Its type, as the model names it.
+        inputs: Its inputs.
+        outputs: Its outputs.
+        data: Whatever the operator keeps for it; None at first.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -83,17 +83,17 @@ class CustomOpNode:
         """Return an attribute of the node, inside ``init`` or ``compute``.
 
         Args:
-            name: as in the ONNX file; ``"name"`` is the node's own name behind its type.
-            default: returned where there is none.
+            name: As in the ONNX file; ``"name"`` is the node's own name behind its type.
+            default: Returned where there is none.
 
         Returns:
             Text as str, numbers as a 1-D array of int64 or float32, also where it is one. Copies.
 
         Raises:
-            RknnError: the runtime's answer makes no sense.
-            RuntimeError: called elsewhere, or by another thread.
-            TypeError: the name is no str.
-            ValueError: a name that C does not take.
+            RknnError: The runtime's answer makes no sense.
+            RuntimeError: Called elsewhere, or by another thread.
+            TypeError: The name is no str.
+            ValueError: A name that C does not take.
         """
         text = c_text(name, "name")
         if self._thread != get_ident():

@@ -26,15 +26,15 @@ def written_as(queried: QueriedTensor, spec: OutputSpec, *, is_mini: bool) -> Qu
     """Describe an output as the runtime writes it at the caller's wish.
 
     Args:
-        queried: the output.
-        spec: the wish.
-        is_mini: the runtime is librknnmrt.
+        queried: The output.
+        spec: The wish.
+        is_mini: The runtime is librknnmrt.
 
     Returns:
         The output, whose native attribute is what will be in memory.
 
     Raises:
-        ValueError: this runtime cannot write it so, or it is no dtype of this output.
+        ValueError: This runtime cannot write it so, or it is no dtype of this output.
     """
     attr = queried.attr
     own = attr.stored.dtype
@@ -95,10 +95,10 @@ class OutputBinding(Binding):
         """Prepare the native attribute.
 
         Args:
-            context: of the model.
-            name: such as ``output 0 'boxes'``, for messages.
-            queried: the output.
-            reserved_bytes: what the model file sets aside for it; 0: unknown.
+            context: Of the model.
+            name: Such as ``output 0 'boxes'``, for messages.
+            queried: The output.
+            reserved_bytes: What the model file sets aside for it; 0: unknown.
         """
         attr = queried.attr
         check_layouts(name, attr)

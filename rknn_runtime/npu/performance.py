@@ -125,14 +125,14 @@ def parse_performance(text: str) -> Performance:
     """Read the table that a runtime or the toolkit prints.
 
     Args:
-        text: of ``RKNN_QUERY_PERF_DETAIL``, or of the toolkit's ``eval_perf``.
+        text: Of ``RKNN_QUERY_PERF_DETAIL``, or of the toolkit's ``eval_perf``.
 
     Returns:
         The layers, none where there is no such table.
 
     Raises:
-        RknnError: a row that cannot be read.
-        TypeError: no text.
+        RknnError: A row that cannot be read.
+        TypeError: No text.
     """
     if not isinstance(text, str):
         raise TypeError(f"text: expected a str, got {type(text).__name__}")

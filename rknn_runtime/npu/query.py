@@ -66,14 +66,14 @@ def inputs_and_outputs(
     """Ask for every attribute of every input and output.
 
     Args:
-        context: of the model.
-        current: in the shapes that were chosen last, of a dynamic model. False: in its biggest.
+        context: Of the model.
+        current: In the shapes that were chosen last, of a dynamic model. False: in its biggest.
 
     Returns:
         The inputs and the outputs.
 
     Raises:
-        RknnError: the runtime refuses, or answers with nonsense.
+        RknnError: The runtime refuses, or answers with nonsense.
     """
     count = ffi.new("rknn_input_output_num *")
     status = context.query(lib.RKNN_QUERY_IN_OUT_NUM, count, ffi.sizeof(count[0]))

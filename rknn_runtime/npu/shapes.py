@@ -29,7 +29,7 @@ def is_dynamic(context: Context) -> bool:
     """Ask whether the model was built for several input shapes.
 
     Raises:
-        RknnStatusError: the runtime refused, and not as it does for static models.
+        RknnStatusError: The runtime refused, and not as it does for static models.
     """
     info = ffi.new("rknn_input_range *")
     status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
@@ -42,7 +42,7 @@ def dynamic_shapes(context: Context, n_inputs: int) -> tuple[Shapes, ...]:
     """Ask for the shapes that a dynamic model was built for, biggest first.
 
     Raises:
-        RknnError: the runtime refuses, or answers with nonsense.
+        RknnError: The runtime refuses, or answers with nonsense.
     """
     columns = []
     for index in range(n_inputs):
@@ -65,8 +65,8 @@ def checked_shapes(given: object, known: Sequence[Shapes]) -> Shapes:
     """Find the shapes that a caller gave among those of the model.
 
     Raises:
-        TypeError: no sequence of sequences of integers.
-        ValueError: the model was not built for them; the message lists what it was built for.
+        TypeError: No sequence of sequences of integers.
+        ValueError: The model was not built for them; the message lists what it was built for.
     """
     expected = f"expected a shape per input, such as {list(known[0]) if known else []}"
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
@@ -93,13 +93,13 @@ def choose_shapes(
     Without a choice librknnrt ends the process when memory is bound or the model is run.
 
     Args:
-        context: of the model.
-        inputs: its inputs.
-        shapes: one of `dynamic_shapes`. None: those of ``inputs``, the biggest.
+        context: Of the model.
+        inputs: Its inputs.
+        shapes: One of `dynamic_shapes`. None: those of ``inputs``, the biggest.
 
     Raises:
-        RknnStatusError: the runtime refused.
-        UnavailableError: the runtime cannot choose shapes.
+        RknnStatusError: The runtime refused.
+        UnavailableError: The runtime cannot choose shapes.
     """
     attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
     name = "the biggest"

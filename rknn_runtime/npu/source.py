@@ -50,20 +50,20 @@ def opened_source(
     """Open a model for the time of a ``with`` block, reading and parsing its file once.
 
     Args:
-        model: path or bytes.
-        library: the runtime that is to load it.
-        check: refuse what this runtime would refuse, with the reason.
-        zero_copy: it is for a `Model`, not for a `GeneralModel`.
-        pixels: mean and std are wanted of images, too, which the NPU normalises itself.
+        model: Path or bytes.
+        library: The runtime that is to load it.
+        check: Refuse what this runtime would refuse, with the reason.
+        zero_copy: It is for a `Model`, not for a `GeneralModel`.
+        pixels: Mean and std are wanted of images, too, which the NPU normalises itself.
 
     Yields:
         What ``rknn_init`` takes. A `RknnStatusError` that leaves the block says in addition
         what is known of its cause, and which versions met.
 
     Raises:
-        DeviceUnavailableError: the runtime would end the process on this machine's devices.
-        InvalidModelError: no model, or one that does not fit.
-        OSError: the file cannot be read.
+        DeviceUnavailableError: The runtime would end the process on this machine's devices.
+        InvalidModelError: No model, or one that does not fit.
+        OSError: The file cannot be read.
         TypeError: ``model`` is neither path nor bytes.
     """
     if library.is_simulated:
@@ -123,15 +123,15 @@ def opened_buffer(model: Any, flags: InitFlag) -> tuple[DmaBuffer | None, Any]:
     """Take a model apart that lies in a DMA-BUF.
 
     Args:
-        model: what the caller gave.
-        flags: of ``rknn_init``.
+        model: What the caller gave.
+        flags: Of ``rknn_init``.
 
     Returns:
         The buffer, or None, and what is to be loaded.
 
     Raises:
         TypeError: MODEL_BUFFER_ZERO_COPY, and the model lies elsewhere.
-        ValueError: a buffer that is closed.
+        ValueError: A buffer that is closed.
     """
     if not flags & InitFlag.MODEL_BUFFER_ZERO_COPY:
         return None, model

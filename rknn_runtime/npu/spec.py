@@ -43,8 +43,8 @@ class InputSpec:
       are.
 
     Raises:
-        TypeError: a field has another type.
-        ValueError: fields that contradict each other.
+        TypeError: A field has another type.
+        ValueError: Fields that contradict each other.
     """
 
     #: UINT8, FLOAT16 or FLOAT32; of ``pass_through`` the model's own. None: what `Model.run`
@@ -94,8 +94,8 @@ class OutputSpec:
     ===================  =============================  =========================
 
     Raises:
-        TypeError: a field has another type.
-        ValueError: a layout that is neither NCHW nor NHWC.
+        TypeError: A field has another type.
+        ValueError: A layout that is neither NCHW nor NHWC.
     """
 
     #: NCHW or NHWC; None: NCHW where a dtype is given, else the NPU's own.
@@ -135,14 +135,14 @@ def per_tensor(
     """Put specs into the order of the tensors.
 
     Args:
-        given: what the caller gave.
-        attrs: the inputs or outputs.
-        kind: class of the specs.
-        name: the caller's name of it, ``"inputs"`` or ``"outputs"``.
+        given: What the caller gave.
+        attrs: The inputs or outputs.
+        kind: Class of the specs.
+        name: The caller's name of it, ``"inputs"`` or ``"outputs"``.
 
     Raises:
-        TypeError: no sequence or mapping of specs.
-        ValueError: as many as there are no tensors, or a name or position that none has.
+        TypeError: No sequence or mapping of specs.
+        ValueError: As many as there are no tensors, or a name or position that none has.
     """
     specs: list[_S | None] = [None] * len(attrs)
     if given is None:
@@ -176,9 +176,9 @@ def position(attrs: Sequence[TensorAttr], key: Key, what: str) -> int:
     """Find a tensor by position or name.
 
     Raises:
-        IndexError: no such position.
-        ValueError: no such name.
-        TypeError: neither.
+        IndexError: No such position.
+        ValueError: No such name.
+        TypeError: Neither.
     """
     if isinstance(key, str):
         for i, attr in enumerate(attrs):
@@ -196,6 +196,6 @@ def positions(attrs: Sequence[TensorAttr], only: Sequence[Key]) -> list[int]:
     """Find the outputs that a caller wants.
 
     Raises:
-        TypeError: no sequence; and as `position` does.
+        TypeError: No sequence; and as `position` does.
     """
     return [position(attrs, key, "output") for key in as_list(only, "only", "a list of outputs")]

@@ -35,11 +35,11 @@ def refuse_flags(flags: InitFlag, soc: str) -> None:
     """Check flags of ``rknn_init`` against what a SoC has.
 
     Args:
-        flags: the flags.
-        soc: its name; empty: unknown, nothing is refused.
+        flags: The flags.
+        soc: Its name; empty: unknown, nothing is refused.
 
     Raises:
-        UnavailableError: the SoC does not have what a flag is for.
+        UnavailableError: The SoC does not have what a flag is for.
     """
     for flag, (socs, what) in _FLAGS_OF_SOCS.items():
         if soc and flags & flag and soc not in socs:
@@ -60,13 +60,13 @@ class Tuned:
         """Choose the NPU cores to run on (RK3588 has 3, RK3576 2).
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the runtime refused.
-            RuntimeError: called in the middle of another call, as by a signal handler.
-            TypeError: not an integer.
-            UnavailableError: the SoC has one core, or the runtime no such function.
-            ValueError: not a core mask, or one with a core that the SoC does not have.
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            RknnStatusError: The runtime refused.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            TypeError: Not an integer.
+            UnavailableError: The SoC has one core, or the runtime no such function.
+            ValueError: Not a core mask, or one with a core that the SoC does not have.
         """
         mask = as_member(core_mask, "core_mask", CoreMask)
         context = self._context
@@ -86,7 +86,7 @@ class Tuned:
             cores: 1 to the cores of the SoC.
 
         Raises:
-            ValueError: more than the SoC has, or less than 1; all other exceptions as of
+            ValueError: More than the SoC has, or less than 1; all other exceptions as of
                 `set_core_mask`.
         """
         most = self._cores("cores", "rknn_set_batch_core_num")
@@ -100,7 +100,7 @@ class Tuned:
         """Return the cores of the SoC, 0 where it is unknown.
 
         Raises:
-            UnavailableError: it has one, or the runtime no such function.
+            UnavailableError: It has one, or the runtime no such function.
         """
         self._context.library.require(function)
         cores = self._known_cores()
@@ -124,11 +124,11 @@ class Tuned:
         itself, which takes longer than an ordinary run.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnError: the runtime gave no table, or one that cannot be read.
-            RknnStatusError: the runtime refused; librknnmrt always does.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            RknnError: The runtime gave no table, or one that cannot be read.
+            RknnStatusError: The runtime refused; librknnmrt always does.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
         """
         from rknn_runtime.npu import performance
 
@@ -139,10 +139,10 @@ class Tuned:
         """What the last run took on the NPU, microseconds, without inputs and outputs.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the runtime refused; librknnmrt always does.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            RknnStatusError: The runtime refused; librknnmrt always does.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
         """
         from rknn_runtime.npu import performance
 
@@ -154,10 +154,10 @@ class Tuned:
         Nobody documents the struct: these are its bytes, and zeros behind them.
 
         Raises:
-            ClosedError: the model is closed.
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the runtime refused; librknnrt always does.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            RknnStatusError: The runtime refused; librknnrt always does.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
         """
         info = ffi.new("uint8_t[]", _DEVICE_MEMORY_BYTES)
         status = self._context.query(lib.RKNN_QUERY_DEVICE_MEM_INFO, info, len(info))

@@ -31,9 +31,9 @@ def absolute_histogram(values: NDArray[Any], most: float, block: int = 1 << 20) 
     """Count absolute values in `BINS` bins from 0 to ``most``, which itself is in none of them.
 
     Args:
-        values: flat, finite.
-        most: above 0.
-        block: how many values are taken at once, which bounds memory.
+        values: Flat, finite.
+        most: Above 0.
+        block: How many values are taken at once, which bounds memory.
     """
     counts = np.zeros(BINS, np.int64)
     for start in range(0, values.size, block):
@@ -53,7 +53,7 @@ def kl_cut(counts: NDArray[Any]) -> float | None:
     Of ``sum(P log(P / Q))`` the least above 0 counts, if it is below 0.1.
 
     Args:
-        counts: as `absolute_histogram` gives them.
+        counts: As `absolute_histogram` gives them.
     """
     bins = counts[1:].astype(np.float32)
     best, found = _BOUND, None

@@ -62,13 +62,13 @@ def functions(library: Library) -> dict[str, bool]:
     """Tell which functions of the C API a library has.
 
     Args:
-        library: of `rknn_runtime.open_library`.
+        library: Of `rknn_runtime.open_library`.
 
     Returns:
         Name -> whether it is there.
 
     Raises:
-        TypeError: no `Library`.
+        TypeError: No `Library`.
     """
     if not isinstance(library, Library):
         raise TypeError(f"library: expected a Library, got {type(library).__name__}")
@@ -85,23 +85,23 @@ def query(
     """Call ``rknn_query``.
 
     Args:
-        model: a `Model` or a `GeneralModel`.
-        command: the number of the query; not 3, whose answer is a pointer: that is
+        model: A `Model` or a `GeneralModel`.
+        command: The number of the query; not 3, whose answer is a pointer: that is
             ``model.perf_detail()``.
-        index: of the input or output, where the query is about one.
-        size: bytes of the struct, as the runtime is told; None: as this package knows it, or
+        index: Of the input or output, where the query is about one.
+        size: Bytes of the struct, as the runtime is told; None: as this package knows it, or
             65536 where it does not. The runtime gets 65536 bytes to write to all the same.
 
     Returns:
         The struct.
 
     Raises:
-        ClosedError: the model is closed.
-        ForkError: this process was forked after the model was loaded.
-        RknnStatusError: the runtime refused.
-        RuntimeError: called in the middle of another call, as by a signal handler.
-        TypeError: an argument of another type.
-        ValueError: a number out of range, or the query 3.
+        ClosedError: The model is closed.
+        ForkError: This process was forked after the model was loaded.
+        RknnStatusError: The runtime refused.
+        RuntimeError: Called in the middle of another call, as by a signal handler.
+        TypeError: An argument of another type.
+        ValueError: A number out of range, or the query 3.
     """
     number = as_int(command, "command", 0, _INT32)
     if number == lib.RKNN_QUERY_PERF_DETAIL:
@@ -129,24 +129,24 @@ def run(
     """Call ``rknn_run`` with what extends it, on what is in the model's input memory.
 
     Args:
-        model: a `Model`, whose memory is bound; its inputs and outputs are synced by
+        model: A `Model`, whose memory is bound; its inputs and outputs are synced by
             ``sync_to_device`` and ``sync_from_device`` of their memories, as the caller needs it.
-        frame_id: a number of the caller's, for the runtime's log.
-        timeout_ms: the longest time that the NPU may take; 0: as long as it takes.
-        non_block: refused when true: `start` does that, and gives what waits for the run.
-        fence_fd: with ``FENCE_IN_OUTSIDE``, the descriptor of a fence (a ``sync_file``, as cameras
+        frame_id: A number of the caller's, for the runtime's log.
+        timeout_ms: The longest time that the NPU may take; 0: as long as it takes.
+        non_block: Refused when true: `start` does that, and gives what waits for the run.
+        fence_fd: With ``FENCE_IN_OUTSIDE``, the descriptor of a fence (a ``sync_file``, as cameras
             and GPUs give them) that the NPU waits for; it stays yours. The driver waits for 6,000
             ticks of its clock, and then runs all the same.
 
     Raises:
-        ClosedError: the model is closed.
-        ForkError: this process was forked after the model was loaded.
-        RknnStatusError: the runtime failed; `RknnTimeoutError` after the time.
-        RuntimeError: called in the middle of another call, as by a signal handler.
-        TypeError: an argument of another type.
+        ClosedError: The model is closed.
+        ForkError: This process was forked after the model was loaded.
+        RknnStatusError: The runtime failed; `RknnTimeoutError` after the time.
+        RuntimeError: Called in the middle of another call, as by a signal handler.
+        TypeError: An argument of another type.
         UnavailableError: ``non_block``, or a fence for a runtime of which nobody knows what it
             does with one.
-        ValueError: a number out of range; a fence without that flag, or the flag without one.
+        ValueError: A number out of range; a fence without that flag, or the flag without one.
     """
     extend = _extend(frame_id, timeout_ms)
     context = _context(model)
@@ -167,13 +167,13 @@ def wait(model: LoadedModel, *, frame_id: SupportsIndex = 0, timeout_ms: Support
     """Call ``rknn_wait`` where no run is in flight, which fails; `Flight.wait` waits for one.
 
     Args:
-        model: a `Model` or a `GeneralModel`.
-        frame_id: of the run.
-        timeout_ms: the longest time to wait; 0: as long as it takes.
+        model: A `Model` or a `GeneralModel`.
+        frame_id: Of the run.
+        timeout_ms: The longest time to wait; 0: as long as it takes.
 
     Raises:
-        UnavailableError: the runtime has no such function.
-        ValueError: a number out of range; all other exceptions as of `query`.
+        UnavailableError: The runtime has no such function.
+        ValueError: A number out of range; all other exceptions as of `query`.
     """
     extend = _extend(frame_id, timeout_ms)
     context = _context(model)
@@ -186,9 +186,9 @@ def checked_fence(model: LoadedModel, fence_fd: SupportsIndex | None) -> int:
     """Check a fence for the next run; return its descriptor, -1 for none.
 
     Raises:
-        TypeError: no integer.
-        UnavailableError: of the runtime nobody knows what it does with one.
-        ValueError: one without ``FENCE_IN_OUTSIDE``, that flag without one, or out of range.
+        TypeError: No integer.
+        UnavailableError: Of the runtime nobody knows what it does with one.
+        ValueError: One without ``FENCE_IN_OUTSIDE``, that flag without one, or out of range.
     """
     takes_fence = bool(model._flags & InitFlag.FENCE_IN_OUTSIDE)
     if fence_fd is None and not takes_fence:
@@ -210,7 +210,7 @@ def require_fences(context: Context, what: str) -> None:
     """Check that it is known what a runtime does with fences.
 
     Raises:
-        UnavailableError: it is not.
+        UnavailableError: It is not.
     """
     version = sdk_version(context).api
     match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)

@@ -41,10 +41,10 @@ class Flight:
         released meanwhile; like a run itself, it cannot be interrupted.
 
         Raises:
-            ForkError: this process was forked after the model was loaded.
-            RknnStatusError: the run failed; `RknnTimeoutError` when it was not over after a
+            ForkError: This process was forked after the model was loaded.
+            RknnStatusError: The run failed; `RknnTimeoutError` when it was not over after a
                 minute: then nobody can tell when it is, and closing the model releases nothing.
-            RuntimeError: called in the middle of another call, as by a signal handler.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
         """
         context = self._context
         with context.lock:
@@ -62,24 +62,24 @@ def start(
     ``rknn_wait`` fails. No board has run this yet.
 
     Args:
-        model: made with ``flags=InitFlag.FENCE_OUT_OUTSIDE``, its inputs synced by
+        model: Made with ``flags=InitFlag.FENCE_OUT_OUTSIDE``, its inputs synced by
             ``sync_to_device`` of their memories, as the caller needs it. Views of its memory that
             exist are not to be written while it runs.
-        frame_id: a number of the caller's, for the runtime's log.
-        fence_fd: as of `run`; this call waits for that fence.
+        frame_id: A number of the caller's, for the runtime's log.
+        fence_fd: As of `run`; this call waits for that fence.
 
     Returns:
         What waits for it.
 
     Raises:
-        ClosedError: the model is closed.
-        ForkError: this process was forked after the model was loaded.
-        RknnStatusError: the runtime refused.
-        RuntimeError: called in the middle of another call, a run is in flight, or memory is
+        ClosedError: The model is closed.
+        ForkError: This process was forked after the model was loaded.
+        RknnStatusError: The runtime refused.
+        RuntimeError: Called in the middle of another call, a run is in flight, or memory is
             missing that you have to bind.
-        TypeError: no `Model`, or no integer.
-        UnavailableError: a runtime of which nobody knows that its ``rknn_wait`` waits.
-        ValueError: a model without that flag, a number out of range, or a fence as of `run`.
+        TypeError: No `Model`, or no integer.
+        UnavailableError: A runtime of which nobody knows that its ``rknn_wait`` waits.
+        ValueError: A model without that flag, a number out of range, or a fence as of `run`.
     """
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a Model, got {type(model).__name__}")

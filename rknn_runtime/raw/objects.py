@@ -23,16 +23,16 @@ def inputs_set(model: GeneralModel, *inputs: Array) -> None:
     """Call ``rknn_inputs_set``; `run` and `outputs_get` follow, one or several times.
 
     Args:
-        model: the model.
-        *inputs: as for `GeneralModel.run`; the runtime copies them.
+        model: The model.
+        *inputs: As for `GeneralModel.run`; the runtime copies them.
 
     Raises:
-        ClosedError: the model is closed.
-        ForkError: this process was forked after the model was loaded.
-        RknnStatusError: the runtime refused.
-        RuntimeError: called in the middle of another call, as by a signal handler.
-        TypeError: no `GeneralModel`, no ndarray, another number of inputs, or another dtype.
-        ValueError: another shape, or not C-contiguous.
+        ClosedError: The model is closed.
+        ForkError: This process was forked after the model was loaded.
+        RknnStatusError: The runtime refused.
+        RuntimeError: Called in the middle of another call, as by a signal handler.
+        TypeError: No `GeneralModel`, no ndarray, another number of inputs, or another dtype.
+        ValueError: Another shape, or not C-contiguous.
     """
     context = _general(model)._context
     with context.lock:
@@ -45,19 +45,19 @@ def outputs_get(model: GeneralModel, *, float_outputs: bool = True) -> list[Arra
     """Call ``rknn_outputs_get``, copy what it gave, and call ``rknn_outputs_release``.
 
     Args:
-        model: the model, after a run.
-        float_outputs: as for `GeneralModel.run`.
+        model: The model, after a run.
+        float_outputs: As for `GeneralModel.run`.
 
     Returns:
         One array per output, as `GeneralModel.run` returns them: copies.
 
     Raises:
-        ClosedError: the model is closed.
-        ForkError: this process was forked after the model was loaded.
-        RknnError: the runtime returned another number of bytes than an output has.
-        RknnStatusError: the runtime refused.
-        RuntimeError: called in the middle of another call, as by a signal handler.
-        TypeError: no `GeneralModel`.
+        ClosedError: The model is closed.
+        ForkError: This process was forked after the model was loaded.
+        RknnError: The runtime returned another number of bytes than an output has.
+        RknnStatusError: The runtime refused.
+        RuntimeError: Called in the middle of another call, as by a signal handler.
+        TypeError: No `GeneralModel`.
     """
     context = _general(model)._context
     with context.lock:
@@ -72,17 +72,17 @@ def mem_sync(memory: TensorMemory, mode: SupportsIndex) -> None:
     """Call ``rknn_mem_sync``.
 
     Args:
-        memory: of a model or of the caller's.
+        memory: Of a model or of the caller's.
         mode: 1 to the device, 2 from it, 3 both, as `TensorMemory` has no method for.
 
     Raises:
-        ClosedError: the memory or its model is closed.
-        ForkError: this process was forked after it was made.
-        RknnStatusError: the runtime refused.
-        RuntimeError: called in the middle of another call, as by a signal handler.
-        TypeError: no memory, or no integer.
-        UnavailableError: the runtime has no such function: its caches are coherent.
-        ValueError: another mode.
+        ClosedError: The memory or its model is closed.
+        ForkError: This process was forked after it was made.
+        RknnStatusError: The runtime refused.
+        RuntimeError: Called in the middle of another call, as by a signal handler.
+        TypeError: No memory, or no integer.
+        UnavailableError: The runtime has no such function: its caches are coherent.
+        ValueError: Another mode.
     """
     if not isinstance(memory, TensorMemory):
         raise TypeError(f"memory: expected a TensorMemory, got {type(memory).__name__}")
@@ -95,20 +95,20 @@ def matmul_get_quant_params(matmul: Matmul, matrix: str) -> float:
     """Call ``rknn_matmul_get_quant_params``.
 
     Args:
-        matmul: the product.
+        matmul: The product.
         matrix: ``"A"``, ``"B"`` or ``"C"``.
 
     Returns:
         The scale that the runtime gives for the whole matrix; librknnrt 2.3.2 gave 0.
 
     Raises:
-        ClosedError: it is closed.
-        ForkError: this process was forked after it was made.
-        RknnStatusError: the runtime refused.
-        RuntimeError: called in the middle of another call, as by a signal handler.
-        TypeError: no `Matmul`.
-        UnavailableError: the runtime has no such function.
-        ValueError: no such matrix.
+        ClosedError: It is closed.
+        ForkError: This process was forked after it was made.
+        RknnStatusError: The runtime refused.
+        RuntimeError: Called in the middle of another call, as by a signal handler.
+        TypeError: No `Matmul`.
+        UnavailableError: The runtime has no such function.
+        ValueError: No such matrix.
     """
     if not isinstance(matmul, Matmul):
         raise TypeError(f"matmul: expected a Matmul, got {type(matmul).__name__}")

@@ -48,19 +48,19 @@ def input_arrays(
     """Check the inputs of an inference and bring them into the layout of the model.
 
     Args:
-        inputs: a list or tuple with an array per input; a bare array stands for one input.
-        attrs: of the model's inputs.
+        inputs: A list or tuple with an array per input; a bare array stands for one input.
+        attrs: Of the model's inputs.
         data_type: None, the name of every array's dtype, or a list with one name per input.
         data_format: None, ``"nhwc"``, ``"nchw"``, or a list with one of these per input, in
             capitals or not.
-        complain: is told of what the vendor's package takes and what is probably a mistake.
+        complain: Is told of what the vendor's package takes and what is probably a mistake.
 
     Returns:
         C-contiguous arrays: the caller's own where they were so already, else copies.
 
     Raises:
-        TypeError: no list of arrays, or a dtype that no runtime takes or ``data_type`` denies.
-        ValueError: another number of inputs or dimensions, too few elements, or an unknown name.
+        TypeError: No list of arrays, or a dtype that no runtime takes or ``data_type`` denies.
+        ValueError: Another number of inputs or dimensions, too few elements, or an unknown name.
     """
     arrays = _listed(inputs, attrs, complain)
     types = _per_input("data_type", data_type, len(arrays), _DTYPES)
@@ -72,8 +72,8 @@ def pass_through_flags(flags: object, count: int) -> list[bool]:
     """Check ``inputs_pass_through``.
 
     Raises:
-        TypeError: no list of 0 and 1.
-        ValueError: not one per input, or other numbers.
+        TypeError: No list of 0 and 1.
+        ValueError: Not one per input, or other numbers.
     """
     if flags is None:
         return [False] * count
@@ -158,16 +158,16 @@ def fitted(name: str, array: Array, shape: tuple[int, ...], complain: Complain) 
     """Do as the runtimes do with another shape: take the elements in their order.
 
     Args:
-        name: of the input, for messages.
+        name: Of the input, for messages.
         array: C-contiguous.
-        shape: that the model takes.
-        complain: is told.
+        shape: That the model takes.
+        complain: Is told.
 
     Returns:
         A view of the array with this shape.
 
     Raises:
-        ValueError: the array has fewer elements.
+        ValueError: The array has fewer elements.
     """
     if array.shape == shape:
         return array

@@ -16,9 +16,9 @@ def new_logger(verbose: bool, path: str | os.PathLike[str] | None) -> logging.Lo
     """Make a logger of one object's own, so that no other's level or file changes.
 
     Args:
-        verbose: let debug messages through, to standard error unless the program has configured
+        verbose: Let debug messages through, to standard error unless the program has configured
             logging.
-        path: of a file that gets all messages, too; one that cannot be written is complained
+        path: Of a file that gets all messages, too; one that cannot be written is complained
             about.
 
     Returns:

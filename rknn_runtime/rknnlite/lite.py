@@ -65,11 +65,11 @@ class RKNNLite:
         """Prepare to load a model.
 
         Args:
-            verbose: log what is done, too; to standard error where the program does not
+            verbose: Log what is done, too; to standard error where the program does not
                 configure logging. The root logger is left alone.
-            verbose_file: a file to which the log is written as well.
-            strict: raise what else is logged.
-            library: the runtime library; see `rknn_runtime.open_library`.
+            verbose_file: A file to which the log is written as well.
+            strict: Raise what else is logged.
+            library: The runtime library; see `rknn_runtime.open_library`.
 
         Raises:
             TypeError: ``verbose_file`` is no path.
@@ -86,17 +86,17 @@ class RKNNLite:
         """Choose the model; `init_runtime` reads it.
 
         Args:
-            path: of a ``.rknn`` file; on the simulated NPU of all that `Model` takes.
-            key_path: of the key of an encrypted model, which is not supported.
+            path: Of a ``.rknn`` file; on the simulated NPU of all that `Model` takes.
+            key_path: Of the key of an encrypted model, which is not supported.
 
         Returns:
             0, or -1 on failure.
 
         Raises:
-            OSError: with ``strict``: the file cannot be read.
-            TypeError: with ``strict``: no path.
-            UnavailableError: with ``strict``: a key was given.
-            ValueError: with ``strict``: a directory, a FIFO, a device; an empty file.
+            OSError: With ``strict``: the file cannot be read.
+            TypeError: With ``strict``: no path.
+            UnavailableError: With ``strict``: a key was given.
+            ValueError: With ``strict``: a directory, a FIFO, a device; an empty file.
         """
         return self._tried("load_rknn", -1, lambda: self._load(path, key_path))
 
@@ -116,26 +116,26 @@ class RKNNLite:
         Args:
             target: None, or the SoC that the model was converted for: nothing runs elsewhere.
             device_id: None; other devices cannot be reached.
-            async_mode: has no effect but a warning, and is refused with ``strict``: every call of
+            async_mode: Has no effect but a warning, and is refused with ``strict``: every call of
                 `inference` returns the outputs of its own inputs. By the toolkit's reference
                 (2.3.0) they would be those of the frame before, but "at present not supported";
                 the vendor's package hands the flag to the runtime, no more.
-            core_mask: one of the ``NPU_CORE_`` numbers. As in the vendor's package, NPU_CORE_ALL
+            core_mask: One of the ``NPU_CORE_`` numbers. As in the vendor's package, NPU_CORE_ALL
                 means all cores of the model's SoC, and RK3576 takes core 0 for NPU_CORE_2.
             fallback_prior_device: ``"cpu"``, or ``"gpu"``: where operators run that the NPU does
                 not have.
-            perf_debug: have the runtime time every layer, which slows runs down.
-            eval_mem: taken, and without effect: `eval_memory` always works.
+            perf_debug: Have the runtime time every layer, which slows runs down.
+            eval_mem: Taken, and without effect: `eval_memory` always works.
 
         Returns:
             0, or -1 on failure.
 
         Raises:
-            RknnError: with ``strict``: there is no library, or it refuses the model.
-            OSError: with ``strict``: the file cannot be read.
-            TypeError: with ``strict``: an argument of another type.
-            UnavailableError: with ``strict``: ``async_mode``.
-            ValueError: with ``strict``: no model is loaded, the target is another, or the SoC
+            RknnError: With ``strict``: there is no library, or it refuses the model.
+            OSError: With ``strict``: the file cannot be read.
+            TypeError: With ``strict``: an argument of another type.
+            UnavailableError: With ``strict``: ``async_mode``.
+            ValueError: With ``strict``: no model is loaded, the target is another, or the SoC
                 does not have these cores.
         """
 
@@ -161,28 +161,28 @@ class RKNNLite:
         """Run the model.
 
         Args:
-            inputs: an array per input, with as many dimensions as the model's, or without that
+            inputs: An array per input, with as many dimensions as the model's, or without that
                 of a batch of 1: images as ``(N, H, W, C)`` or ``(H, W, C)``, or with the
                 channels before them with ``data_format``. A model that was built for several
                 shapes runs in that of the arrays. The numbers are those before
                 the normalisation of the conversion: uint8, float16 or float32; bool counts as
                 uint8. A model in int8 takes int8 as its own, normalised and quantized elements.
-            data_type: a dtype's name, or one per input, that the arrays must have.
+            data_type: A dtype's name, or one per input, that the arrays must have.
             data_format: ``"nhwc"`` or ``"nchw"``, or one per input; None: NHWC.
             inputs_pass_through: 0 or 1 per input. 1: the array has the model's own elements,
                 normalised and quantized, in the same shapes as else; they reach the NPU as they
                 are. Other flags than in the call before load the model anew.
-            get_frame_id: append the number of the run twice: of its outputs and of its inputs.
-            reuse_outputs: return the same arrays in every call, overwritten by the next.
+            get_frame_id: Append the number of the run twice: of its outputs and of its inputs.
+            reuse_outputs: Return the same arrays in every call, overwritten by the next.
 
         Returns:
             An array per output: float32 in its logical shape (NCHW for rank 4), new ones unless
             ``reuse_outputs``. None on failure.
 
         Raises:
-            RknnError: with ``strict``: the runtime failed.
-            TypeError: with ``strict``: no list of arrays, or a dtype that the model does not take.
-            ValueError: with ``strict``: not initialised, or another number of inputs, dimensions
+            RknnError: With ``strict``: the runtime failed.
+            TypeError: With ``strict``: no list of arrays, or a dtype that the model does not take.
+            ValueError: With ``strict``: not initialised, or another number of inputs, dimensions
                 or elements.
         """
 
@@ -200,8 +200,8 @@ class RKNNLite:
         """Return the versions of runtime and driver, framed as there; None on failure.
 
         Raises:
-            RknnError: with ``strict``: the runtime refused.
-            ValueError: with ``strict``: not initialised.
+            RknnError: With ``strict``: the runtime refused.
+            ValueError: With ``strict``: not initialised.
         """
 
         def work() -> str:
@@ -217,16 +217,16 @@ class RKNNLite:
         The vendor's full toolkit has this call, its ``rknnlite`` has not.
 
         Args:
-            is_print: print the result, too.
-            fix_freq: taken, and without effect: the clocks are left alone.
+            is_print: Print the result, too.
+            fix_freq: Taken, and without effect: the clocks are left alone.
 
         Returns:
             A text with the median time of a run, including the conversion of inputs and outputs,
             and the runs per second. None on failure.
 
         Raises:
-            RknnError: with ``strict``: the runtime failed.
-            ValueError: with ``strict``: not initialised.
+            RknnError: With ``strict``: the runtime failed.
+            ValueError: With ``strict``: not initialised.
         """
 
         def work() -> str:
@@ -243,15 +243,15 @@ class RKNNLite:
         The vendor's full toolkit has this call, its ``rknnlite`` has not.
 
         Args:
-            is_print: print the result, too.
+            is_print: Print the result, too.
 
         Returns:
             Bytes by ``weight_memory``, ``internal_memory``, ``other_memory`` and
             ``total_memory``; other is 0 where the runtime does not count it. None on failure.
 
         Raises:
-            RknnError: with ``strict``: the runtime refused.
-            ValueError: with ``strict``: not initialised.
+            RknnError: With ``strict``: the runtime refused.
+            ValueError: With ``strict``: not initialised.
         """
 
         def work() -> dict[str, int]:
@@ -273,8 +273,8 @@ class RKNNLite:
             The answer, or None on failure.
 
         Raises:
-            RknnError: with ``strict``: the runtime refused.
-            ValueError: with ``strict``: not initialised, or something else is asked.
+            RknnError: With ``strict``: the runtime refused.
+            ValueError: With ``strict``: not initialised, or something else is asked.
         """
 
         def work() -> object:
@@ -291,16 +291,16 @@ class RKNNLite:
         """Print which SoCs a model runs on, or all SoCs by families that share models.
 
         Args:
-            rknn_model: path of a ``.rknn`` file.
+            rknn_model: Path of a ``.rknn`` file.
 
         Returns:
             ``{"filled_target_platform": [...], "support_target_platform": [...]}``: what the
             conversion was told, and all that share its NPU. None without a model or on failure.
 
         Raises:
-            InvalidModelError: with ``strict``: no model.
-            OSError: with ``strict``: the file cannot be read.
-            TypeError: with ``strict``: no path.
+            InvalidModelError: With ``strict``: no model.
+            OSError: With ``strict``: the file cannot be read.
+            TypeError: With ``strict``: no path.
         """
         return self._tried("list_support_target_platform", None, lambda: platforms_of(rknn_model))
 
@@ -312,7 +312,7 @@ class RKNNLite:
         """Release what `init_runtime` took; idempotent.
 
         Raises:
-            RknnError: with ``strict``: the runtime refused.
+            RknnError: With ``strict``: the runtime refused.
         """
         self._tried("release", None, self._close)
 

@@ -50,11 +50,11 @@ def refuse_other_target(target: object, header: ModelHeader | None) -> None:
 
     Args:
         target: None or a SoC's name.
-        header: of the model; None: not known.
+        header: Of the model; None: not known.
 
     Raises:
-        TypeError: no name.
-        ValueError: an unknown SoC, or another than the model's.
+        TypeError: No name.
+        ValueError: An unknown SoC, or another than the model's.
     """
     if target is None:
         return
@@ -76,15 +76,15 @@ def chosen_cores(
     """Turn ``core_mask`` into what the runtime is asked for.
 
     Args:
-        core_mask: one of the numbers that `RKNNLite` names.
-        header: of the model; None: not known, taken for that of an RK3588.
-        warn: is told of cores that are taken in place of others.
+        core_mask: One of the numbers that `RKNNLite` names.
+        header: Of the model; None: not known, taken for that of an RK3588.
+        warn: Is told of cores that are taken in place of others.
 
     Returns:
         The cores; None leaves the choice to the runtime.
 
     Raises:
-        ValueError: another number, or the SoC has only one core.
+        ValueError: Another number, or the SoC has only one core.
     """
     if not isinstance(core_mask, (int, np.integer)) or core_mask not in (0, *_NAMED):
         numbers = ", ".join(str(int(mask)) for mask in (CoreMask.AUTO, *_NAMED))
@@ -109,12 +109,12 @@ def platforms_of(model: object) -> dict[str, list[str]] | None:
     """Print, and return for a model, which SoCs run it.
 
     Args:
-        model: path of a ``.rknn`` file; None: all SoCs are printed.
+        model: Path of a ``.rknn`` file; None: all SoCs are printed.
 
     Raises:
-        InvalidModelError: no model.
-        OSError: the file cannot be read.
-        TypeError: no path.
+        InvalidModelError: No model.
+        OSError: The file cannot be read.
+        TypeError: No path.
     """
     if model is None:
         print(_LINE, "All supported target platforms:", sep="\n")

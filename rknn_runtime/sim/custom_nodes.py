@@ -33,11 +33,11 @@ class CustomNodes:
     """The custom operators of a graph, as the C side knows them; must outlive the context.
 
     Args:
-        nodes: the custom operators.
-        library: the simulated runtime.
+        nodes: The custom operators.
+        library: The simulated runtime.
 
     Raises:
-        InvalidModelError: a name or a shape that no runtime has room for.
+        InvalidModelError: A name or a shape that no runtime has room for.
     """
 
     def __init__(self, nodes: Sequence[CustomNode], library: Library) -> None:
@@ -52,7 +52,7 @@ class CustomNodes:
         """Describe them to a context.
 
         Raises:
-            RknnError: the context is not one of this library.
+            RknnError: The context is not one of this library.
         """
         address = self._library.symbol("rknn_sim_set_nodes")
         status = ffi.cast("rknn_sim_set_nodes_fn *", address)(context, self._count, self._nodes)
@@ -63,7 +63,7 @@ class CustomNodes:
         """Have a node computed, within a run; see `rknn_runtime.sim.split.Compute`.
 
         Raises:
-            NodeError: it failed.
+            NodeError: It failed.
         """
         taken, given = (
             ffi.new("float *[]", [ffi.from_buffer("float[]", array) for array in arrays])

@@ -71,7 +71,7 @@ class GraphTensor(NamedTuple):
         """Read what a session of onnxruntime says of an input or output.
 
         Raises:
-            InvalidModelError: its type is none that a model's input or output has.
+            InvalidModelError: Its type is none that a model's input or output has.
         """
         if arg.type not in _SESSION_DTYPES:
             raise InvalidModelError(f"{arg.name!r} of the ONNX file is a {arg.type}")
@@ -89,15 +89,15 @@ class OnnxNode:
     """A node.
 
     Args:
-        content: of its protocol buffer.
+        content: Of its protocol buffer.
 
     Attributes:
-        content: the same.
-        op_type: its type.
-        domain: of the type.
-        name: its name, or "".
-        inputs: names of its inputs; "" for one that is left out.
-        outputs: names of its outputs, likewise.
+        content: The same.
+        op_type: Its type.
+        domain: Of the type.
+        name: Its name, or "".
+        inputs: Names of its inputs; "" for one that is left out.
+        outputs: Names of its outputs, likewise.
     """
 
     def __init__(self, content: memoryview) -> None:
@@ -134,15 +134,15 @@ class OnnxFile:
     """The nodes of an ONNX file, and what it says of their tensors.
 
     Args:
-        onnx: the bytes of the file.
+        onnx: The bytes of the file.
 
     Attributes:
-        nodes: in the order in which they are computed.
-        inputs: names of the inputs that are no constants.
-        outputs: names of the outputs.
+        nodes: In the order in which they are computed.
+        inputs: Names of the inputs that are no constants.
+        outputs: Names of the outputs.
 
     Raises:
-        InvalidModelError: this is no ONNX file.
+        InvalidModelError: This is no ONNX file.
     """
 
     def __init__(self, onnx: bytes) -> None:
@@ -201,8 +201,8 @@ class OnnxFile:
         """Return an ONNX file that computes some tensors from others.
 
         Args:
-            wanted: names of what it computes, its outputs.
-            given: names of what it may take as inputs.
+            wanted: Names of what it computes, its outputs.
+            given: Names of what it may take as inputs.
         """
         needed, nodes = set(wanted), []
         given = set(given)

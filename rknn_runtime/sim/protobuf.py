@@ -16,7 +16,7 @@ def fields(data: memoryview) -> Iterator[Field]:
     """Number and content of every field.
 
     Raises:
-        IndexError, ValueError: this is no protocol buffer.
+        IndexError, ValueError: This is no protocol buffer.
     """
     at = 0
     while at < len(data):
@@ -42,7 +42,7 @@ def parts(data: memoryview, number: int) -> Iterator[memoryview]:
     """Content of the fields of a number that are texts or buffers.
 
     Raises:
-        IndexError, ValueError: this is no protocol buffer.
+        IndexError, ValueError: This is no protocol buffer.
     """
     for found, content in fields(data):
         if found == number and isinstance(content, memoryview):
@@ -53,7 +53,7 @@ def numbers(data: memoryview) -> Iterator[int]:
     """Numbers that lie packed in one field.
 
     Raises:
-        IndexError, ValueError: there are none.
+        IndexError, ValueError: There are none.
     """
     at = 0
     while at < len(data):

@@ -44,17 +44,17 @@ class SplitSession:
     """What stands in for a session of onnxruntime.
 
     Args:
-        file: the ONNX file; some of its nodes are for custom operators.
-        open_session: makes a session of a file.
+        file: The ONNX file; some of its nodes are for custom operators.
+        open_session: Makes a session of a file.
 
     Attributes:
-        inputs: of the file.
-        outputs: of the file.
-        nodes: its custom operators, in the order in which they are computed.
-        compute: what computes them; None: nobody.
+        inputs: Of the file.
+        outputs: Of the file.
+        nodes: Its custom operators, in the order in which they are computed.
+        compute: What computes them; None: nobody.
 
     Raises:
-        InvalidModelError: a part cannot be loaded, or the file does not say the shape of a tensor
+        InvalidModelError: A part cannot be loaded, or the file does not say the shape of a tensor
             of a custom operator.
     """
 
@@ -94,7 +94,7 @@ class SplitSession:
         """A tensor that a custom operator has, or an output of such a file.
 
         Raises:
-            InvalidModelError: its shape is open.
+            InvalidModelError: Its shape is open.
         """
         tensor = self._known[name]
         shape = tuple(size for size in tensor.shape if size)
@@ -117,7 +117,7 @@ class SplitSession:
         """Compute outputs, as a session of onnxruntime does.
 
         Raises:
-            RknnError: nobody computes custom operators here.
+            RknnError: Nobody computes custom operators here.
         """
         values = dict(feeds)
         for number, (session, names) in enumerate(self._parts):

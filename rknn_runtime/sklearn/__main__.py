@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Convert a pickled estimator.
 
     Args:
-        argv: arguments; None: those of the process.
+        argv: Arguments; None: those of the process.
 
     Returns:
         The exit status: 0, or 1 with the reason on standard error.
@@ -72,9 +72,9 @@ def _unpickled(path: Path) -> Any:
     """Read an estimator.
 
     Raises:
-        ImportError: a module that it needs is missing.
-        OSError: the file cannot be read.
-        ValueError: it is no pickle of an estimator.
+        ImportError: A module that it needs is missing.
+        OSError: The file cannot be read.
+        ValueError: It is no pickle of an estimator.
     """
     with path.open("rb") as file:
         try:

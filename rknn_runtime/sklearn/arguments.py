@@ -13,13 +13,13 @@ def checked_rows(X: object, n_features: int, name: str) -> Array:
     """Return X as ``(n, n_features) float64``.
 
     Args:
-        X: an array, nested lists, a data frame, or a sparse matrix.
-        n_features: columns that it must have.
-        name: of the estimator, for messages.
+        X: An array, nested lists, a data frame, or a sparse matrix.
+        n_features: Columns that it must have.
+        name: Of the estimator, for messages.
 
     Raises:
-        TypeError: no numbers.
-        ValueError: not two dimensions, no row, other columns, or numbers that are not finite.
+        TypeError: No numbers.
+        ValueError: Not two dimensions, no row, other columns, or numbers that are not finite.
     """
     if hasattr(X, "toarray"):  # scipy.sparse
         X = X.toarray()
@@ -46,7 +46,7 @@ def checked_targets(y: object, shape: tuple[int, ...]) -> Array:
     """Return y, of the shape of what is predicted; a column may stand for a row of numbers.
 
     Raises:
-        ValueError: another shape.
+        ValueError: Another shape.
     """
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1 and len(shape) == 1:
@@ -60,8 +60,8 @@ def checked_weights(weights: object, count: int) -> Array | None:
     """Return weights as ``(count,) float64``.
 
     Raises:
-        TypeError: no numbers.
-        ValueError: not one per row, not finite, negative, or all 0.
+        TypeError: No numbers.
+        ValueError: Not one per row, not finite, negative, or all 0.
     """
     if weights is None:
         return None

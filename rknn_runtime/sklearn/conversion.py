@@ -40,22 +40,22 @@ def convert(
     to come along.
 
     Args:
-        estimator: a fitted ``MLPClassifier`` or ``MLPRegressor`` of scikit-learn, or a
+        estimator: A fitted ``MLPClassifier`` or ``MLPRegressor`` of scikit-learn, or a
             ``Pipeline`` of ``StandardScaler`` and one of them.
-        path: of the file to write; it is replaced when all has succeeded.
-        target: the SoC, such as ``"rk3588"``.
+        path: Of the file to write; it is replaced when all has succeeded.
+        target: The SoC, such as ``"rk3588"``.
         quantization: int8; else float16, which RV1103 and RV1106 cannot.
         example_input: ``(n, n_features)`` rows such as the estimator will get, some hundred of
             them. Needed for int8; in float16, too, they keep features and targets of different
             or great sizes exact.
-        batch_size: rows of one inference; any number can be given to the board's classes.
+        batch_size: Rows of one inference; any number can be given to the board's classes.
 
     Raises:
         ImportError: scikit-learn or onnx is missing; says what to install.
-        OSError: the file cannot be written.
-        RknnError: the toolkit cannot be installed, or refused.
-        TypeError: another estimator, or an argument of another type.
-        ValueError: an estimator that is not fitted, examples that do not fit it, an unknown SoC,
+        OSError: The file cannot be written.
+        RknnError: The toolkit cannot be installed, or refused.
+        TypeError: Another estimator, or an argument of another type.
+        ValueError: An estimator that is not fitted, examples that do not fit it, an unknown SoC,
             or a combination that cannot work.
     """
     place = Path(os.fspath(path))

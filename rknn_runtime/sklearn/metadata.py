@@ -58,7 +58,7 @@ class Metadata:
         """Write it as text.
 
         Raises:
-            TypeError: the classes are of a type that no text stands for.
+            TypeError: The classes are of a type that no text stands for.
         """
         said: dict[str, Any] = {"task": self.task, "activation": self.activation}
         if self.classes is not None:
@@ -75,16 +75,16 @@ def metadata_of(text: str, where: str, n_features: int, n_outputs: int) -> Metad
     """Read what `Metadata.to_json` wrote, or the file beside a model of the ``scirknn`` package.
 
     Args:
-        text: the text.
-        where: it comes from, for messages.
-        n_features: columns of the network's input.
-        n_outputs: columns of its output.
+        text: The text.
+        where: It comes from, for messages.
+        n_features: Columns of the network's input.
+        n_outputs: Columns of its output.
 
     Returns:
         The metadata; None where the text is of something else.
 
     Raises:
-        InvalidModelError: it contradicts itself or the network.
+        InvalidModelError: It contradicts itself or the network.
     """
     try:
         said = json.loads(text)

@@ -39,17 +39,17 @@ class _Perceptron:
         """Load a model that `convert` made, or the ``scirknn`` package.
 
         Args:
-            model: path of the ``.rknn`` file. Where its metadata did not fit into it, they are
+            model: Path of the ``.rknn`` file. Where its metadata did not fit into it, they are
                 in the file of the same name with ``.json`` after it.
-            library: as for `rknn_runtime.Model`.
-            core_mask: as for `rknn_runtime.Model`.
+            library: As for `rknn_runtime.Model`.
+            core_mask: As for `rknn_runtime.Model`.
 
         Raises:
-            InvalidModelError: no model, none that this machine runs, or none of such an
+            InvalidModelError: No model, none that this machine runs, or none of such an
                 estimator.
-            OSError: a file cannot be read.
-            RknnError: the runtime refused.
-            TypeError: an argument of another type.
+            OSError: A file cannot be read.
+            RknnError: The runtime refused.
+            TypeError: An argument of another type.
         """
         if not isinstance(model, (str, os.PathLike)):
             raise TypeError(f"model: expected a path, got {type(model).__name__}")
@@ -142,9 +142,9 @@ class MLPClassifier(_Perceptron):
 
     Attributes:
         classes_: ``(n_classes,)`` of the dtype that they had.
-        model: the `Model`.
-        n_features_in_: columns of X.
-        n_outputs_: neurons of the output layer.
+        model: The `Model`.
+        n_features_in_: Columns of X.
+        n_outputs_: Neurons of the output layer.
     """
 
     _tasks = ("binary", "multiclass", "multilabel")
@@ -163,10 +163,10 @@ class MLPClassifier(_Perceptron):
             multi-label classifier.
 
         Raises:
-            ClosedError: the model is closed.
-            OverflowError: a number left the range of float16.
-            RknnStatusError: the runtime failed.
-            ValueError: no rows of so many finite numbers.
+            ClosedError: The model is closed.
+            OverflowError: A number left the range of float16.
+            RknnStatusError: The runtime failed.
+            ValueError: No rows of so many finite numbers.
         """
         probabilities = self.predict_proba(X)
         if self._metadata.task == "multilabel":
@@ -184,10 +184,10 @@ class MLPClassifier(_Perceptron):
             ``(n, n_classes) float64``, in the order of ``classes_``.
 
         Raises:
-            ClosedError: the model is closed.
-            OverflowError: a number left the range of float16.
-            RknnStatusError: the runtime failed.
-            ValueError: no rows of so many finite numbers.
+            ClosedError: The model is closed.
+            OverflowError: A number left the range of float16.
+            RknnStatusError: The runtime failed.
+            ValueError: No rows of so many finite numbers.
         """
         if self.out_activation_ != "none":
             return np.exp(self.predict_log_proba(X))
@@ -212,9 +212,9 @@ class MLPClassifier(_Perceptron):
         """Return the mean accuracy; of a multi-label classifier, of rows that are right in all.
 
         Args:
-            X: the rows.
-            y: their classes, as `predict` gives them.
-            sample_weight: one weight per row; None: all alike.
+            X: The rows.
+            y: Their classes, as `predict` gives them.
+            sample_weight: One weight per row; None: all alike.
 
         Raises:
             ValueError: ``y`` or the weights are not one per row; all other exceptions as of
@@ -235,9 +235,9 @@ class MLPRegressor(_Perceptron):
     a sparse matrix, any number of rows. As there, a row of its own is ``[row]``.
 
     Attributes:
-        model: the `Model`.
-        n_features_in_: columns of X.
-        n_outputs_: numbers that are predicted for a row.
+        model: The `Model`.
+        n_features_in_: Columns of X.
+        n_outputs_: Numbers that are predicted for a row.
     """
 
     _tasks = ("regression",)
@@ -249,10 +249,10 @@ class MLPRegressor(_Perceptron):
             ``(n,) float64``, or ``(n, n_outputs)`` where there are several.
 
         Raises:
-            ClosedError: the model is closed.
-            OverflowError: a number left the range of float16.
-            RknnStatusError: the runtime failed.
-            ValueError: no rows of so many finite numbers.
+            ClosedError: The model is closed.
+            OverflowError: A number left the range of float16.
+            RknnStatusError: The runtime failed.
+            ValueError: No rows of so many finite numbers.
         """
         values = self._raw(X)
         if self.out_activation_ == "exp":
@@ -266,9 +266,9 @@ class MLPRegressor(_Perceptron):
         where it is met exactly, else 0, as in scikit-learn.
 
         Args:
-            X: the rows.
-            y: their targets, as `predict` gives them.
-            sample_weight: one weight per row; None: all alike.
+            X: The rows.
+            y: Their targets, as `predict` gives them.
+            sample_weight: One weight per row; None: all alike.
 
         Raises:
             ValueError: ``y`` or the weights are not one per row; all other exceptions as of

@@ -43,13 +43,13 @@ def network_of(estimator: Any, example_input: object = None) -> Network:
     are examples, a regressor's last layer gives targets that are scaled likewise.
 
     Args:
-        estimator: an ``MLPClassifier`` or ``MLPRegressor`` of scikit-learn, or a ``Pipeline`` of
+        estimator: An ``MLPClassifier`` or ``MLPRegressor`` of scikit-learn, or a ``Pipeline`` of
             ``StandardScaler`` and one of them.
-        example_input: rows as the estimator takes them; None: there are none.
+        example_input: Rows as the estimator takes them; None: there are none.
 
     Raises:
-        TypeError: another estimator.
-        ValueError: one that is not fitted, whose numbers float32 cannot hold, or examples that
+        TypeError: Another estimator.
+        ValueError: One that is not fitted, whose numbers float32 cannot hold, or examples that
             do not fit it.
     """
     scaler, perceptron = _parts(estimator)

@@ -15,14 +15,14 @@ def onnx_of(network: Network, batch_size: int) -> bytes:
     """Write ``Gemm`` for every layer, which the toolkit makes a convolution of.
 
     Args:
-        network: the layers.
-        batch_size: rows of an inference.
+        network: The layers.
+        batch_size: Rows of an inference.
 
     Returns:
         The file.
 
     Raises:
-        ImportError: the package onnx is missing.
+        ImportError: The package onnx is missing.
     """
     try:
         from onnx import TensorProto, checker, helper, numpy_helper

@@ -18,18 +18,18 @@ def build(
     """Convert an ONNX file, in this process where it has the toolkit, else in one of its own.
 
     Args:
-        onnx: the file.
-        target: the SoC, as the toolkit spells it.
-        custom_string: for the model.
+        onnx: The file.
+        target: The SoC, as the toolkit spells it.
+        custom_string: For the model.
         examples: ``(n, batch, features) float32``: inputs to quantize with; None: float16.
-        folder: an empty one, for all that is written.
+        folder: An empty one, for all that is written.
 
     Returns:
         The ``.rknn`` file in the folder.
 
     Raises:
-        OSError: the toolkit's environment cannot be written.
-        RknnError: the toolkit cannot be installed, or refused.
+        OSError: The toolkit's environment cannot be written.
+        RknnError: The toolkit cannot be installed, or refused.
     """
     # Boards do not convert.
     from rknn_runtime.conversion.environment import toolkit_python

@@ -298,9 +298,9 @@ def results(
     """What a runtime gives for each way: arrays, or the call that it refused, or its end.
 
     Args:
-        library: the runtime; no other process of the caller has opened it.
-        model: a ``.rknn`` file.
-        is_full: it is one for librknnrt; librknnmrt has only the zero-copy flow.
+        library: The runtime; no other process of the caller has opened it.
+        model: A ``.rknn`` file.
+        is_full: It is one for librknnrt; librknnmrt has only the zero-copy flow.
     """
 
     def result(way: Way, number: int) -> list[Array] | str:

@@ -25,9 +25,9 @@ def exported(classes, lowest, highest, extra):
     """Return the attribute and the array of the head, whose channels need this range.
 
     Args:
-        classes: how many.
-        lowest: the smallest value of the tensor, and
-        highest: the largest, which only channels behind the class scores have.
+        classes: How many.
+        lowest: The smallest value of the tensor, and
+        highest: The largest, which only channels behind the class scores have.
         extra: ``(channels, objects)``, what these are for the objects.
     """
     random = np.random.default_rng(0)
