@@ -191,6 +191,15 @@ def test_only_one_module_imports_the_extension() -> None:
     assert users == ["_ffi"]
 
 
+def test_only_type_checkers_import_the_types_of_numpy() -> None:
+    """NumPy 1.19 has no ``numpy.typing``: a module that runs the import cannot be loaded there."""
+    for name, path in MODULES.items():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+            assert "numpy.typing" not in ast.unparse(node), name
+
+
 def test_no_class_has_the_name_of_another() -> None:
     """One word for one thing; names that start with _ are their module's own."""
     homes: dict[str, list[str]] = {}

@@ -21,7 +21,7 @@ NETS = sorted(
     [*PROJECT.glob("examples/models/*.rknn"), *(DATA / "nets").glob("*.rknn")],
     key=lambda path: path.name,
 )
-Values = tuple[TensorInfo, np.ndarray[Any, Any]]
+Values = tuple[TensorInfo, np.ndarray]
 
 
 def nodes(path: Path, op: str) -> Iterator[tuple[NodeInfo, list[Values], Values]]:
