@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     add_toolkit(layers)
     layers.add_argument("--plot", metavar="FILE", help="also write a plot, as .svg")
-    parser.add_argument("--limit", type=int, metavar="N", help="take the first N images alone")
+    parser.add_argument("--limit", type=int, metavar="N", help="take N images, evenly out of all")
     add_switch(parser, "--detect", "also decode both, and compare the detections")
     parser.add_argument(
         "--labels",
@@ -122,7 +122,7 @@ def _judged(arguments: Namespace) -> Analysis:
         keep_graph=arguments.keep_graph,
         color=arguments.color,
         algorithm=arguments.quantized_algorithm,
-        limit=arguments.limit or 100,
+        limit=100 if arguments.limit is None else arguments.limit,
         device=arguments.device,
         toolkit=arguments.toolkit or DEFAULT_VERSION,
         environment=arguments.environment,
@@ -139,10 +139,11 @@ def _compared(arguments: Namespace) -> AccuracyReport:
     import numpy as np  # here, as `info` does without
 
     from rknn_runtime.accuracy import compare
+    from rknn_runtime.conversion.calibration import images_in
 
     if arguments.images is None:
         raise ValueError("--images: expected a folder of images or .npy files, got none")
-    paths = _files(Path(arguments.images))[: arguments.limit]
+    paths = images_in(arguments.images, "--images", arguments.limit, recursive=False)
     frames = [np.load(path) if path.suffix == ".npy" else path for path in paths]
     truth = _truth(paths, Path(arguments.labels)) if arguments.labels else None
     options = {}
@@ -167,17 +168,6 @@ def _progress(done: int, total: int | None) -> None:
     show_progress(f"{done} of {total} images")
     if done == total:
         end_progress(True)
-
-
-def _files(folder: Path) -> list[Path]:
-    from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
-
-    paths = files_with((*IMAGE_SUFFIXES, ".npy"), folder)
-    if not paths:
-        raise ValueError(
-            f"{folder}: expected images ({', '.join(IMAGE_SUFFIXES)}) or .npy files, got none"
-        )
-    return paths
 
 
 def _truth(paths: Sequence[Path], labels: Path) -> list[Detections]:

@@ -15,30 +15,34 @@ from rknn_runtime.vision.letterbox import letterbox
 __all__ = ["framed", "images_in", "listing", "written"]
 
 
-def images_in(folder: str | os.PathLike[str], name: str, limit: int) -> list[Path]:
+def images_in(
+    folder: str | os.PathLike[str], name: str, limit: int | None = None, *, recursive: bool = True
+) -> list[Path]:
     """List images and arrays of a folder and those below, in the order of their names.
 
     Args:
         folder: With images, or ``.npy`` files.
         name: What it is given as, for messages.
-        limit: How many at most; of more, every second or so is taken, to the end of the folder.
+        limit: How many at most, evenly out of all: folders are often sorted by class. None: all.
+        recursive: Look into the folders below it, too.
 
     Raises:
         OSError: It cannot be read.
         TypeError: It is no path, or `limit` no integer.
         ValueError: There are none, or `limit` is below 1.
     """
-    limit = as_int(limit, "limit", 1, 2**31 - 1)
+    if limit is not None:
+        limit = as_int(limit, "limit", 1, 2**31 - 1)
     place = Path(folder)
     if not place.is_dir():
         raise ValueError(f"{name}: expected a folder of images, got {str(folder)!r}")
-    found = files_with((*IMAGE_SUFFIXES, ".npy"), place, recursive=True)
+    found = files_with((*IMAGE_SUFFIXES, ".npy"), place, recursive=recursive)
     if not found:
         raise ValueError(
             f"{name}: expected images ({', '.join(IMAGE_SUFFIXES)}) or .npy files in {place}, "
             "got none"
         )
-    count = min(limit, len(found))
+    count = len(found) if limit is None else min(limit, len(found))
     return [found[i * len(found) // count] for i in range(count)]
 
 
