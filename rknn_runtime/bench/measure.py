@@ -32,6 +32,10 @@ __all__ = ["Settings", "measure"]
 PHASES = ("input copy", "sync in", "run", "sync out", "decode")
 
 
+_SINGLES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
+_TOGETHER = (CoreMask.CORE_0_1, CoreMask.CORE_0_1_2)
+
+
 class Settings(NamedTuple):
     """What to measure.
 
@@ -39,7 +43,7 @@ class Settings(NamedTuple):
         warm_up: Frames that do not count.
         frames: That count; None: as many as `seconds` allow.
         seconds: Of each choice; None: no limit.
-        sweep: Every number of cores together, and one to three contexts per core, too.
+        sweep: Every core by itself, several together, and one to three contexts per core, too.
     """
 
     warm_up: int = 20
@@ -81,7 +85,7 @@ def measure(
         about = _about(model, loaded)
         timings.append(_one_context(loaded, wanted, report))
         cores = npu_cores(loaded) if wanted.sweep else 1
-        for mask in (CoreMask.CORE_0_1, CoreMask.CORE_0_1_2)[: cores - 1]:
+        for mask in (*_SINGLES[:cores], *_TOGETHER[: cores - 1]) if cores > 1 else ():
             loaded.set_core_mask(mask)
             timings.append(_one_context(loaded, wanted, report, str(mask.name)))
     if wanted.sweep:
@@ -233,7 +237,7 @@ def _pools(
     progress: Callable[[str, int], None],
 ) -> list[Timing]:
     """One to three contexts on each of the cores."""
-    singles = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)[:cores]
+    singles = _SINGLES[:cores]
     timings: list[Timing] = []
     for per_core in (1, 2, 3):
         masks = list(singles) * per_core if cores > 1 else [None] * per_core

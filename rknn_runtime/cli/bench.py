@@ -1,6 +1,6 @@
 """Measure how fast a model runs here.
 
-Measures each phase of a frame; with --sweep on every number of cores and of
+Measures each phase of a frame; with --sweep with every core mask and number of
 contexts, too. `bench compare A B` sets two measurements beside each other,
 `bench suite` measures many models.
 

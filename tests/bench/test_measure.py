@@ -81,12 +81,12 @@ def test_what_the_file_predicts_stands_beside_it(tmp_path):
 
 
 def test_cores_and_contexts(model, control):
-    """One context on one to three cores; one to three on each of three cores."""
+    """One context with each core mask; one to three on each of three cores."""
     control.set_latency(1000)
     result = measure(model, Settings(2, 6, sweep=True), library="sim")
     assert [(timing.cores, timing.contexts) for timing in result.timings] == [
-        ("AUTO", 1), ("CORE_0_1", 1), ("CORE_0_1_2", 1), ("3 cores", 3), ("3 cores", 6),
-        ("3 cores", 9),
+        ("AUTO", 1), ("CORE_0", 1), ("CORE_1", 1), ("CORE_2", 1), ("CORE_0_1", 1),
+        ("CORE_0_1_2", 1), ("3 cores", 3), ("3 cores", 6), ("3 cores", 9),
     ]  # fmt: skip
     assert all(timing.fps > 0 for timing in result.timings)
 
