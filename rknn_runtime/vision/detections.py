@@ -168,7 +168,7 @@ class Detections(Compared, Writers):
             _DETECTION_SETTERS[1](one, float(one.confidence))
             _DETECTION_SETTERS[2](one, int(one.class_id))
             return one
-        rows = index if isinstance(index, slice) else _selection(index)
+        rows = index if isinstance(index, slice) else _selection(index, len(self))
         chosen: list[Any] = [None if value is None else value[rows] for value in self._values()]
         return Detections(*chosen)
 
@@ -268,8 +268,8 @@ _COLUMN_BYTES = 24
 _DETECTION_SETTERS = tuple(getattr(Detection, name).__set__ for name in NAMES)
 
 
-def _selection(index: Any) -> NDArray[Any]:
-    """Return a boolean mask or an array of indices."""
+def _selection(index: Any, n: int) -> NDArray[Any]:
+    """Return a boolean mask, or an array of indices of `n` objects."""
     try:
         array = np.empty((0, 0)) if isinstance(index, tuple) else np.asarray(index)
     except ValueError:  # lists of different lengths
@@ -281,6 +281,11 @@ def _selection(index: Any) -> NDArray[Any]:
             "index: expected an integer, a slice, or a one-dimensional array or list of "
             f"booleans or integers, got {index!r}"
         )
+    if array.dtype != np.bool_:
+        # NumPy would take 2**64 - 1 for the last one.
+        for each in (int(array.min()), int(array.max())):
+            if not -n <= each < n:
+                raise IndexError(f"index: expected some of {_objects(n)}, got {each}")
     return array
 
 

@@ -143,7 +143,7 @@ def test_indices_out_of_range_are_refused() -> None:
     for index in (4, -5, 2**63, -(2**63) - 1, 2**70, np.uint64(2**63)):
         with pytest.raises(IndexError, match=f"expected one of 4 objects, got {index}"):
             some()[index]
-    for selection in ([7], [2**63], np.ones(3, bool)):
+    for selection in ([7], [-5], [2**63], [2**64 - 1], np.ones(3, bool)):
         with pytest.raises(IndexError):
             some()[selection]
 
