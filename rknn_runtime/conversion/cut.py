@@ -29,6 +29,8 @@ _BEHIND = frozenset(
         "Transpose", "Unsqueeze", "Where", "EfficientNMS_TRT",
     )
 )  # fmt: skip
+#: Of a cell of YOLOv5.
+_ANCHORS = 3
 #: An activation, where the prototypes of masks come out of one.
 _ACTIVATIONS = frozenset(("Sigmoid", "Mul", "Relu", "LeakyRelu", "HardSwish", "Clip", "Identity"))
 
@@ -94,7 +96,7 @@ def find_tail(graph: OnnxGraph) -> Tail | str:
     return Tail(tuple(_joined_at_yolox(graph, scale) for scale in scales), tuple(kept))
 
 
-def coefficients_apart(graph: OnnxGraph, tail: Tail, anchors: int = 3) -> Tail:
+def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
     """Give YOLOv5's mask coefficients convolutions of their own, as its decoder takes them.
 
     There one convolution of a scale gives box, classes and coefficients of each anchor.
@@ -102,7 +104,6 @@ def coefficients_apart(graph: OnnxGraph, tail: Tail, anchors: int = 3) -> Tail:
     Args:
         graph: The graph, which gets the convolutions where the tail is of this form.
         tail: Where its head begins.
-        anchors: Of a cell.
     """
     shapes = [graph.shape(name) for name in tail.kept]
     if len(shapes) != 1 or shapes[0] is None or any(len(s.tensors) != 1 for s in tail.scales):
@@ -111,10 +112,10 @@ def coefficients_apart(graph: OnnxGraph, tail: Tail, anchors: int = 3) -> Tail:
     scales = []
     for scale in tail.scales:
         ((name, channels),) = scale.tensors
-        each = channels // anchors
-        if channels % anchors or each <= 5 + masks:
+        each = channels // _ANCHORS
+        if channels % _ANCHORS or each <= 5 + masks:
             return tail
-        numbers = np.arange(channels).reshape(anchors, each)
+        numbers = np.arange(channels).reshape(_ANCHORS, each)
         parts = [numbers[:, :-masks].ravel().tolist(), numbers[:, -masks:].ravel().tolist()]
         names = graph.split_convolution(name, parts)
         scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))

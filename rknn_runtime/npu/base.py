@@ -24,9 +24,6 @@ from rknn_runtime.tensor import TensorAttr
 if TYPE_CHECKING:
     from rknn_runtime.npu.dma_heap import DmaBuffer
 
-    #: Inputs and outputs.
-    _Tensors = tuple[tuple[query.QueriedTensor, ...], tuple[query.QueriedTensor, ...]]
-
 __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 
 

@@ -165,10 +165,7 @@ def _shape_of(variants: Sequence[ShapeVariant], row: Sequence[Array]) -> int:
 
 
 def _raw_record(
-    variant: ShapeVariant,
-    preprocessing: Sequence[Preprocessing | None],
-    record: Record,
-    shape: int = 0,
+    variant: ShapeVariant, preprocessing: Sequence[Preprocessing | None], record: Record
 ) -> RawRecord:
     """Quantize a record's arrays as the NPU would.
 
@@ -181,8 +178,8 @@ def _raw_record(
         )
     outputs = tuple(map(output_values, variant.outputs, record.outputs))
     if record.inputs is None:
-        return RawRecord(outputs, shape=shape)
+        return RawRecord(outputs)
     if len(record.inputs) != len(variant.inputs):
         raise ValueError(f"record: expected {len(variant.inputs)} inputs, got {len(record.inputs)}")
     inputs = tuple(map(input_values, variant.inputs, preprocessing, record.inputs))
-    return RawRecord(outputs, inputs, shape)
+    return RawRecord(outputs, inputs)

@@ -16,10 +16,6 @@ __all__ = ["Network", "network_of"]
 #: Activations of hidden layers, by scikit-learn's names, and the operators of ONNX.
 HIDDEN = {"identity": "", "logistic": "Sigmoid", "relu": "Relu", "tanh": "Tanh"}
 _OUTER = ("identity", "logistic", "softmax", "exp")
-_SCALED = (
-    "a regressor whose targets are beyond 65504 or of different sizes, or features of different "
-    "sizes, are converted with example_input"
-)
 
 
 @dataclass(frozen=True)
