@@ -305,11 +305,16 @@ def parse_mini(data: Buffer, version: int, start: int, end: int) -> Container:
     return Container(True, version, end - flatbuffer, end, memory)
 
 
-def refuse_other_formats(data: Buffer) -> None:
-    """Name what the data are unless they begin as an RKNN container does."""
+def refuse_signatures(data: Buffer) -> None:
+    """Refuse data that have one of the `SIGNATURES`."""
     for offset, signature, what, advice in SIGNATURES:
         if bytes(data[offset : offset + len(signature)]) == signature:
             raise InvalidModelError(f"this is {what}; {advice}")
+
+
+def refuse_other_formats(data: Buffer) -> None:
+    """Name what the data are unless they begin as an RKNN container does."""
+    refuse_signatures(data)
     head = bytes(data[:8])
     if head == MAGIC:
         if _is_rknn1(data):

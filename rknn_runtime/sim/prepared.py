@@ -11,7 +11,7 @@ from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.emulation import Comparison, Emulation
 from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
-from rknn_runtime.modelfile.container import ENCRYPTED, opened
+from rknn_runtime.modelfile.container import opened, refuse_signatures
 from rknn_runtime.modelfile.flatbuffer import Buffer
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.reader import ModelFile
@@ -184,8 +184,10 @@ def _of_bytes(data: bytes, library: Library) -> PreparedModel:
         return _of_bundle(data, library)
     if not data:
         raise InvalidModelError("model: expected content, got 0 bytes")
-    if data.startswith((b"RKNN", ENCRYPTED)):
-        return _of_rknn(memoryview(data), library)
+    content = memoryview(data)
+    refuse_signatures(content)
+    if data.startswith(b"RKNN"):
+        return _of_rknn(content, library)
     raise InvalidModelError(
         "these bytes are no model: expected those of a .rknn file or of a bundle, as "
         "rknn_runtime.sim.bundle_from_onnx(...) makes them"

@@ -250,6 +250,16 @@ def test_what_is_not_understood_answers_and_does_not_run() -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "what"),
+    [(b"RKCE", "needs a key"), (b"RKNX", "RKNN3"), (b"CYPTRKNN", "encrypted"), (b"x", "no model")],
+)
+def test_bytes_of_another_kind_are_named(data: bytes, what: str) -> None:
+    """As those of a file are."""
+    with pytest.raises(InvalidModelError, match=what):
+        Model(data + bytes(100), library="sim")
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ((b"rk3588", b"rk3999"), "the SoC 'rk3999' is not understood"),
