@@ -13,7 +13,8 @@
 #define MAX_CHANNELS 65536u
 
 bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes) {
-    return address <= emu->memory_bytes && bytes <= emu->memory_bytes - address;
+    return address >= emu->command_bytes && address <= emu->memory_bytes &&
+           bytes <= emu->memory_bytes - address;
 }
 
 bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes) {

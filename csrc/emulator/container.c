@@ -270,7 +270,9 @@ static int place_mini(loader *l) {
     if (status != RKR_OK) {
         return status;
     }
-    memcpy(emu->memory, l->image, (size_t)constants);
+    /* The pages of the commands are never touched: they take address space alone. */
+    emu->command_bytes = l->regcmd;
+    memcpy(emu->memory + l->regcmd, l->image + l->regcmd, (size_t)(constants - l->regcmd));
     for (uint32_t i = 0; i < emu->n_tensors; i++) {
         emu_tensor *tensor = &emu->tensors[i];
         const uint32_t kind = tensor->public.kind;

@@ -103,7 +103,8 @@ static bool fits_accumulator(const rkr_emu *emu, const emu_task *task, int32_t *
 
 bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
     const emu_convolution *conv = &task->conv;
-    if ((uint64_t)conv->weights + weight_bytes(conv) > emu->constant_bytes) {
+    if (conv->weights < emu->command_bytes ||
+        (uint64_t)conv->weights + weight_bytes(conv) > emu->constant_bytes) {
         return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
     }
     if (task->dpu.weight_offset == EMU_MEMORY &&

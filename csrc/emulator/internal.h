@@ -365,6 +365,7 @@ struct rkr_emu {
     uint8_t *memory;
     uint64_t memory_bytes;
     uint64_t constant_bytes; /* at the begin of the memory */
+    uint64_t command_bytes;  /* at their begin: commands of a mini container, never values */
     emu_tensor *tensors;
     uint32_t n_tensors;
     emu_node *nodes;

@@ -45,10 +45,10 @@ print(resident() - before, count * (first.model_bytes + first.internal_bytes))
 
 @pytest.mark.parametrize("name", ["shapes_rk3588", "shapes_rv1106"])
 def test_a_model_takes_what_it_says(name: str) -> None:
-    """Constants and internal memory once, and 200 kB for what commands are decoded to."""
+    """Constants and internal memory once, and a tenth for what commands are decoded to."""
     command = [sys.executable, "-c", MEASURE, str(MODELS / f"{name}.rknn"), str(COUNT)]
     # glibc gives back at once what is freed: what opening took for a while does not count.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "32768", "MALLOC_TRIM_THRESHOLD_": "0"}
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     pages, bytes_of_all = (int(number) for number in run.stdout.split())
-    assert pages * os.sysconf("SC_PAGESIZE") < bytes_of_all + COUNT * 200_000
+    assert pages * os.sysconf("SC_PAGESIZE") < 1.1 * bytes_of_all

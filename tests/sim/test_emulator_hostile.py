@@ -134,6 +134,19 @@ def test_damaged_commands_do_no_harm(seed: int) -> None:
     assert longest < 60
 
 
+def assert_refused(op: str, registers: dict[int, int], reason: str) -> None:
+    """Give registers other values; every node of the kind is refused for that reason."""
+    model = bytearray((DATA / "emulator" / "machine_rv1106.rknn").read_bytes())
+    assert Emulator(bytes(model)).is_runnable
+    for at in command_words(bytes(model)):
+        number = struct.unpack_from("<H", model, at)[0]
+        if number in registers:
+            struct.pack_into("<I", model, at + 2, registers[number])
+    nodes = [node for node in Emulator(bytes(model)).nodes if node.op == op]
+    assert nodes
+    assert all(node.verdict == Verdict.REFUSED and reason in node.reason for node in nodes)
+
+
 #: Few bytes that many steps would read or write: which registers, and what the node is told.
 ENDLESS = {
     "8192 channels that lie on each other": (
@@ -149,16 +162,15 @@ ENDLESS = {
 @pytest.mark.parametrize("case", ENDLESS)
 def test_steps_are_bounded_by_what_the_file_holds(case: str) -> None:
     """Overlapping planes and padding without end are refused before anything runs."""
-    op, registers, reason = ENDLESS[case]
-    model = bytearray((DATA / "emulator" / "machine_rv1106.rknn").read_bytes())
-    assert Emulator(bytes(model)).is_runnable
-    for at in command_words(bytes(model)):
-        number = struct.unpack_from("<H", model, at)[0]
-        if number in registers:
-            struct.pack_into("<I", model, at + 2, registers[number])
-    nodes = [node for node in Emulator(bytes(model)).nodes if node.op == op]
-    assert nodes
-    assert all(node.verdict == Verdict.REFUSED and reason in node.reason for node in nodes)
+    assert_refused(*ENDLESS[case])
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(0x1110, "no constants"), (0x5020, "outside of memory")]
+)
+def test_commands_are_no_values(number: int, reason: str) -> None:
+    """Weights and biases do not lie where a mini container has its commands: from 0 on."""
+    assert_refused("ConvRelu", {number: 0}, reason)
 
 
 def test_tasks_share_no_commands() -> None:
