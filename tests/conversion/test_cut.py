@@ -60,14 +60,16 @@ NETS = {
 }  # fmt: skip
 
 
-def found_in(onnx, asked, **custom):
+PIXELS = np.random.default_rng(1).integers(0, 256, (SIZE, SIZE, 3), np.uint8)
+
+
+def found_in(onnx, asked, threshold=0.2, **custom):
     """Every box that is found in an image, whatever it overlaps."""
     said = json.dumps({"labels": NAMES, **custom})
-    pixels = np.random.default_rng(1).integers(0, 256, (SIZE, SIZE, 3), np.uint8)
     bundle = bundle_from_onnx(onnx, std_values=[[255.0] * 3], custom_string=said)
     with Model(bundle, library="sim") as model:
-        detector = Detector(model, None, 0.2, 1.0, asked)
-        return detector.head, detector(pixels)
+        detector = Detector(model, None, threshold, 1.0, asked)
+        return detector.head, detector(PIXELS)
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -95,6 +97,22 @@ def test_a_cut_graph_detects_what_the_whole_one_says(name):
     for box, label, sure in zip(ours.xyxy, ours.class_id, ours.confidence):
         same = theirs.xyxy[(theirs.class_id == label) & (abs(theirs.confidence - sure) < 2e-3)]
         assert np.abs(same - box).max(1).min() < 0.3
+
+
+@pytest.mark.parametrize("end", ["scaled", "nms"])
+def test_boxes_of_a_graph_with_two_inputs_are_those_of_the_cut(end):
+    """PP-YOLOE as it is exported, with NMS or without: all of its boxes, in pixels of the image."""
+    runtime = pytest.importorskip("onnxruntime")
+    whole = pp_yoloe(end).model()
+    image = np.float32(PIXELS.transpose(2, 0, 1)[None]) / 255
+    inputs = {"images": image, "scale_factor": np.ones((1, 2), np.float32)}
+    boxes = runtime.InferenceSession(whole).run(["boxes"], inputs)[0].reshape(-1, 4)
+    assert len(boxes) > 10
+    graph = OnnxGraph(whole, "x.onnx")
+    cut = graph.cut(find_tail(graph).outputs)
+    _, ours = found_in(cut, "ppyoloe", 1e-4)
+    for box in boxes.clip(0, SIZE):
+        assert np.abs(ours.xyxy - box).max(1).min() < 0.3
 
 
 @pytest.mark.parametrize("style", ["v5", "v7"])
