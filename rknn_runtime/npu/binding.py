@@ -16,7 +16,7 @@ from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Binding", "BoundTensors", "check_layouts"]
+__all__ = ["Binding", "BoundTensors", "check_layouts", "element_dtype"]
 
 # Looked up once: these are on the path of every frame.
 _run_synced, _run_frame = lib.rkr_run_synced, lib.rkr_run_frame
@@ -54,10 +54,7 @@ class Binding:
         self.name = name
         self.attr = attr
         self.shape = bound.shape
-        try:
-            self.dtype = bound.dtype.numpy
-        except TypeError as error:
-            raise RknnError(f"{name}: {error}") from None
+        self.dtype = element_dtype(name, bound)
         self._strides = bound.strides
         # The runtimes do not check the size.
         self.needs = max(least_bytes, bound.array_bytes, attr.buffer_bytes)
@@ -356,6 +353,18 @@ class BoundTensors:
         elif step == lib.RKR_STEP_DECODE:
             call = "rkr_yolo_decode"
         self.context.check_run(status, call)
+
+
+def element_dtype(name: str, attr: TensorAttr) -> np.dtype[Any]:
+    """Return the dtype of the stored elements.
+
+    Raises:
+        RknnError: NumPy has none such.
+    """
+    try:
+        return attr.dtype.numpy
+    except TypeError as error:
+        raise RknnError(f"{name}: {error}") from None
 
 
 def check_layouts(name: str, attr: TensorAttr) -> None:

@@ -16,7 +16,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._frozen import replace
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.kernels import layout, quantization
-from rknn_runtime.npu.binding import Binding, check_layouts
+from rknn_runtime.npu.binding import Binding, check_layouts, element_dtype
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.normalisation import normalisation
 from rknn_runtime.npu.query import QueriedTensor
@@ -152,7 +152,7 @@ class Intake:
         """
         check_layouts(name, attr)
         self._name, self._attr = name, attr
-        self.dtype = attr.stored.dtype.numpy
+        self.dtype = element_dtype(name, attr.stored)
         self._is_packed, self._is_quantized = attr.is_packed, attr.affine is not None
         self._zero_point, self._scale = attr.affine or (0, 1.0)
         self._normalisation = normalisation(name, attr, preprocessing)

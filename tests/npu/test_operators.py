@@ -258,6 +258,7 @@ def test_arrays_outlive_the_call(model):
     assert first.any()
 
 
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
 def test_arrays_cannot_be_made_to_lie(model):
     """Another shape or type of an array, or memory that is given back, changes nothing."""
 
