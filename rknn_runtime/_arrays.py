@@ -167,14 +167,17 @@ def as_list(given: Any, name: str, expected: str) -> list[Any]:
         expected: What it should be, for messages, as ``"a list of shapes"``.
 
     Raises:
-        TypeError: No sequence.
+        TypeError: No sequence, or a memoryview of more than one dimension.
     """
     if type(given) is list or type(given) is tuple:
         return [*given]
     is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__")
     if not is_sequence or isinstance(given, (str, bytes, Mapping)):
         raise TypeError(f"{name}: expected {expected}, got {type(given).__name__}")
-    return list(islice(given, len(given)))
+    try:
+        return list(islice(given, len(given)))
+    except NotImplementedError as error:
+        raise TypeError(f"{name}: expected {expected}, got a memoryview: {error}") from None
 
 
 def plain(array: object, name: str, expected: str = "a numpy.ndarray") -> Array:

@@ -19,6 +19,8 @@ import test_hostile_calls
 import test_hostile_tools
 from test_hostile_calls import DOCUMENTED
 
+from rknn_runtime._arrays import as_list
+
 CALLS = {
     **test_hostile_calls.CALLS,
     **{name: (*call, {}) for name, call in test_hostile_tools.CALLS.items()},
@@ -118,6 +120,13 @@ def use_all(name):
                 raise AssertionError(f"{name}, {place}, {inner}: {kind} filled memory") from None
             except (OfTheCallerError, *DOCUMENTED):
                 pass
+
+
+def test_a_memoryview_of_two_dimensions_is_no_list():
+    """It cannot be gone through, and says so by NotImplementedError."""
+    grid = memoryview(bytes(4)).cast("B", (2, 2))
+    with pytest.raises(TypeError, match="frames: expected a list, got a memoryview: multi-dim"):
+        as_list(grid, "frames", "a list")
 
 
 def data_bytes():

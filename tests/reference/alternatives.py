@@ -12,6 +12,7 @@ import numpy as np
 
 from reference import npu
 from reference.npu import Machine, clip8
+from reference.windows import sliding_windows
 
 
 def up(p, n):
@@ -115,7 +116,7 @@ def pool_inside(x, method, kernel, stride, pads, size, pad_value=0, reciprocals=
 
 def _sums(x, kernel, stride, pads, size):
     padded = np.pad(x, ((0, 0), *((p, p) for p in pads)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, (1, 2))
+    windows = sliding_windows(padded, kernel, 1)
     return windows[:, :: stride[0], :: stride[1]][:, : size[0], : size[1]].sum((3, 4))
 
 
@@ -155,7 +156,7 @@ def half_sums(data, pixels):
     w = machine.memory[at : at + 9 * 8 * 8 * 2].view(np.float16).reshape(3, 3, 8, 8)[..., :3]
     b = machine.memory[bias : bias + 8 * 4].view(np.float32)
     padded = np.pad(pixels.astype(np.float32), ((1, 1), (1, 1), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (0, 1))
+    windows = sliding_windows(padded, (3, 3), 0)
     # (H, W, K, C, kh, kw): exact products, as factors have 11 and 8 bits.
     products = windows[:, :, None] * w.astype(np.float32).transpose(2, 3, 0, 1)
     taps_first = np.moveaxis(products, 3, 5).reshape(*products.shape[:3], 27)

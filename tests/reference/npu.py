@@ -10,6 +10,8 @@ import struct
 
 import numpy as np
 
+from reference.windows import sliding_windows
+
 CNA, CORE, DPU, RDMA, PPU, PPU_RDMA = 1, 3, 4, 5, 6, 7
 BLOCK_OF_TARGET = {
     0x0201: CNA, 0x0801: CORE, 0x1001: DPU, 0x2001: RDMA, 0x4001: PPU, 0x8001: PPU_RDMA,
@@ -91,7 +93,7 @@ def pool(x, method, kernel, stride, pads, size, pad_value=0, reciprocals=(0, 0))
     shape = [(size[k] - 1) * stride[k] + kernel[k] for k in range(2)]
     padded = np.full((x.shape[0], *np.maximum(shape, np.add(x.shape[1:], pads))), fill, np.int64)
     padded[:, pads[0] : pads[0] + x.shape[1], pads[1] : pads[1] + x.shape[2]] = x
-    windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, (1, 2))
+    windows = sliding_windows(padded, kernel, 1)
     windows = windows[:, :: stride[0], :: stride[1]][:, : size[0], : size[1]]
     if method == 0:
         return clip8(rne(windows.sum((3, 4)) * reciprocals[0] * reciprocals[1], 32))
