@@ -446,6 +446,7 @@ def test_ctrl_c_leaves_no_lock_behind():
         submit = functools.partial(executor.submit, abs)
         results = Results(range(9), submit, ahead=2, drop_oldest=False, on_drop=lambda: None)
         next(results)  # starts the reader
+        gc.disable()  # callbacks of the collector are places, too, and not ours
         sys.setprofile(Interrupting(place))
         try:
             for _ in results:
@@ -455,6 +456,7 @@ def test_ctrl_c_leaves_no_lock_behind():
             pass
         finally:
             sys.setprofile(None)
+            gc.enable()
         for end in (results.close, executor.shutdown):
             ending = threading.Thread(target=end)
             ending.start()
