@@ -142,8 +142,8 @@ class Binding:
         return np.ndarray(self.shape, self.dtype, data, strides=self._strides)
 
     def view(self) -> Array:
-        """Return the array in NPU memory as a view for the caller."""
-        return self._view_of(self.memory.array())
+        """Return the array in NPU memory as a view for the caller, inside ``with context.lock``."""
+        return self._view_of(self.memory.locked_array())
 
     def private(self) -> Array:
         """Return the array that only this package sees, inside ``with context.lock``.
@@ -317,6 +317,19 @@ class BoundTensors:
                 return False
             self._fail(status)
         return True
+
+    def check_chosen(self) -> None:
+        """Check that the model is open and its shapes are settled, inside ``with context.lock``.
+
+        While they are chosen, arrays of what was bound before must not be made again.
+
+        Raises:
+            ClosedError: The model is closed.
+            RuntimeError: Shapes are being chosen, or could not be.
+        """
+        self.context.check_open()
+        if self.paused:
+            raise RuntimeError(f"the model cannot run: {self.paused}")
 
     def check_ready(self) -> None:
         """Check that nothing is missing, inside ``with context.lock``.

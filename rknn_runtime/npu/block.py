@@ -133,8 +133,12 @@ class Block(Closing):
         """
         with self._context.lock:
             self._context.opened()
-            self.pointer  # noqa: B018 - raises when closed
-            return self.span.export(self)
+            return self.locked_array()
+
+    def locked_array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Do as `array`, inside ``with context.lock``."""
+        self.pointer  # noqa: B018 - raises when closed
+        return self.span.export(self)
 
     def sync_to_device(self) -> None:
         """Make what the CPU wrote visible to the NPU; nothing to do where caches are coherent.

@@ -189,11 +189,12 @@ class BoundModel(LoadedModel):
         Raises:
             ClosedError: Also when the memory is closed.
             RknnStatusError: The runtime refused; the memory before stays bound.
+            RuntimeError: `set_input_shapes` is at work or has failed.
             TypeError: No memory, or no bool.
             ValueError: It is too small, of another model (see `TensorMemory.shared_with`), or
                 bound to something else.
         """
-        self._bind_memory(at(self._inputs, index, "input"), memory, sync)
+        self._bind_memory("input", index, memory, sync)
 
     def bind_output(self, index: Key, memory: TensorMemory, *, sync: bool = True) -> None:
         """Let the NPU write an output to another memory.
@@ -207,19 +208,21 @@ class BoundModel(LoadedModel):
         Raises:
             ClosedError: Also when the memory is closed.
             RknnStatusError: The runtime refused; the memory before stays bound.
+            RuntimeError: `set_input_shapes` is at work or has failed.
             TypeError: No memory, or no bool.
             ValueError: As in `bind_input`.
         """
-        self._bind_memory(at(self._outputs, index, "output"), memory, sync)
+        self._bind_memory("output", index, memory, sync)
 
-    def _bind_memory(self, binding: Binding, memory: TensorMemory, sync: bool) -> None:
+    def _bind_memory(self, side: str, index: Key, memory: TensorMemory, sync: bool) -> None:
         if not isinstance(memory, TensorMemory):
             raise TypeError(f"memory: expected a TensorMemory, got {type(memory).__name__}")
         if not isinstance(sync, bool):
             raise TypeError(f"sync: expected a bool, got {sync!r}")
         with self._context.lock:
-            self._context.check_open()
-            self._bind_locked(binding, memory, sync)
+            self._frame.check_chosen()
+            bindings: Sequence[Binding] = self._inputs if side == "input" else self._outputs
+            self._bind_locked(at(bindings, index, side), memory, sync)
 
     def _bind_locked(self, binding: Binding, memory: TensorMemory, sync: bool) -> None:
         is_swap = binding.is_bound and binding.is_synced is sync

@@ -123,7 +123,7 @@ class Model(BoundModel):
             ValueError: Another shape, or a NaN where an input is quantized.
         """
         with self._context.lock:
-            self._context.check_open()
+            self._frame.check_chosen()
             if inputs:
                 self._write(inputs)
             self._frame.run()
@@ -156,14 +156,13 @@ class Model(BoundModel):
             ValueError: An input or ``out`` has another shape, a NaN where an input is quantized,
                 or arrays of ``out`` overlap or are not as many as the outputs.
         """
-        outputs = self._outputs
-        if only is not None:
-            outputs = [outputs[i] for i in positions(self.outputs, only)]
-        if out is not None:
-            check_outs(out, len(outputs))
         with self._context.lock:
-            self._context.check_open()
+            self._frame.check_chosen()
+            outputs = self._outputs
+            if only is not None:
+                outputs = [outputs[i] for i in positions(self.outputs, only)]
             if out is not None:
+                check_outs(out, len(outputs))
                 arrays = self._checked_outs(outputs, out, inputs)
             elif only is None:
                 arrays = self._results.arrays()
@@ -201,9 +200,12 @@ class Model(BoundModel):
 
         Raises:
             BufferError: The CPU does not see the memory that you bound.
-            RuntimeError: Also when there is no memory yet.
+            RuntimeError: Also when there is no memory yet, or `set_input_shapes` is at work or
+                has failed.
         """
-        return at(self._inputs, index, "input").view()
+        with self._context.lock:
+            self._frame.check_chosen()
+            return at(self._inputs, index, "input").view()
 
     def output_raw(self, index: Key = 0) -> Array:
         """Return an output as it lies in memory.
@@ -219,9 +221,12 @@ class Model(BoundModel):
 
         Raises:
             BufferError: The CPU does not see the memory that you bound.
-            RuntimeError: Also when there is no memory yet.
+            RuntimeError: Also when there is no memory yet, or `set_input_shapes` is at work or
+                has failed.
         """
-        return at(self._outputs, index, "output").view()
+        with self._context.lock:
+            self._frame.check_chosen()
+            return at(self._outputs, index, "output").view()
 
     def output_f32(self, index: Key = 0, out: Array | None = None) -> Array:
         """Return an output as real numbers.
@@ -238,14 +243,15 @@ class Model(BoundModel):
 
         Raises:
             BufferError: The CPU does not see the memory that you bound.
-            RuntimeError: Also when there is no memory yet.
+            RuntimeError: Also when there is no memory yet, or `set_input_shapes` is at work or
+                has failed.
             TypeError: ``out`` is no ndarray of float32.
             ValueError: ``out`` has another shape, is not C-contiguous or not writable, or overlaps
                 the model's own memory.
         """
-        binding = at(self._outputs, index, "output")
         with self._context.lock:
-            self._context.opened()
+            self._frame.check_chosen()
+            binding = at(self._outputs, index, "output")
             array = binding.checked(out)
             if out is not None:
                 refuse_overlaps([array], (), self._spans)

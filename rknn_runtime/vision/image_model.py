@@ -244,6 +244,7 @@ class ImageModel:
 
     def _settle_outputs(self) -> None:
         """Bind to the outputs, at first and when the caller bound others."""
+        self._frame.check_chosen()
         if self._forms != _forms(self.model):
             raise RuntimeError(
                 f"the model's shapes were changed after this {type(self).__name__} was made for "
@@ -271,7 +272,7 @@ class ImageModel:
         """Run on what is in a memory, as the model takes it, and decode the outputs."""
         frame, context = self._frame, self._frame.context
         with context.lock:
-            context.check_open()
+            frame.check_chosen()
             (binding,) = frame.inputs
             if not (binding.is_bound and binding.memory is memory):
                 self.model._bind_locked(binding, memory, True)
@@ -289,7 +290,7 @@ class ImageModel:
             planes = inputs.planes(image, color)
         frame, context = self._frame, self._frame.context
         with context.lock:
-            context.check_open()
+            frame.check_chosen()
             if memories is not None:
                 inputs.bind(*memories)
             if frame.output_state is not self._output_state:
