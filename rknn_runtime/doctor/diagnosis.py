@@ -8,12 +8,14 @@ from typing import Any
 
 from rknn_runtime._frozen import dataclass, replace
 from rknn_runtime.doctor import (
+    around_rules,
     files,
     library_rules,
     machine_rules,
     model_rules,
     probes,
     program_rules,
+    python_rules,
     run_rules,
     summary,
 )  # fmt: skip
@@ -26,8 +28,8 @@ __all__ = ["RULES", "Diagnosis", "Observation", "doctor", "gather", "judge"]
 
 #: In the order of causes: what stands first makes what comes later pointless.
 RULES: tuple[Rule, ...] = (
-    *machine_rules.RULES, *library_rules.RULES, *program_rules.RULES, *model_rules.RULES,
-    *run_rules.RULES,
+    *machine_rules.RULES, *library_rules.RULES, *program_rules.RULES, *python_rules.RULES,
+    *model_rules.RULES, *run_rules.RULES, *around_rules.RULES,
 )  # fmt: skip
 #: On the simulated NPU only these count.
 _TOPICS_OF_SIMULATED = ("model", "python", "test")

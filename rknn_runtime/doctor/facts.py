@@ -13,6 +13,9 @@ from rknn_runtime.npu._elf import Elf
 
 __all__ = ["Facts", "LibraryFacts", "ModelFacts", "NodeFacts", "Surroundings", "TrialFacts"]
 
+#: Of the vendor; its driver was ported to others by others.
+_VENDORS_KERNELS = ("4.4.", "4.19.", "5.10.", "6.1.")
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -58,7 +61,8 @@ class LibraryFacts:
     path: str
     runtime: Runtime | None
     elf: Elf | None
-    #: Why it cannot be mapped: ``"unreadable"``, ``"foreign"`` (no ELF file), ``"cut"``; or empty.
+    #: Why it cannot be mapped: ``"unreadable"``, ``"foreign"`` (no ELF file), ``"folder"``,
+    #: ``"cut"``; or empty.
     fault: str = ""
     #: Functions that every runtime has, and this one lacks, with commas between them.
     missing: str = ""
@@ -122,7 +126,8 @@ class Facts:
     #: Name of the Rockchip chip, with or without an NPU; empty: none, or unknown.
     chip: str = ""
     kernel: str = ""
-    container: bool = False
+    #: What this process is in: ``"docker"`` (or what works as it does), ``"lxc"``; empty: none.
+    container: str = ""
     #: ``"rknpu"``, ``"rocket"``, ``"rknpu3"``, ``"galcore"``; empty: none seen.
     driver: str = ""
     driver_version: str = ""
@@ -174,6 +179,12 @@ class Facts:
     def runtime(self) -> Runtime | None:
         """Which runtime that is."""
         return self.library.runtime if self.library else None
+
+    @property
+    def ported(self) -> bool:
+        """The vendor's driver runs in a kernel that is not the vendor's: others built it there."""
+        vendors = not self.kernel or self.kernel.startswith(_VENDORS_KERNELS)
+        return self.driver == "rknpu" and not vendors
 
     def driver_is_before(self, version: tuple[int, ...]) -> bool:
         """The driver is known, and older."""

@@ -37,7 +37,7 @@ def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
         path = tree.path(name)
         try:
             real = path.resolve()
-            if real in seen or not path.is_file():
+            if real in seen or not (path.is_file() or path.is_dir()):
                 continue
         except (OSError, RuntimeError):  # before Python 3.13 the latter, for links to themselves
             continue
@@ -64,6 +64,8 @@ def _names(tree: Tree, process: Surroundings) -> Iterator[str]:
 
 
 def _library(name: str, path: Path) -> LibraryFacts:
+    if path.is_dir():
+        return LibraryFacts(name, None, None, "folder")
     try:
         elf = _elf.read(str(path))
         if elf is None:

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from rknn_runtime.doctor.cures import STATIC, fetch, wanted_library
 from rknn_runtime.doctor.facts import Facts, LibraryFacts
 from rknn_runtime.doctor.log import first_match
+from rknn_runtime.doctor.packages import SharedLibrary, lacking_library
 from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, When, logged
 from rknn_runtime.modelfile.compatibility import Runtime
 
 __all__ = ["RULES"]
 
-_WANTED_PATH = re.compile(r"/[\w./-]*librknnm?rt\.so(?=: cannot open)")
+_WANTED = re.compile(r"(/[\w./-]*/)?(librknn\w*\.so)(?=[.\d]*: (?:cannot open|No such))")
 #: It looks into fixed folders itself, before the dynamic linker is asked.
 _RKNNLITE = re.compile("can ?not find dynamic library on", re.IGNORECASE)
-_DEPENDENCY = re.compile(r"(lib(?!rknn)[^/ ]+?)\.so\.(\d+)\S* cannot open")
 #: Of librknnrt: the first that knows RK3562, and RK3576.
 _KNOWS = {"rk3562": (1, 5, 0), "rk3576": (2, 0, 0)}
 
@@ -45,6 +45,11 @@ def _misfit(*kinds: str) -> When:
         return None if fits else unfit
 
     return found
+
+
+def _unfit_path(facts: Facts) -> str:
+    unfit = _unfit(facts)
+    return unfit.path if unfit is not None else ""
 
 
 def _refetch(facts: Facts) -> str:
@@ -77,23 +82,20 @@ def _log_no_library(facts: Facts) -> LibraryFacts | None:
 def _let_it_be_found(facts: Facts) -> str:
     path = facts.library.path if facts.library is not None else ""
     folder, _, name = path.rpartition("/")
-    match = first_match(_WANTED_PATH, facts.log)
-    wanted = match[0] if match else ""
-    if not wanted and first_match(_RKNNLITE, facts.log):
-        wanted = f"/usr/lib/{name}"
-    if wanted in ("", path):
+    match = first_match(_WANTED, facts.log)
+    place, wanted = (match[1] or "", match[2]) if match else ("", name)
+    if first_match(_RKNNLITE, facts.log):
+        place, wanted = "/usr/lib/", name
+    if wanted != name and not place:  # the name of older releases, librknn_api.so
+        place = "/usr/lib/"
+    if place + wanted in (name, path):
         return f"export LD_LIBRARY_PATH={folder} && sudo ldconfig {folder}"
-    other = wanted.rpartition("/")[0]  # programs with one fixed path
-    return f"sudo mkdir -p {other} && sudo ln -s {path} {other}/{name}"
+    other = place.rstrip("/")  # programs with one fixed path
+    return f"sudo mkdir -p {other} && sudo ln -s {path} {other}/{wanted}"
 
 
-def _missing_dependency(facts: Facts) -> tuple[str, str, str] | None:
-    """Return its name, its version, and what Debian puts between them in a package's name."""
-    if "dependency" not in facts.signs:
-        return None
-    match = first_match(_DEPENDENCY, facts.log)
-    name, version = (match[1], match[2]) if match else ("a library", "")
-    return name, version, "-" if name[-1].isdigit() else ""
+def _missing_dependency(facts: Facts) -> SharedLibrary | None:
+    return lacking_library(facts) if "dependency" in facts.signs else None
 
 
 def _without_core_mask(facts: Facts) -> LibraryFacts | None:
@@ -136,6 +138,13 @@ RULES = (
     Rule("library-no-elf", PROBLEM, "library", _misfit("foreign"), _refetch, """
         {found.path} is no library: perhaps the web page of one, or a Git LFS pointer; fetch the
         raw file"""),
+    Rule("library-folder", PROBLEM, "library", _misfit("folder"),
+         lambda facts: f"sudo rmdir {_unfit_path(facts)}\n{_refetch(facts)}", """
+        {found.path} is a folder: Docker makes one where the host has no file of a name that -v
+        gives; remove it on the host, and put the library in its place"""),
+    Rule("library-folder", PROBLEM, "library", logged("mounted folder"), _refetch, """
+        the host has no file of a name that -v gives, or a folder: put the library there
+        ({found})"""),
     Rule("library-cut", PROBLEM, "library", _misfit("cut"), _refetch, """
         {found.path} lacks its end: the copy was interrupted"""),
     Rule("library-unreadable", PROBLEM, "library", _misfit("unreadable"),
@@ -152,6 +161,10 @@ RULES = (
          "docker run ... python:3.12-slim-bookworm", """
         {found.path} is made for {found.elf.libc}, and this Python is not: the vendor has no
         library for musl; take a container or a system with glibc, such as Debian"""),
+    Rule("library-libc", PROBLEM, "library", logged("glibc's symbols"),
+         "docker run ... python:3.12-slim-bookworm", """
+        a library that was made for glibc was loaded by a program of musl, such as Alpine's
+        ({found}): take a container or a system with glibc, such as Debian"""),
     Rule("library-no-runtime", PROBLEM, "library", _misfit("symbols"), _refetch, """
         {found.path} lacks {found.missing}: it is no RKNN runtime, or a damaged one"""),
     Rule("library-chip", PROBLEM, "library", _wrong_library, fetch, """
@@ -162,8 +175,8 @@ RULES = (
     Rule("log-no-library", PROBLEM, "library", _log_no_library, _let_it_be_found, """
         the program did not find the library, though it is there: {found.path}"""),
     Rule("missing-dependency", PROBLEM, "library", _missing_dependency,
-         "sudo apt install {found[0]}{found[2]}{found[1]}", """
-        the vendor's library needs {found[0]}.so.{found[1]}, which this system does not have"""),
+         "sudo apt install {found.package}", """
+        the vendor's library needs {found.file}, which this system does not have"""),
     Rule("missing-symbol", PROBLEM, "library", logged("symbol"), fetch, """
         a function is missing in the library that was loaded: it is older than the program, or
         another file of that name comes first; take the newest"""),

@@ -12,14 +12,26 @@ from rknn_runtime.doctor.cures import (
     VENDOR_KERNEL,
     fetch,
     permit,
+    wanted_library,
 )  # fmt: skip
 from rknn_runtime.doctor.facts import Facts, NodeFacts
 from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, When, logged
-from rknn_runtime.modelfile.soc import FULL_RUNTIME
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
 from rknn_runtime.npu.device import LAST_WITHOUT_HEAP
 
 __all__ = ["RULES"]
 
+_BUILD_MODULE = (
+    "sudo apt install linux-headers-$(uname -r) && sudo dkms autoinstall && sudo depmod -a && "
+    "sudo reboot"
+)
+_SHOW_TREE = (
+    "docker run --security-opt systempaths=unconfined ...  # Kubernetes: procMount: Unmasked"
+)
+_LXC = (
+    "lxc.cgroup2.devices.allow: c 226:* rwm\n"
+    "lxc.mount.entry: /dev/dri dev/dri none bind,optional,create=dir"
+)
 _RKNN1 = ("rk1806", "rk1808", "rk3399pro", "rv1109", "rv1126")
 _RKNN3 = ("rk1820", "rk1828", "rk3572")
 #: Chips of which some are sold with a working NPU.
@@ -61,7 +73,7 @@ def _no_driver(facts: Facts) -> bool:
 
 
 def _container_without_node(facts: Facts) -> bool:
-    return facts.container and not facts.nodes and not facts.is_pc
+    return bool(facts.container) and not facts.nodes and not facts.is_pc
 
 
 def _run_with_node(facts: Facts) -> str:
@@ -71,6 +83,10 @@ def _run_with_node(facts: Facts) -> str:
 
 def _linked_node(facts: Facts) -> NodeFacts | None:
     return next((node for node in facts.nodes if node.kind == "rknpu" and node.link), None)
+
+
+def _disabled(facts: Facts) -> str:
+    return "" if facts.nodes else ", ".join(facts.disabled)
 
 
 def _other_device_tree(facts: Facts) -> str:
@@ -108,7 +124,7 @@ def _forbidden_card(facts: Facts) -> list[NodeFacts]:
 def _container_without_card(facts: Facts) -> bool:
     drm = [node.path for node in facts.nodes if node.kind == "drm"]
     missing = bool(drm) and not any("/card" in path for path in drm)
-    return facts.container and missing and "open" in facts.signs
+    return bool(facts.container) and missing and "open" in facts.signs
 
 
 def _needs_heap(facts: Facts) -> bool:
@@ -142,6 +158,8 @@ def _forbidden_heap(facts: Facts) -> object:
 RULES = (
     Rule("no-board", PROBLEM, "board", _no_board, SIMULATED, """
         this machine shows no Rockchip NPU (no device tree that names one, no driver, no node)"""),
+    Rule("no-board", PROBLEM, "board", logged("other platform"), SIMULATED, """
+        the vendor's RKNNLite runs on boards alone, and this was another machine ({found})"""),
     Rule("rknn1-chip", PROBLEM, "board", _of_generation(_RKNN1, "galcore"), SIMULATED, """
         the NPU of {found} is of the first generation (RKNN1, driver galcore): it runs models of
         rknn-toolkit 1.x with that toolkit's librknn_api.so, which this package does not serve;
@@ -157,6 +175,13 @@ RULES = (
         the kernel has the mainline driver rocket (/dev/accel): the vendor's runtime speaks to its
         own driver rknpu alone, and no link between the nodes helps; boot the board maker's image
         with the vendor's kernel (5.10 or 6.1); on Armbian:"""),
+    Rule("container-without-node", PROBLEM, "device",
+         lambda facts: facts.container == "lxc" and _container_without_node(facts), _LXC, """
+        this container was given no node of the NPU: allow it /dev/dri, or /dev/rknpu and
+        /dev/dma_heap/system, whichever the board has, in its configuration"""),
+    Rule("container-without-node", PROBLEM, "device", logged("no device"), _run_with_node, """
+        the container was to get a node that this machine does not have ({found}): pass in what it
+        has; the number of the NPU's node depends on what else is there"""),
     Rule("container-without-node", PROBLEM, "device", _container_without_node, _run_with_node, """
         this container was given no node of the NPU: pass in /dev/dri, or /dev/rknpu and
         /dev/dma_heap/system, whichever the board has"""),
@@ -164,14 +189,16 @@ RULES = (
         this container was given the render node alone, and the runtime also opens the card
         (/dev/dri/card1, for example): pass in all of /dev/dri"""),
     Rule("npu-disabled", PROBLEM, "driver",
-         lambda facts: not facts.nodes and ", ".join(facts.disabled),
-         "sudo rsetup || sudo armbian-config", """
+         lambda facts: _disabled(facts) if wanted_library(facts) == MINI_RUNTIME else "",
+         "echo '&rknpu {{ status = \"okay\"; }};' >> BOARD.dts  # then build the kernel", """
+        the device tree has the NPU switched off ({found}): enable it in the board's source, and
+        build its device tree (dtb) anew"""),
+    Rule("npu-disabled", PROBLEM, "driver", _disabled, "sudo rsetup || sudo armbian-config", """
         the device tree has the NPU switched off ({found}): enable it in the board's configuration
         (Radxa: Overlays, Enable NPU), then restart"""),
-    Rule("module-of-other-kernel", PROBLEM, "driver", logged("other kernel"),
-         "sudo depmod -a && sudo reboot", """
-        the driver's module is of another kernel than the one that runs: start the kernel that it
-        came with, or build it for this one"""),
+    Rule("module-of-other-kernel", PROBLEM, "driver", logged("other kernel"), _BUILD_MODULE, """
+        the driver's module is of another kernel than the one that runs ({found}): start the kernel
+        that it came with, or build it for this one, from its headers and configuration"""),
     Rule("probe-failed", PROBLEM, "driver",
          lambda facts: "probe" in facts.signs and not facts.nodes, VENDOR_KERNEL, """
         the driver gave up on this NPU (see the log): the device tree and the driver of this kernel
@@ -192,7 +219,8 @@ RULES = (
     Rule("driver-refused", PROBLEM, "driver", logged("driver refused"), NEWER_KERNEL, """
         the runtime wants a newer driver than this kernel has: the driver is a part of the kernel,
         so update that, or take the runtime of the image"""),
-    Rule("driver-crashed", PROBLEM, "driver", logged("kernel crash"), NEWER_KERNEL, """
+    Rule("driver-crashed", PROBLEM, "driver",
+         lambda facts: "kernel crash" in facts.signs and not facts.ported, NEWER_KERNEL, """
         the driver itself crashed in the kernel (see dmesg); nothing of the NPU works until the
         next start: update the kernel"""),
     Rule("linked-node", PROBLEM, "device", _linked_node, "sudo rm {found.path}", """
@@ -217,6 +245,10 @@ RULES = (
          RUN_DRM.replace("...", "--privileged ..."), """
         the runtime could not ask the driver for the hardware (hw_version -1): the container may
         see the node, but not use it"""),
+    Rule("unknown-hardware", PROBLEM, "device", logged("not permitted"),
+         RUN_DRM.replace("...", "--privileged ..."), """
+        the container sees the node, but may not use it: it came in by -v in place of --device, or
+        the engine forbids it"""),
     Rule("no-heap", PROBLEM, "device", lambda facts: facts.container and _no_heap(facts),
          RUN_MISC, """
         {found} allocates from /dev/dma_heap/system, which is not there: pass it into the
@@ -229,11 +261,18 @@ RULES = (
          lambda facts: permit(facts, [facts.heap] if facts.heap else []), """
         this user may not read {facts.heap.path} (group {facts.heap.group}, mode
         {facts.heap.mode:04o}), and {found} ends the process then"""),
+    Rule("forbidden-heap", PROBLEM, "device", logged("heap denied"),
+         lambda facts: permit(facts, [facts.heap] if facts.heap else facts.nodes), """
+        the program may not read /dev/dma_heap/system, from which the runtime allocates"""),
     Rule("hidden-device-tree", WARNING, "board",
          lambda facts: facts.container and not facts.compatible and not facts.is_pc,
-         "docker run --security-opt systempaths=unconfined ...", """
+         _SHOW_TREE, """
         this container does not show /proc/device-tree, so the chip is unknown here: nobody can
         check that a model is for it, and the vendor's RKNNLite fails"""),
+    Rule("hidden-device-tree", WARNING, "board", logged("container's tree"),
+         _SHOW_TREE, """
+        the program did not find the chip's name in /proc/device-tree: it ran in a container that
+        does not show it, or on a machine without such a chip"""),
     Rule("driver-older", WARNING, "driver", logged("driver older"), NEWER_KERNEL, """
         the runtime recommends a newer driver, which is a part of the kernel"""),
 )  # fmt: skip

@@ -22,7 +22,7 @@ __all__ = ["board", "driver", "has_demo", "memory", "nodes", "surroundings"]
 
 #: Names of ELF machines, as uname has them.
 _MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
-_CONTAINER_MARKS = ("docker", "containerd", "kubepods", "lxc", "podman", "libpod")
+_CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "libpod")
 
 
 def surroundings(tree: Tree) -> Surroundings:
@@ -71,15 +71,16 @@ def board(tree: Tree) -> dict[str, Any]:
         "soc": soc_of_this_machine(tree.path(DEVICE_TREE)),
         "chip": next((name for name in reversed(chips) if name[:2] in ("rk", "rv", "px")), ""),
         "kernel": tree.text("/proc/sys/kernel/osrelease"),
-        "container": _is_container(tree),
+        "container": _container(tree),
     }
 
 
-def _is_container(tree: Tree) -> bool:
-    if tree.exists("/.dockerenv") or tree.exists("/run/.containerenv"):
-        return True
+def _container(tree: Tree) -> str:
     told = tree.text("/proc/1/cgroup") + tree.text("/run/systemd/container")
-    return any(mark in told for mark in _CONTAINER_MARKS)
+    if "lxc" in told:
+        return "lxc"
+    marked = tree.exists("/.dockerenv") or tree.exists("/run/.containerenv")
+    return "docker" if marked or any(mark in told for mark in _CONTAINER_MARKS) else ""
 
 
 def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
@@ -142,6 +143,8 @@ def _uevents(tree: Tree) -> dict[str, str]:
 
 
 def _is_rocket(tree: Tree) -> bool:
+    if any(tree.glob("/dev/accel/accel*")) and soc_of_this_machine(tree.path(DEVICE_TREE)):
+        return True  # no other accelerator of the kernel's is on these chips
     texts = [tree.text(name) for name in tree.glob("/sys/class/accel/accel*/device/uevent")]
     return any("rocket" in text or "rknn-core" in text for text in texts)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple, Union
 
 from rknn_runtime.doctor.facts import Facts
-from rknn_runtime.doctor.log import line_with
+from rknn_runtime.doctor.log import first_match, line_with
 
-__all__ = ["PROBLEM", "WARNING", "Cure", "Observation", "Rule", "When", "logged"]
+__all__ = ["PROBLEM", "WARNING", "Cure", "Observation", "Rule", "When", "logged", "matched"]
 
 PROBLEM, WARNING = "problem", "warning"
 
@@ -65,3 +66,9 @@ class Rule(NamedTuple):
 def logged(sign: str) -> When:
     """Look for a sign of the log, a name of `rknn_runtime.doctor.log.SIGNS`: the line with it."""
     return lambda facts: line_with(sign, facts.log) if sign in facts.signs else ""
+
+
+def matched(sign: str, pattern: str) -> When:
+    """Look for a sign of the log, and for what it speaks of: the match of ``pattern``."""
+    compiled = re.compile(pattern, re.IGNORECASE)
+    return lambda facts: first_match(compiled, facts.log) if sign in facts.signs else None

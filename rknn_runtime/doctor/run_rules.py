@@ -22,8 +22,6 @@ _LESS_MEMORY = (
     "sudo sed -i 's/$/ mem=3840M/' /boot/cmdline.txt  # or extraargs=mem=3840M in armbianEnv.txt"
 )
 _LARGE_MEMORY_KB = 3_700_000
-#: Of the vendor; its driver was ported to others by others.
-_VENDORS_KERNELS = ("4.4.", "4.19.", "5.10.", "6.1.")
 _ADD_SWAP = (
     "sudo fallocate -l 2G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
     "sudo swapon /swapfile"
@@ -89,9 +87,8 @@ def _high_memory(facts: Facts) -> bool:
 
 
 def _ported_driver(facts: Facts) -> str:
-    vendors = not facts.kernel or facts.kernel.startswith(_VENDORS_KERNELS)
-    ported = facts.driver == "rknpu" and not vendors
-    return facts.kernel if ported and facts.signs & {"submit", "no system call"} else ""
+    failed = facts.signs & {"submit", "no system call", "kernel crash", "page fault"}
+    return facts.kernel if facts.ported and failed else ""
 
 
 def _log_open(facts: Facts) -> bool:
@@ -109,7 +106,7 @@ def _too_old_to_open(facts: Facts) -> str:
 
 
 def _crash(facts: Facts) -> bool:
-    return "crash" in facts.signs and "rga" not in facts.signs  # else it is not the NPU's
+    return "crash" in facts.signs and not facts.signs & {"rga", "memory"}  # which are not the NPU's
 
 
 def _library_of_toolkit(facts: Facts) -> str:
@@ -137,9 +134,10 @@ def _hot(facts: Facts) -> str:
 
 
 def _powersave(facts: Facts) -> str:
+    slow = ("powersave", "userspace")
     return ", ".join(
-        name for name, governor in facts.clocks.get("governor", {}).items()
-        if governor == "powersave" and (name.startswith("cpu") or name in ("npu", "dmc"))
+        f"{name} ({governor})" for name, governor in facts.clocks.get("governor", {}).items()
+        if governor in slow and (name.startswith("cpu") or name in ("npu", "dmc"))
     )  # fmt: skip
 
 
@@ -157,7 +155,8 @@ RULES = (
         the driver works without the IOMMU, so the NPU's memory has to be in one piece, of which
         there are a few MB: take an image whose device tree enables the NPU's IOMMU (rknpu_mmu,
         status okay), or reserve CMA on the kernel's command line"""),
-    Rule("descriptors", PROBLEM, "memory", logged("descriptors"), "ulimit -n 65536", """
+    Rule("descriptors", PROBLEM, "memory", logged("descriptors"),
+         "ulimit -n 65536  # of a service: LimitNOFILE=65536", """
         the process ran out of file descriptors: every piece of NPU memory is one. Close models, or
         raise the limit"""),
     Rule("mini-memory", PROBLEM, "memory", _mini_memory, _STOP_DEMO, """
@@ -181,6 +180,9 @@ RULES = (
     Rule("out-of-memory", WARNING, "memory", logged("killed"), _ADD_SWAP, """
         the system ran out of memory and ended a process: take a smaller model or fewer processes,
         or add swap"""),
+    Rule("out-of-memory", WARNING, "memory", logged("memory"), _ADD_SWAP, """
+        a process got no memory of the system, or was ended for taking too much ({found}): take a
+        smaller model or fewer processes, or add swap"""),
     Rule("iommu-fault", PROBLEM, "memory", logged("page fault"), "rknn-runtime info model.rknn", """
         the NPU read or wrote memory that it does not have: a buffer of the program is too small,
         or was released while the NPU ran; sizes are size_with_stride, not size"""),
@@ -206,8 +208,8 @@ RULES = (
         the log says that no NPU could be opened, though nothing here forbids it: the program ran
         as another user, or in a container; let that user in, or pass the nodes in"""),
     Rule("crash", PROBLEM, "log", _crash, _library_of_toolkit, """
-        a process ended by a segmentation fault: most often model, library and driver are of
-        different versions; install the library of the model's toolkit"""),
+        a process ended by a segmentation fault, or the like: most often model, library and driver
+        are of different versions; install the library of the model's toolkit"""),
     Rule("trial-failed", PROBLEM, "test",
          lambda facts: facts.trial is not None and not facts.trial.passed,
          "RKNN_LOG_LEVEL=4 rknn-runtime doctor {facts.model.path}", """
@@ -229,13 +231,19 @@ RULES = (
         process"""),
     Rule("hot", WARNING, "clocks", _hot, "", """
         the chip is hot, and the kernel slows it down: {found}; cool it"""),
+    Rule("hot", WARNING, "clocks", logged("heat"), "", """
+        the chip got so hot that the kernel switched it off ({found}); cool it"""),
     Rule("held-clock", WARNING, "clocks",
          lambda facts: ", ".join(facts.clocks.get("throttled", ())), _SHOW_LIMITS, """
         the clock is held below its full one: {found} (heat, or a limit that was set)"""),
     Rule("powersave", WARNING, "clocks", _powersave, _FULL_SPEED, """
-        the governor of {found} is powersave, which is slow"""),
-    Rule("log-unknown", WARNING, "log", lambda facts: unknown_error(facts.log), "", """
-        the log has an error that is not known here: {found}"""),
+        the governor keeps a clock where it was set, mostly low: {found}"""),
+    Rule("log-unknown", WARNING, "log", lambda facts: unknown_error(facts.log), fetch, """
+        the runtime reports an error that is not known here ({found}): it is worth to try the
+        newest one"""),
+    Rule("log-unknown", WARNING, "log", logged("failed"),
+         "RKNN_LOG_LEVEL=4 PROGRAM 2>&1 | tee output.txt; rknn-runtime doctor --log output.txt", """
+        the program failed and does not say why ({found}): the runtime prints it"""),
     Rule("old-packages", WARNING, "python", _old_package, "pip install --upgrade {found[0]}", """
         {found[0]} {found[1]} is too old"""),
 )  # fmt: skip

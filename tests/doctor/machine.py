@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +33,21 @@ class Case:
     thread: str
     #: In our own words.
     about: str
-    #: The rule that names the first cause, and a part of the command that repairs it.
+    #: The rule that names the first cause; several that are equally right with "|" between them;
+    #: "new: ..." where the cases had no name for it, and the command alone decides.
     rule: str
+    #: A part of the command that repairs it, or "re:" and a pattern that it has.
     cure: str
     #: What of the machine is not as `build` has it by itself.
     given: dict[str, Any] = field(default_factory=dict)
+
+    def right(self, rule: str, cure: str) -> bool:
+        """Whether a first cause and its command are what the thread says."""
+        names = self.rule.split("|")
+        named = rule in names or names[0].startswith("new:")
+        if self.cure.startswith("re:"):
+            return named and bool(re.search(self.cure[3:], cure, re.IGNORECASE))
+        return named and self.cure in cure
 
     @property
     def address(self) -> str:
