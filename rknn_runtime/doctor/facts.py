@@ -133,8 +133,10 @@ class Facts:
     driver_version: str = ""
     #: ``"drm"`` or ``"misc"``: how the driver shows the NPU; empty: unknown.
     interface: str = ""
-    #: The driver lies in /lib/modules.
-    has_module: bool = False
+    #: Where the driver lies as a module of the kernel that runs; empty: nowhere.
+    module: str = ""
+    #: ... and as one of another kernel.
+    other_module: str = ""
     #: Nodes of the device tree that are the NPU's and switched off.
     disabled: tuple[str, ...] = ()
     #: What the device tree calls the NPU: ``"rockchip,rk3588-rknpu"``; none: it has no NPU.

@@ -62,9 +62,19 @@ def _chip_without_npu(facts: Facts) -> bool:
     return not (facts.chip in (*_RKNN1, *_RKNN3) or facts.chip.startswith(_PERHAPS))
 
 
-def _driver_not_loaded(facts: Facts) -> bool:
-    missing = not facts.driver and not facts.container
-    return missing and facts.has_module and facts.soc is not None
+def _driver_not_loaded(facts: Facts) -> str:
+    missing = not facts.driver and not facts.container and facts.soc is not None
+    return facts.module if missing else ""
+
+
+def _load(facts: Facts) -> str:
+    known = facts.kernel and f"/{facts.kernel}/" in facts.module  # else modprobe does not find it
+    return "sudo modprobe rknpu" if known else f"sudo insmod {facts.module}"
+
+
+def _other_module(facts: Facts) -> str:
+    missing = not facts.driver and not facts.container and facts.soc is not None
+    return facts.other_module if missing and not facts.module else ""
 
 
 def _no_driver(facts: Facts) -> bool:
@@ -91,7 +101,7 @@ def _disabled(facts: Facts) -> str:
 
 def _other_device_tree(facts: Facts) -> str:
     """What the device tree calls the NPU, where the vendor's driver finds none in it."""
-    has_driver = facts.driver == "rknpu" or facts.has_module
+    has_driver = facts.driver == "rknpu" or facts.module
     if facts.container or facts.nodes or not (has_driver and facts.compatible and facts.soc):
         return ""
     if any("rknpu" in text for text in facts.described):
@@ -199,6 +209,9 @@ RULES = (
     Rule("module-of-other-kernel", PROBLEM, "driver", logged("other kernel"), _BUILD_MODULE, """
         the driver's module is of another kernel than the one that runs ({found}): start the kernel
         that it came with, or build it for this one, from its headers and configuration"""),
+    Rule("module-of-other-kernel", PROBLEM, "driver", _other_module, _BUILD_MODULE, """
+        the driver's module is of another kernel than {facts.kernel}, which runs: {found}; start
+        the kernel that it came with, or build it for this one"""),
     Rule("probe-failed", PROBLEM, "driver",
          lambda facts: "probe" in facts.signs and not facts.nodes, VENDOR_KERNEL, """
         the driver gave up on this NPU (see the log): the device tree and the driver of this kernel
@@ -211,8 +224,8 @@ RULES = (
         the vendor's driver is there, but the device tree does not have what it looks for: it
         describes {found}, and is of a mainline kernel or another board; take kernel and device
         tree (dtb) from one image. On Armbian:"""),
-    Rule("driver-not-loaded", PROBLEM, "driver", _driver_not_loaded, "sudo modprobe rknpu", """
-        the driver is there as a module, but not loaded"""),
+    Rule("driver-not-loaded", PROBLEM, "driver", _driver_not_loaded, _load, """
+        the driver is there as a module, but not loaded: {found}"""),
     Rule("no-driver", PROBLEM, "driver", _no_driver, VENDOR_KERNEL, """
         the kernel {facts.kernel} has no driver for the NPU: mainline kernels do not have rknpu;
         boot the board maker's image with the vendor's kernel (5.10 or 6.1); on Armbian:"""),

@@ -13,6 +13,10 @@ __all__ = ["RULES"]
 
 #: The last librknnrt that refuses containers for being newer.
 _LAST_REFUSING = REFUSALS[FULL_RUNTIME][0]
+#: What fails where library and model, or library and program, are of different versions.
+_OF_VERSIONS = frozenset(
+    ("model version", "magic", "model refused", "symbol", "unknown target", "operator", "crash")
+)
 #: What the reader said of the file.
 _AS_READ = "{facts.model.path}: {facts.model.message}"
 
@@ -57,7 +61,7 @@ def _older_loaded(facts: Facts) -> str:
     runtime, logged_one = facts.runtime, facts.logged_runtime
     if runtime is None or runtime.version <= _LAST_REFUSING:
         return ""
-    if logged_one:
+    if logged_one and facts.signs & _OF_VERSIONS:
         return ".".join(map(str, logged_one)) if logged_one < runtime.version else ""
     refused = "model version" in facts.signs and runtime.name == FULL_RUNTIME
     return f"{'.'.join(map(str, _LAST_REFUSING))} or older" if refused else ""

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rknn_runtime._files import read_kernel_file
@@ -22,6 +22,8 @@ __all__ = ["board", "driver", "has_demo", "memory", "nodes", "surroundings"]
 
 #: Names of ELF machines, as uname has them.
 _MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
+#: Where small systems keep modules of their only kernel.
+_MODULES = ("/oem/usr/ko", "/vendor/lib/modules", "/vendor/lib64/modules", "/lib/modules")
 _CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "libpod")
 
 
@@ -106,12 +108,13 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
     kernel = tree.text("/proc/sys/kernel/osrelease")
     # It becomes a part of a pattern.
     is_name = re.fullmatch(r"\w[\w.+~-]*", kernel)
-    names = (f"/lib/modules/{kernel}/**/rknpu.ko*",) if is_name else ()
+    own = [f"/lib/modules/{kernel}/**/rknpu.ko*"] if is_name else []
     return {
         "driver": found,
         "driver_version": version if found == "rknpu" else "",
         "interface": "drm" if drm else "misc" if misc else "",
-        "has_module": any(name for pattern in names for name in tree.glob(pattern)),
+        "module": _first(tree, own + [f"{folder}/rknpu.ko" for folder in _MODULES]),
+        "other_module": "" if found else _first(tree, ["/lib/modules/*/**/rknpu.ko*"]),
         "disabled": tuple(
             name.rpartition("/")[0]
             for name in _properties(tree, "status")
@@ -121,6 +124,10 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
             text for name in _properties(tree, "compatible") for text in tree.text(name).split("\0")
         ),
     }
+
+
+def _first(tree: Tree, patterns: Iterable[str]) -> str:
+    return next((name for pattern in patterns for name in tree.glob(pattern)), "")
 
 
 def _properties(tree: Tree, name: str) -> Iterator[str]:

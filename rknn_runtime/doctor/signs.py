@@ -25,7 +25,7 @@ def _status(*names: str) -> str:
     The toolkit's own numbers, ``-9(ERROR_PIPE)``, are others.
     """
     numbers = "|".join(str(_STATUSES[name]) for name in names)
-    call = r"rknn(?!_set_core_mask)\w*\b.*(\bret|code|error|failed|错误码)"
+    call = r"rknn(?!_set_core_mask)\w*\b.*(\bret|code|error|failed|model|runtime|错误码)"
     return rf"rknn_err_({'|'.join(names)})\b|{call}\W{{0,4}}-({numbers})\b(?!\(error_)"
 
 
@@ -42,17 +42,13 @@ _UNDEFINED = (
     r"(undefined symbol:?|can't resolve symbol|cannot locate symbol|cannot find symbol"
     r"|error relocating \S+:|symbol not found:?)\W*"
 )
-_UNLOADED = (
-    r"(?<![\w/.])(\S+/)?{}\S*: (cannot open shared|no such file)|(loading shared library:?"
-    r"|can't load library) \W?(\S+/)?{}"
-)
 
 #: Of the driver, of others that concern it, and of the kernel's memory.
 KERNEL = {
     "submit": r"failed to submit|rknpu: (failed to wait job|job (timeout|abort))|"
     + _status("timeout"),
     "cma": r"cma_alloc: (.*: )?alloc failed",
-    "killed": r"out of memory: kill|oom-kill|invoked oom-killer",
+    "killed": r"out of memory: kill|oom[- ]kill|invoked oom-killer",
     "power": r"failed to (get ack|set idle) on domain 'npu|npu.*(failed to enable|failed to get pm "
     r"runtime|deferred probe pending)",
     "bounce": r"swiotlb.*(buffer is full|allocation failed)",
@@ -68,7 +64,7 @@ KERNEL = {
     r"|failed to (get (clk|vdd|mem|memory) |remap reg|probe|find cma heap|register)"
     r"|device-tree \w+ is missing|cannot register|core invalid)",
     "rga": r"\brga(_\w+)?\b.*(unsupport(ed)? memory larger than 4g|mmu.*4g|bad parameters|fail)"
-    r"|failed to open rga|fail\w* to call rockchiprga|rga_?blit",
+    r"|failed to open rga|open /dev/rga|rga2? is not found|fail\w* to call rockchiprga|rga_?blit",
     "heat": r"critical temperature reached|thermal.*shutting down",
 }
 
@@ -83,7 +79,7 @@ _RUNTIME = {
     "allocation": r"failed to (allocate (handle|fd|(model|task|weight|device) mem)|map memory|"
     r"malloc (npu|cpu) memory|import device mem|get map offset|convert (fd|handle))|"
     r"rknpu.*(failed to allocate|dma map \d+ fail)|rknn_create_mem.*fail|"
-    r"dma heap allocation failed|" + _status("malloc_fail"),
+    r"dma heap allocation failed|can ?not create weight memory|" + _status("malloc_fail"),
     "bad address": r"failed to allocate handle.*bad address",
     "descriptors": r"too many open files",
     "no system call": r"errno: 38\b|rknn.*function not implemented",
@@ -104,7 +100,7 @@ _RUNTIME = {
     r"|^(?!.*dynamic range).*(" + _status("model_invalid") + ")",
     "no model file": r"failed to open model|invalid model path|(fopen|open|load|read)\b.*"
     r"\.rknn\b.*(fail|no such file)|\.rknn\b.*(no such file|not found|does ?n.t exist)"
-    r"|rknn model data is none|no such file\b.*\.rknn\b",
+    r"|rknn model data is none|not found\b.*\.rknn\b|no rknn (model|file)|no such file\b.*\.rknn\b",
     "operator": r"unsupport(ed)? \w+( \w+)? (op|layer)\b|meet unsupported (?!(rknn |rknpu )?target)"
     r"|fallback cpu failed|op type: .* is not regist|contains custom op type"
     r"|unsupport layernormalization|please help report this bug|bit width of field value exceeds"
@@ -112,9 +108,10 @@ _RUNTIME = {
     rf"|{_ERROR}.*(unsupport|not support|meet invalid|illegal|init failed|custom op"
     r"|(unknown|invalid) .*(layout|type|axis|direction|kernel|dims|channel|tiling|argument))",
     "call": _NO_WARNING + r".*(\bsize\W*\d+\W*(<|!=)|buf size error|inputoperator: not support|"
-    r"rknn_(?!init|run|create_mem|query|set_core_mask)\w+(:| error)?,? .*(error|invalid|required|"
-    r"out of range|not support|unsupport|is null|!= model|must)|not supported in mini runtime|"
-    r"exception when setting inputs|the input\[\d+\] need|unsupport inputs?\[|inputs are invalid|"
+    r"rknn_(?!init|run|create_mem|query|set_core_mask)\w+(:| error)?,? .*(\berror\b|invalid|"
+    r"required|out of range|not support|unsupport|is null|!= model|must)|"
+    r"not supported in mini runtime|exception when setting inputs|the input\[\d+\] need|"
+    r"unsupport inputs?\[|inputs are invalid|"
     r"rknn_query_\w+ (error|failed)|rknn_query, (unsupport|info ==)|rknn_create_mem, invalid|"
     r"must (set rknn_flag|call rknn_)|please (use|set|call) rknn_\w+|"
     r"failed to set input, invalid|tensor (type|layout|memory size) must|"
@@ -135,7 +132,7 @@ _RUNTIME = {
     r"driver version\b.*\b(must|require|not match|mismatch)|" + _status("device_unmatch"),
     "driver older": r"recommend to upgrade the driver",
     "old header": r"info_len\([0-9]+\) < sizeof",
-    "cores": r"not support core mask|rknn_set_core_mask\W.*(fail|error)"
+    "cores": r"not support core mask|unavailable core mask|rknn_set_core_mask\W.*(fail|error)"
     r"|fail\w* to set.* core[_ ]?mask|setcoremask interface is only|core mask = \w+ is invalid"
     r"|has not multicore config"
     r"|illegal (core num|core_mask|job core_mask)|set core mask failed|core_mask is only supported"
@@ -147,7 +144,7 @@ _RUNTIME = {
     "other platform": r"unsupported run platform: (?!linux a(arch64|rm))",
     "first toolkit": r"unsupport platforms: r[kv]|\bw rknn-toolkit version: 1\.",
     "connection": r"npu_?transfer|rknn_server|transfer (service|interface)"
-    r"|rknn_init, +(server connect|msg_\w+_ack) fail|connect to device failure"
+    r"|rknnapi: rknn_\w+, +(server|msg_|recv|send)|error_pipe|connect to device failure"
     r"|adb: (error|no |device)|no devices/emulators found"
     r"|device (unauthorized|offline)|more than (one|1) device",
     "container's tree": r"sure to run docker in privileged mode"
@@ -163,10 +160,13 @@ _RUNTIME = {
 _PROGRAM = {
     "not elf": r"librknn.*(invalid elf header|wrong elf class|file too short|bad elf magic|is a "
     r"directory|cannot read file data|exec format error|is (32|64)-bit instead)",
-    "no library": _UNLOADED.format("librknn", "librknn")
-    + r"|can ?not find dynamic library|librknn\w*\.so => not found",
+    "no library": r"(?<![\w/.])(\S+/)?librknn\S*: (cannot open shared|no such file)"
+    r"|(loading shared library:?|can't load library) \W?librknn"
+    r"|can ?not find dynamic library|librknn\w*\.so => not found",
     "dependency": r"librknn\w*\.so\S* lib(?!rknn)\S+ cannot open shared object",
-    "program's library": _UNLOADED.format(r"(?!librknn|ld-)[\w+.-]+\.so", r"(?!librknn)"),
+    "program's library": r"(loading shared libraries|importerror|oserror|dlopen\w*): \W?(\S+/)?"
+    r"(?!librknn|ld-)[\w+.-]+\.so\S*: cannot open|(loading shared library:?|can't load library) \W?"
+    r"(?!librknn)|(?<!\S)(?!librknn)\S+\.so\S* => not found",
     "symbol": _UNDEFINED + "rknn_",
     "python symbols": _UNDEFINED + r"_?py[a-z]+_",
     "glibc's symbols": r"error relocating \S+: (__\w+|gnu_\w+|\w+64|backtrace\w*|qsort_r): "
@@ -202,7 +202,7 @@ _PROGRAM = {
     "packaging": r"no module named '?(pkg_resources|distutils|setuptools)",
     "no rknnlite": r"no module named '?rknn(lite)?\b|cannot import name 'rknn\w*'"
     r"|no matching distribution found for rknn|satisfies the requirement rknn"
-    r"|rknn\S*\.whl\W.*(not a supported wheel|is invalid|requires a different python)",
+    r"|rknn\S*\.whl\W.*(not a supported wheel|is invalid)|rknn\S* requires a different python",
     "no module": r"no module named '?(?!rknn|pkg_resources|distutils|setuptools)\w",
     "own module": r"partially initialized module",
     "package's names": r"module '(?!numpy)\w+\S*' has no attribute|cannot import name '(?!rknn)\w+'"
@@ -219,7 +219,8 @@ _PROGRAM = {
     r"|rknn\w* (is )?not (enabled|available|supported)|(unknown|unsupported|invalid) "
     r"(provider|backend|detector|device)\b.*rknn",
     "denied": r"^(?!.*(\brga|/dev/)).*permission denied",
-    "failed": _status("fail")
+    "failed": r"rkllm.*fail|"
+    + _status("fail")
     + r"|(load|init)\w* \w*(model|runtime)\w* fail|fail\w* to (load|init)\w*"
     r" \w*(rknn|model|runtime)",
     "no device": r"adding custom device \"?/dev/(rknpu|dri|dma_heap)",

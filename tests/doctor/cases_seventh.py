@@ -44,10 +44,9 @@ CASES: tuple[Case, ...] = (
          log="E RKNN: rknn_inputs_set, param input size(184) < model input size(200)\n"
          "Exception: Set inputs failed. error code: RKNN_ERR_PARAM_INVALID\n"),
     case(found(69231187092, "param input size(409600) < model input size(1228800)"),
-         "the program took the shape for NCHW, so the size lacks the channels", "call-refused",
-         "info", model="rk3588 2.3.2",
-         log="E RKNN: rknn_inputs_set, param input size(409600) < model input size(1228800)\n"
-         "rknn_input_set fail! ret=-5\n"),
+         "the program took the shape for NCHW, so the size lacks the channels",
+         "call-refused", "info", model="rk3588 2.3.2", log="E RKNN: rknn_inputs_set, param "
+         "input size(409600) < model input size(1228800)\nrknn_input_set fail! ret=-5\n"),
     case(found(57159551275, "RKNPU 驱动移植到 Armbian 6.19"),
          "RK3566, the vendor's driver built for kernel 6.19 crashes in a changed structure",
          "ported-driver", "", soc="rk3566", kernel="6.19.3-edge-rockchip64", root=True,

@@ -188,7 +188,9 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "GStreamer warning: Cannot query video position: status=0\n"
         "WARNING: The script f2py is installed in '/home/a/.local/bin' which is not on PATH.\n"
         "/usr/lib/python3/dist-packages/numpy/core/getlimits.py:500: UserWarning: The value of "
-        "the smallest subnormal is zero.\n",
+        "the smallest subnormal is zero.\n"
+        "libEGL warning: MESA-LOADER: failed to open rknpu: /usr/lib/dri/rknpu_dri.so: cannot open "
+        "shared object file: No such file or directory\n",
     },
     "RK3568, a module of others that starts at the second try": {
         "soc": "rk3568", "files": {"/var/log/kern.log":
@@ -323,6 +325,11 @@ ROWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
      "error gathering device information while adding custom device \"/dev/rknpu\": no such file"}),
     ("container-without-node", "lxc.mount.entry", {
         "nodes": False, "root": True, "files": {"/run/systemd/container": "lxc"}}),
+    ("driver-not-loaded", "insmod /oem/usr/ko/rknpu.ko", {
+        "soc": "rv1106", "driver": None, "interface": "misc", "python": "32 uclibc",
+        "lib": "2.3.2 32 uclibc", "files": {"/oem/usr/ko/rknpu.ko": ""}}),
+    ("module-of-other-kernel", "dkms", {
+        "driver": None, "files": {"/lib/modules/6.1.43-old/kernel/rknpu.ko": ""}}),
     ("npu-disabled", "BOARD.dts", {
         "soc": "rv1106", "driver": None, "interface": "misc", "python": "32 uclibc",
         "lib": "2.3.2 32 uclibc", "files": {"/proc/device-tree/npu@ff660000/status": "disabled"}}),

@@ -383,7 +383,7 @@ def test_a_release_is_no_pattern(tmp_path: Path) -> None:
     for i, release in enumerate(("..", "../..", "*", "**", "*/..", "6.1/..", "6.1\0x")):
         module = "/lib/modules/6.1/extra/rknpu.ko"
         root = build(tmp_path / str(i), kernel=release, files={module: ""})["root"]
-        assert not doctor(root=root).facts.has_module, release
+        assert not doctor(root=root).facts.module, release
 
 
 def test_a_library_that_was_named_is_the_only_one(tmp_path: Path) -> None:
