@@ -1,14 +1,15 @@
-"""Make the models of ``tests/data/emulator``: two small networks, converted for every SoC.
+"""Make the models of ``tests/data/emulator``: three small networks, converted for every SoC.
 
 ::
 
     python tools/make_emulator_models.py tests/data/emulator
 
-Needs rknn-toolkit2, as ``make_test_models.py`` does; ``machine`` is of 2.5.0, ``single`` of
+Needs rknn-toolkit2, as ``make_test_models.py`` does; ``machine`` is of 2.5.0, the others of
 2.3.2. ``machine`` has what the blocks of an NPU do: pixels, direct and depthwise convolutions,
 an addition, pooling, a table function, a leaky activation, a concatenation that requantizes,
 and a resize. ``single`` has convolutions to one channel, whose offset of the weights is a
-constant in a register.
+constant in a register. ``compressed`` has compressed weights, also such that several tasks find
+in the NPU's buffer.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SOCS = (
 
 
 class Machine(Model):
-    """The networks ``machine`` and ``single``."""
+    """The networks ``machine``, ``single`` and ``compressed``."""
 
     def machine(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
         first = net.node("Relu", net.conv(x, (channels, 16), 3, 2))
@@ -50,6 +51,18 @@ class Machine(Model):
             weights = np.linspace(low, high, 16, dtype=np.float32).reshape(1, 16, 1, 1)
             net.node("Conv", features, net.constant(weights), net.weight(1), to=name)
 
+    def compressed(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
+        """Weights with long runs of zeros, with few, and with none; rows of many tasks."""
+
+        def weights(*shape: int, kept: float) -> str:
+            values = net.random.laplace(0, 0.05, shape).clip(-0.5, 0.5)
+            return net.constant((values * (net.random.random(shape) < kept)).astype(np.float32))
+
+        first = net.node("Conv", x, weights(16, channels, 3, 3, kept=0.3), strides=[2, 2])
+        second = net.node("Conv", first, weights(32, 16, 3, 3, kept=1), strides=[2, 2])
+        third = net.node("Conv", second, weights(32, 1, 3, 3, kept=0.6), group=32)
+        net.node("Conv", third, weights(out[1], 32, 3, 3, kept=0.6), strides=[4, 4], to=y)
+
 
 MACHINE = Machine(
     "machine",
@@ -65,16 +78,26 @@ SINGLE = Machine(
     kind="single",
 )
 
+COMPRESSED = Machine(
+    "compressed",
+    {"images": [1, 3, 131, 640]},
+    {"features": [1, 20, 7, 39]},
+    kind="compressed",
+    config={"compress_weight": True},
+)
+#: RK3576 and RV1126B have the compression of RK3562, RV1103B none.
+COMPRESSING = ("rk3588", "rk3566", "rk3562", "rv1106")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the emulator's test models.")
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    for model in (SINGLE, MACHINE):
+    for model, socs in ((COMPRESSED, COMPRESSING), (SINGLE, SOCS), (MACHINE, SOCS)):
         source = folder / f"{model.name}.onnx"
         onnx.save(model.graph(), str(source))
-        for soc in SOCS:
+        for soc in socs:
             convert(model, soc, source, folder / f"{model.name}_{soc}.rknn")
     MACHINE.build = {"do_quantization": False}
     convert(MACHINE, "rk3588", source, folder / "machine_fp16_rk3588.rknn")

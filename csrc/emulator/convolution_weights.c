@@ -7,6 +7,12 @@
  * are so for the dot products, too: what is left is to put kernels side by side. */
 #include "convolution.h"
 
+/* As packed: in memory, or unpacked. */
+static const int8_t *weights_of(const rkr_emu *emu, const emu_convolution *conv) {
+    return conv->unpacked != NULL ? conv->unpacked->values
+                                  : (const int8_t *)emu->memory + conv->weights;
+}
+
 /* Offset of a weight in the file's packing, in weights. Those of the following channels of a
  * group follow. */
 static uint64_t packed_at(const emu_packing *packing, const emu_convolution *conv, uint32_t k,
@@ -48,7 +54,7 @@ static uint64_t depthwise_at(const emu_packing *packing, const emu_convolution *
 static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv, uint32_t c,
                                 uint32_t tap) {
     const uint64_t at = depthwise_at(&emu->soc->packing, conv, c, tap);
-    const int8_t *weights = (const int8_t *)emu->memory + conv->weights;
+    const int8_t *weights = weights_of(emu, conv);
     if (conv->weight_form == EMU_WEIGHT_EIGHT_AND_EIGHT) {
         const int8_t *eight = weights + at / 8 * 16 + at % 8;
         return eight[0] + (eight[8] == -128 ? 128 : eight[8]);
@@ -103,8 +109,11 @@ static bool fits_accumulator(const rkr_emu *emu, const emu_task *task, int32_t *
 
 bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
     const emu_convolution *conv = &task->conv;
-    if (conv->weights < emu->command_bytes ||
-        (uint64_t)conv->weights + weight_bytes(conv) > emu->constant_bytes) {
+    const bool inside = conv->unpacked != NULL ? weight_bytes(conv) <= conv->unpacked->bytes
+                                               : conv->weights >= emu->command_bytes &&
+                                                     (uint64_t)conv->weights + weight_bytes(conv) <=
+                                                         emu->constant_bytes;
+    if (!inside) {
         return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
     }
     if (task->dpu.weight_offset == EMU_MEMORY &&
@@ -128,7 +137,7 @@ typedef struct {
 static run run_of(const rkr_emu *emu, const emu_convolution *conv, const emu_window *window,
                   uint32_t k, uint32_t entry, uint32_t at) {
     const emu_packing *packing = &emu->soc->packing;
-    const int8_t *weights = (const int8_t *)emu->memory + conv->weights;
+    const int8_t *weights = weights_of(emu, conv);
     uint32_t tap = entry / window->groups, c = entry % window->groups * EMU_LANES + at;
     run found = {NULL, 0, 0};
     if (window->rows) {

@@ -8,6 +8,7 @@
  *   known_bits.c    which bits of which registers are understood
  *   map_*.c         what the registers of a family of SoCs mean; map_cna.c map_dpu.c: of several
  *   check.c         every address of a decoded task lies in the machine's memory
+ *   compressed.c    weights that the toolkit compressed
  *   convolution*.c  CNA and CORE: accumulators
  *   dpu.c dpu_float.c lut.c  DPU: from accumulators or memory to stored values
  *   pooling.c       PPU
@@ -98,6 +99,16 @@ typedef enum {
     EMU_WEIGHT_EIGHT_AND_EIGHT /* eight weights, their eight offsets */
 } emu_weight_form;
 
+#define EMU_MAX_STREAMS 16
+
+/* Weights of a convolution that were compressed, and where their streams start. */
+typedef struct emu_unpacked {
+    struct emu_unpacked *next;
+    uint32_t bytes;
+    uint32_t starts[EMU_MAX_STREAMS];
+    int8_t values[];
+} emu_unpacked;
+
 /* Conversion of pixels: uint8 -> int8. */
 typedef struct {
     bool on;
@@ -127,7 +138,8 @@ typedef struct {
     int32_t pad_value;
     uint32_t out_w, out_h;
     uint32_t weights;
-    uint32_t weight_channels; /* as packed: in_c rounded up */
+    const emu_unpacked *unpacked; /* NULL: they lie in memory as they are */
+    uint32_t weight_channels;     /* as packed: in_c rounded up */
     emu_weight_form weight_form;
     int32_t weight_offset; /* of depthwise weights, where it is one for all */
     emu_conversion conversion;
@@ -346,7 +358,8 @@ typedef struct emu_soc {
     const emu_known *const *known; /* tables that end with first 0; NULL behind the last */
     emu_packing packing;
     uint8_t atom_bytes;
-    uint8_t pixel_align; /* pixels that a row of an image is rounded up to */
+    uint8_t weight_streams; /* of compressed weights; 0: not known */
+    uint8_t pixel_align;    /* pixels that a row of an image is rounded up to */
     emu_core_lists cores;
     bool pads_inputs;      /* planes of inputs are rounded up to 4 pixels, too */
     bool converts_in_file; /* the file's commands convert pixels */
@@ -379,6 +392,9 @@ struct rkr_emu {
     uint32_t n_tasks;
     uint32_t n_graphs;
     uint64_t multiplications;
+    emu_unpacked *unpacked;
+    uint64_t unpacked_bytes;
+    uint32_t n_unpacked;
     emu_block *blocks; /* everything allocated */
     bool lacks_memory; /* something was not */
     char error[240];

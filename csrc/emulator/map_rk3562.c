@@ -106,7 +106,8 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     if (emu_bit(r, 0x3018, 1) != conv->depthwise) {
         return emu_refuse_register(emu, r, 0x3018, "mode of the cores");
     }
-    return emu_decode_conversion(emu, r, 0x1048, offsets, conv);
+    return emu_decompress_weights(emu, r, emu_reg(r, 0x101c), conv) &&
+           emu_decode_conversion(emu, r, 0x1048, offsets, conv);
 }
 
 /* ---- DPU ------------------------------------------------------------------- */

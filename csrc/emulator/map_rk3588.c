@@ -125,7 +125,9 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
                       : conv->fp16 ? (int32_t)emu_bits(r, 0x1184, 15, 0)
                                    : (int8_t)(uint8_t)emu_bits(r, 0x1184, 7, 0);
     conv->weight_form = EMU_WEIGHT_BYTE;
-    return decode_weights(emu, r, conv) && decode_conversion(emu, r, conv);
+    return decode_weights(emu, r, conv) &&
+           emu_decompress_weights(emu, r, emu_reg(r, 0x1030), conv) &&
+           decode_conversion(emu, r, conv);
 }
 
 /* ---- DPU ------------------------------------------------------------------- */

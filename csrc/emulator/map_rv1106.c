@@ -78,7 +78,8 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     conv->pad_top = emu_bits(r, 0x1068, 7, 0);
     conv->pad_value = (int8_t)(uint8_t)emu_bits(r, 0x1184, 7, 0);
     conv->conversion.offset_first = true;
-    return emu_decode_conversion(emu, r, 0x104c, offsets, conv) && check_parities(emu, r, conv);
+    return emu_decompress_weights(emu, r, emu_reg(r, 0x1030), conv) &&
+           emu_decode_conversion(emu, r, 0x104c, offsets, conv) && check_parities(emu, r, conv);
 }
 
 /* ---- DPU ------------------------------------------------------------------- */

@@ -30,6 +30,9 @@ bool emu_decode_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *
 bool emu_decode_depthwise_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *conv);
 bool emu_decode_conversion(rkr_emu *emu, const emu_registers *r, uint32_t config,
                            const uint16_t offsets[4], emu_convolution *conv);
+/* Unpack the weights, if they are compressed; unpacked they have `bytes`. */
+bool emu_decompress_weights(rkr_emu *emu, const emu_registers *r, uint32_t bytes,
+                            emu_convolution *conv);
 int32_t emu_weight_offset(const emu_registers *r, uint32_t number);
 bool emu_decode_weight_offset(rkr_emu *emu, const emu_registers *r, uint32_t sign, emu_dpu *dpu);
 bool emu_check_parts(rkr_emu *emu, const emu_registers *r, uint32_t number, emu_stage *stage);

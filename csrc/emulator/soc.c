@@ -5,19 +5,19 @@
 
 #define RV1106                                                                              \
     .map = &emu_map_rv1106, .known = emu_known_rv1106, .atom_bytes = 16, .pixel_align = 16, \
-    .converts_in_file = true,                                                               \
+    .converts_in_file = true, .weight_streams = 2,                                          \
     .packing = {                                                                            \
         .oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4}
 
 #define RK3566                                                                           \
     .map = &emu_map_rk3566, .is_lite = true, .known = emu_known_rk3566, .atom_bytes = 8, \
-    .pixel_align = 8, .converts_in_file = true,                                          \
+    .pixel_align = 8, .converts_in_file = true, .weight_streams = 8,                     \
     .packing = {                                                                         \
         .oc_group = 16, .ic_group = 32, .pixel_group = 8, .depthwise_group = 32, .bias_group = 4}
 
 #define RK3576                                                                             \
     .map = &emu_map_rk3562, .is_later = true, .known = emu_known_rk3576, .atom_bytes = 16, \
-    .pixel_align = 16, .converts_in_file = true,                                           \
+    .pixel_align = 16, .converts_in_file = true, .weight_streams = 2,                      \
     .packing = {                                                                           \
         .oc_group = 32, .ic_group = 32, .pixel_group = 4, .depthwise_group = 64, .bias_group = 8}
 
@@ -40,6 +40,7 @@ static const emu_soc socs[] = {
                  .depthwise_group_fp16 = 32,
                  .bias_group = 8},
      .atom_bytes = 16,
+     .weight_streams = 16,
      .pixel_align = 16,
      .cores = EMU_CORES_RK3588},
     {.name = "rv1106", RV1106},
@@ -52,6 +53,7 @@ static const emu_soc socs[] = {
      .packing =
          {.oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4},
      .atom_bytes = 16,
+     .weight_streams = 2,
      .pixel_align = 16,
      .converts_in_file = true},
     {.name = "rk3576", .cores = EMU_CORES_RK3576, RK3576},

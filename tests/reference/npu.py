@@ -10,6 +10,7 @@ import struct
 
 import numpy as np
 
+from reference.compressed import unpacked_by_codes, unpacked_by_eights
 from reference.windows import sliding_windows
 
 CNA, CORE, DPU, RDMA, PPU, PPU_RDMA = 1, 3, 4, 5, 6, 7
@@ -181,6 +182,7 @@ class Machine:
         else:
             words, table = self.place_standard(flat, root, graph)
         self.tasks = self.decode(words, table)
+        self.held = None, None  # compressed weights in the buffer: their address, unpacked
 
     def place_mini(self, data, sizes):
         _, tasks, count, commands, internal, weights, extra = sizes
@@ -373,8 +375,17 @@ class Machine:
         strides = ((1 + notch) * 16, r(0x40C0)) if notch else (16, size[1] * 16)
         self.finish(r, lut, values, strides)
 
+    def packed(self, r):
+        """The bytes of the weights as they lie in memory where nothing is compressed."""
+        memory = self.memory[r(0x1110) :]
+        if r(0x1100):
+            unpack = unpacked_by_codes if self.is_rk3588 else unpacked_by_eights
+            self.held = r(0x1110), unpack(memory.view(np.uint8), r)
+        held = r(0x1110) == self.held[0]
+        return self.held[1] if held else memory
+
     def weights(self, r, kernels, channels, kh, kw, depthwise):
-        taps, memory = kh * kw, self.memory[r(0x1110) :]
+        taps, memory = kh * kw, self.packed(r)
         if depthwise:
             pairs = not self.is_rk3588 and r(0x100C, 3, 0) == 7
             group = 64 if self.is_rk3588 else 32
