@@ -5,8 +5,9 @@
     python tools/pack_verify_models.py FOLDER
 
 The models come from ``make_verify_models.py``. Each answer is that of the machine in NumPy with
-one rule replaced (``tests/reference/alternatives.py``); the one that the emulator gives too is
-the assumed one.
+one rule replaced (``tests/reference/alternatives.py``), for RK3588's model; the one that the
+emulator gives too is the assumed one. The other SoCs have the same arithmetic, and their models
+the same numbers: the emulator has to give the same bits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import collections
 import io
 import json
+import lzma
 import sys
 import tarfile
 from pathlib import Path
@@ -27,16 +29,25 @@ from reference import alternatives
 from rknn_runtime.verify.questions import ARCHIVE, INDEX, fingerprint, pattern
 from rknn_runtime.verify.report import run_model
 
-SOCS = ("rk3588", "rv1106")
+#: Similar models lie side by side, so that they compress well.
+SOCS = ("rk3588", "rk3562", "rk3576", "rv1106", "rk3566")
+ORDER = (
+    "rounding", "pixel_ties", "pixels", "maximum_border", "average", "average_border",
+    "border", "sums_fp16", "multiplier", "table", "table_fp16",
+)  # fmt: skip
 
 
-def entry(name: str, path: Path) -> dict[str, Any]:
-    """One question of the index."""
+def entry(name: str, folder: Path) -> dict[str, Any]:
+    """One question of the index, the same for all SoCs."""
     asks, largest, answers = alternatives.QUESTIONS[name]
     largest = largest if isinstance(largest, tuple) else (largest,) * 3
-    data, shape = path.read_bytes(), (32, 20 if name == "border" else 32, 3)
+    shape = (32, 20 if name == "border" else 32, 3)
     image = pattern(shape, largest)
+    data = (folder / "rk3588" / f"{name}.rknn").read_bytes()
     emulated = run_model(data, image, "sim")
+    for path in folder.glob(f"*/{name}.rknn"):
+        if fingerprint(run_model(path.read_bytes(), image, "sim")) != fingerprint(emulated):
+            raise RuntimeError(f"{path}: not the bits of RK3588's model")
     known = {which: fingerprint(outputs) for which, outputs in answers(data, image).items()}
     if name == "table_fp16":
         known = {"interpolated, in units of 1 / 32768": fingerprint(emulated), **known}
@@ -45,7 +56,7 @@ def entry(name: str, path: Path) -> dict[str, Any]:
         by_digits[digits].append(which)
     assumed = by_digits[fingerprint(emulated)]
     if len(by_digits) < 2 or not assumed:
-        raise RuntimeError(f"{path}: the emulator gives {fingerprint(emulated)}, known: {known}")
+        raise RuntimeError(f"{name}: the emulator gives {fingerprint(emulated)}, known: {known}")
     return {
         "name": name,
         "asks": asks,
@@ -60,20 +71,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Pack the models of rknn-runtime verify.")
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    index = {
-        soc: [
-            entry(name, folder / soc / f"{name}.rknn")
-            for name in alternatives.QUESTIONS
-            if (folder / soc / f"{name}.rknn").exists()
-        ]
-        for soc in SOCS
-    }
+    index = [entry(name, folder) for name in alternatives.QUESTIONS]
     members = {INDEX: json.dumps(index, indent=1).encode()}
-    for soc, entries in index.items():
-        for question in entries:
-            name = f"{soc}/{question['name']}.rknn"
-            members[name] = (folder / name).read_bytes()
-    with tarfile.open(ARCHIVE, "w:xz", preset=9) as archive:
+    for soc in SOCS:
+        for name in (f"{soc}/{question}.rknn" for question in ORDER):
+            if (folder / name).exists():
+                members[name] = (folder / name).read_bytes()
+    with tarfile.open(ARCHIVE, "w:xz", preset=9 | lzma.PRESET_EXTREME) as archive:
         for name, data in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)

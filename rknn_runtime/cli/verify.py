@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 #: For which NPUs there are questions; other SoCs with the same NPU are asked the same.
-ASKED = ("rk3588", "rv1106")
+ASKED = ("rk3588", "rv1106", "rk3566", "rk3562", "rk3576")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare what the command takes."""
     add_library(parser, sim="ask the simulated NPU what it assumes")
     parser.add_argument(
-        "--soc", choices=ASKED, help="ask the questions of this SoC; this machine's if not given"
+        "--soc", choices=ASKED, help="ask the questions of this SoC; not given, this machine's"
     )
-    add_switch(parser, "--json", "print a JSON object per SoC")
+    add_switch(parser, "--json", "print a JSON object")
 
 
 def run(arguments: Namespace) -> int:
@@ -49,25 +49,21 @@ def run(arguments: Namespace) -> int:
     from rknn_runtime.verify import about, ask, page, questions_for, run_model
 
     library = open_library(arguments.library)
-    socs = (arguments.soc,) if arguments.soc else _asked(library.is_simulated)
+    soc = arguments.soc or _asked(library.is_simulated)
+    questions = questions_for(soc)
 
     def on_library(model: bytes, image: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
         return run_model(model, image, library)
 
-    agreed = True
-    for soc in socs:
-        questions = questions_for(soc)
-        findings = ask(questions, on_library)
-        title = about(soc, library, questions[0])
-        if arguments.json:
-            entries = [finding.as_json() for finding in findings]
-            print(json.dumps({"soc": soc, "about": title, "findings": entries}))
-        else:
-            print("\n".join(page(title, findings)))
-        agreed = agreed and all(finding.is_assumed for finding in findings)
-    if not arguments.json:
+    findings = ask(questions, on_library)
+    title = about(soc, library, questions[0])
+    if arguments.json:
+        entries = [finding.as_json() for finding in findings]
+        print(json.dumps({"soc": soc, "about": title, "findings": entries}))
+    else:
+        print("\n".join(page(title, findings)))
         _say_what_it_is(library.is_simulated)
-    return 0 if agreed else 1
+    return 0 if all(finding.is_assumed for finding in findings) else 1
 
 
 def _say_what_it_is(simulated: bool) -> None:
@@ -78,10 +74,10 @@ def _say_what_it_is(simulated: bool) -> None:
         print("emulator can only assume; add which board it is")
 
 
-def _asked(simulated: bool) -> tuple[str, ...]:
-    """Return the SoC of this machine; where the NPU is simulated, every SoC with questions."""
+def _asked(simulated: bool) -> str:
+    """Return the SoC with this machine's NPU; where it is simulated, the one with all questions."""
     if simulated:
-        return ASKED
+        return ASKED[0]
     soc = soc_of_this_machine()
     if soc is None:
         raise RknnError(
@@ -90,5 +86,5 @@ def _asked(simulated: bool) -> tuple[str, ...]:
         )
     for name in ASKED:
         if SOCS[name].npu == soc.npu:
-            return (name,)
-    raise RknnError(f"there are questions for {' and '.join(ASKED)}, and none for {soc.name} yet")
+            return name
+    raise RknnError(f"there are questions for {', '.join(ASKED)}, and none for {soc.name} yet")

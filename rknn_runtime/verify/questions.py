@@ -1,7 +1,7 @@
 """The questions: a tiny model each, its image, and the answers that are thought possible.
 
-All lie in ``questions.tar.xz``: ``SOC/NAME.rknn``, and ``questions.json`` with the rest. They are
-made by ``tools/make_verify_models.py``.
+All lie in ``questions.tar.xz``: ``SOC/NAME.rknn``, and ``questions.json`` with the rest, which is
+the same for all SoCs that have the model. They are made by ``tools/make_verify_models.py``.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def questions_for(npu: str, archive: str | os.PathLike[str] | None = None) -> li
     """Read the questions for one NPU.
 
     Args:
-        npu: ``"rk3588"`` or ``"rv1106"``, as the folders in the archive are called.
+        npu: ``"rk3588"``, ``"rv1106"``, ``"rk3566"``, ``"rk3562"`` or ``"rk3576"``, as the
+            folders in the archive are called.
         archive: Another archive than the one that came with the package.
 
     Raises:
@@ -134,18 +135,19 @@ def questions_for(npu: str, archive: str | os.PathLike[str] | None = None) -> li
     members = _members(ARCHIVE if archive is None else archive)
     if INDEX not in members:
         raise RknnError(f"archive: expected {INDEX} in it, got {sorted(members)[:5]}")
-    index = json.loads(members[INDEX])
+    models = ((entry, f"{npu}/{entry['name']}.rknn") for entry in json.loads(members[INDEX]))
     return [
         Question(
             entry["name"],
             entry["asks"],
-            members[f"{npu}/{entry['name']}.rknn"],
+            members[model],
             tuple(entry["shape"]),
             tuple(entry["largest"]),
             entry["answers"],
             entry["assumed"],
         )
-        for entry in index.get(npu, [])
+        for entry, model in models
+        if model in members
     ]
 
 
