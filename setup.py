@@ -44,8 +44,9 @@ LIBRARIES = {
 #: when a model is opened, or wait for these, and are compiled for size.
 FAST = {
     *("convolution", "convolution_float", "convolution_input", "convolution_kernels"),
-    *("convolution_weights", "convert", "dpu", "dpu_fast", "dpu_fast_steps", "dpu_float"),
-    *("floats", "lut", "moves", "pooling", "products", "tensors"),
+    *("convolution_weights", "convolution_winograd", "convert", "dpu", "dpu_fast"),
+    *("dpu_fast_steps", "dpu_float", "floats", "lut", "lut_bytes", "moves", "pooling"),
+    *("products", "tensors"),
 }
 if linked_runtime():
     LIBRARIES[LINKED] = (["csrc/link"], linked_runtime())

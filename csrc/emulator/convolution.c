@@ -22,6 +22,7 @@
 
 /* Bytes of a band's input that fit in a cache; one result row is always taken. */
 #define BAND_BYTES (128u << 10)
+#define TILES_BYTES (256u << 10)
 #define MAX_BAND_BYTES (256u << 20)
 /* Values behind a band that a wide load may touch. */
 #define SLACK 64
@@ -41,6 +42,7 @@ bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
         return false;
     }
     task->is_fast = !conv->fp16 && emu_can_be_fast(emu, task, (double)largest);
+    task->is_winograd = !conv->fp16 && emu_suits_winograd(conv, largest);
     return true;
 }
 
@@ -51,6 +53,8 @@ typedef struct {
     const emu_task *task;
     emu_window window;
     emu_band band;
+    bool in_tiles; /* in Winograd's way */
+    emu_winograd winograd;
     uint32_t band_rows;       /* of results */
     size_t *offsets;          /* of entries, from a window's first value */
     int32_t *sums;            /* [rows][columns] of the band, where values are bytes */
@@ -63,12 +67,13 @@ static uint32_t span(uint32_t out, uint32_t stride, uint32_t kernel, uint32_t di
 }
 
 static emu_window window_of(const emu_convolution *conv) {
+    const bool is_thin = conv->in_c <= EMU_PIXEL_LANES && !conv->depthwise;
     emu_window window = {
         .form = emu_convolution_form(conv->depthwise),
-        .lanes = conv->pixels ? EMU_PIXEL_LANES : EMU_LANES,
-        .groups = conv->pixels ? 1 : (conv->in_c + EMU_LANES - 1) / EMU_LANES,
+        .lanes = is_thin ? EMU_PIXEL_LANES : EMU_LANES,
+        .groups = is_thin ? 1 : (conv->in_c + EMU_LANES - 1) / EMU_LANES,
         .taps = conv->kernel_w * conv->kernel_h,
-        .rows = conv->pixels && conv->dilation_x == 1,
+        .rows = is_thin && conv->dilation_x == 1,
     };
     window.entries = window.rows ? conv->kernel_h : window.taps * window.groups;
     window.width = window.rows ? conv->kernel_w * window.lanes : window.lanes;
@@ -96,6 +101,12 @@ static size_t tap_offset(const runner *r, uint32_t tap) {
 
 static void find_offsets(runner *r) {
     const emu_window *window = &r->window;
+    for (uint32_t group = 0; r->in_tiles && group < window->groups; group++) {
+        r->offsets[group] = group * r->winograd.plane;
+    }
+    if (r->in_tiles) {
+        return;
+    }
     const size_t plane = (size_t)r->band.rows * r->band.columns * window->lanes;
     for (uint32_t entry = 0; entry < window->entries; entry++) {
         if (r->task->conv.depthwise) {
@@ -161,6 +172,25 @@ static void finish(const runner *r, const emu_fast *fast, const int32_t *acc, ui
     emu_dpu_int(r->emu, r->task, values, channel, pixel, n);
 }
 
+/* The 16 kernels of a block for all rows of a band, two rows at a time. */
+static void run_tiles(const runner *r, uint32_t first_row, uint32_t rows, uint32_t channel,
+                      const emu_fast *fast) {
+    const uint32_t width = r->task->conv.out_w;
+    int32_t acc[2][CHUNK * 16];
+    for (uint32_t y = 0; y < rows; y += 2) {
+        for (uint32_t x = 0; x < width;) {
+            const uint32_t pixel = (first_row + y) * width + x;
+            const uint32_t n = 2 * emu_dot_winograd(&r->winograd, y / 2, x / 2, acc[0], acc[1]);
+            const uint32_t exist = n < width - x ? n : width - x;
+            finish(r, fast, acc[0], channel, pixel, exist);
+            if (y + 1 < rows) {
+                finish(r, fast, acc[1], channel, pixel + width, exist);
+            }
+            x += n;
+        }
+    }
+}
+
 /* `count` blocks from `block` on, one or two, for all rows of a band. */
 static void run_blocks(const runner *r, uint32_t first_row, uint32_t rows, uint32_t block,
                        uint32_t count) {
@@ -174,6 +204,11 @@ static void run_blocks(const runner *r, uint32_t first_row, uint32_t rows, uint3
         if (r->task->is_fast) {
             emu_fast_begin(r->emu, r->task, (block + i) * 16, &fast[i]);
         }
+    }
+    if (r->in_tiles) {
+        emu_turn_weights(&r->winograd, (const int16_t *)(const void *)r->weights);
+        run_tiles(r, first_row, rows, block * 16, &fast[0]);
+        return;
     }
     for (uint32_t y = 0; y < rows; y++) {
         for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
@@ -195,9 +230,16 @@ static void run_blocks(const runner *r, uint32_t first_row, uint32_t rows, uint3
     }
 }
 
+/* That rows of results are made of: in tiles of an even number. */
+static uint32_t rows_of_input(const runner *r, uint32_t rows) {
+    const emu_convolution *conv = &r->task->conv;
+    const uint32_t whole = r->in_tiles ? emu_align(rows, 2) : rows;
+    return span(whole, conv->stride_y, conv->kernel_h, conv->dilation_y);
+}
+
 static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
     const emu_convolution *conv = &r->task->conv;
-    const uint32_t span_rows = span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
+    const uint32_t span_rows = rows_of_input(r, rows);
     const uint32_t blocks = emu_align(r->task->dpu.c, 16) / 16;
     for (uint32_t i = 0; i < span_rows; i++) {
         emu_stage_row(&r->band, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i,
@@ -205,6 +247,9 @@ static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
         if (r->window.form->bytes) {
             emu_sum_channels(&r->band, i, r->sums + (size_t)i * r->band.columns);
         }
+    }
+    if (r->in_tiles) {
+        emu_turn_band(&r->band, (rows + 1) / 2, &r->winograd);
     }
     for (uint32_t block = 0; block < blocks;) {
         const uint32_t left = blocks - block, most = r->window.form->blocks;
@@ -226,11 +271,19 @@ static bool plan(runner *r) {
     b->columns += conv->pad_left; /* where a window does not reach it */
     r->block_bytes = (size_t)r->window.entries * r->window.width * 16 * each;
     r->band_rows = conv->out_h;
+    r->in_tiles = r->task->is_winograd;
+    r->winograd.tiles = (conv->out_w + 1) / 2;
+    r->winograd.groups = r->window.groups;
+    if (r->in_tiles) {
+        b->columns += conv->out_w % 2;
+    }
     for (;;) {
-        b->rows = span(r->band_rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
-        const uint64_t bytes =
-            (uint64_t)b->rows * b->columns * r->window.groups * r->window.lanes * each;
-        if (bytes <= BAND_BYTES || r->band_rows == 1) {
+        b->rows = rows_of_input(r, r->band_rows);
+        r->winograd.plane = (size_t)((r->band_rows + 1) / 2) * r->winograd.tiles * EMU_LANES;
+        const uint64_t pixels = (uint64_t)b->rows * b->columns;
+        const uint64_t bytes = r->in_tiles ? 32ull * r->window.groups * r->winograd.plane
+                                           : pixels * r->window.groups * r->window.lanes * each;
+        if (bytes <= (r->in_tiles ? TILES_BYTES : BAND_BYTES) || r->band_rows == 1) {
             return bytes <= MAX_BAND_BYTES;
         }
         r->band_rows = (r->band_rows + 1) / 2;
@@ -244,8 +297,16 @@ static bool allocate(runner *r) {
     r->band.values = malloc(values * (window->form->bytes ? 1 : 2));
     r->sums = malloc(window->form->bytes ? pixels * sizeof *r->sums : 1);
     r->offsets = malloc(window->entries * sizeof *r->offsets);
+    r->winograd.offsets = r->offsets;
     r->space = malloc(window->form->blocks * r->block_bytes + LINE);
     r->weights = r->space == NULL ? NULL : r->space + (LINE - (uintptr_t)r->space % LINE);
+    if (r->in_tiles) {
+        r->winograd.input = malloc(16 * window->groups * r->winograd.plane * sizeof(int16_t));
+        r->winograd.weights = malloc((size_t)16 * window->groups * 256 * sizeof(int16_t));
+    }
+    if (r->in_tiles && (r->winograd.input == NULL || r->winograd.weights == NULL)) {
+        return false;
+    }
     return r->band.values != NULL && r->sums != NULL && r->offsets != NULL && r->space != NULL;
 }
 
@@ -277,5 +338,7 @@ bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     free(r.sums);
     free(r.offsets);
     free(r.space);
+    free(r.winograd.input);
+    free(r.winograd.weights);
     return ok;
 }

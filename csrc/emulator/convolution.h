@@ -6,7 +6,8 @@
 
 #include "internal.h"
 
-/* Values of a band side by side, whether they exist or not: channels of a feature, of a pixel. */
+/* Values of a band side by side, whether they exist or not: channels of a feature; of pixels and
+ * of features that have no more. */
 #define EMU_LANES 16
 #define EMU_PIXEL_LANES 4
 
@@ -29,7 +30,7 @@ typedef struct {
     uint32_t groups; /* of channels; one for pixels */
     uint32_t taps;
     uint32_t entries, width;
-    bool rows; /* an entry is a row of pixels, else a group of channels of one tap */
+    bool rows; /* an entry is a row of up to 4 channels, else a group of channels of one tap */
 } emu_window;
 
 /* The input of some rows of results, [group][row][column][lane]: padding, insertion and
@@ -87,6 +88,25 @@ bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offse
 void emu_sum_lanes(const uint8_t *bytes, size_t n, int32_t *sums);
 /* int8 -> int16. */
 void emu_widen(const uint8_t *bytes, size_t n, int16_t *words);
+
+/* Winograd's way, convolution_winograd.c: what a band and 16 kernels are turned into. */
+typedef struct {
+    uint32_t tiles;        /* of 2 x 2 results, side by side */
+    uint32_t groups;       /* of channels */
+    size_t plane;          /* values of a group */
+    const size_t *offsets; /* of the groups */
+    int16_t *input;        /* [16][group][line of tiles][tile][16] */
+    int16_t *weights;      /* [16][group][256], in the form of the CPU */
+} emu_winograd;
+
+/* Whether it gives the same bits, and is faster on this CPU; `largest` accumulator. */
+bool emu_suits_winograd(const emu_convolution *conv, int32_t largest);
+/* The band's first lines of tiles, each of two rows of results. */
+void emu_turn_band(const emu_band *band, uint32_t lines, const emu_winograd *winograd);
+void emu_turn_weights(const emu_winograd *winograd, const int16_t *weights);
+/* Line y, from tile x on: how many tiles, at most half a chunk; of their results two rows. */
+uint32_t emu_dot_winograd(const emu_winograd *winograd, uint32_t y, uint32_t x, int32_t *upper,
+                          int32_t *lower);
 
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task);
 

@@ -79,6 +79,23 @@ static void stage_atoms(const emu_band *band, const uint8_t *line, size_t n, uin
     }
 }
 
+/* The first 4 channels of `count` atoms, where there are no more. */
+static void stage_thin(const emu_band *band, const uint8_t *line, uint32_t count, uint8_t *out) {
+    const size_t atom = band->emu->soc->atom_bytes;
+    const size_t step = (size_t)band->conv->insert_x * EMU_PIXEL_LANES;
+    int16_t *words = (int16_t *)(void *)out;
+    for (size_t x = 0; x < count; x++) {
+        for (size_t c = 0; c < EMU_PIXEL_LANES; c++) {
+            const int8_t value = (int8_t)line[x * atom + c];
+            if (band->window->form->bytes) {
+                out[x * step + c] = (uint8_t)(value + band->window->form->bias);
+            } else {
+                words[x * step + c] = value;
+            }
+        }
+    }
+}
+
 /* `count` columns of a group of 16 channels, in planes of the SoC's atoms. */
 static void stage_feature(const emu_band *band, uint64_t line, uint32_t group, uint32_t count,
                           uint8_t *out) {
@@ -122,6 +139,8 @@ void emu_stage_row(const emu_band *band, int64_t row, uint32_t at) {
         }
         if (count > 0 && conv->pixels) {
             stage_pixels(band, band->emu->memory + line, count, out + left * column);
+        } else if (count > 0 && window->lanes == EMU_PIXEL_LANES) {
+            stage_thin(band, band->emu->memory + line, count, out + left * column);
         } else if (count > 0) {
             stage_feature(band, line, group, count, out + left * column);
         }

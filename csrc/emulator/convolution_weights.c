@@ -182,7 +182,7 @@ static bool unpack_eight(const rkr_emu *emu, const emu_task *task, const emu_win
                          uint32_t k, uint32_t entry, const int32_t *offsets, int16_t *out) {
     const emu_convolution *conv = &task->conv;
     const uint32_t c = entry % window->groups * EMU_LANES;
-    if (window->form->bytes || conv->pixels || k + 8 > conv->kernels ||
+    if (window->form->bytes || window->lanes != EMU_LANES || k + 8 > conv->kernels ||
         conv->in_c - c < EMU_LANES) {
         return false;
     }

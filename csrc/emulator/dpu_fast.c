@@ -10,8 +10,6 @@
 /* ---- which tasks --------------------------------------------------------------- */
 
 #define LIMIT 0x1p51
-/* Values of one table of a LUT. */
-#define LUT_SIDE (512 * 32)
 
 static double abs_of(int32_t value) {
     return fabs((double)value);
@@ -68,28 +66,14 @@ static double operand_limit(const emu_ew *ew, double v) {
     return v * e >= LIMIT ? LIMIT : v * e * ldexp(1.0, -ew->product_shift) + 1.0;
 }
 
-/* Entry and neighbour of both tables, one after the other, and the end of the last. */
 static bool prepare_lut(rkr_emu *emu, const emu_dpu *dpu) {
-    const emu_lut *lut = &dpu->lut;
-    if (lut->low_index != 5 || lut->high_index != 5 || lut->low_end != lut->high_start ||
-        (int64_t)lut->low_end - lut->low_start != LUT_SIDE ||
-        (int64_t)lut->high_end - lut->high_start != LUT_SIDE || abs_of(lut->low_start) > 0x1p29 ||
-        dpu->out_shift > 30 || abs_of(dpu->out_scale) > 0x1p15 ||
-        abs_of(dpu->out_offset) > 0x1p29) {
+    if (!emu_suits_lut_bytes(dpu)) {
         return false;
     }
-    if (lut->tables->pairs == NULL) {
-        lut->tables->pairs = emu_allocate(emu, 1025, sizeof *lut->tables->pairs);
+    if (emu->lut_bytes == NULL) {
+        emu->lut_bytes = emu_allocate(emu, 1, sizeof *emu->lut_bytes);
     }
-    for (uint32_t i = 0; lut->tables->pairs != NULL && i < 1024; i++) {
-        const int16_t *entry = &lut->tables->table[i / 512][i % 512];
-        lut->tables->pairs[i] =
-            (int32_t)((uint32_t)(uint16_t)entry[0] | (uint32_t)(uint16_t)entry[1] << 16);
-    }
-    if (lut->tables->pairs != NULL) {
-        lut->tables->pairs[1024] = (uint16_t)lut->tables->table[1][512];
-    }
-    return lut->tables->pairs != NULL;
+    return emu->lut_bytes != NULL;
 }
 
 bool emu_can_be_fast(rkr_emu *emu, const emu_task *task, double largest) {
@@ -153,21 +137,12 @@ void emu_fast_begin(rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fa
         fast->in_offset[lane] = (double)dpu->in_offset + fast->bs.before[lane];
     }
     fast->bs.adds = false;
-    fast->lut_pairs = dpu->lut.tables == NULL ? NULL : dpu->lut.tables->pairs;
-    fast->lut_start = dpu->lut.low_start;
-    fast->lut_last = 2 * LUT_SIDE;
-    fast->lut_low = dpu->lut.tails != NULL || dpu->lut.under_slope != 0 ? -1 : 0;
-    fast->lut_high = dpu->lut.tails != NULL || dpu->lut.over_slope != 0 ? -1 : 0;
-    fast->ew_op = fast->lut_pairs != NULL ? EMU_EW_NONE : dpu->ew.op;
+    fast->lut = dpu->lut.tables == NULL ? NULL : emu_find_lut_bytes(emu, dpu);
+    fast->ew_op = fast->lut != NULL ? EMU_EW_NONE : dpu->ew.op;
     fast->ew_offset = dpu->ew.convert ? (double)dpu->ew.offset : 0.0;
     fast->ew_factor = dpu->ew.convert ? (double)dpu->ew.scale * ldexp(1.0, -dpu->ew.shift) : 1.0;
     fast->ew_unit = ldexp(1.0, -dpu->ew.product_shift);
     fast->out_factor = (double)dpu->out_scale * ldexp(1.0, -dpu->out_shift);
-    fast->out_scale = dpu->out_scale;
-    fast->out_shift = dpu->out_shift;
-    fast->out_half =
-        dpu->out_shift == 0 ? 0 : (int32_t)(((uint32_t)1 << ((dpu->out_shift - 1u) & 31)) - 1);
-    fast->out_odd = dpu->out_shift != 0;
     fast->out_offset = dpu->out_offset;
 }
 
@@ -224,23 +199,23 @@ static void store(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_
     }
 }
 
-/* As dpu.c. */
-static int8_t byte_of(const emu_dpu *dpu, int64_t value) {
-    const int64_t y = emu_multiply(emu_lut_value(&dpu->lut, value), dpu->out_scale);
-    return (int8_t)emu_clip(emu_rne(y, dpu->out_shift) + dpu->out_offset, -128, 127);
-}
-
 static void look_up(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc,
                     const int8_t *bytes, uint32_t n, int8_t *out) {
-    int32_t at[EMU_FAST_CHUNK * 16];
-    uint8_t outside[EMU_FAST_CHUNK];
-    emu_fast_indices(fast, acc, bytes, n, at, outside);
-    emu_fast_look_up(fast, at, n, out);
+    const int8_t *table = fast->lut->bytes;
+    emu_fast_places places;
+    emu_fast_place(fast, acc, bytes, n, &places);
+    for (uint32_t i = 0; i < n * 16; i += 16) {
+#pragma GCC unroll 16
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            out[i + lane] = table[places.clipped[i + lane]];
+        }
+    }
     for (uint32_t i = 0; i < n * 16; i++) {
-        if (outside[i / 16] == 0) {
+        const int32_t at = places.exact[i];
+        if (places.outside[i / 16] == 0) {
             i += 15;
-        } else if (at[i] < 0 || at[i] > fast->lut_last) {
-            out[i] = byte_of(dpu, (int64_t)at[i] + fast->lut_start);
+        } else if (at < 0 || at > EMU_LUT_LAST) {
+            out[i] = emu_lut_byte(dpu, (int64_t)at + fast->lut->start);
         }
     }
 }
@@ -249,14 +224,14 @@ static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const 
                 const int8_t *bytes, uint32_t channel, uint32_t pixel, uint32_t n) {
     const emu_dpu *dpu = &task->dpu;
     int8_t out[EMU_FAST_CHUNK * 16];
-    if (fast->lut_pairs != NULL) {
+    int16_t space[EMU_FAST_CHUNK * 16];
+    emu_fast_operand operand = {NULL, NULL};
+    if (fast->ew_op != EMU_EW_NONE) {
+        operand = take_operand(emu, dpu, channel, pixel, n, space);
+    }
+    if (fast->lut != NULL) {
         look_up(dpu, fast, acc, bytes, n, out);
     } else {
-        int16_t space[EMU_FAST_CHUNK * 16];
-        emu_fast_operand operand = {NULL, NULL};
-        if (fast->ew_op != EMU_EW_NONE) {
-            operand = take_operand(emu, dpu, channel, pixel, n, space);
-        }
         emu_fast_store(fast, acc, bytes, operand, n, out);
     }
     store(emu, dpu, out, channel, pixel, n);

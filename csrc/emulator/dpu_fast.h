@@ -11,6 +11,21 @@
 #define EMU_FAST_CHUNK 64
 #define EMU_ROUNDER 6755399441055744.0
 
+/* What values from `start` on are stored as. */
+#define EMU_LUT_LAST (2 * 512 * 32)
+typedef struct emu_lut_bytes {
+    const emu_dpu *dpu; /* whose it is; NULL: nobody's yet */
+    int32_t start;
+    bool goes_on_left, goes_on_right; /* with a slope, else with the first and the last byte */
+    int8_t bytes[EMU_LUT_LAST + 1];
+} emu_lut_bytes;
+
+bool emu_suits_lut_bytes(const emu_dpu *dpu);
+/* Those of a task; valid until the next one asks. */
+const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
+/* One of any value. */
+int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value);
+
 /* v = (v + before) * mul + after, shifted and rounded; or v + before alone. */
 typedef struct {
     bool adds, multiplies, is_simple, prelu, clamps; /* simple: no `after`, one shift */
@@ -24,13 +39,11 @@ typedef struct {
 typedef struct {
     double in_offset[16]; /* added first, with what BS adds */
     emu_fast_stage bs, bn;
-    const int32_t *lut_pairs; /* NULL: no LUT; entry and its neighbour, of both tables */
-    int32_t lut_start, lut_last;
-    int32_t lut_low, lut_high; /* -1 where the tables go on with a slope, else 0 */
+    const emu_lut_bytes *lut; /* NULL: none */
     emu_ew_op ew_op;
     double ew_offset, ew_factor, ew_unit;
     double out_factor;
-    int32_t out_scale, out_half, out_odd, out_shift, out_offset; /* behind a LUT */
+    int32_t out_offset;
 } emu_fast;
 
 /* Whether the task can take this way, once: needs the largest accumulator. */
@@ -55,12 +68,15 @@ typedef struct {
 /* To stored bytes; of `acc`, or of `bytes` where it is NULL. */
 void emu_fast_store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
                     emu_fast_operand operand, uint32_t n, int8_t *out);
-/* To indices of the LUT; outside[n]: whether one of a pixel's lies where the tables go on with
- * a slope. */
-void emu_fast_indices(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
-                      int32_t *at, uint8_t *outside);
-/* From indices to stored bytes: rne(a * (32 - f) + b * f, 5) between two entries, converted.
- * The tables go on with their ends. */
-void emu_fast_look_up(const emu_fast *fast, const int32_t *at, uint32_t n, int8_t *out);
+/* To places in the LUT's bytes, clipped, and as they are; outside[n]: whether one of a pixel's lies
+ * where the LUT goes on with a slope. */
+typedef struct {
+    int32_t exact[EMU_FAST_CHUNK * 16];
+    uint16_t clipped[EMU_FAST_CHUNK * 16];
+    uint8_t outside[EMU_FAST_CHUNK];
+} emu_fast_places;
+
+void emu_fast_place(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
+                    emu_fast_places *places);
 
 #endif

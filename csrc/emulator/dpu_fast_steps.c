@@ -74,39 +74,22 @@ static void store_plain(const emu_fast *fast, const int32_t *acc, const int8_t *
     }
 }
 
-static void indices_plain(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
-                          int32_t *at, uint8_t *outside) {
-    for (uint32_t k = 0; k < n; k++, at += 16) {
+static void place_plain(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
+                        emu_fast_places *places) {
+    const emu_lut_bytes *lut = fast->lut;
+    const int32_t left = lut->goes_on_left ? -1 : 0, right = lut->goes_on_right ? -1 : 0;
+    for (uint32_t k = 0; k < n; k++) {
+        int32_t *at = places->exact + 16 * k, signs = 0;
         double v[16];
-        int32_t signs = 0;
         run_stages(fast, acc == NULL ? NULL : acc + 16 * k, bytes == NULL ? NULL : bytes + 16 * k,
                    v);
         for (uint32_t i = 0; i < 16; i++) {
-            at[i] = (int32_t)v[i] - fast->lut_start;
-            signs |= (at[i] & fast->lut_low) | ((fast->lut_last - at[i]) & fast->lut_high);
+            at[i] = (int32_t)v[i] - lut->start;
+            signs |= (at[i] & left) | ((EMU_LUT_LAST - at[i]) & right);
+            const int32_t low = at[i] < 0 ? 0 : at[i];
+            places->clipped[16 * k + i] = (uint16_t)(low > EMU_LUT_LAST ? EMU_LUT_LAST : low);
         }
-        outside[k] = signs < 0;
-    }
-}
-
-static void look_up_plain(const emu_fast *fast, const int32_t *at, uint32_t n, int8_t *out) {
-    for (uint32_t k = 0; k < n; k++, at += 16, out += 16) {
-        int32_t pairs[16], f[16];
-        for (uint32_t i = 0; i < 16; i++) {
-            int32_t x = at[i] < 0 ? 0 : at[i];
-            x = x > fast->lut_last ? fast->lut_last : x;
-            f[i] = x & 31;
-            pairs[i] = fast->lut_pairs[x >> 5];
-        }
-        for (uint32_t i = 0; i < 16; i++) {
-            const int32_t a = (int16_t)pairs[i], b = pairs[i] >> 16;
-            const int32_t p = a * (32 - f[i]) + b * f[i];
-            const int32_t q = ((p + 15 + ((p >> 5) & 1)) >> 5) * fast->out_scale;
-            const int32_t half = q + fast->out_half + ((q >> fast->out_shift) & fast->out_odd);
-            const int32_t y = (half >> fast->out_shift) + fast->out_offset;
-            const int32_t low = y < -128 ? -128 : y;
-            out[i] = (int8_t)(low > 127 ? 127 : low);
-        }
+        places->outside[k] = signs < 0;
     }
 }
 
@@ -247,59 +230,31 @@ AVX2 static void store_avx2(const emu_fast *fast, const int32_t *acc, const int8
     }
 }
 
-AVX2 static void indices_avx2(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
-                              uint32_t n, int32_t *at, uint8_t *outside) {
-    const __m256d rounder = _mm256_set1_pd(EMU_ROUNDER - (double)fast->lut_start);
-    const __m256i last = _mm256_set1_epi32(fast->lut_last);
-    const __m256i low = _mm256_set1_epi32(fast->lut_low), high = _mm256_set1_epi32(fast->lut_high);
+AVX2 static void place_avx2(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
+                            uint32_t n, emu_fast_places *places) {
+    const emu_lut_bytes *lut = fast->lut;
+    const __m256d rounder = _mm256_set1_pd(EMU_ROUNDER - (double)lut->start);
+    const __m256i zero = _mm256_setzero_si256(), last = _mm256_set1_epi32(EMU_LUT_LAST);
+    const __m256i left = _mm256_set1_epi32(lut->goes_on_left ? -1 : 0);
+    const __m256i right = _mm256_set1_epi32(lut->goes_on_right ? -1 : 0);
     for (size_t i = 0; i < n; i++) {
         const sixteen v = stages_avx2(fast, acc == NULL ? NULL : acc + 16 * i,
                                       bytes == NULL ? NULL : bytes + 16 * i);
-        __m256i signs = _mm256_setzero_si256();
+        __m256i signs = zero, clipped[2];
 #pragma GCC unroll 2
-        for (int k = 0; k < 4; k += 2) {
-            __m256i x = whole(_mm256_add_pd(v.q[k], rounder), _mm256_add_pd(v.q[k + 1], rounder));
+        for (int k = 0; k < 2; k++) {
+            __m256i x =
+                whole(_mm256_add_pd(v.q[2 * k], rounder), _mm256_add_pd(v.q[2 * k + 1], rounder));
             x = _mm256_permute4x64_epi64(x, 0xd8);
-            signs = _mm256_or_si256(signs, _mm256_and_si256(x, low));
-            signs = _mm256_or_si256(signs, _mm256_and_si256(_mm256_sub_epi32(last, x), high));
-            _mm256_storeu_si256((__m256i *)(at + 16 * i + 4 * k), x);
+            signs = _mm256_or_si256(signs, _mm256_and_si256(x, left));
+            signs = _mm256_or_si256(signs, _mm256_and_si256(_mm256_sub_epi32(last, x), right));
+            clipped[k] = _mm256_min_epi32(_mm256_max_epi32(x, zero), last);
+            _mm256_storeu_si256((__m256i *)(places->exact + 16 * i + 8 * k), x);
         }
-        outside[i] = _mm256_movemask_ps(_mm256_castsi256_ps(signs)) != 0;
-    }
-}
-
-/* The bytes of 8 indices, as numbers of 32 bits. */
-INLINE __m256i eight_bytes(const emu_fast *fast, __m256i x) {
-    const __m128i shift = _mm_cvtsi32_si128(fast->out_shift);
-    const __m256i thirty_two = _mm256_set1_epi32(32), one = _mm256_set1_epi32(1);
-    x = _mm256_max_epi32(x, _mm256_setzero_si256());
-    x = _mm256_min_epi32(x, _mm256_set1_epi32(fast->lut_last));
-    const __m256i pairs = _mm256_i32gather_epi32(fast->lut_pairs, _mm256_srli_epi32(x, 5), 4);
-    const __m256i f = _mm256_and_si256(x, _mm256_set1_epi32(31));
-    const __m256i weights =
-        _mm256_sub_epi32(_mm256_add_epi32(_mm256_slli_epi32(f, 16), thirty_two), f);
-    __m256i p = _mm256_madd_epi16(pairs, weights); /* by 32 - f and f */
-    const __m256i p_odd = _mm256_and_si256(_mm256_srli_epi32(p, 5), one);
-    p = _mm256_add_epi32(_mm256_add_epi32(p, _mm256_set1_epi32(15)), p_odd);
-    const __m256i q =
-        _mm256_mullo_epi32(_mm256_srai_epi32(p, 5), _mm256_set1_epi32(fast->out_scale));
-    const __m256i q_odd =
-        _mm256_and_si256(_mm256_srl_epi32(q, shift), _mm256_set1_epi32(fast->out_odd));
-    const __m256i half =
-        _mm256_add_epi32(_mm256_add_epi32(q, _mm256_set1_epi32(fast->out_half)), q_odd);
-    return _mm256_add_epi32(_mm256_sra_epi32(half, shift), _mm256_set1_epi32(fast->out_offset));
-}
-
-AVX2 static void look_up_avx2(const emu_fast *fast, const int32_t *at, uint32_t n, int8_t *out) {
-    for (size_t i = 0; i < n; i++) {
-        const __m256i first = _mm256_loadu_si256((const __m256i *)(at + 16 * i));
-        const __m256i second = _mm256_loadu_si256((const __m256i *)(at + 16 * i + 8));
-        const __m256i low = eight_bytes(fast, _mm256_permute2x128_si256(first, second, 0x20));
-        const __m256i high = eight_bytes(fast, _mm256_permute2x128_si256(first, second, 0x31));
-        const __m256i words = _mm256_packs_epi32(low, high); /* 0..3 8..11, 4..7 12..15 */
-        __m128i bytes =
-            _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-        _mm_storeu_si128((__m128i *)(out + 16 * i), bytes);
+        const __m256i words = _mm256_packus_epi32(clipped[0], clipped[1]);
+        _mm256_storeu_si256((__m256i *)(places->clipped + 16 * i),
+                            _mm256_permute4x64_epi64(words, 0xd8));
+        places->outside[i] = _mm256_movemask_ps(_mm256_castsi256_ps(signs)) != 0;
     }
 }
 #endif
@@ -311,11 +266,7 @@ void emu_fast_store(const emu_fast *fast, const int32_t *acc, const int8_t *byte
     EMU_BEST(store)(fast, acc, bytes, operand, n, out);
 }
 
-void emu_fast_indices(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
-                      int32_t *at, uint8_t *outside) {
-    EMU_BEST(indices)(fast, acc, bytes, n, at, outside);
-}
-
-void emu_fast_look_up(const emu_fast *fast, const int32_t *at, uint32_t n, int8_t *out) {
-    EMU_BEST(look_up)(fast, at, n, out);
+void emu_fast_place(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
+                    emu_fast_places *places) {
+    EMU_BEST(place)(fast, acc, bytes, n, places);
 }

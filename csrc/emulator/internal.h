@@ -10,7 +10,7 @@
  *   check.c         every address of a decoded task lies in the machine's memory
  *   compressed.c    weights that the toolkit compressed
  *   convolution*.c  CNA and CORE: accumulators
- *   dpu.c dpu_float.c lut.c  DPU: from accumulators or memory to stored values
+ *   dpu*.c lut*.c   DPU: from accumulators or memory to stored values
  *   pooling.c       PPU
  *   tensors.c       logical values of a tensor <-> its memory
  *   nodes.c         what is done per node; floats.c moves.c: nodes without tasks
@@ -199,7 +199,6 @@ typedef struct {
 typedef struct {
     int16_t table[2][513];
     bool loaded[2];
-    int32_t *pairs; /* of the fast way: entry i and i + 1 of both tables */
 } emu_lut_tables;
 
 typedef struct {
@@ -263,7 +262,8 @@ typedef struct {
         emu_pooling pool;
     };
     emu_dpu dpu;
-    bool is_fast; /* the DPU may compute in double, see dpu_fast.c */
+    bool is_fast;     /* the DPU may compute in double, see dpu_fast.c */
+    bool is_winograd; /* convolution_winograd.c has a shorter way */
 } emu_task;
 
 /* ---- tensors and nodes ----------------------------------------------------- */
@@ -370,6 +370,7 @@ const emu_soc *emu_find_soc(const char *name);
 /* ---- the emulator ---------------------------------------------------------- */
 
 typedef struct emu_block emu_block;
+struct emu_lut_bytes;
 
 struct rkr_emu {
     const emu_soc *soc;
@@ -390,6 +391,7 @@ struct rkr_emu {
     bool *is_given;                        /* per input: for the next run */
     emu_task *tasks;
     uint32_t n_tasks;
+    struct emu_lut_bytes *lut_bytes; /* of the last task with a LUT; NULL: none has one */
     uint32_t n_graphs;
     uint64_t multiplications;
     emu_unpacked *unpacked;

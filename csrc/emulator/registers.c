@@ -75,7 +75,6 @@ static bool write_lut(decoder *d, uint32_t number, uint32_t value) {
         }
         if (d->lut != NULL) {
             *tables = *d->lut;
-            tables->pairs = NULL;
         }
         d->lut = tables;
         d->loads_lut = true;

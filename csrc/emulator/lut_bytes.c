@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of a function together with the conversion behind it: a byte for every value. */
+#include "cpu_level.h"
+#include "dpu_fast.h"
+
+/* Values of one of the two tables. */
+#define SIDE (EMU_LUT_LAST / 2)
+/* Of a task: fewer do not make up for the table. */
+#define LEAST 1024
+
+bool emu_suits_lut_bytes(const emu_dpu *dpu) {
+    const emu_lut *lut = &dpu->lut;
+    return lut->low_index == 5 && lut->high_index == 5 && lut->low_end == lut->high_start &&
+           (int64_t)lut->low_end - lut->low_start == SIDE &&
+           (int64_t)lut->high_end - lut->high_start == SIDE && lut->low_start > -(1 << 29) &&
+           lut->low_start < 1 << 29 && dpu->out_shift <= 30 && dpu->out_scale >= INT16_MIN &&
+           dpu->out_scale <= INT16_MAX && dpu->out_offset > -(1 << 29) &&
+           dpu->out_offset < 1 << 29 && (uint64_t)dpu->w * dpu->h * dpu->c >= LEAST;
+}
+
+/* As dpu.c. */
+int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value) {
+    const int64_t p = emu_multiply(emu_lut_value(&dpu->lut, value), dpu->out_scale);
+    return (int8_t)emu_clip(emu_rne(p, dpu->out_shift) + dpu->out_offset, -128, 127);
+}
+
+/* Between entries: rne(a * (32 - f) + b * f, 5), converted. */
+static inline __attribute__((always_inline)) void fill_table(const emu_dpu *dpu,
+                                                             const int16_t *table, int8_t *out) {
+    const int32_t shift = dpu->out_shift, scale = dpu->out_scale, offset = dpu->out_offset;
+    const int32_t half = shift == 0 ? 0 : (1 << (shift - 1)) - 1, odd = shift != 0;
+    for (size_t i = 0; i < 512; i++, out += 32) {
+        const int32_t a = table[i], step = table[i + 1] - a;
+        for (int32_t f = 0; f < 32; f++) {
+            const int32_t p = a * 32 + step * f;
+            const int32_t q = ((p + 15 + ((p >> 5) & 1)) >> 5) * scale;
+            const int32_t y = ((q + half + ((q >> shift) & odd)) >> shift) + offset;
+            const int32_t low = y < -128 ? -128 : y;
+            out[f] = (int8_t)(low > 127 ? 127 : low);
+        }
+    }
+}
+
+static void fill_table_plain(const emu_dpu *dpu, const int16_t *table, int8_t *out) {
+    fill_table(dpu, table, out);
+}
+
+#if EMU_HAVE_X86
+__attribute__((target("avx2"))) static void fill_table_avx2(const emu_dpu *dpu,
+                                                            const int16_t *table, int8_t *out) {
+    fill_table(dpu, table, out);
+}
+#endif
+
+static bool is_same(const emu_dpu *a, const emu_dpu *b) {
+    return memcmp(&a->lut, &b->lut, sizeof a->lut) == 0 && a->out_scale == b->out_scale &&
+           a->out_shift == b->out_shift && a->out_offset == b->out_offset;
+}
+
+const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu) {
+    emu_lut_bytes *found = emu->lut_bytes;
+    const emu_lut *lut = &dpu->lut;
+    if (found->dpu == NULL || !is_same(found->dpu, dpu)) {
+        EMU_BEST(fill_table)(dpu, lut->tables->table[0], found->bytes);
+        EMU_BEST(fill_table)(dpu, lut->tables->table[1], found->bytes + SIDE);
+        found->bytes[EMU_LUT_LAST] = emu_lut_byte(dpu, lut->high_end);
+        found->dpu = dpu;
+        found->start = lut->low_start;
+        found->goes_on_left = lut->tails != NULL || lut->under_slope != 0;
+        found->goes_on_right = lut->tails != NULL || lut->over_slope != 0;
+    }
+    return found;
+}
