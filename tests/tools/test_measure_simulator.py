@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -86,3 +88,43 @@ def test_sums_with_factors_in_float(tmp_path: Path) -> None:
     assert more == "0"
     assert "Conv in float" in found
     assert "ConvSigmoid in float" not in found
+
+
+def tool() -> ModuleType:
+    path = PROJECT / "tools" / "measure_simulator.py"
+    spec = importlib.util.spec_from_file_location("measure_simulator", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_factors_change_is_not_explained_away(tmp_path: Path) -> None:
+    """Values that no tie is near to are counted as unexplained: the dump is not the simulator's."""
+    pytest.importorskip("onnx")
+    dump(tmp_path, 0)
+    found = rows(tmp_path, "--onnx", str(DATA / "emulator" / "machine.onnx"))
+    (line,) = (name for name in found if name.startswith("in float: "))
+    ties, weights, unexplained = (int(word) for word in line.split() if word.isdigit())
+    assert ties + weights < unexplained
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "counts"),
+    [(86.500004, 3.2, (1, 0, 0)), (47.523, 3.499999, (0, 1, 0)), (47.523, 3.2, (0, 0, 1))],
+)
+def test_a_difference_has_one_reason(
+    value: float, step: float, counts: tuple[int, int, int]
+) -> None:
+    """A tie of float32, a weight at a tie, or none."""
+    exact = tool().Exact(None, None)
+    factors = np.full((1, 1, 1), 0.002)
+    exact.explain(np.full((1, 1, 1), value), np.ones((1, 1, 1), bool), np.array([[step]]), factors)
+    assert (exact.by_tie, exact.by_weight, exact.unexplained) == counts
+
+
+def test_outliers_that_the_toolkit_leaves_out_are_seen() -> None:
+    """The second kernel's scale is that without its smallest weight, as its multiplier says."""
+    weights = np.array([[-255.0, 0, 0, 255], [-300, -100, 50, 155], [-100, 0, 0, 155]])
+    multipliers = np.array([16384, 8192, 8192])
+    np.testing.assert_allclose(tool().scales_of(weights, multipliers), [2, 1, 1])
+    np.testing.assert_allclose(tool().scales_of(weights, None), [2, 455 / 255, 1])
