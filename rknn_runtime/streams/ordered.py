@@ -79,8 +79,9 @@ class Results(Iterator[Any]):
             raise ForkError(
                 "this process was forked from the one with the pool: make a pool in the child"
             )
-        if self._reader.ident is None:
-            self._reader.start()
+        with self._window.lock:  # of several threads that ask for the first frame, one starts it
+            if self._reader.ident is None:
+                self._reader.start()
         try:
             frame, job = self._window.take()
         except StopIteration:
@@ -143,9 +144,9 @@ class _Window:
     ) -> None:
         self._size, self._drop_oldest = size, drop_oldest
         self._on_drop, self._on_close = on_drop, on_close
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         #: What the reader waits for.
-        self._has_room = threading.Condition(self._lock)
+        self._has_room = threading.Condition(self.lock)
         #: What the iterator waits for: it is released when there may be a result, or the end.
         self._news = threading.Lock()
         self._news.acquire()
@@ -155,7 +156,7 @@ class _Window:
 
     def wait_for_room(self) -> bool:
         """Wait until another frame may be read; return False when none is wanted any more."""
-        with self._lock:
+        with self.lock:
             while not (self._is_over or self._drop_oldest or len(self._entries) < self._size):
                 self._has_room.wait()
             return not self._is_over
@@ -163,7 +164,7 @@ class _Window:
     def add(self, frame: Any, job: Future[Any]) -> None:
         """Append what becomes of a frame."""
         entry = _Entry(frame, job)
-        with self._lock:
+        with self.lock:
             if self._is_over:
                 job.cancel()
                 return
@@ -174,7 +175,7 @@ class _Window:
             self._tell()
 
         def done(_: Future[Any]) -> None:
-            with self._lock:
+            with self.lock:
                 entry.is_done = True
                 self._tell()
 
@@ -194,7 +195,7 @@ class _Window:
 
     def refuse(self, frame: np.ndarray[Any, Any], error: Exception) -> None:
         """Fail the frames whose memory is that of this one."""
-        with self._lock:
+        with self.lock:
             for entry in self._entries:
                 if _address(entry.frame) == _address(frame):
                     entry.job, entry.is_done = _SourceFailed(error), True
@@ -203,7 +204,7 @@ class _Window:
     def has_memory_of(self, frame: Any) -> bool:
         """Whether a frame that is not returned yet begins at the same address."""
         address = _address(frame)
-        with self._lock:
+        with self.lock:
             return address is not None and any(
                 _address(entry.frame) == address for entry in self._entries
             )
@@ -211,7 +212,7 @@ class _Window:
     def take(self) -> tuple[Any, Future[Any]]:
         """Wait for the result of the first frame, and take both out."""
         while True:
-            with self._lock:
+            with self.lock:
                 if self._entries and self._entries[0].is_done:
                     entry = self._entries.popleft()
                     self._tell()  # the reader, and whoever else waits for a result
@@ -223,13 +224,13 @@ class _Window:
 
     def end(self) -> None:
         """Note that no frame follows."""
-        with self._lock:
+        with self.lock:
             self._is_over = True
             self._tell()
 
     def close(self) -> None:
         """Cancel what waits, and want no more."""
-        with self._lock:
+        with self.lock:
             self._is_over = True
             jobs = [entry.job for entry in self._entries]
             self._entries.clear()

@@ -90,7 +90,7 @@ class Pool:
         self._closed = threading.Event()
         self._generation = fork_generation()
         self._jobs: JobQueue = SimpleQueue()
-        self._dropped = 0
+        self._dropped, self._counting = 0, threading.Lock()
         self._began = perf_counter()
         self._workers: list[Worker] = []
         self._models: list[Model] = []
@@ -303,7 +303,8 @@ class Pool:
         )
 
     def _count_drop(self) -> None:
-        self._dropped += 1
+        with self._counting:  # by the reader of each `map`
+            self._dropped += 1
 
     def _check_open(self) -> None:
         if self._generation != fork_generation():

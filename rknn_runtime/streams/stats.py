@@ -82,17 +82,15 @@ class Times:
     """The times of one context's frames; written by its thread, read by any.
 
     Attributes:
-        frames: Frames done.
-        failed: Those of them that raised.
-        busy_s: Seconds spent on them.
+        sums: Frames done, those of them that raised, and seconds spent on them: always of the
+            same frames, as they are replaced at once.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
         #: Durations of the phases of the last frames, seconds. Appending is atomic.
         self._rows: deque[tuple[float, ...]] = deque(maxlen=_KEPT)
-        self.frames = self.failed = 0
-        self.busy_s = 0.0
+        self.sums = 0, 0, 0.0
 
     def add(self, marks: list[float], failed: bool) -> None:
         """Note a frame.
@@ -101,9 +99,8 @@ class Times:
             marks: When it was submitted, when taken, and when each phase ended, seconds.
             failed: It raised, somewhere; its phases are not counted.
         """
-        self.frames += 1
-        self.failed += failed
-        self.busy_s += marks[-1] - marks[1]
+        frames, failures, busy_s = self.sums
+        self.sums = frames + 1, failures + failed, busy_s + marks[-1] - marks[1]
         if len(marks) == len(self._names) + 1:
             self._rows.append(tuple(b - a for a, b in zip(marks, marks[1:])))
 

@@ -105,10 +105,7 @@ class Worker:
 
     def stats(self) -> ContextStats:
         """Return what was done so far."""
-        times = self._times
-        return ContextStats(
-            self._core_mask, times.frames, times.failed, times.busy_s, times.phases()
-        )
+        return ContextStats(self._core_mask, *self._times.sums, self._times.phases())
 
     def join(self, timeout: float | None) -> bool:
         """Wait until it has ended; return whether it has."""

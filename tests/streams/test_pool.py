@@ -16,6 +16,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 import numpy as np
 import pytest
 from bundles import one_object
+from threads import in_threads
 
 from rknn_runtime import Classifier, CoreMask, Detector, Model
 from rknn_runtime.errors import ClosedError, ForkError, RknnStatusError, UnavailableError
@@ -639,3 +640,23 @@ def test_a_child_process_is_told_to_make_its_own(data, live):
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 3
         results.close()
+
+
+def test_threads_share_results(live):
+    """Whoever asks first starts the reader, once, and each frame goes to one of them."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with Pool(one_object(), library="sim", contexts=2) as pool:
+            for _ in range(20):
+                results = pool.map([np.zeros((64, 64, 3), np.uint8) for _ in range(6)])
+                start, found = threading.Barrier(4), []
+
+                def take(results=results, start=start, found=found):
+                    start.wait()
+                    found.extend(len(detections) for _, detections in results)
+
+                in_threads(take, [()] * 4)
+                assert found == [1] * 6
+    finally:
+        sys.setswitchinterval(interval)
