@@ -296,6 +296,15 @@ class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
         """Refuse to run until this is called without a reason, inside ``with context.lock``."""
         raise NotImplementedError
 
+    def _check_chosen(self) -> None:
+        """Check that the model is open and its shapes are settled, inside ``with context.lock``.
+
+        Raises:
+            ClosedError: The model is closed.
+            RuntimeError: Shapes are being chosen, or could not be.
+        """
+        raise NotImplementedError
+
     def _check_count(self, inputs: Sequence[object]) -> None:
         if len(inputs) != len(self.inputs):
             names = ", ".join(f"input {i} {attr.name!r}" for i, attr in enumerate(self.inputs))

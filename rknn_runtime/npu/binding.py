@@ -100,9 +100,9 @@ class Binding:
         memory = None
         if before is not None:
             memory, self.is_own, self.is_synced = before._memory, before.is_own, before.is_synced
-        if memory is not None and memory.size_bytes < self.needs:
-            memory.bind(None)
-            memory, self.is_synced = None, True
+        if before is not None and memory is not None and memory.size_bytes < self.needs:
+            memory.bind(None)  # so that its owner may close it, whatever becomes of this choice
+            memory, before._memory, self.is_synced = None, None, True
         if memory is None and self.is_own and not is_outside:
             memory = TensorMemory(self._context, self.needs)
         return memory
@@ -123,11 +123,10 @@ class Binding:
         pointer = memory.usable(self._context, self.name, self.needs)
         context, before = self._context, self._memory
         # First: an interrupt leaves it bound to us at worst, never to nobody.
-        memory.bind(self.name)
+        noted = memory.bind(self.name)
         status = lib.rkr_set_io_mem(context.handle, context.opened(), pointer, self._info)
         if status:
-            if memory is not before:
-                memory.bind(None)
+            memory.bind(noted)
             is_refused_int64 = (
                 status == lib.RKNN_ERR_PARAM_INVALID and self._info.type == TensorType.INT64
             )

@@ -164,9 +164,14 @@ class Block(Closing):
                 status = lib.rkr_mem_sync(self._context.handle, context, mem, mode)
                 self._context.check_status(status, f"rknn_mem_sync(mode={mode})")
 
-    def bind(self, name: str | None) -> None:
-        """Note what a model uses the memory for: then it cannot be closed alone. None: nothing."""
-        self._bound_to = name
+    def bind(self, name: str | None) -> str | None:
+        """Note what a model uses the memory for: then it cannot be closed alone. None: nothing.
+
+        Returns:
+            What was noted before.
+        """
+        before, self._bound_to = self._bound_to, name
+        return before
 
     def close(self) -> None:
         """Release the memory; a closed one is left alone, and one of a parent process, too.

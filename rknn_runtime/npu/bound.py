@@ -108,10 +108,12 @@ class BoundModel(LoadedModel):
         self._frame.paused = reason
         self._refresh()
 
+    def _check_chosen(self) -> None:
+        self._frame.check_chosen()
+
     def _take_note(self) -> None:
-        with self._context.lock:
-            self._context.check_open()
-            self._refresh()
+        self._context.check_open()
+        self._refresh()
 
     def _as_written(self, outputs: Sequence[QueriedTensor]) -> Sequence[QueriedTensor]:
         specs = per_tensor(self._specs[1], [o.attr for o in outputs], OutputSpec, "outputs")
@@ -263,10 +265,8 @@ class BoundModel(LoadedModel):
         self._give(INTERNAL, memory)
 
     def _give(self, name: str, memory: TensorMemory) -> None:
-        turns = self._inner.give(name, memory)
         with self._context.lock:
-            self._context.check_open()
-            self._frame.refresh(turns)
+            self._frame.refresh(self._inner.give(name, memory))
 
     def _let_go(self) -> None:
         self._refuse_while(lambda memory: memory.has_views, "arrays that view the memory of")

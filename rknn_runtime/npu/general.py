@@ -51,6 +51,8 @@ class GeneralModel(LoadedModel):
     """
 
     _is_zero_copy = False
+    #: Why nothing may run now; empty: it may.
+    _paused = ""
 
     def __init__(
         self,
@@ -104,21 +106,26 @@ class GeneralModel(LoadedModel):
         """
         twin = GeneralModel.__new__(GeneralModel)
         twin._specs = self._specs
-        twin._had_pixels = set(self._had_pixels)
+        twin._had_pixels = set()
         twin._duplicate(self, core_mask)
+        # Not before: a thread may have run this model with pixels meanwhile.
+        twin._had_pixels |= self._had_pixels
         return twin
 
     def _pause(self, reason: str) -> None:
         self._paused = reason
 
+    def _check_chosen(self) -> None:
+        self._context.check_open()
+        if self._paused:
+            raise RuntimeError(f"the model cannot run: {self._paused}")
+
     def _bind(
         self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]
     ) -> tuple[Sequence[QueriedTensor], Sequence[QueriedTensor]]:
-        self._paused = ""
-        self._input_structs = ffi.new("rknn_input[]", len(inputs))
-        self._output_structs = ffi.new("rknn_output[]", len(outputs))
+        structs = ffi.new("rknn_input[]", len(inputs))
         specs = per_tensor(self._specs, [tensor.attr for tensor in inputs], InputSpec, "inputs")
-        self._takers = [
+        takers = [
             CopiedInput(
                 f"input {i} {tensor.attr.name!r}",
                 tensor,
@@ -127,15 +134,19 @@ class GeneralModel(LoadedModel):
                 self._context.library,
                 self._had_pixels,
             )
-            for i, (tensor, spec, struct) in enumerate(zip(inputs, specs, self._input_structs))
+            for i, (tensor, spec, struct) in enumerate(zip(inputs, specs, structs))
         ]
-        self._raw_dtypes = [_element(i, tensor) for i, tensor in enumerate(outputs)]
+        dtypes = [_element(i, tensor) for i, tensor in enumerate(outputs)]
         shapes = [tensor.attr.shape for tensor in outputs]
-        self._float_results = ResultPool(shapes)
-        self._raw_results = ResultPool(shapes, self._raw_dtypes)
-        # Of an element type that it does not know, as int16, librknnrt 1.5.2 computes the size
-        # wrongly: then it is not given memory to write to, but asked for its own.
-        self._is_known = [tensor.logical.type == int(tensor.attr.dtype) for tensor in outputs]
+        with self._context.lock:
+            self._takers, self._input_structs = takers, structs
+            self._output_structs = ffi.new("rknn_output[]", len(outputs))
+            self._raw_dtypes = dtypes
+            self._float_results = ResultPool(shapes)
+            self._raw_results = ResultPool(shapes, dtypes)
+            # Of an element type that it does not know, as int16, librknnrt 1.5.2 computes the size
+            # wrongly: then it is not given memory to write to, but asked for its own.
+            self._is_known = [tensor.logical.type == int(tensor.attr.dtype) for tensor in outputs]
         return inputs, outputs
 
     def run(
@@ -182,9 +193,8 @@ class GeneralModel(LoadedModel):
                 not as many as the outputs; or ``only`` names one that the model does not have.
         """
         with self._context.lock:
+            self._check_chosen()
             handle = self._context.opened()
-            if self._paused:
-                raise RuntimeError(f"the model cannot run: {self._paused}")
             self._check_count(inputs)
             places = range(len(self.outputs)) if only is None else positions(self.outputs, only)
             arrays = self._output_arrays(float_outputs, out, places)

@@ -49,7 +49,7 @@ class InnerMemory:
         self.missing += [name for name in _FLAGS if flags & _FLAGS[name] and self._needs[name]]
 
     def give(self, name: str, memory: TensorMemory) -> ExclusiveLock | None:
-        """Give one of the two, in place of what was given before.
+        """Give one of the two, in place of what was before, inside ``with context.lock``.
 
         Args:
             name: `WEIGHTS` or `INTERNAL`.
@@ -75,23 +75,21 @@ class InnerMemory:
         if not isinstance(memory, TensorMemory):
             raise TypeError(f"memory: expected a TensorMemory, got {type(memory).__name__}")
         context, before = self._context, self._given.get(name)
-        with context.lock:
-            handle = context.opened()
-            pointer = memory.usable(context, name, self._needs[name])
-            turns = turns_of(memory) if name == INTERNAL else None
-            memory.bind(name)
-            try:
-                set_memory = getattr(lib, call.replace("rknn", "rkr", 1))
-                context.check_status(set_memory(context.handle, handle, pointer), call)
-            except Exception:
-                if memory is not before:
-                    memory.bind(None)
-                raise
-            self._given[name] = memory
-            if before is not None and before is not memory:
-                before.bind(None)
-            if name in self.missing:
-                self.missing.remove(name)
+        handle = context.opened()
+        pointer = memory.usable(context, name, self._needs[name])
+        turns = turns_of(memory) if name == INTERNAL else None
+        noted = memory.bind(name)
+        try:
+            set_memory = getattr(lib, call.replace("rknn", "rkr", 1))
+            context.check_status(set_memory(context.handle, handle, pointer), call)
+        except Exception:
+            memory.bind(noted)
+            raise
+        self._given[name] = memory
+        if before is not None and before is not memory:
+            before.bind(None)
+        if name in self.missing:
+            self.missing.remove(name)
         return turns
 
 

@@ -19,6 +19,8 @@ _MOST_BYTES = 2**32 - 1
 _MOST_FLAGS = sum(MemoryFlag)
 #: Locks of the DMA-BUFs in which models run, by device and inode of the descriptor.
 _turns: weakref.WeakValueDictionary[tuple[int, int], ExclusiveLock] = weakref.WeakValueDictionary()
+#: Held where one is looked up: ``setdefault`` of a weak dictionary is two steps.
+_turns_lock = ExclusiveLock()
 
 
 class TensorMemory(Block):
@@ -257,7 +259,8 @@ def turns_of(memory: TensorMemory) -> ExclusiveLock:
     if memory.fd < 0:
         return ExclusiveLock()
     info = os.fstat(memory.fd)
-    return _turns.setdefault((info.st_dev, info.st_ino), ExclusiveLock())
+    with _turns_lock.held():
+        return _turns.setdefault((info.st_dev, info.st_ino), ExclusiveLock())
 
 
 def _context_of(model: object) -> Context:

@@ -55,8 +55,9 @@ class Operated:
         """
         from rknn_runtime.npu.operator_registration import register
 
-        register(self._context, op_type, compute, init, destroy, self._is_duplicate)
-        self._take_note()
+        register(
+            self._context, op_type, compute, init, destroy, self._is_duplicate, self._take_note
+        )
 
     def register_custom_op_library(self, path: str | os.PathLike[str]) -> str:
         """Compute the nodes of a type by a shared library that exports ``get_rknn_custom_op``.
@@ -79,9 +80,7 @@ class Operated:
         """
         from rknn_runtime.npu.operator_registration import register_library
 
-        op_type = register_library(self._context, path, self._is_duplicate)
-        self._take_note()
-        return op_type
+        return register_library(self._context, path, self._is_duplicate, self._take_note)
 
     def _take_note(self) -> None:
-        """Have runs raise what an operator raised."""
+        """Have runs raise what an operator raised, inside ``with context.lock``."""

@@ -30,13 +30,14 @@ def register(
     init: Callable[[CustomOpNode], object] | None,
     destroy: Callable[[CustomOpNode], object] | None,
     is_duplicate: bool,
+    take_note: Callable[[], None],
 ) -> None:
-    """See `Operated.register_custom_op`."""
+    """See `Operated.register_custom_op`; for `take_note` see `_operators`."""
     name = c_text(op_type, "op_type")
     for what, function in (("compute", compute), ("init", init), ("destroy", destroy)):
         if not callable(function) and (function is not None or what == "compute"):
             raise TypeError(f"{what}: expected a function, got {type(function).__name__}")
-    operators = _operators(context, op_type, is_duplicate)
+    operators = _operators(context, op_type, is_duplicate, take_note)
     operator = Operator(operators, op_type, compute, init, destroy)
     struct = ffi.new("rknn_custom_op *")
     struct.version, struct.target = 1, lib.RKNN_TARGET_TYPE_CPU
@@ -46,6 +47,7 @@ def register(
     thread = get_ident()
     with context.lock:
         handle = context.opened()
+        _refuse_second(operators, op_type)
         context.keep(struct)  # the runtime may not copy it: this is not documented
         operators.by_type[op_type] = operator
         registering[thread] = operator
@@ -53,20 +55,25 @@ def register(
             status = lib.rkr_register_custom_ops(context.handle, handle, struct, 1)
         finally:
             del registering[thread]
-    error = operators.take_exception()
-    if status != lib.RKNN_SUCC or error is not None:
-        del operators.by_type[op_type]
+        error = operators.take_exception()
+        if status != lib.RKNN_SUCC or error is not None:
+            del operators.by_type[op_type]
     if error is not None:
         raise error
     context.check_status(status, f"rknn_register_custom_ops({op_type!r})")
 
 
-def register_library(context: Context, path: str | os.PathLike[str], is_duplicate: bool) -> str:
-    """See `Operated.register_custom_op_library`."""
+def register_library(
+    context: Context,
+    path: str | os.PathLike[str],
+    is_duplicate: bool,
+    take_note: Callable[[], None],
+) -> str:
+    """See `Operated.register_custom_op_library`; for `take_note` see `_operators`."""
     name = os.fsencode(path)
     if b"\0" in name:
         raise ValueError(f"path: expected one without null characters, got {path!r}")
-    operators = _operators(context, "", is_duplicate)
+    operators = _operators(context, "", is_duplicate, take_note)
     if b"/" not in name:  # the dynamic linker would search for it elsewhere
         name = b"./" + name
     text = os.fsdecode(name)
@@ -81,19 +88,24 @@ def register_library(context: Context, path: str | os.PathLike[str], is_duplicat
             "the library of a custom operator cannot be loaded", [(text, reason)]
         )
     op_type: str = ffi.string(op[0].op_type).decode("utf-8", "backslashreplace")
-    _refuse_second(operators, op_type)
     with context.lock:
         handle = context.opened()
+        _refuse_second(operators, op_type)
         operators.by_type[op_type] = None
         status = lib.rkr_register_custom_ops(context.handle, handle, op[0], 1)
-    if status != lib.RKNN_SUCC:
-        del operators.by_type[op_type]
+        if status != lib.RKNN_SUCC:
+            del operators.by_type[op_type]
     context.check_status(status, f"rknn_register_custom_ops({op_type!r})")
     return op_type
 
 
-def _operators(context: Context, op_type: str, is_duplicate: bool) -> Operators:
-    """Return the operators of a context that can have some."""
+def _operators(
+    context: Context, op_type: str, is_duplicate: bool, take_note: Callable[[], None]
+) -> Operators:
+    """Return the operators of a context that can have some.
+
+    `take_note` is called under the lock before the runtime has any: no run is without it.
+    """
     with context.lock:
         context.check_open()
     context.library.require("rknn_register_custom_ops")
@@ -108,6 +120,7 @@ def _operators(context: Context, op_type: str, is_duplicate: bool) -> Operators:
         if context.custom is None:
             context.custom = Operators(context)
         operators: Operators = context.custom
+        take_note()
     _refuse_second(operators, op_type)
     return operators
 

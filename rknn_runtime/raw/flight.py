@@ -90,6 +90,7 @@ def start(
     flight = Flight(model)
     with context.lock:
         context.check_open()
+        _refuse_operators(context)  # which a thread may register until now
         model._frame.check_ready()
         # Before the call: a signal must not leave a run in flight that is not noted.
         context.flight = weakref.ref(flight)
@@ -106,9 +107,13 @@ def _require_fences(model: Model) -> None:
             "model: expected one with flags=InitFlag.FENCE_OUT_OUTSIDE, without which nobody can "
             f"wait for a run, got {model._flags!r}"
         )
-    if model._context.custom is not None:
+    _refuse_operators(model._context)
+    require_fences(model._context, "non_block")
+
+
+def _refuse_operators(context: Context) -> None:
+    if context.custom is not None:
         raise ValueError(
             "model: expected one without custom operators, as they compute within a call of run, "
             "got one that has some"
         )
-    require_fences(model._context, "non_block")

@@ -30,12 +30,14 @@ def inputs_set(model: GeneralModel, *inputs: Array) -> None:
         ClosedError: The model is closed.
         ForkError: This process was forked after the model was loaded.
         RknnStatusError: The runtime refused.
-        RuntimeError: Called in the middle of another call, as by a signal handler.
+        RuntimeError: Called in the middle of another call, as by a signal handler; or
+            `set_input_shapes` is at work or has failed.
         TypeError: No `GeneralModel`, no ndarray, another number of inputs, or another dtype.
         ValueError: Another shape, or not C-contiguous.
     """
     context = _general(model)._context
     with context.lock:
+        model._check_chosen()
         handle = context.opened()
         model._check_count(inputs)
         model._set(handle, inputs)
@@ -56,11 +58,13 @@ def outputs_get(model: GeneralModel, *, float_outputs: bool = True) -> list[Arra
         ForkError: This process was forked after the model was loaded.
         RknnError: The runtime returned another number of bytes than an output has.
         RknnStatusError: The runtime refused.
-        RuntimeError: Called in the middle of another call, as by a signal handler.
+        RuntimeError: Called in the middle of another call, as by a signal handler; or
+            `set_input_shapes` is at work or has failed.
         TypeError: No `GeneralModel`.
     """
     context = _general(model)._context
     with context.lock:
+        model._check_chosen()
         handle = context.opened()
         places = range(len(model.outputs))
         arrays = model._output_arrays(bool(float_outputs), None, places)

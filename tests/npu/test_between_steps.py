@@ -1,0 +1,201 @@
+"""What another thread does between two steps of a call: it waits, or it is refused.
+
+Each test puts the other thread's call where the steps meet, so that nothing depends on chance.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bundles import recorded
+from custom_models import CUSTOM, CUSTOM_SOFTMAX, FRAME, softmax
+from test_dynamic_shapes import BIG, DATA_BYTES, SMALL, frame
+from threads import in_threads
+
+from rknn_runtime import GeneralModel, InitFlag, Model, TensorMemory, raw
+from rknn_runtime.errors import OperationFailedError, RknnStatusError
+from rknn_runtime.npu import general, operator_registration
+from rknn_runtime.npu.inner import InnerMemory
+from rknn_runtime.npu.memory import turns_of
+from rknn_runtime.raw import flight
+from rknn_runtime.sim import Live
+from rknn_runtime.sim.bundle import read_bundle
+
+
+def elsewhere(work):
+    """Do something in another thread, and wait for it."""
+    in_threads(work, [()])
+
+
+def is_free(lock):
+    """Whether another thread could take a lock now."""
+    found = []
+
+    def look():
+        found.append(lock.try_acquire())
+        if found[0]:
+            lock.release()
+
+    elsewhere(look)
+    return found[0]
+
+
+def test_the_general_api_is_refused_until_all_follows_the_shapes(control, monkeypatch):
+    """The runtime has the new shapes already, this package still the old ones: nothing may run."""
+    model = GeneralModel(DATA_BYTES, library="sim")
+    image = frame(model)
+    refused = []
+
+    def meanwhile():
+        for call in (
+            lambda: model.run(image),
+            lambda: raw.run(model),
+            lambda: raw.inputs_set(model, image),
+            lambda: raw.outputs_get(model),
+        ):
+            with pytest.raises(RuntimeError, match="set_input_shapes has not succeeded"):
+                call()
+            refused.append(call)
+
+    class Taker(general.CopiedInput):
+        def __init__(self, *arguments):
+            elsewhere(meanwhile)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(general, "CopiedInput", Taker)
+    model.set_input_shapes(SMALL)
+    assert len(refused) == 4
+    assert model.run(frame(model))[0].shape == model.outputs[0].shape
+    model.close()
+
+
+def test_a_raw_run_waits_for_shapes(control):
+    """After a choice that failed, too: memory that the runtime still has may be closed by then."""
+    with Model(DATA_BYTES, library="sim") as model:
+        control.fail("rknn_set_input_shapes", 1, -1)
+        with pytest.raises(OperationFailedError):
+            model.set_input_shapes(SMALL)
+        with pytest.raises(RuntimeError, match="choose shapes again"):
+            raw.run(model)
+        model.set_input_shapes(SMALL)
+        raw.run(model)
+
+
+def test_a_failed_choice_leaves_memory_to_the_model_or_to_the_caller(control):
+    """What it kept cannot be closed, what it let go can: the next choice works all the same."""
+    with Model(DATA_BYTES, library="sim") as model:
+        model.set_input_shapes(SMALL)
+        small = TensorMemory(model, 32 * 32 * 3)
+        model.bind_input(0, small)
+        control.fail("rknn_set_io_mem", 1, -1)
+        with pytest.raises(RknnStatusError):
+            model.set_input_shapes(BIG)
+        with pytest.raises(BufferError, match="the memory is output 0"):
+            model.output_memory().close()
+        small.close()
+        for shapes in (SMALL, BIG):
+            model.set_input_shapes(shapes)
+            model.bind_input(0, TensorMemory(model, 1 << 16))
+            model.run(frame(model))
+    assert control.last_violation == ""
+    assert control.live == Live(0, 0, 0)
+
+
+def test_a_duplicate_knows_of_pixels_that_came_meanwhile(control, monkeypatch):
+    """The runtime takes all else for pixels in it, too, so it is refused."""
+    with GeneralModel(recorded().data, library="sim") as model:
+        image = np.zeros(model.inputs[0].shape, np.uint8)
+        duplicate = GeneralModel._duplicate
+
+        def late(twin, *arguments):
+            elsewhere(lambda: model.run(image))
+            duplicate(twin, *arguments)
+
+        monkeypatch.setattr(GeneralModel, "_duplicate", late)
+        with model.duplicate() as twin, pytest.raises(TypeError, match="as before, got float32"):
+            twin.run(image.astype(np.float32))
+
+
+def test_internal_memory_and_its_turns_change_together(control, monkeypatch):
+    """Else a run goes by the turns of one memory and computes in another."""
+    give, free = InnerMemory.give, []
+
+    def watched(inner, *arguments):
+        turns = give(inner, *arguments)
+        free.append(is_free(inner._context.exclusive))
+        return turns
+
+    monkeypatch.setattr(InnerMemory, "give", watched)
+    data = bytes(replace(read_bundle(recorded().data), internal_bytes=4096))
+    with Model(data, library="sim", flags=InitFlag.INTERNAL_ALLOC_OUTSIDE) as model:
+        model.set_internal_memory(TensorMemory(model, 4096))
+    assert free == [False]
+
+
+def test_one_memory_has_one_lock(control):
+    """Also when several threads ask for it first."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with Model(recorded().data, library="sim") as model:
+            for _ in range(100):
+                memory = TensorMemory(model, 4096)
+                start, found = threading.Barrier(6), []
+
+                def ask(start=start, found=found, memory=memory):
+                    start.wait()
+                    found.append(turns_of(memory))
+
+                in_threads(ask, [()] * 6)
+                assert len(set(map(id, found))) == 1
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_a_type_of_operators_is_registered_once(control, monkeypatch):
+    """Of two threads that register one, the second is refused."""
+    with Model(CUSTOM_SOFTMAX, library="sim") as model:
+
+        class Slow(operator_registration.Operator):
+            def __init__(self, *arguments):
+                monkeypatch.undo()
+                elsewhere(lambda: model.register_custom_op(CUSTOM, softmax))
+                super().__init__(*arguments)
+
+        monkeypatch.setattr(operator_registration, "Operator", Slow)
+        with pytest.raises(ValueError, match="expected one without a function"):
+            model.register_custom_op(CUSTOM, softmax)
+        assert control.calls("rknn_register_custom_ops") == 1
+        model(FRAME)
+
+
+def test_runs_know_of_operators_before_the_runtime_has_any(control, monkeypatch):
+    """Else an interrupt, or a run between the two, would lose what an operator raises."""
+    take_note, seen = Model._take_note, []
+
+    def watched(model):
+        seen.append((control.calls("rknn_register_custom_ops"), is_free(model._context.exclusive)))
+        take_note(model)
+
+    monkeypatch.setattr(Model, "_take_note", watched)
+    with Model(CUSTOM_SOFTMAX, library="sim") as model:
+        model.register_custom_op(CUSTOM, softmax)
+        assert seen == [(0, False)]
+        assert not model._frame._is_plain
+
+
+def test_no_run_goes_on_with_operators_that_came_meanwhile(control, monkeypatch):
+    """They compute within a call of run, and nobody would hear what they raise."""
+    with Model(CUSTOM_SOFTMAX, library="sim", flags=InitFlag.FENCE_OUT_OUTSIDE) as model:
+
+        def late(*_):
+            elsewhere(lambda: model.register_custom_op(CUSTOM, softmax))
+            return -1
+
+        monkeypatch.setattr(flight, "checked_fence", late)
+        with pytest.raises(ValueError, match="expected one without custom operators"):
+            raw.start(model)
