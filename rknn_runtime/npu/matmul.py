@@ -187,7 +187,7 @@ class Matmul(ContextOwner):
         return self._a.stored_shape, self._b.stored_shape, self._c.stored_shape
 
     def set_m(self, m: SupportsIndex) -> None:
-        """Choose the number of rows of A and C, one of `sizes_of_m`.
+        """Choose the number of rows of A and C, one of `sizes_of_m`; when it fails, choose again.
 
         Raises:
             ClosedError: It is closed.
@@ -203,6 +203,7 @@ class Matmul(ContextOwner):
         a, c, index = self._of_m[m]
         with self._context.lock:
             handle, context = self._context.handle, self._context.opened()
+            self._is_chosen = False
             if len(self.sizes_of_m) > 1:
                 shape = ffi.new("rknn_matmul_shape *", (m, self.k, self.n))
                 status = lib.rkr_matmul_set_dynamic_shape(handle, context, shape)
@@ -213,6 +214,7 @@ class Matmul(ContextOwner):
                 status = lib.rkr_matmul_set_io_mem(handle, context, memory, ffi.addressof(attr))
                 self._context.check_status(status, f"rknn_matmul_set_io_mem({name})")
             self._a, self._c = a, c
+            self._is_chosen = True
 
     def set_core_mask(self, core_mask: CoreMask) -> None:
         """Choose the NPU cores to run on; RK3588 and RK3576 have several.
@@ -317,10 +319,17 @@ class Matmul(ContextOwner):
             ClosedError: It is closed.
             ForkError: This process was forked after it was made.
             RknnStatusError: The runtime failed.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
+            RuntimeError: Called in the middle of another call, as by a signal handler, or `set_m`
+                has failed.
         """
         with self._context.lock:
+            self._check_chosen()
             self._run()
+
+    def _check_chosen(self) -> None:
+        self._context.check_open()
+        if not self._is_chosen:  # the runtime may have one m, A and C another
+            raise RuntimeError("the product cannot run: set_m has not succeeded: choose m again")
 
     def _run(self) -> None:
         status = lib.rkr_matmul_run(self._context.handle, self._context.opened())
@@ -341,14 +350,14 @@ class Matmul(ContextOwner):
             ClosedError: It is closed.
             ForkError: This process was forked after it was made.
             RknnStatusError: The runtime failed.
-            RuntimeError: Called in the middle of another call, as by a signal handler, or
-                before `write_b`.
+            RuntimeError: Called in the middle of another call, as by a signal handler,
+                before `write_b`, or `set_m` has failed.
             TypeError: Not an ndarray, or of another dtype.
             ValueError: Of another shape, beyond what an int4 holds, or ``out`` overlaps ``a`` or
                 NPU memory, or is not writable.
         """
         with self._context.lock:
-            self._context.check_open()
+            self._check_chosen()
             if not self._has_b:
                 raise RuntimeError("matrix B was never written: call write_b first")
             data = self._a.packed(a)

@@ -16,7 +16,7 @@ from custom_models import CUSTOM, CUSTOM_SOFTMAX, FRAME, softmax
 from test_dynamic_shapes import BIG, DATA_BYTES, SMALL, frame
 from threads import in_threads
 
-from rknn_runtime import GeneralModel, InitFlag, Model, TensorMemory, raw
+from rknn_runtime import GeneralModel, InitFlag, Matmul, MatmulType, Model, TensorMemory, raw
 from rknn_runtime.errors import OperationFailedError, RknnStatusError
 from rknn_runtime.npu import general, operator_registration
 from rknn_runtime.npu.inner import InnerMemory
@@ -199,3 +199,24 @@ def test_no_run_goes_on_with_operators_that_came_meanwhile(control, monkeypatch)
         monkeypatch.setattr(flight, "checked_fence", late)
         with pytest.raises(ValueError, match="expected one without custom operators"):
             raw.start(model)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_rows_that_could_not_be_chosen_are_not_multiplied(control, nth):
+    """The runtime may have one number of rows and this package another: it says so, until then."""
+    k = n = 64
+    b = np.random.default_rng(0).integers(-8, 8, (k, n)).astype(np.int8)
+    with Matmul((4, 8), k, n, MatmulType.INT8_MM_INT8_TO_INT32, library="sim") as matmul:
+        matmul.write_b(b)
+        a = np.ones((4, k), np.int8)
+        control.reset()
+        control.fail("rknn_matmul_set_io_mem", nth, -1)
+        with pytest.raises(OperationFailedError):
+            matmul.set_m(8)
+        for call in (lambda: matmul(a), matmul.run):
+            with pytest.raises(RuntimeError, match="choose m again"):
+                call()
+        matmul.set_m(8)
+        np.testing.assert_array_equal(matmul(np.ones((8, k), np.int8))[7], b.sum(0, np.int32))
+        matmul.set_m(4)
+        np.testing.assert_array_equal(matmul(a)[3], b.sum(0, np.int32))
