@@ -296,12 +296,12 @@ class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
         """Refuse to run until this is called without a reason, inside ``with context.lock``."""
         raise NotImplementedError
 
-    def _check_chosen(self) -> None:
-        """Check that the model is open and its shapes are settled, inside ``with context.lock``.
+    def _check_ready(self) -> None:
+        """Check that the model is open and could run, inside ``with context.lock``.
 
         Raises:
             ClosedError: The model is closed.
-            RuntimeError: Shapes are being chosen, or could not be.
+            RuntimeError: Shapes are being chosen, or could not be; or memory is missing.
         """
         raise NotImplementedError
 

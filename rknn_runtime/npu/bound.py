@@ -108,8 +108,9 @@ class BoundModel(LoadedModel):
         self._frame.paused = reason
         self._refresh()
 
-    def _check_chosen(self) -> None:
-        self._frame.check_chosen()
+    def _check_ready(self) -> None:
+        self._context.check_open()
+        self._frame.check_ready()
 
     def _take_note(self) -> None:
         self._context.check_open()

@@ -115,7 +115,7 @@ class GeneralModel(LoadedModel):
     def _pause(self, reason: str) -> None:
         self._paused = reason
 
-    def _check_chosen(self) -> None:
+    def _check_ready(self) -> None:
         self._context.check_open()
         if self._paused:
             raise RuntimeError(f"the model cannot run: {self._paused}")
@@ -193,7 +193,7 @@ class GeneralModel(LoadedModel):
                 not as many as the outputs; or ``only`` names one that the model does not have.
         """
         with self._context.lock:
-            self._check_chosen()
+            self._check_ready()
             handle = self._context.opened()
             self._check_count(inputs)
             places = range(len(self.outputs)) if only is None else positions(self.outputs, only)

@@ -142,8 +142,9 @@ def run(
         ClosedError: The model is closed.
         ForkError: This process was forked after the model was loaded.
         RknnStatusError: The runtime failed; `RknnTimeoutError` after the time.
-        RuntimeError: Called in the middle of another call, as by a signal handler; or
-            `set_input_shapes` is at work or has failed.
+        RuntimeError: Called in the middle of another call, as by a signal handler,
+            `set_input_shapes` is at work or has failed, or memory is missing that you have to
+            bind.
         TypeError: An argument of another type.
         UnavailableError: ``non_block``, or a fence for a runtime of which nobody knows what it
             does with one.
@@ -160,7 +161,7 @@ def run(
             "rknn_runtime.raw.start"
         )
     with context.lock:
-        model._check_chosen()
+        model._check_ready()
         status = lib.rkr_run(context.handle, context.opened(), extend)
         context.check_run(status, f"rknn_run(timeout_ms={extend.timeout_ms})")
 

@@ -37,7 +37,7 @@ def inputs_set(model: GeneralModel, *inputs: Array) -> None:
     """
     context = _general(model)._context
     with context.lock:
-        model._check_chosen()
+        model._check_ready()
         handle = context.opened()
         model._check_count(inputs)
         model._set(handle, inputs)
@@ -64,7 +64,7 @@ def outputs_get(model: GeneralModel, *, float_outputs: bool = True) -> list[Arra
     """
     context = _general(model)._context
     with context.lock:
-        model._check_chosen()
+        model._check_ready()
         handle = context.opened()
         places = range(len(model.outputs))
         arrays = model._output_arrays(bool(float_outputs), None, places)

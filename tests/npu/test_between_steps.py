@@ -97,6 +97,9 @@ def test_a_failed_choice_leaves_memory_to_the_model_or_to_the_caller(control):
         with pytest.raises(BufferError, match="the memory is output 0"):
             model.output_memory().close()
         small.close()
+        model.set_input_shapes(BIG)
+        with pytest.raises(RuntimeError, match="memory is missing for input 0"):
+            raw.run(model)  # which would read from what is closed
         for shapes in (SMALL, BIG):
             model.set_input_shapes(shapes)
             model.bind_input(0, TensorMemory(model, 1 << 16))
