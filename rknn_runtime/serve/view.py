@@ -74,7 +74,7 @@ class LiveView:
         """Show a frame.
 
         Args:
-            image: ``(H, W, 3) uint8``, BGR.
+            image: ``(H, W, 3) uint8``, BGR. It must stay as it is until the next is published.
             found: In its pixels.
             place: What else the JSON says: ``source``, ``frame``.
             jpeg: The image as a camera encoded it, which viewers are sent as it is. Empty, or

@@ -17,6 +17,7 @@ from rknn_runtime._arrays import as_float, as_int, as_list
 from rknn_runtime._locks import fork_generation
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import ClosedError, ForkError, UnavailableError
+from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
 from rknn_runtime.npu.owned import warn
@@ -36,7 +37,7 @@ _CONTEXTS_PER_CORE = 2
 _MOST_CONTEXTS = 64
 
 
-class Pool:
+class Pool(Closing):
     """Contexts of one model, each with a thread, which share the frames that come.
 
     A context that is free takes the next frame, scales, runs and decodes it; the GIL is released
@@ -369,12 +370,6 @@ class Pool:
         for model in reversed(self._models):
             if model is not self._lent:
                 model.close()
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _dismiss(jobs: JobQueue, workers: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from rknn_runtime._ffi import ffi
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.modelfile.custom_string import facts_of
+from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.image_writer import ImageWriter
@@ -34,7 +35,7 @@ _BT601 = "bt601"
 _NULL, _from_buffer = ffi.NULL, ffi.from_buffer
 
 
-class ImageModel:
+class ImageModel(Closing):
     """A loaded model with one image input, which is bound once.
 
     An image goes from its array to the results under the model's lock: nobody runs the
@@ -169,15 +170,15 @@ class ImageModel:
         return cls(model, labels, **options)
 
     def close(self) -> None:
-        """Close the model that `open` loaded; one that was handed in stays its owner's."""
+        """Close the model that `open` loaded; one that was handed in stays its owner's.
+
+        Raises:
+            BufferError: An array that views its memory is alive; nothing was released.
+            RknnStatusError: The runtime refused; it is closed all the same.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+        """
         if self._opened is not None:
             self._opened.close()
-
-    def __enter__(self: _M) -> _M:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def stream(
         self,

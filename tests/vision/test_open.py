@@ -114,3 +114,15 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         Detector.open(tmp_path, library="sim")
     with pytest.raises(TypeError):
         Detector.open(3, library="sim")  # type: ignore[arg-type]
+
+
+def test_what_is_raised_in_the_block_is_not_hidden_by_a_view() -> None:
+    """A view forbids closing, which a block tells only when nothing else was raised."""
+    with pytest.raises(KeyError), Detector.open(SHAPES, library="sim") as detector:
+        view = detector.model.input_view()
+        raise KeyError("frame")
+    with pytest.raises(BufferError), Detector.open(SHAPES, library="sim") as other:
+        another = other.model.input_view()
+    del view, another
+    detector.close()
+    other.close()
