@@ -41,12 +41,13 @@ sanitize: $(VENV)/.test
 pytest: $(VENV)/.test
 	$(BIN)/pytest
 
-# What is too long for every change: 8 minutes of one core, 29 beside seven other jobs on two.
+# What is too long for every change: about 11 minutes of one core.
 torture: $(VENV)/.test
 	RKNN_TEST_MUTATIONS=100000 $(BIN)/pytest tests/modelfile/test_reader_hostile.py \
 	    tests/sim/test_emulator_hostile.py
 	RKNN_TEST_FAULTS=all $(BIN)/pytest tests/npu/test_fault_matrix.py
 	RKNN_TEST_ROUNDS=2000 $(BIN)/pytest tests/npu/test_threads.py
+	RKNN_TEST_ROUNDS=400 RKNN_TEST_SEEDS=30 $(BIN)/pytest tests/npu/test_thread_machine.py
 	RKNN_TEST_ROUNDS=1000 $(BIN)/python tools/sanitize.py --threads
 
 # Every flow of the API 5,000 times loaded and 200,000 times run; an hour, a table as it goes.

@@ -74,6 +74,7 @@ THREADS = Build(
     ["libtsan.so"],
     (
         "npu/test_threads.py",
+        "npu/test_thread_machine.py",
         "npu/test_matmul.py",
         "npu/test_misuse_matrix.py",
         "npu/test_operators.py",
