@@ -65,6 +65,10 @@ RULES = (
         a file of the program has the name of a package, and is imported in its place ({found})"""),
     Rule("package-version", PROBLEM, "python", logged("package's names"), _other_version, """
         a package is of another version than the program was written for ({found})"""),
+    Rule("no-network", PROBLEM, "log", logged("network"),
+         "ping -c 1 pypi.org; date  # a certificate is not valid where the clock is wrong", """
+        the program or pip did not reach the network ({found}): a cable, a name server, a proxy, or
+        the clock of a board without a battery"""),
     Rule("forbidden-file", PROBLEM, "log", logged("denied"), "ls -ld FILE; id", """
         a file or a service is not for this user ({found}): let the user into its group, such as
         docker for Docker, or change its mode"""),

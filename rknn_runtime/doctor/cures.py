@@ -28,6 +28,8 @@ NEWER_KERNEL = "sudo apt update && sudo apt full-upgrade && sudo reboot"
 RUN_DRM = "docker run --device /dev/dri --security-opt systempaths=unconfined ..."
 RUN_MISC = f"docker run --device {RKNPU} --device {HEAP} --security-opt systempaths=unconfined ..."
 STATIC = "make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a"
+#: Group of what belongs to nobody in a container whose users are others outside.
+_NOBODY = 65534
 _PUBLISHED = "https://github.com/airockchip/rknn-toolkit2/raw"
 
 
@@ -67,6 +69,11 @@ def convert(facts: Facts) -> str:
 
 def permit(facts: Facts, nodes: Sequence[NodeFacts]) -> str:
     """Let this user use nodes."""
+    if facts.container and any(node.gid == _NOBODY for node in nodes):
+        return (
+            "podman run --group-add keep-groups --device /dev/dri ...  "
+            "# LXC: the device with the container's own gid, such as gid=44"
+        )
     if facts.container:
         groups = dict.fromkeys(f"--group-add {node.gid}" for node in nodes)
         return f"docker run {' '.join(groups)} ..."

@@ -15,6 +15,8 @@ __all__ = ["Facts", "LibraryFacts", "ModelFacts", "NodeFacts", "Surroundings", "
 
 #: Of the vendor; its driver was ported to others by others.
 _VENDORS_KERNELS = ("4.4.", "4.19.", "5.10.", "6.1.")
+#: Docker on a Mac, WSL, OrbStack: of a PC, whatever its processor.
+_VIRTUAL_KERNELS = ("linuxkit", "microsoft", "orbstack")
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,8 @@ class Facts:
     module: str = ""
     #: ... and as one of another kernel.
     other_module: str = ""
+    #: The file, or the option of the kernel, that keeps the driver from being loaded.
+    blacklist: str = ""
     #: Nodes of the device tree that are the NPU's and switched off.
     disabled: tuple[str, ...] = ()
     #: What the device tree calls the NPU: ``"rockchip,rk3588-rknpu"``; none: it has no NPU.
@@ -162,10 +166,11 @@ class Facts:
 
     @property
     def is_pc(self) -> bool:
-        """An x86 machine without an NPU, in a container or not."""
-        return self.surroundings.machine in ("x86_64", "i686") and not (
-            self.soc or self.nodes or self.driver
-        )
+        """A machine without an NPU, in a container or not: x86, virtual, of another maker."""
+        virtual = any(word in self.kernel for word in _VIRTUAL_KERNELS)
+        others = self.compatible and not any("rockchip" in text for text in self.compatible)
+        is_other = self.surroundings.machine in ("x86_64", "i686") or virtual or others
+        return bool(is_other) and not (self.soc or self.nodes or self.driver)
 
     @property
     def library(self) -> LibraryFacts | None:

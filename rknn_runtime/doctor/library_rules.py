@@ -15,6 +15,7 @@ from rknn_runtime.modelfile.compatibility import Runtime
 __all__ = ["RULES"]
 
 _WANTED = re.compile(r"(/[\w./-]*/)?(librknn\w*\.so)(?=[.\d]*: (?:cannot open|No such))")
+_LATER = 'export LD_LIBRARY_PATH="$PWD/lib:$LD_LIBRARY_PATH"'
 #: It looks into fixed folders itself, before the dynamic linker is asked.
 _RKNNLITE = re.compile("can ?not find dynamic library on", re.IGNORECASE)
 #: Of librknnrt: the first that knows RK3562, and RK3576.
@@ -94,8 +95,10 @@ def _let_it_be_found(facts: Facts) -> str:
     return f"sudo mkdir -p {other} && sudo ln -s {path} {other}/{wanted}"
 
 
-def _missing_dependency(facts: Facts) -> SharedLibrary | None:
-    return lacking_library(facts) if "dependency" in facts.signs else None
+def _missing_library(facts: Facts, packaged: bool = False) -> SharedLibrary | None:
+    """Which library a program did not find; with ``packaged`` only one that a package has."""
+    library = lacking_library(facts) if "program's library" in facts.signs else None
+    return library if library is None or library.package or not packaged else None
 
 
 def _without_core_mask(facts: Facts) -> LibraryFacts | None:
@@ -135,9 +138,15 @@ RULES = (
     Rule("no-library", PROBLEM, "library", _no_library, fetch, """
         there is no {found} where it is looked for; fetch it, or name the file in
         RKNN_RUNTIME_LIBRARY"""),
-    Rule("library-no-elf", PROBLEM, "library", _misfit("foreign"), _refetch, """
+    Rule("library-damaged", PROBLEM, "library", _misfit("foreign"), _refetch, """
         {found.path} is no library: perhaps the web page of one, or a Git LFS pointer; fetch the
         raw file"""),
+    Rule("library-damaged", PROBLEM, "library", _misfit("cut"), _refetch, """
+        {found.path} lacks its end: the copy was interrupted"""),
+    Rule("library-damaged", PROBLEM, "library", _misfit("symbols"), _refetch, """
+        {found.path} lacks {found.missing}: it is no RKNN runtime, or a damaged one"""),
+    Rule("library-damaged", PROBLEM, "library", logged("not elf"), fetch, """
+        the log says that the library is no ELF file of this machine: fetch the raw file"""),
     Rule("library-folder", PROBLEM, "library", _misfit("folder"),
          lambda facts: f"sudo rmdir {_unfit_path(facts)}\n{_refetch(facts)}", """
         {found.path} is a folder: Docker makes one where the host has no file of a name that -v
@@ -145,15 +154,13 @@ RULES = (
     Rule("library-folder", PROBLEM, "library", logged("mounted folder"), _refetch, """
         the host has no file of a name that -v gives, or a folder: put the library there
         ({found})"""),
-    Rule("library-cut", PROBLEM, "library", _misfit("cut"), _refetch, """
-        {found.path} lacks its end: the copy was interrupted"""),
     Rule("library-unreadable", PROBLEM, "library", _misfit("unreadable"),
          "sudo chmod 755 {found.path}", """
         {found.path} cannot be read by this user"""),
     Rule("library-machine", PROBLEM, "library", _misfit("machine"), _refetch, """
         {found.path} is built for {found.elf.target}, and this Python is
         {facts.surroundings.interpreter.target}"""),
-    Rule("library-uclibc", PROBLEM, "library", _misfit("uClibc"),
+    Rule("library-libc", PROBLEM, "library", _misfit("uClibc"),
          f'{STATIC} TARGETS="--target manylinux-armv7l"', """
         {found.path} is made for uClibc, and this Python is not: link the vendor's static archive
         into this package, on a PC (docs/boards.md), or take a glibc build of it"""),
@@ -165,18 +172,21 @@ RULES = (
          "docker run ... python:3.12-slim-bookworm", """
         a library that was made for glibc was loaded by a program of musl, such as Alpine's
         ({found}): take a container or a system with glibc, such as Debian"""),
-    Rule("library-no-runtime", PROBLEM, "library", _misfit("symbols"), _refetch, """
-        {found.path} lacks {found.missing}: it is no RKNN runtime, or a damaged one"""),
     Rule("library-chip", PROBLEM, "library", _wrong_library, fetch, """
         {facts.soc.name} wants {facts.soc.runtime}.so, and there is only {found}"""),
     Rule("library-older-than-chip", PROBLEM, "library", _older_than_chip, fetch, "{found}"),
-    Rule("log-no-elf", PROBLEM, "library", logged("not elf"), fetch, """
-        the log says that the library is no ELF file of this machine: fetch the raw file"""),
     Rule("log-no-library", PROBLEM, "library", _log_no_library, _let_it_be_found, """
         the program did not find the library, though it is there: {found.path}"""),
-    Rule("missing-dependency", PROBLEM, "library", _missing_dependency,
+    Rule("missing-dependency", PROBLEM, "library",
+         lambda facts: "dependency" in facts.signs and lacking_library(facts),
          "sudo apt install {found.package}", """
         the vendor's library needs {found.file}, which this system does not have"""),
+    Rule("missing-dependency", PROBLEM, "library",
+         lambda facts: _missing_library(facts, packaged=True),
+         f"sudo apt install {{found.package}}\n{_LATER}", """
+        the system lacks {found.file}, or the program brought it in a folder where nobody looks"""),
+    Rule("missing-dependency", PROBLEM, "library", _missing_library, _LATER, """
+        the program did not find {found.file}, which it mostly has in a folder of its own"""),
     Rule("missing-symbol", PROBLEM, "library", logged("symbol"), fetch, """
         a function is missing in the library that was loaded: it is older than the program, or
         another file of that name comes first; take the newest"""),

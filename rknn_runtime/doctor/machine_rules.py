@@ -15,6 +15,7 @@ from rknn_runtime.doctor.cures import (
     wanted_library,
 )  # fmt: skip
 from rknn_runtime.doctor.facts import Facts, NodeFacts
+from rknn_runtime.doctor.log import line_with
 from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, When, logged
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
 from rknn_runtime.npu.device import LAST_WITHOUT_HEAP
@@ -24,6 +25,10 @@ __all__ = ["RULES"]
 _BUILD_MODULE = (
     "sudo apt install linux-headers-$(uname -r) && sudo dkms autoinstall && sudo depmod -a && "
     "sudo reboot"
+)
+_SIGN_MODULE = (
+    "sudo /usr/src/linux-headers-$(uname -r)/scripts/sign-file sha256 MOK.priv MOK.der rknpu.ko && "
+    "sudo mokutil --import MOK.der && sudo reboot"
 )
 _SHOW_TREE = (
     "docker run --security-opt systempaths=unconfined ...  # Kubernetes: procMount: Unmasked"
@@ -75,6 +80,21 @@ def _load(facts: Facts) -> str:
 def _other_module(facts: Facts) -> str:
     missing = not facts.driver and not facts.container and facts.soc is not None
     return facts.other_module if missing and not facts.module else ""
+
+
+def _said_of_driver(sign: str, facts: Facts) -> str:
+    """The line with a sign that does not name its device, which may be another where the NPU is."""
+    return line_with(sign, facts.log) if facts.told or not facts.nodes else ""
+
+
+def _blacklisted(facts: Facts) -> str:
+    return facts.blacklist if not facts.driver and not facts.container else ""
+
+
+def _take_off_blacklist(facts: Facts) -> str:
+    if facts.blacklist.startswith("/etc/"):
+        return f"sudo sed -i '/rknpu/d' {facts.blacklist} && sudo modprobe rknpu"
+    return "grep -rl 'blacklist=.*rknpu' /boot  # take the option away there, and restart"
 
 
 def _no_driver(facts: Facts) -> bool:
@@ -169,12 +189,12 @@ RULES = (
     Rule("no-board", PROBLEM, "board", _no_board, SIMULATED, """
         this machine shows no Rockchip NPU (no device tree that names one, no driver, no node)"""),
     Rule("no-board", PROBLEM, "board", logged("other platform"), SIMULATED, """
-        the vendor's RKNNLite runs on boards alone, and this was another machine ({found})"""),
-    Rule("rknn1-chip", PROBLEM, "board", _of_generation(_RKNN1, "galcore"), SIMULATED, """
+        only boards have an NPU, and this was another machine, or an emulated one ({found})"""),
+    Rule("chip-generation", PROBLEM, "board", _of_generation(_RKNN1, "galcore"), SIMULATED, """
         the NPU of {found} is of the first generation (RKNN1, driver galcore): it runs models of
         rknn-toolkit 1.x with that toolkit's librknn_api.so, which this package does not serve;
         here is only the simulated NPU"""),
-    Rule("rknn3-chip", PROBLEM, "board", _of_generation(_RKNN3, "rknpu3"), SIMULATED, """
+    Rule("chip-generation", PROBLEM, "board", _of_generation(_RKNN3, "rknpu3"), SIMULATED, """
         the NPU of {found} is of the third generation (driver RKNPU3): it wants the vendor's RKNN3
         runtime and models of rknn3-toolkit, which this package does not serve; here is only the
         simulated NPU"""),
@@ -184,7 +204,8 @@ RULES = (
          lambda facts: facts.driver == "rocket", VENDOR_KERNEL, """
         the kernel has the mainline driver rocket (/dev/accel): the vendor's runtime speaks to its
         own driver rknpu alone, and no link between the nodes helps; boot the board maker's image
-        with the vendor's kernel (5.10 or 6.1); on Armbian:"""),
+        with the vendor's kernel (5.10 or 6.1). With rocket only Mesa's Teflon works, on .tflite
+        models. On Armbian:"""),
     Rule("container-without-node", PROBLEM, "device",
          lambda facts: facts.container == "lxc" and _container_without_node(facts), _LXC, """
         this container was given no node of the NPU: allow it /dev/dri, or /dev/rknpu and
@@ -203,9 +224,16 @@ RULES = (
          "echo '&rknpu {{ status = \"okay\"; }};' >> BOARD.dts  # then build the kernel", """
         the device tree has the NPU switched off ({found}): enable it in the board's source, and
         build its device tree (dtb) anew"""),
-    Rule("npu-disabled", PROBLEM, "driver", _disabled, "sudo rsetup || sudo armbian-config", """
+    Rule("npu-disabled", PROBLEM, "driver", _disabled,
+         "sudo rsetup || sudo armbian-config || sudo orangepi-config", """
         the device tree has the NPU switched off ({found}): enable it in the board's configuration
-        (Radxa: Overlays, Enable NPU), then restart"""),
+        (Radxa: Overlays, Enable NPU; others list overlays in /boot/armbianEnv.txt,
+        /boot/uEnv/uEnv.txt or /etc/default/u-boot), then restart"""),
+    Rule("module-unsigned", PROBLEM, "driver",
+         lambda facts: _said_of_driver("unsigned", facts), _SIGN_MODULE, """
+        this kernel takes signed modules alone ({found}), as with secure boot: sign the driver's
+        with a key that the kernel knows, or take the one that came with the kernel (Talos: its
+        system extension of the same release)"""),
     Rule("module-of-other-kernel", PROBLEM, "driver", logged("other kernel"), _BUILD_MODULE, """
         the driver's module is of another kernel than the one that runs ({found}): start the kernel
         that it came with, or build it for this one, from its headers and configuration"""),
@@ -224,11 +252,21 @@ RULES = (
         the vendor's driver is there, but the device tree does not have what it looks for: it
         describes {found}, and is of a mainline kernel or another board; take kernel and device
         tree (dtb) from one image. On Armbian:"""),
+    Rule("other-device-tree", PROBLEM, "driver",
+         lambda facts: _said_of_driver("overlay", facts),
+         "dtc -I fs /proc/device-tree | grep -A 9 npu@  # then the overlay of this kernel", """
+        an overlay was not applied to the device tree ({found}): it is of another kernel or
+        board, or a second one changes the same"""),
+    Rule("driver-not-loaded", PROBLEM, "driver", _blacklisted, _take_off_blacklist, """
+        the driver is kept from being loaded by {found}"""),
     Rule("driver-not-loaded", PROBLEM, "driver", _driver_not_loaded, _load, """
         the driver is there as a module, but not loaded: {found}"""),
     Rule("no-driver", PROBLEM, "driver", _no_driver, VENDOR_KERNEL, """
         the kernel {facts.kernel} has no driver for the NPU: mainline kernels do not have rknpu;
         boot the board maker's image with the vendor's kernel (5.10 or 6.1); on Armbian:"""),
+    Rule("no-driver", PROBLEM, "driver", logged("no module file"), VENDOR_KERNEL, """
+        the kernel has no module of the driver ({found}): boot the board maker's image with the
+        vendor's kernel (5.10 or 6.1); on Armbian:"""),
     Rule("driver-refused", PROBLEM, "driver", logged("driver refused"), NEWER_KERNEL, """
         the runtime wants a newer driver than this kernel has: the driver is a part of the kernel,
         so update that, or take the runtime of the image"""),
@@ -253,15 +291,17 @@ RULES = (
          lambda facts: permit(facts, _forbidden_card(facts)), """
         this user may use the render node alone, and the runtime also opens the card
         ({found[0].path}, of group {found[0].group})"""),
-    Rule("unknown-hardware", PROBLEM, "device",
+    Rule("forbidden-node", PROBLEM, "device",
          lambda facts: "hardware version" in facts.signs and facts.container,
          RUN_DRM.replace("...", "--privileged ..."), """
         the runtime could not ask the driver for the hardware (hw_version -1): the container may
         see the node, but not use it"""),
-    Rule("unknown-hardware", PROBLEM, "device", logged("not permitted"),
-         RUN_DRM.replace("...", "--privileged ..."), """
-        the container sees the node, but may not use it: it came in by -v in place of --device, or
-        the engine forbids it"""),
+    Rule("forbidden-node", PROBLEM, "device", logged("not permitted"),
+         f"{RUN_DRM.replace('...', '--privileged ...')}\n"
+         "sudo systemctl edit SERVICE  # DeviceAllow=char-drm rw", """
+        the program sees the node, but may not use it: in a container it came in by -v in place of
+        --device, or the engine forbids it; a service may use the devices of its DeviceAllow alone
+        ({found})"""),
     Rule("no-heap", PROBLEM, "device", lambda facts: facts.container and _no_heap(facts),
          RUN_MISC, """
         {found} allocates from /dev/dma_heap/system, which is not there: pass it into the

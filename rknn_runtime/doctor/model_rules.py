@@ -21,9 +21,9 @@ _OF_VERSIONS = frozenset(
 _AS_READ = "{facts.model.path}: {facts.model.message}"
 
 
-def _of_kind(kind: str) -> When:
+def _of_kind(*kinds: str) -> When:
     """Look for a file that is no model, or none that can be looked into: see `ModelFacts`."""
-    return lambda facts: facts.model is not None and facts.model.kind == kind
+    return lambda facts: facts.model is not None and facts.model.kind in kinds
 
 
 def _header(facts: Facts) -> ModelHeader | None:
@@ -95,7 +95,9 @@ def _fails(facts: Facts) -> str:
 
 
 def _refused(facts: Facts) -> bool:
-    return "model refused" in facts.signs and not facts.has_demo  # which leaves no memory for it
+    # The demo leaves no memory for it; a board that a PC reached has its server and library.
+    otherwise = facts.has_demo or "connection" in facts.signs
+    return "model refused" in facts.signs and not otherwise
 
 
 def _toolkit_newer(facts: Facts) -> str:
@@ -109,17 +111,16 @@ def _toolkit_newer_fails(facts: Facts) -> str:
 
 
 RULES = (
-    Rule("model-rknn1", PROBLEM, "model", _of_kind("rknn1"), convert, _AS_READ),
-    Rule("model-rknn3", PROBLEM, "model", _of_kind("rknn3"), convert, _AS_READ),
+    Rule("model-generation", PROBLEM, "model", _of_kind("rknn1", "rknn3"), convert, _AS_READ),
     Rule("model-damaged", PROBLEM, "model", _of_kind("damaged"), _compare_sums, _AS_READ),
-    Rule("model-pointer", PROBLEM, "model", _of_kind("pointer"),
+    Rule("model-damaged", PROBLEM, "model", _of_kind("pointer"),
          "git lfs pull  # or fetch the raw file", """
         {facts.model.path} only stands for the model: it is a pointer of Git LFS, or the web page
         of the file"""),
-    Rule("model-foreign", PROBLEM, "model", _of_kind("other"), convert, _AS_READ),
-    Rule("log-no-model", PROBLEM, "model",
+    Rule("model-damaged", PROBLEM, "model",
          lambda facts: facts.model is None and "magic" in facts.signs, _compare_sums, """
         the runtime says that the file is no RKNN model: damaged on its way, or of another kind"""),
+    Rule("model-foreign", PROBLEM, "model", _of_kind("other"), convert, _AS_READ),
     Rule("model-not-found", PROBLEM, "model", logged("no model file"),
          'ls -l "$(realpath model.rknn)"', """
         the program did not find the model's file, or may not read it: a relative path starts at
@@ -134,7 +135,7 @@ RULES = (
         the file is no model of the RKLLM runtime that was to load it: convert it with the
         rkllm-toolkit of that runtime; RKLLM is not a part of this package"""),
     Rule("model-target", PROBLEM, "model", _other_target, convert, "{found}"),
-    Rule("model-container", PROBLEM, "model", _other_container, convert, "{found}"),
+    Rule("model-target", PROBLEM, "model", _other_container, convert, "{found}"),
     Rule("older-library-loaded", PROBLEM, "library", _older_loaded, _take_this_one, """
         the log is of another library than {facts.library.path} ({facts.runtime}): {found} was
         loaded; look for it (find / -name 'librknn*rt.so'), or name the right one"""),
@@ -145,9 +146,9 @@ RULES = (
     Rule("model-too-new", PROBLEM, "model", _refuses_version, fetch, """
         the runtime {found} cannot read the model's container: it is older than the toolkit that
         made it; install the newest, or convert the model with the toolkit of the runtime"""),
-    Rule("model-fails", PROBLEM, "model", _fails, fetch, "{facts.runtime} {found}"),
-    Rule("toolkit-newer-fails", PROBLEM, "model", _toolkit_newer_fails, fetch,
+    Rule("model-too-new", PROBLEM, "model", _toolkit_newer_fails, fetch,
          "{facts.model.path}: {found}"),
+    Rule("model-fails", PROBLEM, "model", _fails, fetch, "{facts.runtime} {found}"),
     Rule("operator-unknown", PROBLEM, "model", logged("operator"), fetch, """
         the runtime cannot run an operator of the model ({found}): a newer runtime may, or cut it
         off and compute it on the CPU, or register it as a custom operator"""),
@@ -162,7 +163,7 @@ RULES = (
     Rule("call-refused", PROBLEM, "model", logged("call"), "rknn-runtime info model.rknn", """
         the runtime refuses what the program gives it ({found}): a size, type or shape that is not
         the model's, or a call that this chip's runtime does not have"""),
-    Rule("toolkit-newer", WARNING, "model", _toolkit_newer, fetch, "{facts.model.path}: {found}"),
+    Rule("versions-differ", WARNING, "model", _toolkit_newer, fetch, "{facts.model.path}: {found}"),
     Rule("versions-differ", WARNING, "model", logged("versions"), fetch, """
         the runtime says that the model is of another version than it: take the runtime of the
         model's toolkit, or a newer one"""),

@@ -21,6 +21,12 @@ _COMMAND = re.compile(r"([\w.+-]+): (?:command )?not found")
 _MODULE = re.compile(r"no module named '?((?!rknn)\w+)", re.IGNORECASE)
 #: Where the package's name is not the library's with its version behind it.
 _LIBRARIES = {"libglib-2.0": "libglib2.0-0", "libgthread-2.0": "libglib2.0-0"}
+#: Without a version only the packages for developers have them.
+_UNVERSIONED = {
+    "libdrm": "libdrm-dev", "libGL": "libgl-dev", "libOpenCL": "ocl-icd-opencl-dev",
+    "libasound": "libasound2-dev", "libjpeg": "libjpeg-dev", "libusb-1.0": "libusb-1.0-0-dev",
+    "libv4l2": "libv4l-dev", "libz": "zlib1g-dev",
+}  # fmt: skip
 _HEADERS = {"Python.h": "python3-dev", "opencv2/opencv.hpp": "libopencv-dev"}
 _COMMANDS = {
     "pip": "python3-pip", "pip3": "python3-pip", "v4l2-ctl": "v4l-utils",
@@ -30,6 +36,7 @@ _COMMANDS = {
 _DISTRIBUTIONS = {
     "cv2": "opencv-python-headless", "PIL": "pillow", "yaml": "pyyaml", "skimage": "scikit-image",
     "sklearn": "scikit-learn", "serial": "pyserial", "google": "'protobuf<3.21'",
+    "_cffi_backend": "cffi",
 }  # fmt: skip
 
 
@@ -47,6 +54,8 @@ def lacking_library(facts: Facts) -> SharedLibrary:
     if found is None:
         return SharedLibrary("a library", "")
     name, version = found[1], found[2] or ""
+    if not version and name in _UNVERSIONED:
+        return SharedLibrary(f"{name}.so", _UNVERSIONED[name])
     if not version or version.count(".") > 1:  # numbers of three parts are the builder's
         return SharedLibrary(f"{name}.so{version and '.'}{version}", "")
     between = "-" if name[-1].isdigit() else ""

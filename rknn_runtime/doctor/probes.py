@@ -24,6 +24,10 @@ __all__ = ["board", "driver", "has_demo", "memory", "nodes", "surroundings"]
 _MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
 #: Where small systems keep modules of their only kernel.
 _MODULES = ("/oem/usr/ko", "/vendor/lib/modules", "/vendor/lib64/modules", "/lib/modules")
+_BLACKLIST_OPTION = re.compile(r"\b(module_|modprobe\.|initcall_)blacklist=\S*rknpu\S*")
+_BLACKLIST = re.compile(
+    r"^\s*(blacklist\s+rknpu\b|install\s+rknpu\s+\S*(false|true)\b)", re.MULTILINE
+)
 _CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "libpod")
 
 
@@ -115,6 +119,7 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
         "interface": "drm" if drm else "misc" if misc else "",
         "module": _first(tree, own + [f"{folder}/rknpu.ko" for folder in _MODULES]),
         "other_module": "" if found else _first(tree, ["/lib/modules/*/**/rknpu.ko*"]),
+        "blacklist": _blacklist(tree),
         "disabled": tuple(
             name.rpartition("/")[0]
             for name in _properties(tree, "status")
@@ -124,6 +129,14 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
             text for name in _properties(tree, "compatible") for text in tree.text(name).split("\0")
         ),
     }
+
+
+def _blacklist(tree: Tree) -> str:
+    option = _BLACKLIST_OPTION.search(tree.text("/proc/cmdline"))
+    if option:
+        return option[0]
+    names = tree.glob("/etc/modprobe.d/*.conf")
+    return next((name for name in names if _BLACKLIST.search(tree.text(name))), "")
 
 
 def _first(tree: Tree, patterns: Iterable[str]) -> str:

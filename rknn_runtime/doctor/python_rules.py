@@ -25,6 +25,10 @@ RULES = (
          "export LD_PRELOAD=libpython3.X.so.1.0  # of this Python's version", """
         a package does not find functions of Python: it is for another version, or the program
         that has Python in it loaded it for itself alone"""),
+    Rule("python-incomplete", PROBLEM, "python", logged("python's part"),
+         "sudo apt install python3-venv python3-tk libffi-dev libssl-dev liblzma-dev", """
+        a part of Python itself is missing ({found}): its package, or, for a Python that was built
+        here, what its build needs; then build it anew"""),
     Rule("no-pkg-resources", PROBLEM, "python", logged("packaging"),
          "pip install 'setuptools<81'", """
         the vendor's package wants pkg_resources or distutils, which new setuptools and Pythons do

@@ -34,6 +34,10 @@ _FULL_SPEED = (
     "echo performance | sudo tee /sys/class/devfreq/*.npu/governor "
     "/sys/class/devfreq/dmc/governor /sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 )
+_NEWER_SERVER = (
+    "adb push rknn_server /usr/bin/ && adb push librknnrt.so /usr/lib/ && "
+    "adb shell restart_rknn.sh  # files of rknpu2/runtime of the toolkit's release"
+)
 _HOT_C = 85
 _LEAST_VERSIONS = {"numpy": (1, 19), "cffi": (1, 14)}
 #: Releases of the vendor's library by the toolkit's version.
@@ -159,6 +163,11 @@ RULES = (
          "ulimit -n 65536  # of a service: LimitNOFILE=65536", """
         the process ran out of file descriptors: every piece of NPU memory is one. Close models, or
         raise the limit"""),
+    Rule("no-threads", PROBLEM, "memory", logged("threads"),
+         "ulimit -u unlimited  # of a service: TasksMax=infinity\n"
+         "docker run --security-opt seccomp=unconfined --pids-limit -1 ...", """
+        the process may not start another thread ({found}): a limit of processes, or Docker before
+        20.10.10, which does not know how newer systems start one"""),
     Rule("mini-memory", PROBLEM, "memory", _mini_memory, _STOP_DEMO, """
         the NPU's memory is used up ({found}): stop the vendor's demo, which holds the camera's;
         else enlarge rk_dma_heap_cma in the kernel's command line, or take a smaller model"""),
@@ -177,12 +186,18 @@ RULES = (
          "free -m; sudo fuser -v /dev/dri/* /dev/rknpu", """
         the NPU got no memory: close other models and processes that use it, take fewer contexts
         (a Pool shares the weights) or a smaller model; an NPU's context has 4 GB of addresses"""),
+    Rule("out-of-memory", WARNING, "memory", logged("shared memory"),
+         "docker run --shm-size 512m ...", """
+        /dev/shm of the container is too small ({found}): give it more"""),
     Rule("out-of-memory", WARNING, "memory", logged("killed"), _ADD_SWAP, """
         the system ran out of memory and ended a process: take a smaller model or fewer processes,
         or add swap"""),
     Rule("out-of-memory", WARNING, "memory", logged("memory"), _ADD_SWAP, """
         a process got no memory of the system, or was ended for taking too much ({found}): take a
         smaller model or fewer processes, or add swap"""),
+    Rule("out-of-memory", WARNING, "memory", _little_memory, "free -m", """
+        {found[0]} MB are free, and the model's file has {found[1]} MB: the system may end the
+        process"""),
     Rule("iommu-fault", PROBLEM, "memory", logged("page fault"), "rknn-runtime info model.rknn", """
         the NPU read or wrote memory that it does not have: a buffer of the program is too small,
         or was released while the NPU ran; sizes are size_with_stride, not size"""),
@@ -197,6 +212,10 @@ RULES = (
     Rule("submit-failed", PROBLEM, "log", logged("submit"), fetch, """
         the NPU did not finish a task: bring library, driver and the model's toolkit to one
         version; then try one core (CoreMask.CORE_0), one thread, and the power supply"""),
+    Rule("connection", PROBLEM, "log",
+         lambda facts: {"connection", "model refused"} <= facts.signs, _NEWER_SERVER, """
+        the board refused the model that the vendor's toolkit on a PC sent it: its rknn_server and
+        its library are older than the toolkit; take both of the toolkit's release"""),
     Rule("connection", PROBLEM, "log", logged("connection"),
          "adb shell restart_rknn.sh  # RV1103, RV1106, RV1126B: its files belong in /oem/usr", """
         the vendor's toolkit on a PC does not reach rknn_server on the board: start it there, and
@@ -204,9 +223,11 @@ RULES = (
     Rule("log-open", PROBLEM, "log", _too_old_to_open, fetch, """
         the library {found} is too old for the driver {facts.driver_version}, and finds no NPU"""),
     Rule("log-open", PROBLEM, "log", _log_open,
-         "sudo usermod -a -G video,render USER  # or docker run --device /dev/dri ...", """
+         "sudo usermod -a -G video,render USER  # or docker run --device /dev/dri ...\n"
+         "sudo systemctl edit SERVICE  # SupplementaryGroups=video render, PrivateDevices=no", """
         the log says that no NPU could be opened, though nothing here forbids it: the program ran
-        as another user, or in a container; let that user in, or pass the nodes in"""),
+        as another user, in a container, or in the sandbox of a service or a snap; let that user
+        in, or pass the nodes in"""),
     Rule("crash", PROBLEM, "log", _crash, _library_of_toolkit, """
         a process ended by a segmentation fault, or the like: most often model, library and driver
         are of different versions; install the library of the model's toolkit"""),
@@ -226,9 +247,6 @@ RULES = (
         the chip's image scaler RGA failed, which is not the NPU: it reaches no memory above 4 GB
         and wants widths that are multiples of 16, or the kernel has no driver for it; build the
         vendor's demo without it"""),
-    Rule("little-memory", WARNING, "memory", _little_memory, "free -m", """
-        {found[0]} MB are free, and the model's file has {found[1]} MB: the system may end the
-        process"""),
     Rule("hot", WARNING, "clocks", _hot, "", """
         the chip is hot, and the kernel slows it down: {found}; cool it"""),
     Rule("hot", WARNING, "clocks", logged("heat"), "", """

@@ -49,15 +49,19 @@ KERNEL = {
     + _status("timeout"),
     "cma": r"cma_alloc: (.*: )?alloc failed",
     "killed": r"out of memory: kill|oom[- ]kill|invoked oom-killer",
-    "power": r"failed to (get ack|set idle) on domain 'npu|npu.*(failed to enable|failed to get pm "
-    r"runtime|deferred probe pending)",
+    "power": r"failed to (get ack|set idle) on domain 'npu|npu.*(failed to (enable|set voltage|get "
+    r"pm runtime)|deferred probe pending)",
     "bounce": r"swiotlb.*(buffer is full|allocation failed)",
     "no iommu": r"iommu is disabled, using non-iommu mode",
     "page fault": r"(npu|fda[bcd]\w+|fde4\w+)\.?\w* ?(rk_)?iommu.*page fault|rknpu.*page fault"
     rf"|rk_iommu {_NPU_IOMMU}: (page fault|.*(timed out|raw reset))",
-    "android policy": r"avc: +denied .*(rknpu|/dev/dri|dri/|dma_heap|librknn)",
+    "policy": r"avc: +denied .*(rknpu|/dev/dri|dri/|dma_heap|librknn)",
+    "unsigned": r"rknpu.*(key was rejected|required key not available)|loading of .*module.* is "
+    r"rejected|lockdown: \S+: unsigned module",
+    "overlay": r"failed on fdt_overlay_apply|failed to apply .*overlay|overlay.*(fixup failed|"
+    r"fdt_err|failed to apply)|create_overlay: failed",
     "other kernel": r"rknpu\S* (disagrees about version|version magic|unknown symbol)"
-    r"|rknpu.*((exec|invalid module) format|key was rejected|required key not available)",
+    r"|rknpu.*(exec|invalid module) format",
     "kernel crash": r"\b(pc|lr) : \w*rknpu|\brknpu_\w+\+0x"
     r"|\b(bug: |unable to handle kernel|internal error|kernel panic).*rknpu",
     "probe": r"rknpu.*probe.*(failed|error)|rknpu: probe of|rknpu.*(in dts$|request \w+ failed"
@@ -65,7 +69,7 @@ KERNEL = {
     r"|device-tree \w+ is missing|cannot register|core invalid)",
     "rga": r"\brga(_\w+)?\b.*(unsupport(ed)? memory larger than 4g|mmu.*4g|bad parameters|fail)"
     r"|failed to open rga|open /dev/rga|rga2? is not found|fail\w* to call rockchiprga|rga_?blit",
-    "heat": r"critical temperature reached|thermal.*shutting down",
+    "heat": r"critical temperature reached|thermal.*shutting down|hardware protection shutdown",
 }
 
 #: Of the vendor's runtimes 1.0 to 2.3.2, of its toolkits, and of programs that print a status.
@@ -75,7 +79,10 @@ _RUNTIME = {
     r"errno:? 13)|permission denied.*/dev/(dri|rknpu))|" + _status("device_unavailable"),
     "not permitted": r"do you run docker in privileged"
     r"|/dev/(dri|rknpu|dma_heap)\S*\W.*operation not permitted"
-    r"|operation not permitted.*/dev/(dri|rknpu|dma_heap)",
+    r"|operation not permitted.*/dev/(dri|rknpu|dma_heap)|(failed to open rknn device|ioctl_rknpu)"
+    r".*operation not permitted",
+    # Not of the kernel by itself: desktops keep other programs, such as browsers, from /dev/dri.
+    "apparmor": r"apparmor=\W?denied\W.*(rknpu|/dev/dri|dma_heap|librknn)",
     "allocation": r"failed to (allocate (handle|fd|(model|task|weight|device) mem)|map memory|"
     r"malloc (npu|cpu) memory|import device mem|get map offset|convert (fd|handle))|"
     r"rknpu.*(failed to allocate|dma map \d+ fail)|rknn_create_mem.*fail|"
@@ -141,7 +148,8 @@ _RUNTIME = {
     r"(load|find)|libopencl|libmali.*(cannot open|not found)",
     "simulator": r"not support inference on the simulator",
     "target argument": r"unsupported run platform: linux a(arch64|rm\w*)",
-    "other platform": r"unsupported run platform: (?!linux a(arch64|rm))",
+    "other platform": r"unsupported run platform: (?!linux a(arch64|rm))"
+    r"|qemu: (uncaught target signal|unsupported (ioctl|syscall))",
     "first toolkit": r"unsupport platforms: r[kv]|\bw rknn-toolkit version: 1\.",
     "connection": r"npu_?transfer|rknn_server|transfer (service|interface)"
     r"|rknnapi: rknn_\w+, +(server|msg_|recv|send)|error_pipe|connect to device failure"
@@ -159,13 +167,14 @@ _RUNTIME = {
 #: Of dynamic linkers, shells, compilers, Python, pip, Docker, OpenCV.
 _PROGRAM = {
     "not elf": r"librknn.*(invalid elf header|wrong elf class|file too short|bad elf magic|is a "
-    r"directory|cannot read file data|exec format error|is (32|64)-bit instead)",
+    r"directory|cannot read file data|exec format error|phentsize not|is (32|64)-bit instead)",
     "no library": r"(?<![\w/.])(\S+/)?librknn\S*: (cannot open shared|no such file)"
     r"|(loading shared library:?|can't load library) \W?librknn"
     r"|can ?not find dynamic library|librknn\w*\.so => not found",
     "dependency": r"librknn\w*\.so\S* lib(?!rknn)\S+ cannot open shared object",
-    "program's library": r"(loading shared libraries|importerror|oserror|dlopen\w*): \W?(\S+/)?"
-    r"(?!librknn|ld-)[\w+.-]+\.so\S*: cannot open|(loading shared library:?|can't load library) \W?"
+    "program's library": r"^(?!.*(warning|mesa-loader|dlerror)).*(?<![\w+.-])(?!librknn|ld-|libcu|"
+    r"libnv)[\w+.-]+\.so[\d.]*: cannot open shared|"
+    r"(loading shared library:?|can't load library) \W?"
     r"(?!librknn)|(?<!\S)(?!librknn)\S+\.so\S* => not found",
     "symbol": _UNDEFINED + "rknn_",
     "python symbols": _UNDEFINED + r"_?py[a-z]+_",
@@ -181,6 +190,21 @@ _PROGRAM = {
     r"exec \S+: exec format error|standard_init_linux.*exec format",
     "not executable": rf"{_SHELL}(?!/(dev|sys|proc)/)\S+: permission denied"
     r"|exec: \S+: permission denied",
+    "noexec": r"failed to map segment from shared object(?!.*cannot allocate)",
+    "line ends": r"'\\r': command not found|\^m: bad interpreter|env: .*\\r\W.*no such file",
+    "bad interpreter": r": bad interpreter: no such file",
+    "page size": r"load command alignment not page-aligned|unsupported system page size"
+    r"|load command address/offset not (page-aligned|properly aligned)",
+    "executable stack": r"cannot enable executable stack",
+    "system call": r"\bbad system call|\bsigsys\b",
+    "threads": r"can't start new thread|pthread_create failed|fork: (retry: )?resource temporarily"
+    r"|(thread|system_error).*resource temporarily unavailable",
+    "shared memory": r"insufficient shared memory|no space left.*/dev/shm",
+    "network": r"failure in name resolution|could not resolve host|name or service not known"
+    r"|network is unreachable|certificate is not yet valid",
+    "no module file": r"module '?rknpu'? not found|modprobe: (can't|cannot) \w+ .*rknpu",
+    "python's part": r"no module named '?(_(ctypes|ssl|bz2|lzma|sqlite3|tkinter|curses)|tkinter|"
+    r"ensurepip|venv)\b|ensurepip is not available",
     "instruction": r"illegal instruction",
     "disk": r"^(?!.*vidioc).*(no space left on device|disk quota exceeded)",
     "read only": r"read-only file system",
@@ -195,15 +219,15 @@ _PROGRAM = {
     rf"|{_SHELL}\b[\w.+-]+: {_MISSING}",
     "numpy": r"_array_api not found|compiled using numpy 1\.x|expected 88 .*got 96"
     r"|removed in the numpy 2",
-    "numpy too old": r"multiarray failed to import|expected 96 .*got 88|compiled against (numpy )?"
-    r"a[bp]i version",
+    "numpy too old": r"multiarray failed to import|numpy c-extensions failed|expected 96 .*got 88"
+    r"|compiled against (numpy )?a[bp]i version",
     "numpy's names": r"module 'numpy' has no attribute '(bool|int|float|object|str|complex|long)'"
     r"|np\.\w+. was a deprecated",
     "packaging": r"no module named '?(pkg_resources|distutils|setuptools)",
     "no rknnlite": r"no module named '?rknn(lite)?\b|cannot import name 'rknn\w*'"
     r"|no matching distribution found for rknn|satisfies the requirement rknn"
     r"|rknn\S*\.whl\W.*(not a supported wheel|is invalid)|rknn\S* requires a different python",
-    "no module": r"no module named '?(?!rknn|pkg_resources|distutils|setuptools)\w",
+    "no module": r"no module named '?(?!rknn|pkg_resources|distutils|setuptools|numpy\.)\w",
     "own module": r"partially initialized module",
     "package's names": r"module '(?!numpy)\w+\S*' has no attribute|cannot import name '(?!rknn)\w+'"
     r" from|descriptors cannot (not )?be created",

@@ -138,7 +138,7 @@ LEARNED: tuple[Case, ...] = (
          "model-too-new", "wget", soc="rk3568", lib="1.4.0", model="rk3568 2.3.2",
          log=REFUSED + "rknn_init fail! ret=-1\n"),
     case(found(53871017522, "qwen3_asr_encoder_single_chunk_rk3588.rknn"),
-         "CM3588, the model is a pointer of Git LFS", "model-pointer", "git lfs pull", model="lfs",
+         "CM3588, the model is a pointer of Git LFS", "model-damaged", "git lfs pull", model="lfs",
          log=MAGIC),
     case(found(58988071030, "rk3566_rknn_nn_demo"), "RK3566 was given an ONNX file",
          "model-foreign", "target_platform", soc="rk3566", model="onnx", log=MAGIC),
@@ -199,7 +199,7 @@ COUNTED: tuple[Case, ...] = (
     case(found(59152628471, "rknn_init fail! ret=-13"), "a model for another chip",
          "model-target", "'rk3588'", log="rknn_init fail! ret=-13\n"),
     case(found(58611147223, "invalid RKNN_MAGIC happened once because the imgenc arguments"),
-         "the program was given another file than the model", "log-no-model", "", log=MAGIC),
+         "the program was given another file than the model", "model-damaged", "", log=MAGIC),
     case(found(61963183745, "0.03 px on known shifts"),
          "RK3588S, GridSample cannot run, and the runtime crashes", "operator-unknown", "",
          soc="rk3588s", log="E RKNN: Unsupport CPU op: GridSample in this librknnrt.so\n"

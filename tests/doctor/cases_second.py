@@ -45,14 +45,14 @@ CASES: tuple[Case, ...] = (
          "Error: iommu_context->weight_memory is NULL\nSegmentation fault\n"),
     # Chips.
     case("Zhou-sx/yolov5_Deepsort_rknn#5", "RK3399Pro with the library of the second generation",
-         "rknn1-chip", "", soc="rk3399pro", driver=None, lib="1.2.0",
+         "chip-generation", "", soc="rk3399pro", driver=None, lib="1.2.0",
          log="E RKNN: failed to check rknpu hardware version: 0\n"
          "E RKNN: The rknn model does not match the RKNPU hardware version!\n"),
     case("rockchip-linux/rknpu#34", "RK3399Pro, libOpenVX of the first generation is missing",
-         "rknn1-chip", "", soc="rk3399pro", driver=None, lib=None,
+         "chip-generation", "", soc="rk3399pro", driver=None, lib=None,
          log="E OSError: libOpenVX.so.1.2: cannot open shared object file\n"),
     case("rockchip-linux/rknpu#56", "RV1126 refuses a precompiled model",
-         "rknn1-chip", "", soc="rv1126", driver=None, lib=None, files={"/dev/galcore": ""}),
+         "chip-generation", "", soc="rv1126", driver=None, lib=None, files={"/dev/galcore": ""}),
     # Containers.
     case("invisiofficial/rk-llama.cpp#19", "Kubernetes, /dev/rknpu made a link to the DRM node",
          "linked-node", "rm /dev/rknpu", container=True, root=True, kernel="6.1.115-vendor",
@@ -124,7 +124,7 @@ CASES: tuple[Case, ...] = (
          log=f"{TRANSFER}E RKNNAPI: rknn_server version is too old, please update rknn_server to "
          "at least 2.3.0\n"),
     # Models.
-    case(f"{RT}#405", "the file that was loaded is none", "log-no-model", "sha256sum",
+    case(f"{RT}#405", "the file that was loaded is none", "model-damaged", "sha256sum",
          log="E RKNN: parseRKNN: invalid RKNN_MAGIC!\n"
          "E RKNN: parseRKNN from buffer: Invalid RKNN fromat!\n"),
     case(f"{RT}#482", "RV1106 has no Min on the CPU", "operator-unknown", "", soc="rv1106",

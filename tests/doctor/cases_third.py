@@ -21,7 +21,7 @@ DIMENSIONS = "Exception: The input[0] need 4dims input, but 3dims input buffer f
 CASES: tuple[Case, ...] = (
     # Chips and models.
     case("rockchip-linux/rknn-toolkit#52", "RV1126, a function is missing in its librknn_api.so",
-         "rknn1-chip", "", soc="rv1126", driver=None, lib=None,
+         "chip-generation", "", soc="rv1126", driver=None, lib=None,
          log="librknn_api.so: undefined symbol: rknn_get_output_num\n"),
     case("leafqycc/rknn-cpp-Multithreading#10", "Orange Pi 5, no platform was given: RK3566's",
          "model-target", "'rk3588'", soc="rk3588s", lib="1.5.0", model="rk3566 1.5.0",
@@ -65,8 +65,8 @@ CASES: tuple[Case, ...] = (
     case(f"{PU2}#2", "the program was not linked with the library", "not-linked", "-lrknnrt",
          soc="rk3568", log="undefined reference to `rknn_init'\ncollect2: error: ld returned 1\n"),
     case("PaddlePaddle/FastDeploy#932", "the program's own library lies where nobody looks",
-         "program-library", "LD_LIBRARY_PATH", log=MISSING.format("libfastdeploy.so.0.0.0")),
-    case("dog-qiuqiu/simple-rknn2#2", "the same", "program-library", "LD_LIBRARY_PATH",
+         "missing-dependency", "LD_LIBRARY_PATH", log=MISSING.format("libfastdeploy.so.0.0.0")),
+    case("dog-qiuqiu/simple-rknn2#2", "the same", "missing-dependency", "LD_LIBRARY_PATH",
          soc="rk3568", log=MISSING.format("libsimple_rknn2.so")),
     case("LuckfoxTECH/luckfox_pico_rkmpi_example#10", "RV1106, Buildroot: the demo for glibc",
          "program-libc", "uclibc", soc="rv1106", interface="misc", root=True,

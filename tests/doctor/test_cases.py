@@ -9,6 +9,7 @@ import pytest
 
 from doctor import (
     cases,
+    cases_eighth,
     cases_fifth,
     cases_fourth,
     cases_held_out,
@@ -17,6 +18,7 @@ from doctor import (
     cases_sixth,
     cases_third,
 )
+from doctor.healthy import CLOCKS, CPU, HEALTHY
 from doctor.machine import Case, build
 from rknn_runtime.doctor.diagnosis import gather, judge
 from rknn_runtime.doctor.rule import Observation
@@ -36,6 +38,7 @@ ALL = (
     *cases_fifth.CASES,
     *cases_sixth.CASES,
     *cases_seventh.CASES,
+    *cases_eighth.CASES,
 )
 
 
@@ -51,162 +54,9 @@ def test_first_cause_and_its_cure(case: Case, tmp_path: Path) -> None:
 def test_threads_are_counted_once() -> None:
     """No thread stands for two of the cases."""
     threads = [case.thread for case in ALL]
-    assert len(set(threads)) == len(threads) == 279
+    assert len(set(threads)) == len(threads) == 311
     assert set(cases_held_out.MISSED) < set(threads)
     assert all(case.address.startswith("https://") for case in ALL)
-
-
-#: What a healthy kernel prints, "can't request region" included: boards of many threads have it.
-HARMLESS = (
-    "RKNPU fdab0000.npu: Adding to iommu group 0\n"
-    "RKNPU fdab0000.npu: RKNPU: rknpu iommu is enabled, using iommu mode\n"
-    "RKNPU fdab0000.npu: can't request region for resource [mem 0xfdab0000-0xfdabffff]\n"
-    "[drm] Initialized rknpu 0.9.8 20240828 for fdab0000.npu on minor 1\n"
-    "RKNPU fdab0000.npu: failed to find power_model node\n"
-    "RKNPU fdab0000.npu: RKNPU: failed to initialize power model\n"
-    "I RKNN: RKNN Runtime Information, librknnrt version: 2.3.2 (429f97ae6b@2025-04-09)\n"
-)
-STATIC_SHAPE = (
-    "W Query dynamic range failed. Ret code: RKNN_ERR_MODEL_INVALID. (If it is a static shape "
-    "RKNN model, please ignore the above warning message.)\n"
-)
-MEMORY = {"/proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 6000000 kB\n"}
-CPU = "/sys/devices/system/cpu/cpufreq/policy0"
-CLOCKS = {
-    f"{CPU}/scaling_governor": "ondemand",
-    f"{CPU}/scaling_cur_freq": "408000",
-    f"{CPU}/scaling_max_freq": "1800000",
-    f"{CPU}/cpuinfo_max_freq": "1800000",
-    "/sys/class/devfreq/fdab0000.npu/governor": "rknpu_ondemand",
-    "/sys/class/devfreq/fdab0000.npu/cur_freq": "1000000000",
-    "/sys/class/devfreq/fdab0000.npu/max_freq": "1000000000",
-    "/sys/class/devfreq/fdab0000.npu/available_frequencies": "300000000 1000000000",
-    "/sys/class/thermal/thermal_zone0/type": "soc-thermal",
-    "/sys/class/thermal/thermal_zone0/temp": "52000",
-}
-HEALTHY: dict[str, dict[str, Any]] = {
-    "RK3588, DRM driver": {"log": HARMLESS, "files": {**MEMORY, **CLOCKS}, "model": "rk3588 2.3.2"},
-    "RK3588S, Orange Pi, access by video alone": {"soc": "rk3588s", "groups": (44,)},
-    "RK3566, driver 0.7.2, older model": {
-        "soc": "rk3566", "driver": "0.7.2", "lib": "2.3.0", "model": "rk3566 1.6.0",
-        "kernel": "4.19.232",
-    },
-    "RK3568, 8 GB, no reports of failures": {
-        "soc": "rk3568", "lib": "1.6.0", "files": MEMORY, "model": "rk3568 1.6.0"
-    },
-    "RK3576, misc driver with its heap": {
-        "soc": "rk3576", "interface": "misc", "model": "rk3576 2.3.2"
-    },
-    "RK3588, misc driver, old runtime without a heap": {
-        "interface": "misc", "heap": False, "lib": "1.5.2"
-    },
-    "RV1106, Buildroot with uClibc": {
-        "soc": "rv1106", "interface": "misc", "root": True, "kernel": "5.10.160", "heap": False,
-        "lib": None, "libs": {"/oem/usr/lib/librknnmrt.so": "2.3.2 mini 32 uclibc"},
-        "python": "32 uclibc", "model": "rv1106 2.3.2",
-        "log": "RKNPU ff660000.npu: RKNPU: rknpu iommu is disabled, using non-iommu mode\n",
-    },
-    "RV1106, Ubuntu with a glibc build": {
-        "soc": "rv1106g3", "interface": "misc", "root": True, "lib": "1.6.0 mini 32",
-        "python": "32 glibc", "model": "rv1106 1.6.0",
-    },
-    "PC with the simulated NPU": {
-        "soc": None, "driver": None, "lib": None, "python": "64 glibc x86", "sim": True,
-        "model": "rk3588 2.3.2", "heap": False,
-    },
-    "container with its devices": {"container": True, "root": True, "model": "rk3588 2.3.2"},
-    "container of the misc driver": {
-        "container": True, "root": True, "interface": "misc", "soc": "rk3562"
-    },
-    "RK3562, whose driver speaks of what is not there (rockchip-linux/kernel#371)": {
-        "soc": "rk3562", "log": "[drm] Initialized rknpu 0.9.8 for ff300000.npu on minor 1\n"
-        "RKNPU ff300000.npu: RKNPU: failed to get dynamic-coefficient\n"
-        "RKNPU ff300000.npu: RKNPU: nbuf region: [0xfe400000, 0xfe440000), nbuf size: 0x40000\n",
-    },
-    "RK3588, other devices run out of CMA (armbian/linux-rockchip#241), and of RGA's 4 GB": {
-        "files": {"/var/log/kern.log": "cma: cma_alloc: cma: alloc failed, req-size: 512 pages, "
-                  "ret: -12\nrga_mm: RGA_MMU unsupported memory larger than 4G!\n"},
-    },
-    "RK3588, a mainline kernel with the vendor's driver built for it": {
-        "kernel": "6.12.20-current-rockchip64",
-        "files": {"/lib/modules/6.12.20-current-rockchip64/updates/dkms/rknpu.ko.xz": ""},
-    },
-    "RK3588, mainline with rocket, on the simulated NPU": {
-        "kernel": "6.18.2", "driver": None, "interface": "rocket", "lib": None, "heap": False,
-        "sim": True, "model": "rk3588 2.3.2",
-    },
-    "RK3568, Android: another libc, a folder of its own, no groups": {
-        "soc": "rk3568", "kernel": "4.19.232", "interface": "misc", "root": True, "lib": None,
-        "libs": {"/vendor/lib64/librknnrt.so": "1.5.2 bionic"}, "python": "64 bionic",
-        "files": {"/etc/group": ""}, "heap": False, "model": "rk3568 1.5.2",
-    },
-    "RK3576, Yocto: /usr/lib64, no debugfs, root": {
-        "soc": "rk3576", "root": True, "lib": None, "libs": {"/usr/lib64/librknnrt.so": "2.3.2"},
-        "files": {"/sys/kernel/debug/rknpu/version": ""}, "model": "rk3576 2.3.2",
-    },
-    "RK3566, 32-bit system on a 64-bit chip": {
-        "soc": "rk3566", "python": "32 glibc", "lib": "2.3.2 32", "model": "rk3566 2.3.2",
-    },
-    "RV1126B, misc driver": {"soc": "rv1126b", "interface": "misc", "root": True},
-    "RV1103, Buildroot, the linker's own folder": {
-        "soc": "rv1103", "interface": "misc", "root": True, "heap": False, "python": "32 uclibc",
-        "lib": "1.6.0 32 uclibc", "model": "rv1103 1.6.0",
-    },
-    "LXC container of a server, access by a group of its number": {
-        "container": True, "groups": (44,), "owners": {"/dev/dri/renderD129": (0, 993, 0o660)},
-        "files": {"/run/systemd/container": "lxc"},
-    },
-    "Radxa Rock 5T: what RKNNLite says of a static model": {
-        "model": "rk3588 2.3.2", "log": f"{STATIC_SHAPE}I RKNN: RKNN Driver Information, version: "
-        "0.9.8\nI RKNN: RKNN Model Information, version: 6, toolkit version: 2.3.2\n",
-    },
-    "LubanCat-3, RK3576, the same": {
-        "soc": "rk3576", "model": "rk3576 2.3.2", "log": STATIC_SHAPE,
-    },
-    "RK3588 of a maker, with rknn_server, all of one version": {
-        "driver": "0.9.8", "files": {
-            "/proc/412/comm": "rknn_server", "/proc/device-tree/npu@fdab0000/status": "okay",
-            "/proc/device-tree/npu@fdab0000/compatible": "rockchip,rk3588-rknpu"},
-        "model": "rk3588 2.3.2",
-    },
-    "RK3588, what librknnrt warns of while all is well": {
-        "model": "rk3588 2.3.2", "log":
-        "W RKNN: query RKNN_QUERY_INPUT_DYNAMIC_RANGE error, rknn model is static shape type, "
-        "please export rknn with dynamic_shapes\n"
-        "W RKNN: Output(0): size_with_stride larger than model origin size, if need run "
-        "OutputOperator in NPU, please call rknn_create_memory using size_with_stride.\n"
-        "W RKNN: NHWC output tensor alloc size 21 < npu run need size 32, current output run in "
-        "cpu, please alloc enough memory to make it run in npu\n"
-        "W RKNN: rknn_set_input_shape is deprecated next version! please call "
-        "rknn_set_input_shapes()\nW RKNN: Failed to get NPU freq, take 1000MHz as default\n",
-    },
-    "RK3576, what OpenCV, GTK and pip warn of": {
-        "soc": "rk3576", "model": "rk3576 2.3.2", "log":
-        "W The input[0] need NHWC data format, but NCHW set, the data format and data buffer will "
-        "be changed to NHWC.\nQStandardPaths: XDG_RUNTIME_DIR not set\n"
-        "Gtk-Message: Failed to load module \"canberra-gtk-module\"\n"
-        "GStreamer warning: Cannot query video position: status=0\n"
-        "WARNING: The script f2py is installed in '/home/a/.local/bin' which is not on PATH.\n"
-        "/usr/lib/python3/dist-packages/numpy/core/getlimits.py:500: UserWarning: The value of "
-        "the smallest subnormal is zero.\n"
-        "libEGL warning: MESA-LOADER: failed to open rknpu: /usr/lib/dri/rknpu_dri.so: cannot open "
-        "shared object file: No such file or directory\n",
-    },
-    "RK3568, a module of others that starts at the second try": {
-        "soc": "rk3568", "files": {"/var/log/kern.log":
-        "rknpu: loading out-of-tree module taints kernel.\n"
-        "RKNPU fde40000.npu: RKNPU: failed to get vdd regulator for rknpu: -517\n"
-        "RKNPU fde40000.npu: supply rknpu not found, using dummy regulator\n"
-        "RKNPU fde40000.npu: RKNPU: could not find sram resource!\n"
-        "[drm] Initialized rknpu 0.9.8 20240828 for fde40000.npu on minor 1\n"
-        "systemd[1]: nginx.service: open() failed: Permission denied\n"
-        "sh: adb: command not found\nbrcmfmac: firmware not found\n"
-        "usb 1-1: device descriptor read/64, error -71\n"},
-    },
-    "root's board with a second library for 32 bits": {
-        "root": True, "libs": {"/usr/lib/arm-linux-gnueabihf/librknnrt.so": "2.3.2 32"}
-    },
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -218,26 +68,24 @@ def test_no_false_alarm(name: str, tmp_path: Path) -> None:
 #: What the threads do not have: a machine for every other rule.
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "no-board": ("--sim", {"soc": None, "driver": None, "lib": None, "python": "64 glibc x86"}),
-    "rknn3-chip": ("--sim", {"soc": "rk3572", "driver": None, "lib": None}),
+    "chip-generation": ("--sim", {"soc": "rk3572", "driver": None, "lib": None}),
     "probe-failed": ("vendor", {"nodes": False, "log": "rknpu: probe of npu failed with error"}),
     "driver-not-loaded": ("modprobe rknpu", {
         "driver": None, "files": {"/lib/modules/6.1.75-rockchip/kernel/drivers/rknpu.ko": ""}}),
     "no-node": ("udevadm", {"nodes": False}),
-    "unknown-hardware": ("--privileged", {
+    "forbidden-node": ("--privileged", {
         "container": True, "root": True, "log": "E RKNN: not supported, hw_version = -1"}),
     "no-heap": ("v1.6.0", {"interface": "misc", "heap": False}),
     "forbidden-heap": ("udev", {
         "interface": "misc", "owners": {"/dev/dma_heap/system": (0, 0, 0o600)}}),
-    "library-cut": ("wget", {"lib": "2.3.2 cut"}),
+    "library-damaged": ("wget", {"lib": "2.3.2 cut"}),
     "library-libc": ("bookworm", {"python": "64 musl"}),
     "library-chip": ("wheel-static", {
         "soc": "rv1106", "interface": "misc", "lib": None, "python": "32 glibc",
         "libs": {"/usr/lib/librknnrt.so": "2.3.2 32"}}),
-    "log-no-elf": ("wget", {"log": "librknnrt.so: wrong ELF class: ELFCLASS32"}),
-    "model-rknn1": ("target_platform", {"model": "rknn1"}),
-    "model-rknn3": ("target_platform", {"model": "rknn3"}),
+    "model-generation": ("target_platform", {"model": "rknn1"}),
     "model-foreign": ("target_platform", {"model": "onnx"}),
-    "model-container": ("target_platform", {"model": "rv1106 2.3.2", "soc": None}),
+    "model-target": ("target_platform", {"model": "rv1106 2.3.2", "soc": None}),
     "no-core-mask": ("wget", {"lib": "1.1.0 nomask"}),
     "model-encrypted": ("", {"model": "encrypted"}),
     "several-libraries": ("RKNN_RUNTIME_LIBRARY=/usr/lib/", {
@@ -256,7 +104,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         ("driver-older", "full-upgrade", "W RKNN: Current driver version: 0.8.2, recommend to "
          "upgrade the driver to the new version: >= 0.9.2"),
         ("system-too-old", "bookworm", "python3: /lib/libc.so.6: version `GLIBC_2.34' not found"),
-        ("program-library", "libgl1",
+        ("missing-dependency", "libgl1",
          "ImportError: libGL.so.1: cannot open shared object file: No such file"),
         ("illegal-instruction", "ARMV8", "Illegal instruction (core dumped)"),
         ("simulator-refuses", "--sim", "E RKNN model that loaded by 'load_rknn' not support "
@@ -264,7 +112,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         ("static-tls", "LD_PRELOAD=/lib/libgomp.so.1",
          "ImportError: /lib/libgomp.so.1: cannot allocate memory in static TLS block"),
         ("no-rknnlite", "rknn-toolkit-lite2", "ModuleNotFoundError: No module named 'rknnlite'"),
-        ("log-no-model", "sha256sum", "E RKNN: parseRKNN: invalid RKNN_MAGIC!"),
+        ("model-damaged", "sha256sum", "E RKNN: parseRKNN: invalid RKNN_MAGIC!"),
         ("model-not-found", "realpath", "E RKNN: failed to open model: yolo.rknn"),
         ("operator-unknown", "wget", "E RKNN: Unsupport CPU op: GridSample in this librknnrt.so"),
         ("model-refused", "doctor model.rknn", "rknn_init fail! ret=-6"),
@@ -279,12 +127,19 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         ("no-power", "dtb", "rockchip-pm-domain: failed to get ack on domain 'npu', val=0x1ee"),
         ("not-executable", "chmod", "sh: ./rknn_yolov8_demo: Permission denied"),
         ("disk-full", "df", "cp: error writing 'model.rknn': No space left on device"),
-        ("android-policy", "setenforce", "avc:  denied  { open } for  path=\"/dev/dri/card1\""),
+        ("security-policy", "setenforce", "avc:  denied  { open } for  path=\"/dev/dri/card1\""),
         ("android-namespace", "jniLibs",
          "java.lang.UnsatisfiedLinkError: dlopen failed: library \"librknnrt.so\" not found"),
         ("managed-python", "venv", "error: externally-managed-environment"),
         ("python-symbols", "LD_PRELOAD", "ImportError: rknn.so: undefined symbol: PyFloat_Type"),
         ("no-pkg-resources", "setuptools", "ModuleNotFoundError: No module named 'pkg_resources'"),
+        ("python-incomplete", "libffi-dev", "ModuleNotFoundError: No module named '_ctypes'"),
+        ("page-size", "PAGESIZE", "ImportError: librga.so: ELF load command alignment not "
+         "page-aligned"),
+        ("executable-stack", "patchelf", "ImportError: x.so: cannot enable executable stack as "
+         "shared object requires: Invalid argument"),
+        ("no-threads", "seccomp", "RuntimeError: can't start new thread"),
+        ("no-network", "date", "Temporary failure in name resolution"),
     )},
     **{rule: (cure, {"log": line}) for rule, cure, line in (
         ("program-symbol", "ldd", "symbol lookup error: ./demo: undefined symbol: _ZN2cv3MatC1Ev"),
@@ -308,7 +163,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "library-folder": ("rmdir /usr/lib/librknnrt.so", {
         "lib": None, "files": {"/usr/lib/librknnrt.so/made-by-docker": ""}}),
     "library-older-than-chip": ("wget", {"soc": "rk3576", "lib": "1.6.0"}),
-    "little-memory": ("free", {
+    "out-of-memory": ("free", {
         "model": "rk3588 2.3.2", "files": {"/proc/meminfo": "MemAvailable: 100 kB\n"}}),
     "hot": ("", {"files": {**CLOCKS, "/sys/class/thermal/thermal_zone0/temp": "95000"}}),
     "held-clock": ("grep", {"files": {**CLOCKS, f"{CPU}/scaling_max_freq": "816000"}}),
@@ -340,6 +195,8 @@ ROWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("no-heap", "--device /dev/rknpu --device /dev/dma_heap", {
         "interface": "misc", "heap": False, "container": True, "root": True}),
     ("library-machine", "armhf", {"python": "32 glibc"}),
+    ("library-damaged", "wget", {"log": "librknnrt.so: wrong ELF class: ELFCLASS32"}),
+    ("model-generation", "target_platform", {"model": "rknn3"}),
     ("log-no-library", "export LD_LIBRARY_PATH=/opt", {
         "lib": None, "libs": {"/opt/librknnrt.so": "2.3.2"},
         "variables": {"LD_LIBRARY_PATH": "/opt"},
@@ -349,8 +206,52 @@ ROWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "variables": {"LD_LIBRARY_PATH": "/opt"}, "log": "Can not find dynamic library on RK3588"}),
     ("log-no-library", "ln -s /usr/lib/librknnrt.so /usr/lib/librknn_api.so", {
         "log": "./demo: librknn_api.so: cannot open shared object file: No such file"}),
-    ("model-pointer", "git lfs", {"model": "html"}),
+    ("model-damaged", "git lfs", {"model": "html"}),
     ("log-open", "wget", {"lib": "1.1.0", "log": "E RKNN: failed to open rknn device!"}),
+    ("driver-not-loaded", "sed -i '/rknpu/d' /etc/modprobe.d/npu.conf", {
+        "driver": None, "files": {"/etc/modprobe.d/npu.conf": "# off\nblacklist rknpu\n"}}),
+    ("driver-not-loaded", "/boot", {
+        "driver": None, "files": {"/proc/cmdline": "quiet initcall_blacklist=rknpu_init"}}),
+    ("module-unsigned", "sign-file", {
+        "driver": None, "log": "Lockdown: modprobe: unsigned module loading is restricted"}),
+    ("other-device-tree", "dtc", {
+        "driver": None, "log": "failed on fdt_overlay_apply(): FDT_ERR_NOTFOUND"}),
+    ("no-driver", "vendor", {
+        "log": "modprobe: FATAL: Module rknpu not found in directory /lib/modules/6.12.1"}),
+    ("forbidden-node", "keep-groups", {
+        "container": True, "groups": (), "owners": {
+            f"/dev/dri/{name}": (65534, 65534, 0o660) for name in ("card1", "renderD129")}}),
+    ("forbidden-node", "DeviceAllow", {
+        "log": "E RKNN: failed to open rknn device! errno: 1, errstr: Operation not permitted"}),
+    ("forbidden-node", "DeviceAllow", {"log": "open /dev/dri/card1: Operation not permitted"}),
+    ("no-board", "--sim", {
+        "soc": None, "driver": None, "lib": None, "container": True, "kernel": "6.6.31-linuxkit"}),
+    ("no-board", "--sim", {
+        "soc": None, "driver": None, "lib": None, "container": True,
+        "files": {"/proc/device-tree/compatible": "raspberrypi,5-model-b\0brcm,bcm2712\0"}}),
+    *((rule, cure, {"log": line}) for rule, cure, line in (
+        ("no-board", "--sim", "qemu: uncaught target signal 11 (Segmentation fault) - core dumped"),
+        ("missing-dependency", "libusb-1.0-0-dev",
+         "dlopen error libusb-1.0.so: cannot open shared object file: No such file or directory"),
+        ("not-executable", "noexec",
+         "ImportError: /tmp/x.so: failed to map segment from shared object"),
+        ("not-executable", "sed", "-bash: ./run.sh: /bin/bash^M: bad interpreter: No such file"),
+        ("not-executable", "venv", "-bash: ./pip: /old/bin/python3: bad interpreter: No such file"),
+        ("security-policy", "unconfined", 'audit: apparmor="DENIED" operation="open" '
+         'profile="docker-default" name="/dev/dri/card1" requested_mask="rw"'),
+        ("security-policy", "seccomp", "Bad system call (core dumped)"),
+        ("system-too-old", "libstdcxx-ng", "ImportError: /opt/miniconda3/lib/libstdc++.so.6: "
+         "version `GLIBCXX_3.4.30' not found (required by cv2.so)"),
+        ("connection", "adb push", "E RKNNAPI: rknn_init, msg_load_ack fail, ack = 1(ACK_FAIL)!\n"
+         "E init_runtime: RKNN_ERR_MODEL_INVALID"),
+        ("out-of-memory", "--shm-size", "RuntimeError: unable to allocate shared memory: "
+         "insufficient shared memory (shm)"),
+        ("numpy-abi", "upgrade numpy", "Importing the numpy C-extensions failed. Original error "
+         "was: No module named 'numpy.core._multiarray_umath'"),
+        ("no-module", "install cffi", "ModuleNotFoundError: No module named '_cffi_backend'"),
+        ("no-power", "vendor", "RKNPU fdab0000.npu: failed to set voltage: -22"),
+        ("hot", "", "reboot: HARDWARE PROTECTION shutdown (Temperature too high)"),
+    )),
     ("no-library", "armhf-uclibc/librknnmrt.so", {
         "soc": "rv1106", "interface": "misc", "root": True, "lib": None, "python": "32 uclibc"}),
 )  # fmt: skip
