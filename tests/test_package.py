@@ -104,8 +104,9 @@ print(*loaded())
 OF_MODEL = {
     "": "_arrays _ffi _files _frozen _lazy _locks enums errors kernels npu tensor",
     "kernels": "layout quantization",
-    "npu": "_elf base binding block bound closing context inner inputs inspected library memory "
-    "model normalisation operated outputs owned query results shapes source spec tuning",
+    "npu": "_elf base binding block bound bound_tensors closing context inner inputs inspected "
+    "library memory model normalisation operated outputs owned query results shapes source spec "
+    "tuning",
 }
 OF_DETECTOR = {
     "": "modelfile vision",

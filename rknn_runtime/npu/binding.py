@@ -1,25 +1,21 @@
-"""An input or output of a model in NPU memory, and all of them in one run."""
+"""An input or output of a model in NPU memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime._ffi import lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Binding", "BoundTensors", "check_layouts", "element_dtype"]
+__all__ = ["Binding", "check_layouts", "element_dtype"]
 
-# Looked up once: these are on the path of every frame.
-_run_synced, _run_frame = lib.rkr_run_synced, lib.rkr_run_frame
 _NO_INT64 = (
     "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export the "
     "network with this input as int32 or float32, with a Cast behind it where it must be int64"
@@ -176,195 +172,6 @@ class Binding:
     def forget(self) -> None:
         """Drop what is in the memory, before that is released."""
         self._drop()
-
-
-class BoundTensors:
-    """All inputs and outputs of a model, synced and run in one call.
-
-    Also the way in for who binds to a model once and then holds ``context.lock`` from the input's
-    bytes to the outputs', as `rknn_runtime.Detector` does.
-
-    Attributes:
-        context: Of the model.
-        state: Another object whenever memory or shapes changed.
-        output_state: Another object whenever they changed, but for the memory of an input.
-    """
-
-    def __init__(
-        self, context: Context, inputs: Sequence[Binding], outputs: Sequence[Binding]
-    ) -> None:
-        """Take the bindings."""
-        self.context, self.inputs, self.outputs = context, inputs, outputs
-        self._native = ffi.new("rkr_bound_model *")
-        self._steps = self._native.steps
-        #: What has to be there before a run, beside memory of inputs and outputs.
-        self.missing: list[str] = []
-        #: Why nothing may run now; empty: it may.
-        self.paused = ""
-        #: Why `run` may not run, although `rknn_runtime.raw` may; empty: it may.
-        self.fenced = ""
-        self._turns: ExclusiveLock | None = None
-        self.refresh()
-
-    def refresh(self, turns: ExclusiveLock | None = None) -> None:
-        """Collect the pointers after something was bound, inside ``with context.lock``.
-
-        Args:
-            turns: To hold during each run from now on; None: as before.
-        """
-        self.state = self.output_state = object()
-        self._turns = turns or self._turns
-        bindings = (*self.inputs, *self.outputs)
-        unbound = [binding.name for binding in bindings if not binding.is_bound]
-        missing = ", ".join([*unbound, *self.missing])
-        self._trouble = self.paused or (missing and f"memory is missing for {missing}")
-        is_alone = self._turns is None and self.context.custom is None
-        self._is_plain = is_alone and not (self._trouble or self.fenced)
-        self._synced = [
-            [each for each in side if each.is_bound and each.is_synced]
-            for side in (self.inputs, self.outputs)
-        ]
-        # In C there are only their addresses.
-        self._pointers = [
-            ffi.new("rknn_tensor_mem *[]", [each.memory.pointer for each in side])
-            for side in self._synced
-        ]
-        native = self._native
-        native.library, native.context = self.context.handle, self.context.opened()
-        native.inputs, native.outputs = self._pointers
-        native.n_inputs, native.n_outputs = map(len, self._pointers)
-
-    def replaced(self, binding: Binding) -> None:
-        """Take another memory of a binding that had one, inside ``with context.lock``."""
-        self.state = object()
-        if binding in self.outputs:
-            self.output_state = self.state
-        if binding.is_synced:
-            for synced, pointers in zip(self._synced, self._pointers):
-                if binding in synced:
-                    pointers[synced.index(binding)] = binding.memory.pointer
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether the steps of a run are timed."""
-        return bool(self._steps.is_timed)
-
-    def set_timed(self, is_timed: bool) -> None:
-        """Time the steps of the next runs, or not, inside ``with context.lock``."""
-        self._steps.is_timed = is_timed
-        self._steps.done_ns = 0
-
-    def times_ns(self) -> tuple[int, ...]:
-        """Return when the last run began and when each of its steps ended, under the lock.
-
-        Five numbers of ``time.perf_counter_ns``: begun, image written, inputs synced, run, outputs
-        synced; nothing before the first run that was timed.
-        """
-        steps = self._steps
-        if not steps.done_ns:
-            return ()
-        return steps.begun_ns, steps.written_ns, steps.synced_ns, steps.ran_ns, steps.done_ns
-
-    def arrays(self) -> tuple[list[Array], list[Array]]:
-        """Return the arrays of the inputs and of the outputs, inside ``with context.lock``.
-
-        These are the private ones: `Model.close` refuses while somebody has one. Their addresses
-        stay as long as the model is open and `state` the same.
-
-        Raises:
-            BufferError: The CPU does not see one of them.
-            RuntimeError: One has no memory.
-        """
-        return [b.private() for b in self.inputs], [b.private() for b in self.outputs]
-
-    def run(self) -> None:
-        """Sync to the device, run, sync from it, inside ``with context.lock``.
-
-        Raises:
-            RknnStatusError: A step failed; the call in the message says which.
-            RuntimeError: Something is not bound.
-        """
-        if not self._is_plain:
-            self._run_specially(_run_synced)
-            return
-        status = _run_synced(self._native)
-        if status:
-            self._fail(status)
-
-    def run_frame(self, letterbox: Any, image: Any, decoder: Any, placement: Any) -> bool:
-        """Scale an image into the input, do as `run`, and decode the outputs, in one native call.
-
-        Args:
-            letterbox: ``rkr_letterbox *``, whose frame is the input; NULL: it is written already.
-            image: The pixels as the letterbox says, ``uint8_t *``.
-            decoder: ``rkr_yolo_decoder *``, bound to the outputs; NULL: they are left alone.
-            placement: ``rkr_placement *``, where the image lies in the input; or NULL.
-
-        Returns:
-            False where the image cannot be scaled so, such as one in the input itself: nothing
-            was written then, and nothing has run.
-
-        Raises:
-            RknnStatusError: A step of the run failed.
-            RuntimeError: Something is not bound.
-        """
-        if not self._is_plain:
-            return self._run_specially(_run_frame, letterbox, image, decoder, placement)
-        status = _run_frame(self._native, letterbox, image, decoder, placement)
-        if status:
-            if self._steps.failed == lib.RKR_STEP_IMAGE:
-                return False
-            self._fail(status)
-        return True
-
-    def check_chosen(self) -> None:
-        """Check that the model is open and its shapes are settled, inside ``with context.lock``.
-
-        While they are chosen, arrays of what was bound before must not be made again.
-
-        Raises:
-            ClosedError: The model is closed.
-            RuntimeError: Shapes are being chosen, or could not be.
-        """
-        self.context.check_open()
-        if self.paused:
-            raise RuntimeError(f"the model cannot run: {self.paused}")
-
-    def check_ready(self) -> None:
-        """Check that nothing is missing, inside ``with context.lock``.
-
-        Raises:
-            RuntimeError: Something is not bound.
-        """
-        if self._trouble:
-            raise RuntimeError(f"the model cannot run: {self._trouble}")
-
-    def _run_specially(self, run: Any, *arguments: Any) -> bool:
-        """Run as `run_frame`, with others in the same memory, or with custom operators."""
-        self.check_ready()
-        if self.fenced:
-            raise RuntimeError(f"the model cannot run: {self.fenced}")
-        if self._turns is None:
-            status = run(self._native, *arguments)
-        else:
-            with self._turns.held():
-                status = run(self._native, *arguments)
-        if status and self._steps.failed == lib.RKR_STEP_IMAGE:
-            return False
-        self._fail(status)
-        return True
-
-    def _fail(self, status: int) -> None:
-        """Raise what went wrong; a custom operator may have raised without a status."""
-        step, index = self._steps.failed, self._steps.failed_index
-        call = "rknn_run"
-        if step == lib.RKR_STEP_SYNC_INPUT:
-            call = f"rknn_mem_sync({self._synced[0][index].name}, to device)"
-        elif step == lib.RKR_STEP_SYNC_OUTPUT:
-            call = f"rknn_mem_sync({self._synced[1][index].name}, from device)"
-        elif step == lib.RKR_STEP_DECODE:
-            call = "rkr_yolo_decode"
-        self.context.check_run(status, call)
 
 
 def element_dtype(name: str, attr: TensorAttr) -> np.dtype[Any]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.npu import query
 from rknn_runtime.npu.base import LoadedModel
-from rknn_runtime.npu.binding import Binding, BoundTensors
+from rknn_runtime.npu.binding import Binding
+from rknn_runtime.npu.bound_tensors import BoundTensors
 from rknn_runtime.npu.inner import INTERNAL, WEIGHTS, InnerMemory
 from rknn_runtime.npu.inputs import InputBinding, input_binding
 from rknn_runtime.npu.memory import TensorMemory
