@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -107,11 +108,22 @@ class FrameSource(Iterator[Frame]):
             self._frames = self._live(capture) if self.is_live else self._video(capture)
 
     def __next__(self) -> Frame:
-        return next(self._frames)
+        frame = next(self._frames)
+        if self._is_closed.is_set():  # while it was read
+            self._release()
+        return frame
 
     def close(self) -> None:
-        """End: the frame that is being read is the last one. Any thread may call it."""
+        """End: the frame that is being read is the last one. Any thread may call it.
+
+        The camera or stream is let go at once, or when that frame is read.
+        """
         self._is_closed.set()
+        self._release()
+
+    def _release(self) -> None:
+        with suppress(ValueError):  # it is being read: `__next__` does this then
+            self._frames.close()
 
     def __enter__(self) -> FrameSource:
         return self
@@ -125,14 +137,14 @@ class FrameSource(Iterator[Frame]):
             _leave_encoded(capture, self.name)
         return capture
 
-    def _images(self, path: Path) -> Iterator[Frame]:
+    def _images(self, path: Path) -> Generator[Frame, None, None]:
         paths = [path]
         if path.is_dir():
             paths = files_with(IMAGE_SUFFIXES, path)
             if not paths:
                 raise ValueError(f"source: expected images in {path}, got none")
 
-        def frames() -> Iterator[Frame]:
+        def frames() -> Generator[Frame, None, None]:
             for i, each in enumerate(paths[self._start :], self._start):
                 if self._is_closed.is_set():
                     return
@@ -143,7 +155,7 @@ class FrameSource(Iterator[Frame]):
 
         return frames()
 
-    def _video(self, capture: Any) -> Iterator[Frame]:
+    def _video(self, capture: Any) -> Generator[Frame, None, None]:
         try:
             index = _skipped(capture, self._start, self.name)
             fps = capture.get(5)  # CAP_PROP_FPS; 0 or NaN where the container does not say
@@ -156,7 +168,7 @@ class FrameSource(Iterator[Frame]):
         finally:
             capture.release()
 
-    def _live(self, capture: Any) -> Iterator[Frame]:
+    def _live(self, capture: Any) -> Generator[Frame, None, None]:
         index = 0
         try:
             while not self._is_closed.is_set():

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from bundles import image, one_object
 from paths import PROJECT
+from rtsp import RtspServer
 from videos import write_video
 
 from rknn_runtime.cli import main
@@ -135,6 +136,30 @@ def test_a_video(model, tmp_path, capsys):
     assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 4
     assert capture.get(cv2.CAP_PROP_FPS) == 10
     capture.release()
+
+
+def test_a_camera_on_the_network(model, tmp_path, capsys):
+    """By RTSP, through OpenCV's own client: the newest frames, and the drawn ones make a video."""
+    cv2 = pytest.importorskip("cv2")
+    folder = tmp_path / "drawn"
+    frames = [np.full((48, 64, 3), 40 * i, np.uint8) for i in range(6)]
+    with RtspServer(frames, is_endless=True) as server:
+        out = detect(capsys, model, server.url, "--json", "--save", folder, "--frames", "5")
+    rows = [json.loads(line) for line in out.splitlines()]
+    numbers = [row["frame"] for row in rows]
+    assert len(set(numbers)) == 5 and numbers == sorted(numbers)
+    assert [(row["source"], len(row["detections"])) for row in rows] == [(server.url, 1)] * 5
+    (path,) = folder.iterdir()
+    capture = cv2.VideoCapture(str(path))
+    assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 5
+    capture.release()
+
+
+def test_a_camera_that_is_not_there(model, capsys):
+    """Nobody listens at the address: told at once, with it."""
+    pytest.importorskip("cv2")
+    detect(capsys, model, "rtsp://127.0.0.1:1/camera", status=1)
+    assert "OpenCV cannot open 'rtsp://127.0.0.1:1/camera'" in detect.complaints
 
 
 def test_a_classifier(classifier, photos, capsys):

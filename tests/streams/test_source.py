@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from bundles import one_object
+from rtsp import RtspServer
 from videos import write_video
 
 from rknn_runtime import Classifier, Detector, Model, Pool
@@ -99,6 +100,19 @@ def test_a_video(tmp_path):
         next(FrameSource(path, start=99))
 
 
+def test_a_stream_of_rtsp():
+    """Through OpenCV's own client: every frame in order, until the server hangs up."""
+    pytest.importorskip("cv2")
+    images = [np.full((96, 128, 3), (40 * n, 100, 200), np.uint8) for n in range(6)]
+    with RtspServer(images) as server, FrameSource(server.url, reconnect_s=0) as source:
+        frames = list(source)
+    assert source.is_live and server.clients == 1
+    assert [(frame.index, frame.name) for frame in frames] == [(n, server.url) for n in range(6)]
+    for frame, image in zip(frames, images):
+        assert frame.image.shape == image.shape
+        assert np.abs(frame.image.astype(int) - image).max() <= 2
+
+
 def test_a_stream_that_breaks_off_is_opened_again(camera):
     """With pauses that double, counted anew each time; then it ends."""
     patched, pauses = camera
@@ -116,6 +130,31 @@ def test_a_stream_that_shall_not_be_opened_again(camera):
     Camera.connections = [2, 5]
     assert len(list(patched(FrameSource(0, reconnect_s=0)))) == 2
     assert pauses == []
+
+
+def test_a_closed_camera_is_free_for_others(camera, monkeypatch):
+    """Let go at once, or as soon as the frame is there that was being read."""
+    released = []
+    monkeypatch.setattr(Camera, "release", released.append)
+    Camera.connections = [9, 9]
+    frames = FrameSource(0)
+    next(frames)
+    frames.close()
+    assert len(released) == 1
+    assert list(frames) == []
+
+    frames = FrameSource(0)
+    read = Camera.read
+
+    def closing(self: Camera) -> tuple[bool, object]:
+        frames.close()
+        assert len(released) == 1
+        return read(self)
+
+    monkeypatch.setattr(Camera, "read", closing)
+    assert next(frames).index == 0
+    assert len(released) == 2
+    assert list(frames) == []
 
 
 def test_the_jpeg_of_a_camera_is_kept(monkeypatch):
