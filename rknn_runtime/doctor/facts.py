@@ -33,10 +33,16 @@ class Surroundings:
     #: Versions of Python and of what is imported, by name.
     versions: Mapping[str, str] = {}
     variables: Mapping[str, str] = {}
-    #: Owner, group and mode of nodes by path, where the tree cannot have them.
+    #: Owner, group and mode of nodes and libraries by path, where the tree cannot have them.
     owners: Mapping[str, tuple[int, int, int]] = {}
     #: The tree is this machine's own: the kernel is asked what this user may do.
     live: bool = False
+
+    def may(self, owner: tuple[int, int, int], wanted: int) -> bool:
+        """Whether this user has rights, such as 0o6, to what is owned so: user, group, mode."""
+        uid, gid, mode = owner
+        shift = 6 if uid == self.uid else 3 if gid in self.gids else 0
+        return self.uid == 0 or mode >> shift & wanted == wanted
 
 
 @dataclass(frozen=True)

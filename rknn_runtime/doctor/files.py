@@ -42,7 +42,10 @@ def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
         except (OSError, RuntimeError):  # before Python 3.13 the latter, for links to themselves
             continue
         seen.add(real)
-        found.append(_library(name, path))
+        if name in process.owners and not process.may(process.owners[name], 0o4):
+            found.append(LibraryFacts(name, None, None, "unreadable"))
+        else:
+            found.append(_library(name, path))
     return tuple(found)
 
 

@@ -196,11 +196,8 @@ def _node(tree: Tree, process: Surroundings, name: str, kind: str) -> NodeFacts:
     wanted = 0o4 if kind == "heap" else 0o6
     if process.live:  # also knows of access lists
         usable = os.access(path, os.R_OK if kind == "heap" else os.R_OK | os.W_OK)
-    elif process.uid == 0:
-        usable = True
     else:
-        shift = 6 if uid == process.uid else 3 if gid in process.gids else 0
-        usable = mode >> shift & wanted == wanted
+        usable = process.may((uid, gid, mode), wanted)
     return NodeFacts(name, kind, uid, gid, _group(tree, gid), mode, usable, link)
 
 

@@ -158,7 +158,7 @@ def build(
         container: In one.
         groups: Of the user, who is root only with ``root``.
         root: This user is root.
-        owners: User, group and mode of nodes, other than 0660 of video and render.
+        owners: User, group and mode of nodes, other than 0660 of video and render; of libraries.
         nodes: The driver's nodes are in /dev.
         heap: /dev/dma_heap/system is there.
         lib: The library in /usr/lib, as `library` takes it; None: there is none.

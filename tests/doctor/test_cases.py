@@ -13,6 +13,7 @@ from doctor import (
     cases_fifth,
     cases_fourth,
     cases_held_out,
+    cases_ninth,
     cases_second,
     cases_seventh,
     cases_sixth,
@@ -39,6 +40,7 @@ ALL = (
     *cases_sixth.CASES,
     *cases_seventh.CASES,
     *cases_eighth.CASES,
+    *cases_ninth.CASES,
 )
 
 
@@ -54,7 +56,7 @@ def test_first_cause_and_its_cure(case: Case, tmp_path: Path) -> None:
 def test_threads_are_counted_once() -> None:
     """No thread stands for two of the cases."""
     threads = [case.thread for case in ALL]
-    assert len(set(threads)) == len(threads) == 311
+    assert len(set(threads)) == len(threads) == 343
     assert set(cases_held_out.MISSED) < set(threads)
     assert all(case.address.startswith("https://") for case in ALL)
 

@@ -135,7 +135,7 @@ def test_a_stream_that_shall_not_be_opened_again(camera):
 def test_a_closed_camera_is_free_for_others(camera, monkeypatch):
     """Let go at once, or as soon as the frame is there that was being read."""
     released = []
-    monkeypatch.setattr(Camera, "release", released.append)
+    monkeypatch.setattr(Camera, "release", lambda self: released.append(self))
     Camera.connections = [9, 9]
     frames = FrameSource(0)
     next(frames)
