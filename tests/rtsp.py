@@ -20,52 +20,44 @@ _HERTZ, _FPS = 90_000, 25
 
 
 class RtspServer:
-    """Sends the same images, once or for ever, to one client after the other; then it hangs up.
+    """Sends images to one client, once or for ever, and hangs up.
 
     Speaks what a client of RTSP 1.0 (RFC 2326) needs, and RTP of JPEG (RFC 2435).
 
     Attributes:
         url: To open.
-        clients: How many were served to the end.
+        is_done: Whether all images were sent.
     """
 
-    def __init__(
-        self,
-        images: Sequence[np.ndarray[Any, Any]],
-        *,
-        is_endless: bool = False,
-        clients: int = 1,
-    ) -> None:
+    def __init__(self, images: Sequence[np.ndarray[Any, Any]], *, is_endless: bool = False) -> None:
         """Take ``(H, W, 3) uint8`` images, BGR, of sides that are multiples of 16."""
         self._images, self._is_endless = images, is_endless
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"rtsp://127.0.0.1:{self._listener.getsockname()[1]}/camera"
-        self.clients = 0
-        self._thread = threading.Thread(target=self._serve, args=(clients,))
+        self.is_done = False
+        self._thread = threading.Thread(target=self._serve)
 
     def __enter__(self) -> RtspServer:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # it has hung up
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes `accept`
+        self._refuse()
         self._thread.join()
         self._listener.close()
 
-    def _serve(self, clients: int) -> None:
-        for _ in range(clients):
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:  # closed
-                return
+    def _serve(self) -> None:
+        with suppress(OSError):  # nobody came, or the client went
+            connection, _ = self._listener.accept()
             with connection:
-                try:
-                    self._answer(connection)
-                except OSError:  # the client went
-                    continue
-            self.clients += 1
-        self._listener.shutdown(socket.SHUT_RDWR)  # nobody else is let in
+                self._answer(connection)
+            self.is_done = True
+        self._refuse()
+
+    def _refuse(self) -> None:
+        """Let nobody in any more; wakes `accept`."""
+        with suppress(OSError):  # done already
+            self._listener.shutdown(socket.SHUT_RDWR)
 
     def _answer(self, connection: socket.socket) -> None:
         lines = connection.makefile("rb")

@@ -15,6 +15,9 @@ from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 
 __all__ = ["Item", "expanded", "results_of"]
 
+#: So long a camera or stream that broke off is waited for.
+_RECONNECT_S = 60.0
+
 
 class Item(NamedTuple):
     """One image of a source.
@@ -112,11 +115,13 @@ def _item(frame: Frame) -> Item:
 
 
 def _live(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, Any]]:
-    results: Results = pool.stream(source, drop=drop)
+    results: Results = pool.stream(source, drop=drop, reconnect_s=_RECONNECT_S)
     with results:
         while True:
             try:
                 frame, result = next(results)
             except StopIteration:
+                error = OSError(f"it broke off, and did not come back in {_RECONNECT_S:g} seconds")
+                yield Item(source, None, 0.0, source), error
                 return
             yield _item(frame), result

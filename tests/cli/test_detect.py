@@ -17,7 +17,7 @@ from paths import PROJECT
 from rtsp import RtspServer
 from videos import write_video
 
-from rknn_runtime.cli import main
+from rknn_runtime.cli import main, sources
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_output
 
 Image = pytest.importorskip("PIL.Image")
@@ -153,6 +153,18 @@ def test_a_camera_on_the_network(model, tmp_path, capsys):
     capture = cv2.VideoCapture(str(path))
     assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 5
     capture.release()
+
+
+def test_a_camera_that_goes(model, monkeypatch, capsys):
+    """What it showed is there; that it broke off is told, and the exit status says so."""
+    pytest.importorskip("cv2")
+    monkeypatch.setattr(sources, "_RECONNECT_S", 0.0)
+    with RtspServer([np.full((48, 64, 3), 40 * i, np.uint8) for i in range(6)]) as server:
+        out = detect(capsys, model, server.url, "--json", "--every-frame", status=1)
+    *rows, last = map(json.loads, out.splitlines())
+    assert [row["frame"] for row in rows] == list(range(6))
+    assert (last["source"], "did not come back" in last["error"]) == (server.url, True)
+    assert detect.complaints.count(f"{server.url}: it broke off") == 1
 
 
 def test_a_camera_that_is_not_there(model, capsys):
