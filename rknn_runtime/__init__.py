@@ -36,10 +36,10 @@ if TYPE_CHECKING:
         TensorType,
     )
     from rknn_runtime.errors import RknnError
+    from rknn_runtime.matmul.enums import MatmulType, MatrixLayout, MatrixScales
+    from rknn_runtime.matmul.matmul import Matmul
     from rknn_runtime.npu.general import GeneralModel
     from rknn_runtime.npu.library import Library, open_library
-    from rknn_runtime.npu.matmul import Matmul
-    from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
     from rknn_runtime.npu.memory import TensorMemory
     from rknn_runtime.npu.model import Model
     from rknn_runtime.npu.query import MemorySize, SdkVersion
@@ -106,8 +106,8 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "errors": ("RknnError",),
         "npu.general": ("GeneralModel",),
         "npu.library": ("Library", "open_library"),
-        "npu.matmul": ("Matmul",),
-        "npu.matmul_enums": ("MatmulType", "MatrixLayout", "MatrixScales"),
+        "matmul.matmul": ("Matmul",),
+        "matmul.enums": ("MatmulType", "MatrixLayout", "MatrixScales"),
         "npu.memory": ("TensorMemory",),
         "npu.model": ("Model",),
         "npu.query": ("MemorySize", "SdkVersion"),

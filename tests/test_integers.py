@@ -30,8 +30,8 @@ from rknn_runtime import (
 )
 from rknn_runtime._arrays import as_int, as_member
 from rknn_runtime.enums import MemoryFlag
+from rknn_runtime.matmul.enums import MatrixLayout
 from rknn_runtime.npu.dma_heap import DmaBuffer
-from rknn_runtime.npu.matmul_enums import MatrixLayout
 
 FILE = DATA / "models" / "ic3_w37_rk3588.rknn"
 SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"

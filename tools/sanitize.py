@@ -75,7 +75,7 @@ THREADS = Build(
     (
         "npu/test_threads.py",
         "npu/test_thread_machine.py",
-        "npu/test_matmul.py",
+        "matmul/test_matmul.py",
         "npu/test_misuse_matrix.py",
         "npu/test_operators.py",
         "npu/test_flight.py",

@@ -6,8 +6,8 @@ from typing import SupportsIndex
 
 from rknn_runtime._arrays import Array, as_int
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.matmul.matmul import Matmul
 from rknn_runtime.npu.general import GeneralModel
-from rknn_runtime.npu.matmul import Matmul
 from rknn_runtime.npu.memory import TensorMemory
 
 __all__ = ["inputs_set", "matmul_get_quant_params", "mem_sync", "outputs_get"]

@@ -24,11 +24,11 @@ from rknn_runtime import CoreMask, GeneralModel, InitFlag, Matmul, Model, Tensor
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import MemoryFlag
 from rknn_runtime.errors import AllocationError, OperationFailedError, RknnStatusError
+from rknn_runtime.matmul.enums import MatmulType
 from rknn_runtime.modelfile.compatibility import Runtime, newer_toolkit
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.npu.library import Library, open_library, printed
-from rknn_runtime.npu.matmul_enums import MatmulType
 
 MODEL = DATA / "models" / "ic3_w37_rk3588.rknn"
 DYNAMIC = DATA / "models" / "dyn_in_rk3588.rknn"

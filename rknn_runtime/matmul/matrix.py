@@ -12,7 +12,7 @@ from rknn_runtime._ffi import ffi
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.kernels import layout, matrices
-from rknn_runtime.npu.matmul_enums import MatrixLayout
+from rknn_runtime.matmul.enums import MatrixLayout
 
 __all__ = ["BITS", "Matrix", "MatrixB", "values_dtype"]
 

@@ -9,8 +9,8 @@ from paths import PROJECT
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
-from rknn_runtime.npu import matmul_rules
-from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
+from rknn_runtime.matmul import rules
+from rknn_runtime.matmul.enums import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.sim import Control
 
 ANSWERS = PROJECT / "tests" / "data" / "matmul-librknnrt-2.3.2.txt"
@@ -79,16 +79,16 @@ def test_what_is_refused_is_refused_before_the_call(soc: str) -> None:
     known = answers()
     for question in questions(soc):
         kind, _, k, n, b_layout, ac_layout, scales, _ = map(int, question[1:])
-        of_kind = matmul_rules.MatmulKind(
+        of_kind = rules.MatmulKind(
             MatmulType(kind), MatrixLayout(b_layout), MatrixLayout(ac_layout), MatrixScales(scales)
         )
         if question in known:
-            matmul_rules.check(soc, k, n, of_kind)
+            rules.check(soc, k, n, of_kind)
         else:
             with pytest.raises((UnavailableError, ValueError)):
-                matmul_rules.check(soc, k, n, of_kind)
+                rules.check(soc, k, n, of_kind)
 
 
 def test_rk3568_is_as_rk3566() -> None:
     """They have the same NPU, whose number the runtime goes by."""
-    assert matmul_rules.SOCS["rk3568"] is matmul_rules.SOCS["rk3566"]
+    assert rules.SOCS["rk3568"] is rules.SOCS["rk3566"]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
+from rknn_runtime.matmul.enums import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.modelfile import compatibility
 from rknn_runtime.modelfile.soc import soc_of_this_machine
 from rknn_runtime.npu.library import Library
-from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
 
 __all__ = ["RECORDED", "SOCS", "MatmulKind", "MatmulSoc", "check", "suit"]
 

@@ -10,13 +10,13 @@ import numpy as np
 from rknn_runtime._arrays import SCALE_RANGE, Array, as_int, as_member, refuse_overlaps, source
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask
-from rknn_runtime.npu import matmul_rules
+from rknn_runtime.matmul import rules
+from rknn_runtime.matmul.arguments import FLOAT32, MOST, one_scale, rows_of
+from rknn_runtime.matmul.enums import MatmulType, MatrixLayout, MatrixScales
+from rknn_runtime.matmul.matrix import Matrix, MatrixB
 from rknn_runtime.npu.closing import ContextOwner
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import Library, open_library
-from rknn_runtime.npu.matmul_arguments import FLOAT32, MOST, one_scale, rows_of
-from rknn_runtime.npu.matmul_enums import MatmulType, MatrixLayout, MatrixScales
-from rknn_runtime.npu.matrix import Matrix, MatrixB
 from rknn_runtime.npu.memory import TensorMemory
 
 __all__ = ["Matmul"]
@@ -92,7 +92,7 @@ class Matmul(ContextOwner):
             UnavailableError: The runtime does not multiply matrices, or the SoC not these.
             ValueError: Sizes that do not suit the NPU.
         """
-        self._kind = matmul_rules.MatmulKind(
+        self._kind = rules.MatmulKind(
             as_member(dtype, "dtype", MatmulType),
             as_member(b_layout, "b_layout", MatrixLayout),
             as_member(ac_layout, "ac_layout", MatrixLayout),
@@ -113,7 +113,7 @@ class Matmul(ContextOwner):
         domain = as_int(iommu_domain, "iommu_domain", 0, 15)
         mask = None if core_mask is None else as_member(core_mask, "core_mask", CoreMask)
         self._library = open_library(library)
-        segment_k = matmul_rules.suit(self._library, self.sizes_of_m, self.k, self.n, self._kind)
+        segment_k = rules.suit(self._library, self.sizes_of_m, self.k, self.n, self._kind)
         info = ffi.new("rknn_matmul_info *")
         info.iommu_domain_id, info.group_size = domain, self._group_size
         info.type, info.B_layout, info.AC_layout, info.B_quant_type = map(int, self._kind)
