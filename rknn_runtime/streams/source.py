@@ -65,7 +65,8 @@ class FrameSource(Iterator[Frame]):
         reconnect_s: So long a live source is opened again after it broke off, with pauses that
             grow from 0.5 to 30 seconds; 0 ends at once. Files end where they end.
         keep_jpeg: Keep the JPEG of each frame of a live source that sends such, to hand it on
-            without encoding it again. A camera of this machine is asked to send JPEG.
+            without encoding it again. A camera of this machine is asked to send JPEG; streams
+            need OpenCV 4.7 or newer, and come as pixels alone with older ones.
 
     Raises:
         ImportError: What reads the source is not installed.
