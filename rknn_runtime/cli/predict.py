@@ -12,13 +12,14 @@ Examples:
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from rknn_runtime.cli.info import memory
 from rknn_runtime.cli.layered import count, short_name
-from rknn_runtime.cli.options import add_switch, refusals
+from rknn_runtime.cli.options import add_switch, end_progress, refusals, show_progress
 from rknn_runtime.cli.tables import table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
@@ -97,8 +98,14 @@ def _read(model: str) -> tuple[Sequence[Layer], ModelInfo | None]:
     # Programs that predict .rknn files do not load it.
     from rknn_runtime.conversion.expected_layers import expected_layers
 
-    with refusals():
-        return expected_layers(model), None
+    shows = sys.stderr.isatty()
+    if shows:  # it takes seconds for weights of hundreds of MB
+        show_progress(f"reading {model}")
+    try:
+        with refusals():
+            return expected_layers(model), None
+    finally:
+        end_progress(shows)
 
 
 def _row(one: Prediction) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ __all__ = ["OnnxGraph", "import_onnx"]
 
 #: No protocol buffer can be larger.
 _MAX_BYTES = 2**31 - 1
+#: Of a tensor that may hold sizes, by which shapes are found; what is larger are weights.
+_MOST_SIZES_BYTES = 4096
 #: Anchors and grids are computed by fewer.
 _MOST_CONSTANT_NODES = 64
 
@@ -67,7 +70,7 @@ class OnnxGraph:
             for each in model.graph.input:
                 if sizes and each.name in sizes:
                     _fix(each, sizes[each.name])
-            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+            _infer_shapes(onnx, model)
         except Exception as error:  # protobuf's and onnx's own have no common name
             raise InvalidModelError(f"{name}: expected an ONNX file, got {error}") from error
         if not model.graph.node:
@@ -182,12 +185,9 @@ class OnnxGraph:
                 return np.asarray(to_array(attribute.t))
         return None
 
-    def operators(self) -> dict[str, int]:
-        """How often each operator occurs."""
-        counts: dict[str, int] = {}
-        for node in self.nodes:
-            counts[node.op_type] = counts.get(node.op_type, 0) + 1
-        return counts
+    def operators(self, outputs: Iterable[str]) -> dict[str, int]:
+        """How often each operator occurs in what computes some tensors."""
+        return dict(Counter(node.op_type for node in self._nodes_for(self._needed(outputs))))
 
     def inputs_of(self, outputs: Iterable[str]) -> dict[str, tuple[int | None, ...] | None]:
         """The inputs that tensors are computed from, as `inputs` has them."""
@@ -200,21 +200,16 @@ class OnnxGraph:
         What only computed the former outputs is left out, inputs as well. Types and metadata
         are kept.
         """
-        model = type(self._model)()
-        model.CopyFrom(self._model)
-        graph = model.graph
+        graph = self._model.graph
         kinds = {each.name: each for each in (*graph.value_info, *graph.output)}
         ends = list(outputs)
         needed = self._needed(ends)
-        nodes = [node for node in graph.node if needed.intersection(node.output)]
-        inputs = [each for each in graph.input if each.name in needed]
-        named = [self._described(name, kinds) for name in ends]
-        values = [each for each in graph.initializer if each.name in needed]
-        _replace(graph.node, nodes)
-        _replace(graph.input, inputs)
-        _replace(graph.output, named)
-        _replace(graph.initializer, values)
-        del graph.value_info[:]
+        model = _copy(self._model, "graph")
+        model.graph.CopyFrom(_copy(graph, "node", "input", "output", "initializer", "value_info"))
+        model.graph.node.extend(self._nodes_for(needed))
+        model.graph.input.extend(each for each in graph.input if each.name in needed)
+        model.graph.output.extend(self._described(name, kinds) for name in ends)
+        model.graph.initializer.extend(each for each in graph.initializer if each.name in needed)
         data: bytes = model.SerializeToString()
         return data
 
@@ -268,6 +263,9 @@ class OnnxGraph:
                 todo += [] if node is None else [each for each in node.input if each]
         return needed
 
+    def _nodes_for(self, needed: set[str]) -> list[Any]:
+        return [node for node in self._model.graph.node if needed.intersection(node.output)]
+
     def _described(self, name: str, kinds: dict[str, Any]) -> Any:
         if name in kinds:
             return kinds[name]
@@ -275,11 +273,37 @@ class OnnxGraph:
         return helper.make_tensor_value_info(name, floats, self._shapes.get(name))
 
 
-def _replace(field: Any, values: list[Any]) -> None:
-    """Fill a repeated field anew: with copies, as the old ones lie in it."""
-    kept = [type(value).FromString(value.SerializeToString()) for value in values]
-    del field[:]
-    field.extend(kept)
+def _infer_shapes(onnx: Any, model: Any) -> None:
+    """Note the shape of every tensor of a model, without onnx's three copies of its weights."""
+    graph = model.graph
+    bare = _copy(model, "graph")
+    bare.graph.CopyFrom(_copy(graph, "initializer"))
+    inputs = {each.name for each in graph.input}
+    for each in graph.initializer:
+        if each.ByteSize() <= _MOST_SIZES_BYTES:
+            bare.graph.initializer.append(each)
+        elif each.name not in inputs:
+            info = onnx.helper.make_tensor_value_info(each.name, each.data_type, each.dims)
+            bare.graph.input.append(info)
+    inferred = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph
+    for ours, found in ((graph.value_info, inferred.value_info), (graph.output, inferred.output)):
+        del ours[:]
+        ours.extend(found)
+
+
+def _copy(message: Any, *left_out: str) -> Any:
+    """Copy a message but for some of its fields."""
+    copy = type(message)()
+    for field, value in message.ListFields():
+        if field.name in left_out:
+            continue
+        if hasattr(value, "extend"):
+            getattr(copy, field.name).extend(value)
+        elif hasattr(value, "CopyFrom"):
+            getattr(copy, field.name).CopyFrom(value)
+        else:
+            setattr(copy, field.name, value)
+    return copy
 
 
 def _fix(value: Any, sizes: Sequence[int]) -> None:

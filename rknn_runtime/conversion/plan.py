@@ -81,7 +81,7 @@ def plan_of(
     inputs = graph.inputs_of(outputs)
     size, channels = _image(inputs)
     gray = "GRAY" if channels == 1 else color
-    left = OnnxGraph(onnx, str(model)).operators()
+    left = graph.operators(outputs)
     rest = _load_of(load, set(graph.inputs) - set(inputs))
     return Plan(onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes))
 

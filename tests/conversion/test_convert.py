@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import MODEL
 from nets import CLASSES, SIZE, Net, anchor_free, anchored, classifier
 from paths import PROJECT
 
@@ -26,6 +25,8 @@ pytest.importorskip("PIL")
 
 SCENES = PROJECT / "examples/scenes"
 SHAPES = PROJECT / "examples/models/shapes.onnx"
+#: What the stand-in "builds".
+MODEL = PROJECT / "examples/models/shapes_rk3588.rknn"
 NAMES = {i: f"thing {i}" for i in range(CLASSES)}
 
 

@@ -72,6 +72,40 @@ def found_in(onnx, asked, threshold=0.2, **custom):
         return detector.head, detector(PIXELS)
 
 
+def test_weights_are_not_copied_to_find_shapes(monkeypatch) -> None:
+    """Shape inference gets sizes alone, which Reshape needs: onnx copies what it gets thrice."""
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    weights = onnx.numpy_helper.from_array(np.ones((64, 3, 8, 8), np.float32), "weights")
+    sizes = onnx.numpy_helper.from_array(np.array([1, 8, 8, -1], np.int64), "sizes")
+    nodes = [
+        helper.make_node("Conv", ["image", "weights"], ["features"], strides=[8, 8]),
+        helper.make_node("Reshape", ["features", "sizes"], ["rows"]),
+    ]
+    image = helper.make_tensor_value_info("image", floats, [1, 3, 64, 64])
+    rows = helper.make_tensor_value_info("rows", floats, None)
+    graph = helper.make_graph(nodes, "net", [image], [rows], [weights, sizes])
+    opset = helper.make_opsetid("", 13)
+    data = helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+    given = []
+    infer = onnx.shape_inference.infer_shapes
+
+    def watched(model, **options):
+        given.append(model.ByteSize())
+        return infer(model, **options)
+
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", watched)
+    read = OnnxGraph(data, "net.onnx")
+    assert len(given) == 1 and given[0] < 1000 < len(data)
+    assert (read.shape("features"), read.shape("rows")) == ((1, 64, 8, 8), (1, 8, 8, 64))
+    assert read.shape("weights") == (64, 3, 8, 8) and read.constant("weights").sum() == 64 * 3 * 64
+    assert list(read.inputs) == ["image"]
+    cut = OnnxGraph(read.cut(["features"]), "cut.onnx")
+    assert (cut.outputs, cut.operators(cut.outputs)) == (["features"], {"Conv": 1})
+    assert cut.shape("weights") == (64, 3, 8, 8)
+    assert len(cut.cut(["features"])) < len(data)  # without what only Reshape needed
+
+
 @pytest.mark.parametrize("name", NETS)
 def test_a_cut_graph_detects_what_the_whole_one_says(name):
     """The file alone tells the head, and its boxes are those of the graph's own end."""
