@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -313,7 +314,11 @@ class Emulator:
     """The Python of a root under the emulator, with the wheel for it."""
 
     def __init__(self, root: Path, wheels: Path, work: Path) -> None:
-        self.program, self.cpu, machine, self.mark = ARCHITECTURES[root.name.split("-")[1]]
+        name, self.cpu, machine, self.mark = ARCHITECTURES[root.name.split("-")[1]]
+        program = shutil.which(name)  # by its path: the guest gets a PATH of its own
+        if program is None:
+            raise SystemExit(f"{name} is not there: apt-get install qemu-user")
+        self.program = program
         programs = (root / "usr/bin").glob("python3.*")
         (self.python,) = (path for path in programs if path.suffix[1:].isdecimal())
         (wheel,) = wheels.glob(f"*manylinux*_{machine}.whl")

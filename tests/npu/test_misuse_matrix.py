@@ -102,6 +102,7 @@ def test_in_a_cycle(control, name):
     class Holder:
         pass
 
+    others = set(threading.enumerate())
     holder = Holder()
     holder.made = opened(name)
     holder.result = holder.made.run()
@@ -110,9 +111,9 @@ def test_in_a_cycle(control, name):
     del holder
     gc.collect()
     assert gone() is None
-    for thread in threading.enumerate():  # a pool's, which are told to end
-        if thread is not threading.current_thread():
-            thread.join()
+    for thread in set(threading.enumerate()) - others:  # a pool's, which are told to end
+        thread.join(60)
+        assert not thread.is_alive(), thread
     assert control.live == NOTHING
 
 
