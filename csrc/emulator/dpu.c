@@ -15,6 +15,7 @@
 #include "dpu_values.h"
 
 #define LANES 16
+#define CHUNK 64
 
 /* The values of 16 channels from a block in memory. */
 static void read_block(const rkr_emu *emu, const emu_stage *stage, uint32_t group, uint32_t channel,
@@ -178,34 +179,36 @@ static void apply_lut(const emu_lut *lut, int64_t *values, uint32_t n) {
     }
 }
 
+static int8_t converted(const emu_dpu *dpu, int64_t value) {
+    const int64_t v = emu_rne(emu_multiply(value, dpu->out_scale), dpu->out_shift);
+    return (int8_t)emu_clip(v + dpu->out_offset, -128, 127);
+}
+
 /* One row of results, LANES values a pixel, to memory. */
-static void store(rkr_emu *emu, const emu_dpu *dpu, const int64_t *values, uint32_t channel,
-                  uint32_t pixel, uint32_t n) {
-    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w;
-    for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += dpu->atom_bytes) {
-        uint8_t *plane = emu->memory + dpu->out_address +
-                         (uint64_t)((channel + base) / dpu->atom_bytes) * dpu->out_plane;
-        for (uint32_t i = 0; i < n; i++) {
-            uint8_t atom[LANES];
-            for (uint32_t lane = 0; lane < dpu->atom_bytes; lane++) {
-                const int64_t v = emu_rne(
-                    emu_multiply(values[i * LANES + base + lane], dpu->out_scale), dpu->out_shift);
-                atom[lane] = (uint8_t)emu_clip(v + dpu->out_offset, -128, 127);
+void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
+                     uint32_t pixel, uint32_t n) {
+    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w, atom = dpu->atom_bytes;
+    for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += atom) {
+        uint8_t *plane =
+            emu->memory + dpu->out_address + (uint64_t)((channel + base) / atom) * dpu->out_plane;
+        for (uint32_t j = 0; j < dpu->repeat_y; j++) {
+            uint8_t *line = plane + ((uint64_t)y * dpu->repeat_y + j) * dpu->out_line +
+                            (uint64_t)x * dpu->repeat_x * dpu->out_pixel;
+            if (atom == LANES && dpu->out_pixel == LANES && dpu->repeat_x == 1) {
+                memcpy(line, bytes, (size_t)n * LANES);
+                continue;
             }
-            for (uint32_t j = 0; j < dpu->repeat_y; j++) {
-                uint8_t *line = plane + ((uint64_t)y * dpu->repeat_y + j) * dpu->out_line;
-                for (uint32_t k = 0; k < dpu->repeat_x; k++) {
-                    memcpy(line + ((uint64_t)(x + i) * dpu->repeat_x + k) * dpu->out_pixel, atom,
-                           dpu->atom_bytes);
-                }
+            for (uint32_t i = 0; i < n * dpu->repeat_x; i++) {
+                memcpy(line + (uint64_t)i * dpu->out_pixel,
+                       bytes + (size_t)(i / dpu->repeat_x) * LANES + base, atom);
             }
         }
     }
 }
 
-bool emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t channel,
-                 uint32_t pixel, uint32_t n) {
-    const emu_dpu *dpu = &task->dpu;
+/* All steps but the conversion. */
+static void run_steps(const rkr_emu *emu, const emu_dpu *dpu, int64_t *values, uint32_t channel,
+                      uint32_t pixel, uint32_t n) {
     for (uint32_t i = 0; i < n * LANES && dpu->in_offset != 0; i++) {
         values[i] += dpu->in_offset;
     }
@@ -216,13 +219,19 @@ bool emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t c
     } else if (dpu->ew.op != EMU_EW_NONE) {
         apply_ew(emu, dpu, channel, pixel, values, n);
     }
-    store(emu, dpu, values, channel, pixel, n);
-    return true;
+}
+
+void emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t channel,
+                 uint32_t pixel, uint32_t n) {
+    int8_t bytes[CHUNK * LANES];
+    run_steps(emu, &task->dpu, values, channel, pixel, n);
+    for (uint32_t i = 0; i < n * LANES; i++) {
+        bytes[i] = converted(&task->dpu, values[i]);
+    }
+    emu_store_bytes(emu, &task->dpu, bytes, channel, pixel, n);
 }
 
 /* ---- the unit alone: from memory to memory --------------------------------- */
-
-#define CHUNK 64
 
 /* Bytes of n pixels in 16 channels. */
 static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel,
@@ -232,6 +241,10 @@ static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
         const uint8_t *line = emu->memory + dpu->in_address +
                               (uint64_t)((channel + base) / atom) * dpu->in_plane +
                               (uint64_t)y * dpu->in_line + (uint64_t)x * atom;
+        if (atom == LANES) {
+            memcpy(bytes, line, (size_t)n * LANES);
+            return;
+        }
         for (uint32_t i = 0; i < n; i++) {
             if (channel + base < dpu->c) {
                 memcpy(bytes + i * LANES + base, line + (size_t)i * atom, atom);
@@ -242,19 +255,35 @@ static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
     }
 }
 
-static void run_chunk(rkr_emu *emu, const emu_task *task, const emu_fast *fast, uint32_t channel,
-                      uint32_t pixel, uint32_t n) {
-    int8_t bytes[CHUNK * LANES];
+static void run_exactly(rkr_emu *emu, const emu_task *task, const int8_t *bytes, uint32_t channel,
+                        uint32_t pixel, uint32_t n) {
     int64_t values[CHUNK * LANES];
-    load_row(emu, &task->dpu, channel, pixel, n, bytes);
-    if (task->is_fast) {
-        emu_fast_bytes(emu, task, fast, bytes, channel, pixel, n);
-        return;
-    }
     for (uint32_t i = 0; i < n * LANES; i++) {
         values[i] = bytes[i];
     }
     emu_dpu_int(emu, task, values, channel, pixel, n);
+}
+
+/* The result depends on the byte alone, and there are more bytes than different ones. */
+static bool is_function(const emu_dpu *dpu) {
+    const emu_stage *stages[2] = {&dpu->bs, &dpu->bn};
+    bool is_one = dpu->ew.op == EMU_EW_NONE || dpu->lut.tables != NULL;
+    for (size_t i = 0; i < 2; i++) {
+        is_one = is_one && stages[i]->block_parts == 0 && stages[i]->add != EMU_MEMORY &&
+                 stages[i]->mul != EMU_MEMORY;
+    }
+    return is_one && (uint64_t)dpu->w * dpu->h * dpu->c >= 1024;
+}
+
+static void make_table(const rkr_emu *emu, const emu_dpu *dpu, int8_t table[256]) {
+    int64_t values[256];
+    for (int i = 0; i < 256; i++) {
+        values[i] = (int8_t)i;
+    }
+    run_steps(emu, dpu, values, 0, 0, 256 / LANES);
+    for (int i = 0; i < 256; i++) {
+        table[i] = converted(dpu, values[i]);
+    }
 }
 
 /* Nothing but bytes are moved. */
@@ -284,27 +313,43 @@ static void copy(rkr_emu *emu, const emu_dpu *dpu) {
     }
 }
 
-bool emu_run_dpu(rkr_emu *emu, const emu_task *task) {
+/* Chunk by chunk; through `table` where there is one. */
+static void run_rows(rkr_emu *emu, const emu_task *task, const int8_t *table) {
     const emu_dpu *dpu = &task->dpu;
     emu_fast fast;
-    if (dpu->is_float) {
-        emu_run_dpu_float(emu, task);
-        return true;
-    }
-    if (only_copies(dpu)) {
-        copy(emu, dpu);
-        return true;
-    }
+    int8_t bytes[CHUNK * LANES];
     for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
-        if (task->is_fast) {
+        if (table == NULL && task->is_fast) {
             emu_fast_begin(emu, task, channel, &fast);
         }
-        for (uint32_t y = 0; y < dpu->h; y++) {
-            for (uint32_t x = 0; x < dpu->w; x += CHUNK) {
-                const uint32_t n = dpu->w - x < CHUNK ? dpu->w - x : CHUNK;
-                run_chunk(emu, task, &fast, channel, y * dpu->w + x, n);
+        for (uint32_t pixel = 0, n; pixel < dpu->w * dpu->h; pixel += n) {
+            const uint32_t left = dpu->w - pixel % dpu->w;
+            n = left < CHUNK ? left : CHUNK;
+            load_row(emu, dpu, channel, pixel, n, bytes);
+            if (table != NULL) {
+                emu_look_up(table, (size_t)n * LANES, bytes);
+                emu_store_bytes(emu, dpu, bytes, channel, pixel, n);
+            } else if (task->is_fast) {
+                emu_fast_bytes(emu, task, &fast, bytes, channel, pixel, n);
+            } else {
+                run_exactly(emu, task, bytes, channel, pixel, n);
             }
         }
+    }
+}
+
+bool emu_run_dpu(rkr_emu *emu, const emu_task *task) {
+    int8_t table[256];
+    const bool has_table = !task->dpu.is_float && is_function(&task->dpu);
+    if (task->dpu.is_float) {
+        emu_run_dpu_float(emu, task);
+    } else if (only_copies(&task->dpu)) {
+        copy(emu, &task->dpu);
+    } else {
+        if (has_table) {
+            make_table(emu, &task->dpu, table);
+        }
+        run_rows(emu, task, has_table ? table : NULL);
     }
     return true;
 }

@@ -178,27 +178,6 @@ static emu_fast_operand take_operand(const rkr_emu *emu, const emu_dpu *dpu, uin
     return (emu_fast_operand){.words = space};
 }
 
-static void store(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
-                  uint32_t pixel, uint32_t n) {
-    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w, atom = dpu->atom_bytes;
-    for (uint32_t base = 0; base < 16 && channel + base < dpu->c; base += atom) {
-        uint8_t *plane =
-            emu->memory + dpu->out_address + (uint64_t)((channel + base) / atom) * dpu->out_plane;
-        for (uint32_t j = 0; j < dpu->repeat_y; j++) {
-            uint8_t *line = plane + ((uint64_t)y * dpu->repeat_y + j) * dpu->out_line +
-                            (uint64_t)x * dpu->repeat_x * dpu->out_pixel;
-            if (atom == 16 && dpu->out_pixel == 16 && dpu->repeat_x == 1) {
-                memcpy(line, bytes, (size_t)n * 16);
-                continue;
-            }
-            for (uint32_t i = 0; i < n * dpu->repeat_x; i++) {
-                memcpy(line + (uint64_t)i * dpu->out_pixel, bytes + i / dpu->repeat_x * 16 + base,
-                       atom);
-            }
-        }
-    }
-}
-
 static void look_up(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc,
                     const int8_t *bytes, uint32_t n, int8_t *out) {
     const int8_t *table = fast->lut->bytes;
@@ -234,7 +213,7 @@ static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const 
     } else {
         emu_fast_store(fast, acc, bytes, operand, n, out);
     }
-    store(emu, dpu, out, channel, pixel, n);
+    emu_store_bytes(emu, dpu, out, channel, pixel, n);
 }
 
 void emu_fast_accumulators(rkr_emu *emu, const emu_task *task, const emu_fast *fast,

@@ -57,6 +57,12 @@ void emu_fast_accumulators(rkr_emu *emu, const emu_task *task, const emu_fast *f
 void emu_fast_bytes(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const int8_t *bytes,
                     uint32_t channel, uint32_t pixel, uint32_t n);
 
+/* dpu.c: stored bytes of n pixels of one row -> memory. */
+void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
+                     uint32_t pixel, uint32_t n);
+/* bytes[n] = table[what they are as uint8]; bytes are read and written up to a multiple of 32. */
+void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes);
+
 /* ---- dpu_fast_steps.c: n pixels of 16 channels -------------------------------- */
 
 /* The operand of EW: NULL, or of either type. */

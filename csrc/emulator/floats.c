@@ -207,26 +207,43 @@ bool emu_check_softmax(const rkr_emu *emu, emu_node *node) {
            emu_check_same_count(emu, node);
 }
 
-static void softmax(float *v, size_t count, size_t step) {
+/* Powers that were asked for, zeroed: a tensor of int8 has few differences of two values. */
+#define POWERS 2048
+typedef struct {
+    double of, is;
+} power;
+
+static double power_of(power *powers, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    power *found = &powers[bits * 0x9e3779b97f4a7c15u >> 53];
+    if (found->of != x || found->is == 0.0) {
+        *found = (power){x, exp(x)};
+    }
+    return found->is;
+}
+
+static void softmax(float *v, size_t count, size_t step, power *powers) {
     double largest = -INFINITY, sum = 0.0;
     for (size_t i = 0; i < count; i++) {
         largest = (double)v[i * step] > largest ? (double)v[i * step] : largest;
     }
     for (size_t i = 0; i < count; i++) {
-        sum += exp((double)v[i * step] - largest);
+        sum += power_of(powers, (double)v[i * step] - largest);
     }
     for (size_t i = 0; i < count; i++) {
-        v[i * step] = (float)(exp((double)v[i * step] - largest) / sum);
+        v[i * step] = (float)(power_of(powers, (double)v[i * step] - largest) / sum);
     }
 }
 
 bool emu_float_softmax(rkr_emu *emu, const emu_node *node) {
     axis_view view;
+    power powers[POWERS] = {{0.0, 0.0}};
     float *values = take(emu, input_of(emu, node, 0));
     (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
     for (size_t i = 0; values != NULL && i < view.outer * view.inner; i++) {
         softmax(values + i / view.inner * view.count * view.inner + i % view.inner, view.count,
-                view.inner);
+                view.inner, powers);
     }
     return finish(emu, node, NULL, NULL, values);
 }
@@ -483,6 +500,7 @@ bool emu_float_attention(rkr_emu *emu, const emu_node *node) {
     float *weights = calloc(m + 1, sizeof *weights);
     const bool ok = q != NULL && k != NULL && v != NULL && out != NULL && weights != NULL;
     const double scale = 1.0 / sqrt((double)d);
+    power powers[POWERS] = {{0.0, 0.0}};
     for (size_t i = 0; ok && i < heads * n; i++) {
         const size_t h = i / n, x = i % n;
         for (size_t y = 0; y < m; y++) {
@@ -492,7 +510,7 @@ bool emu_float_attention(rkr_emu *emu, const emu_node *node) {
             }
             weights[y] = (float)(sum * scale);
         }
-        softmax(weights, m, 1);
+        softmax(weights, m, 1, powers);
         for (size_t c = 0; c < e; c++) {
             double sum = 0.0;
             for (size_t y = 0; y < m; y++) {

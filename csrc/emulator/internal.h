@@ -467,7 +467,7 @@ bool emu_run_pooling(rkr_emu *emu, const emu_task *task);
 
 /* Values of `n` pixels in `lanes` channels from `channel` on, pixel by pixel: through the
  * DPU and into memory. `pixel` counts in rows of the task's width. */
-bool emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t channel,
+void emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t channel,
                  uint32_t pixel, uint32_t n);
 void emu_dpu_float(rkr_emu *emu, const emu_task *task, float *values, uint32_t channel,
                    uint32_t pixel, uint32_t n);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of a function together with the conversion behind it: a byte for every value. */
+ * The table of a function together with the conversion behind it: a byte for every value. And
+ * tables of all steps, of a byte for every byte. */
 #include "cpu_level.h"
 #include "dpu_fast.h"
+
+#if EMU_HAVE_X86
+#include <immintrin.h>
+#endif
 
 /* Values of one of the two tables. */
 #define SIDE (EMU_LUT_LAST / 2)
@@ -71,4 +76,47 @@ const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu) {
         found->goes_on_right = lut->tails != NULL || lut->over_slope != 0;
     }
     return found;
+}
+
+/* ---- of bytes --------------------------------------------------------------------- */
+
+static void look_up_plain(const int8_t table[256], size_t n, int8_t *bytes) {
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = table[(uint8_t)bytes[i]];
+    }
+}
+
+#if EMU_HAVE_X86
+/* 16 tables of 16. A place whose highest bit is set gives 0; the distance between neighbouring
+ * tables is added until it is reached, first for the upper half of the bytes, then for the other.
+ */
+__attribute__((target("avx2"))) static void look_up_avx2(const int8_t table[256], size_t n,
+                                                         int8_t *bytes) {
+    __m256i steps[16];
+    for (size_t part = 0; part < 16; part++) {
+        const __m128i *entries = (const __m128i *)(table + 16 * part);
+        __m128i step = _mm_loadu_si128(entries);
+        if (part % 8 != 0) {
+            step = _mm_xor_si128(step, _mm_loadu_si128(entries - 1));
+        }
+        steps[part] = _mm256_broadcastsi128_si256(step);
+    }
+    for (size_t i = 0; i < n; i += 32) {
+        const __m256i from = _mm256_loadu_si256((const __m256i *)(bytes + i));
+        __m256i found = _mm256_setzero_si256();
+        for (size_t half = 0; half < 16; half += 8) {
+            __m256i at = half == 0 ? from : _mm256_xor_si256(from, _mm256_set1_epi8(-128));
+#pragma GCC unroll 8
+            for (size_t part = half; part < half + 8; part++) {
+                found = _mm256_xor_si256(found, _mm256_shuffle_epi8(steps[part], at));
+                at = _mm256_subs_epi8(at, _mm256_set1_epi8(16));
+            }
+        }
+        _mm256_storeu_si256((__m256i *)(bytes + i), found);
+    }
+}
+#endif
+
+void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes) {
+    EMU_BEST(look_up)(table, n, bytes);
 }

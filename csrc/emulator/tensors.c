@@ -264,6 +264,11 @@ void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values)
     }
 }
 
+/* Half to even, as rint, without a call for nearly all. */
+static double rounded(double v) {
+    return fabs(v) < 0x1p51 ? (v + 0x1.8p52) - 0x1.8p52 : rint(v);
+}
+
 void emu_store_float(const rkr_emu_tensor *t, float value, uint8_t *at) {
     double v = value;
     uint16_t half;
@@ -278,7 +283,7 @@ void emu_store_float(const rkr_emu_tensor *t, float value, uint8_t *at) {
         return;
     }
     /* Half to even before the zero point is added. */
-    v = t->quantized ? rint(v / (double)t->scale) + t->zero_point : rint(v);
+    v = t->quantized ? rounded(v / (double)t->scale) + t->zero_point : rounded(v);
     const double limit = t->elem_bytes == 1 ? 127 : t->elem_bytes == 2 ? 32767 : 2147483647;
     v = v != v ? 0 : v > limit ? limit : v < -limit - 1 ? -limit - 1 : v;
     whole = (int64_t)v;
