@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,14 @@ __all__ = ["Settings", "measure"]
 
 #: Of a frame of one context, in their order. ``npu`` is what the runtime says of the run itself.
 PHASES = ("input copy", "sync in", "run", "sync out", "decode")
+
+
+class _Stopped(KeyboardInterrupt):
+    """Ctrl-C, with what was measured of a choice until then."""
+
+    def __init__(self, timing: Timing) -> None:
+        super().__init__()
+        self.timing = timing
 
 
 _SINGLES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
@@ -64,15 +72,17 @@ def measure(
     One context: each phase by itself, in the order of a frame. The values of the inputs make no
     difference to the NPU; they are ones. ``decode`` is what a `Detector` does behind the run
     where the outputs are of a head that it knows, else all outputs as float32. Several contexts:
-    a `Pool` of them, and what comes out of it.
+    a `Pool` of them, and what comes out of it. Ctrl-C ends it: what was measured until then is
+    returned, with ``about["interrupted"]``.
 
     Args:
         model: A ``.rknn`` file.
         settings: None: 200 frames of one context.
         library: See `Model`.
-        progress: Called with the name of a choice and the frames done.
+        progress: Called with the name of a choice, or of its warm-up, and the frames done.
 
     Raises:
+        KeyboardInterrupt: Ctrl-C, before the first frame that counts.
         RknnError: The model cannot be loaded, or a run failed.
         TypeError: A setting of another type.
         ValueError: A setting out of range, or neither `frames` nor `seconds`.
@@ -80,16 +90,25 @@ def measure(
     wanted = _checked(Settings() if settings is None else settings)
     report = (lambda name, done: None) if progress is None else progress
     before = state()
-    timings = []
-    with Model(model, library=library) as loaded:
-        about = _about(model, loaded)
-        timings.append(_one_context(loaded, wanted, report))
-        cores = npu_cores(loaded) if wanted.sweep else 1
-        for mask in (*_SINGLES[:cores], *_TOGETHER[: cores - 1]) if cores > 1 else ():
-            loaded.set_core_mask(mask)
-            timings.append(_one_context(loaded, wanted, report, str(mask.name)))
-    if wanted.sweep:
-        timings += _pools(model, library, cores, wanted, report)
+    timings: list[Timing] = []
+    interrupted = False
+    try:
+        with Model(model, library=library) as loaded:
+            about = _about(model, loaded)
+            timings.append(_one_context(loaded, wanted, report))
+            cores = npu_cores(loaded) if wanted.sweep else 1
+            for mask in (*_SINGLES[:cores], *_TOGETHER[: cores - 1]) if cores > 1 else ():
+                loaded.set_core_mask(mask)
+                timings.append(_one_context(loaded, wanted, report, str(mask.name)))
+        for timing in _pools(model, library, cores, wanted, report) if wanted.sweep else ():
+            timings.append(timing)
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, _Stopped):
+            timings.append(stop.timing)
+        if not timings:
+            raise
+        interrupted = True
+    about["interrupted"] = interrupted
     about.update(predicted=_predicted(model, about["soc"]), before=before, after=state())
     about["memory"]["resident_kb"] = resident_kb()
     return Result(about, tuple(timings))
@@ -149,7 +168,7 @@ def _one_context(
     was_timed, model.is_timed = model.is_timed, True
     rows: list[tuple[float, ...]] = []
     npu: list[float] = []
-    warm_kb, begin, clock = 0, 0.0, time.perf_counter
+    warm_kb, begin, clock, stopped = 0, 0.0, time.perf_counter, False
     name = f"{cores}, 1 context"
     try:
         for number in range(-settings.warm_up, settings.frames or 2**62):
@@ -164,6 +183,7 @@ def _one_context(
             decode()
             decoded = clock()
             if number < 0:
+                progress(f"{name}, warm-up", number + settings.warm_up + 1)
                 continue
             steps = model.step_times
             assert steps is not None
@@ -176,6 +196,7 @@ def _one_context(
     except KeyboardInterrupt:
         if not rows:
             raise
+        stopped = True
     finally:
         del views
         model.is_timed = was_timed
@@ -185,7 +206,10 @@ def _one_context(
     if len(npu) == len(rows):
         phases["npu"] = _ms(np.array(npu))
     fps = 1e3 / float(np.median(phases["frame"]))
-    return Timing(cores, 1, fps, phases, resident_kb() - warm_kb)
+    timing = Timing(cores, 1, fps, phases, resident_kb() - warm_kb)
+    if stopped:
+        raise _Stopped(timing)
+    return timing
 
 
 def _ms(seconds: Any) -> list[float]:
@@ -235,10 +259,9 @@ def _pools(
     cores: int,
     settings: Settings,
     progress: Callable[[str, int], None],
-) -> list[Timing]:
+) -> Iterator[Timing]:
     """One to three contexts on each of the cores."""
     singles = _SINGLES[:cores]
-    timings: list[Timing] = []
     for per_core in (1, 2, 3):
         masks = list(singles) * per_core if cores > 1 else [None] * per_core
         if len(masks) == 1:
@@ -248,15 +271,16 @@ def _pools(
         except UnavailableError:  # a runtime without duplicates
             break
         with pool:
-            timings.append(_pool(pool, cores, settings, progress))
-    return timings
+            yield _pool(pool, cores, settings, progress)
 
 
 def _pool(
     pool: Pool, cores: int, settings: Settings, progress: Callable[[str, int], None]
 ) -> Timing:
     contexts = len(pool.core_masks)
-    name = f"{cores} {'core' if cores == 1 else 'cores'}"
+    chosen = f"{cores} {'core' if cores == 1 else 'cores'}"
+    name = f"{chosen}, {contexts} contexts"
+    stopped = False
     waiting: deque[tuple[float, Any]] = deque()
     latencies: list[float] = []
     warm_kb = resident_kb()
@@ -272,21 +296,26 @@ def _pool(
             if number == -1:
                 begin = now
             if number < 0:
+                progress(f"{name}, warm-up", number + warm + 1)
                 continue
             latencies.append(now - since)
-            progress(f"{name}, {contexts} contexts", number + 1)
+            progress(name, number + 1)
             if settings.seconds is not None and now - begin >= settings.seconds:
                 break
     except KeyboardInterrupt:
         if not latencies:
             raise
+        stopped = True
     took = time.perf_counter() - begin
     for _, future in waiting:
         future.result()
-    return Timing(
-        name,
+    timing = Timing(
+        chosen,
         contexts,
         len(latencies) / took,
         {"in the pool": _ms(np.array(latencies))},
         resident_kb() - warm_kb,
     )
+    if stopped:
+        raise _Stopped(timing)
+    return timing

@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from rknn_runtime._html import page, table
 from rknn_runtime.bench.result import COLUMNS, Result, Timing
 
-__all__ = ["plot", "to_html"]
+__all__ = ["import_figure", "plot", "to_html"]
 
 _WIDTH, _HEIGHT, _BINS, _MOST_POINTS = 560, 160, 60, 1000
 
@@ -28,11 +29,9 @@ def to_html(result: Result) -> str:
         "runtime": about["runtime"],
         "driver": about.get("driver"),
         "SoC": about.get("soc"),
-        "weights": f"{about['memory']['weight_bytes']} bytes",
-        "internal": f"{about['memory']['internal_bytes']} bytes",
-        "resident": f"{about['memory']['resident_kb']} kB",
     }
     parts.append(table((), [(name, str(value)) for name, value in facts.items() if value]))
+    parts += [f"<p>{html.escape(note)}</p>" for note in result.notes()]
     for timing in result.timings:
         parts += _section(timing)
     return page(str(about["model"]), parts, "text{font-size:11px;fill:currentColor}")
@@ -95,6 +94,19 @@ def _svg(title: str, content: str) -> str:
     )
 
 
+def import_figure() -> Any:
+    """Import what `plot` draws with.
+
+    Raises:
+        ImportError: matplotlib is missing.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("a plot needs matplotlib: pip install matplotlib") from None
+    return Figure
+
+
 def plot(result: Result, path: str | os.PathLike[str]) -> None:
     """Draw a histogram and a timeline of each choice into an image.
 
@@ -103,12 +115,8 @@ def plot(result: Result, path: str | os.PathLike[str]) -> None:
         OSError: The file cannot be written.
         ValueError: matplotlib knows no such kind of file.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("a plot needs matplotlib: pip install matplotlib") from None
     rows: Sequence[Timing] = result.timings
-    figure = Figure(figsize=(12, 3 * len(rows)), layout="constrained")
+    figure = import_figure()(figsize=(12, 3 * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), 2, squeeze=False)
     for (left, right), timing in zip(axes, rows):
         values = timing.phases_ms[_shown(timing)]

@@ -90,6 +90,13 @@ class Result(NamedTuple):
             for phase in timing.phases_ms:
                 numbers = timing.summary(phase).values()
                 yield f"  {phase:<12}" + "".join(f"{number:10.3f}" for number in numbers)
+        yield from self.notes()
+
+    def notes(self) -> Iterable[str]:
+        """What belongs to the numbers: the prediction, memory, clocks; for people, a line each."""
+        about = self.about
+        if about.get("interrupted"):
+            yield "interrupted: what was measured until then"
         predicted = about.get("predicted")
         if predicted:
             yield (
@@ -117,6 +124,7 @@ class Result(NamedTuple):
                 numbers = " | ".join(f"{value:.3f}" for value in timing.summary(phase).values())
                 first = f"{timing.cores} | {timing.contexts} | {timing.fps:.1f}"
                 lines.append(f"| {first} | {phase} | {numbers} |")
+        lines += ["", *(f"- {note}" for note in self.notes())]
         return "\n".join(lines) + "\n"
 
 
@@ -128,6 +136,8 @@ def load(text: str) -> Result:
     """
     try:
         data = json.loads(text)
+        if isinstance(data, list):
+            raise ValueError("a list, as a suite writes it")
         if data["form"] != FORM:
             raise ValueError(f"form {data['form']}")
         result = Result(data["about"], tuple(map(_timing, data["timings"])))

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +26,16 @@ from rknn_runtime._files import read_file
 from rknn_runtime.cli.options import (
     add_library,
     add_switch,
+    check_writable,
     end_progress,
+    file_ending_in,
+    naming,
     refusals,
     show_progress,
     shows_progress,
+    told,
 )
+from rknn_runtime.cli.tables import table
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
@@ -38,6 +45,11 @@ __all__ = ["add_arguments", "run"]
 
 #: Of a measurement in a file.
 _MOST_JSON_BYTES = 1 << 24
+_WARM_UP = 20
+#: Between two lines of progress.
+_STEP_S = 0.2
+#: Options that only `bench MODEL` has.
+_OF_PHASES = ("html", "plot", "sweep", "frames", "seconds", "warm_up")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,7 +63,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_library(parser)
     parser.add_argument("--frames", type=int, metavar="N", help="that count (200)")
     parser.add_argument("--seconds", type=float, metavar="T", help="of each choice, instead")
-    parser.add_argument("--warm-up", type=int, default=20, metavar="N", help="frames before (20)")
+    parser.add_argument("--warm-up", type=int, metavar="N", help=f"frames before ({_WARM_UP})")
     add_switch(parser, "--sweep", "also several cores and contexts")
     add_switch(parser, "--layers", "the time of each layer (librknnrt)")
     forms = parser.add_mutually_exclusive_group()
@@ -59,7 +71,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_switch(forms, "--markdown", "print tables to paste")
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the JSON there")
     parser.add_argument("--html", metavar="FILE", help="also write a page with drawings")
-    parser.add_argument("--plot", metavar="FILE", help="also draw it, as .png or .svg (matplotlib)")
+    parser.add_argument(
+        "--plot", type=file_ending_in(".png", ".svg"), metavar="FILE",
+        help="also draw it, as .png or .svg (matplotlib)",
+    )  # fmt: skip
     add_switch(parser, "--quiet", "show no progress")
 
 
@@ -67,7 +82,7 @@ def run(arguments: Namespace) -> int:
     """Measure one model or several, or compare two measurements.
 
     Returns:
-        0; 1 when a model of a suite failed.
+        0; 1 when a model of a suite failed; 130 after Ctrl-C, with what was measured.
 
     Raises:
         OSError: A file cannot be read or written.
@@ -76,35 +91,80 @@ def run(arguments: Namespace) -> int:
     with refusals():
         first, *rest = arguments.words
         if first == "compare" and not Path(first).exists():
-            return _compare(rest, arguments.json)
+            _refuse(arguments, "bench compare", "library", "layers", "output", *_OF_PHASES)
+            return _compare(rest, arguments)
         if first == "suite" and not Path(first).exists():
+            _refuse(arguments, "bench suite", "layers", "html", "plot")
             return _suite(arguments, rest)
         if rest:
             raise ValueError(f"expected one model, or `suite`, got {len(arguments.words)} words")
         if arguments.layers:
+            _refuse(arguments, "bench --layers", *_OF_PHASES)
             return _layers(arguments, first)
-        _show(arguments, _measured(arguments, first))
-    return 0
+        _check_places(arguments)
+        result = _measured(arguments, first)
+        _show(arguments, result)
+        return _status(result)
+
+
+def _refuse(arguments: Namespace, form: str, *names: str) -> None:
+    """Refuse options that a form of the command does not have."""
+    for name in names:
+        if getattr(arguments, name) not in (None, False):
+            option = "--" + name.replace("_", "-")
+            raise ValueError(f"{option}: expected `bench MODEL`, got `{form}`, which has no such")
+
+
+def _check_places(arguments: Namespace) -> None:
+    """Find out before minutes of measuring whether the results can be written."""
+    check_writable(arguments.output, arguments.html, arguments.plot)
+    if arguments.plot:
+        from rknn_runtime.bench.page import import_figure
+
+        import_figure()
 
 
 def _measured(arguments: Namespace, model: str) -> Result:
     from rknn_runtime.bench import Settings, measure
 
-    frames = arguments.frames
+    frames, warm_up = arguments.frames, arguments.warm_up
     if frames is None and arguments.seconds is None:
         frames = 200
-    settings = Settings(arguments.warm_up, frames, arguments.seconds, arguments.sweep)
+    warm_up = _WARM_UP if warm_up is None else warm_up
+    settings = Settings(warm_up, frames, arguments.seconds, arguments.sweep)
     shows = shows_progress(arguments)
-    result = measure(
-        model, settings, library=arguments.library, progress=_progress if shows else None
-    )
-    end_progress(shows)
-    return result
+    if shows:
+        show_progress(f"loading {model}")
+    try:
+        with naming(model):
+            return measure(
+                model,
+                settings,
+                library=arguments.library,
+                progress=_Progress() if shows else None,
+            )
+    finally:
+        end_progress(shows)
 
 
-def _progress(name: str, done: int) -> None:
-    if done % 20 == 0:
-        show_progress(f"{name}: {done} frames")
+class _Progress:
+    """A line that counts the frames: some take microseconds, others seconds."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+
+    def __call__(self, name: str, done: int) -> None:
+        now = time.monotonic()
+        if now - self._shown >= _STEP_S:
+            self._shown = now
+            show_progress(f"{name}: {done} {'frame' if done == 1 else 'frames'}")
+
+
+def _status(result: Result) -> int:
+    if not result.about.get("interrupted"):
+        return 0
+    print("rknn-runtime: stopped", file=sys.stderr)
+    return 130
 
 
 def _show(arguments: Namespace, result: Result) -> None:
@@ -126,7 +186,7 @@ def _show(arguments: Namespace, result: Result) -> None:
         print(result)
 
 
-def _compare(paths: list[str], as_json: bool) -> int:
+def _compare(paths: list[str], arguments: Namespace) -> int:
     from rknn_runtime.bench import compare
     from rknn_runtime.bench.result import load
 
@@ -137,17 +197,18 @@ def _compare(paths: list[str], as_json: bool) -> int:
         try:
             results.append(load(read_file(path, _MOST_JSON_BYTES).decode("utf-8")))
         except (UnicodeDecodeError, ValueError) as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise ValueError(told(path, error)) from None
     ratios = compare(*results)
-    if as_json:
+    if arguments.json:
         print(json.dumps([{**ratio._asdict(), "verdict": ratio.verdict} for ratio in ratios]))
         return 0
-    print(f"{paths[1]} takes so much of {paths[0]}'s time (medians, and 95 % of what they may be)")
+    rows = [("cores, contexts", "phase", "ratio of medians", "95 % interval", "verdict")]
     for ratio in ratios:
-        print(
-            f"{results[0].mark}{ratio.name:<22} {ratio.phase:<12} {ratio.ratio:6.3f}  "
-            f"{ratio.low:.3f} to {ratio.high:.3f}  {ratio.verdict}"
-        )
+        spread = f"{ratio.low:.3f} to {ratio.high:.3f}"
+        rows.append((ratio.name, ratio.phase, f"{ratio.ratio:.3f}", spread, ratio.verdict))
+    mark = results[0].mark
+    print(f"{mark}time of {paths[1]} as a multiple of that of {paths[0]}")
+    _print_rows(rows, mark, arguments.markdown)
     return 0
 
 
@@ -157,27 +218,39 @@ def _layers(arguments: Namespace, path: str) -> int:
     from rknn_runtime.enums import InitFlag
     from rknn_runtime.npu.model import Model
 
+    check_writable(arguments.output)
     flags = InitFlag.PRIOR_HIGH | InitFlag.COLLECT_PERF
-    with Model(path, library=arguments.library, flags=flags) as model:
+    with naming(path), Model(path, library=arguments.library, flags=flags) as model:
         for i in range(len(model.inputs)):
             np.copyto(model.input_view(i), 1)
         model.run()
         performance = model.perf_detail()
         mark = "simulated NPU | " if model.library.is_simulated else ""
+    text = json.dumps([layer._asdict() for layer in performance.layers])
+    if arguments.output:
+        Path(arguments.output).write_text(text + "\n", encoding="utf-8")
     if arguments.json:
-        print(json.dumps([layer._asdict() for layer in performance.layers]))
+        print(text)
         return 0
-    print(f"{mark}{'#':>4} {'operator':<24} {'runs on':<8} {'us':>10} {'kB':>10}  name")
+    rows = [("#", "operator", "runs on", "us", "kB", "name")]
     for layer in performance.layers:
         moved = "" if layer.read_write_kb is None else f"{layer.read_write_kb:.1f}"
-        print(
-            f"{mark}{layer.number:>4} {layer.op_type:<24} {layer.target:<8} {layer.time_us:10.0f} "
-            f"{moved:>10}  {layer.name}"
-        )
-    if performance.on_cpu:
-        names = ", ".join(layer.op_type for layer in performance.on_cpu)
-        print(f"{mark}{len(performance.on_cpu)} on the CPU: {names}")
+        took = f"{layer.time_us:.0f}"
+        rows.append((str(layer.number), layer.op_type, layer.target, took, moved, layer.name))
+    _print_rows(rows, mark, arguments.markdown)
+    names = ", ".join(layer.op_type for layer in performance.on_cpu)
+    print(f"{mark}{len(performance.on_cpu)} on the CPU{': ' if names else ''}{names}")
     return 0
+
+
+def _print_rows(rows: Sequence[tuple[str, ...]], mark: str, is_markdown: bool) -> None:
+    """Print a table, the head in its first row."""
+    if is_markdown:
+        cells = [rows[0], ("---",) * len(rows[0]), *rows[1:]]
+        lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in cells]
+        print("\n".join(["", *(f"| {line} |" for line in lines), ""]))
+    else:
+        print("\n".join(mark + line for line in table(rows)))
 
 
 def _suite(arguments: Namespace, paths: list[str]) -> int:
@@ -188,21 +261,27 @@ def _suite(arguments: Namespace, paths: list[str]) -> int:
     ]
     if not models:
         raise ValueError("suite: expected models, or folders with .rknn files, got none")
-    for name in ("html", "plot", "layers"):
-        if getattr(arguments, name):
-            raise ValueError(
-                f"suite: expected tables of many models, got --{name}, which is of one"
-            )
-    results, failed = [], False
+    check_writable(arguments.output)
+    results: list[Result] = []
+    status = 0
     for path in models:
         try:
             results.append(_measured(arguments, str(path)))
+        except KeyboardInterrupt:  # before the first frame of this one
+            if not results:
+                raise
+            print("rknn-runtime: stopped", file=sys.stderr)
+            status = 130
+            break
         except (RknnError, OSError) as error:
-            failed = True
-            print(f"rknn-runtime: {path}: {error}", file=sys.stderr)
+            status = 1
+            print(f"rknn-runtime: {told(str(path), error)}", file=sys.stderr)
             continue
         if not arguments.json and not arguments.markdown:
             print(results[-1], end="\n\n", flush=True)
+        if _status(results[-1]):
+            status = 130
+            break
     text = json.dumps([json.loads(result.to_json()) for result in results])
     if arguments.output:
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
@@ -210,7 +289,7 @@ def _suite(arguments: Namespace, paths: list[str]) -> int:
         print(text)
     elif arguments.markdown:
         print(_table(results))
-    return int(failed)
+    return status
 
 
 def _table(results: list[Result]) -> str:
@@ -226,4 +305,5 @@ def _table(results: list[Result]) -> str:
             f"| {about['model']} | {soc} | {about['runtime']} | {best.fps:.1f} | {best.name} | "
             f"{latency:.3f} | {about['memory']['weight_bytes'] / 1e6:.1f} MB |"
         )
+    lines += ["", *(f"- {r.about['model']}: {note}" for r in results for note in r.notes())]
     return "\n".join(lines)

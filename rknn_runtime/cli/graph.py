@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from argparse import ArgumentTypeError
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from rknn_runtime.cli.layered import count, shape, short_name
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.layers import Layer
 
-__all__ = ["draw", "file_name", "write"]
+__all__ = ["draw", "write"]
 
 WIDTH, HEIGHT = 190, 50
 #: Between boxes, between ranks, and what an arrow that passes a rank takes of its width.
@@ -28,13 +27,6 @@ STYLE = (
     "text{font:11px sans-serif;fill:#111;text-anchor:middle}.o{font-weight:bold;font-size:13px}"
     ".t{text-anchor:start}.e{fill:none;stroke:#777;stroke-width:1.3}"
 )
-
-
-def file_name(path: str) -> str:
-    """Check the name of a file to draw into: argparse calls it."""
-    if not path.lower().endswith((".svg", ".html")):
-        raise ArgumentTypeError(f"expected a name that ends in .svg or .html, got {path!r}")
-    return path
 
 
 def write(path: str, title: str, layers: Sequence[Layer]) -> None:

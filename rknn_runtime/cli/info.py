@@ -20,7 +20,7 @@ from typing import Any
 
 from rknn_runtime.cli import emulated, graph, healthy, layered
 from rknn_runtime.cli.advice import io_bytes, warnings_about
-from rknn_runtime.cli.options import add_switch, counted, end_progress
+from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in, told
 from rknn_runtime.cli.tables import table
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--graph",
-        type=graph.file_name,
+        type=file_ending_in(".svg", ".html"),
         metavar="FILE",
         help="also draw the network, as .svg or .html; of one model",
     )
@@ -75,11 +75,8 @@ def run(arguments: Namespace) -> int:
             read.append((model, reader.read(Path(model), runtime_version=version)))
         except (InvalidModelError, OSError, ValueError) as error:
             failed = True
-            reason = error.strerror if isinstance(error, OSError) else None
-            # Some messages begin with the path already.
-            words = reason or str(error).removeprefix(f"{Path(model)}: ")
             end_progress(shows)
-            print(f"rknn-runtime: {model}: {words}", file=sys.stderr)
+            print(f"rknn-runtime: {told(model, error)}", file=sys.stderr)
     emulations = (
         [emulated.emulate(model) for model, _ in counted(read, shows)] if arguments.emulate else []
     )

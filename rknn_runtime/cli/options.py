@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
-from rknn_runtime.errors import RknnError
+from rknn_runtime.errors import InvalidModelError, RknnError
 
 __all__ = [
-    "add_library", "add_switch", "add_toolkit", "counted", "end_progress", "numbers", "refusals",
-    "show_progress", "shows_progress",
+    "add_library", "add_switch", "add_toolkit", "check_writable", "counted", "end_progress",
+    "file_ending_in", "naming", "numbers", "refusals", "show_progress", "shows_progress", "told",
 ]  # fmt: skip
 
 
@@ -46,6 +49,35 @@ def add_toolkit(group: argparse._ArgumentGroup) -> None:
     """
     group.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
     group.add_argument("--environment", metavar="FOLDER", help="where it is installed")
+
+
+def file_ending_in(*endings: str) -> Callable[[str], str]:
+    """Return what argparse checks the name of a file to draw into with."""
+
+    def check(name: str) -> str:
+        if not name.lower().endswith(endings):
+            wanted = " or ".join(endings)
+            raise argparse.ArgumentTypeError(f"expected a name that ends in {wanted}, got {name!r}")
+        return name
+
+    return check
+
+
+def check_writable(*names: str | None) -> None:
+    """Find out before a long work whether what it gives can be written.
+
+    Raises:
+        OSError: A file cannot, or its folder is missing.
+    """
+    for name in filter(None, names):
+        path = Path(name)
+        place = path if path.exists() else path.parent
+        if not place.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
 
 
 def numbers(text: str) -> list[float]:
@@ -93,3 +125,23 @@ def refusals() -> Iterator[None]:
         raise
     except (TypeError, ValueError, ImportError) as error:
         raise RknnError(str(error)) from None
+
+
+def told(path: str, error: Exception) -> str:
+    """Return what is wrong with a file, with its name in front, once."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    # Some messages begin with the path already.
+    return f"{path}: {reason or str(error).removeprefix(f'{Path(path)}: ')}"
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Put the name of a model in front of what is wrong with it.
+
+    Raises:
+        InvalidModelError: With the name.
+    """
+    try:
+        yield
+    except InvalidModelError as error:
+        raise InvalidModelError(told(path, error)) from None

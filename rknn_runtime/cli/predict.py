@@ -19,7 +19,7 @@ from typing import Any
 
 from rknn_runtime.cli.info import memory
 from rknn_runtime.cli.layered import count, short_name
-from rknn_runtime.cli.options import add_switch, end_progress, refusals, show_progress
+from rknn_runtime.cli.options import add_switch, end_progress, naming, refusals, show_progress
 from rknn_runtime.cli.tables import table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
@@ -94,7 +94,8 @@ def run(arguments: Namespace) -> None:
 def _read(model: str) -> tuple[Sequence[Layer], ModelInfo | None]:
     """Return the layers, and what the file says of itself; None: it is no .rknn file yet."""
     if not model.lower().endswith(".onnx"):
-        return read_layers(model), read(model)
+        with naming(model):
+            return read_layers(model), read(model)
     # Programs that predict .rknn files do not load it.
     from rknn_runtime.conversion.expected_layers import expected_layers
 
