@@ -10,6 +10,7 @@ Examples:
 
 from __future__ import annotations
 
+import io
 import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -17,15 +18,22 @@ from typing import Any
 
 import numpy as np
 
+from rknn_runtime._files import read_file
 from rknn_runtime.cli.options import (
     add_switch,
+    check_writable,
     end_progress,
     show_progress,
     shows_progress,
+    told,
 )
 from rknn_runtime.errors import RknnError
 
 __all__ = ["add_arguments", "run"]
+
+_MOST_SAMPLE_BYTES = 1 << 31
+#: Of an .npy file, and of an archive, as .npz files are.
+_BEGINNINGS = (b"\x93NUMPY", b"PK")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -52,7 +60,8 @@ def run(arguments: Namespace) -> None:
     """
     from rknn_runtime.sim.replay import replayed  # here, as `info` does without
 
-    samples = [_arrays(Path(name)) for name in arguments.samples]
+    samples = [_arrays(name) for name in arguments.samples]
+    _check_place(arguments)
     shows = shows_progress(arguments)
     try:
         bundle = replayed(
@@ -60,7 +69,7 @@ def run(arguments: Namespace) -> None:
             progress=_progress if shows else None,
         )  # fmt: skip
     except (TypeError, ValueError) as error:
-        raise RknnError(f"{arguments.model}: {error}") from None
+        raise RknnError(told(arguments.model, error)) from None
     finally:
         end_progress(shows)
     Path(arguments.output).write_bytes(bundle)
@@ -68,20 +77,36 @@ def run(arguments: Namespace) -> None:
         made = {"bundle": arguments.output, "samples": len(samples), "bytes": len(bundle)}
         print(json.dumps(made))
     else:
-        print(f"{arguments.output}: {len(samples)} samples, {len(bundle)} bytes")
+        words = "1 sample" if len(samples) == 1 else f"{len(samples)} samples"
+        print(f"{arguments.output}: {words}, {len(bundle)} bytes")
 
 
 def _progress(done: int, total: int) -> None:
     show_progress(f"{done} of {total} samples")
 
 
-def _arrays(path: Path) -> list[Any]:
+def _check_place(arguments: Namespace) -> None:
+    """Refuse what cannot be written, and to write over what is read."""
+    check_writable(arguments.output)
+    output = Path(arguments.output)
+    for name in (arguments.model, *arguments.samples):
+        if output.exists() and Path(name).exists() and output.samefile(name):
+            raise RknnError(f"--output: expected another file than {name}, which is read")
+
+
+def _arrays(path: str) -> list[Any]:
     """Read one sample."""
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        data = read_file(path, _MOST_SAMPLE_BYTES)
+    except ValueError as error:
+        raise RknnError(told(path, error)) from None
+    if not data.startswith(_BEGINNINGS):
+        raise RknnError(f"{path}: expected an .npy or .npz file, got something else")
+    try:
+        loaded = np.load(io.BytesIO(data), allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return [loaded]
+        with loaded:
+            return [loaded[name] for name in loaded.files]
+    except Exception as error:  # NumPy's, zipfile's, zlib's and MemoryError have no common name
         raise RknnError(f"{path}: expected an .npy or .npz file: {error}") from None
-    if isinstance(loaded, np.ndarray):
-        return [loaded]
-    with loaded:
-        return [loaded[name] for name in loaded.files]
