@@ -7,6 +7,7 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from pathlib import Path
 
 import rknn_runtime
 from rknn_runtime.cli.commands import COMMANDS, declare
@@ -25,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0, 1 when something could not be done, or 130 after Ctrl-C. A
         wrong command line exits with 2.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell: `>&-`
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     words = sys.argv[1:] if arguments is None else arguments
     parser = _parser(words)
     if not words:  # a newcomer's first line
@@ -44,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("rknn-runtime: stopped", file=sys.stderr)
         return 130
-    except (RknnError, OSError) as error:
-        print(f"rknn-runtime: {error}", file=sys.stderr)
+    except (RknnError, OSError, MemoryError) as error:
+        print(f"rknn-runtime: {error or 'out of memory'}", file=sys.stderr)
         if isinstance(error, LibraryLoadError):
             print("Commands take --library PATH, or --sim for the simulated NPU.", file=sys.stderr)
         return 1

@@ -7,6 +7,8 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 from typing import NamedTuple
@@ -129,6 +131,44 @@ def test_ctrl_c(name, words, capsys, monkeypatch) -> None:
     monkeypatch.setattr(module, "run", interrupted)
     assert main([*words(name, ROWS[name].good), "--json"]) == 130
     assert capsys.readouterr().err == "rknn-runtime: stopped\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_color(name, words, capsys, monkeypatch) -> None:
+    """On a terminal where NO_COLOR is set, nothing is coloured; without it, `doctor` alone is."""
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    for no_color in ("1", ""):
+        monkeypatch.setenv("NO_COLOR", no_color)
+        main(words(name, ROWS[name].good or "bash"))
+        captured = capsys.readouterr()
+        is_coloured = re.search(r"\x1b\[[\d;]*m", captured.out + captured.err) is not None
+        assert is_coloured == (name == "doctor" and not no_color)
+
+
+@pytest.mark.parametrize("closed", ["1", "2", "0 1 2"])
+def test_closed_streams(closed: str, tmp_path) -> None:
+    """What the shell closed with `>&-` is nothing that a command fails by."""
+    code = (
+        f"import os; [os.close(int(word)) for word in {closed!r}.split()]\n"
+        f"os.execv({sys.executable!r}, [{sys.executable!r}, '-m', 'rknn_runtime', 'predict', "
+        f"{str(MODEL)!r}])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("rk3588" in done.stdout) == (closed == "2")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_documented(name) -> None:
+    """On some page, by its long name."""
+    pages = [PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")]
+    words = {word for page in pages for word in re.findall(r"--[a-z-]+", page.read_text("utf-8"))}
+    for action in parser_of(name)._actions:
+        names = [option for option in action.option_strings if option.startswith("--")]
+        assert action.help == SUPPRESS or not names or words.intersection(names), names
 
 
 def test_the_statuses_are_documented(capsys) -> None:
