@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,9 @@ from rknn_runtime._locks import fork_generation
 from rknn_runtime.errors import ClosedError, ForkError
 
 __all__ = ["Results"]
+
+#: At the end of the program a source of the caller's own is waited for so long, seconds.
+_PATIENCE = 1.0
 
 
 class Results(Iterator[Any]):
@@ -56,8 +61,7 @@ class Results(Iterator[Any]):
         self._returns_errors = returns_errors
         self._at_end: Callable[[], None] | None = None
         self._window = _Window(ahead, drop_oldest, on_drop, on_close)
-        arguments = (iter(frames), submit, self._window, copy)
-        self._reader = threading.Thread(target=_read, args=arguments, name="source", daemon=True)
+        self._reader = _Reader(iter(frames), submit, self._window, copy)
         # The thread knows the window only, and so does not keep this object.
         weakref.finalize(self, self._window.close).atexit = False
 
@@ -154,6 +158,11 @@ class _Window:
         self._is_over = False
         self.dropped = 0
 
+    @property
+    def ends_wait(self) -> bool:
+        """Whether `close` ends a wait in the source, too."""
+        return self._on_close is not None
+
     def wait_for_room(self) -> bool:
         """Wait until another frame may be read; return False when none is wanted any more."""
         with self.lock:
@@ -245,6 +254,36 @@ class _Window:
         self._has_room.notify_all()
         if self._news.locked():
             self._news.release()
+
+
+class _Reader(threading.Thread):
+    """Reads a source.
+
+    A daemon, so that a source from which nothing comes cannot keep the interpreter from ending.
+    But a thread that is in OpenCV when the interpreter ends aborts the process: glibc ends it by
+    an exception of C++, which OpenCV catches. So `_end_readers` waits for it before that.
+    """
+
+    def __init__(
+        self,
+        source: Iterator[Any],
+        submit: Callable[[Any], Future[Any]],
+        window: _Window,
+        copy: bool,
+    ) -> None:
+        arguments = (source, submit, window, copy)
+        super().__init__(target=_read, args=arguments, name="source", daemon=True)
+        self.window = window
+
+
+@atexit.register
+def _end_readers() -> None:
+    readers = [thread for thread in threading.enumerate() if isinstance(thread, _Reader)]
+    for reader in readers:
+        reader.window.close()
+    with suppress(KeyboardInterrupt):  # of somebody who waits no longer
+        for reader in readers:
+            reader.join(None if reader.window.ends_wait else _PATIENCE)
 
 
 def _read(
