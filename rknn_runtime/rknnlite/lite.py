@@ -42,6 +42,8 @@ class RKNNLite:
     vendor has no such package: on 32-bit ARM, and on RV1103 and RV1106, there over `Model`. For
     new programs `Model` and `GeneralModel` are faster, and say more.
 
+    An object is for one thread at a time: give each thread one, or take a `Pool`.
+
     Attributes:
         strict: Whether failures are raised.
     """

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime._frozen import dataclass
+from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime.streams import capture as opencv
+from rknn_runtime.streams.address import is_image, shown
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, as_pixels, files_with
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Frame", "FrameSource", "is_live"]
 
-_NO_OPENCV = "videos and cameras need OpenCV: pip install opencv-python-headless"
 _MOST_CAMERA = 2**31 - 1
-_MJPG = int.from_bytes(b"MJPG", "little")
 #: Between attempts to open a live source again: the first, and the longest, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
@@ -40,14 +39,14 @@ class Frame:
     #: Seconds: in a video, its place there; of a live source, when it was read
     #: (``time.monotonic``); of image files 0.
     time_s: float
-    #: Of its file; else as the source was given.
+    #: Of its file; else as the source was given, with ``***`` for a password in it.
     name: str
     #: The image as the camera encoded it, where `FrameSource` was asked to keep that; else empty.
     jpeg: bytes
 
 
 def is_live(source: str | os.PathLike[str] | int) -> bool:
-    """Whether frames are lost when nobody reads them: a camera or a network stream."""
+    """Whether a name is that of a camera or a stream; of an address, opening it tells."""
     if isinstance(source, int):
         return True
     text = os.fspath(source)
@@ -57,16 +56,26 @@ def is_live(source: str | os.PathLike[str] | int) -> bool:
 class FrameSource(Iterator[Frame]):
     """Reads the frames of a source one after the other.
 
+    Several threads may iterate over it, one reads at a time, and each frame goes to one of them;
+    any thread may `close` it.
+
     Args:
         source: A folder of images (in the order of their names), an image file, a video file, the
-            number or ``/dev/video`` path of a camera, or the URL of a stream. Videos, cameras and
-            streams need OpenCV, images Pillow.
+            number or ``/dev/video`` path of a camera, or the URL of a stream, a video or an image.
+            Videos, cameras and URLs need OpenCV, images Pillow.
         start: Number of the first frame that is wanted of a file.
         reconnect_s: So long a live source is opened again after it broke off, with pauses that
-            grow from 0.5 to 30 seconds; 0 ends at once. Files end where they end.
+            grow from 0.5 to 30 seconds; 0 ends at once. Each attempt is logged, as a warning of
+            the logger ``rknn_runtime``. Files end where they end, also those of a server.
         keep_jpeg: Keep the JPEG of each frame of a live source that sends such, to hand it on
             without encoding it again. A camera of this machine is asked to send JPEG; streams
             need OpenCV 4.7 or newer, and come as pixels alone with older ones.
+
+    Attributes:
+        name: The source as it was given, with ``***`` for a password in it.
+        is_live: Whether frames are lost when nobody reads them: a camera, or a stream that has no
+            end.
+        fps: Frames per second that a video, camera or stream says it has; 0: none.
 
     Raises:
         ImportError: What reads the source is not installed.
@@ -97,22 +106,40 @@ class FrameSource(Iterator[Frame]):
         self._keep_jpeg = keep_jpeg
         if isinstance(source, int):
             source = as_int(source, "source", 0, _MOST_CAMERA)
-        self.name = str(source) if isinstance(source, int) else os.fsdecode(source)
-        self.is_live = is_live(source if isinstance(source, int) else self.name)
+        self._address = str(source) if isinstance(source, int) else os.fsdecode(source)
+        self.name = shown(self._address)
+        self.is_live = is_live(self._address)
+        self.fps = 0.0
         self._is_closed = threading.Event()
-        path = Path(self.name)
-        if not self.is_live and (path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES):
+        self._lock = ExclusiveLock()
+        path = Path(self._address)
+        if not self.is_live and (path.is_dir() or is_image(self._address)):
             self._frames = self._images(path)
         else:
             # Opened here, so that what cannot be opened is told at once.
-            capture = self._open()
+            capture = opencv.opened(self._address)
+            self.fps = opencv.rate_of(capture)
+            if "://" in self._address:
+                self.is_live = not (opencv.is_finite(capture) or is_image(self._address))
             self._frames = self._live(capture) if self.is_live else self._video(capture)
 
     def __next__(self) -> Frame:
-        frame = next(self._frames)
-        if self._is_closed.is_set():  # while it was read
-            self._release()
-        return frame
+        """Read the next frame.
+
+        Raises:
+            OSError: An image cannot be read, or there is no frame `start`.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+            StopIteration: There are no more frames, or it is closed.
+            ValueError: An image of a form that is not known.
+        """
+        if self._is_closed.is_set():
+            raise StopIteration
+        try:
+            with self._lock.held():
+                return next(self._frames)
+        finally:
+            if self._is_closed.is_set():  # while it was read
+                self._release()
 
     def close(self) -> None:
         """End: the frame that is being read is the last one. Any thread may call it.
@@ -123,20 +150,17 @@ class FrameSource(Iterator[Frame]):
         self._release()
 
     def _release(self) -> None:
-        with suppress(ValueError):  # it is being read: `__next__` does this then
-            self._frames.close()
+        if self._lock.try_acquire():  # else it is being read: `__next__` does this then
+            try:
+                self._frames.close()
+            finally:
+                self._lock.release()
 
     def __enter__(self) -> FrameSource:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _open(self) -> Any:
-        capture = _opened(self.name)
-        if self._keep_jpeg and self.is_live:
-            _leave_encoded(capture, self.name)
-        return capture
 
     def _images(self, path: Path) -> Generator[Frame, None, None]:
         paths = [path]
@@ -158,13 +182,14 @@ class FrameSource(Iterator[Frame]):
 
     def _video(self, capture: Any) -> Generator[Frame, None, None]:
         try:
-            index = _skipped(capture, self._start, self.name)
-            fps = capture.get(5)  # CAP_PROP_FPS; 0 or NaN where the container does not say
+            index = self._start
+            opencv.go_to(capture, index, self._address)
             while not self._is_closed.is_set():
                 is_read, image = capture.read()
                 if not is_read:
                     return
-                yield Frame(image, index, index / fps if fps > 0 else 0.0, self.name, b"")
+                time_s = index / self.fps if self.fps else 0.0
+                yield Frame(image, index, time_s, self.name, b"")
                 index += 1
         finally:
             capture.release()
@@ -172,91 +197,46 @@ class FrameSource(Iterator[Frame]):
     def _live(self, capture: Any) -> Generator[Frame, None, None]:
         index = 0
         try:
+            self._prepare(capture)
             while not self._is_closed.is_set():
                 is_read, image = capture.read()
                 if is_read:
-                    image, jpeg = _decoded(image) if self._keep_jpeg else (image, b"")
+                    image, jpeg = opencv.decoded(image) if self._keep_jpeg else (image, b"")
                     if image is not None:
                         yield Frame(image, index, monotonic(), self.name, jpeg)
                         index += 1
                     continue
                 capture.release()
-                again = _reopened(self._open, self._reconnect_s, self._is_closed.wait)
+                again = self._reopened()
                 if again is None:
                     return
                 capture = again
+                self._prepare(capture)
         finally:
             capture.release()
 
+    def _prepare(self, capture: Any) -> None:
+        if self._keep_jpeg:
+            opencv.leave_encoded(capture, self._address)
 
-def _skipped(capture: Any, start: int, name: str) -> int:
-    """Go to a frame of a video and return its number."""
-    if start and not (capture.set(1, start) and capture.get(1) == start):  # CAP_PROP_POS_FRAMES
-        raise OSError(f"source: OpenCV cannot go to frame {start} of {name!r}")
-    return start
+    def _reopened(self) -> Any:
+        """Open a live source again; None when it does not come back in time, or nobody wants it."""
+        import logging
 
-
-def _check_name(name: str) -> None:
-    """Refuse what OpenCV hangs on, or ends the process."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"source: expected a name in UTF-8 for OpenCV, got {name!r}") from None
-    if "\0" in name:
-        raise ValueError(f"source: expected no null character, got {name!r}")
-    try:
-        mode = Path(name).stat().st_mode
-    except OSError:  # a URL, a number, or what GStreamer is told
-        return
-    if stat.S_ISFIFO(mode):
-        raise ValueError(f"source: expected a file or a camera, got the FIFO {name!r}")
-
-
-def _opened(name: str) -> Any:
-    try:
-        import cv2
-    except ImportError:
-        raise ImportError(_NO_OPENCV) from None
-    _check_name(name)
-    is_number = name.isdecimal() and int(name) <= _MOST_CAMERA
-    capture = cv2.VideoCapture(int(name) if is_number else name)
-    if not capture.isOpened():
-        raise OSError(
-            f"source: OpenCV cannot open {name!r}: no such camera, file or stream, or no permission"
-        )
-    return capture
-
-
-def _leave_encoded(capture: Any, name: str) -> None:
-    """Ask for JPEG as it comes; what knows nothing of that goes on giving pixels."""
-    is_here = "://" not in name
-    if is_here:
-        capture.set(6, _MJPG)  # CAP_PROP_FOURCC
-    if int(capture.get(6)) != _MJPG:
-        return
-    if is_here:
-        capture.set(16, 0)  # CAP_PROP_CONVERT_RGB, of V4L2
-    else:
-        capture.set(8, -1)  # CAP_PROP_FORMAT, of FFmpeg
-
-
-def _decoded(image: Any) -> tuple[Any, bytes]:
-    """Return pixels and JPEG of what was read; None for a JPEG that is damaged."""
-    if image.ndim == 3 and image.shape[2] == 3:
-        return image, b""
-    import cv2
-
-    return cv2.imdecode(image.reshape(-1), cv2.IMREAD_COLOR), image.tobytes()
-
-
-def _reopened(opened: Callable[[], Any], patience_s: float, wait: Callable[[float], bool]) -> Any:
-    """Open a live source again; None when it does not come back in time, or nobody wants it."""
-    end, pause = monotonic() + patience_s, _FIRST_PAUSE
-    while monotonic() + pause <= end:
-        if wait(pause):
-            return None
-        try:
-            return opened()
-        except OSError:
-            pause = min(2 * pause, _LONGEST_PAUSE)
-    return None
+        log = logging.getLogger("rknn_runtime").warning
+        began, pause, attempt = monotonic(), _FIRST_PAUSE, 1
+        while monotonic() + pause <= began + self._reconnect_s:
+            log(
+                "%s: broke off; opening it again in %g s (attempt %d of %.3g s)",
+                self.name, pause, attempt, self._reconnect_s,
+            )  # fmt: skip
+            if self._is_closed.wait(pause):
+                return None
+            try:
+                capture = opencv.opened(self._address)
+            except OSError:
+                pause, attempt = min(2 * pause, _LONGEST_PAUSE), attempt + 1
+            else:
+                log("%s: back after %.1f s", self.name, monotonic() - began)
+                return capture
+        return None

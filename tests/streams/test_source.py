@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import numpy as np
 import pytest
 from bundles import one_object
 from rtsp import RtspServer
 from videos import write_video
+from web import serving
 
 from rknn_runtime import Classifier, Detector, Model, Pool
 from rknn_runtime.errors import ClosedError
@@ -26,13 +28,19 @@ class Camera:
     connections: list[int | None]
     opened = 0
 
-    def __init__(self, name: object) -> None:
+    def __init__(self, name: object, reader: int = 1900) -> None:
+        if reader != 1900:  # a second way to open the same
+            self.left, self.is_open = 0, False
+            return
         Camera.opened += 1
         left = Camera.connections.pop(0) if Camera.connections else None
         self.left, self.is_open = left or 0, left is not None
 
     def isOpened(self) -> bool:
         return self.is_open
+
+    def get(self, key: int) -> float:
+        return 0.0
 
     def read(self) -> tuple[bool, object]:
         self.left -= 1
@@ -113,11 +121,47 @@ def test_a_stream_of_rtsp():
         assert np.abs(frame.image.astype(int) - image).max() <= 2
 
 
-def test_a_stream_that_breaks_off_is_opened_again(camera):
-    """With pauses that double, counted anew each time; then it ends."""
+@pytest.fixture
+def web(tmp_path):
+    """The address of a server of the files in `tmp_path`."""
+    with serving(tmp_path) as host:
+        yield f"http://user:secret@{host}"
+
+
+@pytest.mark.parametrize("name", ["video.avi", "video.mp4"])
+def test_a_video_of_a_server_is_a_file(web, tmp_path, name):
+    """It has an end, where it ends; its frames have numbers and times, from any one on."""
+    write_video(tmp_path / name, [np.full((48, 64, 3), 20 * n, np.uint8) for n in range(8)], 10)
+    with FrameSource(f"{web}/{name}") as frames:
+        assert (frames.is_live, frames.fps) == (False, 10)
+        assert [(frame.index, frame.time_s) for frame in frames] == [(n, n / 10) for n in range(8)]
+    with FrameSource(f"{web}/{name}", start=5) as frames:
+        assert [frame.index for frame in frames] == [5, 6, 7]
+
+
+def test_an_image_of_a_server_is_one_frame(web, tmp_path):
+    """Though OpenCV takes it for a stream without an end."""
+    pytest.importorskip("cv2")
+    Image.new("RGB", (64, 48), (250, 0, 0)).save(tmp_path / "red.png")
+    with FrameSource(f"{web}/red.png?size=1") as frames:
+        assert not frames.is_live
+        (frame,) = frames
+    assert frame.image[20, 20].tolist() == [0, 0, 250]
+
+
+def test_a_stream_that_breaks_off_is_opened_again(camera, caplog):
+    """With pauses that double, counted anew each time, and a word on each; then it ends."""
     patched, pauses = camera
     Camera.connections = [2, None, None, 3, 1]
-    frames = list(patched(FrameSource("rtsp://camera", reconnect_s=4)))
+    frames = list(patched(FrameSource("rtsp://user:secret@camera", reconnect_s=4)))
+    assert [record.getMessage() for record in caplog.records[:5]] == [
+        "rtsp://user:***@camera: broke off; opening it again in 0.5 s (attempt 1 of 4 s)",
+        "rtsp://user:***@camera: broke off; opening it again in 1 s (attempt 2 of 4 s)",
+        "rtsp://user:***@camera: broke off; opening it again in 2 s (attempt 3 of 4 s)",
+        "rtsp://user:***@camera: back after 3.5 s",
+        "rtsp://user:***@camera: broke off; opening it again in 0.5 s (attempt 1 of 4 s)",
+    ]
+    assert "secret" not in caplog.text
     assert [frame.index for frame in frames] == list(range(6))
     assert Camera.opened > 5
     assert pauses[:4] == [0.5, 1.0, 2.0, 0.5]
@@ -155,6 +199,59 @@ def test_a_closed_camera_is_free_for_others(camera, monkeypatch):
     assert next(frames).index == 0
     assert len(released) == 2
     assert list(frames) == []
+
+
+def test_a_frame_that_is_asked_for_while_it_is_closed_does_not_come(camera, monkeypatch):
+    """The frames are at their end then, for the closing thread itself, too."""
+    Camera.connections = [9]
+    frames = FrameSource(0)
+    next(frames)
+    seen = []
+    monkeypatch.setattr(Camera, "release", lambda self: seen.append(next(frames, None)))
+    frames.close()
+    assert seen == [None]
+
+
+def test_threads_share_the_frames_of_a_source(camera):
+    """Each frame goes to one of them, and all end when one closes it."""
+    Camera.connections = [2000]
+    frames = FrameSource(0, reconnect_s=0)
+    taken: list[list[int]] = [[], [], []]
+    raised: list[BaseException] = []
+
+    def take(mine: list[int]) -> None:
+        try:
+            for frame in frames:
+                mine.append(frame.index)
+                if frame.index == 1500:
+                    frames.close()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=take, args=(mine,)) for mine in taken]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert raised == []
+    assert all(mine == sorted(mine) for mine in taken)
+    indices = sorted(index for mine in taken for index in mine)
+    assert indices == list(range(len(indices))) and 1501 <= len(indices) < 2000
+    assert next(frames, None) is None
+
+
+def test_a_signal_handler_that_reads_gets_no_deadlock(camera, monkeypatch):
+    """But an error that says why."""
+    Camera.connections = [9]
+    frames = FrameSource(0)
+
+    def interrupted(self: Camera) -> tuple[bool, object]:
+        next(frames)
+        raise AssertionError
+
+    monkeypatch.setattr(Camera, "read", interrupted)
+    with pytest.raises(RuntimeError, match="reentrant call"):
+        next(frames)
 
 
 def test_the_jpeg_of_a_camera_is_kept(monkeypatch):

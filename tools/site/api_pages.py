@@ -58,6 +58,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Many frames, many contexts, many boards.",
         (
             "rknn_runtime.streams.pool.Pool",
+            "rknn_runtime.streams.source.FrameSource",
             "rknn_runtime.dask",
         ),
     ),
