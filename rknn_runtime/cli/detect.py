@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="+",
         metavar="SOURCE",
         help="an image, a folder of images, a pattern such as 'photos/*.jpg', a video, a camera's "
-        "number, or the URL of a stream (videos, cameras and streams need OpenCV)",
+        "number, or a URL (videos, cameras and URLs need OpenCV)",
     )
     forms = ("text", "jsonl", "csv", "coco", "yolo")
     parser.add_argument("--format", choices=forms, default="text", help="of the results")
@@ -180,7 +180,7 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
             from rknn_runtime.cli.gallery import Gallery
 
             gallery = stack.enter_context(Gallery(arguments.save, labels))
-        results = results_of(pool, sources, None if arguments.every_frame else "oldest")
+        results = results_of(pool, sources, None if arguments.every_frame else "auto")
         stack.callback(results.close)
         try:
             for item, result in results:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime.cli.sources import Item
+from rknn_runtime.cli.sources import Item, Names
+from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.images import as_pixels, import_pillow
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ class Gallery:
     def __init__(self, folder: Path, labels: Labels | None) -> None:
         self._folder, self._labels = folder, labels
         self._pillow = import_pillow()
-        self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
-        self._video: Any = None
+        self._names = Names()
+        self._video: _Video | None = None
         self._video_of = ""
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -54,47 +54,21 @@ class Gallery:
         if item.frame is not None:
             self._write_frame(item, drawn)
             return
-        path = self._folder / self._name(item.source, Path(item.source).suffix)
+        if color == "BGR":
+            drawn = drawn[..., ::-1]
+        path = self._folder / self._names.of(item, path_of(item.source).suffix)
         self._pillow.Image.fromarray(np.squeeze(drawn)).save(path)
 
-    def _name(self, source: str, suffix: str) -> str:
-        stem = Path(source).stem or "camera"
-        if source not in self._names:
-            name, number = f"{stem}{suffix}", 1
-            while name in self._taken:
-                number += 1
-                name = f"{stem}-{number}{suffix}"
-            self._taken.add(name)
-            self._names[source] = name
-        return self._names[source]
-
     def _write_frame(self, item: Item, drawn: Any) -> None:
-        if item.source != self._video_of:
+        if self._video is None or item.source != self._video_of:
             self._end_video()
-            self._video, self._video_of = self._new_video(item, drawn.shape), item.source
-        self._video.write(drawn)
-
-    def _new_video(self, item: Item, shape: tuple[int, ...]) -> Any:
-        import cv2
-
-        cv: Any = cv2
-
-        fps = _FPS
-        if Path(item.source).is_file():
-            capture = cv2.VideoCapture(item.source)
-            fps = capture.get(cv2.CAP_PROP_FPS) or _FPS
-            capture.release()
-        path = self._folder / self._name(item.source, ".mp4")
-        video = cv2.VideoWriter(
-            str(path), cv.VideoWriter_fourcc(*"mp4v"), fps, (shape[1], shape[0])
-        )
-        if not video.isOpened():
-            raise OSError(f"{path}: OpenCV cannot write a video there")
-        return video
+            path = self._folder / self._names.of(item, ".mp4")
+            self._video, self._video_of = _Video(path, item, drawn.shape), item.source
+        self._video.add(item, drawn)
 
     def _end_video(self) -> None:
         if self._video is not None:
-            self._video.release()
+            self._video.close()
         self._video, self._video_of = None, ""
 
     def __enter__(self) -> Gallery:
@@ -102,3 +76,53 @@ class Gallery:
 
     def __exit__(self, *_: object) -> None:
         self._end_video()
+
+
+class _Video:
+    """A video file of as many frames a second as its source says.
+
+    Of a live source frames come at any time, and some are dropped. An image is repeated until the
+    next one was there, so that the video lasts as long as what it shows; while more come than the
+    file is due, they are left out from half a second on.
+
+    Args:
+        path: Of the file.
+        first: The first frame.
+        shape: Of the images.
+
+    Raises:
+        ImportError: OpenCV is missing.
+        OSError: It cannot be written.
+    """
+
+    def __init__(self, path: Path, first: Item, shape: tuple[int, ...]) -> None:
+        import cv2
+
+        self._cv: Any = cv2
+        self._fps = first.fps or _FPS
+        self._began_s, self._written, self._last = first.time_s, 0, None
+        self._size, code = (shape[1], shape[0]), self._cv.VideoWriter_fourcc(*"mp4v")
+        self._file = self._cv.VideoWriter(str(path), code, self._fps, self._size)
+        if not self._file.isOpened():
+            raise OSError(f"{path}: OpenCV cannot write a video there")
+
+    def add(self, item: Item, drawn: Any) -> None:
+        """Write a frame at its time."""
+        if item.is_live:
+            due = (item.time_s - self._began_s) * self._fps
+            if self._written - due > self._fps / 2:
+                return
+            while self._last is not None and self._written + 1 <= due:
+                self._write(self._last)
+        if drawn.shape[1::-1] != self._size:  # OpenCV would leave it out without a word
+            drawn = self._cv.resize(drawn, self._size)
+        self._write(drawn)
+        self._last = drawn
+
+    def _write(self, drawn: Any) -> None:
+        self._file.write(drawn)
+        self._written += 1
+
+    def close(self) -> None:
+        """Write its end."""
+        self._file.release()

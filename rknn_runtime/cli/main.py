@@ -11,6 +11,7 @@ from pathlib import Path
 
 import rknn_runtime
 from rknn_runtime.cli.commands import COMMANDS, declare
+from rknn_runtime.cli.options import logs_shown
 from rknn_runtime.errors import LibraryLoadError, RknnError
 
 __all__ = ["main"]
@@ -39,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        status: int = parsed.run(parsed) or 0
+        with logs_shown():
+            status: int = parsed.run(parsed) or 0
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader, such as `head`, has enough; without this Python complains at exit.

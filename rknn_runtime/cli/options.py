@@ -15,7 +15,8 @@ from rknn_runtime.errors import InvalidModelError, RknnError
 
 __all__ = [
     "add_library", "add_switch", "add_toolkit", "check_writable", "counted", "end_progress",
-    "file_ending_in", "naming", "numbers", "refusals", "show_progress", "shows_progress", "told",
+    "file_ending_in", "logs_shown", "naming", "numbers", "refusals", "show_progress",
+    "shows_progress", "told",
 ]  # fmt: skip
 
 
@@ -110,6 +111,23 @@ def end_progress(was_shown: bool) -> None:
     """Take the line away again."""
     if was_shown:
         show_progress("")
+
+
+@contextmanager
+def logs_shown() -> Iterator[None]:
+    """Write what the package logs to standard error, in place of a progress line."""
+    import logging
+
+    clean = "\r\x1b[K" if sys.stderr.isatty() else ""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter(f"{clean}rknn-runtime: %(message)s"))
+    logger = logging.getLogger("rknn_runtime")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rknn_runtime.cli.sources import Item
+from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.vision.heads.classification import Classifications
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Coco(Report):
 
     def add(self, item: Item, result: Any) -> None:
         """Write the objects."""
-        stem = Path(item.source).stem
+        stem = item.stem
         name: int | str = int(stem) if stem.isascii() and stem.isdigit() else stem
         if item.frame is not None:
             name = f"{stem}#{item.frame}"
@@ -154,9 +154,13 @@ class Yolo(Report):
 
     folder = Path()
 
+    def __init__(self, out: TextIO, labels: Labels | None) -> None:
+        super().__init__(out, labels)
+        self._names = Names()
+
     def add(self, item: Item, result: Any) -> None:
         """Write the image's file; it is empty where nothing was found."""
-        stem = Path(item.source).stem
+        stem = self._names.of(item, "")
         if item.frame is not None:
             stem = f"{stem}_{item.frame}"
         text = result.to_yolo(image_size(item))

@@ -114,20 +114,29 @@ def _address(text: str) -> tuple[str, int]:
 
 def _feed(pool: Pool, view: LiveView, source: str, loop: bool) -> None:
     """Publish the results; a file at its own pace, a live source as it comes."""
+    from rknn_runtime.cli.sources import GONE, RECONNECT_S
+    from rknn_runtime.streams.address import is_image
     from rknn_runtime.streams.source import FrameSource
 
     while True:
-        begun, frames = time.monotonic(), FrameSource(source, keep_jpeg=True)
+        frames = FrameSource(source, reconnect_s=RECONNECT_S, keep_jpeg=True)
+        begun, images = time.monotonic(), 0
         with pool.stream(frames) as results:
-            for count, (frame, found) in enumerate(results):
+            for frame, found in results:
                 if not frames.is_live:
-                    is_image = frame.time_s == 0 and frame.name != source
-                    due = begun + (count * _IMAGE_SECONDS if is_image else frame.time_s)
-                    time.sleep(max(0.0, due - time.monotonic()))
+                    _wait_until(begun + (images * _IMAGE_SECONDS or frame.time_s))
                 place = {"source": frame.name, "frame": frame.index}
                 view.publish(frame.image, found, place, frame.jpeg)
-        if not loop or frames.is_live:
+                images += is_image(frame.name)
+        if frames.is_live:
+            raise OSError(f"{frames.name}: {GONE}")
+        _wait_until(begun + images * _IMAGE_SECONDS)
+        if not loop:
             return
+
+
+def _wait_until(due: float) -> None:
+    time.sleep(max(0.0, due - time.monotonic()))
 
 
 def _status(view: LiveView, pool: Pool) -> dict[str, Any]:

@@ -3,36 +3,67 @@
 from __future__ import annotations
 
 import glob
-from collections import deque
+import os.path
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rknn_runtime.streams.ordered import Results
+from rknn_runtime.errors import RknnError
+from rknn_runtime.streams.address import is_image, path_of, shown
 from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.source import Frame, FrameSource, is_live
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 
-__all__ = ["Item", "expanded", "results_of"]
+__all__ = ["GONE", "RECONNECT_S", "Item", "Names", "expanded", "results_of"]
 
 #: So long a camera or stream that broke off is waited for.
-_RECONNECT_S = 60.0
+RECONNECT_S = 60.0
+#: What is told then.
+GONE = f"it broke off, and did not come back in {RECONNECT_S:g} seconds"
 
 
 class Item(NamedTuple):
     """One image of a source.
 
     Attributes:
-        source: The path of an image, else the source as it was given.
+        source: The path of an image, else the source as it was given, without its password.
         frame: Counts from 0 within a video, camera or stream; None for an image.
         time_s: As `Frame.time_s`.
         image: The path of an image, else ``(H, W, 3) uint8``, BGR.
+        fps: Of a video, camera or stream, if it says so; else 0.
+        is_live: Whether it is of a camera or a stream.
     """
 
     source: str
     frame: int | None
     time_s: float
     image: Any
+    fps: float = 0.0
+    is_live: bool = False
+
+    @property
+    def stem(self) -> str:
+        """The name of its file without the ending; of a stream, that of its path, or the host."""
+        return path_of(self.source).stem.replace("***", "").replace(":", "_") or "stream"
+
+
+class Names:
+    """Names for files that are written, with a number where two sources have the same."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def of(self, item: Item, suffix: str) -> str:
+        """Return the name of a source's file."""
+        if item.source not in self._names:
+            name, number = f"{item.stem}{suffix}", 1
+            while name in self._taken:
+                number += 1
+                name = f"{item.stem}-{number}{suffix}"
+            self._taken.add(name)
+            self._names[item.source] = name
+        return self._names[item.source]
 
 
 def expanded(sources: list[str]) -> list[str]:
@@ -48,80 +79,75 @@ def expanded(sources: list[str]) -> list[str]:
         if is_live(source):
             names.append(source)
         elif path.is_dir():
-            found = files_with(IMAGE_SUFFIXES, path)
-            if not found:
+            images = files_with(IMAGE_SUFFIXES, path)
+            if not images:
                 raise ValueError(f"{source}: expected images in the folder, got none")
-            names += map(str, found)
-        elif path.exists():
+            names += map(str, images)
+        elif os.path.lexists(source):
             names.append(source)
         else:
-            found_names = sorted(glob.glob(source, recursive=True))  # noqa: PTH207
-            if not found_names:
+            found = sorted(glob.glob(source, recursive=True))  # noqa: PTH207
+            if "**" in source:  # finds folders, and by itself what is in them
+                found = [name for name in found if not Path(name).is_dir()]
+            if not found:
                 raise FileNotFoundError(f"{source}: no such file, folder, camera or stream")
-            names += expanded(found_names)
+            names += expanded(found)
     return names
 
 
 def results_of(
-    pool: Pool, sources: list[str], drop: str | None = None
+    pool: Pool, sources: list[str], drop: str | None = "auto"
 ) -> Generator[tuple[Item, Any], None, None]:
     """Run a pool on all of the sources, in their order.
 
     Args:
         pool: Of detectors or classifiers.
         sources: As `expanded` gives them.
-        drop: ``"oldest"`` to drop frames of cameras and streams when the pool is slower.
+        drop: As of `Pool.stream`.
 
     Yields:
         Each item, and what the pool made of it, or the exception that it raised.
     """
-    run: list[str] = []
+    images: list[str] = []
     for source in sources:
-        if not is_live(source):
-            run.append(source)
+        if is_image(source) and not is_live(source):
+            images.append(source)
             continue
-        yield from _files(pool, run)
-        run = []
-        yield from _live(pool, source, drop)
-    yield from _files(pool, run)
+        yield from _images(pool, images)
+        images = []
+        yield from _stream(pool, source, drop)
+    yield from _images(pool, images)
 
 
-def _files(pool: Pool, sources: list[str]) -> Iterator[tuple[Item, Any]]:
-    items: deque[Item] = deque()
-
-    def images() -> Iterator[Any]:
-        for source in sources:
-            for item in _items(source):
-                items.append(item)
-                yield item.image
-
-    with pool.map(images(), errors="return", color="BGR") as results:
-        for _, result in results:
-            yield items.popleft(), result
+def _images(pool: Pool, paths: list[str]) -> Iterator[tuple[Item, Any]]:
+    # By their paths: one that cannot be read is then an error of this image alone.
+    with pool.map(paths, errors="return") as results:
+        for path, result in results:
+            yield Item(path, None, 0.0, path), result
 
 
-def _items(source: str) -> Iterator[Item]:
-    if Path(source).suffix.lower() in IMAGE_SUFFIXES:
-        # By its path: one that cannot be read is then an error of this image alone.
-        yield Item(source, None, 0.0, source)
+def _item(frame: Frame, frames: FrameSource) -> Item:
+    number = None if is_image(frame.name) else frame.index
+    return Item(frame.name, number, frame.time_s, frame.image, frames.fps, frames.is_live)
+
+
+def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, Any]]:
+    """Run on a video, a camera, or what is at a URL."""
+    failed = Item(shown(source), None, 0.0, shown(source))
+    try:
+        frames = FrameSource(source, reconnect_s=RECONNECT_S)
+    except (OSError, ValueError) as error:
+        yield failed, error
         return
-    with FrameSource(source) as frames:
-        for frame in frames:
-            yield _item(frame)
-
-
-def _item(frame: Frame) -> Item:
-    return Item(frame.name, frame.index, frame.time_s, frame.image)
-
-
-def _live(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, Any]]:
-    results: Results = pool.stream(source, drop=drop, reconnect_s=_RECONNECT_S)
-    with results:
+    with pool.stream(frames, drop=drop) as results:
         while True:
             try:
                 frame, result = next(results)
             except StopIteration:
-                error = OSError(f"it broke off, and did not come back in {_RECONNECT_S:g} seconds")
-                yield Item(source, None, 0.0, source), error
-                return
-            yield _item(frame), result
+                break
+            except (OSError, ValueError, RknnError) as error:  # of one frame; the next may do
+                yield failed, error
+                continue
+            yield _item(frame, frames), result
+    if frames.is_live:
+        yield failed, OSError(GONE)

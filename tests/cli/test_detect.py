@@ -16,8 +16,10 @@ from bundles import image, one_object
 from paths import PROJECT
 from rtsp import RtspServer
 from videos import write_video
+from web import serving
 
-from rknn_runtime.cli import main, sources
+from rknn_runtime import Detections
+from rknn_runtime.cli import gallery, main, sources
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_output
 
 Image = pytest.importorskip("PIL.Image")
@@ -104,10 +106,16 @@ def test_coco(model, photos, tmp_path, capsys):
 
 
 def test_yolo(model, photos, tmp_path, capsys):
-    """A file for each image."""
+    """A file for each image, with a number where two have the same name."""
     folder = tmp_path / "labels"
     detect(capsys, model, photos, "--format", "yolo", "--output", folder)
     assert sorted(path.name for path in folder.iterdir()) == ["1.txt", "b.txt"]
+    detect(capsys, model, photos, photos / "1.png", "--format", "yolo", "--output", folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["1.txt", "b.txt"]
+    other = tmp_path / "b.png"
+    Image.new("RGB", (64, 64)).save(other)
+    detect(capsys, model, photos, other, "--format", "yolo", "--output", folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["1.txt", "b-2.txt", "b.txt"]
     numbers = [float(word) for word in (folder / "b.txt").read_text("utf-8").split()]
     np.testing.assert_allclose(numbers, [1, 0.5, 0.5, 0.25, 0.5, 0.898], atol=0.01)
 
@@ -155,10 +163,87 @@ def test_a_camera_on_the_network(model, tmp_path, capsys):
     capture.release()
 
 
+def with_password(url):
+    return url.replace("://", "://me:HIDDEN@")
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv", "coco", "yolo"])
+def test_no_password_is_shown(model, tmp_path, monkeypatch, capsys, caplog, form):
+    """In no form of the results, no name and no content of a file, no error, no log."""
+    pytest.importorskip("cv2")
+    monkeypatch.setattr(sources, "RECONNECT_S", 0.6)
+    folder = tmp_path / "written"
+    arguments = ["--format", form, "--every-frame", "--save", folder / "drawn"]
+    if form == "yolo":
+        arguments += ["--output", folder / "labels"]
+    with RtspServer([np.full((48, 64, 3), 90, np.uint8)] * 3) as server:
+        out = detect(capsys, model, with_password(server.url), *arguments, status=1)
+    written = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(written) == (4 if form == "yolo" else 1)
+    for text in (out, detect.complaints, caplog.text, *map(str, written)):
+        assert "HIDDEN" not in text
+    assert not any(b"HIDDEN" in path.read_bytes() for path in written)
+    assert "rtsp://me:***@127.0.0.1" in caplog.text and "rtsp://me:***@" in detect.complaints
+    assert ("rtsp://me:***@" in out) == (form in ("text", "jsonl", "csv"))
+    capsys.readouterr()
+    detect(capsys, model, "rtsp://me:HIDDEN@127.0.0.1:1/camera", status=1)
+    assert "HIDDEN" not in detect.complaints and "rtsp://me:***@" in detect.complaints
+
+
+def test_a_video_of_a_live_source_lasts_as_long_as_what_it_shows(tmp_path):
+    """Images are repeated where few come, and left out where too many do; a file's are not."""
+    cv2 = pytest.importorskip("cv2")
+
+    def frames_of(name, times, **source):
+        with gallery.Gallery(tmp_path, None) as drawn:
+            for i, time_s in enumerate(times):
+                pixels = np.zeros((48, 64, 3), np.uint8)
+                drawn.add(sources.Item(name, i, time_s, pixels, **source), Detections.empty())
+        capture = cv2.VideoCapture(str(tmp_path / f"{name}.mp4"))
+        found = capture.get(cv2.CAP_PROP_FRAME_COUNT), capture.get(cv2.CAP_PROP_FPS)
+        capture.release()
+        return found
+
+    live = {"is_live": True}
+    assert frames_of("slow", [7 + i / 5 for i in range(11)], fps=30, **live) == (61, 30)
+    assert frames_of("even", [i / 10 for i in range(20)], fps=10, **live) == (20, 10)
+    assert frames_of("unknown", [i / 10 for i in range(11)], **live) == (26, 25)
+    count, _ = frames_of("fast", [i / 100 for i in range(400)], fps=10, **live)
+    assert 40 <= count <= 46
+    assert frames_of("burst", [0.0] * 5, fps=30, **live) == (5, 30)
+    assert frames_of("file", [0.0] * 5, fps=30) == (5, 30)
+
+
+def test_a_live_source_that_changes_its_size(tmp_path):
+    """As after a reconnection: the video goes on in its own."""
+    cv2 = pytest.importorskip("cv2")
+    with gallery.Gallery(tmp_path, None) as drawn:
+        for i, side in enumerate((64, 96, 64)):
+            item = sources.Item("camera", i, i / 25, np.zeros((side, side, 3), np.uint8), 25, True)
+            drawn.add(item, Detections.empty())
+    capture = cv2.VideoCapture(str(tmp_path / "camera.mp4"))
+    assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 3
+    capture.release()
+
+
+def test_an_image_of_a_server(model, tmp_path, capsys):
+    """One image, which is drawn in its colours under its name."""
+    pytest.importorskip("cv2")
+    Image.new("RGB", (64, 48), (250, 0, 0)).save(tmp_path / "red.png")
+
+    folder = tmp_path / "drawn"
+    with serving(tmp_path) as host:
+        url = f"http://{host}/red.png?size=1"
+        out = detect(capsys, model, url, "--save", folder, "--conf", "0.99")
+    assert out == f"{url}: 0 objects\n"
+    with Image.open(folder / "red.png") as drawn:
+        assert drawn.getpixel((20, 20)) == (250, 0, 0)
+
+
 def test_a_camera_that_goes(model, monkeypatch, capsys):
     """What it showed is there; that it broke off is told, and the exit status says so."""
     pytest.importorskip("cv2")
-    monkeypatch.setattr(sources, "_RECONNECT_S", 0.0)
+    monkeypatch.setattr(sources, "RECONNECT_S", 0.0)
     with RtspServer([np.full((48, 64, 3), 40 * i, np.uint8) for i in range(6)]) as server:
         out = detect(capsys, model, server.url, "--json", "--every-frame", status=1)
     *rows, last = map(json.loads, out.splitlines())
@@ -210,6 +295,20 @@ def test_an_image_that_cannot_be_read_stops_nothing(model, photos, capsys):
     assert detect.complaints.count("\n") == 1 and "a.png" in detect.complaints
 
 
+def test_a_source_that_cannot_be_opened_stops_nothing(model, photos, capsys):
+    """Likewise: no video, no camera, a link to nowhere."""
+    pytest.importorskip("cv2")
+    (photos / "gone.png").symlink_to("nowhere")
+    broken = [photos / "readme.txt", "/dev/video99", photos / "gone.png"]
+    out = detect(capsys, model, *broken, photos / "b.jpg", "--json", status=1)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["source"] for row in rows] == [*map(str, broken), str(photos / "b.jpg")]
+    assert ["error" in row for row in rows] == [True, True, True, False]
+    assert detect.complaints.count("\n") == 3
+    for text in ("it is no video that it reads", "no such camera", "gone.png"):
+        assert text in detect.complaints
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -239,6 +338,9 @@ def test_what_is_wrong_is_told_before_anything_is_written(
 def test_patterns_that_the_shell_left_alone(model, photos, capsys):
     """As in quotes, or on a shell that does not know them."""
     assert detect(capsys, model, photos / "*.png").count(": 1 object") == 1
+    whole = detect(capsys, model, photos / ".." / "**", "--conf", "0.99", status=1).splitlines()
+    assert whole == [f"{photos}/../photos/{name}: 0 objects" for name in ("1.png", "b.jpg")]
+    assert "model.rknn': it is no video" in detect.complaints
 
 
 def test_ctrl_c_ends_with_what_is_done(model, photos, tmp_path):

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from bundles import one_object
 from paths import PROJECT
+from rtsp import RtspServer
 
 from rknn_runtime import Detections
 from rknn_runtime.bench.board import resident_kb
@@ -310,6 +311,52 @@ def test_the_command(command):
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "rknn-runtime: stopped\n")
     events.close()
+
+
+def test_no_password_of_a_camera_is_shown(tmp_path):
+    """On no path that is served, nor where the command prints."""
+    pytest.importorskip("cv2")
+    model = tmp_path / "model.rknn"
+    model.write_bytes(one_object())
+    with RtspServer([image(90, 64)], is_endless=True) as camera:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "rknn_runtime", "serve", str(model), "--sim"),
+                *(camera.url.replace("://", "://me:HIDDEN@"), "--listen", "127.0.0.1:0"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=PROJECT,
+        )
+        try:
+            address = process.stdout.readline().strip()
+            with urllib.request.urlopen(f"{address}events", timeout=60) as events:
+                while not (line := events.readline()).startswith(b'data: {"number"'):
+                    assert b"HIDDEN" not in line
+            assert b"rtsp://me:***@127.0.0.1" in line and b"HIDDEN" not in line
+            for path in ("", "detections", "status", "metrics", "snapshot.jpg"):
+                with urllib.request.urlopen(f"{address}{path}", timeout=60) as answer:
+                    assert b"HIDDEN" not in answer.read()
+        finally:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+    assert "HIDDEN" not in out + err and process.returncode == 0
+
+
+def test_a_camera_that_goes_is_told(tmp_path, monkeypatch, capsys):
+    """The command ends, with the reason and the status of a failure."""
+    pytest.importorskip("cv2")
+    from rknn_runtime.cli import main, sources
+
+    monkeypatch.setattr(sources, "RECONNECT_S", 0.0)
+    model = tmp_path / "model.rknn"
+    model.write_bytes(one_object())
+    with RtspServer([image(90, 64)] * 3) as camera:
+        url = camera.url.replace("://", "://me:HIDDEN@")
+        assert main(["serve", str(model), url, "--sim", "--listen", "127.0.0.1:0"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("rknn-runtime: rtsp://me:***@127.0.0.1:") and "broke off" in err
 
 
 @pytest.mark.parametrize(
