@@ -148,6 +148,7 @@ def run(arguments: Namespace) -> int:
     with refusals():
         _check(arguments)
         sources = expanded(arguments.sources)
+        _check_places(arguments, sources)
         model, task = task_of(arguments)
         with Pool(model, task, library=arguments.library, contexts=arguments.contexts) as pool:
             return _run(arguments, pool, sources)
@@ -161,6 +162,20 @@ def _check(arguments: Namespace) -> None:
         raise ValueError(f"--coco-ids: expected --format coco, got {arguments.format}")
     if arguments.frames is not None and arguments.frames < 1:
         raise ValueError(f"--frames: expected 1 or more, got {arguments.frames}")
+
+
+def _check_places(arguments: Namespace, sources: list[str]) -> None:
+    """Refuse to write over what is read."""
+    from rknn_runtime.streams.source import is_live
+
+    read = [Path(source) for source in sources if not is_live(source)]
+    output, folder = arguments.output, arguments.save
+    if output and Path(output).resolve() in [
+        path.resolve() for path in (*read, Path(arguments.model))
+    ]:
+        raise ValueError(f"--output: expected another file than what is read, got {output}")
+    if folder and folder.resolve() in {path.parent.resolve() for path in read}:
+        raise ValueError(f"--save: expected another folder than that of the images, got {folder}")
 
 
 def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
@@ -192,6 +207,7 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
                     report.add(item, result)
                     if gallery is not None:
                         gallery.add(item, result)
+                report.flush()
                 done += 1
                 progress.show(done)
                 if done == arguments.frames:

@@ -34,6 +34,10 @@ class Report:
     def fail(self, item: Item, error: Exception) -> None:
         """Write that an image has none, where the form can say so."""
 
+    def flush(self) -> None:
+        """Let whoever reads along have what was written."""
+        self._out.flush()
+
     def end(self) -> None:
         """Write the end of the file; called after an interrupt, too."""
 

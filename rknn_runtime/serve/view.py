@@ -133,10 +133,15 @@ class LiveView:
 
     @property
     def fps(self) -> float:
-        """Frames a second, of the last ones."""
+        """Frames a second, of the last ones; it falls when no more come."""
         with self._changed:
             times = list(self._times)
-        return (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else 0.0
+        gaps = len(times) - 1
+        if gaps < 1:
+            return 0.0
+        took = times[-1] - times[0]
+        late = time.monotonic() - times[-1] - 2 * took / gaps
+        return gaps / (took + max(0.0, late))
 
     @property
     def is_closed(self) -> bool:

@@ -335,6 +335,19 @@ def test_what_is_wrong_is_told_before_anything_is_written(
     assert detect.complaints.startswith("rknn-runtime: ") and message in detect.complaints
 
 
+@pytest.mark.parametrize(
+    "options", [["--output", "IMAGE"], ["--output", "MODEL"], ["--save", "FOLDER"]]
+)
+def test_nothing_is_written_over_what_is_read(model, photos, tmp_path, capsys, options):
+    """The images and the model stay, by whatever name they are called."""
+    (tmp_path / "again").symlink_to(photos)
+    words = {"IMAGE": tmp_path / "again" / "1.png", "MODEL": model, "FOLDER": tmp_path / "again"}
+    before = [path.read_bytes() for path in (model, photos / "1.png")]
+    detect(capsys, model, photos, *(words.get(word, word) for word in options), status=1)
+    assert f"{options[0]}: expected another f" in detect.complaints
+    assert [path.read_bytes() for path in (model, photos / "1.png")] == before
+
+
 def test_patterns_that_the_shell_left_alone(model, photos, capsys):
     """As in quotes, or on a shell that does not know them."""
     assert detect(capsys, model, photos / "*.png").count(": 1 object") == 1

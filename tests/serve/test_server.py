@@ -90,6 +90,19 @@ def test_the_newest_frame(server, view):
         assert jpeg.size == (32, 32) and abs(jpeg.getpixel((30, 30))[0] - 200) < 5
 
 
+def test_the_rate_falls_when_no_more_frames_come(view, monkeypatch):
+    """So that it tells of a camera that is gone."""
+    now = [100.0]
+    monkeypatch.setattr("rknn_runtime.serve.view.time.monotonic", lambda: now[0])
+    assert view.fps == 0
+    for _ in range(11):
+        view.publish(image(), FOUND, {})
+        now[0] += 0.1
+    assert view.fps == pytest.approx(10)
+    now[0] += 9.1
+    assert view.fps == pytest.approx(1)
+
+
 def test_objects_are_drawn_on_request():
     """Into the image itself, for viewers without a page."""
     plain, drawn = LiveView(), LiveView(draw=True)
