@@ -24,8 +24,8 @@ typedef int rknn_sim_executor_fn(void *user_data, uint32_t n_inputs, const rknn_
 /* Version of the simulated runtime; static. */
 typedef const char *rknn_sim_version_fn(void);
 
-/* Give the model of `context` (and of its duplicates) an executor; NULL takes it
- * away. A bundle with recorded outputs needs none. */
+/* Give `context` an executor, and with it the duplicates that are made of it from now on; NULL
+ * takes it away. A bundle with recorded outputs needs none. */
 typedef int rknn_sim_set_executor_fn(rknn_context context, rknn_sim_executor_fn *executor,
                                      void *user_data);
 

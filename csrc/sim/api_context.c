@@ -15,9 +15,10 @@
 
 #define MAX_MODEL_BYTES 0x7fffffff
 
-/* Takes over one reference of the model when it succeeds. */
+/* Takes over one reference of the model when it succeeds; a duplicate has the executor of its
+ * `original` (NULL: it is none). */
 static int context_create(sim_model *model, uint32_t flags, bool shares_weights,
-                          rknn_context *out) {
+                          const sim_context *original, rknn_context *out) {
     sim_context *ctx = calloc(1, sizeof *ctx);
     if (ctx == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
@@ -26,6 +27,10 @@ static int context_create(sim_model *model, uint32_t flags, bool shares_weights,
     ctx->flags = flags;
     ctx->shares_weights = shares_weights;
     ctx->fence_fd = -1;
+    if (original != NULL) {
+        ctx->executor = original->executor;
+        ctx->user_data = original->user_data;
+    }
     if (!sim_ports_create(ctx)) {
         free(ctx);
         return RKNN_ERR_MALLOC_FAIL;
@@ -116,7 +121,8 @@ int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
     }
     status = check_flags(parsed, flag, extend);
     if (status == RKNN_SUCC) {
-        status = context_create(parsed, flag, (flag & RKNN_FLAG_SHARE_WEIGHT_MEM) != 0, context);
+        status =
+            context_create(parsed, flag, (flag & RKNN_FLAG_SHARE_WEIGHT_MEM) != 0, NULL, context);
     }
     if (status != RKNN_SUCC) {
         sim_model_drop(parsed);
@@ -139,7 +145,7 @@ int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
         status = RKNN_ERR_CTX_INVALID;
     } else if (ctx->model->runtime == SIM_FULL) {
         sim_model_keep(ctx->model);
-        status = context_create(ctx->model, ctx->flags, true, context_out);
+        status = context_create(ctx->model, ctx->flags, true, ctx, context_out);
         if (status != RKNN_SUCC) {
             sim_model_drop(ctx->model);
         }
@@ -283,10 +289,8 @@ int rknn_sim_set_executor(rknn_context context, rknn_sim_executor_fn *executor, 
     if (ctx == NULL) {
         return RKNN_ERR_CTX_INVALID;
     }
-    pthread_mutex_lock(&sim_lock);
-    ctx->model->executor = executor;
-    ctx->model->user_data = user_data;
-    pthread_mutex_unlock(&sim_lock);
+    ctx->executor = executor;
+    ctx->user_data = user_data;
     sim_release(ctx);
     return RKNN_SUCC;
 }

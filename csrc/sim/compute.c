@@ -31,11 +31,7 @@ static int prepare_buffer(sim_context *ctx, uint32_t index, rknn_sim_buffer *buf
 
 static int execute(sim_context *ctx) {
     const sim_model *model = ctx->model;
-    pthread_mutex_lock(&sim_lock); /* a duplicate may set it meanwhile */
-    rknn_sim_executor_fn *executor = model->executor;
-    void *user_data = model->user_data;
-    pthread_mutex_unlock(&sim_lock);
-    if (executor == NULL) {
+    if (ctx->executor == NULL) {
         sim_log("rknn_run: the bundle has no recorded outputs and nobody gave it an executor "
                 "(rknn_sim_set_executor)");
         return RKNN_ERR_FAIL;
@@ -50,8 +46,8 @@ static int execute(sim_context *ctx) {
     }
     if (status == RKNN_SUCC) {
         sim_context *before = sim_operators_of(ctx);
-        status =
-            executor(user_data, model->n_input, buffers, model->n_output, buffers + model->n_input);
+        status = ctx->executor(ctx->user_data, model->n_input, buffers, model->n_output,
+                               buffers + model->n_input);
         (void)sim_operators_of(before);
         if (status != RKNN_SUCC && !sim_has_logged()) {
             sim_log("rknn_run: the executor returned %d", status);

@@ -27,6 +27,8 @@ typedef struct sim_context {
     struct sim_mem *weights;           /* the client's memory for them; NULL: none was set */
     struct sim_mem *internal;          /* likewise, for what is between the layers */
     struct sim_port *ports;            /* inputs, then outputs */
+    rknn_sim_executor_fn *executor;    /* computes a bundle; NULL: nobody does */
+    void *user_data;                   /* of the executor */
     struct sim_matmul *matmul;         /* NULL: it is a model's */
     struct sim_output_buffer *outputs; /* handed out by rknn_outputs_get */
     struct sim_operator *operators;    /* the client's, one per node */

@@ -53,9 +53,7 @@ typedef struct {
     sim_record *records;
     sim_machine *machine; /* executes the file; NULL: a bundle */
     bool needs_executor;
-    uint8_t *bytes; /* what the records point into */
-    rknn_sim_executor_fn *executor;
-    void *user_data;
+    uint8_t *bytes;             /* what the records point into */
     const rknn_sim_node *nodes; /* of the executor's graph, which clients may compute */
     uint32_t n_nodes;
 } sim_model;

@@ -103,6 +103,9 @@ class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
 
     inputs: tuple[TensorAttr, ...]
     outputs: tuple[TensorAttr, ...]
+    #: Inputs and outputs as the runtime told of them first; and whether it has several shapes.
+    _asked: tuple[tuple[QueriedTensor, ...], tuple[QueriedTensor, ...]]
+    _is_dynamic: bool
     #: Memory is bound to inputs and outputs, and the runtime copies nothing.
     _is_zero_copy: ClassVar[bool] = True
 
@@ -171,34 +174,34 @@ class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
         self._is_duplicate = True
         self._library, self._flags = original._library, original._flags
         self._needs, self._preprocessing = original._needs, original._preprocessing
-        self._soc, self._simulation = original._soc, original._simulation
+        self._soc = original._soc
+        self._simulation = original._simulation and original._simulation.duplicate()
         self._context = Context(
-            self._library, None, int(self._flags), context.simulation, parent=context
+            self._library, None, int(self._flags), self._simulation, parent=context
         )
         self._context.suspects = context.suspects
-        self._finish(core_mask, original._asked)
+        self._asked, self._is_dynamic = original._asked, original._is_dynamic
+        self._finish(core_mask)
 
-    def _finish(
-        self,
-        core_mask: CoreMask | None,
-        asked: tuple[tuple[query.QueriedTensor, ...], tuple[query.QueriedTensor, ...]]
-        | None = None,
-    ) -> None:
-        """Get everything ready in a context that was just made, or release it.
+    def _ask(self) -> None:
+        """Ask the runtime what the model is like.
 
-        `asked` is what the original of a duplicate was told of its tensors: asked once more,
-        librknnrt 2.3.2 describes inputs as they are bound there, an image as uint8.
+        A duplicate has what its original was told: asked once more, librknnrt 2.3.2 describes
+        inputs as they are bound there, an image as uint8.
         """
+        self._asked = query.inputs_and_outputs(self._context)
+        needs = self._needs
+        self._is_dynamic = shapes.is_dynamic(self._context) if needs is None else needs.is_dynamic
+
+    def _finish(self, core_mask: CoreMask | None) -> None:
+        """Get everything ready in a context that was just made, or release it."""
         self._changing = ExclusiveLock()
         try:
             if core_mask is not None:
                 self.set_core_mask(core_mask)
-            self._asked = asked or query.inputs_and_outputs(self._context)
+            if not self._is_duplicate:
+                self._ask()
             inputs, outputs = self._asked
-            needs = self._needs
-            self._is_dynamic = (
-                shapes.is_dynamic(self._context) if needs is None else needs.is_dynamic
-            )
             if self._is_dynamic:
                 shapes.choose_shapes(self._context, inputs)
                 outputs = tuple(map(shapes.without_groups, outputs))
@@ -294,7 +297,7 @@ class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
 
     def _pause(self, reason: str) -> None:
         """Refuse to run until this is called without a reason, inside ``with context.lock``."""
-        raise NotImplementedError
+        self._context.paused = reason
 
     def _check_ready(self) -> None:
         """Check that the model is open and could run, inside ``with context.lock``.
@@ -303,7 +306,7 @@ class LoadedModel(ContextOwner, Tuned, Inspected, Operated, HasContext):
             ClosedError: The model is closed.
             RuntimeError: Shapes are being chosen, or could not be; or memory is missing.
         """
-        raise NotImplementedError
+        self._context.check_chosen()
 
     def _check_count(self, inputs: Sequence[object]) -> None:
         if len(inputs) != len(self.inputs):

@@ -100,7 +100,7 @@ class Context:
             with parent.lock:
                 parent.check_open()
                 self._initialise(model, flags, parent._session, extend)
-        if simulation is not None and model is not None:  # a duplicate has its parent's
+        if simulation is not None:
             simulation.attach(self._session.context)
 
     def _prepare(

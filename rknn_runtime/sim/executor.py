@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -149,10 +150,17 @@ class Executor:
         if status != lib.RKNN_SUCC:
             raise RknnError(f"rknn_sim_set_executor returned {status}")
         split = self._graph.split
-        if split is not None:
+        if split is not None and self._nodes is None:
             self._nodes = CustomNodes(split.nodes, library)
             self._nodes.attach(context)
             split.compute = self._nodes.compute
+
+    def duplicate(self) -> Executor:
+        """Return one of the same graph for a duplicate, whose runs raise by themselves."""
+        twin = copy(self)
+        twin._exception = None
+        twin.handle = ffi.new_handle(twin)
+        return twin
 
     def take_exception(self) -> BaseException | None:
         """Return what the last run raised, once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 
 from rknn_runtime._arrays import Array
@@ -72,6 +73,13 @@ class PreparedModel:
         self.data = b""  # the library has what it needs of it
         if self._executor is not None:
             self._executor.attach(context, self._library)
+
+    def duplicate(self) -> PreparedModel:
+        """Return one for a duplicate of the context."""
+        twin = copy(self)
+        if self._executor is not None:
+            twin._executor = self._executor.duplicate()
+        return twin
 
     @contextmanager
     def machine(self, context: Context) -> Iterator[Machine]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
 import pytest
 from custom_models import softmax
 from test_operators import plugin
+from threads import in_threads
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime.errors import InvalidModelError, OperationFailedError, RknnError, UnavailableError
 from rknn_runtime.sim import bundle_from_onnx, record
-from rknn_runtime.sim.executor import Graph
+from rknn_runtime.sim.executor import Executor, Graph
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -68,6 +70,42 @@ def run(model):
     return [
         np.copy(each) for each in (model(FRAME) if isinstance(model, Model) else model.run(FRAME))
     ]
+
+
+@pytest.mark.parametrize("cls", [Model, GeneralModel])
+def test_each_duplicate_has_its_own_exception(control, monkeypatch, cls):
+    """Both runs have failed before either is asked why."""
+    bundle = bundle_from_onnx(file([onnx.helper.make_node("Relu", ["x"], ["y"])], between=()))
+    both, keep = threading.Barrier(2, timeout=60), Executor.keep
+
+    def late(executor, error):
+        keep(executor, error)
+        both.wait()
+
+    def fail(graph, inputs, outputs):
+        raise ValueError(threading.current_thread().name)
+
+    monkeypatch.setattr(Executor, "keep", late)
+    monkeypatch.setattr(Graph, "run", fail)
+
+    def work(model):
+        with pytest.raises(OperationFailedError) as caught:
+            run(model)
+        assert caught.value.__cause__.args == (threading.current_thread().name,)
+
+    with cls(bundle, library="sim") as model, model.duplicate() as twin:
+        in_threads(work, [(model,), (twin,)])
+
+
+def test_a_duplicate_outlives_what_described_its_nodes(control):
+    """The original is gone, with the executor that told the runtime of them."""
+    model = Model(bundle_from_onnx(two()), library="sim")
+    twin = model.duplicate()
+    model.close()
+    del model
+    gc.collect()
+    with twin, pytest.raises(OperationFailedError, match="cstTwice: a custom operator without a"):
+        run(twin)
 
 
 @pytest.mark.parametrize("cls", [Model, GeneralModel])

@@ -282,3 +282,15 @@ def test_after_close_nothing_is_chosen(control, kind):
         model.set_input_shapes(SMALL)
     with pytest.raises(ClosedError):
         _ = model.dynamic_shapes
+
+
+@pytest.mark.parametrize("cls", [Model, GeneralModel])
+def test_a_duplicate_is_as_dynamic_as_its_original(control, cls):
+    """It is not asked again: an answer of no memory would make it a model of one shape."""
+    with cls(DATA_BYTES, library="sim") as model:
+        known = model.dynamic_shapes
+        control.fail("rknn_query", 2, -1)  # the first asks which runtime it is
+        with model.duplicate() as twin:
+            control.reset()
+            assert twin.dynamic_shapes == known
+            twin.set_input_shapes(SMALL)
