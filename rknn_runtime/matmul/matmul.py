@@ -203,7 +203,8 @@ class Matmul(ContextOwner):
         a, c, index = self._of_m[m]
         with self._context.lock:
             handle, context = self._context.handle, self._context.opened()
-            self._is_chosen = False
+            # Until all is said, the runtime may have one m, A and C another.
+            self._context.paused = "set_m has not succeeded: choose m again"
             if len(self.sizes_of_m) > 1:
                 shape = ffi.new("rknn_matmul_shape *", (m, self.k, self.n))
                 status = lib.rkr_matmul_set_dynamic_shape(handle, context, shape)
@@ -214,7 +215,7 @@ class Matmul(ContextOwner):
                 status = lib.rkr_matmul_set_io_mem(handle, context, memory, ffi.addressof(attr))
                 self._context.check_status(status, f"rknn_matmul_set_io_mem({name})")
             self._a, self._c = a, c
-            self._is_chosen = True
+            self._context.paused = ""
 
     def set_core_mask(self, core_mask: CoreMask) -> None:
         """Choose the NPU cores to run on; RK3588 and RK3576 have several.
@@ -323,13 +324,8 @@ class Matmul(ContextOwner):
                 has failed.
         """
         with self._context.lock:
-            self._check_chosen()
+            self._context.check_chosen()
             self._run()
-
-    def _check_chosen(self) -> None:
-        self._context.check_open()
-        if not self._is_chosen:  # the runtime may have one m, A and C another
-            raise RuntimeError("the product cannot run: set_m has not succeeded: choose m again")
 
     def _run(self) -> None:
         status = lib.rkr_matmul_run(self._context.handle, self._context.opened())
@@ -357,7 +353,7 @@ class Matmul(ContextOwner):
                 NPU memory, or is not writable.
         """
         with self._context.lock:
-            self._check_chosen()
+            self._context.check_chosen()
             if not self._has_b:
                 raise RuntimeError("matrix B was never written: call write_b first")
             data = self._a.packed(a)

@@ -106,11 +106,10 @@ class BoundModel(LoadedModel):
         return StepTimes.of(times_ns) if times_ns else None
 
     def _pause(self, reason: str) -> None:
-        self._frame.paused = reason
+        super()._pause(reason)
         self._refresh()
 
     def _check_ready(self) -> None:
-        self._context.check_open()
         self._frame.check_ready()
 
     def _take_note(self) -> None:
@@ -224,7 +223,7 @@ class BoundModel(LoadedModel):
         if not isinstance(sync, bool):
             raise TypeError(f"sync: expected a bool, got {sync!r}")
         with self._context.lock:
-            self._frame.check_chosen()
+            self._context.check_chosen()
             bindings: Sequence[Binding] = self._inputs if side == "input" else self._outputs
             self._bind_locked(at(bindings, index, side), memory, sync)
 

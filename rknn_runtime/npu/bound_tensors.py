@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.npu.binding import Binding
@@ -38,8 +37,6 @@ class BoundTensors:
         self._steps = self._native.steps
         #: What has to be there before a run, beside memory of inputs and outputs.
         self.missing: list[str] = []
-        #: Why nothing may run now; empty: it may.
-        self.paused = ""
         #: Why `run` may not run, although `rknn_runtime.raw` may; empty: it may.
         self.fenced = ""
         self._turns: ExclusiveLock | None = None
@@ -55,10 +52,9 @@ class BoundTensors:
         self._turns = turns or self._turns
         bindings = (*self.inputs, *self.outputs)
         unbound = [binding.name for binding in bindings if not binding.is_bound]
-        missing = ", ".join([*unbound, *self.missing])
-        self._trouble = self.paused or (missing and f"memory is missing for {missing}")
+        self._missing = ", ".join([*unbound, *self.missing])
         is_alone = self._turns is None and self.context.custom is None
-        self._is_plain = is_alone and not (self._trouble or self.fenced)
+        self._is_plain = is_alone and not (self.context.paused or self._missing or self.fenced)
         self._synced = [
             [each for each in side if each.is_bound and each.is_synced]
             for side in (self.inputs, self.outputs)
@@ -104,18 +100,6 @@ class BoundTensors:
             return ()
         return steps.begun_ns, steps.written_ns, steps.synced_ns, steps.ran_ns, steps.done_ns
 
-    def arrays(self) -> tuple[list[Array], list[Array]]:
-        """Return the arrays of the inputs and of the outputs, inside ``with context.lock``.
-
-        These are the private ones: `Model.close` refuses while somebody has one. Their addresses
-        stay as long as the model is open and `state` the same.
-
-        Raises:
-            BufferError: The CPU does not see one of them.
-            RuntimeError: One has no memory.
-        """
-        return [b.private() for b in self.inputs], [b.private() for b in self.outputs]
-
     def run(self) -> None:
         """Sync to the device, run, sync from it, inside ``with context.lock``.
 
@@ -156,27 +140,16 @@ class BoundTensors:
             self._fail(status)
         return True
 
-    def check_chosen(self) -> None:
-        """Check that the model is open and its shapes are settled, inside ``with context.lock``.
-
-        While they are chosen, arrays of what was bound before must not be made again.
+    def check_ready(self) -> None:
+        """Check that the model is open and nothing is missing, inside ``with context.lock``.
 
         Raises:
             ClosedError: The model is closed.
-            RuntimeError: Shapes are being chosen, or could not be.
+            RuntimeError: Something is not bound, or as of `Context.check_chosen`.
         """
-        self.context.check_open()
-        if self.paused:
-            raise RuntimeError(f"the model cannot run: {self.paused}")
-
-    def check_ready(self) -> None:
-        """Check that nothing is missing, inside ``with context.lock``.
-
-        Raises:
-            RuntimeError: Something is not bound.
-        """
-        if self._trouble:
-            raise RuntimeError(f"the model cannot run: {self._trouble}")
+        self.context.check_chosen()
+        if self._missing:
+            raise RuntimeError(f"the model cannot run: memory is missing for {self._missing}")
 
     def _run_specially(self, run: Any, *arguments: Any) -> bool:
         """Run as `run_frame`, with others in the same memory, or with custom operators."""

@@ -63,6 +63,8 @@ class Context:
     flight: weakref.ref[Any] | None = None
     #: What is closed, for messages.
     what = "model"
+    #: Why nothing may run now, as while shapes are chosen; empty: it may.
+    paused = ""
     _owned: Owned
 
     def __init__(
@@ -184,6 +186,19 @@ class Context:
             self._check_flight(self.flight)
         if self._orphans:
             self._owned.destroy_orphans()
+
+    def check_chosen(self) -> None:
+        """Check that it is open and its shapes are settled, inside ``with context.lock``.
+
+        While they are chosen, arrays of what was bound before must not be made again.
+
+        Raises:
+            ClosedError: It was released.
+            RuntimeError: Shapes are being chosen, or could not be.
+        """
+        self.check_open()
+        if self.paused:
+            raise RuntimeError(f"the {self.what} cannot run: {self.paused}")
 
     def _check_flight(self, flight: weakref.ref[Any]) -> None:
         """Refuse to do anything beside a run; wait for one that nobody else can wait for."""

@@ -51,8 +51,6 @@ class GeneralModel(LoadedModel):
     """
 
     _is_zero_copy = False
-    #: Why nothing may run now; empty: it may.
-    _paused = ""
 
     def __init__(
         self,
@@ -111,14 +109,6 @@ class GeneralModel(LoadedModel):
         # Not before: a thread may have run this model with pixels meanwhile.
         twin._had_pixels |= self._had_pixels
         return twin
-
-    def _pause(self, reason: str) -> None:
-        self._paused = reason
-
-    def _check_ready(self) -> None:
-        self._context.check_open()
-        if self._paused:
-            raise RuntimeError(f"the model cannot run: {self._paused}")
 
     def _bind(
         self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]
@@ -193,7 +183,7 @@ class GeneralModel(LoadedModel):
                 not as many as the outputs; or ``only`` names one that the model does not have.
         """
         with self._context.lock:
-            self._check_ready()
+            self._context.check_chosen()
             handle = self._context.opened()
             self._check_count(inputs)
             places = range(len(self.outputs)) if only is None else positions(self.outputs, only)

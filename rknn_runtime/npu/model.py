@@ -123,7 +123,7 @@ class Model(BoundModel):
             ValueError: Another shape, or a NaN where an input is quantized.
         """
         with self._context.lock:
-            self._frame.check_chosen()
+            self._context.check_chosen()
             if inputs:
                 self._write(inputs)
             self._frame.run()
@@ -157,7 +157,7 @@ class Model(BoundModel):
                 or arrays of ``out`` overlap or are not as many as the outputs.
         """
         with self._context.lock:
-            self._frame.check_chosen()
+            self._context.check_chosen()
             outputs = self._outputs
             if only is not None:
                 outputs = [outputs[i] for i in positions(self.outputs, only)]
@@ -204,7 +204,7 @@ class Model(BoundModel):
                 has failed.
         """
         with self._context.lock:
-            self._frame.check_chosen()
+            self._context.check_chosen()
             return at(self._inputs, index, "input").view()
 
     def output_raw(self, index: Key = 0) -> Array:
@@ -225,7 +225,7 @@ class Model(BoundModel):
                 has failed.
         """
         with self._context.lock:
-            self._frame.check_chosen()
+            self._context.check_chosen()
             return at(self._outputs, index, "output").view()
 
     def output_f32(self, index: Key = 0, out: Array | None = None) -> Array:
@@ -250,7 +250,7 @@ class Model(BoundModel):
                 the model's own memory.
         """
         with self._context.lock:
-            self._frame.check_chosen()
+            self._context.check_chosen()
             binding = at(self._outputs, index, "output")
             array = binding.checked(out)
             if out is not None:

@@ -245,7 +245,7 @@ class ImageModel(Closing):
 
     def _settle_outputs(self) -> None:
         """Bind to the outputs, at first and when the caller bound others."""
-        self._frame.check_chosen()
+        self._frame.context.check_chosen()
         if self._forms != _forms(self.model):
             raise RuntimeError(
                 f"the model's shapes were changed after this {type(self).__name__} was made for "
@@ -273,7 +273,7 @@ class ImageModel(Closing):
         """Run on what is in a memory, as the model takes it, and decode the outputs."""
         frame, context = self._frame, self._frame.context
         with context.lock:
-            frame.check_chosen()
+            context.check_chosen()
             (binding,) = frame.inputs
             if not (binding.is_bound and binding.memory is memory):
                 self.model._bind_locked(binding, memory, True)
@@ -291,7 +291,7 @@ class ImageModel(Closing):
             planes = inputs.planes(image, color)
         frame, context = self._frame, self._frame.context
         with context.lock:
-            frame.check_chosen()
+            context.check_chosen()
             if memories is not None:
                 inputs.bind(*memories)
             if frame.output_state is not self._output_state:
@@ -331,7 +331,7 @@ class ImageModel(Closing):
                 if frame.run_frame(letterbox, _from_buffer(image), native, placement):
                     return decoder.results(transform)
             image, color = as_pixels(image, color)
-            array = frame.arrays()[0][0]
+            array = frame.inputs[0].private()
             return self._run_written(self._writer.write_any(image, color, array))
 
 
