@@ -88,6 +88,11 @@ class Engine:
         median_us = float(np.median(times)) * 1e6
         return f"Total Time(us): {median_us:.0f}\nFPS: {1e6 / median_us:.2f}"
 
+    def versions(self) -> str:
+        """Ask for the versions of runtime and driver; return them framed."""
+        version, line = self.model.sdk_version, "=" * 46
+        return f"{line}\nRKNN VERSION:\n  API: {version.api}\n  DRV: {version.driver}\n{line}\n"
+
     def memory(self) -> dict[str, int]:
         """Ask what the model takes of NPU memory, in bytes by the names of the vendor's toolkit."""
         size = self.model.memory_size

@@ -23,6 +23,7 @@ from rknn_runtime.rknnlite.platforms import (
     platforms_of,
     refuse_other_target,
 )
+from rknn_runtime.rknnlite.tensors import Tensors
 
 __all__ = ["RKNNLite"]
 
@@ -30,7 +31,6 @@ _T = TypeVar("_T")
 _F = TypeVar("_F")
 
 _ASYNC = "every inference returns the outputs of its own inputs; for frames in flight use Pool"
-_LINE = "=" * 46
 
 
 class RKNNLite:
@@ -151,6 +151,11 @@ class RKNNLite:
 
         return self._tried("init_runtime", -1, work)
 
+    @property
+    def rknn_runtime(self) -> Tensors | None:
+        """What scripts ask of the vendor's inner object; None before `init_runtime`."""
+        return None if self._engine is None else Tensors(self._engine.model)
+
     def inference(
         self,
         inputs: list[Array],
@@ -205,13 +210,7 @@ class RKNNLite:
             RknnError: With ``strict``: the runtime refused.
             ValueError: With ``strict``: not initialised.
         """
-
-        def work() -> str:
-            version = self._ready().model.sdk_version
-            lines = [_LINE, "RKNN VERSION:", f"  API: {version.api}", f"  DRV: {version.driver}"]
-            return "\n".join([*lines, _LINE, ""])
-
-        return self._tried("get_sdk_version", None, work)
+        return self._tried("get_sdk_version", None, lambda: self._ready().versions())
 
     def eval_perf(self, is_print: bool = True, fix_freq: bool = True) -> str | None:
         """Time ten runs, of the inputs of the last inference or of zeros.

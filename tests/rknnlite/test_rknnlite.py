@@ -550,3 +550,32 @@ def test_a_dynamic_model_runs_in_the_shape_of_its_inputs(control):
     (other,) = model.inference([array])
     assert (other == result).all()
     model.release()
+
+
+@pytest.mark.parametrize("file", [RK3588, RV1106])
+def test_the_object_inside_tells_of_the_tensors(control, file):
+    """By the C API's names and numbers, as scripts read them that find the input's size so."""
+    lite = RKNNLite(library="sim", strict=True)
+    assert lite.rknn_runtime is None
+    lite.load_rknn(file)
+    lite.init_runtime()
+    inner = lite.rknn_runtime
+    assert inner.get_in_out_num() == (1, 1)
+    with Model(file, library="sim") as model:
+        for index, is_output, attr in ((0, False, model.inputs[0]), (0, True, model.outputs[0])):
+            told = inner.get_tensor_attr(index, is_output=is_output)
+            assert len(told.dims) == 16 and not any(told.dims[told.n_dims :])
+            assert told.dims[: told.n_dims] == attr.shape
+            assert told.name == attr.name.encode()
+            assert (told.type, told.fmt) == (attr.dtype, attr.layout)
+            assert (told.zp, told.scale, told.fl) == (attr.zero_point, attr.scale, attr.fl)
+            assert (told.size, told.n_elems) == (attr.size, attr.n_elems)
+            assert (told.qnt_type, told.index, told.pass_through) == (attr.qnt_type, index, 0)
+            assert (told.w_stride, told.h_stride) == (attr.w_stride, attr.h_stride)
+            assert told.size_with_stride == attr.size_with_stride
+    with pytest.raises(ValueError, match="index: expected 0 to 0, got 1"):
+        inner.get_tensor_attr(1)
+    with pytest.raises(TypeError, match="index: expected an integer"):
+        inner.get_tensor_attr("x")
+    lite.release()
+    assert lite.rknn_runtime is None
