@@ -53,6 +53,12 @@ def _is_mini(facts: Facts) -> bool:
     return facts.soc is not None and facts.soc.mini
 
 
+def _not_emulated(facts: Facts) -> str:
+    """What the emulator does not understand."""
+    text = "" if facts.trial is None else facts.trial.text
+    return text.partition("the emulated NPU does not run this model: ")[2]
+
+
 def _no_iommu(facts: Facts) -> bool:
     signs = facts.signs
     refused = "allocation" in signs and not signs.isdisjoint({"no iommu", "cma"})
@@ -231,6 +237,10 @@ RULES = (
     Rule("crash", PROBLEM, "log", _crash, _library_of_toolkit, """
         a process ended by a segmentation fault, or the like: most often model, library and driver
         are of different versions; install the library of the model's toolkit"""),
+    Rule("trial-failed", PROBLEM, "test", _not_emulated,
+         "rknn-runtime info --emulate {facts.model.path}", """
+        the emulated NPU does not know all that this model does, which says nothing of a board:
+        {found}"""),
     Rule("trial-failed", PROBLEM, "test",
          lambda facts: facts.trial is not None and not facts.trial.passed,
          "RKNN_LOG_LEVEL=4 rknn-runtime doctor {facts.model.path}", """

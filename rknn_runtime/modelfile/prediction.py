@@ -103,8 +103,8 @@ def predict(layers: Sequence[Layer], soc: str, *, batch: int = 1) -> Prediction:
     )
     if not macs or int8 < INT8_PART * macs:
         raise UnavailableError(
-            f"layers: expected an int8 model, got one with {int8} of {macs} multiplications in "
-            "int8: only int8 models are predicted"
+            f"only int8 models are predicted: {int8} of {macs} multiplications of this one are in "
+            "int8"
         )
     times = tuple(_time(layer, speed) for layer in layers)
     ms = sum(time.us for time in times) * batch / 1000

@@ -231,6 +231,16 @@ def test_a_failed_test_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "RKNN_LOG_LEVEL=4" in found.first.cure
 
 
+def test_what_only_the_emulated_npu_does_not_know_is_told_so() -> None:
+    """It says nothing of a board, and `info --emulate` has all of it."""
+    model = PROJECT / "tests" / "data" / "models" / "i16_ic1_w37_rk3588.rknn"
+    first = doctor(model, library="sim").first
+    assert first is not None and first.rule == "trial-failed"
+    assert first.text.startswith("the emulated NPU does not know all that this model does")
+    assert first.text.endswith("are not understood")
+    assert first.cure == f"rknn-runtime info --emulate {model}"
+
+
 def test_nothing_outside_the_root_is_read(tmp_path: Path) -> None:
     """Nor where links and the Python of the tree would lead; the interpreter itself says so."""
     root = build(tmp_path, files=CLOCKS, links={
