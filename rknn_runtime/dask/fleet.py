@@ -18,6 +18,7 @@ from rknn_runtime._files import read_file
 from rknn_runtime._frozen import dataclass
 from rknn_runtime.dask.storage import Format, format_of
 from rknn_runtime.errors import RknnError
+from rknn_runtime.streams.address import shown
 from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.records import RecordTask
 from rknn_runtime.streams.source import FrameSource
@@ -71,7 +72,7 @@ def segments(path: str | os.PathLike[str], frames: int = 300) -> list[Segment]:
     count = int(capture.get(cv2.CAP_PROP_FRAME_COUNT)) if capture.isOpened() else 0
     capture.release()
     if count <= 0:
-        raise OSError(f"path: OpenCV cannot count the frames of {name!r}")
+        raise OSError(f"path: OpenCV cannot count the frames of {shown(name)!r}")
     return [Segment(name, i, min(i + step, count)) for i in range(0, count, step)]
 
 
@@ -315,7 +316,7 @@ def _frames(item: Any) -> Iterator[tuple[dict[str, Any], Any]]:
 
 
 def _place(source: str, frame: int, time_s: float) -> dict[str, Any]:
-    return {"source": source, "frame": frame, "time_s": round(time_s, 6)}
+    return {"source": shown(source), "frame": frame, "time_s": round(time_s, 6)}
 
 
 def _hash(data: bytes) -> str:

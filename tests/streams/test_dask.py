@@ -165,6 +165,8 @@ def test_segments_of_a_video(client, plugin, tmp_path):
     assert [record["time_s"] for record in records] == [n / 25 for n in range(25)]
     with pytest.raises(OSError, match="count"):
         segments(tmp_path / "none.avi")
+    with pytest.raises(OSError, match=r"'http://me:\*\*\*@127.0.0.1:1/x.mp4'"):
+        segments("http://me:HIDDEN@127.0.0.1:1/x.mp4")
     with pytest.raises(ValueError, match="frames"):
         segments(path, 0)
 
