@@ -29,6 +29,25 @@
 #define LINE 64
 #define CHUNK 64
 
+static emu_window window_of(const emu_convolution *conv) {
+    const bool is_thin = conv->in_c <= EMU_PIXEL_LANES && !conv->depthwise;
+    emu_window window = {
+        .form = emu_convolution_form(conv->depthwise),
+        .lanes = is_thin ? EMU_PIXEL_LANES : EMU_LANES,
+        .groups = is_thin ? 1 : (conv->in_c + EMU_LANES - 1) / EMU_LANES,
+        .taps = conv->kernel_w * conv->kernel_h,
+        .rows = is_thin && conv->dilation_x == 1,
+    };
+    window.entries = window.rows ? conv->kernel_h : window.taps * window.groups;
+    window.width = window.rows ? conv->kernel_w * window.lanes : window.lanes;
+    window.width = emu_align(window.width, window.form->width);
+    if (conv->depthwise) {
+        window.entries = emu_align(window.taps, window.form->side);
+        window.width = 1;
+    }
+    return window;
+}
+
 bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
     const emu_convolution *conv = &task->conv;
     int32_t largest = 0;
@@ -42,7 +61,8 @@ bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
         return false;
     }
     task->is_fast = !conv->fp16 && emu_can_be_fast(emu, task, (double)largest);
-    task->is_winograd = !conv->fp16 && emu_suits_winograd(conv, largest);
+    const emu_window window = window_of(conv);
+    task->is_winograd = emu_suits_winograd(conv) && emu_fits_winograd(emu, task, &window);
     return true;
 }
 
@@ -64,25 +84,6 @@ typedef struct {
 
 static uint32_t span(uint32_t out, uint32_t stride, uint32_t kernel, uint32_t dilation) {
     return (out - 1) * stride + (kernel - 1) * dilation + 1;
-}
-
-static emu_window window_of(const emu_convolution *conv) {
-    const bool is_thin = conv->in_c <= EMU_PIXEL_LANES && !conv->depthwise;
-    emu_window window = {
-        .form = emu_convolution_form(conv->depthwise),
-        .lanes = is_thin ? EMU_PIXEL_LANES : EMU_LANES,
-        .groups = is_thin ? 1 : (conv->in_c + EMU_LANES - 1) / EMU_LANES,
-        .taps = conv->kernel_w * conv->kernel_h,
-        .rows = is_thin && conv->dilation_x == 1,
-    };
-    window.entries = window.rows ? conv->kernel_h : window.taps * window.groups;
-    window.width = window.rows ? conv->kernel_w * window.lanes : window.lanes;
-    window.width = emu_align(window.width, window.form->width);
-    if (conv->depthwise) {
-        window.entries = emu_align(window.taps, window.form->side);
-        window.width = 1;
-    }
-    return window;
 }
 
 /* First value of the window of a pixel, in values. */
@@ -172,21 +173,37 @@ static void finish(const runner *r, const emu_fast *fast, const int32_t *acc, ui
     emu_dpu_int(r->emu, r->task, values, channel, pixel, n);
 }
 
-/* The 16 kernels of a block for all rows of a band, two rows at a time. */
+/* Four rows of tiles. */
+static void finish_tiles(const runner *r, const emu_fast *fast, const int32_t *products,
+                         uint32_t channel, uint32_t pixel, uint32_t n, uint32_t rows) {
+    const uint32_t width = r->task->conv.out_w;
+    int32_t acc[4][EMU_WINOGRAD_TILES * 4 * 16];
+    emu_turn_results(products, (n + 3) / 4, sizeof acc[0] / sizeof acc[0][0], acc[0]);
+    for (uint32_t y = 0; y < 4 && y < rows; y++) {
+        finish(r, fast, acc[y], channel, pixel + y * width, n);
+    }
+}
+
+/* The 16 kernels of a block for all rows of a band: a part of a line of tiles at a time, or
+ * some lines where they are short. */
 static void run_tiles(const runner *r, uint32_t first_row, uint32_t rows, uint32_t channel,
                       const emu_fast *fast) {
-    const uint32_t width = r->task->conv.out_w;
-    int32_t acc[2][CHUNK * 16];
-    for (uint32_t y = 0; y < rows; y += 2) {
-        for (uint32_t x = 0; x < width;) {
-            const uint32_t pixel = (first_row + y) * width + x;
-            const uint32_t n = 2 * emu_dot_winograd(&r->winograd, y / 2, x / 2, acc[0], acc[1]);
-            const uint32_t exist = n < width - x ? n : width - x;
-            finish(r, fast, acc[0], channel, pixel, exist);
-            if (y + 1 < rows) {
-                finish(r, fast, acc[1], channel, pixel + width, exist);
+    const uint32_t width = r->task->conv.out_w, tiles = r->winograd.tiles, lines = (rows + 3) / 4;
+    const uint32_t parts = (tiles + EMU_WINOGRAD_TILES - 1) / EMU_WINOGRAD_TILES;
+    const uint32_t part = (tiles + parts - 1) / parts;
+    const uint32_t most = parts == 1 ? EMU_WINOGRAD_TILES / tiles : 1;
+    int32_t products[36 * EMU_WINOGRAD_TILES * 16];
+    for (uint32_t y = 0; y < lines; y += most) {
+        const uint32_t count = lines - y < most ? lines - y : most;
+        for (uint32_t x = 0; x < tiles; x += part) {
+            const uint32_t n = tiles - x < part ? tiles - x : part;
+            const uint32_t exist = width - 4 * x < 4 * n ? width - 4 * x : 4 * n;
+            emu_dot_winograd(&r->winograd, y * tiles + x, count * n, products);
+            for (uint32_t i = 0; i < count; i++) {
+                const uint32_t row = 4 * (y + i);
+                finish_tiles(r, fast, products + (size_t)i * n * 16, channel,
+                             (first_row + row) * width + 4 * x, exist, rows - row);
             }
-            x += n;
         }
     }
 }
@@ -230,10 +247,10 @@ static void run_blocks(const runner *r, uint32_t first_row, uint32_t rows, uint3
     }
 }
 
-/* That rows of results are made of: in tiles of an even number. */
+/* That rows of results are made of: in tiles of four. */
 static uint32_t rows_of_input(const runner *r, uint32_t rows) {
     const emu_convolution *conv = &r->task->conv;
-    const uint32_t whole = r->in_tiles ? emu_align(rows, 2) : rows;
+    const uint32_t whole = r->in_tiles ? emu_align(rows, 4) : rows;
     return span(whole, conv->stride_y, conv->kernel_h, conv->dilation_y);
 }
 
@@ -249,7 +266,7 @@ static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
         }
     }
     if (r->in_tiles) {
-        emu_turn_band(&r->band, (rows + 1) / 2, &r->winograd);
+        emu_turn_band(&r->band, (rows + 3) / 4, &r->winograd);
     }
     for (uint32_t block = 0; block < blocks;) {
         const uint32_t left = blocks - block, most = r->window.form->blocks;
@@ -272,21 +289,22 @@ static bool plan(runner *r) {
     r->block_bytes = (size_t)r->window.entries * r->window.width * 16 * each;
     r->band_rows = conv->out_h;
     r->in_tiles = r->task->is_winograd;
-    r->winograd.tiles = (conv->out_w + 1) / 2;
+    const uint32_t unit = r->in_tiles ? 4 : 1;
+    r->winograd.tiles = (conv->out_w + 3) / 4;
     r->winograd.groups = r->window.groups;
     if (r->in_tiles) {
-        b->columns += conv->out_w % 2;
+        b->columns += 4 * r->winograd.tiles - conv->out_w;
     }
     for (;;) {
         b->rows = rows_of_input(r, r->band_rows);
-        r->winograd.plane = (size_t)((r->band_rows + 1) / 2) * r->winograd.tiles * EMU_LANES;
+        r->winograd.plane = (size_t)((r->band_rows + 3) / 4) * r->winograd.tiles * EMU_LANES;
         const uint64_t pixels = (uint64_t)b->rows * b->columns;
-        const uint64_t bytes = r->in_tiles ? 32ull * r->window.groups * r->winograd.plane
+        const uint64_t bytes = r->in_tiles ? 72ull * r->window.groups * r->winograd.plane
                                            : pixels * r->window.groups * r->window.lanes * each;
-        if (bytes <= (r->in_tiles ? TILES_BYTES : BAND_BYTES) || r->band_rows == 1) {
+        if (bytes <= (r->in_tiles ? TILES_BYTES : BAND_BYTES) || r->band_rows <= unit) {
             return bytes <= MAX_BAND_BYTES;
         }
-        r->band_rows = (r->band_rows + 1) / 2;
+        r->band_rows = emu_align((r->band_rows + 1) / 2, unit);
     }
 }
 
@@ -301,8 +319,8 @@ static bool allocate(runner *r) {
     r->space = malloc(window->form->blocks * r->block_bytes + LINE);
     r->weights = r->space == NULL ? NULL : r->space + (LINE - (uintptr_t)r->space % LINE);
     if (r->in_tiles) {
-        r->winograd.input = malloc(16 * window->groups * r->winograd.plane * sizeof(int16_t));
-        r->winograd.weights = malloc((size_t)16 * window->groups * 256 * sizeof(int16_t));
+        r->winograd.input = malloc(36 * window->groups * r->winograd.plane * sizeof(int16_t));
+        r->winograd.weights = malloc(36 * EMU_WINOGRAD_WEIGHTS(window->groups) * sizeof(int16_t));
     }
     if (r->in_tiles && (r->winograd.input == NULL || r->winograd.weights == NULL)) {
         return false;

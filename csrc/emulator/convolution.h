@@ -58,6 +58,8 @@ typedef struct {
 } emu_kernel_values;
 
 bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest);
+/* Whether Winograd's way is exact with these weights. */
+bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_window *window);
 /* [entry][width / side][16][side], zero where there is no kernel or channel. Depthwise, of 16
  * channels: [tap][16], and of AVX2 in pairs, see convolution_kernels.c. */
 void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_window *window,
@@ -89,24 +91,32 @@ void emu_sum_lanes(const uint8_t *bytes, size_t n, int32_t *sums);
 /* int8 -> int16. */
 void emu_widen(const uint8_t *bytes, size_t n, int16_t *words);
 
-/* Winograd's way, convolution_winograd.c: what a band and 16 kernels are turned into. */
+/* Winograd's way, convolution_winograd.c: what a band and 16 kernels are turned into. Tiles are
+ * of 4 x 4 results. */
+#define EMU_WINOGRAD_TILES 12 /* that are computed at once */
+/* From one of the 36 to the next: no power of two, whose lines would be in each other's way. */
+#define EMU_WINOGRAD_WEIGHTS(groups) ((size_t)(groups) * 256 + 32)
 typedef struct {
-    uint32_t tiles;        /* of 2 x 2 results, side by side */
+    uint32_t tiles;        /* side by side */
     uint32_t groups;       /* of channels */
     size_t plane;          /* values of a group */
     const size_t *offsets; /* of the groups */
-    int16_t *input;        /* [16][group][line of tiles][tile][16] */
-    int16_t *weights;      /* [16][group][256], in the form of the CPU */
+    int16_t *input;        /* [36][group][line of tiles][tile][16] */
+    int16_t *weights;      /* [36][group][256] and a gap, in the form of the CPU */
 } emu_winograd;
 
-/* Whether it gives the same bits, and is faster on this CPU; `largest` accumulator. */
-bool emu_suits_winograd(const emu_convolution *conv, int32_t largest);
-/* The band's first lines of tiles, each of two rows of results. */
+/* Whether there is this way, and it is faster on this CPU. */
+bool emu_suits_winograd(const emu_convolution *conv);
+/* Whether it gives the same bits: the largest weight, and sum of a kernel's, without signs. */
+bool emu_stays_exact(int32_t largest_weight, int64_t largest_sum);
+/* The band's first lines of tiles. */
 void emu_turn_band(const emu_band *band, uint32_t lines, const emu_winograd *winograd);
 void emu_turn_weights(const emu_winograd *winograd, const int16_t *weights);
-/* Line y, from tile x on: how many tiles, at most half a chunk; of their results two rows. */
-uint32_t emu_dot_winograd(const emu_winograd *winograd, uint32_t y, uint32_t x, int32_t *upper,
-                          int32_t *lower);
+/* Some tiles of the band: products[36][EMU_WINOGRAD_TILES][16]. */
+void emu_dot_winograd(const emu_winograd *winograd, uint32_t first, uint32_t tiles,
+                      int32_t *products);
+/* Products of tiles side by side -> four rows of results, `pitch` numbers apart. */
+void emu_turn_results(const int32_t *products, uint32_t tiles, size_t pitch, int32_t *results);
 
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task);
 

@@ -7,6 +7,8 @@
  * are so for the dot products, too: what is left is to put kernels side by side. */
 #include "convolution.h"
 
+#include <stdlib.h>
+
 /* As packed: in memory, or unpacked. */
 static const int8_t *weights_of(const rkr_emu *emu, const emu_convolution *conv) {
     return conv->unpacked != NULL ? conv->unpacked->values
@@ -246,6 +248,34 @@ void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_wind
     if (form->bytes) {
         constants_of(task, window, out, values);
     }
+}
+
+bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_window *window) {
+    const uint32_t side = window->form->side;
+    const size_t n = (size_t)window->entries * window->width * 16;
+    int16_t *weights = malloc(n * sizeof *weights);
+    bool fits = weights != NULL;
+    for (uint32_t kernel = 0; fits && kernel < task->conv.kernels; kernel += 16) {
+        emu_kernel_values values;
+        int32_t sums[2 * 16] = {0}, most = 0;
+        emu_unpack_weights(emu, task, window, kernel, weights, &values);
+        for (size_t i = 0; i < n; i += 16 * side) {
+            for (size_t j = 0; j < 16 * side; j++) {
+                const int32_t weight = weights[i + j];
+                sums[j] += weight < 0 ? -weight : weight;
+            }
+        }
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            const int32_t offset = values.offsets[lane];
+            most = offset > most ? offset : -offset > most ? -offset : most;
+        }
+        for (uint32_t lane = 0; fits && lane < 16; lane++) {
+            const int64_t sum = side == 2 ? sums[2 * lane] + (int64_t)sums[2 * lane + 1] : sums[lane];
+            fits = emu_stays_exact(128 + most, sum);
+        }
+    }
+    free(weights);
+    return fits;
 }
 
 void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel, float *out) {
