@@ -3,6 +3,7 @@
  * The fast DPU: which tasks may take it, what it needs of 16 channels, and where bytes go. */
 #include "dpu_fast.h"
 
+#include "cpu_level.h"
 #include "dpu_values.h"
 
 #include <math.h>
@@ -15,18 +16,24 @@ static double abs_of(int32_t value) {
     return fabs((double)value);
 }
 
-/* The largest value behind a stage, from the largest before it; LIMIT: not exact. */
-static double stage_limit(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
-                          double v) {
-    double add = 0.0, mul = 0.0;
+static void largest_of(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
+                       double *add, double *mul) {
+    *add = *mul = 0.0;
     for (uint32_t channel = 0; channel < dpu->c; channel += 16) {
         emu_channel_values c;
         emu_read_stage(emu, dpu, stage, channel, &c);
         for (uint32_t lane = 0; lane < 16; lane++) {
-            add = abs_of(c.add[lane]) > add ? abs_of(c.add[lane]) : add;
-            mul = abs_of(c.mul[lane]) > mul ? abs_of(c.mul[lane]) : mul;
+            *add = abs_of(c.add[lane]) > *add ? abs_of(c.add[lane]) : *add;
+            *mul = abs_of(c.mul[lane]) > *mul ? abs_of(c.mul[lane]) : *mul;
         }
     }
+}
+
+/* The largest value behind a stage, from the largest before it; LIMIT: not exact. */
+static double stage_limit(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
+                          double v) {
+    double add, mul;
+    largest_of(emu, dpu, stage, &add, &mul);
     add = stage->add == EMU_NONE ? 0.0 : add;
     if (stage->mul == EMU_NONE && !stage->prelu) {
         v = v + add;
@@ -83,7 +90,11 @@ bool emu_can_be_fast(rkr_emu *emu, const emu_task *task, double largest) {
         ew->relu || ew->clamp_after || ew->source == EMU_CONSTANT) {
         return false;
     }
-    double v = largest + abs_of(dpu->in_offset);
+    double add, mul, v = largest + abs_of(dpu->in_offset);
+    largest_of(emu, dpu, &dpu->bs, &add, &mul);
+    if (v + add >= 0x1p31) { /* the first sum is one of int32 */
+        return false;
+    }
     v = stage_limit(emu, dpu, &dpu->bs, v);
     v = v < LIMIT ? stage_limit(emu, dpu, &dpu->bn, v) : v;
     if (dpu->lut.tables != NULL) {
@@ -114,7 +125,12 @@ static void begin_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage 
     out->clamps = stage->clamp_low || stage->clamp_high;
     out->low = stage->clamp_low ? (double)stage->low : -LIMIT;
     out->high = stage->clamp_high ? (double)stage->high : LIMIT;
-    const bool adds_after = out->adds && stage->mul_first && !stage->prelu && out->multiplies;
+    bool adds_after = false;
+    for (uint32_t lane = 0; lane < 16; lane++) {
+        adds_after = adds_after || c.add[lane] != 0;
+    }
+    out->adds = out->adds && adds_after; /* often 0 is added */
+    adds_after = out->adds && stage->mul_first && !stage->prelu && out->multiplies;
     out->is_simple =
         out->multiplies && !out->prelu && !adds_after && stage->shift_pos == stage->shift_neg;
     for (uint32_t lane = 0; lane < 16; lane++) {
@@ -122,12 +138,51 @@ static void begin_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage 
                            : stage->subtract ? -(double)c.add[lane]
                                              : (double)c.add[lane];
         out->mul[lane] = (double)c.mul[lane];
-        out->scaled[lane] = out->mul[lane] * out->positive;
         out->before[lane] = adds_after ? 0.0 : add;
         out->after[lane] = adds_after ? add : 0.0;
     }
     out->adds = out->adds && !adds_after;
 }
+
+#if EMU_HAVE_X86
+/* Behind the conversion of unsigned numbers, plus 2^52, and in front of one that is held plus
+ * EMU_ROUNDER. Exact: few bits far apart. */
+static double add_first(double factor) {
+    return EMU_ROUNDER - (0x1p52 + 0x1p31) * factor;
+}
+
+/* Between two such numbers. */
+static double add_between(double factor) {
+    return EMU_ROUNDER * (1.0 - factor);
+}
+
+static void shorten(const emu_dpu *dpu, emu_fast *fast) {
+    static const uint8_t lanes[8] = {0, 1, 4, 5, 2, 3, 6, 7};
+    const emu_fast_stage *bs = &fast->bs, *bn = &fast->bn;
+    emu_fast_short *steps = &fast->steps;
+    steps->suits = (bs->is_simple || !bs->multiplies) && !bs->clamps && bs->positive >= 0x1p-31 &&
+                   (bn->is_simple || !bn->multiplies) && !bn->adds && bn->positive >= 0x1p-48 &&
+                   dpu->out_shift <= 48 &&
+                   (fast->ew_op == EMU_EW_NONE ||
+                    (fast->ew_op == EMU_EW_ADD && dpu->ew.shift <= 31 &&
+                     fabs(fast->ew_offset) < 0x1p30));
+    for (uint32_t i = 0; i < 16; i++) {
+        const uint32_t lane = i / 8 * 8 + lanes[i % 8];
+        const double first = bs->multiplies ? bs->mul[lane] * bs->positive : 1.0;
+        const double second = bn->multiplies ? bn->mul[lane] * bn->positive : 1.0;
+        steps->before[i] = (int32_t)(uint32_t)((int64_t)fast->in_offset[i] + 0x80000000);
+        steps->mul[0][i] = first;
+        steps->add[0][i] = add_first(first);
+        steps->mul[1][i] = second;
+        steps->add[1][i] = add_between(second);
+    }
+    steps->low = EMU_ROUNDER + bn->low;
+    steps->high = EMU_ROUNDER + bn->high;
+    steps->ew_before = (int32_t)(uint32_t)((int64_t)fast->ew_offset + 0x80000000);
+    steps->ew_add = add_first(fast->ew_factor);
+    steps->out_add = add_between(fast->out_factor);
+}
+#endif
 
 void emu_fast_begin(rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fast *fast) {
     const emu_dpu *dpu = &task->dpu;
@@ -144,6 +199,9 @@ void emu_fast_begin(rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fa
     fast->ew_unit = ldexp(1.0, -dpu->ew.product_shift);
     fast->out_factor = (double)dpu->out_scale * ldexp(1.0, -dpu->out_shift);
     fast->out_offset = dpu->out_offset;
+#if EMU_HAVE_X86
+    shorten(dpu, fast);
+#endif
 }
 
 /* ---- n pixels ------------------------------------------------------------------- */

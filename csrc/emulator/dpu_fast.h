@@ -30,10 +30,20 @@ int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value);
 typedef struct {
     bool adds, multiplies, is_simple, prelu, clamps; /* simple: no `after`, one shift */
     double before[16], mul[16], after[16];
-    double scaled[16];         /* mul * positive */
     double positive, negative; /* 2^-shift */
     double low, high;
 } emu_fast_stage;
+
+/* The same steps for AVX2 where each is one multiplication at most, see dpu_fast_steps.c; 16
+ * channels in the order in which it has them. */
+typedef struct {
+    bool suits;
+    int32_t before[16];            /* added to sums, and 2^31 */
+    double mul[2][16], add[2][16]; /* BS, BN */
+    double low, high;
+    int32_t ew_before;
+    double ew_add, out_add;
+} emu_fast_short;
 
 /* A task, and 16 of its channels. */
 typedef struct {
@@ -44,6 +54,7 @@ typedef struct {
     double ew_offset, ew_factor, ew_unit;
     double out_factor;
     int32_t out_offset;
+    emu_fast_short steps;
 } emu_fast;
 
 /* Whether the task can take this way, once: needs the largest accumulator. */
