@@ -41,7 +41,8 @@ typedef struct {
     const emu_window *window;
     uint32_t columns, rows; /* padding included */
     uint8_t *values;
-    int16_t pixels[4][256]; /* what a pixel's byte becomes */
+    int8_t pixels[4][256]; /* what a pixel's byte becomes */
+    bool is_one_table;     /* the same for all channels */
 } emu_band;
 
 /* Before the first row of a task. */

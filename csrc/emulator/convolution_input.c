@@ -6,7 +6,9 @@
  * their weights are zero. */
 #include "convolution.h"
 
-static int16_t convert_pixel(const emu_conversion *conversion, uint8_t value, uint32_t c) {
+#define AT_ONCE 64 /* columns of few channels */
+
+static int8_t convert_pixel(const emu_conversion *conversion, uint8_t value, uint32_t c) {
     int64_t v = (int8_t)value;
     if (conversion->on && conversion->offset_first) {
         v = emu_rne((int64_t)value * conversion->scale[c] + conversion->offset[c],
@@ -15,14 +17,18 @@ static int16_t convert_pixel(const emu_conversion *conversion, uint8_t value, ui
         v = emu_rne((int64_t)value * conversion->scale[c], conversion->shift[c]) +
             conversion->offset[c];
     }
-    return (int16_t)emu_clip(v, -128, 127);
+    return (int8_t)emu_clip(v, -128, 127);
 }
 
 void emu_begin_band(emu_band *band) {
-    for (uint32_t c = 0; band->conv->pixels && c < band->conv->in_c; c++) {
+    const uint32_t channels = band->conv->pixels ? band->conv->in_c : 0;
+    band->is_one_table = true;
+    for (uint32_t c = 0; c < channels; c++) {
         for (uint32_t value = 0; value < 256; value++) {
             band->pixels[c][value] = convert_pixel(&band->conv->conversion, (uint8_t)value, c);
         }
+        band->is_one_table =
+            band->is_one_table && memcmp(band->pixels[c], band->pixels[0], 256) == 0;
     }
 }
 
@@ -50,23 +56,6 @@ static void pad(const emu_band *band, uint8_t *to, size_t columns) {
     }
 }
 
-static void stage_pixels(const emu_band *band, const uint8_t *line, uint32_t count, uint8_t *out) {
-    const emu_convolution *conv = band->conv;
-    const size_t step = (size_t)conv->insert_x * EMU_PIXEL_LANES;
-    int16_t *words = (int16_t *)(void *)out;
-    for (uint32_t c = 0; c < conv->in_c; c++) {
-        const int16_t *table = band->pixels[c];
-        for (uint32_t x = 0; x < count; x++) {
-            const int16_t value = table[line[(size_t)x * conv->in_c + c]];
-            if (band->window->form->bytes) {
-                out[x * step + c] = (uint8_t)(value + band->window->form->bias);
-            } else {
-                words[x * step + c] = value;
-            }
-        }
-    }
-}
-
 /* Whole atoms that lie side by side in memory and in the band. */
 static void stage_atoms(const emu_band *band, const uint8_t *line, size_t n, uint8_t *out) {
     if (!band->window->form->bytes) {
@@ -79,20 +68,41 @@ static void stage_atoms(const emu_band *band, const uint8_t *line, size_t n, uin
     }
 }
 
-/* The first 4 channels of `count` atoms, where there are no more. */
-static void stage_thin(const emu_band *band, const uint8_t *line, uint32_t count, uint8_t *out) {
-    const size_t atom = band->emu->soc->atom_bytes;
-    const size_t step = (size_t)band->conv->insert_x * EMU_PIXEL_LANES;
-    int16_t *words = (int16_t *)(void *)out;
-    for (size_t x = 0; x < count; x++) {
-        for (size_t c = 0; c < EMU_PIXEL_LANES; c++) {
-            const int8_t value = (int8_t)line[x * atom + c];
-            if (band->window->form->bytes) {
-                out[x * step + c] = (uint8_t)(value + band->window->form->bias);
-            } else {
-                words[x * step + c] = value;
+/* 4 channels of `count` columns that lie `step` bytes apart. */
+static void stage_thin(const emu_band *band, const uint8_t *from, size_t step, uint32_t count,
+                       uint8_t *out) {
+    const size_t column = (size_t)band->conv->insert_x * EMU_PIXEL_LANES * value_bytes(band);
+    uint8_t packed[AT_ONCE * EMU_PIXEL_LANES];
+    for (uint32_t x = 0; band->conv->insert_x != 1 && x < count; x++) {
+        stage_atoms(band, from + x * step, EMU_PIXEL_LANES, out + x * column);
+    }
+    for (uint32_t x = 0; band->conv->insert_x == 1 && x < count; x += AT_ONCE) {
+        const uint32_t n = count - x < AT_ONCE ? count - x : AT_ONCE;
+        for (uint32_t i = 0; i < n; i++) {
+            memcpy(packed + i * EMU_PIXEL_LANES, from + (x + i) * step, EMU_PIXEL_LANES);
+        }
+        stage_atoms(band, packed, (size_t)n * EMU_PIXEL_LANES, out + x * column);
+    }
+}
+
+/* Rows of pixels: what their bytes become, side by side. */
+static void stage_pixels(const emu_band *band, const uint8_t *line, uint32_t count, uint8_t *out) {
+    const size_t channels = band->conv->in_c;
+    const size_t column = (size_t)band->conv->insert_x * EMU_PIXEL_LANES * value_bytes(band);
+    int8_t pixels[AT_ONCE * EMU_PIXEL_LANES + EMU_PIXEL_LANES];
+    memset(pixels, 0, sizeof pixels);
+    for (uint32_t x = 0; x < count; x += AT_ONCE) {
+        const uint32_t n = count - x < AT_ONCE ? count - x : AT_ONCE;
+        memcpy(pixels, line + x * channels, n * channels);
+        if (band->is_one_table) {
+            emu_look_up(band->pixels[0], n * channels, pixels);
+        }
+        for (size_t c = 0; !band->is_one_table && c < channels; c++) {
+            for (size_t i = c; i < n * channels; i += channels) {
+                pixels[i] = band->pixels[c][(uint8_t)pixels[i]];
             }
         }
+        stage_thin(band, (const uint8_t *)pixels, channels, n, out + x * column);
     }
 }
 
@@ -140,7 +150,8 @@ void emu_stage_row(const emu_band *band, int64_t row, uint32_t at) {
         if (count > 0 && conv->pixels) {
             stage_pixels(band, band->emu->memory + line, count, out + left * column);
         } else if (count > 0 && window->lanes == EMU_PIXEL_LANES) {
-            stage_thin(band, band->emu->memory + line, count, out + left * column);
+            stage_thin(band, band->emu->memory + line, band->emu->soc->atom_bytes, count,
+                       out + left * column);
         } else if (count > 0) {
             stage_feature(band, line, group, count, out + left * column);
         }

@@ -270,7 +270,8 @@ bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_windo
             most = offset > most ? offset : -offset > most ? -offset : most;
         }
         for (uint32_t lane = 0; fits && lane < 16; lane++) {
-            const int64_t sum = side == 2 ? sums[2 * lane] + (int64_t)sums[2 * lane + 1] : sums[lane];
+            const int64_t sum =
+                side == 2 ? sums[2 * lane] + (int64_t)sums[2 * lane + 1] : sums[lane];
             fits = emu_stays_exact(128 + most, sum);
         }
     }

@@ -184,20 +184,30 @@ static int8_t converted(const emu_dpu *dpu, int64_t value) {
     return (int8_t)emu_clip(v + dpu->out_offset, -128, 127);
 }
 
+int8_t *emu_row_to_store(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel) {
+    const uint64_t at = (uint64_t)(channel / LANES) * dpu->out_plane +
+                        (uint64_t)(pixel / dpu->w) * dpu->out_line +
+                        (uint64_t)(pixel % dpu->w) * LANES;
+    const bool is_whole = dpu->atom_bytes == LANES && dpu->out_pixel == LANES &&
+                          dpu->repeat_x == 1 && dpu->repeat_y == 1;
+    return is_whole ? (int8_t *)emu->memory + dpu->out_address + at : NULL;
+}
+
 /* One row of results, LANES values a pixel, to memory. */
 void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
                      uint32_t pixel, uint32_t n) {
     const uint32_t y = pixel / dpu->w, x = pixel % dpu->w, atom = dpu->atom_bytes;
+    int8_t *row = emu_row_to_store(emu, dpu, channel, pixel);
+    if (row != NULL) {
+        memcpy(row, bytes, (size_t)n * LANES);
+        return;
+    }
     for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += atom) {
         uint8_t *plane =
             emu->memory + dpu->out_address + (uint64_t)((channel + base) / atom) * dpu->out_plane;
         for (uint32_t j = 0; j < dpu->repeat_y; j++) {
             uint8_t *line = plane + ((uint64_t)y * dpu->repeat_y + j) * dpu->out_line +
                             (uint64_t)x * dpu->repeat_x * dpu->out_pixel;
-            if (atom == LANES && dpu->out_pixel == LANES && dpu->repeat_x == 1) {
-                memcpy(line, bytes, (size_t)n * LANES);
-                continue;
-            }
             for (uint32_t i = 0; i < n * dpu->repeat_x; i++) {
                 memcpy(line + (uint64_t)i * dpu->out_pixel,
                        bytes + (size_t)(i / dpu->repeat_x) * LANES + base, atom);

@@ -16,8 +16,8 @@ static double abs_of(int32_t value) {
     return fabs((double)value);
 }
 
-static void largest_of(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
-                       double *add, double *mul) {
+static void largest_of(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage, double *add,
+                       double *mul) {
     *add = *mul = 0.0;
     for (uint32_t channel = 0; channel < dpu->c; channel += 16) {
         emu_channel_values c;
@@ -160,12 +160,12 @@ static void shorten(const emu_dpu *dpu, emu_fast *fast) {
     static const uint8_t lanes[8] = {0, 1, 4, 5, 2, 3, 6, 7};
     const emu_fast_stage *bs = &fast->bs, *bn = &fast->bn;
     emu_fast_short *steps = &fast->steps;
-    steps->suits = (bs->is_simple || !bs->multiplies) && !bs->clamps && bs->positive >= 0x1p-31 &&
-                   (bn->is_simple || !bn->multiplies) && !bn->adds && bn->positive >= 0x1p-48 &&
-                   dpu->out_shift <= 48 &&
-                   (fast->ew_op == EMU_EW_NONE ||
-                    (fast->ew_op == EMU_EW_ADD && dpu->ew.shift <= 31 &&
-                     fabs(fast->ew_offset) < 0x1p30));
+    steps->suits =
+        (bs->is_simple || !bs->multiplies) && !bs->clamps && bs->positive >= 0x1p-31 &&
+        (bn->is_simple || !bn->multiplies) && !bn->adds && bn->positive >= 0x1p-48 &&
+        dpu->out_shift <= 48 &&
+        (fast->ew_op == EMU_EW_NONE ||
+         (fast->ew_op == EMU_EW_ADD && dpu->ew.shift <= 31 && fabs(fast->ew_offset) < 0x1p30));
     for (uint32_t i = 0; i < 16; i++) {
         const uint32_t lane = i / 8 * 8 + lanes[i % 8];
         const double first = bs->multiplies ? bs->mul[lane] * bs->positive : 1.0;
@@ -260,9 +260,11 @@ static void look_up(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc
 static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const int32_t *acc,
                 const int8_t *bytes, uint32_t channel, uint32_t pixel, uint32_t n) {
     const emu_dpu *dpu = &task->dpu;
-    int8_t out[EMU_FAST_CHUNK * 16];
+    int8_t results[EMU_FAST_CHUNK * 16];
     int16_t space[EMU_FAST_CHUNK * 16];
     emu_fast_operand operand = {NULL, NULL};
+    int8_t *row = emu_row_to_store(emu, dpu, channel, pixel);
+    int8_t *out = row != NULL ? row : results;
     if (fast->ew_op != EMU_EW_NONE) {
         operand = take_operand(emu, dpu, channel, pixel, n, space);
     }
@@ -271,7 +273,9 @@ static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const 
     } else {
         emu_fast_store(fast, acc, bytes, operand, n, out);
     }
-    emu_store_bytes(emu, dpu, out, channel, pixel, n);
+    if (row == NULL) {
+        emu_store_bytes(emu, dpu, out, channel, pixel, n);
+    }
 }
 
 void emu_fast_accumulators(rkr_emu *emu, const emu_task *task, const emu_fast *fast,

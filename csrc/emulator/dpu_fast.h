@@ -71,8 +71,8 @@ void emu_fast_bytes(rkr_emu *emu, const emu_task *task, const emu_fast *fast, co
 /* dpu.c: stored bytes of n pixels of one row -> memory. */
 void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
                      uint32_t pixel, uint32_t n);
-/* bytes[n] = table[what they are as uint8]; bytes are read and written up to a multiple of 32. */
-void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes);
+/* Where n pixels of one row lie in memory side by side; NULL: they do not. */
+int8_t *emu_row_to_store(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel);
 
 /* ---- dpu_fast_steps.c: n pixels of 16 channels -------------------------------- */
 
@@ -88,7 +88,7 @@ void emu_fast_store(const emu_fast *fast, const int32_t *acc, const int8_t *byte
 /* To places in the LUT's bytes, clipped, and as they are; outside[n]: whether one of a pixel's lies
  * where the LUT goes on with a slope. */
 typedef struct {
-    int32_t exact[EMU_FAST_CHUNK * 16];
+    int32_t exact[EMU_FAST_CHUNK * 16]; /* where outside */
     uint16_t clipped[EMU_FAST_CHUNK * 16];
     uint8_t outside[EMU_FAST_CHUNK];
 } emu_fast_places;

@@ -60,7 +60,7 @@ INLINE emu_fast_operand operand_at(emu_fast_operand operand, size_t i) {
 }
 
 INLINE void store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
-                        emu_fast_operand operand, uint32_t n, int8_t *out) {
+                  emu_fast_operand operand, uint32_t n, int8_t *out) {
     for (uint32_t k = 0; k < n; k++, out += 16) {
         double v[16];
         run_stages(fast, acc == NULL ? NULL : acc + 16 * k, bytes == NULL ? NULL : bytes + 16 * k,
@@ -77,7 +77,7 @@ INLINE void store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
 }
 
 INLINE void place(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
-                        emu_fast_places *places) {
+                  emu_fast_places *places) {
     const emu_lut_bytes *lut = fast->lut;
     const int32_t left = lut->goes_on_left ? -1 : 0, right = lut->goes_on_right ? -1 : 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -229,19 +229,23 @@ AVX2 static void place_avx2(const emu_fast *fast, const int32_t *acc, const int8
         const sixteen v =
             stages_avx2(&fast->steps, fast->bn.clamps, acc == NULL ? NULL : acc + 16 * i,
                         bytes == NULL ? NULL : bytes + 16 * i);
-        __m256i signs = zero, clipped[2];
+        __m256i signs = zero, clipped[2], exact[2];
 #pragma GCC unroll 2
         for (size_t k = 0; k < 2; k++) {
             const __m256i x = _mm256_sub_epi32(whole(v.q[2 * k], v.q[2 * k + 1]), start);
             signs = _mm256_or_si256(signs, _mm256_and_si256(x, left));
             signs = _mm256_or_si256(signs, _mm256_and_si256(_mm256_sub_epi32(last, x), right));
             clipped[k] = _mm256_min_epi32(_mm256_max_epi32(x, zero), last);
-            _mm256_storeu_si256((__m256i *)(places->exact + 16 * i + 8 * k), x);
+            exact[k] = x;
         }
         const __m256i words = _mm256_packus_epi32(clipped[0], clipped[1]);
         _mm256_storeu_si256((__m256i *)(places->clipped + 16 * i),
                             _mm256_permute4x64_epi64(words, 0xd8));
         places->outside[i] = _mm256_movemask_ps(_mm256_castsi256_ps(signs)) != 0;
+        if (places->outside[i]) {
+            _mm256_storeu_si256((__m256i *)(places->exact + 16 * i), exact[0]);
+            _mm256_storeu_si256((__m256i *)(places->exact + 16 * i + 8), exact[1]);
+        }
     }
 }
 #endif

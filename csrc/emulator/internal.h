@@ -473,6 +473,8 @@ void emu_dpu_float(rkr_emu *emu, const emu_task *task, float *values, uint32_t c
                    uint32_t pixel, uint32_t n);
 void emu_run_dpu_float(rkr_emu *emu, const emu_task *task);
 
+/* bytes[n] = table[what they are as uint8]; bytes are read and written up to a multiple of 32. */
+void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes);
 int32_t emu_lut_value(const emu_lut *lut, int64_t value);
 
 /* p / 2^n, ties to even. */
