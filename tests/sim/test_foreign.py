@@ -122,7 +122,7 @@ def test_it_runs_what_was_recorded(tmp_path, pixels, capsys):
     for options in ([], ["--any-input"]):
         arguments = ["record", str(model), str(tmp_path / "frame.npy"), "-o", str(bundle)]
         assert main([*arguments, *options]) == 0
-        assert "1 samples" in capsys.readouterr().out
+        assert "1 sample," in capsys.readouterr().out
         assert run(program, bundle, tmp_path) == run(program, model, tmp_path)
     with Model(bundle, library="sim") as loaded:
         loaded.run(np.zeros_like(pixels))
