@@ -90,19 +90,24 @@ static void offsets_of(const rkr_emu *emu, const emu_task *task, uint32_t k, int
     }
 }
 
-/* No accumulator can leave 32 bits: values and weights have 8 bits, offsets 16. */
-static bool fits_accumulator(const rkr_emu *emu, const emu_task *task, int32_t *largest) {
-    const emu_convolution *conv = &task->conv;
-    const uint32_t kernels = conv->depthwise ? conv->in_c : conv->kernels;
-    int64_t offset = 0;
+/* The largest offset of a kernel's weights, without its sign. */
+static int32_t largest_offset(const rkr_emu *emu, const emu_task *task, uint32_t kernels) {
+    int32_t largest = 0;
     for (uint32_t k = 0; k < kernels; k += 16) {
         int32_t offsets[16];
         offsets_of(emu, task, k, offsets);
         for (uint32_t lane = 0; lane < 16 && k + lane < kernels; lane++) {
             const int32_t o = offsets[lane] < 0 ? -offsets[lane] : offsets[lane];
-            offset = o > offset ? o : offset;
+            largest = o > largest ? o : largest;
         }
     }
+    return largest;
+}
+
+/* No accumulator can leave 32 bits: values and weights have 8 bits, offsets 16. */
+static bool fits_accumulator(const rkr_emu *emu, const emu_task *task, int32_t *largest) {
+    const emu_convolution *conv = &task->conv;
+    const int64_t offset = largest_offset(emu, task, conv->depthwise ? conv->in_c : conv->kernels);
     const int64_t values =
         (int64_t)conv->kernel_w * conv->kernel_h * (conv->depthwise ? 1 : conv->in_c);
     *largest = (int32_t)emu_clip(values * 128 * (256 + offset), 0, INT32_MAX);
@@ -250,30 +255,36 @@ void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_wind
     }
 }
 
+/* The largest sum of the weights of 16 kernels, without their signs. */
+static int64_t largest_sum(const int16_t *weights, size_t n, uint32_t side) {
+    int32_t sums[2 * 16] = {0};
+    int64_t largest = 0;
+    for (size_t i = 0; i < n; i += 16 * side) {
+        for (size_t j = 0; j < 16 * side; j++) {
+            const int32_t weight = weights[i + j];
+            sums[j] += weight < 0 ? -weight : weight;
+        }
+    }
+    for (uint32_t lane = 0; lane < 16; lane++) {
+        const int64_t sum = side == 2 ? sums[2 * lane] + (int64_t)sums[2 * lane + 1] : sums[lane];
+        largest = sum > largest ? sum : largest;
+    }
+    return largest;
+}
+
 bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_window *window) {
-    const uint32_t side = window->form->side;
+    const emu_convolution *conv = &task->conv;
+    const int32_t most = 128 + largest_offset(emu, task, conv->kernels);
     const size_t n = (size_t)window->entries * window->width * 16;
+    if (emu_stays_exact(most, (int64_t)window->taps * conv->in_c * most)) {
+        return true; /* whatever the weights are */
+    }
     int16_t *weights = malloc(n * sizeof *weights);
     bool fits = weights != NULL;
-    for (uint32_t kernel = 0; fits && kernel < task->conv.kernels; kernel += 16) {
+    for (uint32_t kernel = 0; fits && kernel < conv->kernels; kernel += 16) {
         emu_kernel_values values;
-        int32_t sums[2 * 16] = {0}, most = 0;
         emu_unpack_weights(emu, task, window, kernel, weights, &values);
-        for (size_t i = 0; i < n; i += 16 * side) {
-            for (size_t j = 0; j < 16 * side; j++) {
-                const int32_t weight = weights[i + j];
-                sums[j] += weight < 0 ? -weight : weight;
-            }
-        }
-        for (uint32_t lane = 0; lane < 16; lane++) {
-            const int32_t offset = values.offsets[lane];
-            most = offset > most ? offset : -offset > most ? -offset : most;
-        }
-        for (uint32_t lane = 0; fits && lane < 16; lane++) {
-            const int64_t sum =
-                side == 2 ? sums[2 * lane] + (int64_t)sums[2 * lane + 1] : sums[lane];
-            fits = emu_stays_exact(128 + most, sum);
-        }
+        fits = emu_stays_exact(most, largest_sum(weights, n, window->form->side));
     }
     free(weights);
     return fits;
