@@ -1,0 +1,44 @@
+"""The comparison of layers in float16, with a simulator that is one value off."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from paths import DATA, PROJECT
+
+from rknn_runtime.sim.emulator import Emulator
+
+TOOL = PROJECT / "tools" / "measure_float16.py"
+MODEL = DATA / "models" / "fp16_ic1_w37_rk3588.rknn"
+
+
+def run(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(TOOL), str(folder)], capture_output=True, text=True)
+
+
+def test_values_that_differ_are_counted(tmp_path: Path) -> None:
+    """One of a hundred values or so, by how much, and in which range."""
+    emulator = Emulator(MODEL)
+    values = np.random.default_rng(2).random(emulator.inputs[0].shape).astype(np.float16)
+    emulator.set_input(0, values)
+    emulator.run()
+    simulated = emulator.read_float(emulator.outputs[0])
+    simulated.flat[7] += 2 * np.abs(simulated).max()
+    shutil.copy(MODEL, tmp_path / "layer.rknn")
+    np.savez(tmp_path / "layer.npz", x=values, y=simulated)
+    row = run(tmp_path).stdout.splitlines()[-1]
+    name, size, equal, largest, extent = [cell.strip() for cell in row.strip("|").split("|")]
+    assert (name, int(size)) == ("layer", simulated.size)
+    assert equal == f"{1 - 1 / simulated.size:.2%}" != "100.00%"
+    assert 0 < float(largest) < float(extent)
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    """And the message says how to fill it."""
+    result = run(tmp_path)
+    assert result.returncode != 0
+    assert "--make" in result.stderr
