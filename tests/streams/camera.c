@@ -72,7 +72,8 @@ static int open_camera(void) {
     return device;
 }
 
-static int query(struct v4l2_capability *found) {
+static int query(void *data) {
+    struct v4l2_capability *found = data;
     memset(found, 0, sizeof *found);
     strcpy((char *)found->driver, "uvcvideo");
     strcpy((char *)found->card, "Camera of the tests");
@@ -84,7 +85,8 @@ static int query(struct v4l2_capability *found) {
     return 0;
 }
 
-static int list_format(struct v4l2_fmtdesc *format) {
+static int list_format(void *data) {
+    struct v4l2_fmtdesc *format = data;
     if (format->index > 0)
         return fails(EINVAL);
     format->pixelformat = camera.format;
@@ -92,7 +94,8 @@ static int list_format(struct v4l2_fmtdesc *format) {
 }
 
 /* Whatever is asked for: a driver answers with the nearest that it has. */
-static int set_format(struct v4l2_format *format) {
+static int set_format(void *data) {
+    struct v4l2_format *format = data;
     if (is("no pictures"))
         return fails(EINVAL);
     struct v4l2_pix_format *pixels = &format->fmt.pix;
@@ -106,14 +109,16 @@ static int set_format(struct v4l2_format *format) {
     return 0;
 }
 
-static int tell_rate(struct v4l2_streamparm *parameters) {
+static int tell_rate(void *data) {
+    struct v4l2_streamparm *parameters = data;
     parameters->parm.capture.capability = V4L2_CAP_TIMEPERFRAME;
     parameters->parm.capture.timeperframe.numerator = 1;
     parameters->parm.capture.timeperframe.denominator = FRAMES_A_SECOND;
     return 0;
 }
 
-static int request_buffers(struct v4l2_requestbuffers *request) {
+static int request_buffers(void *data) {
+    struct v4l2_requestbuffers *request = data;
     if (request->memory != V4L2_MEMORY_MMAP)
         return fails(EINVAL);
     if (request->count > BUFFERS)
@@ -122,7 +127,8 @@ static int request_buffers(struct v4l2_requestbuffers *request) {
     return 0;
 }
 
-static int query_buffer(struct v4l2_buffer *buffer) {
+static int query_buffer(void *data) {
+    struct v4l2_buffer *buffer = data;
     if (buffer->index >= camera.buffers)
         return fails(EINVAL);
     buffer->length = BUFFER_BYTES;
@@ -130,14 +136,16 @@ static int query_buffer(struct v4l2_buffer *buffer) {
     return 0;
 }
 
-static int queue(struct v4l2_buffer *buffer) {
+static int queue(void *data) {
+    struct v4l2_buffer *buffer = data;
     if (buffer->index >= camera.buffers || camera.waiting == BUFFERS)
         return fails(EINVAL);
     camera.queued[camera.waiting++] = buffer->index;
     return 0;
 }
 
-static int dequeue(struct v4l2_buffer *buffer) {
+static int dequeue(void *data) {
+    struct v4l2_buffer *buffer = data;
     if (is_unplugged())
         return fails(ENODEV);
     if (!camera.is_on || camera.waiting == 0)
@@ -153,42 +161,43 @@ static int dequeue(struct v4l2_buffer *buffer) {
     return 0;
 }
 
-static int stream(int is_on) {
-    camera.is_on = is_on;
-    camera.waiting = is_on ? camera.waiting : 0;
+static int start(void *data) {
+    (void)data;
+    camera.is_on = 1;
     return 0;
 }
 
-static int answer(unsigned long command, void *data) {
-    switch ((unsigned)command) {
-    case VIDIOC_QUERYCAP:
-        return query(data);
-    case VIDIOC_ENUM_FMT:
-        return list_format(data);
-    case VIDIOC_G_FMT:
-    case VIDIOC_TRY_FMT:
-        return set_format(data);
-    case VIDIOC_S_FMT:
-        return is("busy") ? fails(EBUSY) : set_format(data);
-    case VIDIOC_G_PARM:
-    case VIDIOC_S_PARM:
-        return tell_rate(data);
-    case VIDIOC_REQBUFS:
-        return is("busy") ? fails(EBUSY) : request_buffers(data);
-    case VIDIOC_QUERYBUF:
-        return query_buffer(data);
-    case VIDIOC_QBUF:
-        return queue(data);
-    case VIDIOC_DQBUF:
-        return dequeue(data);
-    case VIDIOC_STREAMON:
-    case VIDIOC_STREAMOFF:
-        return stream(command == VIDIOC_STREAMON);
-    case VIDIOC_G_INPUT:
-    case VIDIOC_S_INPUT:
-        *(int *)data = 0;
-        return 0;
-    }
+static int stop(void *data) {
+    (void)data;
+    camera.is_on = 0;
+    camera.waiting = 0;
+    return 0;
+}
+
+static int choose_input(void *data) {
+    *(int *)data = 0;
+    return 0;
+}
+
+static const struct {
+    unsigned command;
+    int (*answer)(void *);
+    int takes_camera; /* which another program may have */
+} ANSWERS[] = {
+    {VIDIOC_QUERYCAP, query, 0},        {VIDIOC_ENUM_FMT, list_format, 0},
+    {VIDIOC_G_FMT, set_format, 0},      {VIDIOC_TRY_FMT, set_format, 0},
+    {VIDIOC_S_FMT, set_format, 1},      {VIDIOC_G_PARM, tell_rate, 0},
+    {VIDIOC_S_PARM, tell_rate, 0},      {VIDIOC_REQBUFS, request_buffers, 1},
+    {VIDIOC_QUERYBUF, query_buffer, 0}, {VIDIOC_QBUF, queue, 0},
+    {VIDIOC_DQBUF, dequeue, 0},         {VIDIOC_STREAMON, start, 0},
+    {VIDIOC_STREAMOFF, stop, 0},        {VIDIOC_G_INPUT, choose_input, 0},
+    {VIDIOC_S_INPUT, choose_input, 0},
+};
+
+static int answer(unsigned command, void *data) {
+    for (size_t i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++)
+        if (ANSWERS[i].command == command)
+            return ANSWERS[i].takes_camera && is("busy") ? fails(EBUSY) : ANSWERS[i].answer(data);
     return fails(ENOTTY);
 }
 
@@ -199,7 +208,7 @@ int ioctl(int device, unsigned long command, ...) {
     va_end(rest);
     struct stat status;
     if (camera.node && fstat(device, &status) == 0 && status.st_ino == camera.node)
-        return answer(command, data);
+        return answer((unsigned)command, data);
     int (*next)(int, unsigned long, ...) =
         (int (*)(int, unsigned long, ...))dlsym(RTLD_NEXT, "ioctl");
     return next(device, command, data);
