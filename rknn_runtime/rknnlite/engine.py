@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array
+from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.npu.general import GeneralModel
 from rknn_runtime.npu.model import Model
 from rknn_runtime.npu.spec import InputSpec
@@ -21,6 +22,7 @@ class Engine:
     Attributes:
         model: A `GeneralModel`; librknnmrt has that flow not, so there a `Model`.
         n_runs: How often `infer` has run it.
+        turn: Held from the choice of shapes to the outputs, as threads may share a model.
     """
 
     model: GeneralModel | Model
@@ -37,6 +39,7 @@ class Engine:
         self._path, self._options = path, options
         self.model = self._kind(path, **options)
         self.n_runs = 0
+        self.turn = ExclusiveLock()
         self._is_dynamic = bool(self.model.dynamic_shapes)
         #: Which inputs are passed through.
         self._passed: list[bool] = []

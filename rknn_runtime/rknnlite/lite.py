@@ -188,6 +188,7 @@ class RKNNLite:
 
         Raises:
             RknnError: With ``strict``: the runtime failed.
+            RuntimeError: With ``strict``: in the middle of another call, as in a signal handler.
             TypeError: With ``strict``: no list of arrays, or a dtype that the model does not take.
             ValueError: With ``strict``: not initialised, or another number of inputs, dimensions
                 or elements.
@@ -382,15 +383,16 @@ class RKNNLite:
         self, inputs: object, data_type: object, data_format: object, flags: object, reuse: bool
     ) -> list[Array]:
         engine = self._ready()
-        given = engine.model.inputs
-        arrays = input_arrays(inputs, given, data_type, data_format, self._complain)
-        engine.pass_through(pass_through_flags(flags, len(arrays)))
-        engine.choose_shapes([array.shape for array in arrays])
-        arrays = [
-            fitted(f"inputs[{i}]", array, attr.shape, self._complain)
-            for i, (array, attr) in enumerate(zip(arrays, engine.model.inputs))
-        ]
-        return engine.infer(arrays, reuse=reuse)
+        with engine.turn.held():
+            given = engine.model.inputs
+            arrays = input_arrays(inputs, given, data_type, data_format, self._complain)
+            engine.pass_through(pass_through_flags(flags, len(arrays)))
+            engine.choose_shapes([array.shape for array in arrays])
+            arrays = [
+                fitted(f"inputs[{i}]", array, attr.shape, self._complain)
+                for i, (array, attr) in enumerate(zip(arrays, engine.model.inputs))
+            ]
+            return engine.infer(arrays, reuse=reuse)
 
     def _close(self) -> None:
         engine, self._engine = self._engine, None

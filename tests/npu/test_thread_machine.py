@@ -33,6 +33,7 @@ from rknn_runtime import (
     raw,
 )
 from rknn_runtime.errors import RknnError
+from rknn_runtime.rknnlite import RKNNLite
 from rknn_runtime.sim import Live
 
 ROUNDS = int(os.environ.get("RKNN_TEST_ROUNDS", "40"))
@@ -59,7 +60,7 @@ def documented(kind: type, name: str) -> set[str]:
 
     A method without any of its own has those of its class.
     """
-    text = getattr(kind, name).__doc__ or ""
+    text = getattr(kind, name, kind).__doc__ or ""
     names = named(text)
     for word in re.findall(r"`(?:\w+\.)?(\w+)`", text):
         names |= named(getattr(getattr(kind, word, None), "__doc__", None) or "")
@@ -71,11 +72,14 @@ def documented(kind: type, name: str) -> set[str]:
 class Shared:
     """The objects, each of which any thread may close; then the next call finds another."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder) -> None:
+        self.path = folder / "model.rknn"
+        self.path.write_bytes(DATA_BYTES)
         self.make = {
             "model": lambda: Model(DATA_BYTES, library="sim"),
             "general": lambda: GeneralModel(DATA_BYTES, library="sim"),
             "detector": self._detector,
+            "lite": self._lite,
             "matmul": self._matmul,
             "pool": lambda: Pool(one_object(), library="sim", contexts=2),
         }
@@ -87,6 +91,13 @@ class Shared:
         detector = Detector(Model(one_object(), library="sim"))
         detector._opened = detector.model  # closed with it, as by `Detector.open`
         return detector
+
+    def _lite(self) -> RKNNLite:
+        lite = RKNNLite(strict=True, library="sim")
+        lite.load_rknn(self.path)
+        lite.init_runtime()
+        lite.close = lite.release
+        return lite
 
     def _matmul(self) -> Matmul:
         matmul = Matmul((4, 8), K, N, MatmulType.INT8_MM_INT8_TO_INT32, library="sim")
@@ -236,6 +247,17 @@ def raw_general(model, rng):
     raw.inputs_set(model, rng.choice(IMAGES))
 
 
+def infer(lite, rng):
+    (found,) = lite.inference([rng.choice(IMAGES)])
+    same_real(found)
+
+
+def ask_lite(lite, rng):
+    assert "API" in lite.get_sdk_version()
+    inner = lite.rknn_runtime
+    assert inner is None or inner.get_in_out_num() == (1, 1)
+
+
 def detect(detector, rng):
     (found,) = detector(SCENE).class_id.tolist()
     assert found == 1
@@ -316,6 +338,8 @@ STEPS = [
     ("general", "set_input_shapes", choose, 3),
     ("general", "duplicate", duplicate, 1),
     ("general", "__repr__", ask, 1),
+    ("lite", "inference", infer, 4),
+    ("lite", "get_sdk_version", ask_lite, 1),
     ("detector", "__call__", detect, 4),
     ("detector", "__call__", decode, 1),
     ("detector", "__call__", detect_memory, 2),
@@ -367,10 +391,10 @@ def do(shared: Shared, rng: random.Random, also: frozenset[str] = frozenset()) -
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_threads_do_at_once(control, seed) -> None:
+def test_whatever_threads_do_at_once(control, tmp_path, seed) -> None:
     """Six of them, on a model, a general one, a detector, a product of matrices and a pool."""
     errors: list[BaseException] = []
-    shared, start = Shared(), threading.Barrier(THREADS)
+    shared, start = Shared(tmp_path), threading.Barrier(THREADS)
 
     def work(number: int) -> None:
         rng = random.Random(f"{seed} {number}")
@@ -405,9 +429,9 @@ def test_whatever_threads_do_at_once(control, seed) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_fails_before(control, seed) -> None:
+def test_whatever_fails_before(control, tmp_path, seed) -> None:
     """A call that fails leaves its object as it was, or one that says what to do: never wrong."""
-    rng, shared = random.Random(f"alone {seed}"), Shared()
+    rng, shared = random.Random(f"alone {seed}"), Shared(tmp_path)
     for _ in range(5 * ROUNDS):
         if rng.random() < 0.3:
             function = rng.choice(FAILING)
