@@ -123,9 +123,12 @@ bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
     if (!inside) {
         return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
     }
+    /* What is checked here and chosen by them, as is the form of the products, stays true. */
+    const uint64_t offsets_end = task->dpu.bs.block + 8ull * emu_align(task->dpu.c, 16);
     if (task->dpu.weight_offset == EMU_MEMORY &&
-        !emu_inside(emu, task->dpu.bs.block, 8ull * emu_align(task->dpu.c, 16))) {
-        return emu_refuse(emu, "offsets of weights outside of memory");
+        (task->dpu.bs.block < emu->command_bytes || offsets_end > emu->constant_bytes)) {
+        return emu_refuse(emu, "offsets of weights at 0x%x that are no constants",
+                          task->dpu.bs.block);
     }
     if (!conv->fp16 && !fits_accumulator(emu, task, largest)) {
         return emu_refuse(emu, "accumulators of more than 32 bits");

@@ -173,6 +173,13 @@ def test_commands_are_no_values(number: int, reason: str) -> None:
     assert_refused("ConvRelu", {number: 0}, reason)
 
 
+def test_offsets_of_weights_are_constants() -> None:
+    """Values that a run computes cannot make sums larger than those that were checked before."""
+    model = (DATA / "emulator" / "machine_rv1106.rknn").read_bytes()
+    for address in (Emulator(model).model_bytes, Emulator(model).model_bytes - 64):
+        assert_refused("Conv", {0x5020: address}, "offsets of weights at")
+
+
 def test_tasks_share_no_commands() -> None:
     """A table of tasks that all decode the same long stream is no readable model."""
     model = bytearray((DATA / "emulator" / "machine_rv1106.rknn").read_bytes())
