@@ -13,7 +13,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
 .PHONY: demo test lint types warnings sanitize pytest torture soak bench abi wheels wheel-static \
-    test-models test-convert test-browser test-arm test-vendor docs clean
+    test-avx512 test-models test-convert test-browser test-arm test-vendor docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -49,6 +49,10 @@ torture: $(VENV)/.test
 	RKNN_TEST_ROUNDS=2000 $(BIN)/pytest tests/npu/test_threads.py
 	RKNN_TEST_ROUNDS=400 RKNN_TEST_SEEDS=30 $(BIN)/pytest tests/npu/test_thread_machine.py
 	RKNN_TEST_ROUNDS=1000 $(BIN)/python tools/sanitize.py --threads
+
+# The variants for AVX-512 where the CPU has AVX2 alone: `tools/avx512.h` has the instructions in C.
+test-avx512: $(VENV)/.test
+	$(BIN)/python tools/sanitize.py --avx512
 
 # Every flow of the API 5,000 times loaded and 200,000 times run; an hour, a table as it goes.
 soak: $(VENV)/.test
