@@ -18,6 +18,7 @@ __all__ = [
     "convert",
     "fetch",
     "permit",
+    "quantized",
     "wanted_library",
 ]
 
@@ -65,6 +66,12 @@ def convert(facts: Facts) -> str:
     """Convert a model for this chip, which is a line of a program for the vendor's toolkit."""
     name = facts.soc.name if facts.soc is not None else "rk3588"
     return f"rknn.config(..., target_platform={name!r})  # of rknn-toolkit2, and convert again"
+
+
+def quantized(facts: Facts) -> str:
+    """Convert a network for this chip with quantization."""
+    name = facts.soc.name if facts.soc is not None else "rk3588"
+    return f"rknn-runtime convert NETWORK.onnx --for {name} --calibrate IMAGES  # int8"
 
 
 def permit(facts: Facts, nodes: Sequence[NodeFacts]) -> str:

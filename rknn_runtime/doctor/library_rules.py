@@ -24,7 +24,8 @@ _KNOWS = {"rk3562": (1, 5, 0), "rk3576": (2, 0, 0)}
 
 def _no_library(facts: Facts) -> str:
     on_npu = facts.soc or facts.nodes or facts.container or facts.driver == "rknpu"
-    if facts.libraries or not on_npu or facts.is_pc:
+    was_loaded = "glibc's symbols" in facts.signs  # by a program that has one of its own
+    if facts.libraries or was_loaded or not on_npu or facts.is_pc:
         return ""
     return f"{wanted_library(facts)}.so"
 

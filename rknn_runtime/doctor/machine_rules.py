@@ -16,7 +16,7 @@ from rknn_runtime.doctor.cures import (
 )  # fmt: skip
 from rknn_runtime.doctor.facts import Facts, NodeFacts
 from rknn_runtime.doctor.log import line_with
-from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, When, logged
+from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, When, logged, matched
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
 from rknn_runtime.npu.device import LAST_WITHOUT_HEAP
 
@@ -30,6 +30,7 @@ _SIGN_MODULE = (
     "sudo /usr/src/linux-headers-$(uname -r)/scripts/sign-file sha256 MOK.priv MOK.der rknpu.ko && "
     "sudo mokutil --import MOK.der && sudo reboot"
 )
+_POWER = f"{VENDOR_KERNEL}\nsudo armbian-install  # updates the bootloader, U-Boot"
 _SHOW_TREE = (
     "docker run --security-opt systempaths=unconfined ...  # Kubernetes: procMount: Unmasked"
 )
@@ -244,10 +245,11 @@ RULES = (
          lambda facts: "probe" in facts.signs and not facts.nodes, VENDOR_KERNEL, """
         the driver gave up on this NPU (see the log): the device tree and the driver of this kernel
         do not go together; take both from one image of the board's maker. On Armbian:"""),
-    Rule("no-power", PROBLEM, "driver", logged("power"), VENDOR_KERNEL, """
-        the NPU gets no power: its power domain did not answer, as its supply (npu-supply) is
-        missing in the device tree, or another one; take kernel and device tree of the board's
-        maker. On Armbian:"""),
+    Rule("no-power", PROBLEM, "driver", logged("power"), _POWER, """
+        the NPU gets no power: its power domain did not answer ({found}). Either its supply
+        (npu-supply) is missing in the device tree, or another one: take kernel and device tree of
+        the board's maker; or the bootloader left its regulator off, as mainline U-Boot did: take a
+        newer one. On Armbian:"""),
     Rule("other-device-tree", PROBLEM, "driver", _other_device_tree, VENDOR_KERNEL, """
         the vendor's driver is there, but the device tree does not have what it looks for: it
         describes {found}, and is of a mainline kernel or another board; take kernel and device
@@ -274,6 +276,10 @@ RULES = (
          lambda facts: "kernel crash" in facts.signs and not facts.ported, NEWER_KERNEL, """
         the driver itself crashed in the kernel (see dmesg); nothing of the NPU works until the
         next start: update the kernel"""),
+    Rule("driver-crashed", PROBLEM, "driver",
+         lambda facts: "spinlock" in facts.signs and not facts.ported, NEWER_KERNEL, """
+        the kernel waits for a lock that it holds itself, in the driver {facts.driver_version} if
+        the NPU was at work, as with several threads on 0.9.2: update the kernel"""),
     Rule("linked-node", PROBLEM, "device", _linked_node, "sudo rm {found.path}", """
         {found.path} is a link to {found.link}: the library tries it first and speaks the other
         driver's language to it; it finds the DRM nodes without it"""),
@@ -310,6 +316,10 @@ RULES = (
         {found} allocates from /dev/dma_heap/system, which is not there: build the kernel with
         CONFIG_DMABUF_HEAPS_SYSTEM=y; or take librknnrt 1.6.0, which does without, for models of
         toolkits up to that"""),
+    Rule("no-heap", PROBLEM, "device", matched("other heap", r"/dev/dma_heap/[\w-]+"),
+         "ls /dev/dma_heap  # and give the program another heap, one of these", """
+        the program wants {found[0]}, which this kernel does not have: the vendor's kernels 5.10
+        have uncached heaps (system-uncached-dma32, for example), newer ones do not"""),
     Rule("forbidden-heap", PROBLEM, "device", _forbidden_heap,
          lambda facts: permit(facts, [facts.heap] if facts.heap else []), """
         this user may not read {facts.heap.path} (group {facts.heap.group}, mode
@@ -322,6 +332,14 @@ RULES = (
          _SHOW_TREE, """
         this container does not show /proc/device-tree, so the chip is unknown here: nobody can
         check that a model is for it, and the vendor's RKNNLite fails"""),
+    Rule("hidden-device-tree", WARNING, "board",
+         lambda facts: facts.container and "chip of ultralytics" in facts.signs, _SHOW_TREE, """
+        ultralytics did not find the chip's name in /proc/device-tree, which this container does
+        not show"""),
+    Rule("hidden-device-tree", WARNING, "board", logged("chip of ultralytics"),
+         "pip install --upgrade ultralytics  # or copy the model, and run it with rknn-runtime", """
+        ultralytics did not find a name in /proc/device-tree that it takes for a chip with an NPU:
+        older ones know few ({found})"""),
     Rule("hidden-device-tree", WARNING, "board", logged("container's tree"),
          _SHOW_TREE, """
         the program did not find the chip's name in /proc/device-tree: it ran in a container that

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rknn_runtime.doctor.cures import convert, fetch, wanted_library
+from rknn_runtime.doctor.cures import convert, fetch, quantized, wanted_library
 from rknn_runtime.doctor.facts import Facts
-from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, When, logged
+from rknn_runtime.doctor.rule import PROBLEM, WARNING, Rule, When, logged, matched
 from rknn_runtime.modelfile.compatibility import REFUSALS, newer_toolkit, problems
 from rknn_runtime.modelfile.info import ModelHeader
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
@@ -160,6 +160,13 @@ RULES = (
     Rule("model-refused", PROBLEM, "model", _refused, fetch, """
         the runtime refused the model, though nothing is known against it: take the newest
         runtime, and convert the model with its toolkit"""),
+    Rule("call-refused", PROBLEM, "model",
+         matched("call", r"need 4dims input, but 3dims"),
+         "rknn-runtime info model.rknn  # an image with its batch: numpy.expand_dims(image, 0)", """
+        the model wants an input of four dimensions, of which the first is the batch, and got an
+        image of three"""),
+    Rule("call-refused", PROBLEM, "model", logged("int8 only"), quantized, """
+        the program takes models of int8 alone ({found}): convert with quantization, by images"""),
     Rule("call-refused", PROBLEM, "model", logged("call"), "rknn-runtime info model.rknn", """
         the runtime refuses what the program gives it ({found}): a size, type or shape that is not
         the model's, or a call that this chip's runtime does not have"""),

@@ -49,8 +49,8 @@ KERNEL = {
     + _status("timeout"),
     "cma": r"cma_alloc: (.*: )?alloc failed",
     "killed": r"out of memory: kill|oom[- ]kill|invoked oom-killer",
-    "power": r"failed to (get ack|set idle) on domain 'npu|npu.*(failed to (enable|set voltage|get "
-    r"pm runtime)|deferred probe pending)",
+    "power": r"failed to (get ack|set idle) on domain 'npu|\bvdd_npu\b\W*disabled"
+    r"|npu.*(failed to (enable|set voltage|get pm runtime)|deferred probe pending)",
     "bounce": r"swiotlb.*(buffer is full|allocation failed)",
     "no iommu": r"iommu is disabled, using non-iommu mode",
     "page fault": r"(npu|fda[bcd]\w+|fde4\w+)\.?\w* ?(rk_)?iommu.*page fault|rknpu.*page fault"
@@ -125,13 +125,15 @@ _RUNTIME = {
     r"(set (inputs|input shape|shape for input\S*)|get outputs) failed|"
     + _status("param_invalid", "ctx_invalid", "input_invalid", "output_invalid")
     + ")",
+    "int8 only": r"(only|just) (supports?|takes?) \S*int8",
     "encrypted magic": r"invalid rknn model magic: 4e4e4b5254505943|"
     + _status("key_invalid", "decrypt_failed", "soc_bind_failed"),
     "language model": r"invalid rknn llm model magic|invalid rkllm model"
     r"|rkllm.*(\bversion\b.*(too (old|new)|mismatch|not (match|support))|fail\w* to load"
     r"|load\w* .*fail)",
     "language chip": r"platform error: must be either",
-    "heap": r"failed to open dma heap|dma_heap/system.*(no such|denied|failed)",
+    "heap": r"failed to open dma heap|dma_heap/system(?!-).*(no such|denied|failed)",
+    "other heap": r"dma_heap/(?!system\b(?!-)|\S*\W.*denied)\S+.*(no such|fail)",
     "heap denied": r"permission denied.*/dev/dma_heap|/dev/dma_heap\S*\W.*permission denied",
     "hardware version": r"hw_version = |driver version is unknown"
     r"|failed to check rknpu hardware version",
@@ -157,7 +159,8 @@ _RUNTIME = {
     r"|device (unauthorized|offline)|more than (one|1) device",
     "container's tree": r"sure to run docker in privileged mode"
     r"|/proc/device-tree\S*\W.*no such file"
-    r"|no such file\b.*/proc/device-tree|only supported on rockchip",
+    r"|no such file\b.*/proc/device-tree",
+    "chip of ultralytics": r"only supported on rockchip",
     "rga forbidden": r"failed to open rga: ?permission denied",
     "crash": r"segmentation fault|sigsegv|core dumped|\bbus error\b|exit code 1(34|39)|\bsigabrt\b"
     r"|double free|(free|malloc|realloc)\(\): |corrupted (size|double)|stack smashing detected"
@@ -193,6 +196,7 @@ _PROGRAM = {
     "noexec": r"failed to map segment from shared object(?!.*cannot allocate)",
     "line ends": r"'\\r': command not found|\^m: bad interpreter|env: .*\\r\W.*no such file",
     "bad interpreter": r": bad interpreter: no such file",
+    "spinlock": r"\bbug: spinlock (recursion|lockup)",
     "page size": r"load command alignment not page-aligned|unsupported system page size"
     r"|load command address/offset not (page-aligned|properly aligned)",
     "executable stack": r"cannot enable executable stack",
