@@ -14,6 +14,7 @@
  * `job TASKS FLAGS`. */
 #include "vendor_npu.h"
 
+#include "emulator/dpu_fast.h"
 #include "emulator/nodes.h"
 
 /* The commands of the file come along here, when it is opened. */
@@ -350,6 +351,9 @@ static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index
     const emu_words commands = {words - entry->first_word, entry->first_word + entry->words};
     emu_task *task = machine->tasks;
     memset(task, 0, sizeof *task);
+    if (machine->lut_bytes != NULL) {
+        machine->lut_bytes->dpu = NULL; /* the task that it was made for is no more */
+    }
     machine->nodes[entry->node].tasks_understood = true;
     machine->nodes[entry->node].public.reason = "";
     /* RV1106: addresses count from the job's base. */
