@@ -42,7 +42,8 @@ class RKNNLite:
     vendor has no such package: on 32-bit ARM, and on RV1103 and RV1106, there over `Model`. For
     new programs `Model` and `GeneralModel` are faster, and say more.
 
-    An object is for one thread at a time: give each thread one, or take a `Pool`.
+    Threads may share an object for `inference`, one at a time; to load, initialise and release
+    is for one thread alone. An object for each thread, or a `Pool`, keeps more cores busy.
 
     Attributes:
         strict: Whether failures are raised.
