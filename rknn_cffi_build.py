@@ -40,7 +40,7 @@ for name in DECLARATIONS:
     ffibuilder.cdef((ROOT / "csrc" / name).read_text(encoding="utf-8"))
 ffibuilder.set_source(
     "rknn_runtime._rkr",
-    '#include "rkr.h"',
+    '#include "callbacks.h"',
     sources=SOURCES,
     include_dirs=["csrc"],
     depends=[*files("*.h"), *(f"csrc/{name}" for name in DECLARATIONS)],

@@ -285,7 +285,7 @@ def _keep(kind: Any, error: BaseException, traceback: Any) -> None:
 
 
 @ffi.def_extern(onerror=_keep, error=lib.RKNN_ERR_FAIL)  # type: ignore[untyped-decorator]
-def rkr_custom_op_init(
+def rkr_python_op_init(
     op_ctx: Any, inputs: Any, n_inputs: int, outputs: Any, n_outputs: int
 ) -> int:
     operator = registering.get(get_ident())
@@ -307,7 +307,7 @@ def rkr_custom_op_init(
 
 
 @ffi.def_extern(onerror=_keep, error=lib.RKNN_ERR_FAIL)  # type: ignore[untyped-decorator]
-def rkr_custom_op_compute(
+def rkr_python_op_compute(
     op_ctx: Any, inputs: Any, n_inputs: int, outputs: Any, n_outputs: int
 ) -> int:
     node = _nodes.get(int(ffi.cast("uintptr_t", op_ctx.priv_data)))

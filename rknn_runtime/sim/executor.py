@@ -193,7 +193,7 @@ def _keep(kind: Any, error: BaseException, traceback: Any) -> None:
 
 
 @ffi.def_extern(onerror=_keep, error=lib.RKNN_ERR_FAIL)  # type: ignore[untyped-decorator]
-def rkr_sim_execute(
+def rkr_python_execute(
     user_data: Any, n_inputs: int, inputs: Any, n_outputs: int, outputs: Any
 ) -> int:
     executor: Executor = ffi.from_handle(user_data)

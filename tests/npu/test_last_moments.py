@@ -47,6 +47,20 @@ print("open")
     assert script(ending) == (0, "open\n", "")
 
 
+def test_no_runtime_calls_python_after_its_end():
+    """A run that began before may: the C library's last handlers come when Python is gone."""
+    calls = """
+import ctypes
+from rknn_runtime._ffi import ffi, lib
+register = getattr(ctypes.CDLL(None), "__cxa_atexit")
+for function in (lib.rkr_sim_execute, lib.rkr_custom_op_init, lib.rkr_custom_op_compute):
+    address = ctypes.c_void_p(int(ffi.cast("intptr_t", function)))
+    assert register(address, None, None) == 0
+print("open")
+"""
+    assert script(calls) == (0, "open\n", "")
+
+
 def test_a_forked_child_is_refused_by_every_flow():
     """Each raises `ForkError` and closes without a call; new ones work, and the parent goes on."""
     ending = """
