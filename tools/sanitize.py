@@ -55,6 +55,7 @@ ADDRESSES = Build(
         "test_ffi.py",
         "test_hostile_calls.py",
         "kernels/test_*.py",
+        "matmul/test_*.py",
         "npu/test_[!l]*.py",
         "npu/test_library.py",
         "sim/test_*.py",

@@ -42,8 +42,7 @@ class RKNNLite:
     vendor has no such package: on 32-bit ARM, and on RV1103 and RV1106, there over `Model`. For
     new programs `Model` and `GeneralModel` are faster, and say more.
 
-    Threads may share an object for `inference`, one at a time; to load, initialise and release
-    is for one thread alone. An object for each thread, or a `Pool`, keeps more cores busy.
+    Threads may share an object for `inference` alone, which takes turns; a `Pool` does not wait.
 
     Attributes:
         strict: Whether failures are raised.
