@@ -103,8 +103,10 @@ static bool check_convolution(rkr_emu *emu, const emu_task *task) {
     return check_windows(emu, conv) && check_input(emu, conv);
 }
 
-static uint64_t block_bytes(uint32_t parts, uint32_t channels) {
-    const uint64_t each = (parts & 1 ? 4u : 0u) + (parts & 2 ? 2u : 0u) + (parts & 4 ? 2u : 0u);
+/* Of the values of `channels`, whole groups: see dpu.c. */
+static uint64_t block_bytes(const emu_dpu *dpu, const emu_stage *stage, uint32_t channels) {
+    const uint32_t parts = stage->block_parts, offset = dpu->interleaved_block ? 1 : 2;
+    const uint64_t each = (parts & 1 ? 4u : 0u) + (parts & 2 ? offset : 0u) + (parts & 4 ? 2u : 0u);
     return each * channels;
 }
 
@@ -113,11 +115,24 @@ static bool check_stage(rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage
         return true;
     }
     const uint32_t padded = emu_align(dpu->c, 16);
-    const uint64_t bytes = dpu->is_float ? 4ull * dpu->c : block_bytes(stage->block_parts, padded);
+    const uint64_t bytes = dpu->is_float ? 4ull * dpu->c : block_bytes(dpu, stage, padded);
     if (emu_inside(emu, stage->block, bytes)) {
         return true;
     }
     return emu_refuse(emu, "values of channels at 0x%x outside of memory", stage->block);
+}
+
+/* They decide when a model is opened whether sums fit and how products are formed: no run may
+ * change them. A file ends behind the last group of channels, as far as those exist. */
+static bool check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu) {
+    const emu_stage *bs = &dpu->bs;
+    const uint32_t group = dpu->interleaved_block ? 8 : dpu->bias_group;
+    const uint64_t bytes = block_bytes(dpu, bs, emu_align(dpu->c, group));
+    if (dpu->weight_offset != EMU_MEMORY ||
+        (bs->block >= emu->command_bytes && bs->block + bytes <= emu->constant_bytes)) {
+        return true;
+    }
+    return emu_refuse(emu, "offsets of weights at 0x%x that are no constants", bs->block);
 }
 
 static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
@@ -192,7 +207,7 @@ bool emu_check_task(rkr_emu *emu, emu_task *task) {
         task->conv.file_in_line = task->conv.in_line;
         task->conv.file_conversion = task->conv.conversion;
         return check_convolution(emu, task) && check_dpu(emu, &task->dpu) &&
-               emu_prepare_convolution(emu, task);
+               check_weight_offsets(emu, &task->dpu) && emu_prepare_convolution(emu, task);
     case EMU_TASK_DPU:
         if (!check_dpu(emu, &task->dpu)) {
             return false;

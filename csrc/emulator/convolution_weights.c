@@ -83,10 +83,15 @@ static uint64_t weight_bytes(const emu_convolution *conv) {
 
 /* ---- when a model is opened -------------------------------------------------- */
 
+/* Those in memory are there for channels that exist; what lies behind them may change. */
 static void offsets_of(const rkr_emu *emu, const emu_task *task, uint32_t k, int32_t offsets[16]) {
+    const emu_dpu *dpu = &task->dpu;
     memset(offsets, 0, 16 * sizeof *offsets);
-    if (task->dpu.weight_offset == EMU_CONSTANT || k < emu_align(task->dpu.c, 16)) {
-        emu_weight_offsets(emu, &task->dpu, k, offsets);
+    if (dpu->weight_offset == EMU_CONSTANT || k < dpu->c) {
+        emu_weight_offsets(emu, dpu, k, offsets);
+    }
+    for (uint32_t lane = 0; lane < 16 && dpu->weight_offset == EMU_MEMORY; lane++) {
+        offsets[lane] = k + lane < dpu->c ? offsets[lane] : 0;
     }
 }
 
@@ -122,13 +127,6 @@ bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
                                                          emu->constant_bytes;
     if (!inside) {
         return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
-    }
-    /* What is checked here and chosen by them, as is the form of the products, stays true. */
-    const uint64_t offsets_end = task->dpu.bs.block + 8ull * emu_align(task->dpu.c, 16);
-    if (task->dpu.weight_offset == EMU_MEMORY &&
-        (task->dpu.bs.block < emu->command_bytes || offsets_end > emu->constant_bytes)) {
-        return emu_refuse(emu, "offsets of weights at 0x%x that are no constants",
-                          task->dpu.bs.block);
     }
     if (!conv->fp16 && !fits_accumulator(emu, task, largest)) {
         return emu_refuse(emu, "accumulators of more than 32 bits");

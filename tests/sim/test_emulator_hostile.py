@@ -176,8 +176,24 @@ def test_commands_are_no_values(number: int, reason: str) -> None:
 def test_offsets_of_weights_are_constants() -> None:
     """Values that a run computes cannot make sums larger than those that were checked before."""
     model = (DATA / "emulator" / "machine_rv1106.rknn").read_bytes()
-    for address in (Emulator(model).model_bytes, Emulator(model).model_bytes - 64):
+    for address in (Emulator(model).model_bytes, Emulator(model).model_bytes - 32):
         assert_refused("Conv", {0x5020: address}, "offsets of weights at")
+
+
+@pytest.mark.parametrize(("beyond", "refused"), [(0, 0), (8, 6)])
+def test_offsets_of_weights_may_end_with_the_constants(beyond: int, refused: int) -> None:
+    """RV1103B: 7 bytes for each of 8 channels that lie together, with nothing behind the last."""
+    model = bytearray((DATA / "emulator" / "machine_rv1103b.rknn").read_bytes())
+    end, last = Emulator(bytes(model)).model_bytes, {}
+    for at in command_words(bytes(model)):
+        number, value = struct.unpack_from("<HI", model, at)
+        last[number] = value
+        if number == 0x5020 and last[0x501C] & 8:  # biases, multipliers and offsets
+            channels = (last[0x401C] & 0xFFFF) + 1
+            struct.pack_into("<I", model, at + 2, end - (channels + 7) // 8 * 56 + beyond)
+    reasons = [node.reason for node in Emulator(bytes(model)).nodes if node.reason]
+    assert len(reasons) == refused
+    assert all("that are no constants" in reason for reason in reasons)
 
 
 def test_tasks_share_no_commands() -> None:
