@@ -20,7 +20,6 @@ from rknn_runtime.errors import ClosedError, ForkError, UnavailableError
 from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
-from rknn_runtime.npu.owned import warn
 from rknn_runtime.streams import placement
 from rknn_runtime.streams.ordered import Results
 from rknn_runtime.streams.source import Frame, FrameSource
@@ -145,7 +144,7 @@ class Pool(Closing):
         except UnavailableError as error:
             if contexts is not None or core_masks is not None:
                 raise
-            warn(f"a pool of one context: {error}")
+            _tell_of_one_context(str(error), is_costly=len(set(masks)) > 1)
         self.core_masks = tuple(masks[: len(self._models)])
 
     def _context_of(self, model: Model) -> Model:
@@ -370,6 +369,20 @@ class Pool(Closing):
         for model in reversed(self._models):
             if model is not self._lent:
                 model.close()
+
+
+def _tell_of_one_context(reason: str, is_costly: bool) -> None:
+    """Log why a pool has but one context: as a warning where cores of the NPU stay idle.
+
+    librknnmrt has no duplicates, and its NPUs one core: nothing is wrong, nor to be done, there.
+    """
+    import logging
+
+    level = logging.WARNING if is_costly else logging.INFO
+    # The advice that follows is for one who loads models.
+    logging.getLogger("rknn_runtime").log(
+        level, "a pool of one context: %s", reason.partition(": ")[0]
+    )
 
 
 def _dismiss(jobs: JobQueue, workers: int) -> None:

@@ -144,14 +144,32 @@ def test_cores_are_those_of_the_soc(soc, masks, live):
 
 
 def test_one_context_where_there_are_no_duplicates(live, caplog):
-    """The mini runtime has none: that is logged; who asked for more is refused."""
+    """The mini runtime has none: no reason to warn; who asked for more is refused."""
     bundle = counting_bundle("rv1106")
-    with caplog.at_level(logging.WARNING), Pool(bundle, Model, library="sim") as pool:
+    with caplog.at_level(logging.INFO), Pool(bundle, Model, library="sim") as pool:
         assert pool.core_masks == (None,)
         assert [float(out[0, 0]) for _, (out,) in pool.map(map(frame, range(9)))] == list(range(9))
-    assert "one context" in caplog.text
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO
+    assert record.getMessage() == (
+        "a pool of one context: librknnmrt (RV1103, RV1106) does not implement rknn_dup_context"
+    )
     with pytest.raises(UnavailableError, match="rknn_dup_context"):
         Pool(bundle, Model, library="sim", contexts=2)
+
+
+def test_idle_cores_are_worth_a_warning(data, live, caplog, monkeypatch):
+    """A model without duplicates on an NPU of three cores; advice for who loads it is left out."""
+
+    def refused(self, **options):
+        raise UnavailableError("this model has no duplicates: load it with share_weights_with=")
+
+    monkeypatch.setattr(Model, "duplicate", refused)
+    with caplog.at_level(logging.INFO), Pool(data, Model, library="sim") as pool:
+        assert len(pool.tasks) == 1
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == "a pool of one context: this model has no duplicates"
 
 
 def test_a_source_is_read_ahead_only_so_far(data, live):
