@@ -109,7 +109,9 @@ def measure(
             raise
         interrupted = True
     about["interrupted"] = interrupted
-    about.update(predicted=_predicted(model, about["soc"]), before=before, after=state())
+    # The time of a board's NPU beside that of a PC's emulator would only be taken for it.
+    predicted = None if about["simulated"] else _predicted(model, about["soc"])
+    about.update(predicted=predicted, before=before, after=state())
     about["memory"]["resident_kb"] = resident_kb()
     return Result(about, tuple(timings))
 

@@ -33,18 +33,18 @@ def to_html(result: Result) -> str:
     parts.append(table((), [(name, str(value)) for name, value in facts.items() if value]))
     parts += [f"<p>{html.escape(note)}</p>" for note in result.notes()]
     for timing in result.timings:
-        parts += _section(timing)
+        parts += _section(timing, result.mark)
     return page(str(about["model"]), parts, "text{font-size:11px;fill:currentColor}")
 
 
-def _section(timing: Timing) -> list[str]:
+def _section(timing: Timing, mark: str) -> list[str]:
     rows = [
         (phase, *(f"{value:.3f}" for value in timing.summary(phase).values()))
         for phase in timing.phases_ms
     ]
     values = np.asarray(timing.phases_ms[_shown(timing)], float)
     return [
-        f"<h2>{html.escape(timing.name)}: {timing.fps:.1f} frames a second</h2>",
+        f"<h2>{mark}{html.escape(timing.name)}: {timing.fps:.1f} frames a second</h2>",
         table(("milliseconds", *COLUMNS), rows),
         _histogram(values),
         _timeline(values),

@@ -11,7 +11,7 @@ import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int
 
-__all__ = ["Result", "Timing", "load"]
+__all__ = ["Result", "Timing", "load", "markdown"]
 
 #: Version of the JSON; increases when its form changes.
 FORM = 1
@@ -98,7 +98,7 @@ class Result(NamedTuple):
         if about.get("interrupted"):
             yield "interrupted: what was measured until then"
         predicted = about.get("predicted")
-        if predicted:
+        if predicted and not about.get("simulated"):  # of a board, which this was none
             yield (
                 f"predicted from the file: a run takes {predicted['ms']:.3g} ms "
                 f"({predicted['fastest_ms']:.3g} to {predicted['slowest_ms']:.3g}); measured: "
@@ -116,16 +116,26 @@ class Result(NamedTuple):
         """Return tables to paste into a page or an issue."""
         about = self.about
         title = f"**{about['model']}**, {about.get('soc') or 'unknown SoC'}, {about['runtime']}"
-        lines = [title + (", **simulated NPU**" if about.get("simulated") else ""), ""]
-        lines.append("| cores | contexts | FPS | phase | " + " | ".join(COLUMNS) + " |")
-        lines.append("| --- | --- | --- | --- |" + " --- |" * len(COLUMNS))
+        rows: list[Sequence[str]] = [("cores", "contexts", "FPS", "phase", *COLUMNS)]
         for timing in self.timings:
             for phase in timing.phases_ms:
-                numbers = " | ".join(f"{value:.3f}" for value in timing.summary(phase).values())
-                first = f"{timing.cores} | {timing.contexts} | {timing.fps:.1f}"
-                lines.append(f"| {first} | {phase} | {numbers} |")
-        lines += ["", *(f"- {note}" for note in self.notes())]
-        return "\n".join(lines) + "\n"
+                numbers = [f"{value:.3f}" for value in timing.summary(phase).values()]
+                first = timing.cores, str(timing.contexts), f"{timing.fps:.1f}"
+                rows.append((*first, phase, *numbers))
+        notes = [f"- {self.mark}{note}" for note in self.notes()]
+        return "\n".join([self.mark + title, "", *markdown(rows, self.mark), "", *notes]) + "\n"
+
+
+def markdown(rows: Sequence[Sequence[str]], mark: str) -> list[str]:
+    """Return the lines of a table, the head in its first row.
+
+    Args:
+        rows: Of cells.
+        mark: As of `Result`, a column of its own; so that no row is quoted without.
+    """
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [f"| {mark}{' | '.join(row)} |" for row in cells]
+    return [lines[0], "| " + " | ".join(["---"] * (len(rows[0]) + bool(mark))) + " |", *lines[1:]]
 
 
 def load(text: str) -> Result:

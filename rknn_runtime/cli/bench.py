@@ -200,7 +200,9 @@ def _compare(paths: list[str], arguments: Namespace) -> int:
             raise ValueError(told(path, error)) from None
     ratios = compare(*results)
     if arguments.json:
-        print(json.dumps([{**ratio._asdict(), "verdict": ratio.verdict} for ratio in ratios]))
+        simulated = bool(results[0].about.get("simulated"))
+        rest = [{"verdict": ratio.verdict, "simulated": simulated} for ratio in ratios]
+        print(json.dumps([{**ratio._asdict(), **more} for ratio, more in zip(ratios, rest)]))
         return 0
     rows = [("cores, contexts", "phase", "ratio of medians", "95 % interval", "verdict")]
     for ratio in ratios:
@@ -225,8 +227,10 @@ def _layers(arguments: Namespace, path: str) -> int:
             np.copyto(model.input_view(i), 1)
         model.run()
         performance = model.perf_detail()
-        mark = "simulated NPU | " if model.library.is_simulated else ""
-    text = json.dumps([layer._asdict() for layer in performance.layers])
+        simulated = model.library.is_simulated
+    mark = "simulated NPU | " if simulated else ""
+    layers = [{**layer._asdict(), "simulated": simulated} for layer in performance.layers]
+    text = json.dumps(layers)
     if arguments.output:
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
     if arguments.json:
@@ -246,9 +250,9 @@ def _layers(arguments: Namespace, path: str) -> int:
 def _print_rows(rows: Sequence[tuple[str, ...]], mark: str, is_markdown: bool) -> None:
     """Print a table, the head in its first row."""
     if is_markdown:
-        cells = [rows[0], ("---",) * len(rows[0]), *rows[1:]]
-        lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in cells]
-        print("\n".join(["", *(f"| {line} |" for line in lines), ""]))
+        from rknn_runtime.bench.result import markdown
+
+        print("\n".join(["", *markdown(rows, mark), ""]))
     else:
         print("\n".join(mark + line for line in table(rows)))
 
@@ -294,16 +298,19 @@ def _suite(arguments: Namespace, paths: list[str]) -> int:
 
 def _table(results: list[Result]) -> str:
     """One row per model: its fastest choice, and the latency of one context."""
-    lines = ["| model | SoC | runtime | FPS | cores, contexts | ms a frame, p50 | weights |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    from rknn_runtime.bench.result import markdown
+
+    rows = [("model", "SoC", "runtime", "FPS", "cores, contexts", "ms a frame, p50", "weights")]
+    mark = ""
     for result in results:
         about = result.about
         best = max(result.timings, key=lambda timing: timing.fps)
         latency = result.timings[0].summary("frame")["p50"]
-        soc = (about["soc"] or "unknown") + (", simulated" if about["simulated"] else "")
-        lines.append(
-            f"| {about['model']} | {soc} | {about['runtime']} | {best.fps:.1f} | {best.name} | "
-            f"{latency:.3f} | {about['memory']['weight_bytes'] / 1e6:.1f} MB |"
-        )
-    lines += ["", *(f"- {r.about['model']}: {note}" for r in results for note in r.notes())]
-    return "\n".join(lines)
+        weights = f"{about['memory']['weight_bytes'] / 1e6:.1f} MB"
+        mark = result.mark  # of all: they ran on one runtime
+        rows.append(
+            (about["model"], about["soc"] or "unknown", about["runtime"], f"{best.fps:.1f}",
+             best.name, f"{latency:.3f}", weights)
+        )  # fmt: skip
+    notes = [f"- {mark}{r.about['model']}: {note}" for r in results for note in r.notes()]
+    return "\n".join([*markdown(rows, mark), "", *notes])

@@ -11,6 +11,7 @@ from paths import PROJECT
 from rknn_runtime import modelfile
 from rknn_runtime.bench import Result, Settings, Timing, compare, measure
 from rknn_runtime.bench.board import resident_kb, state
+from rknn_runtime.bench.measure import _predicted
 from rknn_runtime.bench.page import plot, to_html
 from rknn_runtime.bench.result import load
 from rknn_runtime.errors import RknnError
@@ -63,21 +64,42 @@ def test_every_phase_of_a_frame(model, control):
 def test_what_the_file_predicts_stands_beside_it(tmp_path):
     """As `predict` says it, for the SoC of the model; of others and of bundles nothing is said."""
     shapes = PROJECT / "examples" / "models"
-    result = measure(shapes / "shapes_rk3588.rknn", Settings(0, 2), library="sim")
     path = shapes / "shapes_rk3588.rknn"
     expected = modelfile.predict(modelfile.read_layers(path), "rk3588")
-    assert result.about["predicted"] == {
+    predicted = _predicted(path, "rk3588")
+    assert predicted == {
         "ms": expected.ms, "fastest_ms": expected.fastest_ms, "slowest_ms": expected.slowest_ms
     }  # fmt: skip
+    (tmp_path / "bundle").write_bytes(bundle("rk3588"))
+    assert _predicted(shapes / "shapes_rv1106.rknn", "rv1106") is None
+    assert _predicted(tmp_path / "bundle", "rk3588") is None
+    result = measure(path, Settings(0, 2), library="sim")
+    result = Result({**result.about, "simulated": False, "predicted": predicted}, result.timings)
     measured = result.timings[0].summary("run")["p50"]
     words = f"a run takes {expected.ms:.3g} ms"
     (line,) = (line for line in str(result).splitlines() if words in line)
     assert line.endswith(f"measured: {measured:.3g} ms")
     assert words in str(load(result.to_json()))
-    (tmp_path / "bundle").write_bytes(bundle("rk3588"))
-    for other in (shapes / "shapes_rv1106.rknn", tmp_path / "bundle"):
-        result = measure(other, Settings(0, 1), library="sim")
-        assert result.about["predicted"] is None and "predicted" not in str(result)
+
+
+def test_nothing_is_predicted_beside_a_simulation():
+    """The time of a board beside that of a PC: neither when measured nor of an older file."""
+    path = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+    result = measure(path, Settings(0, 1), library="sim")
+    assert result.about["predicted"] is None
+    older = Result({**result.about, "predicted": _predicted(path, "rk3588")}, result.timings)
+    for each in (result, older):
+        assert "predicted" not in str(each) + each.to_markdown() + to_html(each)
+
+
+def test_no_line_of_a_simulation_is_taken_for_a_board(model):
+    """Of text and of tables to paste each says it, of a page each heading."""
+    result = measure(model, Settings(0, 1), library="sim")
+    for line in (str(result) + result.to_markdown()).splitlines():
+        assert "simulated NPU" in line or set(line) <= set("|- ")
+    rows = [line for line in result.to_markdown().splitlines() if line.startswith("| ")]
+    assert len({row.count("|") for row in rows}) == 1
+    assert "<h2>simulated NPU | AUTO" in to_html(result)
 
 
 def test_cores_and_contexts(model, control):
@@ -255,7 +277,7 @@ def test_the_command(model, tmp_path, capsys):
     (tmp_path / "bad.rknn").write_bytes(b"nothing")
     assert main(["bench", "suite", str(tmp_path), *base[2:], "--markdown"]) == 1
     captured = capsys.readouterr()
-    assert "| model.rknn | rk3588, simulated |" in captured.out and "bad.rknn" in captured.err
+    assert "| simulated NPU | model.rknn | rk3588 |" in captured.out and "bad.rknn" in captured.err
     for wrong in (
         ["compare", str(report)],
         ["compare", str(report), str(model)],

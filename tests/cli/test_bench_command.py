@@ -122,17 +122,22 @@ def test_tables_to_paste(tmp_path, capsys) -> None:
     report = str(tmp_path / "a.json")
     assert main(["bench", *QUICK, "--frames", "3", "--markdown", "--output", report]) == 0
     page = capsys.readouterr().out
-    assert "| AUTO | 1 | " in page and "\n- predicted from the file: " in page
+    assert "\n| simulated NPU | AUTO | 1 | " in page
+    assert "\n- simulated NPU | weights " in page
     assert main(["bench", "compare", report, report, "--markdown"]) == 0
-    assert "| AUTO, 1 context | run | 1.000 | " in capsys.readouterr().out
+    assert "| simulated NPU | AUTO, 1 context | run | 1.000 | " in capsys.readouterr().out
+    assert main(["bench", "compare", report, report, "--json"]) == 0
+    assert all(row["simulated"] is True for row in json.loads(capsys.readouterr().out))
     places = ["--markdown", "--output", str(tmp_path / "layers.json")]
     assert main(["bench", MODEL, "--sim", "--layers", *places]) == 0
-    assert "\n| # | operator | runs on | us | kB | name |\n" in capsys.readouterr().out
-    assert json.loads((tmp_path / "layers.json").read_text("utf-8"))[0]["op_type"] == "Simulated"
+    page = capsys.readouterr().out
+    assert "\n| simulated NPU | # | operator | runs on | us | kB | name |\n" in page
+    (layer,) = json.loads((tmp_path / "layers.json").read_text("utf-8"))
+    assert (layer["op_type"], layer["simulated"]) == ("Simulated", True)
     assert main(["bench", "suite", *QUICK, "--frames", "3", "--markdown"]) == 0
     page = capsys.readouterr().out
-    assert "\n| shapes_rk3588.rknn | rk3588, simulated | " in page
-    assert "\n- shapes_rk3588.rknn: weights " in page
+    assert "\n| simulated NPU | shapes_rk3588.rknn | rk3588 | " in page
+    assert "\n- simulated NPU | shapes_rk3588.rknn: weights " in page
 
 
 def test_what_is_wrong_with_a_file_is_told_with_its_name_once(
