@@ -49,6 +49,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="PATH", help="write there: a file; of yolo a folder"
     )
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="of a classifier: the N most likely classes (5)"
+    )
     add_switch(parser, "--coco-ids", "of coco: number the 80 classes as COCO does, 1 to 90")
     parser.add_argument(
         "--save", type=Path, metavar="FOLDER", help="draw the objects, and write images or videos"
@@ -71,10 +74,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
         help="auto: what the outputs look like",
     )
     parser.add_argument("--labels", metavar="FILE", help='names of the classes: a file, or "coco"')
-    parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold (0.25)")
-    parser.add_argument("--iou", type=float, default=0.45, help="IoU threshold of the NMS (0.45)")
+    parser.add_argument("--conf", type=float, help="confidence threshold (0.25)")
+    parser.add_argument("--iou", type=float, help="IoU threshold of the NMS (0.45)")
     parser.add_argument("--head", help="such as yolov10, where the outputs cannot tell it")
-    parser.add_argument("--top", type=int, default=5, help="classes of a classifier (5)")
     parser.add_argument("--contexts", type=int, help="contexts of the NPU; default: two per core")
 
 
@@ -86,12 +88,14 @@ def check_model_arguments(arguments: Namespace) -> None:
     """
     for name in ("conf", "iou"):
         value = getattr(arguments, name)
-        if not 0 <= value <= 1:
+        if value is not None and not 0 <= value <= 1:
             raise ValueError(f"--{name}: expected 0 to 1, got {value}")
 
 
 def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return what `Pool` takes: the model, and what makes a detector or classifier of it.
+
+    What it makes refuses options of the other task.
 
     Raises:
         ValueError: The folder of an export says another task.
@@ -100,10 +104,8 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
     from rknn_runtime.vision.detector import Detector
 
     model, labels, task = arguments.model, arguments.labels, arguments.task
-    options = {"conf_threshold": arguments.conf, "iou_threshold": arguments.iou}
-    if arguments.head:
-        options["head"] = arguments.head
-    top = {"top_k": arguments.top}
+    options = _given(arguments, _OF_DETECTORS)
+    top = _given(arguments, _OF_CLASSIFIERS)
     folder = None
     if Path(model).is_dir():
         from rknn_runtime.vision.export_folder import read_export_folder
@@ -111,7 +113,7 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
         folder = read_export_folder(model)
         model, labels = folder.model, folder.labels if labels is None else labels
 
-    def made(loaded: Any) -> Any:
+    def of_its_task(loaded: Any) -> Any:
         if folder is not None and task == "auto":
             if folder.task == "classify":
                 return Classifier(loaded, labels, **top)
@@ -128,7 +130,30 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
             except ValueError:
                 raise error from None
 
+    def made(loaded: Any) -> Any:
+        tool = of_its_task(loaded)
+        if isinstance(tool, Classifier):
+            _refuse(options, _OF_DETECTORS, "a model that detects", "a classifier")
+        else:
+            _refuse(top, _OF_CLASSIFIERS, "a classifier", "a model that detects")
+        return tool
+
     return model, made
+
+
+#: Options that one task alone has, by the names of what they are given to.
+_OF_DETECTORS = {"conf_threshold": "conf", "iou_threshold": "iou", "head": "head"}
+_OF_CLASSIFIERS = {"top_k": "top"}
+
+
+def _given(arguments: Namespace, names: dict[str, str]) -> dict[str, Any]:
+    values = {key: getattr(arguments, name, None) for key, name in names.items()}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _refuse(given: dict[str, Any], names: dict[str, str], wanted: str, got: str) -> None:
+    for key in given:
+        raise ValueError(f"--{names[key]}: expected {wanted}, got {got}")
 
 
 def run(arguments: Namespace) -> int:

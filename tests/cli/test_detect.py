@@ -275,6 +275,27 @@ def test_a_classifier(classifier, photos, capsys):
     detect(capsys, classifier, photos, "--task", "detect", status=1)
 
 
+def test_options_of_the_other_task_are_refused(model, classifier, photos, tmp_path, capsys):
+    """None is taken and then not heeded, whoever said what the task is."""
+    folder = tmp_path / "sort_rknn_model"
+    folder.mkdir()
+    (folder / "sort.rknn").write_bytes(classifier.read_bytes())
+    (folder / "metadata.yaml").write_text(
+        "task: classify\nimgsz:\n- 32\n- 32\nnames:\n  0: a\n  1: b\n  2: c\n", encoding="utf-8"
+    )
+    for path, words, told in (
+        (model, ["--top", "3"], "--top: expected a classifier, got a model that detects"),
+        (model, ["--top", "3", "--task", "detect"], "--top: expected a classifier"),
+        (classifier, ["--conf", "0.5"], "--conf: expected a model that detects, got a classifier"),
+        (classifier, ["--iou", "0.5", "--task", "classify"], "--iou: expected a model that"),
+        (classifier, ["--head", "yolov8", "--task", "classify"], "--head: expected a model that"),
+        (folder, ["--head", "yolov8"], "--head: expected a model that detects"),
+    ):
+        assert detect(capsys, path, photos / "1.png", *words, status=1) == ""
+        assert detect.complaints.startswith(f"rknn-runtime: {told}")
+    assert detect(capsys, model, photos / "1.png", "--conf", "0.25", "--iou", "0.45")
+
+
 def test_the_folder_of_an_export(model, photos, tmp_path, capsys):
     """Its labels and its model are taken."""
     folder = tmp_path / "star_rknn_model"
