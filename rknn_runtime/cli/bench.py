@@ -82,7 +82,8 @@ def run(arguments: Namespace) -> int:
     """Measure one model or several, or compare two measurements.
 
     Returns:
-        0; 1 when a model of a suite failed; 130 after Ctrl-C, with what was measured.
+        0; 1 when a model of a suite failed; 130 when it was told to end, with what was
+        measured.
 
     Raises:
         OSError: A file cannot be read or written.

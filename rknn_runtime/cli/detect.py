@@ -160,8 +160,8 @@ def run(arguments: Namespace) -> int:
     """Detect, and write what was found.
 
     Returns:
-        0; 1 when an image could not be read or run; 130 after Ctrl-C: the results
-        so far are written.
+        0; 1 when an image could not be read or run; 130 when it was told to end: the
+        results so far are written.
 
     Raises:
         OSError: A source cannot be opened, or a file not written.
@@ -215,6 +215,7 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
     progress = _Progress(shows_progress(arguments), bool(arguments.output))
     with ExitStack() as stack:
         report = _report(arguments, labels, stack)
+        stack.callback(report.end)
         gallery = None
         if arguments.save:
             from rknn_runtime.cli.gallery import Gallery
@@ -240,10 +241,8 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
         except KeyboardInterrupt:
             progress.end()
             print(f"rknn-runtime: stopped after {done} images", file=sys.stderr)
-            report.end()
             return 130
         progress.end()
-        report.end()
     return int(failed > 0)
 
 

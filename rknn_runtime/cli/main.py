@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 
 import rknn_runtime
 from rknn_runtime.cli.commands import COMMANDS, declare
 from rknn_runtime.cli.options import logs_shown
+from rknn_runtime.cli.signals import ended_by_signals
 from rknn_runtime.errors import LibraryLoadError, RknnError
 
 __all__ = ["main"]
+
+#: Status of a command that was told to end, by Ctrl-C or another signal.
+_STOPPED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Words of the command line behind the program; None: of this process.
 
     Returns:
-        Exit status: 0, 1 when something could not be done, or 130 after Ctrl-C. A
-        wrong command line exits with 2.
+        Exit status: 0, 1 when something could not be done, 130 after Ctrl-C, 143 after
+        SIGTERM, or 129 after SIGHUP. A wrong command line exits with 2.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell: `>&-`
@@ -39,6 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # names in files need not fit the locale
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    with ended_by_signals() as ending:
+        status = _run(parsed)
+    return 128 + ending.number if status == _STOPPED else status
+
+
+def _run(parsed: Namespace) -> int:
+    """Run a command that was parsed, and tell in one line what went wrong."""
     try:
         with logs_shown():
             status: int = parsed.run(parsed) or 0
@@ -49,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("rknn-runtime: stopped", file=sys.stderr)
-        return 130
+        return _STOPPED
     except (RknnError, OSError, MemoryError) as error:
         print(f"rknn-runtime: {error or 'out of memory'}", file=sys.stderr)
         if isinstance(error, LibraryLoadError):
@@ -64,7 +75,8 @@ def _parser(words: Sequence[str]) -> ArgumentParser:
         prog="rknn-runtime",
         description="Run and look into .rknn models for Rockchip NPUs.",
         epilog="exit status: 0; 1 when something could not be done, or is wrong with a model or "
-        "machine; 2 after a wrong command line; 130 after Ctrl-C, with which serve ends well: 0",
+        "machine; 2 after a wrong command line; 130 after Ctrl-C, 143 after SIGTERM, 129 after "
+        "SIGHUP, with which serve ends well: 0",
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {rknn_runtime.__version__}"

@@ -39,7 +39,7 @@ class Report:
         self._out.flush()
 
     def end(self) -> None:
-        """Write the end of the file; called after an interrupt, too."""
+        """Write the end of the file; called however the command ends."""
 
     def _name(self, class_id: int) -> str:
         from rknn_runtime.vision.labels import names_of

@@ -57,7 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Serve until the source ends, or Ctrl-C.
+    """Serve until the source ends, or until it is told to end, by Ctrl-C or a signal.
 
     Raises:
         OSError: The source cannot be opened, or the address is not available.

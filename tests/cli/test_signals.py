@@ -1,0 +1,165 @@
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: with whole files, and a status of their own."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import numpy as np
+import pytest
+from bundles import one_object
+from paths import PROJECT
+from test_every_command import ROWS, words  # noqa: F401  (a fixture)
+from videos import write_video
+
+from rknn_runtime.bench.result import load
+from rknn_runtime.cli import main
+from rknn_runtime.cli.commands import COMMANDS
+from rknn_runtime.cli.signals import ended_by_signals
+
+STATUSES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+HANDLED = (signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.rknn"
+    path.write_bytes(one_object())
+    return path
+
+
+def started(*words_, **options):
+    """Start the command on a simulated NPU that takes 20 ms a frame."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "rknn_runtime", *map(str, words_), "--sim"],
+        stdout=options.pop("stdout", subprocess.PIPE),
+        stderr=options.pop("stderr", subprocess.PIPE),
+        text=True,
+        cwd=PROJECT,
+        env={**os.environ, "RKNN_SIM_LATENCY_US": "20000"},
+        **options,
+    )
+
+
+def wait_for(path, process):
+    while not path.exists():
+        assert process.poll() is None
+
+
+@pytest.mark.parametrize("number", STATUSES, ids=lambda number: number.name)
+def test_a_video_is_whole(model, tmp_path, number):
+    """The drawn one can be played, the results can be read, and have the same frames."""
+    cv2 = pytest.importorskip("cv2")
+    source, results = tmp_path / "video.avi", tmp_path / "results.json"
+    write_video(source, [np.full((48, 64, 3), i % 256, np.uint8) for i in range(1000)], 25)
+    drawn = tmp_path / "drawn" / "video.mp4"
+    places = ("--save", drawn.parent, "--format", "coco", "--output", results)
+    with started("detect", model, source, *places) as process:
+        wait_for(drawn, process)
+        process.send_signal(number)
+        process.send_signal(number)  # as a terminal that is closed does
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == STATUSES[number]
+    assert "stopped after" in err and "Traceback" not in err
+    rows = json.loads(results.read_text("utf-8"))
+    capture = cv2.VideoCapture(str(drawn))
+    count = capture.get(cv2.CAP_PROP_FRAME_COUNT)
+    capture.release()
+    assert 1 <= count <= len(rows) <= count + 1 < 1000
+
+
+def test_a_closed_terminal(model, tmp_path):
+    """Where nothing can be printed any more, files are whole all the same."""
+    folder, results = tmp_path / "photos", tmp_path / "results.json"
+    folder.mkdir()
+    shot = importlib.import_module("PIL.Image").new("RGB", (64, 64))
+    shot.save(folder / "0.png")
+    for i in range(1, 1000):
+        (folder / f"{i}.png").symlink_to("0.png")
+    ours, theirs = pty.openpty()
+    drawn = tmp_path / "drawn"
+    with started(
+        *("detect", model, folder, "--format", "coco", "--output", results, "--save", drawn),
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # the session's terminal
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        wait_for(drawn / "0.png", process)
+        os.close(ours)
+        process.wait(timeout=300)
+    assert process.returncode == 129
+    assert 1 <= len(json.loads(results.read_text("utf-8"))) < 1000
+
+
+def test_a_server_ends_well(model, tmp_path):
+    """As with Ctrl-C: to be ended is what it waits for."""
+    importlib.import_module("PIL.Image").new("RGB", (64, 64)).save(tmp_path / "0.png")
+    with started(
+        "serve", model, tmp_path / "0.png", "--loop", "--listen", "127.0.0.1:0"
+    ) as process:
+        address = process.stdout.readline().strip()
+        urllib.request.urlopen(address, timeout=60).close()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "rknn-runtime: stopped\n")
+
+
+def test_a_measurement_is_kept(tmp_path, monkeypatch, capsys):
+    """What was measured until then is written, and marked."""
+
+    def stop(self, name, done):
+        if done == 5 and "warm-up" not in name:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("rknn_runtime.cli.bench._Progress.__call__", stop)
+    monkeypatch.setattr("rknn_runtime.cli.bench.shows_progress", lambda arguments: True)
+    model, report = PROJECT / "examples" / "models" / "shapes_rk3588.rknn", tmp_path / "a.json"
+    assert main(["bench", str(model), "--sim", "--warm-up", "1", "-o", str(report)]) == 143
+    assert load(report.read_text("utf-8")).about["interrupted"] is True
+    assert capsys.readouterr().err.endswith("rknn-runtime: stopped\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("number", HANDLED)
+def test_every_command(name, number, words, capsys, monkeypatch):  # noqa: F811
+    """Whatever it does, there is no traceback; afterwards the signals are as before."""
+    module = importlib.import_module(f"rknn_runtime.cli.{name.replace('-', '_')}")
+    monkeypatch.setattr(module, "run", lambda arguments: os.kill(os.getpid(), number))
+    assert main([*words(name, ROWS[name].good), "--json"]) == 128 + number
+    assert capsys.readouterr().err == "rknn-runtime: stopped\n"
+    assert all(signal.getsignal(each) is signal.SIG_DFL for each in HANDLED)
+
+
+def test_signals_that_others_handle_are_left_to_them(monkeypatch):
+    """What `nohup` ignores, what a program around this one does, and all of other threads."""
+
+    def theirs(number, frame):
+        pass
+
+    before = signal.signal(signal.SIGTERM, theirs), signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_by_signals():
+            assert signal.getsignal(signal.SIGTERM) is theirs
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is theirs
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGHUP, before[1])
+    seen = []
+
+    def elsewhere():
+        with ended_by_signals():
+            seen.append([signal.getsignal(each) for each in HANDLED])
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [[signal.SIG_DFL] * 2]
