@@ -20,8 +20,12 @@ def pytest_configure():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish():
-    """Spare the collections of garbage in tests what is there before: pytest and its tests."""
+@pytest.fixture(autouse=True, scope="module")
+def freeze_old_objects():
+    """Spare the collections of garbage in a file what was there before: pytest and modules.
+
+    There are thousands of them, and each would take a tenth of a second.
+    """
     gc.collect()
     gc.freeze()
 
