@@ -155,16 +155,13 @@ def masks(coefficients, prototypes, xyxy, image_size, mapping):
         low = np.floor(at).astype(int)
         lines.append((low, np.minimum(low + 1, cells - 1), at - low))
     (up, down, fy), (left, right, fx) = lines
-    rows = sums[:, up] * (1 - fy)[:, None] + sums[:, down] * fy[:, None]
-    full = rows[:, :, left] * (1 - fx) + rows[:, :, right] * fx
     x, y = np.arange(image_size[1]) + 0.5, np.arange(image_size[0]) + 0.5
-    inside = (
-        (x >= xyxy[:, None, None, 0])
-        & (x < xyxy[:, None, None, 2])
-        & (y[:, None] >= xyxy[:, None, None, 1])
-        & (y[:, None] < xyxy[:, None, None, 3])
-    )
-    return np.where(inside, full, -1)
+    logits = np.full((len(xyxy), *image_size), -1.0)
+    for total, (x1, y1, x2, y2), one in zip(sums, xyxy, logits):
+        i, j = np.flatnonzero((y >= y1) & (y < y2)), np.flatnonzero((x >= x1) & (x < x2))
+        rows = total[up[i]] * (1 - fy[i])[:, None] + total[down[i]] * fy[i][:, None]
+        one[np.ix_(i, j)] = rows[:, left[j]] * (1 - fx[j]) + rows[:, right[j]] * fx[j]
+    return logits
 
 
 def corners_of(centred, angle):
