@@ -44,7 +44,7 @@ pytest: $(VENV)/.test
 # What is too long for every change: about 11 minutes of one core.
 torture: $(VENV)/.test
 	RKNN_TEST_MUTATIONS=100000 $(BIN)/pytest tests/modelfile/test_reader_hostile.py \
-	    tests/sim/test_emulator_hostile.py
+	    tests/sim/test_emulator_hostile.py tests/sim/test_bundle.py
 	RKNN_TEST_FAULTS=all $(BIN)/pytest tests/npu/test_fault_matrix.py
 	RKNN_TEST_ROUNDS=2000 $(BIN)/pytest tests/npu/test_threads.py
 	RKNN_TEST_ROUNDS=400 RKNN_TEST_SEEDS=30 $(BIN)/pytest tests/npu/test_thread_machine.py
