@@ -59,6 +59,8 @@ class Binding:
         self._context = context
         self._info = info
         self._memory: TensorMemory | None = None
+        #: What the runtime may have: the same, and others only where a call was interrupted.
+        self._held: list[TensorMemory] = []
         #: Whether `BoundTensors.run` syncs the caches.
         self.is_synced = True
         #: Whether the memory is the model's, and not one that the caller bound.
@@ -117,12 +119,13 @@ class Binding:
             ValueError: It is too small, of another model, or bound to something else.
         """
         pointer = memory.usable(self._context, self.name, self.needs)
-        context, before = self._context, self._memory
-        # First: an interrupt leaves it bound to us at worst, never to nobody.
-        noted = memory.bind(self.name)
+        context, held = self._context, self._held
+        # First: an interrupt leaves it bound to us at worst, never to nobody, and alive.
+        noted, self._held = memory.bind(self.name), [*held, memory]
         status = lib.rkr_set_io_mem(context.handle, context.opened(), pointer, self._info)
         if status:
             memory.bind(noted)
+            self._held = held
             is_refused_int64 = (
                 status == lib.RKNN_ERR_PARAM_INVALID and self._info.type == TensorType.INT64
             )
@@ -130,8 +133,19 @@ class Binding:
             context.check_status(status, f"rknn_set_io_mem({self.name})", detail)
         self._memory = memory
         self._drop()
-        if before is not None and before is not memory:
-            before.bind(None)
+        self._held = [memory]
+        for before in held:
+            if before is not memory:
+                before.bind(None)
+
+    def settle(self) -> None:
+        """Bind what was bound before a call that was interrupted, inside ``with context.lock``.
+
+        Raises:
+            RknnStatusError: The runtime refused.
+        """
+        if self._memory is not None and len(self._held) > 1:
+            self.bind(self._memory)
 
     def _view_of(self, data: Array) -> Array:
         return np.ndarray(self.shape, self.dtype, data, strides=self._strides)

@@ -228,7 +228,9 @@ class BoundModel(LoadedModel):
             self._bind_locked(at(bindings, index, side), memory, sync)
 
     def _bind_locked(self, binding: Binding, memory: TensorMemory, sync: bool) -> None:
-        is_swap = binding.is_bound and binding.is_synced is sync
+        is_current = self._frame.is_current
+        is_swap = is_current and binding.is_bound and binding.is_synced is sync
+        self._frame.outdate()
         binding.bind(memory)
         binding.is_own, binding.is_synced = False, sync
         if is_swap:

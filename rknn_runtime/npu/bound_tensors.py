@@ -26,6 +26,7 @@ class BoundTensors:
         context: Of the model.
         state: Another object whenever memory or shapes changed.
         output_state: Another object whenever they changed, but for the memory of an input.
+        is_current: Whether all is collected that is bound; `check_ready` collects it.
     """
 
     def __init__(
@@ -40,7 +41,19 @@ class BoundTensors:
         #: Why `run` may not run, although `rknn_runtime.raw` may; empty: it may.
         self.fenced = ""
         self._turns: ExclusiveLock | None = None
+        # In C there are only the addresses of these.
+        self._pointers: list[Any] = []
+        self.state = self.output_state = object()
         self.refresh()
+
+    def outdate(self) -> None:
+        """Let nothing collected be used, before something is bound, inside ``with context.lock``.
+
+        Whatever interrupts the call that binds, the next run then begins with `refresh`.
+        """
+        self._state_before = self.output_state
+        self.is_current = self._is_plain = False
+        self.state = self.output_state = object()
 
     def refresh(self, turns: ExclusiveLock | None = None) -> None:
         """Collect the pointers after something was bound, inside ``with context.lock``.
@@ -48,18 +61,15 @@ class BoundTensors:
         Args:
             turns: To hold during each run from now on; None: as before.
         """
-        self.state = self.output_state = object()
+        self.outdate()
         self._turns = turns or self._turns
         bindings = (*self.inputs, *self.outputs)
         unbound = [binding.name for binding in bindings if not binding.is_bound]
         self._missing = ", ".join([*unbound, *self.missing])
-        is_alone = self._turns is None and self.context.custom is None
-        self._is_plain = is_alone and not (self.context.paused or self._missing or self.fenced)
         self._synced = [
             [each for each in side if each.is_bound and each.is_synced]
             for side in (self.inputs, self.outputs)
         ]
-        # In C there are only their addresses.
         self._pointers = [
             ffi.new("rknn_tensor_mem *[]", [each.memory.pointer for each in side])
             for side in self._synced
@@ -68,16 +78,23 @@ class BoundTensors:
         native.library, native.context = self.context.handle, self.context.opened()
         native.inputs, native.outputs = self._pointers
         native.n_inputs, native.n_outputs = map(len, self._pointers)
+        self._collected()
 
     def replaced(self, binding: Binding) -> None:
-        """Take another memory of a binding that had one, inside ``with context.lock``."""
-        self.state = object()
-        if binding in self.outputs:
-            self.output_state = self.state
+        """Take another memory of a binding that had one, after `outdate`."""
+        if binding not in self.outputs:
+            self.output_state = self._state_before
         if binding.is_synced:
             for synced, pointers in zip(self._synced, self._pointers):
                 if binding in synced:
                     pointers[synced.index(binding)] = binding.memory.pointer
+        self._collected()
+
+    def _collected(self) -> None:
+        """Let what was collected be used."""
+        is_alone = self._turns is None and self.context.custom is None
+        self._is_plain = is_alone and not (self.context.paused or self._missing or self.fenced)
+        self.is_current = True
 
     @property
     def is_timed(self) -> bool:
@@ -145,9 +162,15 @@ class BoundTensors:
 
         Raises:
             ClosedError: The model is closed.
+            RknnStatusError: A call that binds was interrupted, and the runtime refuses what was
+                bound before.
             RuntimeError: Something is not bound, or as of `Context.check_chosen`.
         """
         self.context.check_chosen()
+        if not self.is_current:
+            for binding in (*self.inputs, *self.outputs):
+                binding.settle()
+            self.refresh()
         if self._missing:
             raise RuntimeError(f"the model cannot run: memory is missing for {self._missing}")
 
