@@ -9,11 +9,12 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime.enums import InitFlag
 from rknn_runtime.npu.general import GeneralModel
 from rknn_runtime.npu.model import Model
 from rknn_runtime.npu.spec import InputSpec
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "init_flags"]
 
 
 class Engine:
@@ -112,3 +113,23 @@ class Engine:
         if isinstance(self.model, Model):
             return self.model(*arrays, out=out)
         return self.model.run(*arrays, out=out)
+
+
+def init_flags(fallback: object, is_timed: bool) -> InitFlag:
+    """Return the flags that the vendor's package gives.
+
+    Args:
+        fallback: ``"cpu"`` or ``"gpu"``: where operators run that the NPU does not have.
+        is_timed: Whether the runtime is to time every layer.
+
+    Raises:
+        ValueError: Another place.
+    """
+    if fallback not in ("cpu", "gpu"):
+        raise ValueError(f'fallback_prior_device: expected "cpu" or "gpu", got {fallback!r}')
+    flags = InitFlag.PRIOR_MEDIUM
+    if is_timed:
+        flags |= InitFlag.COLLECT_PERF
+    if fallback == "gpu":
+        flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
+    return flags

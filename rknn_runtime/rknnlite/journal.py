@@ -5,11 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from typing import NamedTuple
 
-__all__ = ["new_logger"]
+__all__ = ["Journal", "new_logger"]
 
 NAME = "rknn_runtime.rknnlite"
 _FORMAT = logging.Formatter("%(levelname).1s %(name)s %(message)s")
+
+
+class Journal(NamedTuple):
+    """Where scripts look for the logger, as on ``rknn_log`` of the vendor's class."""
+
+    logger: logging.Logger
 
 
 def new_logger(verbose: bool, path: str | os.PathLike[str] | None) -> logging.Logger:

@@ -7,16 +7,16 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import opened_file
-from rknn_runtime.enums import CoreMask, InitFlag
+from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu.library import Library
 from rknn_runtime.rknnlite.arguments import fitted, input_arrays, pass_through_flags
-from rknn_runtime.rknnlite.engine import Engine
-from rknn_runtime.rknnlite.journal import new_logger
+from rknn_runtime.rknnlite.engine import Engine, init_flags
+from rknn_runtime.rknnlite.journal import Journal, new_logger
 from rknn_runtime.rknnlite.platforms import (
     chosen_cores,
     header_of,
@@ -46,6 +46,7 @@ class RKNNLite:
 
     Attributes:
         strict: Whether failures are raised.
+        rknn_log: Has ``logger``, of this object alone, whose level scripts set.
     """
 
     NPU_CORE_AUTO: ClassVar[int] = int(CoreMask.AUTO)
@@ -79,8 +80,12 @@ class RKNNLite:
         self.strict = bool(strict)
         self._library = library
         self._log = new_logger(bool(verbose), verbose_file)
+        self.rknn_log = Journal(self._log)
         self._path = ""
         self._engine: Engine | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an RKNNLite can be neither copied nor pickled: make it where it is needed")
 
     def load_rknn(
         self, path: str | os.PathLike[str], key_path: str | os.PathLike[str] | None = None
@@ -360,18 +365,11 @@ class RKNNLite:
             raise ValueError("no model is loaded: call load_rknn first")
         if device_id is not None:
             raise ValueError(f"device_id: expected None: this runs here only, got {device_id!r}")
-        if fallback not in ("cpu", "gpu"):
-            raise ValueError(f'fallback_prior_device: expected "cpu" or "gpu", got {fallback!r}')
+        flags = init_flags(fallback, perf)
         header = header_of(self._path)
         refuse_other_target(target, header)
         cores = chosen_cores(core_mask, header, self._log.warning)
         self._close()
-        # The flags that the vendor's package gives.
-        flags = InitFlag.PRIOR_MEDIUM
-        if perf:
-            flags |= InitFlag.COLLECT_PERF
-        if fallback == "gpu":
-            flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
         is_mini = header is not None and header.container == "mini"
         self._engine = Engine(
             self._path, is_mini, library=self._library, flags=flags, core_mask=cores

@@ -6,8 +6,10 @@ as its librknnrt.
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -456,6 +458,24 @@ def test_a_failing_runtime_is_reported(lite, control, caplog):
     assert lite.init_runtime() == -1
     assert lite.inference([frame()]) is None
     assert lite.init_runtime() == 0
+
+
+def test_a_script_sets_the_level_of_an_object(path, caplog):
+    """As on the vendor's class, by ``rknn_log.logger``; other objects go on as before."""
+    quiet, other = RKNNLite(library="sim"), RKNNLite(library="sim")
+    quiet.rknn_log.logger.setLevel(logging.CRITICAL)
+    assert quiet.init_runtime() == -1
+    assert not caplog.records
+    assert other.init_runtime() == -1
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_object_is_neither_copied_nor_pickled(lite, use):
+    """A model is loaded once; and a logger of a class of its own raises PicklingError."""
+    for each in (lite, RKNNLite()):
+        with pytest.raises(TypeError, match="can be neither copied nor pickled"):
+            use(each)
 
 
 def test_the_root_logger_is_left_alone(path, tmp_path):
