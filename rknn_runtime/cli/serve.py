@@ -12,24 +12,31 @@ Examples:
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
 from rknn_runtime.cli.options import add_switch, refusals
+from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
     from rknn_runtime.serve import LiveView
     from rknn_runtime.streams.pool import Pool
+    from rknn_runtime.streams.source import Frame, FrameSource
+    from rknn_runtime.vision.detections import Detections
 
 __all__ = ["add_arguments", "run"]
 
 #: How long an image file is shown, seconds.
 _IMAGE_SECONDS = 1.0
+#: Between two lines about frames that failed, seconds.
+_QUIET_S = 60.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,8 +67,9 @@ def run(arguments: Namespace) -> None:
     """Serve until the source ends, or until it is told to end, by Ctrl-C or a signal.
 
     Raises:
-        OSError: The source cannot be opened, or the address is not available.
-        RknnError: The model cannot be loaded, or an argument makes no sense.
+        OSError: The source cannot be opened, breaks off, or the address is not available.
+        RknnError: The model cannot be loaded, an argument makes no sense, or many frames in a
+            row failed.
     """
     try:
         with refusals():
@@ -90,9 +98,10 @@ def _serve(arguments: Namespace) -> None:
         if not hasattr(first, "head"):
             raise ValueError("expected a model that detects, got a classifier")
         view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
+        failures = _Failures()
         with Server(
             view,
-            lambda: _status(view, pool),
+            lambda: _status(view, pool, failures),
             host,
             port,
             token=token,
@@ -102,7 +111,9 @@ def _serve(arguments: Namespace) -> None:
             url = f"http://{host}:{server.port}/" + (f"?token={token}" if token else "")
             told = json.dumps({"url": url, "token": token or None}) if arguments.json else url
             print(told, flush=True)
-            _feed(pool, view, arguments.source, arguments.loop)
+            _feed(pool, view, failures, arguments.source)
+            while arguments.loop:
+                _feed(pool, view, failures, arguments.source)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -112,34 +123,99 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _feed(pool: Pool, view: LiveView, source: str, loop: bool) -> None:
+class _Failures:
+    """Frames that were left out: they are counted and told, and end the server only in a row.
+
+    Attributes:
+        last: What was wrong with the last one.
+        source: Of the frames, which leaves out some by itself.
+    """
+
+    def __init__(self) -> None:
+        self.last = ""
+        self.source: FrameSource | None = None
+        self._count = self._in_row = 0
+        self._told = -_QUIET_S
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return self._count + (0 if self.source is None else self.source.damaged)
+
+    def add(self, error: Exception) -> None:
+        """Note one.
+
+        Raises:
+            RknnError: There were too many in a row.
+        """
+        from rknn_runtime.cli.sources import MOST_FAILURES
+
+        self._count, self._in_row, self.last = self._count + 1, self._in_row + 1, str(error)
+        if self._in_row >= MOST_FAILURES:
+            raise RknnError(f"{self._in_row} frames in a row failed: {error}") from None
+        now = time.monotonic()
+        if now - self._told >= _QUIET_S:
+            self._told = now
+            log = logging.getLogger("rknn_runtime").warning
+            log("frames that failed, and were left out: %d, the last: %s", self.count, error)
+
+    def end_row(self) -> None:
+        """Note that a frame did not fail."""
+        self._in_row = 0
+
+
+def _feed(pool: Pool, view: LiveView, failures: _Failures, source: str) -> None:
     """Publish the results; a file at its own pace, a live source as it comes."""
-    from rknn_runtime.cli.sources import GONE, RECONNECT_S
-    from rknn_runtime.streams.address import is_image
+    from rknn_runtime.cli.sources import RECONNECT_S
     from rknn_runtime.streams.source import FrameSource
 
+    begun = time.monotonic()
+    done = images = 0
     while True:
-        frames = FrameSource(source, reconnect_s=RECONNECT_S, keep_jpeg=True)
-        begun, images = time.monotonic(), 0
+        frames = FrameSource(source, start=done, reconnect_s=RECONNECT_S, keep_jpeg=True)
+        failures.source, error = frames, None
         with pool.stream(frames) as results:
-            for frame, found in results:
-                if not frames.is_live:
-                    _wait_until(begun + (images * _IMAGE_SECONDS or frame.time_s))
-                place = {"source": frame.name, "frame": frame.index}
-                view.publish(frame.image, found, place, frame.jpeg)
-                images += is_image(frame.name)
+            while True:
+                try:
+                    images += _publish(
+                        *next(results), view, frames, begun + images * _IMAGE_SECONDS
+                    )
+                except StopIteration:
+                    break
+                except Exception as caught:  # of one frame, whatever it is; the next may do
+                    error = caught
+                    failures.add(caught)
+                else:
+                    error = None
+                    failures.end_row()
+                done += 1
         if frames.is_live:
-            raise OSError(f"{frames.name}: {GONE}")
-        _wait_until(begun + images * _IMAGE_SECONDS)
-        if not loop:
-            return
+            raise OSError(f"{frames.name}: {frames.ended}")
+        if error is None or not Path(source).is_dir():
+            break  # else the rest of a folder, behind an image that cannot be read
+    if not done:
+        raise ValueError(f"{source}: expected images, got none")
+    _wait_until(begun + images * _IMAGE_SECONDS)
+
+
+def _publish(
+    frame: Frame, found: Detections, view: LiveView, frames: FrameSource, due: float
+) -> bool:
+    """Show a frame at its time; return whether it was an image by itself, for which `due` is."""
+    from rknn_runtime.streams.address import is_image
+
+    is_alone = is_image(frame.name)
+    if not frames.is_live:
+        _wait_until(due + (0.0 if is_alone else frame.time_s))
+    view.publish(frame.image, found, {"source": frame.name, "frame": frame.index}, frame.jpeg)
+    return is_alone
 
 
 def _wait_until(due: float) -> None:
     time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _status(view: LiveView, pool: Pool) -> dict[str, Any]:
+def _status(view: LiveView, pool: Pool, failures: _Failures) -> dict[str, Any]:
     from rknn_runtime.bench.board import resident_kb, state
 
     stats, board = pool.stats(), state()
@@ -152,11 +228,14 @@ def _status(view: LiveView, pool: Pool) -> dict[str, Any]:
         "fps": round(view.fps, 1),
         "frames": stats.frames,
         "dropped": stats.dropped,
+        "failed": failures.count,
         "viewers": view.watchers,
         "phase ms": phases,
         "busy percent": busy,
         "resident kB": resident_kb(),
     }
+    if failures.last:
+        numbers["last failure"] = failures.last
     names = (("npu load percent", "npu_load_percent"), ("temperature C", "temperature_c"))
     numbers.update((name, board[key]) for name, key in names if key in board)
     return numbers

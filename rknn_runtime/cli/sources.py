@@ -14,12 +14,12 @@ from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.source import Frame, FrameSource, is_live
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 
-__all__ = ["GONE", "RECONNECT_S", "Item", "Names", "expanded", "results_of"]
+__all__ = ["MOST_FAILURES", "RECONNECT_S", "Item", "Names", "expanded", "results_of"]
 
 #: So long a camera or stream that broke off is waited for.
 RECONNECT_S = 60.0
-#: What is told then.
-GONE = f"it broke off, and did not come back in {RECONNECT_S:g} seconds"
+#: After so many failures in a row, a source that has no end is given up.
+MOST_FAILURES = 100
 
 
 class Item(NamedTuple):
@@ -139,15 +139,18 @@ def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, A
     except (OSError, ValueError) as error:
         yield failed, error
         return
+    failures = 0
     with pool.stream(frames, drop=drop) as results:
-        while True:
+        while not (frames.is_live and failures == MOST_FAILURES):
             try:
                 frame, result = next(results)
             except StopIteration:
                 break
             except (OSError, ValueError, RknnError) as error:  # of one frame; the next may do
+                failures += 1
                 yield failed, error
                 continue
+            failures = 0
             yield _item(frame, frames), result
     if frames.is_live:
-        yield failed, OSError(GONE)
+        yield failed, OSError(frames.ended or f"given up after {failures} failures in a row")

@@ -121,4 +121,7 @@ def decoded(image: Any) -> tuple[Any, bytes]:
         return image, b""
     import cv2
 
-    return cv2.imdecode(image.reshape(-1), cv2.IMREAD_COLOR), image.tobytes()
+    try:
+        return cv2.imdecode(image.reshape(-1), cv2.IMREAD_COLOR), image.tobytes()
+    except cv2.error:  # of one without content, as a camera gives it while it wakes
+        return None, b""

@@ -24,6 +24,8 @@ __all__ = ["Frame", "FrameSource", "is_live"]
 _MOST_CAMERA = 2**31 - 1
 #: Between attempts to open a live source again: the first, and the longest, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+#: So many images in a row that cannot be decoded are no accident.
+_MOST_DAMAGED = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,10 @@ class FrameSource(Iterator[Frame]):
         is_live: Whether frames are lost when nobody reads them: a camera, or a stream that has no
             end.
         fps: Frames per second that a video, camera or stream says it has; 0: none.
+        damaged: Images of a live source that were left out, as their JPEG could not be decoded;
+            where `keep_jpeg` is not given, OpenCV decodes, and does not tell. The first is
+            logged, and after 100 in a row the source ends.
+        ended: Why a live source came to an end by itself; empty: it has not.
 
     Raises:
         ImportError: What reads the source is not installed.
@@ -110,6 +116,7 @@ class FrameSource(Iterator[Frame]):
         self.name = shown(self._address)
         self.is_live = is_live(self._address)
         self.fps = 0.0
+        self.damaged, self.ended = 0, ""
         self._is_closed = threading.Event()
         self._lock = ExclusiveLock()
         path = Path(self._address)
@@ -195,7 +202,7 @@ class FrameSource(Iterator[Frame]):
             capture.release()
 
     def _live(self, capture: Any) -> Generator[Frame, None, None]:
-        index = 0
+        index, damaged_before = 0, 0
         try:
             self._prepare(capture)
             while not self._is_closed.is_set():
@@ -204,7 +211,12 @@ class FrameSource(Iterator[Frame]):
                     image, jpeg = opencv.decoded(image) if self._keep_jpeg else (image, b"")
                     if image is not None:
                         yield Frame(image, index, monotonic(), self.name, jpeg)
-                        index += 1
+                        index, damaged_before = index + 1, self.damaged
+                    else:
+                        self._leave_out()
+                    if self.damaged - damaged_before >= _MOST_DAMAGED:
+                        self.ended = f"{_MOST_DAMAGED} images in a row could not be decoded"
+                        return
                     continue
                 capture.release()
                 again = self._reopened()
@@ -214,6 +226,15 @@ class FrameSource(Iterator[Frame]):
                 self._prepare(capture)
         finally:
             capture.release()
+
+    def _leave_out(self) -> None:
+        """Count an image that cannot be decoded, and log the first."""
+        self.damaged += 1
+        if self.damaged == 1:
+            import logging
+
+            log = logging.getLogger("rknn_runtime").warning
+            log("%s: a JPEG that cannot be decoded; such images are left out", self.name)
 
     def _prepare(self, capture: Any) -> None:
         if self._keep_jpeg:
@@ -239,4 +260,5 @@ class FrameSource(Iterator[Frame]):
             else:
                 log("%s: back after %.1f s", self.name, monotonic() - began)
                 return capture
+        self.ended = f"it broke off, and did not come back in {self._reconnect_s:g} seconds"
         return None

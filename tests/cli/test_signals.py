@@ -28,6 +28,15 @@ STATUSES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 HANDLED = (signal.SIGTERM, signal.SIGHUP)
 
 
+@pytest.fixture(autouse=True)
+def _as_at_the_start_of_a_program():
+    """Also where the tests themselves run under `nohup`."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in HANDLED}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def model(tmp_path):
     path = tmp_path / "model.rknn"

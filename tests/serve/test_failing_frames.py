@@ -1,0 +1,170 @@
+"""``serve`` goes on when a frame fails, says so, and gives up when nothing else comes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+import numpy as np
+import pytest
+from bundles import one_object
+
+from rknn_runtime import Detections, Detector, Pool
+from rknn_runtime.cli import main, serve, sources
+from rknn_runtime.errors import RknnError
+from rknn_runtime.serve import LiveView
+from rknn_runtime.serve.server import _metric_lines
+
+Image = pytest.importorskip("PIL.Image")
+cv2 = pytest.importorskip("cv2")
+PIXELS = np.zeros((48, 64, 3), np.uint8)
+JPEG = np.frombuffer(cv2.imencode(".jpg", PIXELS)[1].tobytes(), np.uint8)[None]
+#: A JPEG without its middle, and what a camera gives while it wakes.
+TORN, NOTHING = JPEG[:, :40], JPEG[:, :0]
+
+
+class Camera:
+    """In the place of ``cv2.VideoCapture``: gives these images, then breaks off for ever."""
+
+    images: list[np.ndarray]
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def isOpened(self) -> bool:
+        return bool(Camera.images)
+
+    def get(self, key: int) -> float:
+        return {cv2.CAP_PROP_FOURCC: float(int.from_bytes(b"MJPG", "little"))}.get(key, 0.0)
+
+    def set(self, key: int, value: float) -> bool:
+        return True
+
+    def read(self) -> tuple[bool, object]:
+        return (True, Camera.images.pop()) if Camera.images else (False, None)
+
+    def release(self) -> None:
+        pass
+
+
+@pytest.fixture
+def feed(monkeypatch, caplog):
+    """Feed a view from a camera that gives these images; return what was counted."""
+    monkeypatch.setattr(cv2, "VideoCapture", Camera)
+    monkeypatch.setattr(sources, "RECONNECT_S", 0.0)
+    monkeypatch.setattr(serve, "_IMAGE_SECONDS", 0.0)
+    caplog.set_level(logging.WARNING)
+
+    def fed(images, task, source="0"):
+        Camera.images = list(images)
+        view, failures = LiveView(), serve._Failures()
+        with Pool(one_object(), lambda model: task, library="sim", contexts=1) as pool:
+            raised = None
+            try:
+                serve._feed(pool, view, failures, str(source))
+            except (OSError, RknnError) as error:
+                raised = error
+            status = serve._status(view, pool, failures)
+        return raised, view, status
+
+    return fed
+
+
+def every(nth):
+    """A task of which each n-th frame fails."""
+    seen = [0]
+
+    def task(frame, **options):
+        seen[0] += 1
+        if seen[0] % nth == 0:
+            raise RknnError(f"planted {seen[0]}")
+        return Detections.empty()
+
+    return task
+
+
+def test_frames_that_fail_are_left_out(feed, caplog):
+    """They are counted and told: the panel has the last reason, the log one line of them all."""
+    raised, view, status = feed([PIXELS] * 600, every(2))
+    assert "it broke off" in str(raised)
+    shown = view.snapshot().number
+    assert shown >= 1 and status["failed"] >= 1
+    assert shown + status["failed"] + status["dropped"] == 600
+    assert status["last failure"].startswith("planted ")
+    lines = "".join(_metric_lines(status))
+    assert f"rknn_failed {status['failed']}\n" in lines and "planted" not in lines
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == "frames that failed, and were left out: 1, the last: planted 2"
+
+
+def test_only_a_row_of_failures_ends_it(feed, monkeypatch):
+    """With their number and the cause; what is not the NPU's fault is one, too."""
+    monkeypatch.setattr(sources, "MOST_FAILURES", 3)
+    for task in (every(1), lambda frame, **options: "nothing that can be shown"):
+        raised, view, status = feed([PIXELS] * 200, task)
+        assert type(raised) is RknnError and view.snapshot().number == 0
+        assert str(raised).startswith("3 frames in a row failed: ")
+        assert status["failed"] == 3
+    assert "expected Detections, got str" in str(raised)
+
+
+def test_damaged_images_are_left_out(feed, caplog):
+    """Of a camera's own JPEG: those without content, too."""
+    images = [JPEG, TORN, JPEG, NOTHING, JPEG, TORN] * 50
+    raised, view, status = feed(images, every(10**6))
+    assert "it broke off" in str(raised)
+    assert status["failed"] == 150
+    assert view.snapshot().number + status["dropped"] == 150
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == "0: a JPEG that cannot be decoded; such images are left out"
+
+
+def test_only_damaged_images(feed):
+    """They end it, as a camera that breaks off does, with the cause."""
+    raised, _, status = feed([TORN] * 200, every(10**6))
+    assert str(raised) == "0: 100 images in a row could not be decoded"
+    assert status["failed"] == 100
+
+
+def test_an_image_of_a_folder_that_cannot_be_read(feed, tmp_path):
+    """Those behind it are shown, and it is no failure of the last one."""
+    for i in range(5):
+        Image.new("RGB", (64, 48)).save(tmp_path / f"{i}.png")
+    for i in (0, 2, 4):
+        (tmp_path / f"{i}.png").write_bytes(b"torn")
+    raised, view, status = feed([], every(10**6), tmp_path)
+    assert (raised, view.snapshot().number, status["failed"]) == (None, 2, 3)
+    assert json.loads(view.snapshot().found)["source"] == str(tmp_path / "3.png")
+    assert str(tmp_path / "4.png") in status["last failure"]
+
+
+def test_nothing_to_show(tmp_path, capsys):
+    """Of a video without frames it ends, also where it was to begin anew for ever."""
+    model, video = tmp_path / "model.rknn", tmp_path / "video.avi"
+    model.write_bytes(one_object())
+    cv2.VideoWriter(str(video), cv2.VideoWriter_fourcc(*"MJPG"), 25, (64, 48)).release()
+    for options in ((), ("--loop",)):
+        words = ["serve", str(model), str(video), "--sim", "--listen", "127.0.0.1:0", *options]
+        assert main(words) == 1
+        assert str(video) in capsys.readouterr().err
+
+
+def test_detect_gives_up_a_camera_of_which_every_frame_fails(tmp_path, monkeypatch, capsys):
+    """Each is told until then, and its number at last."""
+
+    def failing(self, *_, **options):
+        raise RknnError("planted")
+
+    monkeypatch.setattr(sys.modules["cv2"], "VideoCapture", Camera)
+    monkeypatch.setattr(sources, "RECONNECT_S", 0.0)
+    monkeypatch.setattr(sources, "MOST_FAILURES", 3)
+    monkeypatch.setattr(Detector, "__call__", failing)
+    Camera.images = [PIXELS] * 50
+    model = tmp_path / "model.rknn"
+    model.write_bytes(one_object())
+    assert main(["detect", str(model), "0", "--sim", "--json", "--every-frame"]) == 1
+    captured = capsys.readouterr()
+    told = [json.loads(line)["error"] for line in captured.out.splitlines()]
+    assert told == ["planted"] * 3 + ["given up after 3 failures in a row"]
+    assert captured.err.count("\n") == 4
