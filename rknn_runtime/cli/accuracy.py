@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rknn_runtime.cli.files import check_folder, check_readable, check_writable, labels_file
 from rknn_runtime.cli.options import (
     add_switch,
     add_toolkit,
@@ -87,6 +88,12 @@ def run(arguments: Namespace) -> None:
         RknnError: A side does not run, or the two do not fit each other.
     """
     report: AccuracyReport | Analysis
+    check_readable(
+        arguments.reference, arguments.other, arguments.judge, labels_file(arguments.names)
+    )
+    for folder in (arguments.images, arguments.labels, arguments.calibrate):
+        check_folder(folder)
+    check_writable(arguments.plot)
     with refusals():
         report = _analysed(arguments) if arguments.other is None else _compared(arguments)
     print(report.to_json(indent=2) if arguments.json else report)
@@ -179,8 +186,6 @@ def _read_truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:
     from rknn_runtime.vision.images import as_pixels
     from rknn_runtime.vision.readers import from_yolo
 
-    if not labels.is_dir():
-        raise ValueError(f"{labels}: expected a folder of .txt files, got none")
     for path in paths:
         if path.suffix == ".npy":
             raise ValueError(f"{path}: expected images with --labels, got an .npy file")

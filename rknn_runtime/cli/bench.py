@@ -23,17 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rknn_runtime._files import read_file
+from rknn_runtime.cli.files import check_readable, check_writable, naming, told
 from rknn_runtime.cli.options import (
     add_library,
     add_switch,
-    check_writable,
     end_progress,
     file_ending_in,
-    naming,
     refusals,
     show_progress,
     shows_progress,
-    told,
 )
 from rknn_runtime.cli.tables import table
 from rknn_runtime.errors import RknnError
@@ -128,6 +126,7 @@ def _check_places(arguments: Namespace) -> None:
 def _measured(arguments: Namespace, model: str) -> Result:
     from rknn_runtime.bench import Settings, measure
 
+    check_readable(model)
     frames, warm_up = arguments.frames, arguments.warm_up
     if frames is None and arguments.seconds is None:
         frames = 200
@@ -193,6 +192,7 @@ def _compare(paths: list[str], arguments: Namespace) -> int:
 
     if len(paths) != 2:
         raise ValueError(f"compare: expected two files of JSON, got {len(paths)}")
+    check_readable(*paths)
     results = []
     for path in paths:
         try:
@@ -221,6 +221,7 @@ def _layers(arguments: Namespace, path: str) -> int:
     from rknn_runtime.enums import InitFlag
     from rknn_runtime.npu.model import Model
 
+    check_readable(path)
     check_writable(arguments.output)
     flags = InitFlag.PRIOR_HIGH | InitFlag.COLLECT_PERF
     with naming(path), Model(path, library=arguments.library, flags=flags) as model:

@@ -19,6 +19,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
+from rknn_runtime.cli.files import check_folder, check_readable, check_writable, labels_file
 from rknn_runtime.cli.options import add_switch, add_toolkit, numbers, refusals
 
 __all__ = ["add_arguments", "run"]
@@ -93,6 +94,10 @@ def run(arguments: Namespace) -> None:
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
     from rknn_runtime.conversion.toolkit import ToolkitError
 
+    check_readable(arguments.model, labels_file(arguments.labels))
+    check_folder(arguments.calibrate)
+    check_folder(arguments.evaluate)
+    check_writable(arguments.output, arguments.report, arguments.html, arguments.log)
     groups: dict[str, Any] = {
         name: dict(getattr(arguments, name)) for name in ("config", "load", "build")
     }

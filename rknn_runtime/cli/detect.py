@@ -12,6 +12,7 @@ Examples:
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -20,6 +21,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknn_runtime.cli.files import (
+    check_folder,
+    check_readable,
+    check_writable,
+    labels_file,
+    line_of,
+)
 from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress
 from rknn_runtime.errors import RknnError
 
@@ -84,12 +92,15 @@ def check_model_arguments(arguments: Namespace) -> None:
     """Check what `add_model_arguments` declared.
 
     Raises:
+        OSError: A file cannot be read.
         ValueError: A threshold is not from 0 to 1.
     """
     for name in ("conf", "iou"):
         value = getattr(arguments, name)
         if value is not None and not 0 <= value <= 1:
             raise ValueError(f"--{name}: expected 0 to 1, got {value}")
+    is_folder = Path(arguments.model).is_dir()  # of an export
+    check_readable(None if is_folder else arguments.model, labels_file(arguments.labels))
 
 
 def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
@@ -190,11 +201,17 @@ def _check(arguments: Namespace) -> None:
 
 
 def _check_places(arguments: Namespace, sources: list[str]) -> None:
-    """Refuse to write over what is read."""
+    """Refuse what cannot be written, and to write over what is read."""
     from rknn_runtime.streams.source import is_live
 
     read = [Path(source) for source in sources if not is_live(source)]
     output, folder = arguments.output, arguments.save
+    writes = os.W_OK | os.X_OK
+    check_folder(folder and str(folder), writes, is_made=True)
+    if arguments.format == "yolo":
+        check_folder(output, writes, is_made=True)
+    else:
+        check_writable(output)
     if output and Path(output).resolve() in [
         path.resolve() for path in (*read, Path(arguments.model))
     ]:
@@ -267,7 +284,7 @@ def _complain(item: Item, error: Exception, progress: _Progress) -> None:
     if not isinstance(error, (OSError, ValueError, RknnError)):
         raise error
     progress.end()
-    text = str(error)
+    text = line_of(error)
     where = "" if item.source in text else f"{item.source}: "
     print(f"rknn-runtime: {where}{text}", file=sys.stderr)
 

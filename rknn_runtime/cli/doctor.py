@@ -20,13 +20,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rknn_runtime.cli.options import (
-    add_library,
-    add_switch,
-    end_progress,
-    refusals,
-    show_progress,
-)
+from rknn_runtime.cli.files import check_folder, check_readable
+from rknn_runtime.cli.options import add_library, add_switch, end_progress, refusals, show_progress
 from rknn_runtime.cli.tables import table
 
 if TYPE_CHECKING:
@@ -60,6 +55,8 @@ def run(arguments: Namespace) -> int:
     """
     from rknn_runtime.doctor import doctor
 
+    check_readable(arguments.model, arguments.log)
+    check_folder(arguments.root)
     shows = sys.stderr.isatty()
     with refusals():
         found = doctor(

@@ -20,7 +20,8 @@ from typing import Any
 
 from rknn_runtime.cli import emulated, graph, healthy, layered
 from rknn_runtime.cli.advice import io_bytes, warnings_about
-from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in, told
+from rknn_runtime.cli.files import check_readable, check_writable, told
+from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in
 from rknn_runtime.cli.tables import table
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
@@ -66,11 +67,13 @@ def run(arguments: Namespace) -> int:
     """
     if arguments.graph and len(arguments.models) > 1:
         raise UnavailableError(f"--graph: expected one model, got {len(arguments.models)}")
+    check_writable(arguments.graph)
     read: list[tuple[str, ModelInfo]] = []
     failed = False
     shows = len(arguments.models) > 1 and sys.stderr.isatty()
     for model in counted(arguments.models, shows):
         try:
+            check_readable(model)
             version = arguments.runtime_version
             read.append((model, reader.read(Path(model), runtime_version=version)))
         except (InvalidModelError, OSError, ValueError) as error:

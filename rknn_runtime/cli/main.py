@@ -11,6 +11,7 @@ from pathlib import Path
 
 import rknn_runtime
 from rknn_runtime.cli.commands import COMMANDS, declare
+from rknn_runtime.cli.files import line_of
 from rknn_runtime.cli.options import logs_shown
 from rknn_runtime.cli.signals import ended_by_signals
 from rknn_runtime.errors import LibraryLoadError, RknnError
@@ -62,7 +63,7 @@ def _run(parsed: Namespace) -> int:
         print("rknn-runtime: stopped", file=sys.stderr)
         return _STOPPED
     except (RknnError, OSError, MemoryError) as error:
-        print(f"rknn-runtime: {error or 'out of memory'}", file=sys.stderr)
+        print(f"rknn-runtime: {line_of(error) or 'out of memory'}", file=sys.stderr)
         if isinstance(error, LibraryLoadError):
             print("Commands take --library PATH, or --sim for the simulated NPU.", file=sys.stderr)
         return 1

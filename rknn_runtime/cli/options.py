@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
-from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.errors import RknnError
 
 __all__ = [
-    "add_library", "add_switch", "add_toolkit", "check_writable", "counted", "end_progress",
-    "file_ending_in", "logs_shown", "naming", "numbers", "refusals", "show_progress",
-    "shows_progress", "told",
+    "add_library", "add_switch", "add_toolkit", "counted", "end_progress", "file_ending_in",
+    "logs_shown", "numbers", "refusals", "show_progress", "shows_progress",
 ]  # fmt: skip
 
 
@@ -62,23 +58,6 @@ def file_ending_in(*endings: str) -> Callable[[str], str]:
         return name
 
     return check
-
-
-def check_writable(*names: str | None) -> None:
-    """Find out before a long work whether what it gives can be written.
-
-    Raises:
-        OSError: A file cannot, or its folder is missing.
-    """
-    for name in filter(None, names):
-        path = Path(name)
-        place = path if path.exists() else path.parent
-        if not place.exists():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        if not os.access(place, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
 
 
 def numbers(text: str) -> list[float]:
@@ -143,23 +122,3 @@ def refusals() -> Iterator[None]:
         raise
     except (TypeError, ValueError, ImportError) as error:
         raise RknnError(str(error)) from None
-
-
-def told(path: str, error: Exception) -> str:
-    """Return what is wrong with a file, with its name in front, once."""
-    reason = error.strerror if isinstance(error, OSError) else None
-    # Some messages begin with the path already.
-    return f"{path}: {reason or str(error).removeprefix(f'{Path(path)}: ')}"
-
-
-@contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Put the name of a model in front of what is wrong with it.
-
-    Raises:
-        InvalidModelError: With the name.
-    """
-    try:
-        yield
-    except InvalidModelError as error:
-        raise InvalidModelError(told(path, error)) from None

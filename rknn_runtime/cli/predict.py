@@ -17,9 +17,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from rknn_runtime.cli.files import check_readable, naming
 from rknn_runtime.cli.info import memory
 from rknn_runtime.cli.layered import count, short_name
-from rknn_runtime.cli.options import add_switch, end_progress, naming, refusals, show_progress
+from rknn_runtime.cli.options import add_switch, end_progress, refusals, show_progress
 from rknn_runtime.cli.tables import table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
@@ -93,6 +94,7 @@ def run(arguments: Namespace) -> None:
 
 def _read(model: str) -> tuple[Sequence[Layer], ModelInfo | None]:
     """Return the layers, and what the file says of itself; None: it is no .rknn file yet."""
+    check_readable(model)
     if not model.lower().endswith(".onnx"):
         with naming(model):
             return read_layers(model), read(model)

@@ -19,14 +19,8 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._files import read_file
-from rknn_runtime.cli.options import (
-    add_switch,
-    check_writable,
-    end_progress,
-    show_progress,
-    shows_progress,
-    told,
-)
+from rknn_runtime.cli.files import check_readable, check_writable, told
+from rknn_runtime.cli.options import add_switch, end_progress, show_progress, shows_progress
 from rknn_runtime.errors import RknnError
 
 __all__ = ["add_arguments", "run"]
@@ -60,8 +54,9 @@ def run(arguments: Namespace) -> None:
     """
     from rknn_runtime.sim.replay import replayed  # here, as `info` does without
 
-    samples = [_arrays(name) for name in arguments.samples]
+    check_readable(arguments.model, *arguments.samples)
     _check_place(arguments)
+    samples = [_arrays(name) for name in arguments.samples]
     shows = shows_progress(arguments)
     try:
         bundle = replayed(

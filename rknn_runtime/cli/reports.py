@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rknn_runtime.cli.files import line_of
 from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.vision.heads.classification import Classifications
 
@@ -97,7 +98,7 @@ class JsonLines(Report):
 
     def fail(self, item: Item, error: Exception) -> None:
         """Write a line with the error."""
-        self._line(item, {"error": str(error)})
+        self._line(item, {"error": line_of(error)})
 
     def _line(self, item: Item, rest: dict[str, Any]) -> None:
         place: dict[str, Any] = {"source": item.source}

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
+from rknn_runtime.cli.files import check_readable, line_of
 from rknn_runtime.cli.options import add_switch, refusals
 from rknn_runtime.errors import RknnError
 
@@ -89,6 +90,7 @@ def _serve(arguments: Namespace) -> None:
         value = getattr(arguments, name)
         if not 1 <= value <= most:
             raise ValueError(f"--{name}: expected 1 to {most}, got {value}")
+    _check_source(arguments.source)
     token = arguments.token or os.environ.get("RKNN_SERVE_TOKEN", "")
     if not token and not is_loopback(host):
         token = secrets.token_urlsafe(16)
@@ -114,6 +116,17 @@ def _serve(arguments: Namespace) -> None:
             _feed(pool, view, failures, arguments.source)
             while arguments.loop:
                 _feed(pool, view, failures, arguments.source)
+
+
+def _check_source(source: str) -> None:
+    """Refuse what is not there, before an address is printed."""
+    from rknn_runtime.cli.sources import expanded
+    from rknn_runtime.streams.source import is_live
+
+    if Path(source).is_dir():
+        expanded([source])
+    elif not is_live(source):
+        check_readable(source)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -150,14 +163,14 @@ class _Failures:
         """
         from rknn_runtime.cli.sources import MOST_FAILURES
 
-        self._count, self._in_row, self.last = self._count + 1, self._in_row + 1, str(error)
+        self._count, self._in_row, self.last = self._count + 1, self._in_row + 1, line_of(error)
         if self._in_row >= MOST_FAILURES:
-            raise RknnError(f"{self._in_row} frames in a row failed: {error}") from None
+            raise RknnError(f"{self._in_row} frames in a row failed: {self.last}") from None
         now = time.monotonic()
         if now - self._told >= _QUIET_S:
             self._told = now
             log = logging.getLogger("rknn_runtime").warning
-            log("frames that failed, and were left out: %d, the last: %s", self.count, error)
+            log("frames that failed, and were left out: %d, the last: %s", self.count, self.last)
 
     def end_row(self) -> None:
         """Note that a frame did not fail."""

@@ -11,8 +11,10 @@ Examples:
 from __future__ import annotations
 
 import json
+import os
 from argparse import ArgumentParser, Namespace
 
+from rknn_runtime.cli.files import check_folder
 from rknn_runtime.cli.options import add_switch
 
 __all__ = ["add_arguments", "run"]
@@ -38,5 +40,6 @@ def run(arguments: Namespace) -> None:
     """
     from rknn_runtime.sim.install import install_library  # here, as `info` does without
 
+    check_folder(arguments.folder, os.W_OK | os.X_OK)
     path = str(install_library(arguments.folder, arguments.name))
     print(json.dumps({"library": path}) if arguments.json else path)

@@ -134,7 +134,9 @@ def test_misuse_is_told(tmp_path: Path) -> None:
         read_analysis(tmp_path / "b.txt")
 
 
-def test_the_command_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As table or JSON, and writes the plot; one side of a comparison alone is refused."""
     path, plot = tmp_path / "error_analysis.txt", tmp_path / "plot.svg"
     path.write_text(SIMULATED, "utf-8")
@@ -143,6 +145,9 @@ def test_the_command_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert plot.read_text("utf-8").startswith("<svg ")
     assert main(["accuracy", str(path), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["rows"]) == 5
+    for name in ("a.rknn", "b.rknn"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
     assert main(["accuracy", "a.rknn"]) == 1
     assert "OTHER: expected a second side beside a.rknn, got none" in capsys.readouterr().err
     assert main(["accuracy", "a.rknn", "b.rknn"]) == 1

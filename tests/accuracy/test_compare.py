@@ -330,9 +330,9 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
             [str(tmp_path)],
             "expected images (.bmp, .jpeg, .jpg, .png, .ppm, .tif, .tiff, .webp) or .npy",
         ),
-        ([str(tmp_path / "no")], "--images: expected a folder of images, got"),
+        ([str(tmp_path / "no")], "no: no such folder"),
         ([str(SCENES), "--limit", "0"], "limit: expected"),
-        ([str(SCENES), "--labels", str(SCENE)], "expected a folder of .txt files, got none"),
+        ([str(SCENES), "--labels", str(SCENE)], ": not a directory"),
     ):
         assert main([*command, *more]) == 1
         assert message in capsys.readouterr().err

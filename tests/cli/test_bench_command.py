@@ -103,14 +103,14 @@ def test_where_nothing_can_be_written_nothing_is_measured(tmp_path, monkeypatch,
     monkeypatch.setattr("os.access", lambda path, mode: path != sealed and may(path, mode))
     for option in ("--output", "--html", "--plot"):
         for place, reason in (
-            (tmp_path / "nowhere" / "x.png", "No such file"),
-            (sealed / "x.png", "Permission denied"),
+            (tmp_path / "nowhere" / "x.png", "no such folder"),
+            (sealed / "x.png", "permission denied"),
         ):
             assert main(["bench", *QUICK, option, str(place)]) == 1
             assert reason in capsys.readouterr().err
     for words in (QUICK, ["suite", *QUICK], [MODEL, "--sim", "--layers"]):
         assert main(["bench", *words, "--output", str(tmp_path)]) == 1
-        assert "Is a directory" in capsys.readouterr().err
+        assert "is a directory" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["bench", *QUICK, "--plot", str(tmp_path / "x.png")]) == 1
     assert "pip install matplotlib" in capsys.readouterr().err
@@ -152,7 +152,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name_once(
         (["text", "--sim"], "text: not an RKNN model"),
         (["text", "--sim", "--layers"], "text: not an RKNN model"),
         (["suite", "empty", "--sim"], "empty: expected content"),
-        (["suite", "nowhere", "--sim"], "nowhere: No such file"),
+        (["suite", "nowhere", "--sim"], "nowhere: no such file"),
         (["compare", "empty", "list"], "empty: expected content"),
         (["compare", "list", "list"], "list: expected JSON of `rknn-runtime bench` of form 1, got "
          "something else: a list, as a suite writes it"),

@@ -145,14 +145,14 @@ def test_a_missing_file_is_told_briefly(capsys: pytest.CaptureFixture[str]) -> N
     """Without errno, without traceback."""
     assert main(["info", "missing.rknn"]) == 1
     captured = capsys.readouterr()
-    assert captured.err == "rknn-runtime: missing.rknn: No such file or directory\n"
+    assert captured.err == "rknn-runtime: missing.rknn: no such file\n"
     assert captured.out == ""
 
 
 def test_a_path_is_named_once(tmp_path, capsys):
     """Also where the exception's own message begins with it."""
     assert main(["info", str(tmp_path)]) == 1
-    expected = f"rknn-runtime: {tmp_path}: expected a regular file, got a directory\n"
+    expected = f"rknn-runtime: {tmp_path}: is a directory\n"
     assert capsys.readouterr().err == expected
 
 

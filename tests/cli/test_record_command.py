@@ -75,6 +75,6 @@ def test_a_place_that_cannot_be_written_is_told_before_the_runs(
         raise AssertionError("ran")
 
     monkeypatch.setattr("rknn_runtime.sim.replay.replayed", replayed)
-    for place, reason in (("nowhere/made", "No such file"), (".", "Is a directory")):
+    for place, reason in (("nowhere/made", "nowhere: no such folder"), (".", ".: is a directory")):
         assert main(["record", MODEL, "sample.npy", "-o", place]) == 1
         assert reason in capsys.readouterr().err
