@@ -20,6 +20,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
 from rknn_runtime.cli.files import check_readable, line_of
@@ -110,7 +111,9 @@ def _serve(arguments: Namespace) -> None:
             viewers=arguments.viewers,
             browser_draws=not arguments.draw,
         ) as server:
-            url = f"http://{host}:{server.port}/" + (f"?token={token}" if token else "")
+            query = f"?token={quote(token, safe='')}" if token else ""
+            name = f"[{host}]" if ":" in host and not host.startswith("[") else host
+            url = f"http://{name}:{server.port}/{query}"
             told = json.dumps({"url": url, "token": token or None}) if arguments.json else url
             print(told, flush=True)
             _feed(pool, view, failures, arguments.source)

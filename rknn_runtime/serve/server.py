@@ -5,25 +5,22 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from rknn_runtime._arrays import as_int
+from rknn_runtime.serve.connection import PATIENCE_S, Connection, Listener
 from rknn_runtime.serve.page import PAGE
 from rknn_runtime.serve.view import LiveView
 
 __all__ = ["Server", "is_loopback"]
 
-#: A client that takes no data for so many seconds is disconnected.
-_PATIENCE = 5.0
-#: Send buffer of a connection: a slow client gets a few old images, not a minute of them.
-_SEND_BYTES = 1 << 18
+#: Clients that get an answer with an end, at the same time.
+_MOST_BRIEF = 32
 _BOUNDARY = "frame"
 #: Seconds between two updates of the panel.
 _STATUS_S = 1.0
@@ -50,7 +47,8 @@ class Server:
         port: 0: any that is free.
         token: What a client must give, as ``?token=`` or ``Authorization: Bearer``; empty: it
             need not.
-        viewers: How many clients may receive images or events at the same time; others get a 503.
+        viewers: How many clients may receive images at the same time, and how many events; others
+            get a 503, as whoever else comes while there are 32 more than those.
         browser_draws: The page draws the objects; False: they are in the images.
 
     Attributes:
@@ -59,7 +57,8 @@ class Server:
     Raises:
         OSError: The address is not available.
         TypeError: An argument of another type.
-        ValueError: An address that others reach, without a token; a number out of range.
+        ValueError: An address that others reach, without a token; a token that is no text in
+            UTF-8; a number out of range.
     """
 
     def __init__(
@@ -84,14 +83,19 @@ class Server:
         port = as_int(port, "port", 0, 65535)
         if not token and not is_loopback(host):
             raise ValueError(f"token: expected one for {host}, which others reach, got none")
+        try:
+            token.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"token: expected text in UTF-8, got {token!r}") from None
         self.view, self.status, self.token = view, status, token
         self.host = host
-        self.slots = threading.BoundedSemaphore(as_int(viewers, "viewers", 1, 10**6))
+        viewers = as_int(viewers, "viewers", 1, 10**6)
+        self.image_slots = threading.BoundedSemaphore(viewers)
+        self.event_slots = threading.BoundedSemaphore(viewers)
         draws = json.dumps(browser_draws)
         self.page = PAGE.replace("BROWSER_DRAWS_HERE", draws).encode()
-        kind = _Listener6 if ":" in host else _Listener
-        self._listener = kind((host.strip("[]"), port), _Handler)
-        self._listener.server = self
+        self._listener = _Listener(host, port, _Handler, 2 * viewers + _MOST_BRIEF)
+        self._listener.mine = self
         self.port = int(self._listener.server_address[1])
         self._thread = threading.Thread(
             target=self._listener.serve_forever, name="http", daemon=True
@@ -103,7 +107,7 @@ class Server:
         self.view.close()
         self._listener.shutdown()
         self._listener.server_close()
-        self._thread.join(_PATIENCE)
+        self._thread.join(PATIENCE_S)
 
     def __enter__(self) -> Server:
         return self
@@ -112,135 +116,96 @@ class Server:
         self.close()
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False  # a client that does not read must not keep the program from ending
-    allow_reuse_address = True
-    request_queue_size = 64
-    server: Server
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        client, address = super().get_request()
-        client.settimeout(_PATIENCE)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-        return client, address
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report nothing when a client disconnects."""
+class _Listener(Listener):
+    mine: Server
 
 
-class _Listener6(_Listener):
-    address_family = socket.AF_INET6
+class _Handler(Connection):
+    server: _Listener
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "rknn-runtime", ""
-
-    def do_GET(self) -> None:
-        path = urlsplit(self.path)
+    def answer(self) -> None:
+        """Answer a GET or HEAD."""
+        try:
+            path = urlsplit(self.path)
+            name = urlsplit(f"//{path.netloc or self.headers.get('Host', '')}").hostname or ""
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
         answer = _ANSWERS.get(path.path)
-        if not self._is_local_name():
-            self._plain(HTTPStatus.FORBIDDEN, "this name is not this server's")
+        # Without a token, a request names this machine; one of a foreign page does not (DNS
+        # rebinding).
+        if not self._mine.token and not is_loopback(name):
+            self.send_text(HTTPStatus.FORBIDDEN, "this name is not this server's")
         elif not self._may(path.query):
-            self._plain(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
+            text = "the token is missing or wrong"
+            self.send_text(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": "Bearer"})
         elif answer is None:
-            self._plain(HTTPStatus.NOT_FOUND, "there is nothing here")
+            self.send_text(HTTPStatus.NOT_FOUND, "there is nothing here")
         else:
             answer(self)
 
-    do_HEAD = do_GET
-
     @property
     def _mine(self) -> Server:
-        listener: Any = self.server
-        server: Server = listener.server
-        return server
-
-    def _is_local_name(self) -> bool:
-        """Whether a request names this machine; one of a foreign page does not (DNS rebinding)."""
-        if self._mine.token:
-            return True
-        name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
-        return is_loopback(name)
+        return self.server.mine
 
     def _may(self, query: str) -> bool:
-        token = self._mine.token
-        given = parse_qs(query).get("token", [""])[0]
-        said = self.headers.get("Authorization", "")
-        if said.startswith("Bearer "):
-            given = said[len("Bearer ") :]
-        return not token or hmac.compare_digest(given.encode(), token.encode())
-
-    def _plain(self, status: HTTPStatus, text: str) -> None:
-        self._send(status, "text/plain; charset=utf-8", f"{text}\n".encode())
-
-    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self._common_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def _common_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header(
-            "Content-Security-Policy",
-            "default-src 'none'; img-src 'self'; connect-src 'self'; "
-            "script-src 'unsafe-inline'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-        )
-        self.end_headers()
+        """Whether the token was given; of several, one that is wrong is one too many."""
+        wanted = self._mine.token.encode()
+        given = [token.encode() for token in parse_qs(query, True).get("token", ())]
+        for said in self.headers.get_all("Authorization", ()):
+            scheme, _, token = said.partition(" ")
+            if scheme.lower() == "bearer":
+                given.append(token.strip().encode("latin-1"))  # the bytes as they came
+        right = [hmac.compare_digest(token, wanted) for token in given]
+        return not wanted or (any(right) and all(right))
 
     def _page(self) -> None:
-        self._send(HTTPStatus.OK, "text/html; charset=utf-8", self._mine.page)
+        self.send_whole(HTTPStatus.OK, "text/html; charset=utf-8", self._mine.page)
 
     def _detections(self) -> None:
-        found = self._mine.view.snapshot().found
-        self._send(HTTPStatus.OK, "application/json", f"{found}\n".encode())
+        self._json(self._mine.view.snapshot().found)
 
     def _status(self) -> None:
-        text = json.dumps(self._mine.status())
-        self._send(HTTPStatus.OK, "application/json", f"{text}\n".encode())
+        self._json(json.dumps(self._mine.status()))
+
+    def _json(self, text: str) -> None:
+        self.send_whole(HTTPStatus.OK, "application/json", f"{text}\n".encode())
 
     def _snapshot(self) -> None:
         jpeg = self._mine.view.snapshot().jpeg
         if not jpeg:
-            self._plain(HTTPStatus.SERVICE_UNAVAILABLE, "there is no frame yet")
+            self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, "there is no frame yet")
             return
-        self._send(HTTPStatus.OK, "image/jpeg", jpeg)
+        self.send_whole(HTTPStatus.OK, "image/jpeg", jpeg)
 
     def _metrics(self) -> None:
         text = "".join(_metric_lines(self._mine.status()))
-        self._send(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", text.encode())
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        self.send_whole(HTTPStatus.OK, kind, text.encode())
 
     def _stream(self) -> None:
         kind = f"multipart/x-mixed-replace; boundary={_BOUNDARY}"
-        self._endless(kind, self._images)
+        self._endless(kind, self._mine.image_slots, self._images)
 
     def _events(self) -> None:
-        self._endless("text/event-stream", self._all_events)
+        self._endless("text/event-stream", self._mine.event_slots, self._all_events)
 
-    def _endless(self, kind: str, send: Callable[[LiveView], None]) -> None:
+    def _endless(
+        self, kind: str, slots: threading.Semaphore, send: Callable[[LiveView], None]
+    ) -> None:
         """Send an answer that does not end, unless there are too many viewers."""
-        mine = self._mine
-        if not mine.slots.acquire(blocking=False):
-            self._plain(HTTPStatus.SERVICE_UNAVAILABLE, "too many are looking")
+        if not slots.acquire(blocking=False):
+            self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, "too many are looking")
             return
         self.close_connection = True
         try:
-            self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", kind)
-            self.send_header("Connection", "close")
-            self._common_headers()
+            self.begin(HTTPStatus.OK, {"Content-Type": kind})
             if self.command != "HEAD":
-                send(mine.view)
+                send(self._mine.view)
         except OSError:  # disconnected, or too slow
             pass
         finally:
-            mine.slots.release()
+            slots.release()
 
     def _images(self, view: LiveView) -> None:
         view.watch(1)
@@ -253,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
                     head += f"Content-Length: {len(shown.jpeg)}\r\n\r\n"
                     self.wfile.write(head.encode() + shown.jpeg + b"\r\n")
                 after = 0 if shown is None else shown.number
-                newer = view.wait(after, _PATIENCE)
+                newer = view.wait(after, PATIENCE_S)
                 shown = newer if newer is not None else shown and shown._replace(jpeg=b"")
         finally:
             view.watch(-1)
@@ -270,9 +235,6 @@ class _Handler(BaseHTTPRequestHandler):
             if frame is not None:
                 number = frame.number
                 self.wfile.write(f"data: {frame.found}\n\n".encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: requests contain the token."""
 
 
 _ANSWERS: dict[str, Callable[[_Handler], None]] = {
