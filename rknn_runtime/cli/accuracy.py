@@ -19,7 +19,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rknn_runtime.cli.files import check_folder, check_readable, check_writable, labels_file
+from rknn_runtime.cli.files import (
+    check_folder,
+    check_readable,
+    check_writable,
+    labels_file,
+    write_text,
+)
 from rknn_runtime.cli.options import (
     add_switch,
     add_toolkit,
@@ -108,7 +114,7 @@ def _analysed(arguments: Namespace) -> Analysis:
         raise ValueError(f"OTHER: expected a second side beside {arguments.reference}, got none")
     analysis = read_analysis(arguments.reference) if ending == ".txt" else _judged(arguments)
     if arguments.plot:
-        Path(arguments.plot).write_text(analysis.to_svg(), "utf-8")
+        write_text(arguments.plot, analysis.to_svg())
     return analysis
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rknn_runtime._files import read_file
-from rknn_runtime.cli.files import check_readable, check_writable, naming, told
+from rknn_runtime.cli.files import check_readable, check_writable, naming, told, write_text
 from rknn_runtime.cli.options import (
     add_library,
     add_switch,
@@ -168,22 +168,24 @@ def _status(result: Result) -> int:
 
 
 def _show(arguments: Namespace, result: Result) -> None:
-    if arguments.output:
-        Path(arguments.output).write_text(result.to_json() + "\n", encoding="utf-8")
-    if arguments.html:
-        from rknn_runtime.bench.page import to_html
-
-        Path(arguments.html).write_text(to_html(result), encoding="utf-8")
-    if arguments.plot:
-        from rknn_runtime.bench.page import plot
-
-        plot(result, arguments.plot)
+    """Print first: what was measured is not lost where a file cannot be written after all."""
     if arguments.json:
         print(result.to_json())
     elif arguments.markdown:
         print(result.to_markdown(), end="")
     else:
         print(result)
+    if arguments.output:
+        write_text(arguments.output, result.to_json() + "\n")
+    if arguments.html:
+        from rknn_runtime.bench.page import to_html
+
+        write_text(arguments.html, to_html(result))
+    if arguments.plot:
+        from rknn_runtime.bench.page import plot
+
+        with naming(arguments.plot):
+            plot(result, arguments.plot)
 
 
 def _compare(paths: list[str], arguments: Namespace) -> int:
@@ -196,8 +198,8 @@ def _compare(paths: list[str], arguments: Namespace) -> int:
     results = []
     for path in paths:
         try:
-            results.append(load(read_file(path, _MOST_JSON_BYTES).decode("utf-8")))
-        except (UnicodeDecodeError, ValueError) as error:
+            results.append(load(read_file(path, _MOST_JSON_BYTES).decode("utf-8", "replace")))
+        except ValueError as error:
             raise ValueError(told(path, error)) from None
     ratios = compare(*results)
     if arguments.json:
@@ -234,7 +236,7 @@ def _layers(arguments: Namespace, path: str) -> int:
     layers = [{**layer._asdict(), "simulated": simulated} for layer in performance.layers]
     text = json.dumps(layers)
     if arguments.output:
-        Path(arguments.output).write_text(text + "\n", encoding="utf-8")
+        write_text(arguments.output, text + "\n")
     if arguments.json:
         print(text)
         return 0
@@ -289,12 +291,12 @@ def _suite(arguments: Namespace, paths: list[str]) -> int:
             status = 130
             break
     text = json.dumps([json.loads(result.to_json()) for result in results])
-    if arguments.output:
-        Path(arguments.output).write_text(text + "\n", encoding="utf-8")
     if arguments.json:
         print(text)
     elif arguments.markdown:
         print(_table(results))
+    if arguments.output:
+        write_text(arguments.output, text + "\n")
     return status
 
 

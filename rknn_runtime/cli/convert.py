@@ -16,10 +16,15 @@ import ast
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
 from typing import Any
 
-from rknn_runtime.cli.files import check_folder, check_readable, check_writable, labels_file
+from rknn_runtime.cli.files import (
+    check_folder,
+    check_readable,
+    check_writable,
+    labels_file,
+    write_text,
+)
 from rknn_runtime.cli.options import add_switch, add_toolkit, numbers, refusals
 
 __all__ = ["add_arguments", "run"]
@@ -119,17 +124,17 @@ def run(arguments: Namespace) -> None:
             )
     except ToolkitError as error:
         if arguments.log:
-            Path(arguments.log).write_text(error.log, "utf-8")
+            write_text(arguments.log, error.log)
         raise
     print(json.dumps(made.to_dict()) if arguments.json else made)
     if arguments.log:
-        Path(arguments.log).write_text(made.log, "utf-8")
+        write_text(arguments.log, made.log)
     if arguments.report:
-        Path(arguments.report).write_text(json.dumps(made.to_dict(), indent=2), "utf-8")
+        write_text(arguments.report, json.dumps(made.to_dict(), indent=2))
     if arguments.html:
         from rknn_runtime.conversion.page import page_of
 
-        Path(arguments.html).write_text(page_of(made), "utf-8")
+        write_text(arguments.html, page_of(made))
 
 
 def _say(line: str) -> None:

@@ -27,8 +27,10 @@ from rknn_runtime.cli.files import (
     check_writable,
     labels_file,
     line_of,
+    naming,
 )
 from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress
+from rknn_runtime.cli.tables import printable
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
@@ -270,8 +272,9 @@ def _report(arguments: Namespace, labels: Any, stack: ExitStack) -> Report:
     if arguments.format == "yolo":
         Path(arguments.output).mkdir(parents=True, exist_ok=True)
     elif arguments.output:
-        file = Path(arguments.output).open("w", encoding="utf-8")  # noqa: SIM115
-        out = stack.enter_context(file)
+        stack.enter_context(naming(arguments.output))
+        path = Path(arguments.output)
+        out = stack.enter_context(path.open("w", encoding="utf-8", errors="backslashreplace"))
     report = FORMATS[arguments.format](out, labels)
     if isinstance(report, Coco):
         report.categories = "coco" if arguments.coco_ids else None
@@ -286,7 +289,7 @@ def _complain(item: Item, error: Exception, progress: _Progress) -> None:
     progress.end()
     text = line_of(error)
     where = "" if item.source in text else f"{item.source}: "
-    print(f"rknn-runtime: {where}{text}", file=sys.stderr)
+    print(f"rknn-runtime: {printable(where + text)}", file=sys.stderr)
 
 
 class _Progress:

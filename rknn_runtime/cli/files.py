@@ -17,6 +17,7 @@ from rknn_runtime.errors import InvalidModelError
 
 __all__ = [
     "check_folder", "check_readable", "check_writable", "labels_file", "line_of", "naming", "told",
+    "write_text",
 ]  # fmt: skip
 
 
@@ -82,6 +83,16 @@ def _refusal(code: int, name: str) -> OSError:
     return OSError(code, os.strerror(code), name)  # Python makes the fitting class of it
 
 
+def write_text(name: str, text: str) -> None:
+    """Write a file; a name in it that is no text is escaped, as where it is printed.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with naming(name):
+        Path(name).write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
 def line_of(error: BaseException) -> str:
     """Return what is wrong in one wording, with the file's name in front: ``x: no such file``."""
     if not isinstance(error, OSError) or not error.strerror:
@@ -106,13 +117,18 @@ def told(path: str, error: Exception) -> str:
 
 
 @contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Put the name of a model in front of what is wrong with it.
+def naming(name: str) -> Iterator[None]:
+    """Put the name of a model in front of what is wrong with it; of a file, as of a full disk, too.
 
     Raises:
         InvalidModelError: With the name.
+        OSError: With the name, where it had none.
     """
     try:
         yield
     except InvalidModelError as error:
-        raise InvalidModelError(told(path, error)) from None
+        raise InvalidModelError(told(name, error)) from None
+    except OSError as error:
+        if error.errno and error.filename is None:
+            error.filename = name
+        raise

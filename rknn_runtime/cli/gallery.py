@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from rknn_runtime.cli.files import naming
 from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.images import as_pixels, import_pillow
@@ -57,7 +56,9 @@ class Gallery:
         if color == "BGR":
             drawn = drawn[..., ::-1]
         path = self._folder / self._names.of(item, path_of(item.source).suffix)
-        self._pillow.Image.fromarray(np.squeeze(drawn)).save(path)
+        with naming(str(path)):
+            grey = drawn.shape[2] == 1
+            self._pillow.Image.fromarray(drawn[..., 0] if grey else drawn).save(path)
 
     def _write_frame(self, item: Item, drawn: Any) -> None:
         if self._video is None or item.source != self._video_of:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
+from rknn_runtime.cli.files import write_text
 from rknn_runtime.cli.layered import count, shape, short_name
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.layers import Layer
@@ -43,7 +43,7 @@ def write(path: str, title: str, layers: Sequence[Layer]) -> None:
             f'content="width=device-width"><title>{_escaped(title)}</title>'
             f"<body style='margin:0;background:#fff'>{drawing}</body>\n"
         )
-    Path(path).write_text(drawing, encoding="utf-8")
+    write_text(path, drawing)
 
 
 def draw(title: str, layers: Sequence[Layer]) -> str:

@@ -85,9 +85,6 @@ def run(arguments: Namespace) -> int:
     )
     found = [healthy.health(model) for model, _ in counted(read, shows)] if arguments.health else []
     layers = [read_layers(model) for model, _ in counted(read, shows)] if arguments.layers else []
-    if arguments.graph:
-        for model, _ in read:
-            graph.write(arguments.graph, Path(model).name, read_layers(model))
     if arguments.json:
         entries = [as_json(model, info) for model, info in read]
         for entry, emulation in zip(entries, emulations):
@@ -116,6 +113,9 @@ def run(arguments: Namespace) -> int:
         if layers:
             rows = _beside(rows, "layers", map(layered.summary, layers))
         print("\n".join(table(rows)))
+    if arguments.graph:
+        for model, _ in read:
+            graph.write(arguments.graph, Path(model).name, read_layers(model))
     return int(failed)
 
 

@@ -41,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         parser.exit(2)
     parsed = parser.parse_args(words)
+    for value in vars(parsed).values():
+        if value == "" or (isinstance(value, list) and "" in value):
+            parser.error("expected no empty word, got one, as of a variable that is not set")
     for stream in (sys.stdout, sys.stderr):  # names in files need not fit the locale
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

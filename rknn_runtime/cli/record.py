@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._files import read_file
-from rknn_runtime.cli.files import check_readable, check_writable, told
+from rknn_runtime.cli.files import check_readable, check_writable, naming, told
 from rknn_runtime.cli.options import add_switch, end_progress, show_progress, shows_progress
 from rknn_runtime.errors import RknnError
 
@@ -67,7 +67,8 @@ def run(arguments: Namespace) -> None:
         raise RknnError(told(arguments.model, error)) from None
     finally:
         end_progress(shows)
-    Path(arguments.output).write_bytes(bundle)
+    with naming(arguments.output):
+        Path(arguments.output).write_bytes(bundle)
     if arguments.json:
         made = {"bundle": arguments.output, "samples": len(samples), "bytes": len(bundle)}
         print(json.dumps(made))

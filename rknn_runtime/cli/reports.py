@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rknn_runtime.cli.files import line_of
+from rknn_runtime.cli.files import line_of, write_text
 from rknn_runtime.cli.sources import Item, Names
+from rknn_runtime.cli.tables import printable
 from rknn_runtime.vision.heads.classification import Classifications
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class Text(Report):
 
     def _write(self, item: Item, summary: str, lines: list[str]) -> None:
         place = item.source if item.frame is None else f"{item.source} {item.frame}"
-        self._out.write("\n".join([f"{place}:{summary}", *lines]) + "\n")
+        for line in [f"{place}:{summary}", *lines]:
+            self._out.write(printable(line) + "\n")
 
 
 class JsonLines(Report):
@@ -169,7 +171,7 @@ class Yolo(Report):
         if item.frame is not None:
             stem = f"{stem}_{item.frame}"
         text = result.to_yolo(image_size(item))
-        (self.folder / f"{stem}.txt").write_text(text, encoding="utf-8")
+        write_text(str(self.folder / f"{stem}.txt"), text)
 
 
 def image_size(item: Item) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
-from rknn_runtime.cli.files import check_readable, line_of
+from rknn_runtime.cli.files import check_readable, line_of, naming
 from rknn_runtime.cli.options import add_switch, refusals
 from rknn_runtime.errors import RknnError
 
@@ -102,15 +102,17 @@ def _serve(arguments: Namespace) -> None:
             raise ValueError("expected a model that detects, got a classifier")
         view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
         failures = _Failures()
-        with Server(
-            view,
-            lambda: _status(view, pool, failures),
-            host,
-            port,
-            token=token,
-            viewers=arguments.viewers,
-            browser_draws=not arguments.draw,
-        ) as server:
+        with naming(arguments.listen):
+            server = Server(
+                view,
+                lambda: _status(view, pool, failures),
+                host,
+                port,
+                token=token,
+                viewers=arguments.viewers,
+                browser_draws=not arguments.draw,
+            )
+        with server:
             query = f"?token={quote(token, safe='')}" if token else ""
             name = f"[{host}]" if ":" in host and not host.startswith("[") else host
             url = f"http://{name}:{server.port}/{query}"

@@ -139,7 +139,7 @@ def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, A
     except (OSError, ValueError) as error:
         yield failed, error
         return
-    failures = 0
+    count = failures = 0
     with pool.stream(frames, drop=drop) as results:
         while not (frames.is_live and failures == MOST_FAILURES):
             try:
@@ -150,7 +150,9 @@ def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, A
                 failures += 1
                 yield failed, error
                 continue
-            failures = 0
+            count, failures = count + 1, 0
             yield _item(frame, frames), result
     if frames.is_live:
         yield failed, OSError(frames.ended or f"given up after {failures} failures in a row")
+    elif not (count or failures):
+        yield failed, ValueError("expected images, got none")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["table"]
+__all__ = ["printable", "table"]
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align cells in columns; what is not printable is escaped."""
-    rows = [["".join(map(_printable, cell)) for cell in cells] for cells in rows]
+    rows = [[printable(cell) for cell in cells] for cells in rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
@@ -17,6 +17,6 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _printable(character: str) -> str:
-    """A character as it is, or escaped where it could steer the terminal."""
-    return character if character.isprintable() else ascii(character)[1:-1]
+def printable(text: str) -> str:
+    """Return a text with escapes in place of what would end a line, or steer the terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
