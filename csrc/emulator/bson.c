@@ -22,6 +22,7 @@ enum { DOUBLE = 1, TEXT = 2, DOCUMENT = 3, ARRAY = 4, BOOLEAN = 8, INT32 = 16, I
 int emu_keep_attributes(rkr_emu *emu, emu_flat *flat, emu_node *node) {
     emu_flat own = *flat; /* garbage here makes no bad file: nodes of the NPU do not need it */
     const emu_vector blob = emu_flat_vector(&own, node->attributes, SLOT, 1);
+    flat->left = own.left;
     uint8_t *copy = blob.length == 0 ? NULL : emu_allocate(emu, blob.length, 1);
     if (copy != NULL) {
         memcpy(copy, flat->bytes + blob.position, blob.length);

@@ -21,6 +21,7 @@
 #define FIRST_HEADER_BYTES 24 /* of version 1 */
 #define MINI_HEADER 64
 #define TASK_BYTES 40
+#define MOST_READS 16 /* of the bytes of a file, which are read three times or so */
 #define KIND_INPUT 1
 #define KIND_INTERNAL 3
 #define KIND_OLD_COMMANDS 7
@@ -521,7 +522,7 @@ static int read_header(loader *l, const uint8_t *bytes, size_t size) {
         return emu_fail(l->emu, RKR_EMU_ERR_UNKNOWN,
                         "container version %u of an old toolkit: it is not understood", l->version);
     }
-    l->flat = (emu_flat){bytes, header, header + (size_t)data, false};
+    l->flat = (emu_flat){bytes, header, header + (size_t)data, false, MOST_READS * data};
     return l->mini ? read_mini_header(l, bytes + header, data) : RKR_OK;
 }
 

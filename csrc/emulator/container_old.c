@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#define MOST_RELOCATIONS 64 /* of a task, which has half as many registers of addresses */
+
 typedef struct {
     loader *l;
     emu_task_entry *entries;
@@ -68,7 +70,7 @@ static int add_task(collector *c, uint32_t node, emu_table task) {
     }
     const emu_vector bytes = emu_blob(l, l->blob_of[tensor]);
     const emu_vector relocations = emu_flat_vector(&l->flat, task, 5, 24);
-    if (l->flat.bad || c->n_words + bytes.length / 8 > EMU_MAX_MEMORY / 8) {
+    if (l->flat.bad || relocations.length > MOST_RELOCATIONS) {
         return emu_bad_file(l, "the commands of a task");
     }
     if (!grow(c, bytes.length / 8)) {

@@ -3,7 +3,8 @@
  * Flatbuffers, trusting nothing: a table is a position; its first i32 leads back to a
  * vtable, whose n-th u16 says where in the table slot n lies (0: absent). Strings,
  * vectors and child tables are u32 offsets forward. What lies outside reads as 0 and
- * marks the whole as bad. */
+ * marks the whole as bad, and so does who reads vectors of more bytes than `left`: tables may
+ * share them, so that a small file could be read without end. */
 #include "internal.h"
 
 static bool is_inside(emu_flat *flat, size_t position, size_t bytes) {
@@ -71,10 +72,13 @@ emu_vector emu_flat_vector(emu_flat *flat, emu_table table, uint32_t slot, uint3
     }
     position += (size_t)number_at(flat, position, 4);
     const uint32_t length = (uint32_t)number_at(flat, position, 4);
-    if (flat->bad || !is_inside(flat, position + 4, (size_t)((uint64_t)length * item_bytes))) {
+    const uint64_t bytes = (uint64_t)length * item_bytes;
+    if (flat->bad || bytes > flat->left || bytes > flat->end ||
+        !is_inside(flat, position + 4, (size_t)bytes)) {
         flat->bad = true;
         return vector;
     }
+    flat->left -= bytes;
     vector.position = position + 4;
     vector.length = length;
     return vector;

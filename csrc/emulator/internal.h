@@ -48,6 +48,7 @@ typedef struct {
     size_t start;
     size_t end;
     bool bad;
+    uint64_t left; /* bytes of vectors that may still be read */
 } emu_flat;
 
 typedef struct {

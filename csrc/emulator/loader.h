@@ -32,7 +32,4 @@ int emu_decode_old(loader *l);
 /* What the file says of itself, once its tensors are read. */
 int emu_read_description(loader *l);
 
-/* What the file says of itself, once its tensors are read. */
-int emu_read_description(loader *l);
-
 #endif

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from handmade import Vector, u8, u32
 from paths import DATA
-from rewritten import Old
+from rewritten import Numbers, Old
 
 from rknn_runtime.sim.emulator import Emulator, EmulatorError, Verdict
 
@@ -57,6 +57,40 @@ def test_what_no_old_file_holds_is_refused() -> None:
     for version in (0, 3):
         with pytest.raises(EmulatorError, match=f"container version {version}"):
             Emulator(Old(MODELS[0].read_bytes()).write(version))
+
+
+def shared(what: str) -> bytes:
+    """A file of 60 to 120 kB in which 3,000 tables share a vector, or one has 3,000 relocations."""
+    old, many = Old(MODELS[0].read_bytes()), 3000
+    if what == "tensors":
+        indices = Vector("I", *([0] * many))
+        old.nodes = [{1: "Conv", 2: "Conv:0", 3: u8(0), 4: indices, 5: indices}] * many
+    elif what == "names":
+        old.nodes = [{1: "x" * many, 2: "x" * many, 3: u8(0)}] * many
+    else:
+        node = next(node for node in old.nodes if 6 in node)
+        task = node[6][0]
+        task[0] = u32(old.constant(bytes(8 * many), 7))
+        if what == "commands":
+            node[6] = [task] * many
+        else:
+            task[5] = Numbers([bytes(24)] * many)
+    return old.write()
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("tensors", "its nodes"),
+        ("names", "its nodes"),
+        ("commands", "the commands of a task"),
+        ("relocations", "the commands of a task"),
+    ],
+)
+def test_a_small_file_is_not_read_without_end(what: str, reason: str) -> None:
+    """Tables may share vectors, but nobody reads more than 16 times what the file has."""
+    with pytest.raises(EmulatorError, match=reason):
+        Emulator(shared(what))
 
 
 # ---- channels that do not exist
