@@ -138,7 +138,7 @@ def test_record_says_what_is_wrong(tmp_path, pixels, capsys):
         ([model, str(tmp_path / "two.npz")], "got 2"),
         ([model, str(tmp_path / "float.npy")], "float64"),
         ([model, str(tmp_path / "text.npy")], "expected an .npy or .npz file"),
-        ([model, str(tmp_path / "none.npy")], "No such file"),
+        ([model, str(tmp_path / "none.npy")], "no such file"),
         ([str(tmp_path / "text.npy"), str(tmp_path / "frame.npy")], "text.npy"),
     ):
         assert main(["record", *arguments, "-o", out]) == 1
