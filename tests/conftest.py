@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 
 import pytest
@@ -18,6 +19,7 @@ settings.load_profile("any")
 def pytest_configure():
     """Let SIGINT interrupt, also where a shell runs the tests in the background and ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.pop("TERM", None)  # a dumb terminal is sent less
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -21,7 +21,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rknn_runtime.cli.files import check_folder, check_readable
-from rknn_runtime.cli.options import add_library, add_switch, end_progress, refusals, show_progress
+from rknn_runtime.cli.options import (
+    add_library,
+    add_switch,
+    end_progress,
+    is_terminal,
+    refusals,
+    show_progress,
+)
 from rknn_runtime.cli.tables import table
 
 if TYPE_CHECKING:
@@ -57,7 +64,7 @@ def run(arguments: Namespace) -> int:
 
     check_readable(arguments.model, arguments.log)
     check_folder(arguments.root)
-    shows = sys.stderr.isatty()
+    shows = is_terminal(sys.stderr)
     with refusals():
         found = doctor(
             arguments.model, library=arguments.library, root=arguments.root, log=arguments.log,
@@ -67,7 +74,7 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(found.to_dict()))
     else:
-        coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        coloured = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
         print("\n".join(lines(found, coloured)))
     return int(not found.healthy)
 

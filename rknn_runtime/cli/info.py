@@ -21,7 +21,7 @@ from typing import Any
 from rknn_runtime.cli import emulated, graph, healthy, layered
 from rknn_runtime.cli.advice import io_bytes, warnings_about
 from rknn_runtime.cli.files import check_readable, check_writable, told
-from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in
+from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in, is_terminal
 from rknn_runtime.cli.tables import table
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
@@ -70,7 +70,7 @@ def run(arguments: Namespace) -> int:
     check_writable(arguments.graph)
     read: list[tuple[str, ModelInfo]] = []
     failed = False
-    shows = len(arguments.models) > 1 and sys.stderr.isatty()
+    shows = len(arguments.models) > 1 and is_terminal(sys.stderr)
     for model in counted(arguments.models, shows):
         try:
             check_readable(model)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from shutil import get_terminal_size
+from typing import TextIO, TypeVar
 
 from rknn_runtime.errors import RknnError
 
 __all__ = [
     "add_library", "add_switch", "add_toolkit", "counted", "end_progress", "file_ending_in",
-    "logs_shown", "numbers", "refusals", "show_progress", "shows_progress",
+    "is_terminal", "logs_shown", "numbers", "refusals", "show_progress", "shows_progress",
 ]  # fmt: skip
 
 
@@ -67,11 +69,17 @@ def numbers(text: str) -> list[float]:
 
 def shows_progress(arguments: argparse.Namespace) -> bool:
     """Whether a command shows progress: on a terminal, without ``--quiet``."""
-    return not arguments.quiet and sys.stderr.isatty()
+    return not arguments.quiet and is_terminal(sys.stderr)
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that knows escape sequences, which a dumb one only shows."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def show_progress(text: str) -> None:
-    """Write how far a command is in place of what stood on the line."""
+    """Write how far a command is in place of what stood on the line, as much as fits on it."""
+    text = text[: get_terminal_size().columns - 1]
     print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
@@ -97,7 +105,7 @@ def logs_shown() -> Iterator[None]:
     """Write what the package logs to standard error, in place of a progress line."""
     import logging
 
-    clean = "\r\x1b[K" if sys.stderr.isatty() else ""
+    clean = "\r\x1b[K" if is_terminal(sys.stderr) else ""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(logging.Formatter(f"{clean}rknn-runtime: %(message)s"))

@@ -20,7 +20,7 @@ from typing import Any
 from rknn_runtime.cli.files import check_readable, naming
 from rknn_runtime.cli.info import memory
 from rknn_runtime.cli.layered import count, short_name
-from rknn_runtime.cli.options import add_switch, end_progress, refusals, show_progress
+from rknn_runtime.cli.options import add_switch, end_progress, is_terminal, refusals, show_progress
 from rknn_runtime.cli.tables import table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
@@ -101,7 +101,7 @@ def _read(model: str) -> tuple[Sequence[Layer], ModelInfo | None]:
     # Programs that predict .rknn files do not load it.
     from rknn_runtime.conversion.expected_layers import expected_layers
 
-    shows = sys.stderr.isatty()
+    shows = is_terminal(sys.stderr)
     if shows:  # it takes seconds for weights of hundreds of MB
         show_progress(f"reading {model}")
     try:

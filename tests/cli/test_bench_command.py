@@ -64,6 +64,7 @@ def test_ctrl_c_before_the_first_frame(monkeypatch, capsys) -> None:
 def test_progress_from_the_start(monkeypatch, capsys) -> None:
     """A model whose frames take seconds shows that it is loaded and warmed up, frame by frame."""
     monkeypatch.setattr("rknn_runtime.cli.bench._STEP_S", 0)
+    monkeypatch.setenv("COLUMNS", "1000")  # for the whole name of the model
     monkeypatch.setattr("rknn_runtime.cli.bench.shows_progress", lambda arguments: True)
     assert main(["bench", *QUICK, "--frames", "2"]) == 0
     lines = capsys.readouterr().err.split("\r\x1b[K")

@@ -226,6 +226,29 @@ def test_progress(words, capsys, monkeypatch) -> None:
     assert capsys.readouterr().err == ""
 
 
+def test_a_narrow_terminal(words, capsys, monkeypatch):
+    """A line of progress is no longer than the terminal is wide: else it could not be cleared."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "12")
+    assert main(words("predict", "{folder}/net.onnx")) == 1
+    shown = capsys.readouterr().err.rpartition("rknn-runtime: ")[0].split("\r\x1b[K")
+    assert "reading /" in [line[:9] for line in shown]
+    assert all(len(line) < 12 for line in shown)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_dumb_terminal(name, words, capsys, monkeypatch):
+    """It is sent no escape sequence, by no command, nor what it does with a torn model."""
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    for row in (ROWS[name].good or "bash", ROWS[name].failing):
+        if row is not None:
+            main(words(name, row))
+    captured = capsys.readouterr()
+    assert "\x1b" not in captured.out + captured.err
+
+
 def test_progress_over_files(words, capsys, monkeypatch) -> None:
     """Of many models that are read, too; what is wrong with one stands on a line of its own."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)

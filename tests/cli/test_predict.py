@@ -88,6 +88,7 @@ def test_a_large_onnx_file_is_said_to_be_read(
     """On a terminal, and the line is gone in the end; a .rknn file takes no time."""
     pytest.importorskip("onnx")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "1000")  # for the whole name of the file
     onnx = str(PROJECT / "examples" / "models" / "shapes.onnx")
     assert main(["predict", onnx]) == 0
     assert capsys.readouterr().err == f"\r\x1b[Kreading {onnx}\r\x1b[K"

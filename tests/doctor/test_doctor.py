@@ -310,6 +310,7 @@ def test_what_takes_long_is_announced(
     main(["doctor", str(MODEL), "--sim"])
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "1000")  # for the whole name of the model
     main(["doctor", str(MODEL), "--sim", "--json"])
     assert capsys.readouterr().err == f"\r\x1b[Kloading and running {MODEL} ...\r\x1b[K"
 
