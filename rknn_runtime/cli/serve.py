@@ -102,6 +102,7 @@ def _serve(arguments: Namespace) -> None:
             raise ValueError("expected a model that detects, got a classifier")
         view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
         failures = _Failures()
+        frames = _opened(arguments.source)
         with naming(arguments.listen):
             server = Server(
                 view,
@@ -118,13 +119,13 @@ def _serve(arguments: Namespace) -> None:
             url = f"http://{name}:{server.port}/{query}"
             told = json.dumps({"url": url, "token": token or None}) if arguments.json else url
             print(told, flush=True)
-            _feed(pool, view, failures, arguments.source)
+            _feed(pool, view, failures, arguments.source, frames)
             while arguments.loop:
-                _feed(pool, view, failures, arguments.source)
+                _feed(pool, view, failures, arguments.source, _opened(arguments.source))
 
 
 def _check_source(source: str) -> None:
-    """Refuse what is not there, before an address is printed."""
+    """Refuse what is not there, before the model is loaded."""
     from rknn_runtime.cli.sources import expanded
     from rknn_runtime.streams.source import is_live
 
@@ -182,16 +183,22 @@ class _Failures:
         self._in_row = 0
 
 
-def _feed(pool: Pool, view: LiveView, failures: _Failures, source: str) -> None:
-    """Publish the results; a file at its own pace, a live source as it comes."""
+def _opened(source: str, start: int = 0) -> FrameSource:
     from rknn_runtime.cli.sources import RECONNECT_S
     from rknn_runtime.streams.source import FrameSource
 
+    return FrameSource(source, start=start, reconnect_s=RECONNECT_S, keep_jpeg=True)
+
+
+def _feed(
+    pool: Pool, view: LiveView, failures: _Failures, source: str, frames: FrameSource
+) -> None:
+    """Publish the results; a file at its own pace, a live source as it comes."""
     begun = time.monotonic()
     done = images = 0
     while True:
-        frames = FrameSource(source, start=done, reconnect_s=RECONNECT_S, keep_jpeg=True)
-        failures.source, error = frames, None
+        error: Exception | None = None
+        failures.source = frames
         with pool.stream(frames) as results:
             while True:
                 try:
@@ -210,7 +217,8 @@ def _feed(pool: Pool, view: LiveView, failures: _Failures, source: str) -> None:
         if frames.is_live:
             raise OSError(f"{frames.name}: {frames.ended}")
         if error is None or not Path(source).is_dir():
-            break  # else the rest of a folder, behind an image that cannot be read
+            break
+        frames = _opened(source, done)  # the rest of a folder, behind what cannot be read
     if not done:
         raise ValueError(f"{source}: expected images, got none")
     _wait_until(begun + images * _IMAGE_SECONDS)

@@ -373,6 +373,19 @@ def test_a_camera_that_goes_is_told(tmp_path, monkeypatch, capsys):
     assert err.startswith("rknn-runtime: rtsp://me:***@127.0.0.1:") and "broke off" in err
 
 
+def test_an_address_is_printed_when_there_is_something_to_show(tmp_path, capsys):
+    """Not of a camera that cannot be opened, nor of a folder without images."""
+    pytest.importorskip("cv2")
+    from rknn_runtime.cli import main
+
+    model = tmp_path / "model.rknn"
+    model.write_bytes(one_object())
+    for source in ("rtsp://127.0.0.1:1/camera", "/dev/video99", str(tmp_path)):
+        assert main(["serve", str(model), source, "--sim", "--listen", "127.0.0.1:0"]) == 1
+        captured = capsys.readouterr()
+        assert captured.out == "" and source in captured.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
