@@ -23,7 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rknn_runtime._files import read_file
-from rknn_runtime.cli.files import check_readable, check_writable, naming, told, write_text
+from rknn_runtime.cli.files import (
+    check_folder,
+    check_readable,
+    check_writable,
+    naming,
+    told,
+    write_text,
+)
 from rknn_runtime.cli.options import (
     add_library,
     add_switch,
@@ -262,6 +269,9 @@ def _print_rows(rows: Sequence[tuple[str, ...]], mark: str, is_markdown: bool) -
 
 
 def _suite(arguments: Namespace, paths: list[str]) -> int:
+    for name in paths:
+        if Path(name).is_dir():
+            check_folder(name)  # of a sealed one, no name is told
     models = [
         path
         for name in paths

@@ -1,7 +1,8 @@
 """Show a live image and what is seen in it, in a browser.
 
 The newest image of a camera, stream, video or folder of images, with the
-objects in it; also as JSON (/detections) and for Prometheus (/metrics).
+objects in it; also as JSON (/detections) and for Prometheus (/metrics). A frame
+that fails is counted and left out.
 
 Examples:
   rknn-runtime serve yolov8n.rknn 0

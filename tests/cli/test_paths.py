@@ -194,6 +194,12 @@ def test_one_of_several_models_stops_no_other(tell, capsys):
     assert "model.rknn" in captured.out and captured.err == "rknn-runtime: x: no such file\n"
 
 
+def test_a_folder_of_models_that_is_sealed(tell, seal):
+    """It is not taken for one without models."""
+    seal("photos")
+    assert tell("bench suite {x} --sim", "photos") == "photos: permission denied"
+
+
 def test_every_option_with_a_path_has_a_row():
     """A new one is held to this, too."""
     table = " ".join((READ, READ_FOLDERS, WRITTEN, WRITTEN_FOLDERS))
