@@ -7,8 +7,6 @@ that no prototype exists twice.
 
 from __future__ import annotations
 
-import os
-import platform
 from pathlib import Path
 
 from cffi import FFI
@@ -20,20 +18,12 @@ DECLARATIONS = [
     for line in (ROOT / "csrc" / "rkr.h").read_text(encoding="utf-8").splitlines()
     if line.startswith('#include "decl/')
 ] + ["decl/python.cdef"]
-#: What the extension is made of; ``csrc/sim`` and ``csrc/link`` are libraries of their own.
-ROOMS = ["csrc", "csrc/kernels", "csrc/decode"]
 
 
 def files(pattern: str) -> list[str]:
-    """Return the files of the rooms, as the relative paths that setuptools wants."""
-    return sorted(
-        str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).glob(pattern)
-    )
+    """Return files of ``csrc``, as the relative paths that setuptools wants."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "csrc").glob(pattern))
 
-
-SOURCES = files("*.c")
-#: Debian's armhf compiler leaves NEON off; every SoC with an NPU has it.
-NEON = ["-mfpu=neon"] if platform.machine().startswith("armv") and "CC" not in os.environ else []
 
 ffibuilder = FFI()
 for name in DECLARATIONS:
@@ -41,10 +31,10 @@ for name in DECLARATIONS:
 ffibuilder.set_source(
     "rknn_runtime._rkr",
     '#include "callbacks.h"',
-    sources=SOURCES,
+    sources=files("*.c"),  # setup.py adds what is compiled for speed
     include_dirs=["csrc"],
-    depends=[*files("*.h"), *(f"csrc/{name}" for name in DECLARATIONS)],
+    depends=files("**/*.*"),
     libraries=["dl", "m"],
-    extra_compile_args=["-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", *NEON],
+    extra_compile_args=["-std=c11", "-Os", "-ffp-contract=off", "-fvisibility=hidden"],
     py_limited_api=True,
 )
