@@ -45,7 +45,7 @@ from rknn_runtime import (
 )
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError, LibraryLoadError, RknnError
-from rknn_runtime.kernels.resize import resize_bilinear, resize_luma
+from rknn_runtime.kernels.resize import resize_bilinear
 from rknn_runtime.kernels.yuv import YuvFrame
 from rknn_runtime.modelfile import soc
 from rknn_runtime.modelfile.layers import read_layers
@@ -466,7 +466,6 @@ CALLS = {
     "YuvFrame": (yuv_calls, ((NV12[:20], NV12[20:]), SIZE),
                  {"color": "NV12", "matrix": "bt601", "full_range": False, "out_color": "BGR"}),
     "resize_bilinear": (resize_bilinear, (PIXELS, SIZE), {"channels": (2, 1, 0)}),
-    "resize_luma": (resize_luma, (PIXELS, SIZE), {"channels": (2, 1, 0)}),
     "LetterboxTransform": (transform_calls, ((40, 30), SIZE, (32, 24), (0, 4), BOXES), {}),
     "Detections": (detections_calls, (BOXES, SCORES, CLASSES, np.zeros((6, 4, 4), bool),
                                       np.zeros((6, 2, 3), np.float32),

@@ -13,7 +13,7 @@ from rknn_runtime._ffi import lib
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["plain_order", "resize_bilinear", "resize_luma"]
+__all__ = ["plain_order", "resize_bilinear"]
 
 #: The kernel takes sides up to this many pixels.
 MAX_SIDE = 1 << 20
@@ -57,38 +57,6 @@ def resize_bilinear(
     image, order = plain_order(image, order)
     status = lib.rkr_resize_bilinear_uint8(*pixel_rows(image), *pixel_rows(target), bytes(order))
     check_resized(status, target.shape[1], "rkr_resize_bilinear_uint8")
-    return target if out is None else out
-
-
-def resize_luma(
-    image: NDArray[np.uint8],
-    size: tuple[SupportsIndex, SupportsIndex],
-    *,
-    channels: Sequence[int] = (0, 1, 2),
-    out: NDArray[np.uint8] | None = None,
-) -> NDArray[np.uint8]:
-    """Resize a colour image to its luma: `resize_bilinear`, then gray, in one pass.
-
-    Luma is that of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B of the resized pixels, rounded
-    as Pillow's ``convert("L")`` does.
-
-    Arguments and exceptions are those of `resize_bilinear`, except for these.
-
-    Args:
-        image: ``(H, W, 3 or 4) uint8``.
-        size: As there.
-        channels: Channels of `image` that are R, G and B.
-        out: ``(height, width, 1) uint8``.
-    """
-    image = _plain_image(image, "image")
-    order = _channels(channels, image)
-    if len(order) != 3:
-        raise ValueError(f"channels: expected 3 of them, R, G and B, got {order}")
-    target = target_image(size, 1, out)
-    image, order = plain_order(image, order)
-    # Without the number of the result's channels, which is 1.
-    status = lib.rkr_resize_luma_uint8(*pixel_rows(image), *pixel_rows(target)[:5], bytes(order))
-    check_resized(status, target.shape[1], "rkr_resize_luma_uint8")
     return target if out is None else out
 
 
