@@ -166,8 +166,11 @@ def find_libgcc_armhf() -> Path:
 def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
     """Return the variables that make setuptools cross-compile for `target`."""
     compiler = f"{sys.executable} -m ziglang cc -target {target.triple} -I{headers}"
-    # Unwind tables serve C++ and debuggers; on armv7 they also call for helpers of the compiler.
-    flags = "-O2 -g0 -DNDEBUG -fno-unwind-tables -fno-asynchronous-unwind-tables"
+    # Unwind tables serve C++ and debuggers, as do frame pointers, which zig keeps; on armv7 the
+    # tables also call for helpers of the compiler.
+    flags = (
+        "-O2 -g0 -DNDEBUG -fno-unwind-tables -fno-asynchronous-unwind-tables -fomit-frame-pointer"
+    )
     libraries = ""
     if target.machine == "armv7l":
         compiler += " -mcpu=generic+v7a+neon"
@@ -203,6 +206,14 @@ def name_musl(wheel: Path, soname: str, environment: dict[str, str]) -> Path:
     return wheel
 
 
+def name_manylinux(wheel: Path, target: Target) -> Path:
+    """Write manylinux2014 beside manylinux_2_17 into a wheel's tag: old versions of pip want it."""
+    tag = f"manylinux2014_{target.machine}.{target.platform}"
+    run(sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", tag, wheel)
+    (renamed,) = wheel.parent.iterdir()
+    return renamed
+
+
 def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | None) -> Path:
     """Build, tag and check the wheel of one target; return its path."""
     target = TARGETS[name]
@@ -221,12 +232,10 @@ def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | Non
         (built,) = (source / "dist").iterdir()
         if target.libc_soname is not None:
             built = name_musl(built, target.libc_soname, environment)
-        # Writes manylinux2014 beside manylinux_2_17, which old versions of pip want.
-        repair = (sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", work / "repaired")
-        said = run(*repair, built, env=environment)
-        (wheel,) = (work / "repaired").iterdir()
-        if target.platform not in wheel.name:
-            raise SystemExit(f"{said}\nauditwheel does not confirm {target.platform}: {wheel.name}")
+        said = run(sys.executable, "-m", "auditwheel", "show", built, env=environment)
+        if f'"{target.platform}"' not in said:
+            raise SystemExit(f"{said}\nauditwheel does not confirm {target.platform}: {built.name}")
+        wheel = built if target.libc_soname is not None else name_manylinux(built, target)
         run(sys.executable, "-m", "abi3audit", "--strict", wheel, env=environment)
         check_wheel(wheel, source, linked=static_library is not None)
         for old in output.glob(f"*{target.platform}*.whl"):
