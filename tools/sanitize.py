@@ -140,7 +140,7 @@ def build(folder: Path, how: Build) -> None:
         # The name by which setup.py links it too: the dynamic linker finds an open library by it.
         named = [f"-Wl,-soname,{target.name}", "-o", str(target)]
         all_sources = map(str, (*sources, *how.sources))
-        command = [*compiler(), *how.flags, *FLAGS, *includes, *all_sources, *named]
+        command = [*compiler(), *FLAGS, *how.flags, *includes, *all_sources, *named]
         subprocess.run([*command, *libraries], check=True)
 
 
@@ -157,6 +157,19 @@ def library(name: str) -> str:
     return path
 
 
+def environment(folder: Path, how: Build) -> dict[str, str]:
+    """Return that of a Python which finds the build in a folder."""
+    found = {
+        **os.environ,
+        **how.environment,
+        "PYTHONPATH": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    if how.libraries:
+        found["LD_PRELOAD"] = ":".join(map(library, how.libraries))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     kind = parser.add_mutually_exclusive_group()
@@ -169,14 +182,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sanitize-") as name:
         folder = Path(name)
         build(folder, how)
-        environment = {
-            **os.environ,
-            **how.environment,
-            "PYTHONPATH": str(folder),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        if how.libraries:
-            environment["LD_PRELOAD"] = ":".join(map(library, how.libraries))
         chosen = chosen or sorted(
             str(path) for pattern in how.tests for path in (PROJECT / "tests").glob(pattern)
         )
@@ -185,7 +190,9 @@ def main() -> int:
         arguments = [f"--rootdir={PROJECT}", f"--config-file={PROJECT / 'pyproject.toml'}"]
         # A sanitizer writes its report to the descriptor and ends the process.
         arguments.append("--capture=sys")
-        return subprocess.run([*command, *arguments], cwd=folder, env=environment).returncode
+        return subprocess.run(
+            [*command, *arguments], cwd=folder, env=environment(folder, how)
+        ).returncode
 
 
 if __name__ == "__main__":

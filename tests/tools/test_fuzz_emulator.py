@@ -1,0 +1,115 @@
+"""The command that runs damaged models: what it counts, and what it calls a finding."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hostile_models import seeds
+from paths import DATA, PROJECT
+
+WORKER = """
+import os, signal, sys, time
+first, end, *folders = sys.argv[1:]
+print(3, flush=True)
+for number in range(int(first), int(end)):
+    print(number, "model", end=" ", flush=True)
+    if number in (12, 15):
+        print("==1==ERROR: AddressSanitizer: made up", file=sys.stderr)
+        os.abort()
+    if number == 17:
+        signal.setitimer(signal.ITIMER_PROF, 0.01)
+        while True:
+            pass
+    print(number % 2, number / 1000, flush=True)
+print(folders, file=sys.stderr)
+if int(end) > 30:
+    leak = "Direct leak of 9 byte(s) in 1 object(s) allocated from:\\n    #0 in {} {}:1\\n"
+    print(leak.format("python", "Objects/x.c"), leak.format("lost", "/p/csrc/sim/x.c"),
+          sep="\\n", file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch):
+    """``tools/fuzz_emulator.py`` as a module."""
+    monkeypatch.syspath_prepend(str(PROJECT / "tools"))
+    monkeypatch.setattr(sys, "argv", ["tools/fuzz_emulator.py"])
+    return importlib.import_module("fuzz_emulator")
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """A worker that dies at two numbers, hangs at one, and leaks at the end."""
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    return [sys.executable, str(script), "a folder"]
+
+
+def test_each_end_of_a_process_is_one_finding(tool, command, capsys) -> None:
+    """The sanitizer's words, the number, how to repeat it; all other numbers run."""
+    tally = tool.hunt(range(10, 20), command)
+    crash, again, hang = tally.findings
+    assert (tally.done, tally.ran, tally.seeds) == (10, 3, 3)
+    assert tally.longest == (0.019, 19, "model")
+    assert "AddressSanitizer: made up" in crash and "AddressSanitizer: made up" in again
+    assert "python tools/fuzz_emulator.py 'a folder' --first 12 --count 1" in crash
+    assert "more than a second of CPU" in hang and "--first 17 --count 1" in hang
+    assert hang in capsys.readouterr().err
+    assert "3 ran, 7 were refused, 3 findings; the longest 0.019 s" in str(tally)
+
+
+def test_leaks_of_c_are_a_finding(tool, command) -> None:
+    """Those of Python's own code are not."""
+    (found,) = tool.hunt(range(20, 31), command).findings
+    assert "#0 in lost" in found and "Objects/x.c" not in found
+    assert "--first 20 --count 11" in found
+    assert not tool.hunt(range(20, 30), command).findings
+
+
+def test_a_worker_that_does_not_begin_ends_the_command(tool, tmp_path) -> None:
+    """It is no finding at every number."""
+    with pytest.raises(SystemExit, match="can't open file"):
+        tool.hunt(range(3), [sys.executable, str(tmp_path / "none.py")])
+
+
+def test_a_short_run_finds_nothing(tool, tmp_path: Path) -> None:
+    """200 damaged models on this very installation, most of which run; a folder's among them."""
+    shutil.copy(DATA / "models" / "ic5_rv1106.rknn", tmp_path / "mine.rknn")
+    tally = tool.hunt(range(200), [*tool.WORKER, str(tmp_path)])
+    assert not tally.findings
+    assert tally.done == 200 > tally.ran > 100
+    assert tally.seeds == len(seeds([tmp_path])) == len(seeds()) + 1
+
+
+GCOV = """
+import json, sys
+def document(used, inlined):
+    functions = [{"name": "used", "execution_count": used}, {"name": "never", "execution_count": 0}]
+    lines = [{"line_number": n, "count": n == 1 and used} for n in (1, 2, 3, 4)]
+    inner = {"name": "inlined", "execution_count": inlined}
+    return {"files": [
+        {"file": "/p/csrc/sim/some.c", "functions": functions, "lines": lines},
+        {"file": "/p/csrc/sim/some.h", "functions": [inner],
+         "lines": [{"line_number": 7, "count": inlined}]},
+    ]}
+assert sys.argv[1:3] == ["--json-format", "--stdout"] and len(sys.argv) == 4
+print(json.dumps(document(5, 0)), json.dumps(document(0, 1)), sep="\\n")
+"""
+
+
+def test_coverage_names_the_functions_that_were_not_reached(tool, tmp_path, monkeypatch) -> None:
+    """Of each file under csrc, however often it is compiled: a header, with what includes it."""
+    program = tmp_path / "gcov"
+    program.write_text(f"#!{sys.executable}\n{GCOV}")
+    program.chmod(0o755)
+    (tmp_path / "some.gcda").touch()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert tool.coverage(tmp_path) == [
+        "| sim/some.c | 1 of 2 | 25% | never |",
+        "| sim/some.h | 1 of 1 | 100% |  |",
+    ]
