@@ -158,7 +158,7 @@ def _compared(arguments: Namespace) -> AccuracyReport:
         raise ValueError("--images: expected a folder of images or .npy files, got none")
     paths = images_in(arguments.images, "--images", arguments.limit, recursive=False)
     frames = [np.load(path) if path.suffix == ".npy" else path for path in paths]
-    truth = _truth(paths, Path(arguments.labels)) if arguments.labels else None
+    truth = list(_truth(paths, Path(arguments.labels))) if arguments.labels else None
     options = {}
     if arguments.detect or truth is not None:
         options = {"head": arguments.head}
@@ -183,11 +183,7 @@ def _progress(done: int, total: int | None) -> None:
         end_progress(True)
 
 
-def _truth(paths: Sequence[Path], labels: Path) -> list[Detections]:
-    return list(_read_truth(paths, labels))
-
-
-def _read_truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:
+def _truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:
     """The labels of each image; none where it has no file, as YOLO's tools take it."""
     from rknn_runtime.vision.images import as_pixels
     from rknn_runtime.vision.readers import from_yolo

@@ -206,10 +206,11 @@ def name_musl(wheel: Path, soname: str, environment: dict[str, str]) -> Path:
     return wheel
 
 
-def name_manylinux(wheel: Path, target: Target) -> Path:
+def name_manylinux(wheel: Path, target: Target, environment: dict[str, str]) -> Path:
     """Write manylinux2014 beside manylinux_2_17 into a wheel's tag: old versions of pip want it."""
     tag = f"manylinux2014_{target.machine}.{target.platform}"
-    run(sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", tag, wheel)
+    options = ("--remove", "--platform-tag", tag)
+    run(sys.executable, "-m", "wheel", "tags", *options, wheel, env=environment)
     (renamed,) = wheel.parent.iterdir()
     return renamed
 
@@ -235,12 +236,13 @@ def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | Non
         said = run(sys.executable, "-m", "auditwheel", "show", built, env=environment)
         if f'"{target.platform}"' not in said:
             raise SystemExit(f"{said}\nauditwheel does not confirm {target.platform}: {built.name}")
-        wheel = built if target.libc_soname is not None else name_manylinux(built, target)
-        run(sys.executable, "-m", "abi3audit", "--strict", wheel, env=environment)
-        check_wheel(wheel, source, linked=static_library is not None)
+        if target.libc_soname is None:
+            built = name_manylinux(built, target, environment)
+        run(sys.executable, "-m", "abi3audit", "--strict", built, env=environment)
+        check_wheel(built, source, linked=static_library is not None)
         for old in output.glob(f"*{target.platform}*.whl"):
             old.unlink()
-        return Path(shutil.copy(wheel, output))
+        return Path(shutil.copy(built, output))
 
 
 def main() -> None:
