@@ -139,7 +139,12 @@ class Coco(Report):
 
     #: As of `Detections.to_coco`; set by the command.
     categories: Any = None
-    _begun = False
+    _separator = "\n"
+
+    def __init__(self, out: TextIO, labels: Labels | None) -> None:
+        super().__init__(out, labels)
+        # At once: so the array is whole wherever an interrupt comes.
+        out.write("[")
 
     def add(self, item: Item, result: Any) -> None:
         """Write the objects."""
@@ -148,12 +153,12 @@ class Coco(Report):
         if item.frame is not None:
             name = f"{stem}#{item.frame}"
         for row in result.to_coco(name, self.categories):
-            self._out.write((",\n" if self._begun else "[\n") + json.dumps(row))
-            self._begun = True
+            self._out.write(self._separator + json.dumps(row))
+            self._separator = ",\n"
 
     def end(self) -> None:
         """Close the array."""
-        self._out.write("\n]\n" if self._begun else "[]\n")
+        self._out.write("\n]\n")
 
 
 class Yolo(Report):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import pty
@@ -19,10 +20,13 @@ from paths import PROJECT
 from test_every_command import ROWS, words  # noqa: F401  (a fixture)
 from videos import write_video
 
+from rknn_runtime import Detections
 from rknn_runtime.bench.result import load
 from rknn_runtime.cli import main
 from rknn_runtime.cli.commands import COMMANDS
+from rknn_runtime.cli.reports import Coco
 from rknn_runtime.cli.signals import ended_by_signals
+from rknn_runtime.cli.sources import Item
 
 STATUSES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 HANDLED = (signal.SIGTERM, signal.SIGHUP)
@@ -83,6 +87,31 @@ def test_a_video_is_whole(model, tmp_path, number):
     count = capture.get(cv2.CAP_PROP_FRAME_COUNT)
     capture.release()
     assert 1 <= count <= len(rows) <= count + 1 < 1000
+
+
+def test_a_report_is_whole_wherever_the_signal_comes():
+    """Also between what was written of an object and what is noted of it."""
+
+    class Interrupted(io.StringIO):
+        writes = 0
+
+        def write(self, text: str) -> int:
+            count = super().write(text)
+            self.writes += 1
+            if self.writes == last:
+                raise KeyboardInterrupt
+            return count
+
+    image = Item("a.png", None, 0.0, np.zeros((64, 64, 3), np.uint8))
+    ones = np.ones(2, np.float32)
+    found = Detections(np.ones((2, 4), np.float32), ones, np.zeros(2, np.int32))
+    for last in (2, 3):
+        out = Interrupted()
+        report = Coco(out, None)
+        with pytest.raises(KeyboardInterrupt):
+            report.add(image, found)
+        report.end()
+        assert len(json.loads(out.getvalue())) == last - 1
 
 
 def test_a_closed_terminal(model, tmp_path):
