@@ -49,14 +49,14 @@ def model(tmp_path):
 
 
 def started(*words_, **options):
-    """Start the command on a simulated NPU that takes 20 ms a frame."""
+    """Start the command on a simulated NPU that takes 100 ms a frame."""
     return subprocess.Popen(
         [sys.executable, "-m", "rknn_runtime", *map(str, words_), "--sim"],
         stdout=options.pop("stdout", subprocess.PIPE),
         stderr=options.pop("stderr", subprocess.PIPE),
         text=True,
         cwd=PROJECT,
-        env={**os.environ, "RKNN_SIM_LATENCY_US": "20000"},
+        env={**os.environ, "RKNN_SIM_LATENCY_US": "100000"},
         **options,
     )
 
