@@ -399,6 +399,10 @@ static int relocate(loader *l) {
         if (tensor == NULL && places.length != 0) {
             return emu_bad_file(l, "a relocation of no tensor");
         }
+        if (places.length != 0 && tensor->is_constant && !tensor->has_memory &&
+            !is_command(l, tensor)) {
+            l->emu->lacks_weights = true; /* the commands read what the file does not have */
+        }
         for (uint32_t k = 0; k < places.length; k++) {
             const uint8_t *place = l->flat.bytes + places.position + 8 * (size_t)k;
             const uint32_t addend = (uint32_t)emu_number(place, 4);

@@ -398,8 +398,9 @@ struct rkr_emu {
     emu_unpacked *unpacked;
     uint64_t unpacked_bytes;
     uint32_t n_unpacked;
-    emu_block *blocks; /* everything allocated */
-    bool lacks_memory; /* something was not */
+    emu_block *blocks;  /* everything allocated */
+    bool lacks_memory;  /* something was not */
+    bool lacks_weights; /* the file has none for commands that read them */
     char error[240];
 };
 

@@ -152,6 +152,11 @@ static void choose(rkr_emu *emu, emu_node *node) {
         public->reason = "";
         return;
     }
+    if (node->n_tasks > 0 && emu->lacks_weights) {
+        public->reason = ""; /* whatever was read in their place */
+        refuse(node, "the file has no weights, as the toolkit's remove_weight=True leaves it");
+        return;
+    }
     if (node->n_tasks > 0 && node->tasks_understood) {
         node->way = EMU_NODE_TASKS;
         public->tasks = node->n_tasks;

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import stub
 from paths import DATA, PROJECT, TESTS
-from reference.npu import Machine, rne
+from reference.npu import Flat, Machine, rne
 from reference.windows import sliding_windows
 
 from rknn_runtime._ffi import ffi, lib
@@ -314,6 +314,23 @@ def test_unknown_bits_are_refused_with_register_and_value(number: int, value: in
     reasons = [n.reason for n in emulator.nodes if n.verdict == Verdict.REFUSED]
     assert reasons
     assert all(f"{number:04x} = 0x{value:08x}" in reason for reason in reasons)
+
+
+def test_a_file_without_its_weights_loads_and_does_not_run() -> None:
+    """As ``remove_weight=True`` leaves it, for the weights of another: none are made up."""
+    data = bytearray((MODELS / "ic3_w37_rk3588.rknn").read_bytes())
+    flat = Flat(memoryview(data)[64:])
+    root = flat.follow(0)
+    (graph,), blobs = flat.tables(root, 2), flat.tables(root, 20)
+    for tensor in flat.tables(graph, 0):
+        if flat.scalar(tensor, 2, "B") in (4, 5, 8):  # weights and the like
+            length = flat.follow(flat.slot(blobs[flat.scalar(tensor, 18)], 0))
+            struct.pack_into("<I", data, 64 + length, 0)
+    emulator = Emulator(bytes(data))
+    assert not emulator.is_runnable
+    fill(emulator)
+    with pytest.raises(EmulatorError, match="node 1, ConvRelu .*: the file has no weights"):
+        emulator.run()
 
 
 def test_a_task_outside_of_memory_is_refused() -> None:
