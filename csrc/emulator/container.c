@@ -353,7 +353,35 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
     return RKR_OK;
 }
 
+/* Graphs of further shapes name their weights, and the first graph has them. */
+static void borrow_weights(loader *l) {
+    const emu_vector graphs = emu_flat_vector(&l->flat, l->model, 2, 4);
+    const emu_table first = emu_flat_item(&l->flat, graphs, 0);
+    const emu_vector lenders = emu_flat_vector(&l->flat, first, 0, 4);
+    uint32_t next = 0; /* the graphs have their tensors in the same order */
+    for (uint32_t i = 0; i < l->emu->n_tensors && !l->flat.bad; i++) {
+        const emu_tensor *tensor = &l->emu->tensors[i];
+        const size_t length = strlen(tensor->public.name);
+        const bool lacks = !has_memory(tensor) && l->blob_of[i] != UINT32_MAX &&
+                           emu_blob(l, l->blob_of[i]).length == 0;
+        for (uint32_t k = 0; lacks && k < lenders.length && !l->flat.bad; k++) {
+            const uint32_t lender = (next + k) % lenders.length;
+            const emu_table table = emu_flat_item(&l->flat, lenders, lender);
+            const emu_vector name = emu_flat_vector(&l->flat, table, 5, 1);
+            if (name.length == length && emu_flat_has(&l->flat, table, 18) &&
+                memcmp(l->flat.bytes + name.position, tensor->public.name, length) == 0) {
+                l->blob_of[i] = (uint32_t)emu_flat_scalar(&l->flat, table, 18, 4);
+                next = lender + 1;
+                break;
+            }
+        }
+    }
+}
+
 static int place_standard(loader *l) {
+    if (!l->old) {
+        borrow_weights(l);
+    }
     uint64_t *addresses = calloc((size_t)l->blobs.length + 1, sizeof *addresses);
     uint64_t constants = 0;
     if (addresses == NULL) {

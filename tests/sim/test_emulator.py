@@ -329,7 +329,7 @@ def test_a_file_without_its_weights_loads_and_does_not_run() -> None:
     emulator = Emulator(bytes(data))
     assert not emulator.is_runnable
     fill(emulator)
-    with pytest.raises(EmulatorError, match="node 1, ConvRelu .*: the file has no weights"):
+    with pytest.raises(EmulatorError, match=r"node 1, ConvRelu .*: the file has no weights"):
         emulator.run()
 
 
@@ -399,6 +399,20 @@ def test_graphs_of_a_dynamic_model() -> None:
     assert other.read(other.outputs[0]).shape == (1, 24, 32, 32)
     with pytest.raises(EmulatorError, match="graph: expected 0 to 1, got 2"):
         Emulator(path, graph=2)
+
+
+def test_all_shapes_of_a_dynamic_model_have_the_same_weights() -> None:
+    """The file has them once: far from the edges, a smaller image gives the bits of the larger."""
+    path = MODELS / "dyn_in_rk3588.rknn"
+    pixels = np.random.default_rng(0).integers(0, 256, (1, 48, 40, 3), np.uint8)
+    found = []
+    for graph, image in enumerate((pixels, pixels[:, :32, :32])):
+        emulator = Emulator(path, graph=graph)
+        emulator.set_input(0, np.ascontiguousarray(image))
+        emulator.run()
+        found.append(emulator.read(emulator.outputs[0])[:, :, 4:28, 4:28])
+    np.testing.assert_array_equal(found[0], found[1])
+    assert found[0].std() > 1
 
 
 def test_wrong_inputs_are_refused() -> None:
