@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from sys import is_finalizing
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["ExclusiveLock", "fork_generation"]
@@ -44,9 +45,16 @@ class ExclusiveLock:
         in Python 3.9 and 3.14, where a with statement of any lock has that gap, of nanoseconds.
 
         Raises:
-            RuntimeError: This thread is in such a block, further down its stack.
+            RuntimeError: This thread is in such a block, further down its stack. Or the
+                interpreter has ended, as when it deletes what modules hold, and another thread
+                is in one: it stands still for ever.
         """
         lock = self._lock
+        if is_finalizing() and not self._is_free():
+            raise RuntimeError(
+                "the interpreter has ended in the middle of another thread's call to the same "
+                "object: end your threads before, as with an atexit function"
+            )
         if lock._is_owned() or (self.lent_to is not None and self.lent_to == threading.get_ident()):
             raise RuntimeError(
                 "reentrant call: this thread is in another call to the same object, which a "
@@ -55,6 +63,13 @@ class ExclusiveLock:
             )
         held: AbstractContextManager[object] = lock
         return held
+
+    def _is_free(self) -> bool:
+        """Whether no other thread has it."""
+        is_free = bool(self._lock.acquire(blocking=False))
+        if is_free:
+            self._lock.release()
+        return is_free
 
     def try_acquire(self) -> bool:
         """Take it unless somebody has it, this thread included; then call `release`."""

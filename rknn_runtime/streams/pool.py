@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from sys import is_finalizing
 from time import monotonic, perf_counter
 from typing import Any, NoReturn
 
@@ -314,6 +315,8 @@ class Pool(Closing):
             )
         if self._closed.is_set():
             raise ClosedError("the pool is closed")
+        if is_finalizing():
+            raise RuntimeError("the interpreter has ended, and with it the threads of the pool")
 
     def stats(self) -> PoolStats:
         """Return what the pool has done so far; ``print`` it for a table.
@@ -336,7 +339,7 @@ class Pool(Closing):
     def close(self, timeout: float | None = None) -> None:
         """Cancel the frames that wait, let those in work end, and release the contexts.
 
-        Idempotent. In a forked child nothing is released.
+        Idempotent. In a forked child nothing is released, nor when the interpreter has ended.
 
         Args:
             timeout: How long to wait for the frames in work, seconds; None: as long as it takes.
@@ -360,6 +363,8 @@ class Pool(Closing):
                 job = self._jobs.get_nowait()
                 if job is not None:
                     job.cancel()
+        if is_finalizing():
+            return  # the workers stand still for ever, perhaps in the middle of a run
         _dismiss(self._jobs, len(self._workers))
         end = None if timeout is None else monotonic() + timeout
         for worker in self._workers:

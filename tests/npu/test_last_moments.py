@@ -47,6 +47,36 @@ print("open")
     assert script(ending) == (0, "open\n", "")
 
 
+def test_what_is_used_after_the_end_waits_for_no_thread():
+    """By a ``__del__``, when modules go: threads in a run, and a pool's, stand still by then."""
+    imports = "from flows import SCENE\nfrom rknn_runtime.errors import ClosedError\n"
+    ending = """
+class Late:
+    def __init__(self, each):
+        self.uses = each.run, each.close
+
+    def __del__(self):
+        for use in self.uses:
+            try:
+                use()
+            except RuntimeError as error:
+                assert "the interpreter has ended" in str(error), error
+            except ClosedError:  # at the interpreter's end
+                pass
+
+Control().set_latency(50_000)
+for name, each in made.items():
+    if name != "Pool":
+        threading.Thread(target=each.run, daemon=True).start()
+    else:
+        each.things[0].submit(SCENE)
+late = [Late(each) for each in made.values()]
+del each
+print("open")
+"""
+    assert script(imports + ending) == (0, "open\n", "")
+
+
 def test_no_runtime_calls_python_after_its_end():
     """A run that began before may: the C library's last handlers come when Python is gone."""
     calls = """
