@@ -16,6 +16,9 @@ __all__ = ["RULES"]
 
 #: Versions from which on names are gone that the vendor's toolkits use.
 _LIMITS = {"onnx": "onnx<1.19", "protobuf": "protobuf<3.21", "numpy": "numpy<1.24"}
+_WHEEL = re.compile(
+    r"-(\w*(linux|win|macosx)[\w.]*_(x86_64|amd64|aarch64|arm64|armv7l|universal2))\.whl"
+)
 _NAMES = re.compile(r"module '(\w+)|from '(\w+)")
 
 
@@ -25,6 +28,13 @@ def _other_version(facts: Facts) -> str:
     found = first_match(_NAMES, facts.log)
     name = (found[1] or found[2]) if found else "PACKAGE"
     return f"pip install '{_LIMITS[name]}'" if name in _LIMITS else f"pip install --upgrade {name}"
+
+
+def _foreign_wheel(facts: Facts) -> str:
+    """The end of a wheel's name that is another machine's."""
+    found = first_match(_WHEEL, facts.log) if "no wheel" in facts.signs else None
+    mine = facts.surroundings.machine
+    return found[1] if found and not (found[2] == "linux" and found[3] == mine) else ""
 
 
 RULES = (
@@ -38,6 +48,9 @@ RULES = (
         the compiler did not find a header ({found}): install the package that has it"""),
     Rule("no-command", PROBLEM, "library", logged("no command"), command_package, """
         a command is not installed ({found})"""),
+    Rule("program-without-rknn", PROBLEM, "library", matched("built without", r"-D\w*RKNN\w*=ON"),
+         "cmake {found[0]} ...  # or install its wheel that was built with RKNN", """
+        the program was built without the NPU, and names what it is built with ({found[0]})"""),
     Rule("program-without-rknn", PROBLEM, "library", logged("built without"),
          "cmake -L | grep -i rknn  # and build with it, or install the build for RKNN", """
         the program was built without the NPU ({found}): take its build for RKNN"""),
@@ -57,6 +70,10 @@ RULES = (
         starts at the folder in which the program is started"""),
     Rule("no-module", PROBLEM, "python", logged("no module"), distribution, """
         a package is not installed in the Python that ran ({found})"""),
+    Rule("wrong-wheel", PROBLEM, "python", _foreign_wheel,
+         "uname -m  # and take the wheel of that; one of x86_64 alone is for a PC", """
+        the wheel is for another machine ({found}); the vendor's toolkits that convert, also
+        language models, run on a PC, and a board takes their models"""),
     Rule("wrong-wheel", PROBLEM, "python", logged("no wheel"),
          "python3 -m pip install --upgrade pip && python3 -m pip debug --verbose", """
         the package has no wheel for this Python and processor ({found}): take the one whose cp

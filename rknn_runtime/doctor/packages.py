@@ -17,7 +17,12 @@ _LIBRARY = re.compile(
     re.IGNORECASE,
 )
 _HEADER = re.compile("fatal error: ([^:]+):")
-_COMMAND = re.compile(r"([\w.+-]+): (?:command )?not found")
+#: As shells, setup.py and the backends of pip name it.
+_COMMAND = re.compile(
+    r"([\w.+-]+): (?:command )?not found|could not find \W?([\w.+-]+)\W* executable"
+    r"|(?:unable to execute|command) '([\w.+-]+)'|(cmake) must be installed",
+    re.IGNORECASE,
+)
 _MODULE = re.compile(r"no module named '?((?!rknn)\w+)", re.IGNORECASE)
 #: Where the package's name is not the library's with its version behind it.
 _LIBRARIES = {"libglib-2.0": "libglib2.0-0", "libgthread-2.0": "libglib2.0-0"}
@@ -73,7 +78,7 @@ def header_package(facts: Facts) -> str:
 def command_package(facts: Facts) -> str:
     """Install the package of the command that the shell did not find; most have its name."""
     found = first_match(_COMMAND, facts.log)
-    name = found[1] if found else "COMMAND"
+    name = next(filter(None, found.groups())).lower() if found else "COMMAND"
     return f"sudo apt install {_COMMANDS.get(name, name)}"
 
 

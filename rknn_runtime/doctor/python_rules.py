@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from rknn_runtime.doctor.rule import PROBLEM, Rule, logged
+from rknn_runtime.doctor.facts import Facts
+from rknn_runtime.doctor.log import line_with
+from rknn_runtime.doctor.rule import PROBLEM, Rule, logged, matched
 
 __all__ = ["RULES"]
+
+
+def _target_argument(facts: Facts) -> str:
+    looked_for_cable = line_with("no cable", facts.log) if facts.soc is not None else ""
+    return line_with("target argument", facts.log) or looked_for_cable
+
 
 RULES = (
     Rule("illegal-instruction", PROBLEM, "python", logged("instruction"),
@@ -33,12 +41,22 @@ RULES = (
          "pip install 'setuptools<81'", """
         the vendor's package wants pkg_resources or distutils, which new setuptools and Pythons do
         not have"""),
+    Rule("no-rknnlite", PROBLEM, "python",
+         lambda facts: facts.is_pc and "no rknnlite" in facts.signs,
+         "pip install rknn-toolkit2", """
+        the vendor's toolkit is not installed in this Python; `rknn-runtime convert` makes an
+        environment with it by itself"""),
     Rule("no-rknnlite", PROBLEM, "python", logged("no rknnlite"),
          "pip install rknn-toolkit-lite2", """
         the vendor's rknnlite is not installed in this Python; this package has the same class:
         write `from rknn_runtime.rknnlite import RKNNLite`, or install the vendor's wheel of this
         Python's version into this environment"""),
-    Rule("target-argument", PROBLEM, "python", logged("target argument"),
+    Rule("target-argument", PROBLEM, "python",
+         matched("other target", r"while required target_platform = (\w+)"),
+         "rknn.init_runtime(target={found[1]!r})", """
+        the target that init_runtime was given is another chip than the board on the cable
+        ({found[1]})"""),
+    Rule("target-argument", PROBLEM, "python", _target_argument,
          "rknn.init_runtime()", """
         init_runtime was given a target, which is for a PC with the board on a cable: leave it out
         on the board"""),

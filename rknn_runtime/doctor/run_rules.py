@@ -11,6 +11,8 @@ __all__ = ["RULES"]
 
 #: The driver that most reports of "failed to submit" were solved with; 0.9.3 is known to fail.
 _GOOD_DRIVER = (0, 9, 6)
+#: Before it the driver is known to bring kernels 6.1 down; in 5.10 it works.
+_DRIVER_OF_6_1 = (0, 9, 5)
 #: The first with several address spaces, which large language models ask for.
 _LARGE_MEMORY_DRIVER = (0, 9, 8)
 _STOP_DEMO = "/oem/usr/bin/RkLunch-stop.sh"
@@ -74,7 +76,13 @@ def _mini_memory(facts: Facts) -> str:
 
 
 def _old_driver(facts: Facts) -> bool:
+    if "language run" in facts.signs:
+        return facts.driver_is_before(_LARGE_MEMORY_DRIVER)
     return "submit" in facts.signs and facts.driver_is_before(_GOOD_DRIVER)
+
+
+def _faulty_driver(facts: Facts) -> bool:
+    return facts.kernel.startswith("6.1.") and facts.driver_is_before(_DRIVER_OF_6_1)
 
 
 def _old_driver_memory(facts: Facts) -> bool:
@@ -213,8 +221,8 @@ RULES = (
         memory; stop the vendor's demo and try without the camera"""),
     Rule("old-driver", PROBLEM, "driver", _old_driver, NEWER_KERNEL, """
         the NPU did not finish a task, and the driver {facts.driver_version} is old: 0.9.6 and
-        newer repaired that; it is a part of the kernel, so update that, and the library with
-        it"""),
+        newer repaired that, for language models 0.9.8; it is a part of the kernel, so update that,
+        and the library with it"""),
     Rule("submit-failed", PROBLEM, "log", logged("submit"), fetch, """
         the NPU did not finish a task: bring library, driver and the model's toolkit to one
         version; then try one core (CoreMask.CORE_0), one thread, and the power supply"""),
@@ -223,7 +231,7 @@ RULES = (
         the board refused the model that the vendor's toolkit on a PC sent it: its rknn_server and
         its library are older than the toolkit; take both of the toolkit's release"""),
     Rule("connection", PROBLEM, "log", logged("connection"),
-         "adb shell restart_rknn.sh  # RV1103, RV1106, RV1126B: its files belong in /oem/usr", """
+         "adb shell restart_rknn.sh  # starts rknn_server; on small chips of /oem/usr", """
         the vendor's toolkit on a PC does not reach rknn_server on the board: start it there, and
         take the one of the toolkit's version; on small chips it starts from /oem/usr/bin alone"""),
     Rule("log-open", PROBLEM, "log", _too_old_to_open, fetch, """
@@ -245,9 +253,11 @@ RULES = (
          lambda facts: facts.trial is not None and not facts.trial.passed,
          "RKNN_LOG_LEVEL=4 rknn-runtime doctor {facts.model.path}", """
         the test failed: {facts.trial.text}"""),
-    Rule("core-mask", WARNING, "log", logged("cores"), "", """
+    Rule("core-mask", WARNING, "log", logged("cores"),
+         "Model(..., core_mask=CoreMask.AUTO)  # which is the default", """
         a core mask was refused: only RK3588 (three) and RK3576 (two cores) have one, and models of
-        toolkit 1.3 and older run on one core; leave core_mask out"""),
+        toolkit 1.3 and older run on one core, as a multiplication of matrices does; RKNN3 wants
+        the number that the model was made for; leave core_mask out"""),
     Rule("image-scaler", WARNING, "log",
          lambda facts: _image_scaler(facts) and "rga forbidden" in facts.signs,
          'sudo usermod -a -G video "$USER"  # then log in again', """
@@ -266,6 +276,9 @@ RULES = (
         the clock is held below its full one: {found} (heat, or a limit that was set)"""),
     Rule("powersave", WARNING, "clocks", _powersave, _FULL_SPEED, """
         the governor keeps a clock where it was set, mostly low: {found}"""),
+    Rule("faulty-driver", WARNING, "driver", _faulty_driver, NEWER_KERNEL, """
+        the driver {facts.driver_version} is known to fail in kernels 6.1, mostly on several cores,
+        and 0.9.5 and newer not: it is a part of the kernel, so update that"""),
     Rule("log-unknown", WARNING, "log", lambda facts: unknown_error(facts.log), fetch, """
         the runtime reports an error that is not known here ({found}): it is worth to try the
         newest one"""),

@@ -85,9 +85,9 @@ _RUNTIME = {
     "apparmor": r"apparmor=\W?denied\W.*(rknpu|/dev/dri|dma_heap|librknn)",
     "allocation": r"failed to (allocate (handle|fd|(model|task|weight|device) mem)|map memory|"
     r"malloc (npu|cpu) memory|import device mem|get map offset|convert (fd|handle))|"
-    r"rknpu.*(failed to allocate|dma map \d+ fail)|rknn_create_mem.*fail|"
+    r"rknpu.*(failed to allocate|dma map \d+ fail)|rknn_create_mem.*fail|ioctl\(.*= -1 enomem|"
     r"dma heap allocation failed|can ?not create weight memory|" + _status("malloc_fail"),
-    "bad address": r"failed to allocate handle.*bad address",
+    "bad address": r"failed to allocate handle.*bad address|ioctl\(.*= -1 enomem",
     "descriptors": r"too many open files",
     "no system call": r"errno: 38\b|rknn.*function not implemented",
     "model version": r"invalid rknn model version|incompatible model version"
@@ -131,6 +131,7 @@ _RUNTIME = {
     "language model": r"invalid rknn llm model magic|invalid rkllm model"
     r"|rkllm.*(\bversion\b.*(too (old|new)|mismatch|not (match|support))|fail\w* to load"
     r"|load\w* .*fail)",
+    "language run": r"\be rkllm: .*\brun failed",
     "language chip": r"platform error: must be either",
     "heap": r"failed to open dma heap|dma_heap/system(?!-).*(no such|denied|failed)",
     "other heap": r"dma_heap/(?!system\b(?!-)|\S*\W.*denied)\S+.*(no such|fail)",
@@ -142,21 +143,23 @@ _RUNTIME = {
     "driver older": r"recommend to upgrade the driver",
     "old header": r"info_len\([0-9]+\) < sizeof",
     "cores": r"not support core mask|unavailable core mask|rknn_set_core_mask\W.*(fail|error)"
-    r"|fail\w* to set.* core[_ ]?mask|setcoremask interface is only|core mask = \w+ is invalid"
-    r"|has not multicore config"
+    r"|fail\w* to set.* core[_ ]?mask|setcoremask interface is only|has not multicore config"
+    r"|core[_ ]mask\b.*(is invalid|not match)"
     r"|illegal (core num|core_mask|job core_mask)|set core mask failed|core_mask is only supported"
     r"|core mode \w+ is not supported",
     "no opencl": r"failed to (find and )?initialize the? ?opencl|opencl.*(cannot|can't|failed) "
     r"(load|find)|libopencl|libmali.*(cannot open|not found)",
     "simulator": r"not support inference on the simulator",
     "target argument": r"unsupported run platform: linux a(arch64|rm\w*)",
+    "no cable": r"none devices? connected",
+    "other target": r"target_platform is \w+, while required",
     "other platform": r"unsupported run platform: (?!linux a(arch64|rm))"
     r"|qemu: (uncaught target signal|unsupported (ioctl|syscall))",
     "first toolkit": r"unsupport platforms: r[kv]|\bw rknn-toolkit version: 1\.",
     "connection": r"npu_?transfer|rknn_server|transfer (service|interface)"
     r"|rknnapi: rknn_\w+, +(server|msg_|recv|send)|error_pipe|connect to device failure"
     r"|adb: (error|no |device)|no devices/emulators found"
-    r"|device (unauthorized|offline)|more than (one|1) device",
+    r"|device (unauthorized|offline)|none devices? connected|more than (one|1) device",
     "container's tree": r"sure to run docker in privileged mode"
     r"|/proc/device-tree\S*\W.*no such file"
     r"|no such file\b.*/proc/device-tree",
@@ -220,6 +223,8 @@ _PROGRAM = {
     "other machine's": r"skipping incompatible|file in wrong format|is incompatible with \w+",
     "no command": r": command not found|could not find cmake_\w+|no cmake_\w+ could be found"
     r"|cmake_\w+_compiler not set|command '\S+' not found"
+    r"|could not find \W?[\w.+-]+\W* executable|cmake must be installed"
+    r"|unable to execute '\S+': no such file|command '\S+' failed: no such file"
     rf"|{_SHELL}\b[\w.+-]+: {_MISSING}",
     "numpy": r"_array_api not found|compiled using numpy 1\.x|expected 88 .*got 96"
     r"|removed in the numpy 2",

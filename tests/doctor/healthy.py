@@ -169,6 +169,19 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "name=\"/dev/dri/renderD128\"\n", "/etc/modprobe.d/other.conf": "blacklist panfrost\n",
         "/proc/cmdline": "module_blacklist=panfrost rknpu.bypass_irq_handler=0"},
     },
+    "RK3588 that idles: the NPU at its lowest frequency": {
+        "files": {**CLOCKS, "/sys/class/devfreq/fdab0000.npu/cur_freq": "300000000"},
+    },
+    "RK3588, kernel 5.10 with the driver that only 6.1 fails with": {
+        "kernel": "5.10.160-rockchip", "driver": "0.9.3",
+    },
+    "RK3588, kernel 6.1 with the first driver that is well there": {
+        "kernel": "6.1.75-rockchip", "driver": "0.9.5",
+    },
+    "RK3588, what pip and a compiler say of things that are no matter of ours": {
+        "log": "error: command 'gcc' failed with exit status 1\nioctl(3, TCGETS, 0x7ff) = -1 "
+        "ENOTTY\nI target set by user is: rk3588\n",
+    },
     "RK3588, what TensorFlow and ONNX Runtime say of missing GPUs": {
         "log": "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: "
         "cannot open shared object file: No such file or directory\n"

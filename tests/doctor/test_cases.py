@@ -10,6 +10,7 @@ import pytest
 from doctor import (
     cases,
     cases_eighth,
+    cases_eleventh,
     cases_fifth,
     cases_fourth,
     cases_held_out,
@@ -43,25 +44,25 @@ ALL = (
     *cases_eighth.CASES,
     *cases_ninth.CASES,
     *cases_tenth.CASES,
+    *cases_eleventh.CASES,
 )
 
 #: What the facts do not tell apart stays wrong.
-UNKNOWN = {*cases_sixth.UNKNOWN, *cases_tenth.UNKNOWN}
+UNKNOWN = {*cases_sixth.UNKNOWN, *cases_tenth.UNKNOWN, *cases_eleventh.UNKNOWN}
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.thread)
 def test_first_cause_and_its_cure(case: Case, tmp_path: Path) -> None:
     """The first cause is the thread's, and so is the command."""
     found = first(tmp_path, case.given)
-    assert found is not None
-    is_right = case.right(found.rule, found.cure)
+    is_right = found is not None and case.right(found.rule, found.cure)
     assert is_right == (case.thread not in UNKNOWN), found
 
 
 def test_threads_are_counted_once() -> None:
     """No thread stands for two of the cases."""
     threads = [case.thread for case in ALL]
-    assert len(set(threads)) == len(threads) == 358
+    assert len(set(threads)) == len(threads) == 394
     assert set(cases_held_out.MISSED) < set(threads)
     assert all(case.address.startswith("https://") for case in ALL)
 
@@ -158,7 +159,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         ("no-picture", "realpath", "error: (-215:Assertion failed) !_src.empty() in function 'x'"),
         ("no-opencl", "opencl", "W RKNN: Failed to initialize the OpenCL runtime."),
         ("no-module", "pip install opencv", "ModuleNotFoundError: No module named 'cv2'"),
-        ("wrong-wheel", "pip", "ERROR: x-1.0-cp38-cp38-linux_x86_64.whl is not a supported wheel"),
+        ("wrong-wheel", "pip", "ERROR: x-1.0-cp38-cp38-linux_aarch64.whl is not a supported wheel"),
         ("program-without-rknn", "cmake", "Please compile with -DSHERPA_ONNX_ENABLE_RKNN=ON"),
         ("program-chip", "info", "Exception: Your SoC is not supported. Your SoC is: rk3567."),
         ("forbidden-file", "ls", "docker: permission denied while trying to connect to the daemon"),
@@ -259,6 +260,33 @@ ROWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("no-power", "vendor", "RKNPU fdab0000.npu: failed to set voltage: -22"),
         ("hot", "", "reboot: HARDWARE PROTECTION shutdown (Temperature too high)"),
     )),
+    *((rule, cure, {"log": line}) for rule, cure, line in (
+        ("no-command", "install cmake", "CMake must be installed to build dlib"),
+        ("no-command", "install gcc", "error: command 'gcc' failed: No such file or directory"),
+        ("no-command", "install swig", "unable to execute 'swig': No such file or directory"),
+        ("no-command", "install git", "Command 'git' not found, but can be installed with:"),
+        ("wrong-wheel", "uname -m", "ERROR: onnx-1.1-cp310-cp310-win_amd64.whl is not a supported "
+         "wheel on this platform."),
+        ("wrong-wheel", "uname -m", "ERROR: lap-1-cp39-cp39-manylinux2014_armv7l.whl is not a "
+         "supported wheel on this platform."),
+        ("program-without-rknn", "cmake -DWITH_RKNN=ON", "rebuild the library with -DWITH_RKNN=ON"),
+        ("core-mask", "AUTO", "E RKNN: core_mask 3 does not match the number of cores"),
+    )),
+    ("old-driver", "upgrade", {"driver": "0.9.6", "log": "E rkllm: attention run failed"}),
+    ("old-driver-memory", "upgrade", {
+        "driver": "0.9.6", "log": "ioctl(4, DRM_IOCTL_RKNPU_MEM_CREATE, 0x7f) = -1 ENOMEM"}),
+    ("no-memory", "fuser", {"log": "ioctl(4, DRM_IOCTL_RKNPU_MEM_CREATE, 0x7f) = -1 ENOMEM"}),
+    ("target-argument", "target='rk3566'", {
+        "log": "E init_runtime: get target_platform is rk3588, while required target_platform = "
+        "rk3566"}),
+    ("connection", "rknn_server", {
+        "soc": None, "driver": None, "lib": None, "python": "64 glibc x86",
+        "log": "None devices connected."}),
+    ("wrong-wheel", "pip debug", {
+        "soc": None, "driver": None, "lib": None, "python": "64 glibc x86",
+        "log": "ERROR: x-1.0-cp38-cp38-manylinux_2_17_x86_64.manylinux2014_x86_64.whl is not a "
+        "supported wheel on this platform."}),
+    ("faulty-driver", "upgrade", {"driver": "0.9.2", "kernel": "6.1.75-vendor-rk35xx"}),
     ("no-library", "armhf-uclibc/librknnmrt.so", {
         "soc": "rv1106", "interface": "misc", "root": True, "lib": None, "python": "32 uclibc"}),
 )  # fmt: skip
