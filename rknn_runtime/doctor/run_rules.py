@@ -11,8 +11,6 @@ __all__ = ["RULES"]
 
 #: The driver that most reports of "failed to submit" were solved with; 0.9.3 is known to fail.
 _GOOD_DRIVER = (0, 9, 6)
-#: Before it the driver is known to bring kernels 6.1 down; in 5.10 it works.
-_DRIVER_OF_6_1 = (0, 9, 5)
 #: The first with several address spaces, which large language models ask for.
 _LARGE_MEMORY_DRIVER = (0, 9, 8)
 _STOP_DEMO = "/oem/usr/bin/RkLunch-stop.sh"
@@ -79,10 +77,6 @@ def _old_driver(facts: Facts) -> bool:
     if "language run" in facts.signs:
         return facts.driver_is_before(_LARGE_MEMORY_DRIVER)
     return "submit" in facts.signs and facts.driver_is_before(_GOOD_DRIVER)
-
-
-def _faulty_driver(facts: Facts) -> bool:
-    return facts.kernel.startswith("6.1.") and facts.driver_is_before(_DRIVER_OF_6_1)
 
 
 def _old_driver_memory(facts: Facts) -> bool:
@@ -276,9 +270,6 @@ RULES = (
         the clock is held below its full one: {found} (heat, or a limit that was set)"""),
     Rule("powersave", WARNING, "clocks", _powersave, _FULL_SPEED, """
         the governor keeps a clock where it was set, mostly low: {found}"""),
-    Rule("faulty-driver", WARNING, "driver", _faulty_driver, NEWER_KERNEL, """
-        the driver {facts.driver_version} is known to fail in kernels 6.1, mostly on several cores,
-        and 0.9.5 and newer not: it is a part of the kernel, so update that"""),
     Rule("log-unknown", WARNING, "log", lambda facts: unknown_error(facts.log), fetch, """
         the runtime reports an error that is not known here ({found}): it is worth to try the
         newest one"""),

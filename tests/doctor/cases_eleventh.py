@@ -2,10 +2,11 @@
 
 20 of these 36 were right at the first run (56 %). Three of the 16 misses had the right rule and a
 repair that says the same in other words, and count as misses. The rules were then extended by what
-the others have in common (faulty drivers by kernel, targets, wheels of other machines, tools that a
-build wants), but for the three in `UNKNOWN`: a board that idles has its NPU at the lowest
-frequency, and one with the governor ondemand is healthy, so these facts alone tell nothing; and on
-a chip that this package does not serve, that stands first. Notation: see `Case`.
+the others have in common (targets, wheels of other machines, tools that a build wants), but for the
+four in `UNKNOWN`: a driver that brought one system down runs on many, a board that idles has its
+NPU at the lowest frequency, and one with the governor ondemand is healthy, so these facts alone
+tell nothing; and on a chip that this package does not serve, that stands first. Notation: see
+`Case`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from doctor.cases import PU2, REFUSED, RL, RT, SUBMIT, ZOO
 from doctor.machine import Case, case
 
 UNKNOWN = (
+    "armbian/linux-rockchip#158",
     "radxa/kernel#432",
     "airockchip/rknn-llm#27",
     "rockchip-linux/rknn-toolkit#281",

@@ -172,11 +172,8 @@ HEALTHY: dict[str, dict[str, Any]] = {
     "RK3588 that idles: the NPU at its lowest frequency": {
         "files": {**CLOCKS, "/sys/class/devfreq/fdab0000.npu/cur_freq": "300000000"},
     },
-    "RK3588, kernel 5.10 with the driver that only 6.1 fails with": {
-        "kernel": "5.10.160-rockchip", "driver": "0.9.3",
-    },
-    "RK3588, kernel 6.1 with the first driver that is well there": {
-        "kernel": "6.1.75-rockchip", "driver": "0.9.5",
+    "RK3588 with a driver that brought one such system down, and runs on many": {
+        "kernel": "6.1.43-rockchip-rk3588", "driver": "0.9.3",
     },
     "RK3588, what pip and a compiler say of things that are no matter of ours": {
         "log": "error: command 'gcc' failed with exit status 1\nioctl(3, TCGETS, 0x7ff) = -1 "

@@ -286,7 +286,6 @@ ROWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "soc": None, "driver": None, "lib": None, "python": "64 glibc x86",
         "log": "ERROR: x-1.0-cp38-cp38-manylinux_2_17_x86_64.manylinux2014_x86_64.whl is not a "
         "supported wheel on this platform."}),
-    ("faulty-driver", "upgrade", {"driver": "0.9.2", "kernel": "6.1.75-vendor-rk35xx"}),
     ("no-library", "armhf-uclibc/librknnmrt.so", {
         "soc": "rv1106", "interface": "misc", "root": True, "lib": None, "python": "32 uclibc"}),
 )  # fmt: skip
