@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,12 @@ def test_only_type_checkers_import_the_types_of_numpy() -> None:
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
                 continue
             assert "numpy.typing" not in ast.unparse(node), name
+
+
+def test_no_file_of_tests_has_the_name_of_another() -> None:
+    """The rooms of tests are no packages: of two such files pytest collects one, and stops."""
+    names = Counter(path.name for path in (PROJECT / "tests").glob("**/test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_class_has_the_name_of_another() -> None:
