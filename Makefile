@@ -12,14 +12,15 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 # What the installation in $(VENV) is made of. Python files are not: it is an editable one.
 SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
-.PHONY: demo test lint types warnings sanitize pytest torture soak bench abi wheels wheel-static \
+.PHONY: demo test lint types warnings pytest sanitize sanitize-addresses sanitize-threads \
+    sanitize-allocations torture soak bench abi wheels wheel-static \
     fuzz-emulator test-avx512 test-models test-convert test-browser test-arm test-vendor docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
 	    --library sim --save out/detections.png
 
-test: lint types warnings sanitize pytest
+test: lint types warnings pytest sanitize
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -33,10 +34,13 @@ types: $(VENV)/.test
 warnings: $(VENV)/.test
 	tools/warnings.sh $(WARNINGS)
 
-sanitize: $(VENV)/.test
+sanitize: sanitize-addresses sanitize-threads sanitize-allocations
+
+sanitize-addresses: $(VENV)/.test
 	$(BIN)/python tools/sanitize.py
-	$(BIN)/python tools/sanitize.py --threads
-	$(BIN)/python tools/sanitize.py --allocations
+
+sanitize-threads sanitize-allocations: sanitize-%: $(VENV)/.test
+	$(BIN)/python tools/sanitize.py --$*
 
 pytest: $(VENV)/.test
 	$(BIN)/pytest
