@@ -124,7 +124,7 @@ static bool check_stage(rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage
 
 /* They decide when a model is opened whether sums fit and how products are formed: no run may
  * change them. A file ends behind the last group of channels, as far as those exist. */
-static bool check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu) {
+bool emu_check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu) {
     const emu_stage *bs = &dpu->bs;
     const uint32_t group = dpu->interleaved_block ? 8 : dpu->bias_group;
     const uint64_t bytes = block_bytes(dpu, bs, emu_align(dpu->c, group));
@@ -207,7 +207,7 @@ bool emu_check_task(rkr_emu *emu, emu_task *task) {
         task->conv.file_in_line = task->conv.in_line;
         task->conv.file_conversion = task->conv.conversion;
         return check_convolution(emu, task) && check_dpu(emu, &task->dpu) &&
-               check_weight_offsets(emu, &task->dpu) && emu_prepare_convolution(emu, task);
+               emu_prepare_convolution(emu, task);
     case EMU_TASK_DPU:
         if (!check_dpu(emu, &task->dpu)) {
             return false;

@@ -57,7 +57,7 @@ bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
     if (conv->depthwise && (task->dpu.c > emu_align(conv->in_c, 16) || conv->pixels)) {
         return emu_refuse(emu, "%u depthwise channels for %u", conv->in_c, task->dpu.c);
     }
-    if (!emu_check_weights(emu, task, &largest)) {
+    if (!emu_check_weight_offsets(emu, &task->dpu) || !emu_check_weights(emu, task, &largest)) {
         return false;
     }
     task->is_fast = !conv->fp16 && emu_can_be_fast(emu, task, (double)largest);

@@ -445,6 +445,7 @@ typedef struct {
 int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *entries,
                      uint32_t count);
 bool emu_check_task(rkr_emu *emu, emu_task *task);
+bool emu_check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu);
 
 bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes);
 bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes);
