@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["import_name", "lazily"]
+__all__ = ["TOOLS_MISSING", "import_name", "lazily"]
+
+#: What the wheel of a platform leaves to a second one.
+TOOLS_MISSING = (
+    "{} comes with the package rknn-runtime-tools, which is not installed: "
+    "pip install its wheel, rknn_runtime_tools-*.whl, which is built beside that of rknn-runtime"
+)
 
 
 def import_name(package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], name: str) -> object:
@@ -28,15 +34,19 @@ def import_name(package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], n
 
     Raises:
         AttributeError: The package has no such name.
+        ModuleNotFoundError: The name is one of the tools', and they are not installed.
     """
     path = package["__name__"]
     home = next((home for home, names in homes.items() if name in names), None)
-    if home is not None:
-        found = getattr(import_module(f"{path}.{home}"), name)
-    elif name in homes or name in package["__all__"]:
-        found = import_module(f"{path}.{name}")
-    else:
+    if home is None and name not in homes and name not in package["__all__"]:
         raise AttributeError(f"module {path!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{path}.{home or name}")
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith(f"{path}."):
+            raise
+        raise ModuleNotFoundError(TOOLS_MISSING.format(f"{path}.{name}"), name=error.name) from None
+    found = module if home is None else getattr(module, name)
     package[name] = found
     return found
 

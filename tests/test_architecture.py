@@ -193,6 +193,17 @@ def test_only_one_module_imports_the_extension() -> None:
     assert users == ["_ffi"]
 
 
+def test_the_wheel_of_a_platform_does_without_the_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes into a second wheel (tools/wheels/split.py), no other room may import."""
+    monkeypatch.syspath_prepend(str(PROJECT / "tools" / "wheels"))
+    from split import TOOLS
+
+    rooms = set(TOOLS) - {"examples"}
+    assert rooms <= set(ROOMS)
+    for room in set(ROOMS) - rooms:
+        assert ROOMS[room] & rooms == set(), room
+
+
 def test_only_type_checkers_import_the_types_of_numpy() -> None:
     """NumPy 1.19 has no ``numpy.typing``: a module that runs the import cannot be loaded there."""
     for name, path in MODULES.items():

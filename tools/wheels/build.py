@@ -5,9 +5,9 @@
 `zig cc` compiles for every target against the oldest glibc that it can link
 (manylinux_2_17) or against musl. CPython's stable ABI needs nothing of the target's
 Python: the headers of the Python that runs this serve all, with the sizes of a 32-bit
-machine put into `pyconfig.h` for armv7l. Every wheel is built from the sdist, then
-judged by auditwheel, abi3audit and check.py. Same sources and the same Python (its headers
-have code), same bytes.
+machine put into `pyconfig.h` for armv7l. Every wheel is built from the sdist, split in two
+(split.py) and judged by auditwheel, abi3audit and check.py. Same sources and the same Python
+(its headers have code), same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import gzip
 import io
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -26,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from check import check_wheel
-from project import CACHE, ROOT, copy_tracked_files, unpack
+from project import CACHE, ROOT, copy_tracked_files, run, run_wheel, unpack
+from split import split
 
 #: What differs between a 64-bit and a 32-bit CPython in pyconfig.h and matters to Python.h.
 PYCONFIG_32_BIT = {
@@ -65,21 +65,6 @@ TARGETS = {
     "musllinux-aarch64": Target("aarch64", "aarch64-linux-musl", "libc.musl-aarch64.so.1"),
     "musllinux-armv7l": Target("armv7l", "arm-linux-musleabihf", "libc.musl-armv7.so.1"),
 }
-
-
-def run(*command: str | Path, **options: object) -> str:
-    """Run a command and return its standard output; on failure show all it said and stop."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        **options,
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"{done.stdout}\nfailed: {' '.join(map(str, command))}")
-    return str(done.stdout)
 
 
 def source_date_epoch() -> int:
@@ -195,14 +180,13 @@ def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
 
 def name_musl(wheel: Path, soname: str, environment: dict[str, str]) -> Path:
     """Replace zig's name for musl in the libraries of a wheel by the one musl systems have."""
-    tool = [sys.executable, "-m", "wheel"]
     with tempfile.TemporaryDirectory() as folder:
-        run(*tool, "unpack", "--dest", folder, wheel, env=environment)
+        run_wheel("unpack", "--dest", folder, wheel, env=environment)
         (content,) = Path(folder).iterdir()
         for library in content.rglob("*.so"):
             run("patchelf", "--replace-needed", "libc.so", soname, library, env=environment)
         wheel.unlink()
-        run(*tool, "pack", "--dest-dir", wheel.parent, content, env=environment)
+        run_wheel("pack", "--dest-dir", wheel.parent, content, env=environment)
     return wheel
 
 
@@ -210,13 +194,15 @@ def name_manylinux(wheel: Path, target: Target, environment: dict[str, str]) -> 
     """Write manylinux2014 beside manylinux_2_17 into a wheel's tag: old versions of pip want it."""
     tag = f"manylinux2014_{target.machine}.{target.platform}"
     options = ("--remove", "--platform-tag", tag)
-    run(sys.executable, "-m", "wheel", "tags", *options, wheel, env=environment)
+    run_wheel("tags", *options, wheel, env=environment)
     (renamed,) = wheel.parent.iterdir()
     return renamed
 
 
-def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | None) -> Path:
-    """Build, tag and check the wheel of one target; return its path."""
+def build_wheels(
+    name: str, sdist: Path, output: Path, static_library: Path | None
+) -> tuple[Path, Path]:
+    """Build, tag, split and check the wheels of one target; return their paths."""
     target = TARGETS[name]
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
@@ -238,11 +224,13 @@ def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | Non
             raise SystemExit(f"{said}\nauditwheel does not confirm {target.platform}: {built.name}")
         if target.libc_soname is None:
             built = name_manylinux(built, target, environment)
+        built, tools = split(built, environment)
         run(sys.executable, "-m", "abi3audit", "--strict", built, env=environment)
-        check_wheel(built, source, linked=static_library is not None)
-        for old in output.glob(f"*{target.platform}*.whl"):
+        for wheel in (built, tools):
+            check_wheel(wheel, source, linked=static_library is not None)
+        for old in (*output.glob(f"*{target.platform}*.whl"), *output.glob("*-none-any.whl")):
             old.unlink()
-        return Path(shutil.copy(built, output))
+        return Path(shutil.copy(built, output)), Path(shutil.copy(tools, output))
 
 
 def main() -> None:
@@ -259,8 +247,9 @@ def main() -> None:
     sdist = build_sdist(arguments.output)
     print(f"{sdist.stat().st_size:>8} bytes  {sdist.name}", flush=True)
     for name in arguments.target or TARGETS:
-        wheel = build_wheel(name, sdist, arguments.output, static_library)
+        wheel, tools = build_wheels(name, sdist, arguments.output, static_library)
         print(f"{wheel.stat().st_size:>8} bytes  {wheel.name}", flush=True)
+    print(f"{tools.stat().st_size:>8} bytes  {tools.name}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
+from split import is_tool
 
-MAX_BYTES = 900_000  # on a board; two thirds of it are Python
-MAX_BYTES_PC = 1_000_000  # there the kernels come in more variants, and nobody counts
+MAX_BYTES = 660_000
 MAX_GLIBC = (2, 17)
 EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
 LINKED = "rknn_runtime/librknn_linked.so"
-DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE"}
+DIST_INFO = {"METADATA", "RECORD", "WHEEL", "licenses/LICENSE"}
 #: Imports without a version: CPython's, hooks that the dynamic linker may leave empty, and
 #: marks of ARM's unwind tables, which stand for no relocation.
 UNVERSIONED = re.compile(
@@ -40,23 +40,19 @@ EXPORTS = {
 }
 
 
-def expected_files(source: Path, names: set[str], *, linked: bool) -> set[str]:
-    """Return what a wheel of these sources holds."""
+def expected_files(source: Path, metadata: str, *, tools: bool, linked: bool) -> set[str]:
+    """Return what the wheel of a platform, or that of the tools, made of these sources holds."""
     files = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
     files |= {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
     files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.xz")}
     files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/*/data/*")}
-    files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED}
-    if linked:
-        files.add(LINKED)
-    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
-    info = DIST_INFO | ({"entry_points.txt"} if "[project.scripts]" in project(source) else set())
+    files = {name for name in files if is_tool(name) == tools}
+    info = DIST_INFO
+    if not tools:
+        files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED}
+        files |= {LINKED} if linked else set()
+        info = DIST_INFO | {"top_level.txt", "entry_points.txt"}
     return files | {metadata.replace("METADATA", name) for name in info}
-
-
-def project(source: Path) -> str:
-    """Return the text of pyproject.toml."""
-    return (source / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def glibc_version(name: str) -> tuple[int, ...]:
@@ -100,17 +96,19 @@ def check_wheel(wheel: Path, source: Path, *, linked: bool = False) -> None:
     A wheel with a linked-in runtime holds one library more and may be of any size.
     """
     faults = []
+    tools = wheel.name.startswith("rknn_runtime_tools-")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
-        expected = expected_files(source, names, linked=linked)
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        expected = expected_files(source, metadata, tools=tools, linked=linked)
         faults += [f"missing: {name}" for name in sorted(expected - names)]
         faults += [f"does not belong here: {name}" for name in sorted(names - expected)]
         for name in sorted(EXPORTS.keys() & names):
             elf = ELFFile(io.BytesIO(archive.read(name)))
             faults += faults_of_library(name, elf, musl="musllinux" in wheel.name)
-    size, limit = wheel.stat().st_size, MAX_BYTES_PC if "x86_64" in wheel.name else MAX_BYTES
-    if size > limit and not linked:
-        faults.append(f"{size} bytes, at most {limit} are wanted")
+    size = wheel.stat().st_size
+    if size > MAX_BYTES and not linked:
+        faults.append(f"{size} bytes, at most {MAX_BYTES} are wanted")
     if faults:
         raise SystemExit("\n".join([f"{wheel.name}:", *faults]))
 

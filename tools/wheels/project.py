@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -15,6 +16,26 @@ CACHE = Path(
     os.environ.get("RKNN_RUNTIME_CACHE")
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rknn-runtime"
 )
+
+
+def run(*command: str | Path, **options: object) -> str:
+    """Run a command and return its standard output; on failure show all it said and stop."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{done.stdout}\nfailed: {' '.join(map(str, command))}")
+    return str(done.stdout)
+
+
+def run_wheel(*arguments: str | Path, **options: object) -> None:
+    """Run the command line of the package `wheel`."""
+    run(sys.executable, "-m", "wheel", *arguments, **options)
 
 
 def device_sources() -> list[Path]:

@@ -3,7 +3,7 @@
     python tools/wheels/roots.py WHEELS [ROOT ...] [--quick] [--jobs N] [--workers N]
     python tools/wheels/roots.py WHEELS [ROOT ...] --check
 
-Each root is a minimal Debian with Debian's own numpy, cffi and pytest. The wheel goes into
+Each root is a minimal Debian with Debian's own numpy, cffi and pytest. The wheels go into
 a virtual environment on top of them, without a network, and the tests run as a user has
 them: installed, without a compiler and without onnxruntime. Roots and packages stay in
 the cache folder (RKNN_RUNTIME_CACHE, else ~/.cache/rknn-runtime), so that only the first
@@ -46,7 +46,7 @@ QUICK = (
 )
 QUICK_WITHOUT = "plain or avx2 or avx512"
 
-#: Runs inside a root, in a folder with the wheel and the project's files.
+#: Runs inside a root, in a folder with the wheels and the project's files.
 SCRIPT = r"""
 set -e
 python3 -m venv --system-site-packages env
@@ -162,11 +162,13 @@ def test_root(name: str, wheels: Path, options: Options) -> Result:
             root = make_root(name)
             say(f"{name}: running the tests")
             (wheel,) = wheels.glob(f"*manylinux*_{architecture.machine}.whl")
+            (tools,) = wheels.glob("*-none-any.whl")
             folder = Path(tempfile.mkdtemp(prefix="suite-", dir=root / "tmp"))
             start = time.monotonic()
             try:
                 unpack_tests(wheels, folder)
                 shutil.copy(wheel, folder)
+                shutil.copy(tools, folder)
                 status = run_inside(root, f"/tmp/{folder.name}", architecture, options, log)
                 read_results(folder, result)
             finally:
