@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -190,6 +191,21 @@ def test_the_guide_for_builders_names_what_there_is() -> None:
     told = set(re.findall(r"`make ([a-z][a-z0-9-]*)", text))
     assert told <= set(phony.split())
     assert set(phony.split()) - told <= {"clean", "wheel-static"}
+
+
+def test_every_public_name_is_on_a_page() -> None:
+    """What a room offers is told as code in prose, besides the reference that docstrings give."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    code = re.findall(r"^```.*?^```|`[^`\n]+`", text, re.MULTILINE | re.DOTALL)
+    told = set(re.findall(r"\w+", "\n".join(code)))
+    listing = re.compile(r"^__all__ = (\[.*?\])", re.MULTILINE | re.DOTALL)
+    missing = {}
+    for room in sorted((ROOT / "rknn_runtime").rglob("__init__.py")):
+        found = listing.findall(room.read_text(encoding="utf-8"))
+        names = {name for each in found for name in ast.literal_eval(each)}
+        missing[room.parent.name] = sorted(names - told)
+    assert len(missing) > 10
+    assert {room: names for room, names in missing.items() if names} == {}
 
 
 def test_every_call_of_the_api_is_listed() -> None:

@@ -47,7 +47,7 @@ def b_to_native(
         out: ``(K * N,)`` of the same dtype to write to.
 
     Returns:
-        ``out``, or a new array: a copy. Without segments it is
+        ``out``, or a new array: a copy. Without segments its order is that of
         ``(N / tile_n, K / tile_k, tile_n, tile_k)``.
 
     Raises:
