@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rknn_runtime._arrays import Array
 from rknn_runtime._html import page, table
 from rknn_runtime.bench.result import COLUMNS, Result, Timing
 
@@ -56,7 +57,7 @@ def _shown(timing: Timing) -> str:
     return "frame" if "frame" in timing.phases_ms else next(iter(timing.phases_ms))
 
 
-def _histogram(values: np.ndarray) -> str:
+def _histogram(values: Array) -> str:
     counts, edges = np.histogram(values, _BINS)
     scale = (_HEIGHT - 30) / counts.max()
     bars = "".join(
@@ -72,7 +73,7 @@ def _histogram(values: np.ndarray) -> str:
     return _svg("how often a frame took so long", bars + ends)
 
 
-def _timeline(values: np.ndarray) -> str:
+def _timeline(values: Array) -> str:
     """Draw the frames; where they are too many, the slowest of each group, so that peaks show."""
     stretches = np.array_split(values, min(len(values), _MOST_POINTS))
     heights = np.array([stretch.max() for stretch in stretches])

@@ -39,7 +39,8 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes."""
-        return self._values.shape
+        sizes: tuple[int, ...] = self._values.shape
+        return sizes
 
     def reshape(self, *shape: Any) -> Tensor:
         """Numbers in another shape."""

@@ -82,7 +82,7 @@ class CopiedInput:
         native = tensor.attr.stored
         self._intake = Intake(self._name, tensor.attr, spec, None)
         self._buffer = np.zeros(native.array_bytes, np.uint8)
-        self._target = np.ndarray(
+        self._target: Array = np.ndarray(
             native.shape, native.dtype.numpy, self._buffer, strides=native.strides
         )
         self._struct.pass_through = 1

@@ -7,7 +7,7 @@ in as the NPU's own elements in its own layout.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -164,7 +164,7 @@ class Intake:
         self.takes = self._dtypes(spec)
         self._is_native = spec is not None and spec.layout is Layout.NC1HWC2
 
-    def _dtypes(self, spec: InputSpec | None) -> dict[np.dtype, bool]:
+    def _dtypes(self, spec: InputSpec | None) -> dict[np.dtype[Any], bool]:
         can_convert = (self._is_quantized and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16
         if spec is None:
             takes = {self.dtype: True}

@@ -132,7 +132,7 @@ class CustomOpNode:
         blocks = [ffi.new("char[]", each.size_bytes) for each in (*inputs, *outputs)]
         for each, block in zip(inputs, blocks):
             ffi.memmove(block, each.address, each.size_bytes)
-        arrays = [
+        arrays: list[Array] = [
             np.ndarray(each.tensor.shape, each.tensor.dtype, ffi.buffer(block))
             for each, block in zip((*inputs, *outputs), blocks)
         ]

@@ -58,7 +58,8 @@ def kl_cut(counts: NDArray[Any]) -> float | None:
     bins = counts[1:].astype(np.float32)
     best, found = _BOUND, None
     beyond = _sum(bins[LEVELS:])
-    levels, width = np.zeros(0, np.float32), 0
+    levels: NDArray[np.float32] = np.zeros(0, np.float32)
+    width = 0
     for size in range(LEVELS, bins.size):
         if size // LEVELS != width:
             width = size // LEVELS

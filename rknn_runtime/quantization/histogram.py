@@ -58,7 +58,7 @@ class Histogram:
     @property
     def middles(self) -> NDArray[np.float64]:
         """The middle of each bin."""
-        return np.linspace(-self.limit, self.limit, 4 * HALF + 1)[1::2]
+        return np.linspace(-self.limit, self.limit, 4 * HALF + 1, dtype=np.float64)[1::2]
 
 
 def cut(lowest: float, highest: float, threshold: float) -> tuple[float, float]:

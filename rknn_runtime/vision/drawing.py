@@ -228,7 +228,8 @@ def _pixel_box(canvas: Canvas, xyxy: NDArray[np.float32]) -> NDArray[np.int32]:
     size = np.array((canvas.width, canvas.height))
     first = _limited(np.minimum(xyxy[:, :2], xyxy[:, 2:]), 0, size)
     last = _limited(np.maximum(xyxy[:, :2], xyxy[:, 2:]), 0, size)
-    return np.concatenate([np.floor(first), np.ceil(last)], axis=1).astype(np.int32)
+    box: NDArray[Any] = np.concatenate([np.floor(first), np.ceil(last)], axis=1)
+    return box.astype(np.int32)
 
 
 def _draw_boxes(

@@ -83,7 +83,8 @@ class Writers:
 
             return (outline(self.mask[i]) / scale).ravel()
         first, last = self.xyxy[i].astype(np.float64).reshape(2, 2)
-        box = np.concatenate([(first + last) / 2 / scale, (last - first) / scale])
+        centre_and_size = [(first + last) / 2 / scale, (last - first) / scale]
+        box: NDArray[np.float64] = np.concatenate(centre_and_size)
         if self.keypoints is None:
             return box
         points = self.keypoints[i].astype(np.float64)
