@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
 from rknn_runtime.enums import CoreMask
+from rknn_runtime.npu.owned import warn
 from rknn_runtime.streams.placement import pin_this_thread
 from rknn_runtime.streams.stats import ContextStats, Times
 
@@ -37,6 +39,19 @@ class Job(Future[Any]):
         if is_cancelled:
             self.frame = None
         return is_cancelled
+
+    def settle(self, error: BaseException) -> None:
+        """Let nobody wait, after an error beside the work; where the job has ended, log it."""
+        self.frame = None
+        while not self.done():
+            # Memory may run out here, too: there is nothing to do but to try again.
+            with suppress(MemoryError, InvalidStateError):
+                self.set_exception(error)
+                return
+        if self.cancelled():
+            with suppress(RuntimeError):  # who waits for it was told
+                self.set_running_or_notify_cancel()
+        warn(f"a pool goes on after {error!r}, which no future could take")
 
 
 #: Waiting frames; None ends the worker that takes it.
@@ -79,8 +94,12 @@ class Worker:
             job = self._jobs.get()
             if job is None:
                 return
-            if job.set_running_or_notify_cancel():
-                self._do(job)
+            try:
+                if job.set_running_or_notify_cancel():
+                    self._do(job)
+            except BaseException as error:
+                # Memory ran out, a caller settled the future itself, or its callback raised.
+                job.settle(error)
             del job  # and with it the result, while waiting for the next
 
     def _do(self, job: Job) -> None:

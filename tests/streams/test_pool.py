@@ -11,7 +11,7 @@ import os
 import pickle
 import sys
 import threading
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
@@ -321,6 +321,73 @@ def test_a_run_that_fails_fails_its_frame_alone(data, live):
         with pytest.raises(RknnStatusError, match="rknn_run"):
             next(results)
         assert float(next(results)[1][0][0, 0]) == 2
+
+
+@pytest.mark.parametrize("step", ["set_running_or_notify_cancel", "set_result"])
+def test_memory_that_runs_out_fails_its_frame_alone(data, live, monkeypatch, step):
+    """Also beside the work, in what tells of it: nobody waits for ever, the pool goes on."""
+    inner, short = getattr(Future, step), [MemoryError("none"), MemoryError("none")]
+
+    def run_out(future, *arguments):
+        if short:
+            raise short.pop()
+        return inner(future, *arguments)
+
+    with Pool(data, Model, library="sim", contexts=1) as pool:
+        monkeypatch.setattr(Future, step, run_out)
+        for _ in range(2):
+            with pytest.raises(MemoryError):
+                pool.submit(frame(1)).result(60)
+        assert float(pool.submit(frame(2)).result(60)[0][0, 0]) == 2
+
+
+def test_memory_that_runs_out_once_more(data, live, monkeypatch):
+    """The future is told as soon as there is memory again; a cancelled one stays so."""
+    gate, inner, short = Gate(), Future.set_exception, [MemoryError("none"), MemoryError("none")]
+
+    def run_out(future, *arguments):
+        if short:
+            raise short.pop()
+        return inner(future, *arguments)
+
+    def fail(future):
+        monkeypatch.undo()
+        raise MemoryError("none")
+
+    with Pool(data, gate, library="sim", contexts=1) as pool:
+        first, second = pool.submit(0), pool.submit(1)
+        gate.wait_until_begun(1)
+        assert second.cancel()
+        monkeypatch.setattr(Future, "set_running_or_notify_cancel", fail)
+        gate.open(1)
+        assert first.result(60) == 0
+        assert wait([second], 60).done == {second}
+        monkeypatch.setattr(Future, "set_exception", run_out)
+        monkeypatch.setattr(Future, "set_running_or_notify_cancel", lambda job: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            pool.submit(2).result(60)
+        assert not short
+
+
+def test_a_future_that_its_owner_settles(data, live, caplog):
+    """Or whose callback ends the thread: it is logged, and the pool goes on."""
+    gate = Gate()
+    with Pool(data, gate, library="sim", contexts=1) as pool:
+        first, second, third = (pool.submit(n) for n in range(3))
+        gate.wait_until_begun(1)
+        first.set_result("mine")
+        second.set_result("mine")
+        third.add_done_callback(lambda future: sys.exit("callback"))
+        gate.open(2)
+        assert third.result(60) == 2
+        gate.open(1)
+        assert pool.submit(3).result(60) == 3
+    told = [record.message for record in caplog.records if record.name == "rknn_runtime"]
+    assert [message.partition("(")[0] for message in told] == [
+        "a pool goes on after InvalidStateError",
+        "a pool goes on after RuntimeError",
+        "a pool goes on after SystemExit",
+    ]
 
 
 def test_frames_in_one_array_are_copied_or_refused(data, live):
