@@ -67,8 +67,7 @@ class BoundModel(LoadedModel):
             if before:
                 self._frame.inputs, self._frame.outputs = ins, outs
             else:
-                self._frame = BoundTensors(self._context, ins, outs)
-                self._frame.missing = self._inner.missing
+                self._frame = BoundTensors(self._context, ins, outs, self._inner)
                 if self._flags & InitFlag.FENCE_IN_OUTSIDE:
                     self._frame.fenced = (
                         "with FENCE_IN_OUTSIDE each run waits for a fence, which you give to "
@@ -269,7 +268,9 @@ class BoundModel(LoadedModel):
 
     def _give(self, name: str, memory: TensorMemory) -> None:
         with self._context.lock:
-            self._frame.refresh(self._inner.give(name, memory))
+            self._frame.outdate()
+            self._inner.give(name, memory)
+            self._frame.refresh()
 
     def _let_go(self) -> None:
         self._refuse_while(lambda memory: memory.has_views, "arrays that view the memory of")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.npu.binding import Binding
 from rknn_runtime.npu.context import Context
+from rknn_runtime.npu.inner import InnerMemory
 
 __all__ = ["BoundTensors"]
 
@@ -30,17 +30,19 @@ class BoundTensors:
     """
 
     def __init__(
-        self, context: Context, inputs: Sequence[Binding], outputs: Sequence[Binding]
+        self,
+        context: Context,
+        inputs: Sequence[Binding],
+        outputs: Sequence[Binding],
+        inner: InnerMemory,
     ) -> None:
-        """Take the bindings."""
+        """Take the bindings, and what has to be there before a run beside them."""
         self.context, self.inputs, self.outputs = context, inputs, outputs
+        self._inner = inner
         self._native = ffi.new("rkr_bound_model *")
         self._steps = self._native.steps
-        #: What has to be there before a run, beside memory of inputs and outputs.
-        self.missing: list[str] = []
         #: Why `run` may not run, although `rknn_runtime.raw` may; empty: it may.
         self.fenced = ""
-        self._turns: ExclusiveLock | None = None
         # In C there are only the addresses of these.
         self._pointers: list[Any] = []
         self.state = self.output_state = object()
@@ -55,17 +57,12 @@ class BoundTensors:
         self.is_current = self._is_plain = False
         self.state = self.output_state = object()
 
-    def refresh(self, turns: ExclusiveLock | None = None) -> None:
-        """Collect the pointers after something was bound, inside ``with context.lock``.
-
-        Args:
-            turns: To hold during each run from now on; None: as before.
-        """
+    def refresh(self) -> None:
+        """Collect the pointers after something was bound, inside ``with context.lock``."""
         self.outdate()
-        self._turns = turns or self._turns
         bindings = (*self.inputs, *self.outputs)
         unbound = [binding.name for binding in bindings if not binding.is_bound]
-        self._missing = ", ".join([*unbound, *self.missing])
+        self._missing = ", ".join([*unbound, *self._inner.missing])
         self._synced = [
             [each for each in side if each.is_bound and each.is_synced]
             for side in (self.inputs, self.outputs)
@@ -92,7 +89,7 @@ class BoundTensors:
 
     def _collected(self) -> None:
         """Let what was collected be used."""
-        is_alone = self._turns is None and self.context.custom is None
+        is_alone = self._inner.turns is None and self.context.custom is None
         self._is_plain = is_alone and not (self.context.paused or self._missing or self.fenced)
         self.is_current = True
 
@@ -170,6 +167,7 @@ class BoundTensors:
         if not self.is_current:
             for binding in (*self.inputs, *self.outputs):
                 binding.settle()
+            self._inner.settle()
             self.refresh()
         if self._missing:
             raise RuntimeError(f"the model cannot run: memory is missing for {self._missing}")
@@ -179,10 +177,11 @@ class BoundTensors:
         self.check_ready()
         if self.fenced:
             raise RuntimeError(f"the model cannot run: {self.fenced}")
-        if self._turns is None:
+        turns = self._inner.turns
+        if turns is None:
             status = run(self._native, *arguments)
         else:
-            with self._turns.held():
+            with turns.held():
                 status = run(self._native, *arguments)
         if status and self._steps.failed == lib.RKR_STEP_IMAGE:
             return False

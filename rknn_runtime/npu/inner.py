@@ -24,6 +24,7 @@ class InnerMemory:
 
     Attributes:
         missing: Names of what was promised, and not given yet.
+        turns: What to hold during each run: others may compute in the same memory. None: nothing.
     """
 
     def __init__(self, context: Context, flags: InitFlag, *, has_weights: bool = False) -> None:
@@ -38,7 +39,9 @@ class InnerMemory:
             RknnStatusError: The runtime refused to say.
         """
         self._context, self._flags = context, flags
-        self._given: dict[str, TensorMemory] = {}
+        #: What the runtime may have: one of each, and more only where a call was interrupted.
+        self._held: dict[str, list[TensorMemory]] = {}
+        self.turns: ExclusiveLock | None = None
         self.missing: list[str] = []
         if not flags & _FLAGS[INTERNAL]:
             return
@@ -48,15 +51,12 @@ class InnerMemory:
             self._needs[WEIGHTS] = 0
         self.missing += [name for name in _FLAGS if flags & _FLAGS[name] and self._needs[name]]
 
-    def give(self, name: str, memory: TensorMemory) -> ExclusiveLock | None:
+    def give(self, name: str, memory: TensorMemory) -> None:
         """Give one of the two, in place of what was before, inside ``with context.lock``.
 
         Args:
             name: `WEIGHTS` or `INTERNAL`.
             memory: Of this model.
-
-        Returns:
-            What to hold during each run: others may compute in the same memory.
 
         Raises:
             ClosedError: Model or memory are closed.
@@ -74,23 +74,34 @@ class InnerMemory:
             )
         if not isinstance(memory, TensorMemory):
             raise TypeError(f"memory: expected a TensorMemory, got {type(memory).__name__}")
-        context, before = self._context, self._given.get(name)
+        context, held = self._context, self._held.get(name, [])
         handle = context.opened()
         pointer = memory.usable(context, name, self._needs[name])
-        turns = turns_of(memory) if name == INTERNAL else None
-        noted = memory.bind(name)
-        try:
-            set_memory = getattr(lib, call.replace("rknn", "rkr", 1))
-            context.check_status(set_memory(context.handle, handle, pointer), call)
-        except Exception:
+        turns = turns_of(memory) if name == INTERNAL else self.turns
+        # First: an interrupt leaves it bound to us at worst, never to nobody, and alive.
+        noted, self._held[name] = memory.bind(name), [*held, memory]
+        status = getattr(lib, call.replace("rknn", "rkr", 1))(context.handle, handle, pointer)
+        if status:
             memory.bind(noted)
-            raise
-        self._given[name] = memory
-        if before is not None and before is not memory:
-            before.bind(None)
+            self._held[name] = held
+            context.check_status(status, call)
+        self.turns = turns
+        for before in held:
+            if before is not memory:
+                before.bind(None)
+        self._held[name] = [memory]
         if name in self.missing:
             self.missing.remove(name)
-        return turns
+
+    def settle(self) -> None:
+        """Give what was given before a call that was interrupted, inside ``with context.lock``.
+
+        Raises:
+            RknnStatusError: The runtime refused.
+        """
+        for name, held in self._held.items():
+            if len(held) > 1:
+                self.give(name, held[0])
 
 
 def _each(flags: InitFlag) -> list[InitFlag]:

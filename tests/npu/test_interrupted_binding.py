@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from rknn_runtime import Detector, InitFlag, Model, TensorMemory
 from rknn_runtime.npu.binding import Binding
 from rknn_runtime.npu.bound import BoundModel
 from rknn_runtime.npu.bound_tensors import BoundTensors
+from rknn_runtime.npu.inner import InnerMemory
 from rknn_runtime.sim import Record, bundle_from_arrays
 
 WHITE, BLACK = (np.full((1, 8, 20, 3), value, np.uint8) for value in (255, 0))
@@ -34,6 +36,7 @@ STEPS = {
         BoundTensors.outdate,
         BoundTensors.refresh,
         BoundTensors.replaced,
+        InnerMemory.give,
     )
 }
 
@@ -123,6 +126,34 @@ def test_a_first_memory_is_bound_or_missing(control):
             if was_interrupted:
                 model.bind_input(0, memory)
             assert answer(model) == 1
+        if not was_interrupted:
+            break
+    assert nth > 50
+
+
+@pytest.mark.parametrize("give", [Model.set_internal_memory, Model.set_weight_memory])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_memory_for_what_is_inside_lives_while_the_runtime_may_have_it(control, give, is_first):
+    """What was given before or the other; each run waits for others in the same memory."""
+    for nth in itertools.count(1):
+        with Model(BUNDLE, library="sim", flags=InitFlag.MEM_ALLOC_OUTSIDE) as model:
+            for each in (Model.set_internal_memory, Model.set_weight_memory):
+                if each is not give or not is_first:
+                    each(model, TensorMemory(model, 4096))
+            memory = TensorMemory(model, 4096)
+            memory.array()[...] = 0
+            model.bind_input(0, memory)
+            model.bind_output(0, TensorMemory(model, 4096))
+            was_interrupted = interrupted(nth, give, model, TensorMemory(model, 4096))
+            gc.collect()
+            assert control.live.memories >= 3 + (not is_first)
+            if is_first and was_interrupted:
+                with suppress(RuntimeError):
+                    model.run()  # missing, or the last step was done
+                give(model, TensorMemory(model, 4096))
+            assert answer(model) == 1
+            gc.collect()
+            assert control.live.memories == 4
         if not was_interrupted:
             break
     assert nth > 50

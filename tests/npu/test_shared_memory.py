@@ -345,7 +345,7 @@ def test_models_in_one_memory_take_turns(control):
     for model in models[:2]:
         model.set_internal_memory(TensorMemory.from_fd(model, fd, INTERNAL_BYTES))
     models[2].set_internal_memory(TensorMemory(models[2], INTERNAL_BYTES))
-    turns = [model._frame._turns for model in models]
+    turns = [model._inner.turns for model in models]
     assert turns[0] is turns[1] is not turns[2]
     done = threading.Event()
 
@@ -396,7 +396,7 @@ def test_every_failure_of_the_flow_is_an_error_and_leaves_nothing(control, funct
             for _ in range(2):
                 models.append(Model(data, library="sim", flags=OUTSIDE))
                 give_all(models[-1])
-            memory = models[0]._inner._given["the internal memory"].shared_with(models[1])
+            memory = models[0]._inner._held["the internal memory"][0].shared_with(models[1])
             models[1].set_internal_memory(memory)
             for model in models:
                 model.run(FRAME)
