@@ -133,6 +133,8 @@ class Comparison:
         return tuple(sorted(self.tensors, key=lambda tensor: tensor.cosine)[:count])
 
     def __str__(self) -> str:
+        from rknn_runtime._printable import printable_lines  # of what a model loads, nothing else
+
         rows = [f"{'cosine':>8} {'error':>10} {'step':>10} {'clipped':>8}  tensor"]
         rows += [
             f"{t.cosine:8.5f} {t.error:10.4g} {t.step:10.4g} {t.saturated:8.2%}  {t.name} ({t.op})"
@@ -140,4 +142,4 @@ class Comparison:
         ]
         if self.missing:
             rows.append(f"not in the ONNX file: {', '.join(self.missing)}")
-        return "\n".join(rows)
+        return printable_lines(rows)

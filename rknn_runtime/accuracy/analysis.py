@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from rknn_runtime._files import read_file
+from rknn_runtime._printable import printable_lines
 from rknn_runtime.errors import InvalidModelError
 
 __all__ = ["Analysis", "AnalysisRow", "LayerError", "parse_analysis", "read_analysis"]
@@ -90,7 +91,7 @@ class Analysis:
         for row in self.rows:
             shown = "".join(f"{_shown(getattr(row, cell)):>22}" for cell in cells)
             lines.append(f"{shown}  {row.name} ({row.op})")
-        return "\n".join(lines)
+        return printable_lines(lines)
 
 
 def read_analysis(path: str | os.PathLike[str]) -> Analysis:

@@ -7,6 +7,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rknn_runtime._printable import printable_lines
 from rknn_runtime.accuracy.average_precision import AveragePrecision
 
 __all__ = ["AccuracyReport", "DetectionRow", "Match", "OutputRow"]
@@ -121,7 +122,7 @@ class AccuracyReport:
         if self.average_precision is not None:
             for name, found in zip((self.reference, self.other), self.average_precision):
                 lines.append(f"{found}  {name}")
-        return "\n".join(lines)
+        return printable_lines(lines)
 
 
 def _words(row: DetectionRow) -> list[str]:

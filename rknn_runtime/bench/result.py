@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._printable import printable_lines
 
 __all__ = ["Result", "Timing", "load", "markdown"]
 
@@ -78,7 +79,7 @@ class Result(NamedTuple):
         return "simulated NPU | " if self.about.get("simulated") else ""
 
     def __str__(self) -> str:
-        return "\n".join(self.mark + line for line in self._lines())
+        return printable_lines(self.mark + line for line in self._lines())
 
     def _lines(self) -> Iterable[str]:
         about = self.about
@@ -123,7 +124,8 @@ class Result(NamedTuple):
                 first = timing.cores, str(timing.contexts), f"{timing.fps:.1f}"
                 rows.append((*first, phase, *numbers))
         notes = [f"- {self.mark}{note}" for note in self.notes()]
-        return "\n".join([self.mark + title, "", *markdown(rows, self.mark), "", *notes]) + "\n"
+        lines = [self.mark + title, "", *markdown(rows, self.mark), "", *notes]
+        return printable_lines(lines) + "\n"
 
 
 def markdown(rows: Sequence[Sequence[str]], mark: str) -> list[str]:

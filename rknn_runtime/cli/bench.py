@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rknn_runtime._files import read_file
+from rknn_runtime._printable import printable, printable_lines
 from rknn_runtime.cli.files import (
     check_folder,
     check_readable,
@@ -37,6 +38,7 @@ from rknn_runtime.cli.options import (
     end_progress,
     file_ending_in,
     refusals,
+    refuse_given,
     show_progress,
     shows_progress,
 )
@@ -54,7 +56,7 @@ _WARM_UP = 20
 #: Between two lines of progress.
 _STEP_S = 0.2
 #: Options that only `bench MODEL` has.
-_OF_PHASES = ("html", "plot", "sweep", "frames", "seconds", "warm_up")
+_OF_PHASES = ("html", "plot", "sweep", "frames", "seconds", "warm-up")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -113,12 +115,9 @@ def run(arguments: Namespace) -> int:
         return _status(result)
 
 
-def _refuse(arguments: Namespace, form: str, *names: str) -> None:
+def _refuse(arguments: Namespace, form: str, *options: str) -> None:
     """Refuse options that a form of the command does not have."""
-    for name in names:
-        if getattr(arguments, name) not in (None, False):
-            option = "--" + name.replace("_", "-")
-            raise ValueError(f"{option}: expected `bench MODEL`, got `{form}`, which has no such")
+    refuse_given(arguments, options, "`bench MODEL`", f"`{form}`, which has no such")
 
 
 def _check_places(arguments: Namespace) -> None:
@@ -219,7 +218,7 @@ def _compare(paths: list[str], arguments: Namespace) -> int:
         spread = f"{ratio.low:.3f} to {ratio.high:.3f}"
         rows.append((ratio.name, ratio.phase, f"{ratio.ratio:.3f}", spread, ratio.verdict))
     mark = results[0].mark
-    print(f"{mark}time of {paths[1]} as a multiple of that of {paths[0]}")
+    print(printable(f"{mark}time of {paths[1]} as a multiple of that of {paths[0]}"))
     _print_rows(rows, mark, arguments.markdown)
     return 0
 
@@ -254,7 +253,7 @@ def _layers(arguments: Namespace, path: str) -> int:
         rows.append((str(layer.number), layer.op_type, layer.target, took, moved, layer.name))
     _print_rows(rows, mark, arguments.markdown)
     names = ", ".join(layer.op_type for layer in performance.on_cpu)
-    print(f"{mark}{len(performance.on_cpu)} on the CPU{': ' if names else ''}{names}")
+    print(printable(f"{mark}{len(performance.on_cpu)} on the CPU{': ' if names else ''}{names}"))
     return 0
 
 
@@ -263,7 +262,7 @@ def _print_rows(rows: Sequence[tuple[str, ...]], mark: str, is_markdown: bool) -
     if is_markdown:
         from rknn_runtime.bench.result import markdown
 
-        print("\n".join(["", *markdown(rows, mark), ""]))
+        print(printable_lines(["", *markdown(rows, mark), ""]))
     else:
         print("\n".join(mark + line for line in table(rows)))
 
@@ -327,4 +326,4 @@ def _table(results: list[Result]) -> str:
              best.name, f"{latency:.3f}", weights)
         )  # fmt: skip
     notes = [f"- {mark}{r.about['model']}: {note}" for r in results for note in r.notes()]
-    return "\n".join([*markdown(rows, mark), "", *notes])
+    return printable_lines([*markdown(rows, mark), "", *notes])

@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknn_runtime._printable import printable
 from rknn_runtime.cli.files import (
     check_folder,
     check_readable,
@@ -30,7 +31,6 @@ from rknn_runtime.cli.files import (
     naming,
 )
 from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress
-from rknn_runtime.cli.tables import printable
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:

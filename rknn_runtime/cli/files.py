@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rknn_runtime._printable import printable
 from rknn_runtime.errors import InvalidModelError
 
 __all__ = [
@@ -99,7 +100,7 @@ def line_of(error: BaseException) -> str:
         return str(error)
     if error.filename is None:
         return _reason(error)
-    return f"{os.fsdecode(error.filename)}: {_reason(error)}"
+    return f"{printable(os.fsdecode(error.filename))}: {_reason(error)}"
 
 
 def _reason(error: OSError) -> str:
@@ -113,7 +114,7 @@ def told(path: str, error: Exception) -> str:
     """Return what is wrong with a file, with its name in front, once."""
     reason = _reason(error) if isinstance(error, OSError) and error.strerror else str(error)
     # Some messages begin with the path already.
-    return f"{path}: {reason.removeprefix(f'{Path(path)}: ')}"
+    return f"{printable(path)}: {reason.removeprefix(f'{Path(path)}: ')}"
 
 
 @contextmanager

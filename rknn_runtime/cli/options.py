@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TextIO, TypeVar
@@ -38,6 +38,21 @@ def add_switch(
 ) -> None:
     """Declare an option that takes no value: its argument is whether it was given."""
     parser.add_argument(name, action="store_true", help=text)
+
+
+def refuse_given(
+    arguments: argparse.Namespace, options: Iterable[str], wanted: str, got: str
+) -> None:
+    """Refuse options that one form of a command does not have.
+
+    Raises:
+        ValueError: One was given.
+    """
+    for option in options:
+        # What no variable can be called is kept under another name.
+        name = {"for": "target"}.get(option, option.replace("-", "_"))
+        if getattr(arguments, name) not in (None, False):
+            raise ValueError(f"--{option}: expected {wanted}, got {got}")
 
 
 def add_toolkit(group: argparse._ArgumentGroup) -> None:

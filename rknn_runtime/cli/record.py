@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._files import read_file
+from rknn_runtime._printable import printable
 from rknn_runtime.cli.files import check_readable, check_writable, naming, told
 from rknn_runtime.cli.options import add_switch, end_progress, show_progress, shows_progress
 from rknn_runtime.errors import RknnError
@@ -74,7 +75,7 @@ def run(arguments: Namespace) -> None:
         print(json.dumps(made))
     else:
         words = "1 sample" if len(samples) == 1 else f"{len(samples)} samples"
-        print(f"{arguments.output}: {words}, {len(bundle)} bytes")
+        print(printable(f"{arguments.output}: {words}, {len(bundle)} bytes"))
 
 
 def _progress(done: int, total: int) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rknn_runtime._printable import printable
 from rknn_runtime.cli.files import line_of, write_text
 from rknn_runtime.cli.sources import Item, Names
-from rknn_runtime.cli.tables import printable
 from rknn_runtime.vision.heads.classification import Classifications
 
 if TYPE_CHECKING:

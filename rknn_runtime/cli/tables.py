@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["printable", "table"]
+from rknn_runtime._printable import printable
+
+__all__ = ["table"]
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -15,8 +17,3 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
         for cells in rows
     ]
-
-
-def printable(text: str) -> str:
-    """Return a text with escapes in place of what would end a line, or steer the terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

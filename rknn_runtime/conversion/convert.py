@@ -13,6 +13,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, as_list
 from rknn_runtime._files import replace_file
+from rknn_runtime._printable import printable_lines
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
 from rknn_runtime.conversion.facts import custom_string
@@ -66,8 +67,8 @@ class Conversion:
         lines = [f"{self.path}: for {self.target}, {ends}, head {self.head or 'not known'}"]
         lines += [f"note: {note}" for note in self.notes]
         if self.report is not None:
-            lines.append(str(self.report))
-        return "\n".join(lines)
+            lines += str(self.report).split("\n")
+        return printable_lines(lines)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime._arrays import Array
+from rknn_runtime._printable import printable_lines
 from rknn_runtime.accuracy import AccuracyReport, compare
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.facts import custom_string
@@ -80,7 +81,7 @@ class ConversionReport:
         }
 
     def __str__(self) -> str:
-        lines = [f"judged by {self.by}", str(self.accuracy)]
+        lines = [f"judged by {self.by}", *str(self.accuracy).split("\n")]
         if self.layers:
             lines.append("worst layers:")
             lines += [
@@ -92,7 +93,7 @@ class ConversionReport:
             f"{_mib(self.file_bytes)} file, {_mib(self.weight_bytes)} weights, "
             f"{_mib(self.internal_bytes)} memory while it runs"
         )
-        return "\n".join(lines)
+        return printable_lines(lines)
 
 
 def cpu_words(on_cpu: Mapping[str, int] | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,6 +86,56 @@ def test_names(folder, capsys, form):
         (folder / name).write_bytes(b"torn")
     status, out, err = run(capsys, *words)
     assert status == 1 and err.count("\n") == 4 and "\x1b" not in err
+
+
+#: Of a model: names of tensors and layers, and of an operator, in as many bytes as they have.
+#: Those of inputs and outputs stand in JSON, too, where a byte below 32 would be refused.
+HOSTILE = {
+    b"images": "\x9b31mE",
+    b"output0": "\x85\x9b1mE",
+    b"ConvSigmoid": "C\x1b[2J\nEEE\x9b",
+    b"/net/features/": "/n\x1b[31m\nEEEE\x07/",
+}
+
+
+@pytest.fixture
+def hostile(folder):
+    """A model that would steer the terminal, and a measurement of such a one."""
+    content = Path(SHAPES).read_bytes()
+    for name, other in HOSTILE.items():
+        assert len(other.encode()) == len(name) and name in content
+        content = content.replace(name, other.encode())
+    path = folder / "new\nEvil\x1b[31m.rknn"
+    path.write_bytes(content)
+    bench = ["bench", SHAPES, "--sim", "--frames", "2", "--warm-up", "0", "--quiet"]
+    assert main([*bench, "--output", "good.json"]) == 0
+    measured = json.loads((folder / "good.json").read_text("utf-8"))
+    for timing in measured["timings"]:
+        timing["cores"] += "\x1b[2J\nE"
+    measured["about"]["throttled"] = ["\x1b[2J\nE"]
+    (folder / "bad.json").write_text(json.dumps(measured), "utf-8")
+    np.save("a.npy", np.zeros((1, 320, 320, 3), np.uint8))
+    (folder / "photos").mkdir()
+    Image.new("RGB", (8, 8)).save("photos/a.png")
+    return str(path)
+
+
+def test_names_in_a_model_steer_no_terminal(hostile, capsys):
+    """What any command prints of tensors, layers and measurements is in lines of its own."""
+    for row in (
+        "info {m}", "info {m} --layers", "predict {m} --layers", "doctor {m} --sim",
+        "bench {m} --sim --frames 1 --warm-up 0", "bench {m} --sim --frames 1 --markdown",
+        "bench {m} --sim --layers", "bench {m} --sim --layers --markdown",
+        "bench suite {m} --sim --frames 1", "bench suite {m} --sim --frames 1 --markdown",
+        "bench compare bad.json bad.json", "bench compare bad.json bad.json --markdown",
+        "accuracy {m} {m} --images photos", "detect {m} photos --sim",
+        "record {m} a.npy -o made", "info {m}/nowhere",
+    ):  # fmt: skip
+        words = [hostile if word == "{m}" else word for word in row.split()]
+        status, out, err = run(capsys, *[word.replace("{m}", hostile) for word in words])
+        assert status == ("nowhere" in row), row
+        for line in (out + err).split("\n"):
+            assert line.isprintable() and not line.startswith("E"), row
 
 
 def test_a_video_without_frames(folder, capsys):
