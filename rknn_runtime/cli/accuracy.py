@@ -17,7 +17,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli.files import (
     check_folder,
@@ -32,6 +32,7 @@ from rknn_runtime.cli.options import (
     end_progress,
     numbers,
     refusals,
+    refuse_given,
     show_progress,
     shows_progress,
 )
@@ -41,6 +42,15 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Detections
 
 __all__ = ["add_arguments", "run"]
+
+#: Options of one form of the command, or of two.
+_OF_TOOLKIT = (
+    "for", "calibrate", "judge", "keep-graph", "color", "quantized-algorithm", "device", "toolkit",
+    "environment",
+)  # fmt: skip
+_OF_BOTH = ("limit", "mean", "std")
+_OF_DETECTIONS = ("names", "head")
+_OF_SIDES = ("images", "detect", "labels", *_OF_DETECTIONS)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -55,9 +65,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--judge", metavar="FILE", help="image to judge with; else the first of IMAGES"
     )
     add_switch(layers, "--keep-graph", "do not cut off the head")
-    layers.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")
+    layers.add_argument("--color", choices=("RGB", "BGR"), help="of its input; default: RGB")
     layers.add_argument(
-        "--quantized-algorithm", default="normal", metavar="NAME", help="as the toolkit's config"
+        "--quantized-algorithm", metavar="NAME", help="as the toolkit's config; default: normal"
     )
     layers.add_argument(
         "--device", nargs="?", const=True, default=False, metavar="NAME",
@@ -75,7 +85,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--names", metavar="FILE", help='names of the classes: a file, or "coco"; tells the head'
     )
-    parser.add_argument("--head", default="auto", help="the head, as Detector takes it")
+    parser.add_argument("--head", help="the head, as Detector takes it; default: auto")
     parser.add_argument(
         "--mean", type=numbers, metavar="A,B,C", help="mean of the channels, for .onnx files"
     )
@@ -112,7 +122,12 @@ def _analysed(arguments: Namespace) -> Analysis:
     ending = Path(arguments.reference).suffix
     if ending not in (".txt", ".onnx"):
         raise ValueError(f"OTHER: expected a second side beside {arguments.reference}, got none")
-    analysis = read_analysis(arguments.reference) if ending == ".txt" else _judged(arguments)
+    refuse_given(arguments, _OF_SIDES, "two sides", f"{arguments.reference} alone")
+    if ending == ".txt":
+        refuse_given(arguments, (*_OF_TOOLKIT, *_OF_BOTH), "an .onnx file", arguments.reference)
+        analysis = read_analysis(arguments.reference)
+    else:
+        analysis = _judged(arguments)
     if arguments.plot:
         write_text(arguments.plot, analysis.to_svg())
     return analysis
@@ -133,8 +148,8 @@ def _judged(arguments: Namespace) -> Analysis:
         arguments.calibrate,
         image=arguments.judge,
         keep_graph=arguments.keep_graph,
-        color=arguments.color,
-        algorithm=arguments.quantized_algorithm,
+        color=arguments.color or "RGB",
+        algorithm=arguments.quantized_algorithm or "normal",
         limit=100 if arguments.limit is None else arguments.limit,
         device=arguments.device,
         toolkit=arguments.toolkit or DEFAULT_VERSION,
@@ -154,14 +169,20 @@ def _compared(arguments: Namespace) -> AccuracyReport:
     from rknn_runtime.accuracy import compare
     from rknn_runtime.conversion.calibration import images_in
 
+    refuse_given(arguments, (*_OF_TOOLKIT, "plot"), "one file, to judge its layers", "two sides")
     if arguments.images is None:
         raise ValueError("--images: expected a folder of images or .npy files, got none")
+    if ".onnx" not in (Path(arguments.reference).suffix, Path(arguments.other).suffix):
+        refuse_given(arguments, ("mean", "std"), "an .onnx file among the sides", "none")
+    detects = arguments.detect or arguments.labels is not None
+    if not detects:
+        refuse_given(arguments, _OF_DETECTIONS, "--detect or --labels", "neither")
     paths = images_in(arguments.images, "--images", arguments.limit, recursive=False)
     frames = [np.load(path) if path.suffix == ".npy" else path for path in paths]
     truth = list(_truth(paths, Path(arguments.labels))) if arguments.labels else None
-    options = {}
-    if arguments.detect or truth is not None:
-        options = {"head": arguments.head}
+    options: dict[str, Any] = {}
+    if detects:
+        options = {"head": arguments.head or "auto"}
         if arguments.names:
             options["labels"] = arguments.names
     return compare(
