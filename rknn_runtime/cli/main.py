@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import rknn_runtime
+from rknn_runtime._printable import printable_lines
 from rknn_runtime.cli.commands import COMMANDS, declare
-from rknn_runtime.cli.files import line_of
+from rknn_runtime.cli.files import check_readable, line_of
 from rknn_runtime.cli.options import logs_shown
 from rknn_runtime.cli.signals import ended_by_signals
 from rknn_runtime.errors import LibraryLoadError, RknnError
@@ -56,6 +57,9 @@ def _run(parsed: Namespace) -> int:
     """Run a command that was parsed, and tell in one line what went wrong."""
     try:
         with logs_shown():
+            library = getattr(parsed, "library", None)
+            if library is not None and os.sep in library:  # else it is looked for in many places
+                check_readable(library)
             status: int = parsed.run(parsed) or 0
         sys.stdout.flush()
     except BrokenPipeError:
@@ -66,7 +70,8 @@ def _run(parsed: Namespace) -> int:
         print("rknn-runtime: stopped", file=sys.stderr)
         return _STOPPED
     except (RknnError, OSError, MemoryError) as error:
-        print(f"rknn-runtime: {line_of(error) or 'out of memory'}", file=sys.stderr)
+        told = line_of(error) or "out of memory"
+        print(f"rknn-runtime: {printable_lines(told.splitlines())}", file=sys.stderr)
         if isinstance(error, LibraryLoadError):
             print("Commands take --library PATH, or --sim for the simulated NPU.", file=sys.stderr)
         return 1

@@ -75,7 +75,8 @@ detect model.rknn photos --sim --save {x}
 detect model.rknn photos --sim --format yolo -o {x}
 sim-library {x}
 """
-#: What is no file to open: looked for in many places, or made with all in it; a program.
+#: What is no file to open: looked for in many places unless it has a slash (`test_a_library`),
+#: or made with all in it; a program.
 OTHER = {"--library", "--environment", "--python"}
 
 
@@ -122,6 +123,19 @@ def named(row: str, path: str) -> str:
     """The whole name that a row makes of a path."""
     (word,) = [word for word in row.split() if word.startswith("{x}")]
     return word.replace("{x}", path).rstrip("/")
+
+
+@pytest.mark.parametrize("command", ["bench model.rknn", "doctor", "verify"])
+def test_a_library(command, tell, seal, tmp_path):
+    """Not there, a folder, and no permission; a name without a slash is looked for."""
+    row, path = f"{command} --library {{x}}", tmp_path / "x"
+    assert tell(row, str(path)) == f"{path}: no such file"
+    path.mkdir()
+    assert tell(row, str(path)) == f"{path}: is a directory"
+    path.rmdir()
+    path.touch()
+    seal(str(path))
+    assert tell(row, str(path)) == f"{path}: permission denied"
 
 
 @pytest.mark.parametrize("row", rows(READ))
