@@ -22,6 +22,7 @@
 #define MINI_HEADER 64
 #define TASK_BYTES 40
 #define MOST_READS 16 /* of the bytes of a file, which are read three times or so */
+#define LOOK_BYTES 16 /* that are read of a tensor to see that it is not the one that is wanted */
 #define KIND_INPUT 1
 #define KIND_INTERNAL 3
 #define KIND_OLD_COMMANDS 7
@@ -365,6 +366,11 @@ static void borrow_weights(loader *l) {
         const bool lacks = !has_memory(tensor) && l->blob_of[i] != UINT32_MAX &&
                            emu_blob(l, l->blob_of[i]).length == 0;
         for (uint32_t k = 0; lacks && k < lenders.length && !l->flat.bad; k++) {
+            if (l->flat.left < LOOK_BYTES) {
+                l->flat.bad = true; /* they are in no order at all */
+                break;
+            }
+            l->flat.left -= LOOK_BYTES;
             const uint32_t lender = (next + k) % lenders.length;
             const emu_table table = emu_flat_item(&l->flat, lenders, lender);
             const emu_vector name = emu_flat_vector(&l->flat, table, 5, 1);
@@ -407,42 +413,79 @@ static int copy_commands(loader *l, const uint8_t *bytes, uint64_t size) {
     return RKR_OK;
 }
 
-static const emu_tensor *find_tensor(const rkr_emu *emu, const uint8_t *name, size_t length) {
-    for (uint32_t i = 0; i < emu->n_tensors; i++) {
-        const char *other = emu->tensors[i].public.name;
-        if (strlen(other) == length && memcmp(other, name, length) == 0) {
-            return &emu->tensors[i];
+/* A text before (< 0) or behind (> 0) a name. */
+static int order_of(const char *text, const uint8_t *name, size_t length) {
+    const size_t own = strlen(text);
+    const int order = memcmp(text, name, own < length ? own : length);
+    return order != 0 ? order : (own > length) - (own < length);
+}
+
+/* By name; of several of one name the first in the file. */
+static int order_of_tensors(const void *a, const void *b) {
+    const emu_tensor *one = *(const emu_tensor *const *)a, *other = *(const emu_tensor *const *)b;
+    const int order = strcmp(one->public.name, other->public.name);
+    return order != 0 ? order : (one > other) - (one < other);
+}
+
+/* Among tensors in that order; NULL: none has the name. */
+static const emu_tensor *find_tensor(const emu_tensor **sorted, uint32_t count, const uint8_t *name,
+                                     size_t length) {
+    uint32_t first = 0, end = count;
+    while (first < end) {
+        const uint32_t middle = first + (end - first) / 2;
+        if (order_of(sorted[middle]->public.name, name, length) < 0) {
+            first = middle + 1;
+        } else {
+            end = middle;
         }
     }
-    return NULL;
+    const bool is_found = first < count && order_of(sorted[first]->public.name, name, length) == 0;
+    return is_found ? sorted[first] : NULL;
+}
+
+/* One tensor's addresses among the words. */
+static int relocate_tensor(loader *l, const emu_tensor *tensor, emu_vector places) {
+    if (tensor == NULL) {
+        return places.length == 0 ? RKR_OK : emu_bad_file(l, "a relocation of no tensor");
+    }
+    if (places.length != 0 && tensor->is_constant && !tensor->has_memory &&
+        !is_command(l, tensor)) {
+        l->emu->lacks_weights = true; /* the commands read what the file does not have */
+    }
+    for (uint32_t k = 0; k < places.length; k++) {
+        const uint8_t *place = l->flat.bytes + places.position + 8 * (size_t)k;
+        const uint32_t addend = (uint32_t)emu_number(place, 4);
+        const uint64_t at = emu_number(place + 4, 4);
+        if (at >= l->n_words) {
+            return emu_bad_file(l, "a relocation outside the commands");
+        }
+        const uint64_t value = (uint32_t)(tensor->address + addend);
+        l->words[at] = (l->words[at] & ~((uint64_t)UINT32_MAX << 16)) | value << 16;
+    }
+    return RKR_OK;
 }
 
 static int relocate(loader *l) {
+    const uint32_t count = l->emu->n_tensors;
+    const emu_tensor **sorted = calloc((size_t)count + 1, sizeof *sorted);
+    if (sorted == NULL) {
+        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the model");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        sorted[i] = &l->emu->tensors[i];
+    }
+    qsort(sorted, count, sizeof *sorted, order_of_tensors);
     const emu_vector tables = emu_flat_vector(&l->flat, l->graph, 7, 4);
-    for (uint32_t i = 0; i < tables.length && !l->flat.bad; i++) {
+    int status = RKR_OK;
+    for (uint32_t i = 0; i < tables.length && status == RKR_OK && !l->flat.bad; i++) {
         const emu_table table = emu_flat_item(&l->flat, tables, i);
         const emu_vector name = emu_flat_vector(&l->flat, table, 0, 1);
         const emu_vector places = emu_flat_vector(&l->flat, table, 1, 8);
-        const emu_tensor *tensor = find_tensor(l->emu, l->flat.bytes + name.position, name.length);
-        if (tensor == NULL && places.length != 0) {
-            return emu_bad_file(l, "a relocation of no tensor");
-        }
-        if (places.length != 0 && tensor->is_constant && !tensor->has_memory &&
-            !is_command(l, tensor)) {
-            l->emu->lacks_weights = true; /* the commands read what the file does not have */
-        }
-        for (uint32_t k = 0; k < places.length; k++) {
-            const uint8_t *place = l->flat.bytes + places.position + 8 * (size_t)k;
-            const uint32_t addend = (uint32_t)emu_number(place, 4);
-            const uint64_t at = emu_number(place + 4, 4);
-            if (at >= l->n_words) {
-                return emu_bad_file(l, "a relocation outside the commands");
-            }
-            const uint64_t value = (uint32_t)(tensor->address + addend);
-            l->words[at] = (l->words[at] & ~((uint64_t)UINT32_MAX << 16)) | value << 16;
-        }
+        const uint8_t *bytes = l->flat.bytes + name.position;
+        status = relocate_tensor(l, find_tensor(sorted, count, bytes, name.length), places);
     }
-    return l->flat.bad ? emu_bad_file(l, "its relocations") : RKR_OK;
+    free(sorted);
+    return l->flat.bad ? emu_bad_file(l, "its relocations") : status;
 }
 
 /* The commands and tasks of a standard container, by the tensors that hold them. */

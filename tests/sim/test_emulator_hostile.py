@@ -9,7 +9,10 @@ import os
 import random
 import struct
 import time
+from copy import deepcopy
+from typing import Any
 
+import handmade
 import pytest
 from hostile_models import Seed, command_words, mutant, seeds, use, use_runtime
 from paths import DATA
@@ -143,3 +146,29 @@ def test_files_cut_anywhere_do_no_harm(models: list[Seed], start: int) -> None:
         for end in rng.sample(range(len(model)), 1 if IS_EMULATED else 10):
             use(model[:end], end)
             use_runtime(model[:end])
+
+
+def many(*graphs: dict[int, Any]) -> bytes:
+    """A model of graphs with an input and an output, to which each adds tensors and slots."""
+    image = handmade.tensor("image", (1, 3, 8, 8), (1, 1, 8, 8, 3))
+    found = handmade.tensor("found", (1, 4, 8, 8), (1, 1, 8, 8, 16))
+    ends = {1: [{1: "Conv"}], 2: handmade.Vector("i", 0), 3: handmade.Vector("i", 1)}
+    whole = [deepcopy({**ends, **graph, 0: [image, found, *graph[0]]}) for graph in graphs]
+    blobs = [{0: handmade.Vector("B")}]
+    return handmade.standard_model([image], [found], slot_2=whole, slot_20=blobs)
+
+
+def test_names_are_not_compared_pairwise() -> None:
+    """Seven thousand million pairs of a tensor and a relocation in 720 KB: minutes, by hand."""
+    tensor, relocation = handmade.tensor("a", (1,), (1,)), {0: "b"}
+    model = many({0: [tensor] * 65_000, 7: [relocation] * 110_000})
+    assert len(model) < 720_000
+    assert len(Emulator(model).tensors) == 65_002
+
+
+def test_lenders_of_weights_are_not_looked_through_without_end() -> None:
+    """The same of tensors without weights, and those of the first graph that may have them."""
+    nameless, lacking = ({2: handmade.u8(4), 5: name, 18: handmade.u32(0)} for name in ("", "a"))
+    model = many({0: [nameless] * 65_000}, {0: [lacking] * 65_000})
+    with pytest.raises(EmulatorError, match="not a readable model: its weights"):
+        Emulator(model, graph=1)
