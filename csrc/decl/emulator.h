@@ -149,7 +149,8 @@ typedef int rkr_emu_run_fn(rkr_emu *emu, uint32_t nodes);
  * inputs were set; node 0 begins a run. */
 typedef int rkr_emu_run_node_fn(rkr_emu *emu, uint32_t node);
 
-/* Copy a tensor's values, RKR_EMU_READ_...; `size` must be exact. */
+/* Copy a tensor's values, RKR_EMU_READ_...; `size` must be exact. With NULL for `data`: only find
+ * out whether it can be read, before memory is taken for it. */
 typedef int rkr_emu_read_fn(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_t size);
 
 /* Whether a node can be computed by somebody else: its tensors can be read and written, but for

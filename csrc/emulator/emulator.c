@@ -304,11 +304,19 @@ int rkr_emu_write_float(rkr_emu *emu, uint32_t tensor, const float *data, size_t
 /* ---- read --------------------------------------------------------------------- */
 
 int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_t size) {
-    if (emu == NULL || data == NULL || tensor >= emu->n_tensors || form > RKR_EMU_READ_FLOAT) {
+    if (emu == NULL || tensor >= emu->n_tensors || form > RKR_EMU_READ_FLOAT) {
         return emu == NULL ? RKR_ERR_ARGUMENT
                            : emu_fail(emu, RKR_ERR_ARGUMENT, "read: no such tensor or form");
     }
     const emu_tensor *t = &emu->tensors[tensor];
+    const bool is_native = form == RKR_EMU_READ_NATIVE;
+    if (is_native ? !t->has_memory || !emu_inside(emu, t->address, t->bytes)
+                  : !emu_is_readable(emu, t)) {
+        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u cannot be read", tensor);
+    }
+    if (data == NULL) {
+        return RKR_OK;
+    }
     const uint64_t expected = form == RKR_EMU_READ_NATIVE ? t->bytes
                               : form == RKR_EMU_READ_FLOAT
                                   ? 4 * t->public.n_elems
@@ -316,11 +324,6 @@ int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_
     if (size != expected) {
         return emu_fail(emu, RKR_ERR_ARGUMENT, "size: expected %llu, got %llu",
                         (unsigned long long)expected, (unsigned long long)size);
-    }
-    const bool is_native = form == RKR_EMU_READ_NATIVE;
-    if (is_native ? !t->has_memory || !emu_inside(emu, t->address, t->bytes)
-                  : !emu_is_readable(emu, t)) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u cannot be read", tensor);
     }
     if (is_native) {
         memcpy(data, emu->memory + t->address, size);

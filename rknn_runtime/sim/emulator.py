@@ -173,9 +173,11 @@ class Machine:
     def _read(self, info: TensorInfo, form: int, dtype: np.dtype[Any]) -> Array:
         if not math.prod(info.shape):
             raise EmulatorError(f"tensor {info.index} '{info.name}' cannot be read: {info.shape}")
+        read = self._function("read")
+        self._check_status(read(self._handle, info.index, form, ffi.NULL, 0))
         out = np.empty(info.shape, dtype)
         data = ffi.from_buffer(out, require_writable=True)
-        self._check_status(self._function("read")(self._handle, info.index, form, data, out.nbytes))
+        self._check_status(read(self._handle, info.index, form, data, out.nbytes))
         return out
 
 

@@ -434,6 +434,16 @@ def test_a_tensor_without_values_is_not_read() -> None:
         emulator.read(weights)
 
 
+def test_nothing_is_allocated_for_a_tensor_that_cannot_be_read(monkeypatch) -> None:
+    """A file may say any shape: its values would be gigabytes."""
+    emulator = Emulator(MODELS / "ic5_rk3588.rknn")
+    weights = next(tensor for tensor in emulator.tensors if len(tensor.native_shape) == 6)
+    monkeypatch.setattr(np, "empty", None)
+    for read in (emulator.read, emulator.read_float):
+        with pytest.raises(EmulatorError, match="cannot be read"):
+            read(weights)
+
+
 @pytest.mark.parametrize("size", [0, 7, 63, 64, 200, 5000, -1])
 @pytest.mark.parametrize("name", ["ic5_rk3588", "ic5_rv1106"])
 def test_cut_files_are_refused(name: str, size: int) -> None:
