@@ -21,9 +21,11 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import zopfli
 from check import check_wheel
 from project import CACHE, ROOT, copy_tracked_files, run, run_wheel, unpack
 from split import split
@@ -199,6 +201,15 @@ def name_manylinux(wheel: Path, target: Target, environment: dict[str, str]) -> 
     return renamed
 
 
+def deflate_again(wheel: Path) -> None:
+    """Compress the files of a wheel by zopfli, which takes seconds and saves 3 %."""
+    dense = wheel.with_suffix(".dense")
+    with zipfile.ZipFile(wheel) as old, zopfli.ZipFile(dense, "w", iterations=1) as new:
+        for entry in old.infolist():
+            new.writestr(entry, old.read(entry))
+    dense.replace(wheel)
+
+
 def build_wheels(
     name: str, sdist: Path, output: Path, static_library: Path | None
 ) -> tuple[Path, Path]:
@@ -227,6 +238,7 @@ def build_wheels(
         built, tools = split(built, environment)
         run(sys.executable, "-m", "abi3audit", "--strict", built, env=environment)
         for wheel in (built, tools):
+            deflate_again(wheel)
             check_wheel(wheel, source, linked=static_library is not None)
         for old in (*output.glob(f"*{target.platform}*.whl"), *output.glob("*-none-any.whl")):
             old.unlink()
