@@ -70,7 +70,8 @@ def compare(
     Raises:
         InvalidModelError: A file is no model or no recording.
         OSError: A file cannot be read.
-        RknnError: onnxruntime is not installed, or a model fails.
+        ImportError: onnxruntime is not installed.
+        RknnError: A model fails.
         TypeError: An argument of another type.
         ValueError: The sides have other outputs and `detect` is not asked for, a frame does not
             fit, or there is none; or the outputs make no known head.

@@ -55,7 +55,8 @@ def open_source(
     Raises:
         InvalidModelError: A file is no model.
         OSError: A file cannot be read.
-        RknnError: onnxruntime is not installed, or the model cannot be loaded.
+        ImportError: onnxruntime is not installed.
+        RknnError: The model cannot be loaded.
         TypeError: It is nothing that gives outputs.
         ValueError: A recording is none.
     """

@@ -69,7 +69,7 @@ def _run(parsed: Namespace) -> int:
     except KeyboardInterrupt:
         print("rknn-runtime: stopped", file=sys.stderr)
         return _STOPPED
-    except (RknnError, OSError, MemoryError) as error:
+    except (RknnError, ImportError, OSError, MemoryError) as error:
         told = line_of(error) or "out of memory"
         print(f"rknn-runtime: {printable_lines(told.splitlines())}", file=sys.stderr)
         if isinstance(error, LibraryLoadError):

@@ -48,7 +48,7 @@ def expected_layers(
     Raises:
         InvalidModelError: It is no ONNX file.
         OSError: It cannot be read.
-        RknnError: The package onnx is not installed.
+        ImportError: The package onnx is not installed.
         ValueError: Its shapes are open.
     """
     path = Path(model)

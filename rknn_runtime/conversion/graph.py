@@ -11,7 +11,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import read_file
-from rknn_runtime.errors import InvalidModelError, RknnError
+from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.sim.executor import Graph
 
 __all__ = ["OnnxGraph", "import_onnx"]
@@ -28,14 +28,14 @@ def import_onnx() -> Any:
     """Import the package onnx.
 
     Raises:
-        RknnError: It is not installed; says what to install.
+        ImportError: It is not installed; says what to install.
     """
     try:
         import onnx
         import onnx.numpy_helper
         import onnx.shape_inference
     except ImportError as error:
-        raise RknnError(
+        raise ImportError(
             "converting reads ONNX files with the package onnx, which is not installed: "
             "pip install onnx onnxruntime Pillow"
         ) from error
@@ -58,7 +58,7 @@ class OnnxGraph:
 
     Raises:
         InvalidModelError: It is no ONNX file, or contradicts itself.
-        RknnError: The package onnx is not installed.
+        ImportError: The package onnx is not installed.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class OnnxGraph:
         Raises:
             InvalidModelError: It is no ONNX file.
             OSError: It cannot be read.
-            RknnError: The package onnx is not installed.
+            ImportError: The package onnx is not installed.
         """
         data = bytes(read_file(path, _MAX_BYTES))
         return cls(data, str(path), dict(zip(inputs or (), sizes or ())))

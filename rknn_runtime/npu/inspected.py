@@ -84,7 +84,8 @@ class Inspected:
             ForkError: This process was forked after the model was loaded.
             InvalidModelError: ``onnx`` is no ONNX file, or another model.
             OSError: It cannot be read.
-            RknnError: onnxruntime is not installed, or a node is not understood.
+            ImportError: onnxruntime is not installed.
+            RknnError: A node is not understood.
             RuntimeError: Called in the middle of another call, as by a signal handler.
             TypeError: An input is no ndarray, or another number of inputs.
             UnavailableError: The model is not emulated.

@@ -42,14 +42,14 @@ class Graph:
 
     Raises:
         InvalidModelError: onnxruntime cannot load it.
-        RknnError: onnxruntime is not installed.
+        ImportError: onnxruntime is not installed.
     """
 
     def __init__(self, onnx: bytes) -> None:
         try:
             onnxruntime = importlib.import_module("onnxruntime")
         except ImportError as error:
-            raise RknnError(
+            raise ImportError(
                 "the simulated NPU computes with onnxruntime, which is not installed: "
                 "pip install onnxruntime"
             ) from error

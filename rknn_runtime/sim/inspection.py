@@ -69,7 +69,7 @@ def compare(machine: Machine, onnx: bytes, inputs: Mapping[str, Array]) -> Compa
 
     Raises:
         InvalidModelError: The file cannot be read, or is not the same model.
-        RknnError: onnxruntime is not installed.
+        ImportError: onnxruntime is not installed.
     """
     wanted = {tensor.name for tensor in machine.tensors}
     names = [name for name in dict.fromkeys(_node_outputs(onnx)) if name in wanted]

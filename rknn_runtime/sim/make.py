@@ -52,7 +52,7 @@ def bundle_from_rknn(
     Raises:
         InvalidModelError: One of the files cannot be read, or they are not the same model:
             names and shapes of the tensors differ.
-        RknnError: onnxruntime is not installed.
+        ImportError: onnxruntime is not installed.
         OSError: A file cannot be opened.
         TypeError: ``runtime_version`` is no str.
         ValueError: Nobody recorded what this version answers.
@@ -131,7 +131,7 @@ def bundle_from_onnx(
     Raises:
         InvalidModelError: onnxruntime cannot load the file, or an input's shape is open
             and no sample says what it is.
-        RknnError: onnxruntime is not installed.
+        ImportError: onnxruntime is not installed.
         TypeError: An argument of another type.
         ValueError: An argument does not fit the model, the SoC cannot do the type, or nobody
             recorded what the version answers.

@@ -264,3 +264,33 @@ def test_progress_over_files(words, capsys, monkeypatch) -> None:
     assert shown.endswith("\r\x1b[K")
     assert main(words("info", "{model}")) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        ("onnx", "convert {onnx} --for rk3588 -o {folder}/made.rknn"),
+        ("onnxruntime", "detect {onnx} {scene} --sim"),
+        ("PIL", "detect {model} {scene} --sim"),
+        (
+            "matplotlib.figure",
+            "bench {model} --sim --frames 1 --warm-up 0 --quiet --plot {folder}/plot.png",
+        ),
+    ],
+)
+def test_a_missing_package_is_one_line_with_what_to_install(
+    package: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Status 1 and the pip command, whichever package a command lacks."""
+    monkeypatch.setitem(sys.modules, package, None)
+    if package == "PIL":
+        monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    onnx = MODEL.with_name("shapes.onnx")
+    given = words.format(onnx=onnx, model=MODEL, scene=SCENE, folder=tmp_path)
+    assert main(shlex.split(given)) == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert re.match(r"rknn-runtime: .*: pip install \S", line), line

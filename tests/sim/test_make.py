@@ -16,7 +16,7 @@ from paths import DATA
 
 from rknn_runtime import Model
 from rknn_runtime.enums import Layout, TensorType
-from rknn_runtime.errors import InvalidModelError, OperationFailedError, RknnError
+from rknn_runtime.errors import InvalidModelError, OperationFailedError
 from rknn_runtime.modelfile.reader import read
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import (
@@ -277,9 +277,9 @@ def hide_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_onnxruntime_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RknnError with the pip command."""
+    """ImportError with the pip command."""
     hide_onnxruntime(monkeypatch)
-    with pytest.raises(RknnError, match=r"not installed: pip install onnxruntime$"):
+    with pytest.raises(ImportError, match=r"not installed: pip install onnxruntime$"):
         Model(IMAGE, library="sim")
 
 
