@@ -98,7 +98,7 @@ static inline bool any_bit_16(const void *vector) {
 }
 
 #define VARIANT vector
-#define TARGET
+#define TARGET RKR_TARGET_VECTOR
 #define VECTOR_BYTES 16
 #if defined(__ARM_NEON)
 #define HAVE_MAX 1

@@ -13,10 +13,13 @@
 
 #if defined(__x86_64__)
 #define RKR_HAVE_AVX2 1
+/* Of use to CPUs before 2013 alone: to be small. */
+#define RKR_TARGET_VECTOR __attribute__((cold))
 #define RKR_TARGET_AVX2 __attribute__((target("avx2,f16c")))
 #define RKR_TARGET_AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vbmi")))
 #else
 #define RKR_HAVE_AVX2 0
+#define RKR_TARGET_VECTOR
 #endif
 #if defined(__SSE2__) || defined(__ARM_NEON)
 #define RKR_HAVE_VECTOR 1

@@ -84,7 +84,7 @@ RKR_INLINE vector_8 load_8(const char *src) {
 }
 
 #define VARIANT vector
-#define TARGET
+#define TARGET RKR_TARGET_VECTOR
 #define VECTOR RKR_NAME_2(vector, BITS)
 #define LOW RKR_NAME_2(low, BITS)
 #define HIGH RKR_NAME_2(high, BITS)

@@ -500,7 +500,7 @@ static rkr_exact_row_fn *choose_avx512(rkr_exact_columns *at) {
         fill_control(at, 64 / more, at->src_channels, at->channels, 1);
         return reorder_avx512;
     }
-    if (at->ratio == 2) {
+    if (at->ratio == 2 && !is_gray(at)) {
         fill_control(at, 32 / more, 2 * at->src_channels, at->channels, 2);
         return halve_together_avx512;
     }

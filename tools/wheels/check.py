@@ -20,7 +20,6 @@ from elftools.elf.gnuversions import GNUVerNeedSection
 from split import is_tool
 
 MAX_BYTES = 600_000
-MAX_BYTES_PC = 650_000  # there the kernels come in more variants
 MAX_GLIBC = (2, 17)
 EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
@@ -107,9 +106,9 @@ def check_wheel(wheel: Path, source: Path, *, linked: bool = False) -> None:
         for name in sorted(EXPORTS.keys() & names):
             elf = ELFFile(io.BytesIO(archive.read(name)))
             faults += faults_of_library(name, elf, musl="musllinux" in wheel.name)
-    size, limit = wheel.stat().st_size, MAX_BYTES_PC if "x86_64" in wheel.name else MAX_BYTES
-    if size > limit and not linked:
-        faults.append(f"{size} bytes, at most {limit} are wanted")
+    size = wheel.stat().st_size
+    if size > MAX_BYTES and not linked:
+        faults.append(f"{size} bytes, at most {MAX_BYTES} are wanted")
     if faults:
         raise SystemExit("\n".join([f"{wheel.name}:", *faults]))
 
