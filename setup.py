@@ -75,7 +75,7 @@ class BuildExt(build_ext):
             sources = c_files(folders)
             fast = [path for path in sources if path.stem in FAST]
             small = [path for path in sources if path.stem not in FAST]
-            objects = [*self.compile("-O2", fast), *self.compile("-Os", small)]
+            objects = [*self.compile("-O3", fast), *self.compile("-Os", small)]
             arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments]
             self.compiler.link_shared_object(objects, target, extra_postargs=arguments)
         (extension,) = self.extensions

@@ -78,6 +78,7 @@ typedef struct {
     uint32_t band_rows;       /* of results */
     size_t *offsets;          /* of entries, from a window's first value */
     int32_t *sums;            /* [rows][columns] of the band, where values are bytes */
+    int32_t *windows;         /* [rows][columns] of its results: sums of their windows */
     uint8_t *space, *weights; /* of the blocks that are computed at once, at a cache line */
     size_t block_bytes;
 } runner;
@@ -139,22 +140,18 @@ static emu_dot dot_of(const runner *r, uint32_t block, uint32_t y, uint32_t x) {
     };
 }
 
-/* What dot products of bytes lack. */
-static void complete(const runner *r, const emu_kernel_values *values, uint32_t y, uint32_t x,
-                     uint32_t n, int32_t *acc) {
+/* The sums of the windows of a row of results, of those of their columns. */
+static void sum_windows(const runner *r, uint32_t y, int32_t *windows) {
     const emu_convolution *conv = &r->task->conv;
-    for (uint32_t i = 0; i < n; i++, acc += 16) {
-        const int32_t *sums = r->sums + first_value(r, y, x + i) / r->window.lanes;
-        uint32_t sum = 0;
-        for (uint32_t row = 0; row < conv->kernel_h; row++) {
-            const int32_t *at = sums + (size_t)row * conv->dilation_y * r->band.columns;
-            for (uint32_t column = 0; column < conv->kernel_w; column++) {
-                sum += (uint32_t)at[(size_t)column * conv->dilation_x];
+    const int32_t *first = r->sums + first_value(r, y, 0) / r->window.lanes;
+    memset(windows, 0, conv->out_w * sizeof *windows);
+    for (uint32_t row = 0; row < conv->kernel_h; row++) {
+        for (uint32_t column = 0; column < conv->kernel_w; column++) {
+            const int32_t *from = first + (size_t)row * conv->dilation_y * r->band.columns +
+                                  (size_t)column * conv->dilation_x;
+            for (uint32_t x = 0; x < conv->out_w; x++) {
+                windows[x] += from[(size_t)x * conv->stride_x];
             }
-        }
-        for (uint32_t lane = 0; lane < 16; lane++) {
-            acc[lane] = (int32_t)((uint32_t)acc[lane] + (uint32_t)values->constants[lane] +
-                                  (uint32_t)values->offsets[lane] * sum);
         }
     }
 }
@@ -239,7 +236,7 @@ static void run_blocks(const runner *r, uint32_t first_row, uint32_t rows, uint3
             }
             for (uint32_t i = 0; i < count; i++) {
                 if (r->window.form->bytes) {
-                    complete(r, &values[i], y, x, n, acc[i]);
+                    emu_complete(&values[i], r->windows + (size_t)y * conv->out_w + x, n, acc[i]);
                 }
                 finish(r, &fast[i], acc[i], (block + i) * 16, pixel, n);
             }
@@ -264,6 +261,9 @@ static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
         if (r->window.form->bytes) {
             emu_sum_channels(&r->band, i, r->sums + (size_t)i * r->band.columns);
         }
+    }
+    for (uint32_t y = 0; r->window.form->bytes && y < rows; y++) {
+        sum_windows(r, y, r->windows + (size_t)y * conv->out_w);
     }
     if (r->in_tiles) {
         emu_turn_band(&r->band, (rows + 3) / 4, &r->winograd);
@@ -313,7 +313,9 @@ static bool allocate(runner *r) {
     const size_t pixels = (size_t)r->band.rows * r->band.columns;
     const size_t values = pixels * window->groups * window->lanes + SLACK;
     r->band.values = malloc(values * (window->form->bytes ? 1 : 2));
+    const size_t results = (size_t)r->band_rows * r->task->conv.out_w;
     r->sums = malloc(window->form->bytes ? pixels * sizeof *r->sums : 1);
+    r->windows = malloc(window->form->bytes ? results * sizeof *r->windows : 1);
     r->offsets = malloc(window->entries * sizeof *r->offsets);
     r->winograd.offsets = r->offsets;
     r->space = malloc(window->form->blocks * r->block_bytes + LINE);
@@ -325,7 +327,8 @@ static bool allocate(runner *r) {
     if (r->in_tiles && (r->winograd.input == NULL || r->winograd.weights == NULL)) {
         return false;
     }
-    return r->band.values != NULL && r->sums != NULL && r->offsets != NULL && r->space != NULL;
+    return r->band.values != NULL && r->sums != NULL && r->windows != NULL && r->offsets != NULL &&
+           r->space != NULL;
 }
 
 static void run(runner *r) {
@@ -354,6 +357,7 @@ bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     }
     free(r.band.values);
     free(r.sums);
+    free(r.windows);
     free(r.offsets);
     free(r.space);
     free(r.winograd.input);

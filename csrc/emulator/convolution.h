@@ -87,6 +87,10 @@ void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc);
 /* 8 kernels, `stride` bytes apart, 16 channels: words[8 pairs][16 kernels][2], of which the
  * first or last 8 kernels are written, plus their offset. Only AVX2 has it. */
 bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offsets, int16_t *words);
+/* sums[16] += the weights of 16 kernels, [n][16][4]. */
+void emu_sum_weights(const int8_t *weights, size_t n, int32_t sums[16]);
+/* What dot products of bytes lack: acc[n][16] += the constants, and the offsets times sums[n]. */
+void emu_complete(const emu_kernel_values *values, const int32_t *sums, uint32_t n, int32_t *acc);
 /* sums[n] += of 16 bytes each, as the form has them. */
 void emu_sum_lanes(const uint8_t *bytes, size_t n, int32_t *sums);
 /* int8 -> int16. */

@@ -314,6 +314,25 @@ AVX512 static void dot_avx512(const emu_dot *dot, uint32_t n, int32_t *acc, int3
     }
 }
 
+AVX512 static void sum_weights_avx512(const int8_t *weights, size_t n, int32_t sums[16]) {
+    __m512i sum = _mm512_loadu_si512(sums);
+    for (size_t i = 0; i < n; i++) {
+        sum = _mm512_dpbusd_epi32(sum, _mm512_set1_epi8(1), _mm512_loadu_si512(weights + 64 * i));
+    }
+    _mm512_storeu_si512(sums, sum);
+}
+
+AVX512 static void complete_avx512(const emu_kernel_values *values, const int32_t *sums, uint32_t n,
+                                   int32_t *acc) {
+    const __m512i constants = _mm512_loadu_si512(values->constants);
+    const __m512i offsets = _mm512_loadu_si512(values->offsets);
+    for (uint32_t i = 0; i < n; i++) {
+        const __m512i more = _mm512_mullo_epi32(offsets, _mm512_set1_epi32(sums[i]));
+        const __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(acc + 16 * i), constants);
+        _mm512_storeu_si512(acc + 16 * i, _mm512_add_epi32(sum, more));
+    }
+}
+
 #elif EMU_HAVE_ARM64
 
 /* ---- NEON with dot products -------------------------------------------------------- */
@@ -422,9 +441,32 @@ void emu_widen(const uint8_t *bytes, size_t n, int16_t *words) {
     }
 }
 
+/* Only AVX-512 and NEON have dot products of bytes, and only AVX-512 a bias of their values. */
+
+void emu_sum_weights(const int8_t *weights, size_t n, int32_t sums[16]) {
+#if EMU_HAVE_X86
+    sum_weights_avx512(weights, n, sums);
+#else
+    (void)weights, (void)n, (void)sums;
+#endif
+}
+
+void emu_complete(const emu_kernel_values *values, const int32_t *sums, uint32_t n, int32_t *acc) {
+#if EMU_HAVE_X86
+    complete_avx512(values, sums, n, acc);
+#else
+    for (uint32_t i = 0; i < n; i++, acc += 16) {
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            acc[lane] = (int32_t)((uint32_t)acc[lane] + (uint32_t)values->constants[lane] +
+                                  (uint32_t)values->offsets[lane] * (uint32_t)sums[i]);
+        }
+    }
+#endif
+}
+
 void emu_sum_lanes(const uint8_t *bytes, size_t n, int32_t *sums) {
 #if EMU_HAVE_X86
-    sum_lanes_avx2(bytes, n, sums); /* only AVX-512 has sums of bytes to make */
+    sum_lanes_avx2(bytes, n, sums);
 #elif EMU_HAVE_ARM64
     for (size_t i = 0; i < n; i++, bytes += 16) {
         sums[i] += vaddlvq_s8(vld1q_s8((const int8_t *)bytes));

@@ -7,6 +7,7 @@
  * are so for the dot products, too: what is left is to put kernels side by side. */
 #include "convolution.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* As packed: in memory, or unpacked. */
@@ -136,18 +137,20 @@ bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
 
 /* ---- 16 kernels -------------------------------------------------------------- */
 
-/* The weights of one entry that lie side by side in the file, from value `at` on. */
+/* The weights of one entry that lie side by side in the file, from value `at` on, of the first
+ * of 8 kernels; those of the others follow, as they are of one group. */
 typedef struct {
     const int8_t *from;
     uint32_t count, to_next_kernel;
 } run;
 
 static run run_of(const rkr_emu *emu, const emu_convolution *conv, const emu_window *window,
-                  uint32_t k, uint32_t entry, uint32_t at) {
+                  uint32_t kernel, uint32_t entry, uint32_t at) {
     const emu_packing *packing = &emu->soc->packing;
     const int8_t *weights = weights_of(emu, conv);
     uint32_t tap = entry / window->groups, c = entry % window->groups * EMU_LANES + at;
     run found = {NULL, 0, 0};
+    assert(kernel % 8 == 0 && packing->oc_group % 8 == 0);
     if (window->rows) {
         tap = entry * conv->kernel_w + at / EMU_PIXEL_LANES;
         c = at % EMU_PIXEL_LANES;
@@ -156,46 +159,55 @@ static run run_of(const rkr_emu *emu, const emu_convolution *conv, const emu_win
         }
     }
     if (c < conv->in_c) {
-        found.from =
-            weights + (conv->folded ? folded_at(packing, conv, k, tap) + c
-                                    : packed_at(packing, conv, k, c, tap, &found.to_next_kernel));
         found.count = conv->in_c - c < EMU_LANES ? conv->in_c - c : EMU_LANES;
+        found.to_next_kernel = conv->folded_row;
+        found.from = weights + (conv->folded ? folded_at(packing, conv, kernel, tap) + c
+                                             : packed_at(packing, conv, kernel, c, tap,
+                                                         &found.to_next_kernel));
     }
     return found;
 }
 
-/* One kernel's values of an entry, one by one. */
-static void unpack_kernel(const rkr_emu *emu, const emu_task *task, const emu_window *window,
-                          uint32_t k, uint32_t entry, int32_t offset, uint8_t *out) {
-    const emu_form *form = window->form;
-    const uint32_t step = window->lanes;
-    for (uint32_t at = 0; at < window->width; at += step) {
-        const run found = run_of(emu, &task->conv, window, k, entry, at);
-        for (uint32_t i = 0; i < step && i < found.count; i++) {
-            const uint32_t v = at + i;
-            const size_t to =
-                ((size_t)(v / form->side) * 16 + k % 16) * form->side + v % form->side;
-            const int16_t word = (int16_t)(found.from[i] + offset);
-            if (form->bytes) {
-                out[to] = (uint8_t)found.from[i];
-            } else {
-                memcpy(out + 2 * to, &word, sizeof word);
-            }
-        }
+/* Values of one kernel, from `at` on: bytes lie side by side in the form, too. */
+static void unpack_bytes(const int8_t *from, uint32_t count, uint8_t *out) {
+    enum { SIDE = 4 };
+    for (; count >= SIDE; count -= SIDE, from += SIDE, out += 16 * SIDE) {
+        memcpy(out, from, SIDE);
+    }
+    memcpy(out, from, count);
+}
+
+static void unpack_words(const int8_t *from, uint32_t count, uint32_t side, int32_t offset,
+                         int16_t *out) {
+    for (uint32_t i = 0; i < count; i++) {
+        out[(size_t)(i / side) * 16 * side + i % side] = (int16_t)(from[i] + offset);
     }
 }
 
-/* 8 kernels and 16 channels that all exist, where the CPU has a way for them. */
-static bool unpack_eight(const rkr_emu *emu, const emu_task *task, const emu_window *window,
-                         uint32_t k, uint32_t entry, const int32_t *offsets, int16_t *out) {
-    const emu_convolution *conv = &task->conv;
-    const uint32_t c = entry % window->groups * EMU_LANES;
-    if (window->form->bytes || window->lanes != EMU_LANES || k + 8 > conv->kernels ||
-        conv->in_c - c < EMU_LANES) {
-        return false;
+/* One entry of up to 8 kernels. */
+static void unpack_entry(const rkr_emu *emu, const emu_task *task, const emu_window *window,
+                         uint32_t kernel, uint32_t entry, const int32_t *offsets, uint8_t *out) {
+    const emu_form *form = window->form;
+    const uint32_t left = task->conv.kernels - kernel, kernels = left < 8 ? left : 8;
+    for (uint32_t at = 0; at < window->width; at += window->lanes) {
+        const run found = run_of(emu, &task->conv, window, kernel, entry, at);
+        const uint32_t count = found.count < window->lanes ? found.count : window->lanes;
+        const size_t first = (size_t)at * 16 + kernel % 16 * form->side;
+        int16_t *words = (int16_t *)(void *)out + first;
+        assert(at % form->side == 0 && (!form->bytes || form->side == 4));
+        if (!form->bytes && kernels == 8 && count == EMU_LANES &&
+            emu_unpack_words(found.from, found.to_next_kernel, offsets, words)) {
+            continue;
+        }
+        for (uint32_t k = 0; k < kernels && count > 0; k++) {
+            const int8_t *from = found.from + (size_t)k * found.to_next_kernel;
+            if (form->bytes) {
+                unpack_bytes(from, count, out + first + k * form->side);
+            } else {
+                unpack_words(from, count, form->side, offsets[k], words + k * form->side);
+            }
+        }
     }
-    const run found = run_of(emu, conv, window, k, entry, 0);
-    return emu_unpack_words(found.from, found.to_next_kernel, offsets, out + k % 16 * 2);
 }
 
 /* What bytes lack: the bias of their values, and the offsets of the weights. */
@@ -204,12 +216,8 @@ static void constants_of(const emu_task *task, const emu_window *window, const i
     const emu_form *form = window->form;
     const uint32_t count = window->taps * task->conv.in_c;
     int32_t sums[16] = {0};
-    for (size_t i = 0; i < (size_t)window->entries * window->width / form->side; i++) {
-        for (size_t lane = 0; lane < 16; lane++) {
-            for (size_t j = 0; j < form->side; j++) {
-                sums[lane] += weights[(i * 16 + lane) * form->side + j];
-            }
-        }
+    if (form->bias != 0) {
+        emu_sum_weights(weights, (size_t)window->entries * window->width / form->side, sums);
     }
     for (size_t lane = 0; lane < 16; lane++) {
         const uint32_t all = (uint32_t)sums[lane] + (uint32_t)values->offsets[lane] * count;
@@ -233,22 +241,16 @@ void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_wind
                         uint32_t kernel, void *out, emu_kernel_values *values) {
     const emu_form *form = window->form;
     const size_t each = (size_t)window->width * 16 * (form->bytes ? 1 : 2);
-    const uint32_t kernels = task->conv.kernels;
     memset(out, 0, each * window->entries);
     offsets_of(emu, task, kernel, values->offsets);
     if (task->conv.depthwise) {
         unpack_depthwise(emu, task, window, kernel, values->offsets, out);
         return;
     }
-    for (uint32_t entry = 0; entry < window->entries; entry++) {
-        uint8_t *to = (uint8_t *)out + each * entry;
-        for (uint32_t k = kernel; k < kernel + 16 && k < kernels; k++) {
-            if (k % 8 == 0 && unpack_eight(emu, task, window, k, entry,
-                                           values->offsets + (k - kernel), (int16_t *)(void *)to)) {
-                k += 7;
-                continue;
-            }
-            unpack_kernel(emu, task, window, k, entry, values->offsets[k - kernel], to);
+    for (uint32_t k = kernel; k < kernel + 16 && k < task->conv.kernels; k += 8) {
+        for (uint32_t entry = 0; entry < window->entries; entry++) {
+            unpack_entry(emu, task, window, k, entry, values->offsets + (k - kernel),
+                         (uint8_t *)out + each * entry);
         }
     }
     if (form->bytes) {
