@@ -157,8 +157,12 @@ static void sum_windows(const runner *r, uint32_t y, int32_t *windows) {
 }
 
 /* Accumulators of 16 channels through the DPU. */
-static void finish(const runner *r, const emu_fast *fast, const int32_t *acc, uint32_t channel,
+static void finish(const runner *r, const emu_fast *fast, int32_t *acc, uint32_t channel,
                    uint32_t pixel, uint32_t n) {
+    const uint32_t truncate = r->task->conv.truncate;
+    for (uint32_t i = 0; truncate != 0 && i < n * 16; i++) {
+        acc[i] = (int32_t)emu_rne(acc[i], truncate);
+    }
     if (r->task->is_fast) {
         emu_fast_accumulators(r->emu, r->task, fast, acc, channel, pixel, n);
         return;

@@ -143,6 +143,7 @@ typedef struct {
     uint32_t weight_channels;     /* as packed: in_c rounded up */
     emu_weight_form weight_form;
     int32_t weight_offset; /* of depthwise weights, where it is one for all */
+    uint8_t truncate;      /* bits by which accumulators are shifted, and rounded to even */
     emu_conversion conversion;
     uint32_t file_in_w, file_in_line; /* as in the file: a binding changes those above */
     emu_conversion file_conversion;

@@ -46,6 +46,19 @@ void emu_decode_geometry(const rkr_emu *emu, const emu_registers *r, emu_geometr
     conv->out_h = emu_bits(r, size, 31, 16) + 1;
 }
 
+/* Bits 4..0: where the steps of tensors are too small for the factors of the DPU. From RV1106 on
+ * 9..5 repeat them, but for a 1 that convolutions of pixels have. */
+bool emu_decode_truncation(rkr_emu *emu, const emu_registers *r, uint32_t number, bool is_repeated,
+                           emu_convolution *conv) {
+    const uint32_t bits = emu_bits(r, number, 4, 0), again = emu_bits(r, number, 9, 5);
+    conv->truncate = (uint8_t)bits;
+    if ((bits != 0 && conv->fp16) ||
+        (is_repeated && again != bits && !(conv->pixels && bits == 0 && again == 1))) {
+        return emu_refuse_register(emu, r, number, "truncation of accumulators");
+    }
+    return true;
+}
+
 /* How pixels are converted: from `config` on its shifts, then the scales. */
 bool emu_decode_conversion(rkr_emu *emu, const emu_registers *r, uint32_t config,
                            const uint16_t offsets[4], emu_convolution *conv) {

@@ -163,16 +163,23 @@ void emu_clamp_bn(const emu_registers *r, emu_clamps clamps, emu_stage *bn) {
     bn->high = (int32_t)emu_reg(r, clamps_of[clamps].bn[1]);
 }
 
+bool emu_decode_factor(rkr_emu *emu, const emu_registers *r, uint32_t scale, uint32_t shift,
+                       emu_dpu *dpu) {
+    const uint32_t bits = emu_bits(r, shift, 11, 0);
+    dpu->out_scale = (int16_t)(uint16_t)emu_bits(r, scale, 15, 0);
+    if (dpu->out_scale == 0 && bits >> 11 != 0) {
+        dpu->out_shift = 0;
+        return true;
+    }
+    dpu->out_shift = (uint8_t)bits;
+    return bits <= 47 || emu_refuse_register(emu, r, shift, "shift");
+}
+
 bool emu_decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     dpu->out_offset = (int32_t)emu_reg(r, 0x4080);
-    dpu->out_scale = (int16_t)(uint16_t)emu_bits(r, 0x4084, 15, 0);
     dpu->out_to_float16 = emu_bit(r, 0x4084, 16);
-    dpu->out_shift = (uint8_t)emu_bits(r, 0x4088, 11, 0);
     dpu->out_exponent = (uint8_t)emu_bits(r, 0x4088, 19, 12);
-    if (emu_bits(r, 0x4088, 11, 0) > 47) {
-        return emu_refuse_register(emu, r, 0x4088, "shift");
-    }
-    return true;
+    return emu_decode_factor(emu, r, 0x4084, 0x4088, dpu);
 }
 
 /* Where the results go, `notch` atoms behind each line; true: a convolution of several that

@@ -100,7 +100,7 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     conv->pad_left = emu_bits(r, 0x1080, 15, 8);
     conv->pad_value = (int8_t)(uint8_t)emu_bits(r, 0x1084, 7, 0);
     if (!decode_mode(emu, r, conv) || !decode_input(emu, r, conv) ||
-        !decode_weights(emu, r, conv)) {
+        !decode_weights(emu, r, conv) || !emu_decode_truncation(emu, r, 0x3024, true, conv)) {
         return false;
     }
     if (emu_bit(r, 0x3018, 1) != conv->depthwise) {
@@ -289,9 +289,10 @@ static bool decode_unpooling(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu)
 
 static bool decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     dpu->out_offset = (int32_t)emu_reg(r, 0x40ac);
-    dpu->out_scale = (int16_t)(uint16_t)emu_bits(r, 0x40b0, 15, 0);
-    dpu->out_shift = (uint8_t)emu_bits(r, 0x40b4, 11, 0);
-    return emu_bits(r, 0x40b4, 19, 0) > 47 ? emu_refuse_register(emu, r, 0x40b4, "shift") : true;
+    if (emu_bits(r, 0x40b4, 19, 12) != 0) {
+        return emu_refuse_register(emu, r, 0x40b4, "shift");
+    }
+    return emu_decode_factor(emu, r, 0x40b0, 0x40b4, dpu);
 }
 
 static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {

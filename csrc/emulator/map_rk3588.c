@@ -112,7 +112,8 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     if (emu_bit(r, misc, 1) != conv->depthwise || emu_bit(r, misc, 9) != conv->fp16) {
         return emu_refuse_register(emu, r, misc, "mode of the cores");
     }
-    if (!emu_decode_channels(emu, r, conv) || !decode_existing(emu, r, conv)) {
+    if (!emu_decode_truncation(emu, r, is_lite ? 0x302c : 0x301c, false, conv) ||
+        !emu_decode_channels(emu, r, conv) || !decode_existing(emu, r, conv)) {
         return false;
     }
     if (emu_bit(r, 0x100c, 16) != (emu_bits(r, 0x1014, 13, 8) != 0)) {

@@ -45,7 +45,8 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     static const uint16_t offsets[4] = {0x1058, 0x105c, 0x101c, 0x106c};
     emu_convolution *conv = &task->conv;
     emu_decode_geometry(emu, r, EMU_LIKE_RK3588, 0x3014, conv);
-    if (!decode_mode(emu, r, conv) || !emu_decode_channels(emu, r, conv)) {
+    if (!decode_mode(emu, r, conv) || !emu_decode_channels(emu, r, conv) ||
+        !emu_decode_truncation(emu, r, 0x301c, true, conv)) {
         return false;
     }
     if (emu_bits(r, 0x100c, 9, 4) != 0) {

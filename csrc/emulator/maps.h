@@ -28,6 +28,8 @@ void emu_decode_geometry(const rkr_emu *emu, const emu_registers *r, emu_geometr
                          uint32_t size, emu_convolution *conv);
 bool emu_decode_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *conv);
 bool emu_decode_depthwise_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *conv);
+bool emu_decode_truncation(rkr_emu *emu, const emu_registers *r, uint32_t number, bool is_repeated,
+                           emu_convolution *conv);
 bool emu_decode_conversion(rkr_emu *emu, const emu_registers *r, uint32_t config,
                            const uint16_t offsets[4], emu_convolution *conv);
 /* Unpack the weights, if they are compressed; unpacked they have `bytes`. */
@@ -48,6 +50,10 @@ bool emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t 
 bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 bool emu_check_result_size(rkr_emu *emu, const emu_registers *r, const emu_dpu *dpu);
 bool emu_only_moves(const emu_dpu *dpu);
+/* What results are multiplied with and shifted by. Of a scale that is too large for it a toolkit
+ * writes 0 and a shift below 0, and nothing shifted is nothing. */
+bool emu_decode_factor(rkr_emu *emu, const emu_registers *r, uint32_t scale, uint32_t shift,
+                       emu_dpu *dpu);
 bool emu_decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 bool emu_decode_unpooling(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 void emu_decode_dpu_size(const emu_registers *r, emu_task *task);

@@ -369,6 +369,7 @@ class Machine:
         dilation = r(0x1014, 25, 21) + 1, r(0x1014, 20, 16) + 1
         acc = convolve(x, w, stride, dilation, pads, pad_value, size)
         self.accumulated(node, r, acc)
+        acc = rne(acc, r(0x301C, 4, 0))
         values = np.zeros((results, *size), np.int64)
         values[: min(results, len(acc))] = acc[:results]
         notch = r(0x4038, 12, 0)

@@ -161,6 +161,54 @@ def test_one_offset_for_all_weights(soc: str) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("name", ["ic5", "ic3_w37"])
+@pytest.mark.parametrize(("soc", "bits"), [("rk3588", 3), ("rk3588", 31), ("rv1106", 0x63)])
+def test_truncated_accumulators_are_the_oracles(name: str, soc: str, bits: int) -> None:
+    """Shifted and rounded to even in front of all that the DPU does, by the file's bits."""
+    model = (MODELS / f"{name}_{soc}.rknn").read_bytes()
+    truncated = replace_register(model, 0x301C, bits)
+    assert_every_bit_is_the_oracles(truncated)
+    assert any((a != b).any() for a, b in zip(results(model), results(truncated)))
+
+
+@pytest.mark.parametrize(
+    ("soc", "number"),
+    [("rk3566", 0x302C), ("rk3562", 0x3024), ("rk3576", 0x3024), ("rv1106", 0x301C)],
+)
+def test_truncated_accumulators_of_other_socs(soc: str, number: int) -> None:
+    """The same bits as RK3588; all but RK3566 have the number twice."""
+    bits = 2 if soc == "rk3566" else 2 << 5 | 2
+    models = [(MACHINES / f"single_{each}.rknn").read_bytes() for each in (soc, "rk3588")]
+    changed = replace_register(models[0], number, bits)
+    expected = results(replace_register(models[1], 0x301C, 2))
+    assert any((a != b).any() for a, b in zip(results(models[1]), expected))
+    for ours, theirs in zip(results(changed), expected):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("soc", "number"), [("rv1106", 0x301C), ("rk3562", 0x3024)])
+@pytest.mark.parametrize("bits", [0x43, 0x03, 0x60, 0x400])
+def test_a_truncation_that_contradicts_itself_is_refused(soc: str, number: int, bits: int) -> None:
+    """Two numbers that are not one, and bits beyond them."""
+    model = (MACHINES / f"single_{soc}.rknn").read_bytes()
+    emulator = Emulator(replace_register(model, number, bits))
+    reasons = [n.reason for n in emulator.nodes if n.verdict == Verdict.REFUSED]
+    assert reasons
+    assert all(f"{number:04x} = 0x{bits:08x}" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("soc", "scale", "shift"), [("rk3588", 0x4084, 0x4088), ("rk3562", 0x40B0, 0x40B4)]
+)
+def test_a_scale_that_no_factor_reaches(soc: str, scale: int, shift: int) -> None:
+    """Toolkits write 0 and a shift below 0: the zero point, whatever the input; else refused."""
+    model = (MACHINES / f"single_{soc}.rknn").read_bytes()
+    negative = replace_register(model, shift, 0xFFE)
+    assert not Emulator(negative).is_runnable
+    for values in results(replace_register(negative, scale, 0)):
+        assert len(np.unique(values)) == 1
+
+
 @pytest.mark.parametrize(
     ("soc", "number", "value"),
     [
