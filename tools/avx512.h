@@ -19,11 +19,9 @@ typedef union {
     uint32_t u32[16];
     int32_t i32[16];
     uint64_t u64[8];
-    float f32[16];
 } wide;
 
 #define __m512i wide
-#define __m512 wide
 
 /* Else the compiler would use instructions of AVX-512 of its own accord. */
 #define target(features) target("avx2,fma,f16c")
@@ -74,7 +72,6 @@ V_PART void v_store_chosen(void *to, uint64_t mask, const void *bytes, int count
 #define _mm512_load_si512 wide_load
 #define _mm512_maskz_loadu_epi8 wide_maskz_loadu
 #define _mm512_storeu_si512 wide_storeu
-#define _mm512_storeu_ps wide_storeu
 #define _mm512_mask_storeu_epi8(to, mask, v) v_store_chosen(to, mask, (v).u8, 64)
 #define _mm256_mask_storeu_epi8(to, mask, v) v_store_chosen(to, mask, &(v), 32)
 #define _mm_mask_storeu_epi8(to, mask, v) v_store_chosen(to, mask, &(v), 16)
@@ -98,10 +95,9 @@ V_PART int v_clamped(int value, int least, int most) {
 V_LANES(wide_add_epi16, u16, 32, (uint16_t)(a.u16[i] + b.u16[i]))
 V_LANES(wide_sub_epi16, u16, 32, (uint16_t)(a.u16[i] - b.u16[i]))
 V_LANES(wide_add_epi32, u32, 16, a.u32[i] + b.u32[i])
-V_LANES(wide_sub_epi32, u32, 16, a.u32[i] - b.u32[i])
+V_LANES(wide_mullo_epi32, u32, 16, a.u32[i] * b.u32[i])
 V_LANES(wide_avg_epu8, u8, 64, (uint8_t)((a.u8[i] + b.u8[i] + 1) >> 1))
 V_LANES(wide_mulhrs_epi16, i16, 32, (int16_t)(((a.i16[i] * b.i16[i] >> 14) + 1) >> 1))
-V_LANES(wide_mul_ps, f32, 16, a.f32[i] * b.f32[i])
 V_LANES(wide_madd_epi16, u32, 16,
         (uint32_t)(a.i16[2 * i] * b.i16[2 * i]) + (uint32_t)(a.i16[2 * i + 1] * b.i16[2 * i + 1]))
 V_LANES(wide_maddubs_epi16, i16, 32,
@@ -114,10 +110,9 @@ V_LANES(wide_packus_epi16, u8, 64,
 #define _mm512_add_epi16 wide_add_epi16
 #define _mm512_sub_epi16 wide_sub_epi16
 #define _mm512_add_epi32 wide_add_epi32
-#define _mm512_sub_epi32 wide_sub_epi32
+#define _mm512_mullo_epi32 wide_mullo_epi32
 #define _mm512_avg_epu8 wide_avg_epu8
 #define _mm512_mulhrs_epi16 wide_mulhrs_epi16
-#define _mm512_mul_ps wide_mul_ps
 #define _mm512_madd_epi16 wide_madd_epi16
 #define _mm512_maddubs_epi16 wide_maddubs_epi16
 #define _mm512_packus_epi16 wide_packus_epi16
@@ -138,7 +133,6 @@ V_NUMBERED(wide_srli_epi32, u32, 16, unsigned, a.u32[i] >> n)
 V_NUMBERED(wide_fill_u8, u8, 64, int, (uint8_t)(n + 0 * a.u8[i]))
 V_NUMBERED(wide_fill_u16, u16, 32, int, (uint16_t)(n + 0 * a.u8[i]))
 V_NUMBERED(wide_fill_i32, i32, 16, int, n + 0 * a.u8[i])
-V_NUMBERED(wide_fill_f32, f32, 16, float, n + 0 * (float)a.u8[i])
 
 #define V_ZEROS ((wide){{0}})
 #define _mm512_srai_epi16 wide_srai_epi16
@@ -147,7 +141,6 @@ V_NUMBERED(wide_fill_f32, f32, 16, float, n + 0 * (float)a.u8[i])
 #define _mm512_set1_epi8(n) wide_fill_u8(V_ZEROS, n)
 #define _mm512_set1_epi16(n) wide_fill_u16(V_ZEROS, n)
 #define _mm512_set1_epi32(n) wide_fill_i32(V_ZEROS, n)
-#define _mm512_set1_ps(n) wide_fill_f32(V_ZEROS, n)
 #define _mm512_setzero_si512() V_ZEROS
 
 /* Sums of four products of unsigned and signed bytes. */
@@ -159,23 +152,7 @@ V512 wide_dpbusd(wide sums, wide a, wide b) {
 }
 #define _mm512_dpbusd_epi32 wide_dpbusd
 
-/* ---- to other widths ------------------------------------------------------------------- */
-
-#define V_WIDENED(name, from, type, value, lanes) \
-    V512 name(from narrow) {                      \
-        type values[16];                          \
-        wide v;                                   \
-        memcpy(values, &narrow, sizeof values);   \
-        for (int i = 0; i < 16; i++) {            \
-            v.lanes[i] = (value)values[i];        \
-        }                                         \
-        return v;                                 \
-    }
-
-V_WIDENED(wide_cvtepi8_epi32, __m128i, int8_t, int32_t, i32)
-V_WIDENED(wide_cvtepu8_epi32, __m128i, uint8_t, int32_t, i32)
-V_WIDENED(wide_cvtepi16_epi32, __m256i, int16_t, int32_t, i32)
-V_WIDENED(wide_cvtepi32_ps, wide, int32_t, float, f32)
+/* ---- to narrower ones ------------------------------------------------------------------- */
 
 #define V_NARROWED(name, to, lanes, count)     \
     V_PART to name(wide v) {                   \
@@ -191,10 +168,6 @@ V_WIDENED(wide_cvtepi32_ps, wide, int32_t, float, f32)
 V_NARROWED(wide_cvtepi32_epi8, __m128i, u32, 16)
 V_NARROWED(wide_cvtepi16_epi8, __m256i, u16, 32)
 
-#define _mm512_cvtepi8_epi32 wide_cvtepi8_epi32
-#define _mm512_cvtepu8_epi32 wide_cvtepu8_epi32
-#define _mm512_cvtepi16_epi32 wide_cvtepi16_epi32
-#define _mm512_cvtepi32_ps wide_cvtepi32_ps
 #define _mm512_cvtepi32_epi8 wide_cvtepi32_epi8
 #define _mm512_cvtepi16_epi8 wide_cvtepi16_epi8
 

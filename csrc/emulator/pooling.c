@@ -32,6 +32,8 @@ static int64_t pool_window(const rkr_emu *emu, const emu_pooling *pool, const in
     return emu_clip(emu_rne(p, 32), -128, 127);
 }
 
+typedef int8_t atom __attribute__((vector_size(16)));
+
 /* Maximum or minimum of whole atoms. */
 static void pool_atom(const emu_pooling *pool, const int8_t *plane, uint32_t ox, uint32_t oy,
                       int8_t *best) {
@@ -39,20 +41,20 @@ static void pool_atom(const emu_pooling *pool, const int8_t *plane, uint32_t ox,
     const int64_t y0 = (int64_t)oy * pool->stride_y - pool->pad_top;
     const int64_t x1 = x0 + pool->kernel_w < pool->in_w ? x0 + pool->kernel_w : pool->in_w;
     const int64_t y1 = y0 + pool->kernel_h < pool->in_h ? y0 + pool->kernel_h : pool->in_h;
-    int8_t values[16];
-    memset(values, pool->method == 1 ? -128 : 127, sizeof values);
+    atom flip, highest; /* the minimum is ~max(~v) */
+    memset(&flip, pool->method == 1 ? 0 : -1, sizeof flip);
+    memset(&highest, -128, sizeof highest);
     for (int64_t y = y0 < 0 ? 0 : y0; y < y1; y++) {
         for (int64_t x = x0 < 0 ? 0 : x0; x < x1; x++) {
-            int8_t atom[16] = {0};
-            memcpy(atom, plane + y * pool->in_line + x * pool->atom_bytes, pool->atom_bytes);
-            for (uint32_t lane = 0; lane < 16; lane++) {
-                const bool wins =
-                    pool->method == 1 ? atom[lane] > values[lane] : atom[lane] < values[lane];
-                values[lane] = wins ? atom[lane] : values[lane];
-            }
+            atom values = {0};
+            memcpy(&values, plane + y * pool->in_line + x * pool->atom_bytes, pool->atom_bytes);
+            values ^= flip;
+            const atom wins = values > highest;
+            highest = (values & wins) | (highest & ~wins);
         }
     }
-    memcpy(best, values, pool->atom_bytes);
+    highest ^= flip;
+    memcpy(best, &highest, pool->atom_bytes);
 }
 
 /* float16: the reciprocals are float16 of 65536 / size, of which exponent 31 is a normal one. */
