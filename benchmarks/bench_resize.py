@@ -108,16 +108,19 @@ def main():
 
 
 def report_letterbox():
-    """Time whole letterboxes of a BGR image beside those that OpenCV resizes."""
+    """Time whole letterboxes of a BGR or gray image beside those that OpenCV resizes."""
     print(f"\n{'letterbox to 640x640':34} {'p50 us':>9} {'p90 us':>8} {'x native':>9}")
-    for width, height, out_color in (
-        (1920, 1080, "RGB"),
-        (1280, 720, "RGB"),
-        (1280, 720, "GRAY"),
-        (640, 480, "RGB"),
-        (640, 480, "GRAY"),
+    for width, height, color, out_color in (
+        (1920, 1080, "BGR", "RGB"),
+        (1280, 720, "BGR", "RGB"),
+        (1280, 720, "BGR", "GRAY"),
+        (1280, 720, "GRAY", "RGB"),
+        (1280, 800, "GRAY", "RGB"),
+        (640, 480, "BGR", "RGB"),
+        (640, 480, "BGR", "GRAY"),
     ):
-        image = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+        shape = (height, width) if color == "GRAY" else (height, width, 3)
+        image = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
         frame = np.empty((640, 640, 1 if out_color == "GRAY" else 3), np.uint8)
         functions = {}
         for resize in ("native", *(["opencv"] if cv2 is not None else [])):
@@ -130,7 +133,7 @@ def report_letterbox():
         for name, function in functions.items():
             p50, p90 = percentiles(function)
             native = native or p50
-            case = f"{width}x{height} BGR -> {out_color}"
+            case = f"{width}x{height} {color} -> {out_color}"
             print(f"{case:22}{name:12} {p50:9.0f} {p90:8.0f} {p50 / native:9.2f}")
 
 
@@ -139,6 +142,7 @@ def opencv_letterbox(image, frame):
     height, width = image.shape[0] * 640 // image.shape[1], 640
     top, gray = (640 - height) // 2, frame.shape[2] == 1
     code = cv2.COLOR_BGR2GRAY if gray else cv2.COLOR_BGR2RGB
+    code = cv2.COLOR_GRAY2RGB if image.ndim == 2 else code
     region = frame[top : top + height, :, 0] if gray else frame[top : top + height]
 
     def run():

@@ -198,27 +198,40 @@ typedef struct {
     bool luma; /* the rows are RGB, and their luma goes to dst */
 } job;
 
-/* Where a row is made: in place, or beside for the conversion to luma. */
+/* Rows that are made beside, and what they become: luma, or pixels of several channels. */
 typedef struct {
     uint8_t *beside;
+    size_t channels; /* that gray is spread to; 0: luma */
     rkr_luma_columns columns;
     rkr_luma_row_fn *convert;
-} luma;
+} ending;
 
-static uint8_t *row_begin(const job *j, const luma *to, size_t y) {
-    return j->luma ? to->beside : j->dst + y * j->dst_stride;
+static uint8_t *row_begin(const job *j, const ending *to, size_t y) {
+    return to != NULL ? to->beside : j->dst + y * j->dst_stride;
 }
 
-static void row_end(const job *j, const luma *to, size_t y) {
-    if (j->luma) {
-        to->convert(to->beside, &to->columns, j->dst + y * j->dst_stride);
+static void end_row(const job *j, const ending *to, const uint8_t *row, size_t y) {
+    uint8_t *dst = j->dst + y * j->dst_stride;
+    if (to->channels != 0) {
+        rkr_spread_row(row, j->dst_width, to->channels, dst);
+    } else {
+        to->convert(row, &to->columns, dst);
     }
+}
+
+static void row_end(const job *j, const ending *to, size_t y) {
+    if (to != NULL) {
+        end_row(j, to, to->beside, y);
+    }
+}
+
+static bool has_same_size(const job *j) {
+    return j->src_height == j->dst_height && j->src_width == j->dst_width;
 }
 
 /* True when the result is the source itself. */
 static bool is_copy(const job *j) {
-    bool same = j->src_height == j->dst_height && j->src_width == j->dst_width &&
-                j->src_channels == j->channels;
+    bool same = has_same_size(j) && j->src_channels == j->channels;
     for (size_t c = 0; same && c < j->channels; c++) {
         same = j->order[c] == c;
     }
@@ -229,7 +242,7 @@ static bool is_exact(const job *j) {
     return j->src_width % j->dst_width == 0 && j->src_height % j->dst_height == 0;
 }
 
-static void resize_exact(const job *j, const luma *to) {
+static void resize_exact(const job *j, const ending *to) {
     const size_t in_x = j->src_width / j->dst_width, in_y = j->src_height / j->dst_height;
     const size_t offset = (in_x - 1) / 2 * j->src_channels;
     rkr_exact_columns at = {.width = j->dst_width,
@@ -275,7 +288,8 @@ typedef struct {
     rkr_plane_row_fn *resample_plane; /* NULL: the other */
 } resampler;
 
-static void resize_rows(const job *j, const resampler *by, int16_t *const rows[2], const luma *to) {
+static void resize_rows(const job *j, const resampler *by, int16_t *const rows[2],
+                        const ending *to) {
     blend_rows_fn *const blend_rows = BLEND_ROWS[rkr_cpu_level()];
     size_t held[2] = {SIZE_MAX, SIZE_MAX};
     for (size_t y = 0; y < j->dst_height; y++) {
@@ -299,7 +313,7 @@ static void resize_rows(const job *j, const resampler *by, int16_t *const rows[2
 }
 
 /* The tables and rows that a general resize needs. */
-static int resize_any(const job *j, const luma *to) {
+static int resize_any(const job *j, const ending *to) {
     const bool plane = j->src_channels == 1 && j->channels == 1;
     const size_t width = j->dst_width, row_lanes = width * j->channels + RKR_ROW_SLACK;
     const size_t table_bytes =
@@ -332,7 +346,7 @@ static void copy(const job *j) {
     }
 }
 
-static int resize_by_rows(const job *j, const luma *to) {
+static int resize_by_rows(const job *j, const ending *to) {
     if (is_exact(j)) {
         resize_exact(j, to);
         return RKR_OK;
@@ -340,27 +354,50 @@ static int resize_by_rows(const job *j, const luma *to) {
     return resize_any(j, to);
 }
 
+/* Rows of `row_bytes` are made beside. */
+static int resize_beside(const job *j, ending *to, size_t row_bytes) {
+    to->beside = malloc(row_bytes);
+    const int status = to->beside != NULL ? resize_by_rows(j, to) : RKR_ERR_MEMORY;
+    free(to->beside);
+    return status;
+}
+
+static void end_rows_of_source(const job *j, const ending *to) {
+    for (size_t y = 0; y < j->dst_height; y++) {
+        end_row(j, to, j->src + y * j->src_stride, y);
+    }
+}
+
 static int resize_to_luma(const job *j) {
-    luma to = {.convert = rkr_luma_converter()};
-    if (j->src_height == j->dst_height && j->src_width == j->dst_width) {
+    static const uint8_t RGB[] = {0, 1, 2};
+    ending to = {.convert = rkr_luma_converter()};
+    if (has_same_size(j)) {
         rkr_luma_columns_init(&to.columns, j->dst_width, j->src_channels, j->order);
-        for (size_t y = 0; y < j->dst_height; y++) {
-            to.convert(j->src + y * j->src_stride, &to.columns, j->dst + y * j->dst_stride);
-        }
+        end_rows_of_source(j, &to);
         return RKR_OK;
     }
-    static const uint8_t RGB[] = {0, 1, 2};
     rkr_luma_columns_init(&to.columns, j->dst_width, 3, RGB);
-    to.beside = malloc(j->dst_width * 3);
-    const int status = to.beside != NULL ? resize_by_rows(j, &to) : RKR_ERR_MEMORY;
-    free(to.beside);
-    return status;
+    return resize_beside(j, &to, j->dst_width * 3);
+}
+
+static int resize_gray_to_color(const job *j) {
+    job gray = *j;
+    ending to = {.channels = j->channels};
+    gray.channels = 1;
+    if (has_same_size(j)) {
+        end_rows_of_source(&gray, &to);
+        return RKR_OK;
+    }
+    return resize_beside(&gray, &to, j->dst_width);
 }
 
 /* All sizes are checked: a side is at most 2^20, so that no product overflows. */
 static int resize(const job *j) {
     if (j->luma) {
         return resize_to_luma(j);
+    }
+    if (j->src_channels == 1 && j->channels != 1) {
+        return resize_gray_to_color(j);
     }
     if (is_copy(j)) {
         copy(j);

@@ -132,4 +132,7 @@ void rkr_luma_columns_init(rkr_luma_columns *at, size_t width, size_t src_channe
 /* The variant in use. */
 rkr_luma_row_fn *rkr_luma_converter(void);
 
+/* A row of gray to pixels of 3 or 4 channels (spread.c). */
+void rkr_spread_row(const uint8_t *gray, size_t width, size_t channels, uint8_t *dst);
+
 #endif

@@ -61,6 +61,7 @@ def test_variants_agree_between_guard_pages(width, out_width):
     for channels, order in (
         (1, (0,)),
         (1, (0, 0, 0)),
+        (1, (0, 0, 0, 0)),
         (3, (2, 1, 0)),
         (4, (0, 1, 2)),
         (4, (3, 3, 0, 1)),
@@ -89,6 +90,7 @@ def test_exact_ratios_agree_between_guard_pages(ratio, out_width):
         (1, (0,), 1),
         (1, (0,), 2),
         (1, (0, 0, 0), 3),
+        (1, (0, 0, 0, 0), 2),
         (3, (0, 1, 2), 2),
         (3, (2, 1, 0), 1),
         (3, (1,), 2),
