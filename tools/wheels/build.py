@@ -165,10 +165,10 @@ def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
     elif target.machine == "x86_64":  # what asks for the CPU's features, which zig lacks
         libraries = f" {run('cc', '-print-libgcc-file-name').strip()}"
         # Kernels come in more variants here. What takes the time is inlined by its own word, and
-        # no slower for it; conversions that the compiler vectorizes take up to 10 % longer.
+        # no slower for it; what the compiler vectorizes takes up to 15 % longer, or less.
         flags += (
             " -mllvm -unroll-runtime=false -mllvm -force-vector-interleave=1"
-            " -mllvm -inline-threshold=30"
+            " -mllvm -inline-threshold=5"
         )
     kept = {k: v for k, v in os.environ.items() if k not in ("CPPFLAGS", "PYTHONPATH")}
     return {
