@@ -15,6 +15,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -99,6 +100,8 @@ def _arrays(path: str) -> list[Any]:
         raise RknnError(told(path, error)) from None
     if not data.startswith(_BEGINNINGS):
         raise RknnError(f"{path}: expected an .npy or .npz file, got something else")
+    if data.startswith(b"PK") and not is_zipfile(io.BytesIO(data)):  # NumPy 1.19 stumbles over it
+        raise RknnError(f"{path}: expected an .npy or .npz file: its end is missing")
     try:
         loaded = np.load(io.BytesIO(data), allow_pickle=False)
         if isinstance(loaded, np.ndarray):
