@@ -264,7 +264,8 @@ def detect(detector, rng):
 
 
 def decode(detector, rng):
-    assert len(detector.decoder([detector.model.output_raw(0).copy()])) <= 1
+    # What lies in memory is not read: another thread's run writes there meanwhile.
+    assert len(detector.decoder([np.zeros_like(detector.model.output_raw(0))])) <= 1
 
 
 def detect_memory(detector, rng):
