@@ -16,7 +16,7 @@ from _models import one_object
 from distributed import Client, LocalCluster
 from PIL import Image
 
-from rknn_runtime.dask import NpuPlugin, detect
+from rknn_runtime.streams.dask import NpuPlugin, detect
 
 CHUNK = 20
 

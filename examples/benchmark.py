@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rknn_runtime.bench import Settings, measure
 from rknn_runtime.examples._program import run
+from rknn_runtime.tools.bench import Settings, measure
 
 
 def main() -> None:

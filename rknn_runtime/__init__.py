@@ -16,13 +16,10 @@ from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is n
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
     from rknn_runtime import (
-        accuracy,
         errors,
-        health,
         kernels,
         modelfile,
         quantization,
-        raw,
         sim,
         vision,
     )
@@ -36,10 +33,10 @@ if TYPE_CHECKING:
         TensorType,
     )
     from rknn_runtime.errors import RknnError
-    from rknn_runtime.matmul.enums import MatmulType, MatrixLayout, MatrixScales
-    from rknn_runtime.matmul.matmul import Matmul
     from rknn_runtime.npu.general import GeneralModel
     from rknn_runtime.npu.library import Library, open_library
+    from rknn_runtime.npu.matmul.enums import MatmulType, MatrixLayout, MatrixScales
+    from rknn_runtime.npu.matmul.matmul import Matmul
     from rknn_runtime.npu.memory import TensorMemory
     from rknn_runtime.npu.model import Model
     from rknn_runtime.npu.query import MemorySize, SdkVersion
@@ -81,16 +78,13 @@ __all__ = [
     "TensorAttr",
     "TensorMemory",
     "TensorType",
-    "accuracy",
     "convert",
     "errors",
-    "health",
     "kernels",
     "letterbox",
     "modelfile",
     "open_library",
     "quantization",
-    "raw",
     "sim",
     "vision",
 ]
@@ -106,8 +100,8 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "errors": ("RknnError",),
         "npu.general": ("GeneralModel",),
         "npu.library": ("Library", "open_library"),
-        "matmul.matmul": ("Matmul",),
-        "matmul.enums": ("MatmulType", "MatrixLayout", "MatrixScales"),
+        "npu.matmul.matmul": ("Matmul",),
+        "npu.matmul.enums": ("MatmulType", "MatrixLayout", "MatrixScales"),
         "npu.memory": ("TensorMemory",),
         "npu.model": ("Model",),
         "npu.query": ("MemorySize", "SdkVersion"),

@@ -34,8 +34,8 @@ from rknn_runtime import (
     Pool,
     TensorMemory,
     TensorType,
-    raw,
 )
+from rknn_runtime.npu import raw
 from rknn_runtime.rknnlite import RKNNLite
 from rknn_runtime.sim import (
     Record,

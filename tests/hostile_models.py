@@ -20,7 +20,7 @@ from sim_api import QUERIES, Api
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.sim.emulator import Emulator, EmulatorError
-from rknn_runtime.verify import questions_for
+from rknn_runtime.tools.verify import questions_for
 
 #: Of a command word: target in the high 16 bits, register in the low ones.
 TARGETS = {0x0201: 1, 0x0801: 3, 0x1001: 4, 0x2001: 5, 0x4001: 6, 0x8001: 7}

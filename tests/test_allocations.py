@@ -17,17 +17,9 @@ from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from custom_models import FRAME as OPERATED
 from paths import DATA
 
-from rknn_runtime import (
-    Detector,
-    GeneralModel,
-    InitFlag,
-    Model,
-    TensorMemory,
-    _rkr,
-    letterbox,
-    raw,
-)
+from rknn_runtime import Detector, GeneralModel, InitFlag, Model, TensorMemory, _rkr, letterbox
 from rknn_runtime.errors import RknnError
+from rknn_runtime.npu import raw
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Live
 from rknn_runtime.vision import nms

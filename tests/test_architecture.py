@@ -13,70 +13,32 @@ from paths import PROJECT
 
 PACKAGE = PROJECT / "rknn_runtime"
 
-#: Rooms, lowest first, and the rooms that each may import. A room is a folder; ``root`` are the
-#: few words that everybody needs, ``models of images`` joins models and heads.
-ROOMS: dict[str, set[str]] = {
-    "root": set(),
-    "kernels": {"root"},
-    "modelfile": {"root"},
-    "npu": {"root", "kernels", "modelfile"},
-    "vision": {"root", "kernels"},
-    "vision.heads": {"root", "vision"},
-    "models of images": {"root", "kernels", "modelfile", "npu", "vision", "vision.heads"},
-    "quantization": {"root"},
-    "sim": {"root", "modelfile", "npu", "quantization"},
-    "accuracy": {"root", "modelfile", "npu", "vision", "vision.heads", "sim"},
-    "health": {"root", "modelfile", "vision.heads"},
-    "conversion": {
-        "root",
-        "modelfile",
-        "npu",
-        "vision",
-        "vision.heads",
-        "models of images",
-        "sim",
-        "accuracy",
-    },
-    "streams": {"root", "npu", "vision", "models of images"},
-    "dask": {"root", "streams"},
-    "rknnlite": {"root", "modelfile", "npu"},
-    "sklearn": {"root", "modelfile", "npu", "conversion"},
-    "matmul": {"root", "kernels", "modelfile", "npu"},
-    "raw": {"root", "npu", "matmul"},
-    "verify": {"root", "npu"},
-    "bench": {"root", "modelfile", "npu", "vision", "models of images", "streams"},
-    "serve": {"root", "vision"},
-    "doctor": {"root", "modelfile", "npu", "bench"},
-    "cli": {
-        "doctor",
-        "serve",
-        "bench",
-        "root",
-        "modelfile",
-        "npu",
-        "vision",
-        "health",
-        "sim",
-        "accuracy",
-        "conversion",
-        "verify",
-        "vision.heads",
-        "models of images",
-        "streams",
-    },
-}
-#: Modules of `vision` that know a `Model`; all others of it take arrays and `TensorAttr`, so that
-#: a decoder can be tested and timed without a model.
-OF_IMAGES = {
+#: Rooms from the ground up, one floor a line. A module imports its own room and rooms of lower
+#: floors. `root` is the modules beside the folders; `images` is the part of `vision` that knows
+#: a `Model`: all other modules of `vision` take arrays and `TensorAttr`, so that a decoder can be
+#: tested and timed without a model.
+FLOORS = (
+    {"root"},
+    {"kernels", "modelfile", "quantization"},
+    {"npu", "vision"},
+    {"vision.heads"},
+    {"images"},
+    {"streams", "rknnlite"},
+    {"sim"},
+    {"conversion"},
+    {"sklearn", "tools"},
+    {"cli"},
+)
+IMAGES = {
     "vision",
     "vision.image_model",
     "vision.nv12",
     "vision.detector",
     "vision.classifier",
 }
-#: The arrows that go back, each imported inside the one function that is asked for it: the
-#: simulation stands above all that calls a runtime, and a detector's stream is a pool's.
-NAILS = {"npu.source": "sim", "vision.image_model": "streams"}
+#: The only imports that go up, each inside the one function that needs it: the simulated runtime
+#: is started by name, and `Detector.stream` is a pool's.
+UPWARD = {"npu.source": "sim", "vision.image_model": "streams"}
 
 
 def name_of(path: Path) -> str:
@@ -94,12 +56,18 @@ MODULES = {
 
 
 def room_of(module: str) -> str:
-    if module in OF_IMAGES:
-        return "models of images"
+    if module in IMAGES:
+        return "images"
     if module == "__main__":
         return "cli"
-    rooms = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
-    return max(rooms, key=len, default="root")
+    if module.startswith("vision.heads"):
+        return "vision.heads"
+    room = module.partition(".")[0]
+    return room if (PACKAGE / room).is_dir() and room else "root"
+
+
+def floor_of(room: str) -> int:
+    return next(floor for floor, rooms in enumerate(FLOORS) if room in rooms)
 
 
 def imported(path: Path) -> set[str]:
@@ -123,22 +91,22 @@ def modules_with(text: str) -> list[str]:
     return [name for name, path in MODULES.items() if text in path.read_text("utf-8")]
 
 
-def test_every_module_has_a_room() -> None:
-    """A new folder is added to ``ROOMS``, with a reason."""
-    folders = {name.rpartition(".")[0] for name in MODULES} - {"", "vision"}
-    assert folders == set(ROOMS) - {"root", "vision", "models of images"}
+def test_every_room_has_a_floor() -> None:
+    """A new folder is added to ``FLOORS``, with a reason; an empty room goes."""
+    assert {room_of(module) for module in MODULES} == set().union(*FLOORS)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda name: name or "__init__")
-def test_imports_follow_the_arrows(module: str) -> None:
-    """A module imports only what stands below its room; the package root stands above all."""
+def test_imports_go_down(module: str) -> None:
+    """A module imports only its own room and lower floors; the package root stands above all."""
     if not module:
         return
     room = room_of(module)
+    others = {other: room_of(other) for other in imported(MODULES[module]) if other}
     wrong = {
-        other
-        for other in imported(MODULES[module])
-        if room_of(other) not in ROOMS[room] | {room} and room_of(other) != NAILS.get(module)
+        name
+        for name, other in others.items()
+        if other != room and floor_of(other) >= floor_of(room) and other != UPWARD.get(module)
     }
     assert wrong == set()
 
@@ -146,7 +114,7 @@ def test_imports_follow_the_arrows(module: str) -> None:
 def test_no_module_imports_itself_through_others() -> None:
     """Also within a room the arrows go one way."""
     arrows = {
-        module: {name for name in imported(path) if room_of(name) != NAILS.get(module)} - {module}
+        module: {name for name in imported(path) if room_of(name) != UPWARD.get(module)} - {module}
         for module, path in MODULES.items()
         if module
     }
@@ -155,16 +123,6 @@ def test_no_module_imports_itself_through_others() -> None:
         assert free, f"a circle among {sorted(arrows)}"
         for module in free:
             del arrows[module]
-
-
-def test_every_arrow_is_used() -> None:
-    """The list is what is, not what might be."""
-    used: dict[str, set[str]] = {room: set() for room in ROOMS}
-    for module, path in MODULES.items():
-        if module:
-            used[room_of(module)].update(map(room_of, imported(path)))
-    for room, others in ROOMS.items():
-        assert others <= used[room], room
 
 
 def test_nothing_of_the_simulation_is_imported_unasked() -> None:
@@ -191,17 +149,6 @@ def test_only_one_module_imports_the_extension() -> None:
         name for name, path in MODULES.items() if "rknn_runtime._rkr" in path.read_text("utf-8")
     ]
     assert users == ["_ffi"]
-
-
-def test_the_wheel_of_a_platform_does_without_the_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes into a second wheel (tools/wheels/split.py), no other room may import."""
-    monkeypatch.syspath_prepend(str(PROJECT / "tools" / "wheels"))
-    from split import TOOLS
-
-    rooms = set(TOOLS) - {"examples"}
-    assert rooms <= set(ROOMS)
-    for room in set(ROOMS) - rooms:
-        assert ROOMS[room] & rooms == set(), room
 
 
 def test_only_type_checkers_import_the_types_of_numpy() -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rknn_runtime import open_library, raw
+from rknn_runtime import open_library
 from rknn_runtime.modelfile.soc import SOCS
+from rknn_runtime.npu import raw
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

@@ -35,14 +35,12 @@ from rknn_runtime import (
     OutputSpec,
     TensorAttr,
     TensorMemory,
-    accuracy,
-    health,
     kernels,
     quantization,
-    raw,
     sim,
     vision,
 )
+from rknn_runtime.conversion import accuracy, health
 from rknn_runtime.enums import CoreMask, InitFlag, Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError, LibraryLoadError, RknnError
 from rknn_runtime.kernels.resize import resize_bilinear
@@ -50,6 +48,7 @@ from rknn_runtime.kernels.yuv import YuvFrame
 from rknn_runtime.modelfile import soc
 from rknn_runtime.modelfile.layers import read_layers
 from rknn_runtime.modelfile.reader import read, read_header
+from rknn_runtime.npu import raw
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.npu.shapes import checked_shapes
 from rknn_runtime.sim import Control, describe_input, describe_output

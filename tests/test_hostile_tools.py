@@ -26,25 +26,23 @@ from rknn_runtime import (
     MatmulType,
     Model,
     Pool,
-    accuracy,
-    bench,
-    health,
     kernels,
     quantization,
-    raw,
     sim,
-    verify,
 )
-from rknn_runtime.bench import board, page
-from rknn_runtime.bench.result import load
 from rknn_runtime.cli.main import main
-from rknn_runtime.doctor import doctor
+from rknn_runtime.conversion import accuracy, health
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile import compatibility, reader
 from rknn_runtime.modelfile.soc import find_soc, soc_of_this_machine
+from rknn_runtime.npu import raw
 from rknn_runtime.rknnlite import RKNNLite
-from rknn_runtime.serve import LiveView, Server
 from rknn_runtime.streams import FrameSource
+from rknn_runtime.tools import bench, verify
+from rknn_runtime.tools.bench import board, page
+from rknn_runtime.tools.bench.result import load
+from rknn_runtime.tools.doctor import doctor
+from rknn_runtime.tools.serve import LiveView, Server
 
 CALLS_PER_FUNCTION = 100
 SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"

@@ -25,13 +25,13 @@ from rknn_runtime import (
     TensorType,
     kernels,
     letterbox,
-    raw,
-    verify,
 )
 from rknn_runtime._arrays import as_int, as_member
 from rknn_runtime.enums import MemoryFlag
-from rknn_runtime.matmul.enums import MatrixLayout
+from rknn_runtime.npu import raw
 from rknn_runtime.npu.dma_heap import DmaBuffer
+from rknn_runtime.npu.matmul.enums import MatrixLayout
+from rknn_runtime.tools import verify
 
 FILE = DATA / "models" / "ic3_w37_rk3588.rknn"
 SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"

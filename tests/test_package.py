@@ -61,21 +61,6 @@ def test_the_command_line_is_a_module_too():
     assert done.stdout == f"rknn-runtime {rknn_runtime.__version__}\n"
 
 
-def test_without_the_tools_their_absence_is_named(monkeypatch, capsys):
-    """Where only the wheel of the platform is installed: names of the root, and the program."""
-    for room in ("accuracy", "cli", "conversion.convert", "health"):
-        monkeypatch.setitem(sys.modules, f"rknn_runtime.{room}", None)
-    for name in ("accuracy", "convert", "health"):
-        monkeypatch.delitem(vars(rknn_runtime), name, raising=False)
-        said = f"^rknn_runtime[.]{name} comes with the package rknn-runtime-tools, which is not "
-        with pytest.raises(ModuleNotFoundError, match=said):
-            getattr(rknn_runtime, name)
-    assert main() == 1
-    said = capsys.readouterr().err
-    assert said.startswith("rknn-runtime: error: the command line comes with the package ")
-    assert "pip install its wheel, rknn_runtime_tools-*.whl" in said
-
-
 def test_the_program_hides_no_other_fault(monkeypatch):
     """A module that is missing inside of the tools is not taken for the tools."""
     monkeypatch.delitem(sys.modules, "rknn_runtime.cli", raising=False)

@@ -38,7 +38,7 @@ from rknn_runtime.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rknn_runtime.accuracy import AccuracyReport, Analysis
+    from rknn_runtime.conversion.accuracy import AccuracyReport, Analysis
     from rknn_runtime.vision.detections import Detections
 
 __all__ = ["add_arguments", "run"]
@@ -117,7 +117,9 @@ def run(arguments: Namespace) -> None:
 
 def _analysed(arguments: Namespace) -> Analysis:
     """Run the toolkit's analysis, or read the file of one."""
-    from rknn_runtime.accuracy.analysis import read_analysis  # here, as `info` does without
+    from rknn_runtime.conversion.accuracy.analysis import (
+        read_analysis,  # here, as `info` does without
+    )
 
     ending = Path(arguments.reference).suffix
     if ending not in (".txt", ".onnx"):
@@ -166,7 +168,7 @@ def _say(step: str) -> None:
 def _compared(arguments: Namespace) -> AccuracyReport:
     import numpy as np  # here, as `info` does without
 
-    from rknn_runtime.accuracy import compare
+    from rknn_runtime.conversion.accuracy import compare
     from rknn_runtime.conversion.calibration import images_in
 
     refuse_given(arguments, (*_OF_TOOLKIT, "plot"), "one file, to judge its layers", "two sides")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rknn_runtime.health.heads import Head
+from rknn_runtime.conversion.health.heads import Head
 from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI, failures
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.soc import SOCS

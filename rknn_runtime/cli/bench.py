@@ -46,7 +46,7 @@ from rknn_runtime.cli.tables import table
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
-    from rknn_runtime.bench import Result
+    from rknn_runtime.tools.bench import Result
 
 __all__ = ["add_arguments", "run"]
 
@@ -124,13 +124,13 @@ def _check_places(arguments: Namespace) -> None:
     """Find out before minutes of measuring whether the results can be written."""
     check_writable(arguments.output, arguments.html, arguments.plot)
     if arguments.plot:
-        from rknn_runtime.bench.page import import_figure
+        from rknn_runtime.tools.bench.page import import_figure
 
         import_figure()
 
 
 def _measured(arguments: Namespace, model: str) -> Result:
-    from rknn_runtime.bench import Settings, measure
+    from rknn_runtime.tools.bench import Settings, measure
 
     check_readable(model)
     frames, warm_up = arguments.frames, arguments.warm_up
@@ -184,19 +184,19 @@ def _show(arguments: Namespace, result: Result) -> None:
     if arguments.output:
         write_text(arguments.output, result.to_json() + "\n")
     if arguments.html:
-        from rknn_runtime.bench.page import to_html
+        from rknn_runtime.tools.bench.page import to_html
 
         write_text(arguments.html, to_html(result))
     if arguments.plot:
-        from rknn_runtime.bench.page import plot
+        from rknn_runtime.tools.bench.page import plot
 
         with naming(arguments.plot):
             plot(result, arguments.plot)
 
 
 def _compare(paths: list[str], arguments: Namespace) -> int:
-    from rknn_runtime.bench import compare
-    from rknn_runtime.bench.result import load
+    from rknn_runtime.tools.bench import compare
+    from rknn_runtime.tools.bench.result import load
 
     if len(paths) != 2:
         raise ValueError(f"compare: expected two files of JSON, got {len(paths)}")
@@ -260,7 +260,7 @@ def _layers(arguments: Namespace, path: str) -> int:
 def _print_rows(rows: Sequence[tuple[str, ...]], mark: str, is_markdown: bool) -> None:
     """Print a table, the head in its first row."""
     if is_markdown:
-        from rknn_runtime.bench.result import markdown
+        from rknn_runtime.tools.bench.result import markdown
 
         print(printable_lines(["", *markdown(rows, mark), ""]))
     else:
@@ -311,7 +311,7 @@ def _suite(arguments: Namespace, paths: list[str]) -> int:
 
 def _table(results: list[Result]) -> str:
     """One row per model: its fastest choice, and the latency of one context."""
-    from rknn_runtime.bench.result import markdown
+    from rknn_runtime.tools.bench.result import markdown
 
     rows = [("model", "SoC", "runtime", "FPS", "cores, contexts", "ms a frame, p50", "weights")]
     mark = ""

@@ -32,7 +32,7 @@ from rknn_runtime.cli.options import (
 from rknn_runtime.cli.tables import table
 
 if TYPE_CHECKING:
-    from rknn_runtime.doctor import Diagnosis
+    from rknn_runtime.tools.doctor import Diagnosis
 
 __all__ = ["add_arguments", "run"]
 
@@ -60,7 +60,7 @@ def run(arguments: Namespace) -> int:
         OSError: The model or the log cannot be read.
         RknnError: An argument makes no sense.
     """
-    from rknn_runtime.doctor import doctor
+    from rknn_runtime.tools.doctor import doctor
 
     check_readable(arguments.model, arguments.log)
     check_folder(arguments.root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rknn_runtime.health.check import Symptom, check
+from rknn_runtime.conversion.health.check import Symptom, check
 
 __all__ = ["as_json", "health", "lines", "summary"]
 

@@ -23,9 +23,9 @@ from rknn_runtime.cli.advice import io_bytes, warnings_about
 from rknn_runtime.cli.files import check_readable, check_writable, told
 from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in, is_terminal
 from rknn_runtime.cli.tables import table
+from rknn_runtime.conversion.health.heads import guess_head
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
-from rknn_runtime.health.heads import guess_head
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
 from rknn_runtime.modelfile.layers import read_layers

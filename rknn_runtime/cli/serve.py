@@ -29,9 +29,9 @@ from rknn_runtime.cli.options import add_switch, refusals
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
-    from rknn_runtime.serve import LiveView
     from rknn_runtime.streams.pool import Pool
     from rknn_runtime.streams.source import Frame, FrameSource
+    from rknn_runtime.tools.serve import LiveView
     from rknn_runtime.vision.detections import Detections
 
 __all__ = ["add_arguments", "run"]
@@ -82,9 +82,9 @@ def run(arguments: Namespace) -> None:
 
 
 def _serve(arguments: Namespace) -> None:
-    from rknn_runtime.serve import LiveView, Server
-    from rknn_runtime.serve.server import is_loopback
     from rknn_runtime.streams.pool import Pool
+    from rknn_runtime.tools.serve import LiveView, Server
+    from rknn_runtime.tools.serve.server import is_loopback
 
     check_model_arguments(arguments)
     host, port = _address(arguments.listen)
@@ -243,7 +243,7 @@ def _wait_until(due: float) -> None:
 
 
 def _status(view: LiveView, pool: Pool, failures: _Failures) -> dict[str, Any]:
-    from rknn_runtime.bench.board import resident_kb, state
+    from rknn_runtime.tools.bench.board import resident_kb, state
 
     stats, board = pool.stats(), state()
     busy = {

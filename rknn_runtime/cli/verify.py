@@ -46,7 +46,7 @@ def run(arguments: Namespace) -> int:
         RknnError: There are no questions for this SoC.
     """
     from rknn_runtime.npu.library import open_library
-    from rknn_runtime.verify import about, ask, page, questions_for, run_model
+    from rknn_runtime.tools.verify import about, ask, page, questions_for, run_model
 
     library = open_library(arguments.library)
     soc = arguments.soc or _asked(library.is_simulated)

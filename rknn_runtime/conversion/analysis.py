@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rknn_runtime.accuracy.analysis import Analysis, read_analysis
+from rknn_runtime.conversion.accuracy.analysis import Analysis, read_analysis
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, toolkit_python
 from rknn_runtime.conversion.options import soc_named

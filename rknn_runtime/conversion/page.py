@@ -13,7 +13,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._html import page, table
-from rknn_runtime.accuracy import AccuracyReport
+from rknn_runtime.conversion.accuracy import AccuracyReport
 from rknn_runtime.conversion.report import ConversionReport, cpu_words
 
 if TYPE_CHECKING:

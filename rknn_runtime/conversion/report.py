@@ -10,7 +10,7 @@ from typing import Any
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._printable import printable_lines
-from rknn_runtime.accuracy import AccuracyReport, compare
+from rknn_runtime.conversion.accuracy import AccuracyReport, compare
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.facts import custom_string
 from rknn_runtime.conversion.plan import Plan

@@ -30,7 +30,7 @@ __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 #: Flags of ``rknn_init`` that leave fences or timing to the caller: a model that cares for these
 #: itself cannot keep their promises.
 _FOREIGN_FLAGS = InitFlag.ASYNC | InitFlag.COLLECT_MODEL_INFO_ONLY
-#: What a run of bound memory waits for, and needs to be waited for: `rknn_runtime.raw`.
+#: What a run of bound memory waits for, and needs to be waited for: `rknn_runtime.npu.raw`.
 _FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
 #: With these the runtime leaves the caches to `rknn_mem_sync`.
 SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE

@@ -71,7 +71,7 @@ class BoundModel(LoadedModel):
                 if self._flags & InitFlag.FENCE_IN_OUTSIDE:
                     self._frame.fenced = (
                         "with FENCE_IN_OUTSIDE each run waits for a fence, which you give to "
-                        "rknn_runtime.raw.run or raw.start"
+                        "rknn_runtime.npu.raw.run or raw.start"
                     )
             self._refresh()
         self._results = ResultPool([tensor.attr.shape for tensor in outputs])

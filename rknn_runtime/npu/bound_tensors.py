@@ -41,7 +41,7 @@ class BoundTensors:
         self._inner = inner
         self._native = ffi.new("rkr_bound_model *")
         self._steps = self._native.steps
-        #: Why `run` may not run, although `rknn_runtime.raw` may; empty: it may.
+        #: Why `run` may not run, although `rknn_runtime.npu.raw` may; empty: it may.
         self.fenced = ""
         # In C there are only the addresses of these.
         self._pointers: list[Any] = []

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rknn_runtime.accuracy import LayerError, parse_analysis, read_analysis
 from rknn_runtime.cli.main import main
+from rknn_runtime.conversion.accuracy import LayerError, parse_analysis, read_analysis
 from rknn_runtime.errors import InvalidModelError
 
 #: Written by hand in the form of rknn-toolkit2 2.3.2: groups of columns, a pair in each; a layer

@@ -11,8 +11,8 @@ import pytest
 from paths import PROJECT
 
 from rknn_runtime import Detector, GeneralModel, Model
-from rknn_runtime.accuracy import AccuracyReport, average_precision, compare
 from rknn_runtime.cli.main import main
+from rknn_runtime.conversion.accuracy import AccuracyReport, average_precision, compare
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.sim.replay import replayed
 from rknn_runtime.vision.detections import Detections

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from paths import PROJECT
 
-from rknn_runtime.bench.result import load
 from rknn_runtime.cli import main
+from rknn_runtime.tools.bench.result import load
 
 MODEL = str(PROJECT / "examples" / "models" / "shapes_rk3588.rknn")
 QUICK = [MODEL, "--sim", "--warm-up", "1"]
@@ -97,7 +97,7 @@ def test_where_nothing_can_be_written_nothing_is_measured(tmp_path, monkeypatch,
     def measure(*arguments: object, **named: object) -> None:
         raise AssertionError("measured")
 
-    monkeypatch.setattr("rknn_runtime.bench.measure", measure)
+    monkeypatch.setattr("rknn_runtime.tools.bench.measure", measure)
     sealed = tmp_path / "sealed"
     sealed.mkdir()
     may = os.access

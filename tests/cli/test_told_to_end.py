@@ -21,12 +21,12 @@ from test_every_command import ROWS, words  # noqa: F401  (a fixture)
 from videos import write_video
 
 from rknn_runtime import Detections
-from rknn_runtime.bench.result import load
 from rknn_runtime.cli import main
 from rknn_runtime.cli.commands import COMMANDS
 from rknn_runtime.cli.reports import Coco
 from rknn_runtime.cli.signals import ended_by_signals
 from rknn_runtime.cli.sources import Item
+from rknn_runtime.tools.bench.result import load
 
 STATUSES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 HANDLED = (signal.SIGTERM, signal.SIGHUP)

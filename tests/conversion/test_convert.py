@@ -14,8 +14,8 @@ from nets import CLASSES, SIZE, Net, anchor_free, anchored, classifier
 from paths import PROJECT
 
 from rknn_runtime import RknnError, convert, letterbox
-from rknn_runtime.accuracy import compare
 from rknn_runtime.cli.main import main
+from rknn_runtime.conversion.accuracy import compare
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.page import page_of, png_of
 from rknn_runtime.conversion.toolkit import ToolkitError, reason_in, run_job

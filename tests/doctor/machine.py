@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.doctor.facts import ModelFacts, Surroundings
-from rknn_runtime.doctor.files import model_facts
 from rknn_runtime.modelfile.info import ModelHeader
 from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.npu._elf import Elf
+from rknn_runtime.tools.doctor.facts import ModelFacts, Surroundings
+from rknn_runtime.tools.doctor.files import model_facts
 
 VIDEO, RENDER = 44, 105
 GROUPS = f"root:x:0:\nvideo:x:{VIDEO}:\nrender:x:{RENDER}:\n"

@@ -23,8 +23,8 @@ from doctor import (
 )
 from doctor.healthy import CLOCKS, CPU, HEALTHY
 from doctor.machine import Case, build
-from rknn_runtime.doctor.diagnosis import gather, judge
-from rknn_runtime.doctor.rule import Observation
+from rknn_runtime.tools.doctor.diagnosis import gather, judge
+from rknn_runtime.tools.doctor.rule import Observation
 
 
 def first(folder: Path, given: dict[str, Any]) -> Observation | None:

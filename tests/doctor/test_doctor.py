@@ -20,12 +20,12 @@ from doctor.healthy import CLOCKS
 from doctor.machine import CONTENTS, build, library
 from doctor.test_cases import ALL, ROWS
 from rknn_runtime.cli import main
-from rknn_runtime.doctor import Diagnosis, doctor, trial
-from rknn_runtime.doctor.diagnosis import RULES, gather, judge
-from rknn_runtime.doctor.facts import Surroundings
-from rknn_runtime.doctor.log import SIGNS
-from rknn_runtime.doctor.tree import Tree
 from rknn_runtime.modelfile.soc import DEVICE_TREE
+from rknn_runtime.tools.doctor import Diagnosis, doctor, trial
+from rknn_runtime.tools.doctor.diagnosis import RULES, gather, judge
+from rknn_runtime.tools.doctor.facts import Surroundings
+from rknn_runtime.tools.doctor.log import SIGNS
+from rknn_runtime.tools.doctor.tree import Tree
 
 MODEL = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
 
@@ -251,7 +251,7 @@ def test_nothing_outside_the_root_is_read(tmp_path: Path) -> None:
     (root / "usr/bin/python3").symlink_to("/usr/bin/env")
     program = """
 import os, sys
-from rknn_runtime.doctor import doctor
+from rknn_runtime.tools.doctor import doctor
 root, watched, seen = sys.argv[1], [False], []
 def note(path):
     if watched[0] and isinstance(path, (str, bytes, os.PathLike)):
@@ -331,7 +331,7 @@ def test_root_needs_no_sudo(tmp_path: Path) -> None:
 
 def test_every_sign_is_used_and_can_be_said() -> None:
     """A word that no rule listens to is not there."""
-    folder = PROJECT / "rknn_runtime" / "doctor"
+    folder = PROJECT / "rknn_runtime" / "tools" / "doctor"
     text = "".join(path.read_text("utf-8") for path in folder.glob("*.py") if path.stem != "log")
     assert [name for name in SIGNS if f'"{name}"' not in text] == []
 
@@ -359,8 +359,8 @@ def test_what_is_no_file_of_a_kernel_is_not_waited_for(kind: str, tmp_path: Path
         put(kind, path)
     program = """
 import resource, signal, sys
-from rknn_runtime.bench import board
-from rknn_runtime.doctor import Surroundings, doctor
+from rknn_runtime.tools.bench import board
+from rknn_runtime.tools.doctor import Surroundings, doctor
 from rknn_runtime.modelfile.compatibility import driver_version
 from rknn_runtime.modelfile.soc import soc_of_this_machine
 signal.alarm(60)

@@ -16,12 +16,12 @@ from custom_models import CUSTOM, CUSTOM_SOFTMAX, FRAME, softmax
 from test_dynamic_shapes import BIG, DATA_BYTES, SMALL, frame
 from threads import in_threads
 
-from rknn_runtime import GeneralModel, InitFlag, Matmul, MatmulType, Model, TensorMemory, raw
+from rknn_runtime import GeneralModel, InitFlag, Matmul, MatmulType, Model, TensorMemory
 from rknn_runtime.errors import OperationFailedError, RknnStatusError
-from rknn_runtime.npu import general, operator_registration
+from rknn_runtime.npu import general, operator_registration, raw
 from rknn_runtime.npu.inner import InnerMemory
 from rknn_runtime.npu.memory import turns_of
-from rknn_runtime.raw import flight
+from rknn_runtime.npu.raw import flight
 from rknn_runtime.sim import Live
 from rknn_runtime.sim.bundle import read_bundle
 

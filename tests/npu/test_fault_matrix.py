@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from flows import FLOWS, Opened, opened
 
-from rknn_runtime import open_library, raw
+from rknn_runtime import open_library
 from rknn_runtime.errors import AllocationError, RknnStatusError, status_error
+from rknn_runtime.npu import raw
 from rknn_runtime.sim import Control, Live
 
 NOTHING = Live(0, 0, 0)

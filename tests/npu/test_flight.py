@@ -13,10 +13,11 @@ from bundles import recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from forks import in_child
 
-from rknn_runtime import GeneralModel, Model, TensorMemory, raw
+from rknn_runtime import GeneralModel, Model, TensorMemory
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.errors import ClosedError, ForkError, RknnStatusError, UnavailableError
+from rknn_runtime.npu import raw
 from rknn_runtime.sim.bundle import read_bundle
 
 FENCE = InitFlag.FENCE_OUT_OUTSIDE

@@ -9,7 +9,7 @@ import pytest
 from bundles import recorded
 from forks import in_child
 
-from rknn_runtime import GeneralModel, Matmul, MatmulType, Model, open_library, raw
+from rknn_runtime import GeneralModel, Matmul, MatmulType, Model, open_library
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import (
     ClosedError,
@@ -20,6 +20,7 @@ from rknn_runtime.errors import (
     RknnTimeoutError,
     UnavailableError,
 )
+from rknn_runtime.npu import raw
 
 SDK_VERSION, IN_OUT_NUM, INPUT_ATTR = 5, 0, 1
 

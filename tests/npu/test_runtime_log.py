@@ -20,15 +20,16 @@ from forks import in_child
 from paths import DATA
 from threads import in_threads, running
 
-from rknn_runtime import CoreMask, GeneralModel, InitFlag, Matmul, Model, TensorMemory, raw
+from rknn_runtime import CoreMask, GeneralModel, InitFlag, Matmul, Model, TensorMemory
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import MemoryFlag
 from rknn_runtime.errors import AllocationError, OperationFailedError, RknnStatusError
-from rknn_runtime.matmul.enums import MatmulType
 from rknn_runtime.modelfile.compatibility import Runtime, newer_toolkit
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.reader import ModelFile
+from rknn_runtime.npu import raw
 from rknn_runtime.npu.library import Library, open_library, printed
+from rknn_runtime.npu.matmul.enums import MatmulType
 
 MODEL = DATA / "models" / "ic3_w37_rk3588.rknn"
 DYNAMIC = DATA / "models" / "dyn_in_rk3588.rknn"

@@ -26,11 +26,11 @@ from rknn_runtime import (
     Model,
     TensorMemory,
     open_library,
-    raw,
 )
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import RknnStatusError, UnavailableError
 from rknn_runtime.modelfile.soc import SOCS
+from rknn_runtime.npu import raw
 from rknn_runtime.sim import Control
 from rknn_runtime.sim.bundle import read_bundle
 

@@ -30,9 +30,9 @@ from rknn_runtime import (
     Model,
     Pool,
     TensorMemory,
-    raw,
 )
 from rknn_runtime.errors import RknnError
+from rknn_runtime.npu import raw
 from rknn_runtime.rknnlite import RKNNLite
 from rknn_runtime.sim import Live
 

@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from rknn_runtime import Detections
-from rknn_runtime.serve import LiveView, Server
+from rknn_runtime.tools.serve import LiveView, Server
 
 FOUND = Detections(
     np.array([[80, 60, 160, 180]], np.float32), np.array([0.9], np.float32), np.array([1], np.int32)

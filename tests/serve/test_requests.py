@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from rknn_runtime import Detections
-from rknn_runtime.bench.board import resident_kb
-from rknn_runtime.serve import LiveView, Server
+from rknn_runtime.tools.bench.board import resident_kb
+from rknn_runtime.tools.serve import LiveView, Server
 
 pytest.importorskip("PIL.Image")
 HOST = b"Host: localhost\r\n"
@@ -185,7 +185,7 @@ def test_a_token_that_is_no_text():
 
 def test_who_sends_slowly(server, monkeypatch):
     """A byte now and then keeps no thread for ever: the whole request has its time."""
-    monkeypatch.setattr("rknn_runtime.serve.connection.PATIENCE_S", 1.0)
+    monkeypatch.setattr("rknn_runtime.tools.serve.connection.PATIENCE_S", 1.0)
     ended = threading.Event()
     for sent, expected in ((b"GET / HTTP/1.1\r\nX: ", [408]), (b"", [])):
         with connected(server) as client:
@@ -214,7 +214,7 @@ def test_who_sends_slowly(server, monkeypatch):
 
 def test_more_clients_than_there_is_room_for(server, monkeypatch):
     """Threads are no more than those; one above is told, and comes in when another one goes."""
-    monkeypatch.setattr("rknn_runtime.serve.connection.PATIENCE_S", 60.0)  # on a slow machine
+    monkeypatch.setattr("rknn_runtime.tools.serve.connection.PATIENCE_S", 60.0)  # on a slow machine
     room = 2 * 32 + 32
     before = threading.active_count()
     with ExitStack() as stack:

@@ -22,10 +22,10 @@ from paths import PROJECT
 from rtsp import RtspServer
 
 from rknn_runtime import Detections
-from rknn_runtime.bench.board import resident_kb
-from rknn_runtime.serve import LiveView, Server
-from rknn_runtime.serve.server import is_loopback
 from rknn_runtime.streams import FrameSource
+from rknn_runtime.tools.bench.board import resident_kb
+from rknn_runtime.tools.serve import LiveView, Server
+from rknn_runtime.tools.serve.server import is_loopback
 
 Image = pytest.importorskip("PIL.Image")
 FOUND = Detections(
@@ -93,7 +93,7 @@ def test_the_newest_frame(server, view):
 def test_the_rate_falls_when_no_more_frames_come(view, monkeypatch):
     """So that it tells of a camera that is gone."""
     now = [100.0]
-    monkeypatch.setattr("rknn_runtime.serve.view.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rknn_runtime.tools.serve.view.time.monotonic", lambda: now[0])
     assert view.fps == 0
     for _ in range(11):
         view.publish(image(), FOUND, {})
@@ -267,7 +267,7 @@ def test_slow_clients_make_nothing_grow(view):
 
 def test_who_takes_nothing_is_disconnected(view, monkeypatch):
     """After some seconds, which are fewer here; the place is free for another viewer."""
-    monkeypatch.setattr("rknn_runtime.serve.connection.PATIENCE_S", 0.2)
+    monkeypatch.setattr("rknn_runtime.tools.serve.connection.PATIENCE_S", 0.2)
     noise = np.random.default_rng(1).integers(0, 256, (480, 640, 3)).astype(np.uint8)
     with Server(view, lambda: STATUS, viewers=1) as server:
         with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:

@@ -16,8 +16,8 @@ from videos import write_video
 distributed = pytest.importorskip("distributed")
 Image = pytest.importorskip("PIL.Image")
 
-from rknn_runtime.dask import RESOURCE, NpuPlugin, Segment, detect, segments  # noqa: E402
-from rknn_runtime.dask.storage import FORMATS, format_of  # noqa: E402
+from rknn_runtime.streams.dask import RESOURCE, NpuPlugin, Segment, detect, segments  # noqa: E402
+from rknn_runtime.streams.dask.storage import FORMATS, format_of  # noqa: E402
 
 #: Dask's threads leave sockets for the collector.
 pytestmark = [

@@ -20,7 +20,15 @@ from rknn_runtime.cli import main, verify
 from rknn_runtime.errors import RknnError, UnavailableError
 from rknn_runtime.modelfile.soc import find_soc
 from rknn_runtime.sim.emulator import Emulator
-from rknn_runtime.verify import ask, fingerprint, page, pattern, questions, questions_for, run_model
+from rknn_runtime.tools.verify import (
+    ask,
+    fingerprint,
+    page,
+    pattern,
+    questions,
+    questions_for,
+    run_model,
+)
 
 QUESTIONS = {soc: questions_for(soc) for soc in verify.ASKED}
 EVERY = [(soc, question) for soc, found in QUESTIONS.items() for question in found]
@@ -184,14 +192,14 @@ def test_a_board_is_asked_its_own_questions(
     monkeypatch.setattr(verify, "soc_of_this_machine", lambda: find_soc("rv1103"))
     board = SimpleNamespace(is_simulated=False)
     monkeypatch.setattr("rknn_runtime.npu.library.open_library", lambda name: board)
-    monkeypatch.setattr("rknn_runtime.verify.about", lambda soc, library, question: soc)
+    monkeypatch.setattr("rknn_runtime.tools.verify.about", lambda soc, library, question: soc)
     rounding = QUESTIONS["rv1106"][0]
 
     def run(model: bytes, image: np.ndarray, library: object) -> list[np.ndarray]:
         assert library is board
         return planted(rounding, "cut off") if model == rounding.model else []
 
-    monkeypatch.setattr("rknn_runtime.verify.run_model", run)
+    monkeypatch.setattr("rknn_runtime.tools.verify.run_model", run)
     assert main(["verify"]) == 1
     out = capsys.readouterr().out
     assert out.startswith("rv1106\n")
@@ -241,7 +249,9 @@ def test_the_archive_holds_models_and_an_index_only() -> None:
 
 
 def test_no_command_imports_it_before_it_is_asked() -> None:
-    code = "import sys, rknn_runtime.cli.verify; sys.exit('rknn_runtime.verify' in sys.modules)"
+    code = (
+        "import sys, rknn_runtime.cli.verify; sys.exit('rknn_runtime.tools.verify' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -1,9 +1,0 @@
-"""Why models do not run here: what this machine shows, and the rules that say what is wrong."""
-
-from __future__ import annotations
-
-from rknn_runtime.doctor.diagnosis import Diagnosis, doctor
-from rknn_runtime.doctor.facts import Surroundings
-from rknn_runtime.doctor.rule import Observation
-
-__all__ = ["Diagnosis", "Observation", "Surroundings", "doctor"]

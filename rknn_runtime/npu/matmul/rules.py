@@ -1,0 +1,223 @@
+"""Which products of matrices each SoC takes, and how it wants them in memory.
+
+Recorded from librknnrt 2.3.2, asked under emulation as each SoC; no newer runtime is held to it.
+RV1126B has librknnrt, which multiplies nothing there; librknnmrt has no such functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rknn_runtime._frozen import dataclass
+from rknn_runtime.enums import TensorType
+from rknn_runtime.errors import UnavailableError
+from rknn_runtime.modelfile import compatibility
+from rknn_runtime.modelfile.soc import soc_of_this_machine
+from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.matmul.enums import MatmulType, MatrixLayout, MatrixScales
+
+__all__ = ["RECORDED", "SOCS", "MatmulKind", "MatmulSoc", "check", "suit"]
+
+#: The version that was asked.
+RECORDED = (2, 3, 2)
+
+_T = MatmulType
+_PLAIN = (_T.FLOAT16_MM_FLOAT16_TO_FLOAT32, _T.INT8_MM_INT8_TO_INT32)
+_F16 = _T.FLOAT16_MM_FLOAT16_TO_FLOAT16
+#: Of these alone B may be column after column.
+_TRANSPOSABLE = (*_PLAIN, _F16)
+_BY_INT4 = (_T.FLOAT16_MM_INT4_TO_FLOAT32, _T.FLOAT16_MM_INT4_TO_FLOAT16)
+
+
+@dataclass(frozen=True)
+class MatmulSoc:
+    """What one SoC takes."""
+
+    __slots__ = ("limit_k", "per_column", "per_group", "segment_k", "tile_k", "tile_n", "types")
+
+    types: tuple[MatmulType, ...]
+    #: Types whose B may have a scale per column, and per group.
+    per_column: tuple[MatmulType, ...]
+    per_group: tuple[MatmulType, ...]
+    #: Columns and rows of a tile of B where A is float16; K and N are multiples of them.
+    tile_n: int
+    tile_k: int
+    #: Rows of B that lie one after another in the native layout; 0: all.
+    segment_k: int
+    #: Most rows of B; 0: not known.
+    limit_k: int
+
+    def tiles(self, dtype: MatmulType) -> tuple[int, int]:
+        """Return what K and N must be multiples of."""
+        a = dtype.elements[0]
+        if a is TensorType.FLOAT16:
+            return self.tile_k, self.tile_n
+        return 32, self.tile_n * (2 if a is TensorType.INT8 else 4)
+
+
+_RK3566 = MatmulSoc(
+    types=_PLAIN,
+    per_column=(_T.INT8_MM_INT8_TO_INT32,),
+    per_group=(),
+    tile_n=8,
+    tile_k=16,
+    segment_k=0,
+    limit_k=14336,
+)
+SOCS: dict[str, MatmulSoc] = {
+    "rk3562": MatmulSoc(
+        types=(
+            *_TRANSPOSABLE,
+            _T.FLOAT16_MM_INT4_TO_FLOAT16,
+            _T.INT8_MM_INT4_TO_FLOAT16,
+        ),
+        per_column=(_T.INT8_MM_INT8_TO_INT32, _T.FLOAT16_MM_INT4_TO_FLOAT16),
+        per_group=(_T.FLOAT16_MM_INT4_TO_FLOAT16, _T.INT8_MM_INT4_TO_FLOAT16),
+        tile_n=8,
+        tile_k=32,
+        segment_k=4096,
+        limit_k=0,
+    ),
+    "rk3566": _RK3566,
+    "rk3568": _RK3566,
+    "rk3576": MatmulSoc(
+        types=(
+            *_TRANSPOSABLE,
+            _T.FLOAT16_MM_INT8_TO_FLOAT32,
+            *_BY_INT4,
+            _T.INT8_MM_INT4_TO_INT32,
+            _T.FLOAT16_MM_INT4_TO_BFLOAT16,
+        ),
+        per_column=(
+            _T.INT8_MM_INT8_TO_INT32,
+            _T.FLOAT16_MM_INT8_TO_FLOAT32,
+            *_BY_INT4,
+            _T.INT8_MM_INT4_TO_INT32,
+        ),
+        per_group=_BY_INT4,
+        tile_n=16,
+        tile_k=32,
+        segment_k=4096,
+        limit_k=0,
+    ),
+    "rk3588": MatmulSoc(
+        types=(
+            *_TRANSPOSABLE,
+            _T.INT8_MM_INT8_TO_INT8,
+            _T.INT8_MM_INT8_TO_FLOAT32,
+            _T.INT4_MM_INT4_TO_INT16,
+        ),
+        per_column=(_T.INT8_MM_INT8_TO_INT32, _T.INT8_MM_INT8_TO_INT8),
+        per_group=(_T.INT8_MM_INT8_TO_FLOAT32,),
+        tile_n=16,
+        tile_k=32,
+        segment_k=8192,
+        limit_k=0,
+    ),
+    "rv1126b": MatmulSoc(
+        types=(), per_column=(), per_group=(), tile_n=1, tile_k=1, segment_k=0, limit_k=0
+    ),
+}
+
+
+#: Functions that every product needs.
+_FUNCTIONS = ("set_io_mem", "run", "destroy")
+#: Of one matrix: sizes are 32 bits.
+_MOST_BYTES = 2**31 - 1
+#: Rows of B from which on the SoCs differ in its native layout.
+_SAME_ROWS = 4096
+
+
+class MatmulKind(NamedTuple):
+    """What a product is, besides its sizes; see `Matmul`."""
+
+    dtype: MatmulType
+    b_layout: MatrixLayout
+    ac_layout: MatrixLayout
+    b_scales: MatrixScales
+
+
+def suit(
+    library: Library, sizes_of_m: Sequence[int], k: int, n: int, kind: MatmulKind
+) -> int | None:
+    """Check a product against library and SoC.
+
+    Returns:
+        Rows of a segment of B in its native layout; None: all.
+
+    Raises:
+        UnavailableError: The runtime multiplies no matrices, or the SoC not these.
+        ValueError: Sizes that do not suit the NPU.
+    """
+    shapes = () if len(sizes_of_m) == 1 else ("create_dynamic_shape", "set_dynamic_shape")
+    for name in (*_FUNCTIONS, *(shapes or ("create",))):
+        library.require(f"rknn_matmul_{name}")
+    most = max(max(sizes_of_m) * max(k, n), k * n) * 4
+    if most > _MOST_BYTES:
+        raise ValueError(f"m, k, n: expected matrices of at most {_MOST_BYTES} bytes, got {most}")
+    soc = library.simulated_soc()
+    if not soc:
+        machine = soc_of_this_machine()
+        soc = "" if machine is None else machine.name
+    if not soc:
+        if kind.b_layout is MatrixLayout.NATIVE and k > _SAME_ROWS:
+            raise UnavailableError(
+                f"b_layout: how B of more than {_SAME_ROWS} rows is NATIVE depends on the SoC, "
+                "and nothing says which one this machine is: take NORMAL"
+            )
+        return None
+    if soc not in SOCS:
+        raise UnavailableError(
+            f"librknnmrt, the runtime of {soc}, multiplies no matrices: RK3562, RK3566, RK3568, "
+            "RK3576 and RK3588 do"
+        )
+    runtime = None if library.is_simulated else compatibility.runtime_in(library.path)
+    if runtime is None or runtime.version <= RECORDED:
+        check(soc, k, n, kind)
+    return SOCS[soc].segment_k or None
+
+
+def check(soc: str, k: int, n: int, kind: MatmulKind) -> None:
+    """Refuse what librknnrt 2.3.2 refuses on a SoC, or ends the process for.
+
+    Raises:
+        UnavailableError: The SoC multiplies no such matrices.
+        ValueError: K or N does not suit it.
+    """
+    rules, dtype = SOCS[soc], kind.dtype
+    if not rules.types:
+        raise UnavailableError(f"librknnrt 2.3.2 multiplies no matrices on {soc}")
+    if dtype not in rules.types:
+        names = ", ".join(each.name for each in rules.types)
+        raise UnavailableError(f"{soc} does not multiply {dtype.name}; it does {names}")
+    _check_scales(soc, rules, kind)
+    if kind.b_layout is MatrixLayout.TRANSPOSED and dtype not in _TRANSPOSABLE:
+        raise UnavailableError(f"b_layout: B of {dtype.name} cannot be TRANSPOSED")
+    tile_k, tile_n = rules.tiles(dtype)
+    for name, value, tile in (("k", k, tile_k), ("n", n, tile_n)):
+        if value % tile:
+            raise ValueError(
+                f"{name}: expected a multiple of {tile} for {dtype.name} on {soc}, got {value}: "
+                "fill up with zeros"
+            )
+    if rules.limit_k and k > rules.limit_k:
+        raise ValueError(f"k: expected at most {rules.limit_k} on {soc}, got {k}")
+    if soc == "rk3576" and dtype is _T.FLOAT16_MM_INT4_TO_FLOAT16 and k > rules.segment_k:
+        raise ValueError(
+            f"k: expected at most {rules.segment_k} for {dtype.name} on {soc}, got {k}: librknnrt "
+            "2.3.2 ends the process"
+        )
+
+
+def _check_scales(soc: str, rules: MatmulSoc, kind: MatmulKind) -> None:
+    """Refuse scales that B of a type cannot have."""
+    dtype = kind.dtype
+    if kind.b_scales is MatrixScales.PER_COLUMN and dtype not in rules.per_column:
+        raise UnavailableError(f"b_scales: {dtype.name} has no scale per column on {soc}")
+    if kind.b_scales is MatrixScales.PER_GROUP:
+        if dtype not in rules.per_group:
+            raise UnavailableError(f"b_scales: {dtype.name} has no scale per group on {soc}")
+        layouts = (kind.b_layout, kind.ac_layout)
+        if MatrixLayout.NATIVE not in layouts or MatrixLayout.TRANSPOSED in layouts:
+            raise UnavailableError("b_scales: scales per group need a NATIVE layout")

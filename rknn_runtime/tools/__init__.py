@@ -1,0 +1,1 @@
+"""Programs around a model: doctor, bench, verify, serve."""
