@@ -40,19 +40,11 @@ def linked_runtime() -> list[str]:
 #: Debian's armhf compiler leaves NEON off; every SoC with an NPU has it.
 NEON = ["-mfpu=neon"] if platform.machine().startswith("armv") and "CC" not in os.environ else []
 FLAGS = ["-std=c11", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", *NEON]
-#: Rooms of the extension whose loops take the time, for speed; all else in it is for size.
+#: Folders of the extension whose loops take the time. All else in it is compiled for size.
 KERNELS = ["csrc/kernels", "csrc/decode"]
 #: Shared library -> the folders of its sources and what its linker is told.
 LIBRARIES = {
     "rknn_runtime/sim/librknn_sim.so": (["csrc/sim", "csrc/emulator"], ["-lm", "-lpthread"])
-}
-#: Files of these libraries that compute values of tensors: for speed. The others are read once
-#: when a model is opened, or wait for these, and are compiled for size.
-FAST = {
-    *("convolution", "convolution_float", "convolution_input", "convolution_kernels"),
-    *("convolution_weights", "convolution_winograd", "convert", "dpu", "dpu_fast"),
-    *("dpu_fast_steps", "dpu_float", "floats", "lut", "lut_bytes", "moves", "pooling"),
-    *("products", "tensors"),
 }
 if linked_runtime():
     LIBRARIES[LINKED] = (["csrc/link"], linked_runtime())
@@ -69,26 +61,27 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         # One of an earlier build would be loaded, unasked.
         Path(self.build_lib, LINKED).unlink(missing_ok=True)
+        # Symbols of the build help whoever works in the checkout, and double a wheel.
+        strip = [] if self.inplace or self.editable_mode else ["-Wl,-s"]
         for name, (folders, link_arguments) in LIBRARIES.items():
             target = os.path.join(self.build_lib, name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            sources = c_files(folders)
-            fast = [path for path in sources if path.stem in FAST]
-            small = [path for path in sources if path.stem not in FAST]
-            objects = [*self.compile("-O3", fast), *self.compile("-Os", small)]
-            arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments]
-            self.compiler.link_shared_object(objects, target, extra_postargs=arguments)
+            arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments, *strip]
+            self.compiler.link_shared_object(
+                self.compile(c_files(folders)), target, extra_postargs=arguments
+            )
         (extension,) = self.extensions
-        extension.extra_objects = self.compile("-O3", c_files(KERNELS))
+        extension.extra_objects = self.compile(c_files(KERNELS))
+        extension.extra_link_args = strip
         super().build_extensions()
 
-    def compile(self, level: str, sources: Iterable[Path]) -> list[str]:
+    def compile(self, sources: Iterable[Path]) -> list[str]:
         """Return the objects of these sources."""
         return self.compiler.compile(
             [str(path) for path in sources],
             output_dir=self.build_temp,
             include_dirs=["csrc"],
-            extra_postargs=[level, *FLAGS],
+            extra_postargs=["-O3", *FLAGS],
         )
 
     def copy_extensions_to_source(self) -> None:

@@ -14,13 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["TOOLS_MISSING", "import_name", "lazily"]
-
-#: What the wheel of a platform leaves to a second one.
-TOOLS_MISSING = (
-    "{} comes with the package rknn-runtime-tools, which is not installed: "
-    "pip install its wheel, rknn_runtime_tools-*.whl, which is built beside that of rknn-runtime"
-)
+__all__ = ["import_name", "lazily"]
 
 
 def import_name(package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], name: str) -> object:
@@ -34,18 +28,12 @@ def import_name(package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], n
 
     Raises:
         AttributeError: The package has no such name.
-        ModuleNotFoundError: The name is one of the tools', and they are not installed.
     """
     path = package["__name__"]
     home = next((home for home, names in homes.items() if name in names), None)
     if home is None and name not in homes and name not in package["__all__"]:
         raise AttributeError(f"module {path!r} has no attribute {name!r}")
-    try:
-        module = import_module(f"{path}.{home or name}")
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith(f"{path}."):
-            raise
-        raise ModuleNotFoundError(TOOLS_MISSING.format(f"{path}.{name}"), name=error.name) from None
+    module = import_module(f"{path}.{home or name}")
     found = module if home is None else getattr(module, name)
     package[name] = found
     return found

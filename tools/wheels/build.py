@@ -5,9 +5,8 @@
 `zig cc` compiles for every target against the oldest glibc that it can link
 (manylinux_2_17) or against musl. CPython's stable ABI needs nothing of the target's
 Python: the headers of the Python that runs this serve all, with the sizes of a 32-bit
-machine put into `pyconfig.h` for armv7l. Every wheel is built from the sdist, split in two
-(split.py) and judged by auditwheel, abi3audit and check.py. Same sources and the same Python
-(its headers have code), same bytes.
+machine put into `pyconfig.h` for armv7l. Every wheel is built from the sdist and judged by
+auditwheel, abi3audit and check.py. The same sources and the same Python give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,14 +20,11 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import zopfli
 from check import check_wheel
 from project import CACHE, ROOT, copy_tracked_files, run, run_wheel, unpack
-from split import split
 
 #: What differs between a 64-bit and a 32-bit CPython in pyconfig.h and matters to Python.h.
 PYCONFIG_32_BIT = {
@@ -153,8 +149,8 @@ def find_libgcc_armhf() -> Path:
 def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
     """Return the variables that make setuptools cross-compile for `target`."""
     compiler = f"{sys.executable} -m ziglang cc -target {target.triple} -I{headers}"
-    # Unwind tables serve C++ and debuggers, as do frame pointers, which zig keeps; on armv7 the
-    # tables also call for helpers of the compiler.
+    # Unwind tables serve C++ and debuggers; on armv7 they also need helpers of the compiler.
+    # zig keeps frame pointers unless told otherwise.
     flags = (
         "-O2 -g0 -DNDEBUG -fno-unwind-tables -fno-asynchronous-unwind-tables -fomit-frame-pointer"
     )
@@ -162,14 +158,8 @@ def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
     if target.machine == "armv7l":
         compiler += " -mcpu=generic+v7a+neon"
         libraries = f" {find_libgcc_armhf()} -rtlib=none"
-    elif target.machine == "x86_64":  # what asks for the CPU's features, which zig lacks
+    elif target.machine == "x86_64":  # zig lacks the helper that asks for the CPU's features
         libraries = f" {run('cc', '-print-libgcc-file-name').strip()}"
-        # Kernels come in more variants here. What takes the time is inlined by its own word, and
-        # no slower for it; what the compiler vectorizes takes up to 15 % longer, or less.
-        flags += (
-            " -mllvm -unroll-runtime=false -mllvm -force-vector-interleave=1"
-            " -mllvm -inline-threshold=5"
-        )
     kept = {k: v for k, v in os.environ.items() if k not in ("CPPFLAGS", "PYTHONPATH")}
     return {
         **kept,
@@ -178,7 +168,6 @@ def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
         "CFLAGS": flags,
         # -O2: without it zig links a debug build of its helpers.
         "LDSHARED": f"{compiler} -O2 -shared{libraries}",
-        "LDFLAGS": "-s",
         "SOURCE_DATE_EPOCH": str(source_date_epoch()),
         "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"),
         "ZIG_LOCAL_CACHE_DIR": str(CACHE / "zig"),
@@ -207,19 +196,8 @@ def name_manylinux(wheel: Path, target: Target, environment: dict[str, str]) -> 
     return renamed
 
 
-def deflate_again(wheel: Path) -> None:
-    """Compress the files of a wheel by zopfli, which takes seconds and saves 3 %."""
-    dense = wheel.with_suffix(".dense")
-    with zipfile.ZipFile(wheel) as old, zopfli.ZipFile(dense, "w", iterations=5) as new:
-        for entry in old.infolist():
-            new.writestr(entry, old.read(entry))
-    dense.replace(wheel)
-
-
-def build_wheels(
-    name: str, sdist: Path, output: Path, static_library: Path | None
-) -> tuple[Path, Path]:
-    """Build, tag, split and check the wheels of one target; return their paths."""
+def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | None) -> Path:
+    """Build, tag and check the wheel of one target; return its path."""
     target = TARGETS[name]
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
@@ -241,14 +219,11 @@ def build_wheels(
             raise SystemExit(f"{said}\nauditwheel does not confirm {target.platform}: {built.name}")
         if target.libc_soname is None:
             built = name_manylinux(built, target, environment)
-        built, tools = split(built, environment)
         run(sys.executable, "-m", "abi3audit", "--strict", built, env=environment)
-        for wheel in (built, tools):
-            deflate_again(wheel)
-            check_wheel(wheel, source, linked=static_library is not None)
-        for old in (*output.glob(f"*{target.platform}*.whl"), *output.glob("*-none-any.whl")):
+        check_wheel(built, source, linked=static_library is not None)
+        for old in output.glob(f"*{target.platform}*.whl"):
             old.unlink()
-        return Path(shutil.copy(built, output)), Path(shutil.copy(tools, output))
+        return Path(shutil.copy(built, output))
 
 
 def main() -> None:
@@ -265,9 +240,8 @@ def main() -> None:
     sdist = build_sdist(arguments.output)
     print(f"{sdist.stat().st_size:>8} bytes  {sdist.name}", flush=True)
     for name in arguments.target or TARGETS:
-        wheel, tools = build_wheels(name, sdist, arguments.output, static_library)
+        wheel = build_wheel(name, sdist, arguments.output, static_library)
         print(f"{wheel.stat().st_size:>8} bytes  {wheel.name}", flush=True)
-    print(f"{tools.stat().st_size:>8} bytes  {tools.name}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,14 +17,15 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
-from split import is_tool
 
-MAX_BYTES = 600_000
+MAX_BYTES = 1_000_000
 MAX_GLIBC = (2, 17)
 EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
 LINKED = "rknn_runtime/librknn_linked.so"
-DIST_INFO = {"METADATA", "RECORD", "WHEEL", "licenses/LICENSE"}
+DIST_INFO = {
+    *("METADATA", "RECORD", "WHEEL", "licenses/LICENSE", "top_level.txt", "entry_points.txt")
+}
 #: Imports without a version: CPython's, hooks that the dynamic linker may leave empty, and
 #: marks of ARM's unwind tables, which stand for no relocation.
 UNVERSIONED = re.compile(
@@ -40,19 +41,15 @@ EXPORTS = {
 }
 
 
-def expected_files(source: Path, metadata: str, *, tools: bool, linked: bool) -> set[str]:
-    """Return what the wheel of a platform, or that of the tools, made of these sources holds."""
+def expected_files(source: Path, metadata: str, *, linked: bool) -> set[str]:
+    """Return the names of the files that a wheel of these sources holds."""
     files = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
     files |= {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
     files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.xz")}
     files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/*/data/*")}
-    files = {name for name in files if is_tool(name) == tools}
-    info = DIST_INFO
-    if not tools:
-        files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED}
-        files |= {LINKED} if linked else set()
-        info = DIST_INFO | {"top_level.txt", "entry_points.txt"}
-    return files | {metadata.replace("METADATA", name) for name in info}
+    files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED}
+    files |= {LINKED} if linked else set()
+    return files | {metadata.replace("METADATA", name) for name in DIST_INFO}
 
 
 def glibc_version(name: str) -> tuple[int, ...]:
@@ -96,11 +93,10 @@ def check_wheel(wheel: Path, source: Path, *, linked: bool = False) -> None:
     A wheel with a linked-in runtime holds one library more and may be of any size.
     """
     faults = []
-    tools = wheel.name.startswith("rknn_runtime_tools-")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
-        expected = expected_files(source, metadata, tools=tools, linked=linked)
+        expected = expected_files(source, metadata, linked=linked)
         faults += [f"missing: {name}" for name in sorted(expected - names)]
         faults += [f"does not belong here: {name}" for name in sorted(names - expected)]
         for name in sorted(EXPORTS.keys() & names):

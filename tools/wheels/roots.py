@@ -162,13 +162,11 @@ def test_root(name: str, wheels: Path, options: Options) -> Result:
             root = make_root(name)
             say(f"{name}: running the tests")
             (wheel,) = wheels.glob(f"*manylinux*_{architecture.machine}.whl")
-            (tools,) = wheels.glob("*-none-any.whl")
             folder = Path(tempfile.mkdtemp(prefix="suite-", dir=root / "tmp"))
             start = time.monotonic()
             try:
                 unpack_tests(wheels, folder)
                 shutil.copy(wheel, folder)
-                shutil.copy(tools, folder)
                 status = run_inside(root, f"/tmp/{folder.name}", architecture, options, log)
                 read_results(folder, result)
             finally:
