@@ -1,7 +1,7 @@
 #!/bin/sh
-# system.sh demo|test|arm|browser PYTHON: install the system packages that are missing, through apt-get.
-# Checks for what is needed itself, not for packages, so that a machine that has it
-# from elsewhere is left alone.
+# system.sh demo|test|check|arm|browser PYTHON: install missing system packages through apt-get.
+# It looks for the programs, not for the packages, so that it leaves a machine alone that has
+# them from elsewhere.
 set -eu
 purpose=$1
 python=$2
@@ -13,7 +13,7 @@ command -v cc > /dev/null || packages="$packages gcc libc6-dev"
 "$python" -c 'import os, sysconfig
 os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2> /dev/null ||
     packages="$packages python3-dev"
-if [ "$purpose" = test ]; then
+if [ "$purpose" = check ]; then
     command -v clang > /dev/null || packages="$packages clang"
     command -v git > /dev/null || packages="$packages git"
 fi

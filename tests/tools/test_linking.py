@@ -14,9 +14,12 @@ from paths import PROJECT
 
 LINKED = "librknn_linked.so"
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None or shutil.which("ar") is None, reason="needs a C compiler"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which("cc") is None or shutil.which("ar") is None, reason="needs a C compiler"
+    ),
+]
 
 #: What an object compiled for uClibc does: reads the tables behind <ctype.h> itself.
 PROBE = """
