@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._ffi import lib
-from rknn_runtime._frozen import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

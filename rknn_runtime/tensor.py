@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NoReturn, final
 
 from rknn_runtime._arrays import SCALE_RANGE
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, QuantType, TensorType
 
 __all__ = ["TensorAttr"]
@@ -30,11 +30,6 @@ class TensorAttr:
     as the exporting framework sees it. ``native`` is the same tensor as the NPU lays it
     out in memory, ``nhwc`` as it can be had in NHWC; on those two both are None.
     """
-
-    __slots__ = (
-        "dtype", "fl", "h_stride", "index", "layout", "n_elems", "name", "native", "nhwc",
-        "qnt_type", "scale", "shape", "size", "size_with_stride", "w_stride", "zero_point",
-    )  # fmt: skip
 
     #: Position among the inputs or among the outputs.
     index: int

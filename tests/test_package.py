@@ -103,7 +103,7 @@ print(*loaded())
 
 #: What a model loads of the package, by room, and what a detector adds; each costs start-up time.
 OF_MODEL = {
-    "": "_arrays _ffi _files _frozen _lazy _locks enums errors kernels npu tensor",
+    "": "_arrays _ffi _files _lazy _locks enums errors kernels npu tensor",
     "kernels": "layout quantization",
     "npu": "_elf base binding block bound bound_tensors closing context inner inputs inspected "
     "library memory model normalisation operated outputs owned query results shapes source spec "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_float, as_int
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout
 from rknn_runtime.kernels.layout import limits
 from rknn_runtime.tensor import TensorAttr
@@ -23,11 +23,6 @@ class Nc1hwc2Layout:
     Channel ``c`` of prediction ``p`` (position ``y * width + x`` of batch item 0) is element
     ``channel_offset(c) + p * prediction_stride`` of the flat native array.
     """
-
-    __slots__ = (
-        "c1", "c2", "channels", "highest", "lowest", "num_predictions", "plane", "scale",
-        "zero_point",
-    )  # fmt: skip
 
     #: Channels that carry data.
     channels: int

@@ -9,8 +9,8 @@ hold, because each runtime reads only its own: mini files are librknnmrt's.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, Soc, known_version
 from rknn_runtime.tensor import TensorAttr

@@ -6,11 +6,11 @@ import json
 import os
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from rknn_runtime._files import opened_file, read_kernel_file
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
@@ -60,8 +60,6 @@ REFUSED_BY_MINI = {
 @dataclass(frozen=True)
 class Runtime:
     """Which runtime a library is."""
-
-    __slots__ = ("name", "version")
 
     #: ``"librknnrt"`` or ``"librknnmrt"``.
     name: str

@@ -9,10 +9,10 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple, Union
 
 from rknn_runtime._files import FileView, opened_file
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.flatbuffer import Buffer
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
 from rknn_runtime.tensor import TensorAttr
 
@@ -19,8 +19,6 @@ class Preprocessing:
     The NPU does it to pixels, `Model` to the float32 of other inputs, librknnrt to what
     `GeneralModel` hands it.
     """
-
-    __slots__ = ("mean", "rgb2bgr", "std")
 
     #: One value, or one per channel, in the unit of the input (0 to 255 for images).
     mean: tuple[float, ...]
@@ -43,8 +41,6 @@ class CalibratedRange:
 @dataclass(frozen=True)
 class ShapeVariant:
     """The inputs and outputs of a dynamic model in one of its input shapes."""
-
-    __slots__ = ("inputs", "outputs")
 
     inputs: tuple[TensorAttr, ...]
     outputs: tuple[TensorAttr, ...]

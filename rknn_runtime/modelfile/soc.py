@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from rknn_runtime._files import read_kernel_file
-from rknn_runtime._frozen import dataclass
 
 __all__ = [
     "DEVICE_TREE",
@@ -29,8 +29,6 @@ RUNTIME_VERSIONS = {FULL_RUNTIME: ("2.3.2", "1.5.2"), MINI_RUNTIME: ("2.3.2",)}
 @dataclass(frozen=True)
 class Soc:
     """Facts of one SoC that decide how its tensors lie in memory and what runs on it."""
-
-    __slots__ = ("c2_bytes", "cores", "mini", "name", "npu", "row_bytes")
 
     name: str
     #: The NPU generation as a model file spells it; SoCs with the same one share models.

@@ -6,9 +6,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr

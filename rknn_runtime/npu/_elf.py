@@ -10,10 +10,10 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rknn_runtime._files import FileView, opened_file
-from rknn_runtime._frozen import dataclass
 
 __all__ = ["cut_short", "mismatch"]
 

@@ -12,11 +12,11 @@ call concerned.
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import Span
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._frozen import dataclass
 from rknn_runtime._locks import fork_generation
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
 from rknn_runtime.npu.library import Library, printed

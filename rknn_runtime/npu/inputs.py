@@ -7,13 +7,13 @@ in as the NPU's own elements in its own layout.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, plain
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._frozen import replace
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.kernels import layout, quantization
 from rknn_runtime.npu.binding import Binding, check_layouts, element_dtype

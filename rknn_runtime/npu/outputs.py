@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rknn_runtime._arrays import Array, result
 from rknn_runtime._ffi import ffi
-from rknn_runtime._frozen import replace
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.kernels import layout, quantization
 from rknn_runtime.npu.binding import Binding, check_layouts

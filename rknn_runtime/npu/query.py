@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._frozen import replace
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidParameterError, RknnError
 from rknn_runtime.npu.context import Context

@@ -6,11 +6,11 @@ Only librknnrt runs such models.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._frozen import replace
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.query import QueriedTensor

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library

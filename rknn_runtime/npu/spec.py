@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import SupportsIndex, TypeVar, Union
 
 from rknn_runtime._arrays import as_list, exact_int
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.tensor import TensorAttr
 

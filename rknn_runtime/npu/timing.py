@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rknn_runtime._frozen import dataclass
+from dataclasses import dataclass
 
 __all__ = ["StepTimes"]
 
@@ -13,8 +13,6 @@ class StepTimes:
 
     Measured in C: what Python does between calls, and its waiting for the GIL, are not in them.
     """
-
-    __slots__ = ("begin_s", "image_s", "run_s", "sync_from_device_s", "sync_to_device_s")
 
     #: When the first of them began, of ``time.perf_counter``.
     begin_s: float

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_int, plain
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.quantization.divergence import absolute_histogram, kl_cut
 from rknn_runtime.quantization.histogram import Histogram, cut, mmse_threshold
 from rknn_runtime.quantization.parameters import affine_parameters

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import SupportsIndex
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.npu.base import LoadedModel
 
 __all__ = ["RawAttr", "Tensors"]

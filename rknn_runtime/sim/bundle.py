@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import lib
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_list
-from rknn_runtime._frozen import dataclass, replace
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.sim.bundle import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.errors import InvalidModelError
 
 __all__ = ["ACTIVATIONS", "TASKS", "Metadata", "Scaling", "metadata_of"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.sklearn.arguments import checked_rows
 from rknn_runtime.sklearn.metadata import Metadata, Scaling
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import as_float, as_int
-from rknn_runtime._frozen import dataclass
 from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.streams import capture as opencv
 from rknn_runtime.streams.address import is_image, shown
@@ -31,8 +31,6 @@ _MOST_DAMAGED = 100
 @dataclass(frozen=True, eq=False)
 class Frame:
     """One image of a source."""
-
-    __slots__ = ("image", "index", "jpeg", "name", "time_s")
 
     #: ``(H, W, 3) uint8``, BGR.
     image: NDArray[Any]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import CoreMask
 
 __all__ = ["ContextStats", "PhaseStats", "PoolStats", "Times"]
@@ -19,8 +19,6 @@ _KEPT = 1000
 class PhaseStats:
     """How long one phase of a frame took, of the last 1000 frames of a context."""
 
-    __slots__ = ("name", "p50_ms", "p99_ms")
-
     #: ``"wait"`` for a free context, ``"write"`` (the image is read, scaled and in the input's
     #: memory), ``"run"`` (syncs and NPU), and ``"decode"``, or ``"read"`` of a `Model`. What else
     #: than `Detector`, `Classifier` and `Model` works in a pool has ``"wait"`` and ``"call"``.
@@ -32,8 +30,6 @@ class PhaseStats:
 @dataclass(frozen=True)
 class ContextStats:
     """What one context of a pool has done."""
-
-    __slots__ = ("busy_s", "core_mask", "failed", "frames", "phases")
 
     #: The cores that it runs on; None: the runtime chooses for each run.
     core_mask: CoreMask | None
@@ -48,8 +44,6 @@ class ContextStats:
 @dataclass(frozen=True)
 class PoolStats:
     """What a pool has done so far; it prints as a table."""
-
-    __slots__ = ("contexts", "dropped", "elapsed_s", "waiting")
 
     contexts: tuple[ContextStats, ...]
     #: Frames that wait for a context.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int, plain
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.labels import Labels, names_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ class Compared:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._values()
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.detection import (
     FIELDS,
     NAMES,

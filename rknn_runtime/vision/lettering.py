@@ -6,13 +6,13 @@ import contextlib
 import io
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._files import read_file
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.kernels.canvas import Canvas
 from rknn_runtime.vision.images import import_pillow
 

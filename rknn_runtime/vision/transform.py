@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from rknn_runtime._arrays import MAX_DIMENSION, as_int
 from rknn_runtime._ffi import ffi
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.detections import Detections
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ _PLACEMENT = ffi.typeof("rkr_placement *")
 class _Placed:
     """What C reads of a transform: no field of it, since it follows from those."""
 
-    __slots__ = ("_placement",)
-
     _placement: Any
 
 
@@ -37,8 +35,6 @@ class LetterboxTransform(_Placed):
     ``letterboxed = coordinate * resized_size / image_size + offset``, with the sizes that were
     in fact used: both directions are exact but for the rounding of the result to its dtype.
     """
-
-    __slots__ = ("image_size", "offset", "resized_size", "size")
 
     #: Height and width of the image.
     image_size: tuple[int, int]
@@ -56,7 +52,7 @@ class LetterboxTransform(_Placed):
             TypeError: A field is not a pair of integers.
             ValueError: A size is not from 1 to 2**31 - 1, or the offset below 0 or above that.
         """
-        for name in self.__slots__:
+        for name in ("image_size", "offset", "resized_size", "size"):
             pair, lowest = getattr(self, name), 0 if name == "offset" else 1
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise TypeError(f"{name}: expected (height, width), got {pair!r}")
@@ -64,6 +60,9 @@ class LetterboxTransform(_Placed):
                 as_int(number, name, lowest, MAX_DIMENSION)
         numbers = (*self.offset, *self.image_size, *self.resized_size)
         object.__setattr__(self, "_placement", ffi.new(_PLACEMENT, numbers))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.image_size, self.size, self.resized_size, self.offset)
 
     def boxes_to_image(self, boxes: NDArray[Any], *, clip: bool = True) -> NDArray[Any]:
         """Map ``(..., 4)`` boxes xyxy from the letterbox to the image; a new array.

@@ -196,7 +196,7 @@ def test_a_library_without_functions_and_one_that_nobody_may_read(tmp_path: Path
     facts = gather(**built)
     assert judge(facts)[0].rule == "library-damaged"
     assert "rknn_run" in judge(facts)[0].text
-    from rknn_runtime._frozen import replace
+    from dataclasses import replace
 
     unreadable = replace(facts.libraries[0], fault="unreadable")
     assert judge(replace(facts, libraries=(unreadable,)))[0].rule == "library-unreadable"

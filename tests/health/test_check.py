@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from paths import DATA, PROJECT
 
-from rknn_runtime._frozen import replace
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.health import Symptom, check
 from rknn_runtime.conversion.health.check import findings

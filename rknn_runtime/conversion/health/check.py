@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.conversion.health.heads import Head, guess_head, image_size
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.custom_string import facts_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.vision.heads.classification import ClassificationDecoder

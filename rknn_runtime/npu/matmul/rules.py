@@ -7,9 +7,9 @@ RV1126B has librknnrt, which multiplies nothing there; librknnmrt has no such fu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile import compatibility
@@ -33,8 +33,6 @@ _BY_INT4 = (_T.FLOAT16_MM_INT4_TO_FLOAT32, _T.FLOAT16_MM_INT4_TO_FLOAT16)
 @dataclass(frozen=True)
 class MatmulSoc:
     """What one SoC takes."""
-
-    __slots__ = ("limit_k", "per_column", "per_group", "segment_k", "tile_k", "tile_n", "types")
 
     types: tuple[MatmulType, ...]
     #: Types whose B may have a scale per column, and per group.

@@ -10,12 +10,12 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._files import read_file
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.errors import RknnError
 from rknn_runtime.streams.address import shown
 from rknn_runtime.streams.dask.storage import Format, format_of
@@ -43,8 +43,6 @@ _MOST_MODEL_BYTES = 2**32 - 1
 @dataclass(frozen=True)
 class Segment:
     """A part of a video, by frames: from `start` on, up to `stop`, which does not belong to it."""
-
-    __slots__ = ("path", "start", "stop")
 
     path: str
     start: int

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rknn_runtime._frozen import dataclass, replace
 from rknn_runtime.tools.doctor import (
     around_rules,
     files,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.modelfile.compatibility import Failure, Runtime
 from rknn_runtime.modelfile.info import ModelHeader
 from rknn_runtime.modelfile.soc import Soc
@@ -31,10 +31,10 @@ class Surroundings:
     interpreter: Elf | None = None
     multiarch: str = ""
     #: Versions of Python and of what is imported, by name.
-    versions: Mapping[str, str] = {}
-    variables: Mapping[str, str] = {}
+    versions: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     #: Owner, group and mode of nodes and libraries by path, where the tree cannot have them.
-    owners: Mapping[str, tuple[int, int, int]] = {}
+    owners: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     #: The tree is this machine's own: the kernel is asked what this user may do.
     live: bool = False
 
@@ -157,8 +157,8 @@ class Facts:
     heap: NodeFacts | None = None
     libraries: tuple[LibraryFacts, ...] = ()
     #: As `rknn_runtime.tools.bench.board.state` returns it.
-    clocks: Mapping[str, Any] = {}
-    memory_kb: Mapping[str, int] = {}
+    clocks: Mapping[str, Any] = field(default_factory=dict)
+    memory_kb: Mapping[str, int] = field(default_factory=dict)
     #: Lines of the logs that speak of the NPU.
     log: tuple[str, ...] = ()
     #: What the lines mean: names of `rknn_runtime.tools.doctor.log.SIGNS`.

@@ -11,13 +11,13 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import as_int, as_list, plain
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.errors import RknnError, UnavailableError
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ MAX_SIZE = 1024
 @dataclass(frozen=True)
 class Question:
     """One question to the NPU."""
-
-    __slots__ = ("answers", "asks", "assumed", "largest", "model", "name", "shape")
 
     name: str
     #: In a few words.

@@ -7,12 +7,12 @@ import os
 import platform
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.library import Library
@@ -33,8 +33,6 @@ LINE = 100
 @dataclass(frozen=True)
 class Finding:
     """What came out for one question."""
-
-    __slots__ = ("answer", "failure", "outputs", "question")
 
     question: Question
     #: Empty when the NPU gave none of the expected answers.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.forms import FORMS, HEADS, Fit, HeadForm
 from rknn_runtime.vision.heads.views import (

@@ -6,10 +6,10 @@ Whether outputs have a form is told by the reader beside its decoder, from shape
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, Union
 
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, read_anchors, yolov7_decoder
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.end_to_end import EndToEndDecoder, read_end_to_end
@@ -69,7 +69,7 @@ class HeadForm:
     #: Other names for it in ``head=``.
     families: tuple[str, ...]
     #: Further arguments of the decoder.
-    options: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = field(default_factory=dict)
     #: Whether boxes and scores are channels of one tensor, and so have one scale. YOLOv5 also has
     #: one tensor, but all of its values are 0..1, or all are logits, so one scale is enough.
     shares_scale: bool = False

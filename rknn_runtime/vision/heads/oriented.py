@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._frozen import dataclass, replace
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from rknn_runtime._arrays import check_status, pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, AnchorForm, read_anchors

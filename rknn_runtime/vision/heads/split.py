@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
 from rknn_runtime._ffi import ffi
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, strides_of

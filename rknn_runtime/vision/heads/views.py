@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, as_int, as_list, plain, pointer
 from rknn_runtime._ffi import ffi
-from rknn_runtime._frozen import replace
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.tensor import TensorAttr
 

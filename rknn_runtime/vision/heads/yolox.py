@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rknn_runtime._ffi import ffi
-from rknn_runtime._frozen import dataclass
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.grids import (
