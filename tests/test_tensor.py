@@ -43,11 +43,6 @@ def test_no_field_can_be_set():
             setattr(attr, field.name, None)
 
 
-def test_it_has_no_dict():
-    """Slots: a misspelt name is an error and an attribute is small."""
-    assert not hasattr(attribute(), "__dict__")
-
-
 @pytest.mark.parametrize("twin", [lambda a: pickle.loads(pickle.dumps(a)), copy.deepcopy])
 def test_it_survives_pickle_and_copy(twin):
     """Equal field by field, the native attribute included."""
