@@ -109,7 +109,7 @@ import sys, numpy
 before = set(sys.modules)
 def loaded():
     new = {name.partition("rknn_runtime.")[2] for name in set(sys.modules) - before}
-    return sorted({name.partition(".")[0] for name in new if "." in name})
+    return sorted({name.partition(".")[0] for name in new if "." in name and name[0] != "_"})
 from rknn_runtime import Model
 print(*loaded())
 from rknn_runtime import Detector
