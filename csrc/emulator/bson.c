@@ -3,7 +3,10 @@
  * The attributes that a file keeps by name: BSON in slot 9 of a node (not of mini containers),
  * {name: {"dtype": "is", "value": 1 or {"0": 1, "1": 2}}}. Integers are of 32 or 64 bits, real
  * numbers doubles. Nothing is believed before it is checked. */
-#include "internal.h"
+#include "emulator/loader.h"
+#include "emulator/bytes.h"
+
+#include <string.h>
 
 #define SLOT 9
 
@@ -19,11 +22,12 @@ typedef struct {
 
 enum { DOUBLE = 1, TEXT = 2, DOCUMENT = 3, ARRAY = 4, BOOLEAN = 8, INT32 = 16, INT64 = 18 };
 
-int emu_keep_attributes(rkr_emu *emu, emu_flat *flat, emu_node *node) {
+int emu_keep_attributes(loader *l, emu_file_node *node) {
+    emu_flat *flat = &l->flat;
     emu_flat own = *flat; /* garbage here makes no bad file: nodes of the NPU do not need it */
     const emu_vector blob = emu_flat_vector(&own, node->attributes, SLOT, 1);
     flat->left = own.left;
-    uint8_t *copy = blob.length == 0 ? NULL : emu_allocate(emu, blob.length, 1);
+    uint8_t *copy = blob.length == 0 ? NULL : emu_allocate(l->model, blob.length, 1);
     if (copy != NULL) {
         memcpy(copy, flat->bytes + blob.position, blob.length);
         node->bson = copy;
@@ -148,18 +152,13 @@ static bool take_all(const element *value, uint32_t *type, uint32_t *count, uint
     return true;
 }
 
-int rkr_emu_get_attribute(const rkr_emu *emu, uint32_t node, const char *name, uint32_t *type,
-                          uint32_t *count, void *data, size_t size) {
-    if (emu == NULL || node >= emu->n_nodes || name == NULL || type == NULL || count == NULL ||
-        (data == NULL && size > 0)) {
-        return RKR_ERR_ARGUMENT;
-    }
-    const emu_node *n = &emu->nodes[node];
-    const bson all = {n->bson, n->bson + n->bson_bytes};
+int emu_find_attribute(const emu_file_node *node, const char *name, uint32_t *type, uint32_t *count,
+                       void *data, size_t size) {
+    const bson all = {node->bson, node->bson + node->bson_bytes};
     element attribute, value;
     uint8_t nothing[1];
     *type = *count = 0;
-    if (n->bson == NULL || !find(all, name, &attribute) || attribute.type != DOCUMENT ||
+    if (node->bson == NULL || !find(all, name, &attribute) || attribute.type != DOCUMENT ||
         !find(attribute.value, "value", &value) ||
         !take_all(&value, type, count, data == NULL ? nothing : data, size)) {
         return RKR_EMU_ERR_UNKNOWN;

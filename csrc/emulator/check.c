@@ -6,20 +6,11 @@
  *
  * It also ends soon: no byte is read or written twice in one pass, and every window meets the
  * input. So the steps of a task are bounded by the file's memory times its weights. */
-#include "dpu_fast.h"
+#include "emulator/dpu_fast.h"
 
 /* The largest side, number of channels, kernels: those of the registers' fields. */
 #define MAX_SIDE 8192u
 #define MAX_CHANNELS 65536u
-
-bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes) {
-    return address >= emu->command_bytes && address <= emu->memory_bytes &&
-           bytes <= emu->memory_bytes - address;
-}
-
-bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes) {
-    return address >= emu->constant_bytes && emu_inside(emu, address, bytes);
-}
 
 /* The bytes from the first to the last of `planes` x `lines` x `pixels`; where they overlap,
  * as many as they would be side by side. */
@@ -128,8 +119,8 @@ bool emu_check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu) {
     const emu_stage *bs = &dpu->bs;
     const uint32_t group = dpu->interleaved_block ? 8 : dpu->bias_group;
     const uint64_t bytes = block_bytes(dpu, bs, emu_align(dpu->c, group));
-    if (dpu->weight_offset != EMU_MEMORY ||
-        (bs->block >= emu->command_bytes && bs->block + bytes <= emu->constant_bytes)) {
+    if (dpu->weight_offset != EMU_MEMORY || (bs->block >= emu->model->command_bytes &&
+                                             bs->block + bytes <= emu->model->constant_bytes)) {
         return true;
     }
     return emu_refuse(emu, "offsets of weights at 0x%x that are no constants", bs->block);

@@ -28,7 +28,7 @@
  * class c is followed by 8 signs and 8 values of c bits: eight weights, of which ~d with a sign.
  *
  * Found by comparing files of the same networks with and without it, byte by byte. */
-#include "maps.h"
+#include "emulator/maps.h"
 
 #define HEADER 16
 #define LINE 64
@@ -167,7 +167,7 @@ static void find_starts(const rkr_emu *emu, const emu_registers *r, uint32_t cou
     for (uint32_t i = 1; i < count; i++) {
         const uint32_t bytes = (emu_reg(r, 0x113c + 4 * i) & 0xffffff) * HEADER + HEADER;
         starts[i] =
-            emu->soc->is_lite ? emu_reg(r, 0x1110 + 4 * i) : starts[i - 1] + emu_align(bytes, LINE);
+            emu_is_lite(emu) ? emu_reg(r, 0x1110 + 4 * i) : starts[i - 1] + emu_align(bytes, LINE);
     }
 }
 
@@ -175,12 +175,13 @@ static bool unpack(const rkr_emu *emu, const emu_registers *r, emu_unpacked *unp
     const uint32_t count = emu->soc->weight_streams, log2 = count == 2 ? 0 : 2;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t start = unpacked->starts[i];
-        const uint32_t header = emu->soc->is_lite ? emu_bits(r, 0x1104, 3 * i + 2, 3 * i) * 8
-                                                  : emu_bits(r, 0x1104, 2 * i + 1, 2 * i) * 16;
-        if (start < emu->command_bytes || (uint64_t)start + HEADER > emu->constant_bytes) {
+        const uint32_t header = emu_is_lite(emu) ? emu_bits(r, 0x1104, 3 * i + 2, 3 * i) * 8
+                                                 : emu_bits(r, 0x1104, 2 * i + 1, 2 * i) * 16;
+        if (start < emu->model->command_bytes ||
+            (uint64_t)start + HEADER > emu->model->constant_bytes) {
             return false;
         }
-        const stream from = {emu->memory + start, emu->constant_bytes - start, 0};
+        const stream from = {emu->memory + start, emu->model->constant_bytes - start, 0};
         const uint32_t words = ((unpacked->bytes >> log2) + count - 1 - i) / count;
         const sink to = {unpacked->values, i << log2, log2, count << log2, words << log2, 0};
         if (!(count == 2 ? unpack_eights : unpack_codes)(from, to, header)) {
@@ -205,13 +206,14 @@ static const emu_unpacked *unpack_new(rkr_emu *emu, const emu_registers *r, uint
                                       const uint32_t *starts) {
     emu->unpacked_bytes += bytes;
     emu->n_unpacked++;
-    if (emu->unpacked_bytes > MAX_RATIO * emu->constant_bytes || emu->n_unpacked > MAX_UNPACKED) {
+    if (emu->unpacked_bytes > MAX_RATIO * emu->model->constant_bytes ||
+        emu->n_unpacked > MAX_UNPACKED) {
         (void)emu_refuse(emu, "compressed weights of %llu bytes, %u layers, in a file of %llu",
                          (unsigned long long)emu->unpacked_bytes, emu->n_unpacked,
-                         (unsigned long long)emu->constant_bytes);
+                         (unsigned long long)emu->model->constant_bytes);
         return NULL;
     }
-    emu_unpacked *unpacked = emu_allocate(emu, 1, sizeof *unpacked + bytes);
+    emu_unpacked *unpacked = emu_allocate(emu->model, 1, sizeof *unpacked + bytes);
     if (unpacked == NULL) {
         return NULL;
     }

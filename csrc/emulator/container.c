@@ -13,9 +13,12 @@
  *
  * A task, 40 bytes: u32 flags, node, enable mask, ..., u32 words at 24, u64 byte offset of
  * its first word at 32. */
-#include "loader.h"
+#include "emulator/loader.h"
+#include "emulator/bytes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define HEADER_BYTES 64
 #define FIRST_HEADER_BYTES 24 /* of version 1 */
@@ -31,14 +34,14 @@
 #define KIND_TASKS 10
 
 int emu_bad_file(loader *l, const char *why) {
-    return emu_fail(l->emu, RKR_EMU_ERR_FILE, "not a readable model: %s", why);
+    return emu_fail(l->model, RKR_EMU_ERR_FILE, "not a readable model: %s", why);
 }
 
 /* The text of a slot; "" when absent. */
 static const char *text_of(loader *l, emu_table table, uint32_t slot) {
     const emu_vector text = emu_flat_vector(&l->flat, table, slot, 1);
     const size_t length = text.length < 4096 ? text.length : 4096;
-    const char *copy = emu_copy_text(l->emu, l->flat.bytes + text.position, length);
+    const char *copy = emu_copy_text(l->model, l->flat.bytes + text.position, length);
     return copy == NULL ? "" : copy;
 }
 
@@ -76,21 +79,20 @@ static bool count_elements(const uint32_t *dims, uint32_t n, uint64_t *count) {
     return true;
 }
 
-static bool read_dims(loader *l, emu_table table, uint32_t slot, uint32_t *n, uint32_t *dims) {
+/* Weights may have more dimensions than fit: they are never read as values. */
+static uint32_t read_dims(loader *l, emu_table table, uint32_t slot, uint32_t *dims) {
     const emu_vector vector = emu_flat_vector(&l->flat, table, slot, 4);
-    *n = 0;
     if (vector.length > RKR_EMU_MAX_DIMS) {
-        return true; /* weights: never read as values */
+        return 0;
     }
     for (uint32_t i = 0; i < vector.length; i++) {
         dims[i] = emu_flat_u32(&l->flat, vector, i);
     }
-    *n = vector.length;
-    return true;
+    return vector.length;
 }
 
 static int read_tensor(loader *l, emu_table table, uint32_t index) {
-    emu_tensor *tensor = &l->emu->tensors[index];
+    emu_tensor *tensor = &l->model->tensors[index];
     rkr_emu_tensor *public = &tensor->public;
     const uint32_t quantization = l->mini ? 6 : 10;
     public->type = (uint32_t)emu_flat_scalar(&l->flat, table, 0, 1);
@@ -108,9 +110,9 @@ static int read_tensor(loader *l, emu_table table, uint32_t index) {
         public->zero_point = (int32_t)emu_flat_u32(&l->flat, zeros, 0);
         public->quantized = public->scale > 0.0f && public->scale < 1e30f;
     }
-    if (!read_dims(l, table, 3, &public->n_native, public->native) ||
-        !read_dims(l, table, 4, &public->n_dims, public->dims) ||
-        !count_elements(public->dims, public->n_dims, &public->n_elems)) {
+    public->n_native = read_dims(l, table, 3, public->native);
+    public->n_dims = read_dims(l, table, 4, public->dims);
+    if (!count_elements(public->dims, public->n_dims, &public->n_elems)) {
         return emu_bad_file(l, "a tensor's dimensions");
     }
     const uint64_t offset = emu_flat_scalar(&l->flat, table, l->mini ? 9 : 13, 4);
@@ -134,15 +136,15 @@ static int read_each(loader *l, emu_vector tables, int (*read)(loader *, emu_tab
 }
 
 static int read_tensors(loader *l) {
-    rkr_emu *emu = l->emu;
+    emu_model *model = l->model;
     const emu_vector tensors = emu_flat_vector(&l->flat, l->graph, 0, 4);
     if (tensors.length > EMU_MAX_TENSORS) {
         return emu_bad_file(l, "too many tensors");
     }
-    emu->n_tensors = tensors.length;
-    emu->tensors = emu_allocate(emu, tensors.length, sizeof *emu->tensors);
-    l->blob_of = emu_allocate(emu, tensors.length, sizeof *l->blob_of);
-    if (emu->tensors == NULL || l->blob_of == NULL) {
+    model->n_tensors = tensors.length;
+    model->tensors = emu_allocate(model, tensors.length, sizeof *model->tensors);
+    l->blob_of = emu_allocate(model, tensors.length, sizeof *l->blob_of);
+    if (model->tensors == NULL || l->blob_of == NULL) {
         return RKR_ERR_MEMORY;
     }
     const int status = read_each(l, tensors, read_tensor);
@@ -156,13 +158,13 @@ static int read_indices(loader *l, emu_table table, uint32_t slot, uint32_t *cou
     if (vector.length > EMU_MAX_TENSORS) {
         return emu_bad_file(l, "too many tensors of a node");
     }
-    *indices = emu_allocate(l->emu, vector.length, sizeof **indices);
+    *indices = emu_allocate(l->model, vector.length, sizeof **indices);
     if (*indices == NULL) {
         return RKR_ERR_MEMORY;
     }
     for (uint32_t i = 0; i < vector.length; i++) {
         (*indices)[i] = emu_flat_u32(&l->flat, vector, i);
-        if ((*indices)[i] >= l->emu->n_tensors) {
+        if ((*indices)[i] >= l->model->n_tensors) {
             return emu_bad_file(l, "a tensor that it does not have");
         }
     }
@@ -171,61 +173,57 @@ static int read_indices(loader *l, emu_table table, uint32_t slot, uint32_t *cou
 }
 
 static int read_node(loader *l, emu_table table, uint32_t index) {
-    emu_node *node = &l->emu->nodes[index];
-    rkr_emu_node *public = &node->public;
+    emu_file_node *node = &l->model->nodes[index];
     uint32_t *inputs = NULL, *outputs = NULL;
-    public->op = text_of(l, table, 1);
-    public->name = text_of(l, table, 2);
-    const char *colon = strchr(public->name, ':');
-    public->name = colon == NULL ? public->name : colon + 1;
-    public->reason = "";
-    node->device = (uint32_t)emu_flat_scalar(&l->flat, table, 3, 1);
+    node->op = text_of(l, table, 1);
+    node->name = text_of(l, table, 2);
+    const char *colon = strchr(node->name, ':');
+    node->name = colon == NULL ? node->name : colon + 1;
     node->attributes = table;
-    int status = read_indices(l, table, 4, &public->n_inputs, &inputs);
+    int status = read_indices(l, table, 4, &node->n_inputs, &inputs);
     if (status == RKR_OK) {
-        status = read_indices(l, table, 5, &public->n_outputs, &outputs);
+        status = read_indices(l, table, 5, &node->n_outputs, &outputs);
     }
-    public->inputs = inputs;
-    public->outputs = outputs;
+    node->inputs = inputs;
+    node->outputs = outputs;
     return status;
 }
 
 static int read_nodes(loader *l) {
-    rkr_emu *emu = l->emu;
+    emu_model *model = l->model;
     const emu_vector nodes = emu_flat_vector(&l->flat, l->graph, 1, 4);
     if (nodes.length > EMU_MAX_NODES) {
         return emu_bad_file(l, "too many nodes");
     }
-    emu->n_nodes = nodes.length;
-    emu->nodes = emu_allocate(emu, nodes.length, sizeof *emu->nodes);
-    if (emu->nodes == NULL) {
+    model->n_nodes = nodes.length;
+    model->nodes = emu_allocate(model, nodes.length, sizeof *model->nodes);
+    if (model->nodes == NULL) {
         return RKR_ERR_MEMORY;
     }
     int status = read_each(l, nodes, read_node);
     if (status == RKR_OK) {
-        status = read_indices(l, l->graph, 2, &emu->n_inputs, &emu->inputs);
+        status = read_indices(l, l->graph, 2, &model->n_inputs, &model->inputs);
     }
     if (status == RKR_OK) {
-        status = read_indices(l, l->graph, 3, &emu->n_outputs, &emu->outputs);
+        status = read_indices(l, l->graph, 3, &model->n_outputs, &model->outputs);
     }
     return l->flat.bad ? emu_bad_file(l, "its nodes") : status;
 }
 
 /* Mean and standard deviation of an image's channels. */
 static int read_normalisations(loader *l) {
-    rkr_emu *emu = l->emu;
+    emu_model *model = l->model;
     const emu_vector tables = emu_flat_vector(&l->flat, l->graph, 4, 4);
-    emu->normalisations = emu_allocate(emu, emu->n_inputs, sizeof *emu->normalisations);
-    emu->is_given = emu_allocate(emu, emu->n_inputs, sizeof *emu->is_given);
-    if (emu->normalisations == NULL || emu->is_given == NULL) {
+    model->normalisations = emu_allocate(model, model->n_inputs, sizeof *model->normalisations);
+    if (model->normalisations == NULL) {
         return RKR_ERR_MEMORY;
     }
-    for (uint32_t i = 0; i < emu->n_inputs && i < tables.length; i++) {
+    for (uint32_t i = 0; i < model->n_inputs && i < tables.length; i++) {
         const emu_table table = emu_flat_item(&l->flat, tables, i);
         const emu_vector mean = emu_flat_vector(&l->flat, table, 0, 4);
         const emu_vector std = emu_flat_vector(&l->flat, table, 1, 4);
-        rkr_emu_normalisation *normalisation = &emu->normalisations[i];
-        const rkr_emu_tensor *input = &emu->tensors[emu->inputs[i]].public;
+        rkr_emu_normalisation *normalisation = &model->normalisations[i];
+        const rkr_emu_tensor *input = &model->tensors[model->inputs[i]].public;
         const uint32_t length = mean.length < std.length ? mean.length : std.length;
         const uint32_t channels = input->n_dims == 4 ? input->dims[1] : length;
         normalisation->is_one = 1;
@@ -255,33 +253,34 @@ static bool is_command(const loader *l, const emu_tensor *tensor) {
 }
 
 static int allocate_memory(loader *l, uint64_t constant_bytes, uint64_t internal_bytes) {
-    rkr_emu *emu = l->emu;
+    emu_model *model = l->model;
     if (constant_bytes > EMU_MAX_MEMORY || internal_bytes > EMU_MAX_MEMORY - constant_bytes) {
-        return emu_fail(emu, RKR_EMU_ERR_FILE, "the model asks for more than 1 GiB of memory");
+        return emu_fail(model, RKR_EMU_ERR_FILE, "the model asks for more than 1 GiB of memory");
     }
-    emu->constant_bytes = constant_bytes;
-    emu->memory_bytes = constant_bytes + internal_bytes;
-    emu->memory = calloc(1, (size_t)emu->memory_bytes + 1);
-    return emu->memory == NULL ? emu_fail(emu, RKR_ERR_MEMORY, "no memory for the model") : RKR_OK;
+    model->constant_bytes = constant_bytes;
+    model->memory_bytes = constant_bytes + internal_bytes;
+    model->memory = calloc(1, (size_t)model->memory_bytes + 1);
+    return model->memory == NULL ? emu_fail(model, RKR_ERR_MEMORY, "no memory for the model")
+                                 : RKR_OK;
 }
 
 static int place_mini(loader *l) {
-    rkr_emu *emu = l->emu;
+    emu_model *model = l->model;
     const uint64_t constants = l->regcmd + l->extra + l->weights;
     const int status = allocate_memory(l, constants, l->internal);
     if (status != RKR_OK) {
         return status;
     }
     /* The pages of the commands are never touched: they take address space alone. */
-    emu->command_bytes = l->regcmd;
-    memcpy(emu->memory + l->regcmd, l->image + l->regcmd, (size_t)(constants - l->regcmd));
-    for (uint32_t i = 0; i < emu->n_tensors; i++) {
-        emu_tensor *tensor = &emu->tensors[i];
+    model->command_bytes = l->regcmd;
+    memcpy(model->memory + l->regcmd, l->image + l->regcmd, (size_t)(constants - l->regcmd));
+    for (uint32_t i = 0; i < model->n_tensors; i++) {
+        emu_tensor *tensor = &model->tensors[i];
         const uint32_t kind = tensor->public.kind;
         const uint64_t base = has_memory(tensor)      ? constants
                               : kind == KIND_COMPILER ? l->regcmd
                                                       : l->regcmd + l->extra;
-        const uint64_t end = has_memory(tensor) ? emu->memory_bytes : constants;
+        const uint64_t end = has_memory(tensor) ? model->memory_bytes : constants;
         tensor->is_constant = !has_memory(tensor);
         tensor->has_memory = kind >= KIND_INPUT && kind <= KIND_COMPILER && tensor->bytes != 0 &&
                              base + tensor->address + tensor->bytes <= end;
@@ -301,13 +300,13 @@ emu_vector emu_blob(loader *l, uint32_t index) {
 
 /* Where each blob lies in memory; commands and tasks do not. */
 static int place_blobs(loader *l, uint64_t *addresses, uint64_t *constants) {
-    rkr_emu *emu = l->emu;
+    emu_model *model = l->model;
     for (uint32_t i = 0; i < l->blobs.length; i++) {
         addresses[i] = UINT64_MAX;
     }
     *constants = 0;
-    for (uint32_t i = 0; i < emu->n_tensors; i++) {
-        const emu_tensor *tensor = &emu->tensors[i];
+    for (uint32_t i = 0; i < model->n_tensors; i++) {
+        const emu_tensor *tensor = &model->tensors[i];
         const uint32_t at = l->blob_of[i];
         if (has_memory(tensor) || at == UINT32_MAX || is_command(l, tensor)) {
             continue;
@@ -325,10 +324,10 @@ static int place_blobs(loader *l, uint64_t *addresses, uint64_t *constants) {
 }
 
 static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constants) {
-    rkr_emu *emu = l->emu;
+    emu_model *model = l->model;
     uint64_t internal = 0;
-    for (uint32_t i = 0; i < emu->n_tensors; i++) {
-        const emu_tensor *tensor = &emu->tensors[i];
+    for (uint32_t i = 0; i < model->n_tensors; i++) {
+        const emu_tensor *tensor = &model->tensors[i];
         const uint64_t end = (uint64_t)tensor->address + tensor->bytes;
         internal = has_memory(tensor) && end > internal ? end : internal;
     }
@@ -336,8 +335,8 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
     if (status != RKR_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < emu->n_tensors; i++) {
-        emu_tensor *tensor = &emu->tensors[i];
+    for (uint32_t i = 0; i < model->n_tensors; i++) {
+        emu_tensor *tensor = &model->tensors[i];
         const uint32_t at = l->blob_of[i];
         tensor->is_constant = !has_memory(tensor);
         if (has_memory(tensor)) {
@@ -348,7 +347,7 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
             tensor->has_memory = bytes.length != 0;
             tensor->address = (uint32_t)addresses[at];
             tensor->bytes = bytes.length;
-            memcpy(emu->memory + tensor->address, l->flat.bytes + bytes.position, bytes.length);
+            memcpy(model->memory + tensor->address, l->flat.bytes + bytes.position, bytes.length);
         }
     }
     return RKR_OK;
@@ -356,12 +355,12 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
 
 /* Graphs of further shapes name their weights, and the first graph has them. */
 static void borrow_weights(loader *l) {
-    const emu_vector graphs = emu_flat_vector(&l->flat, l->model, 2, 4);
+    const emu_vector graphs = emu_flat_vector(&l->flat, l->root, 2, 4);
     const emu_table first = emu_flat_item(&l->flat, graphs, 0);
     const emu_vector lenders = emu_flat_vector(&l->flat, first, 0, 4);
     uint32_t next = 0; /* the graphs have their tensors in the same order */
-    for (uint32_t i = 0; i < l->emu->n_tensors && !l->flat.bad; i++) {
-        const emu_tensor *tensor = &l->emu->tensors[i];
+    for (uint32_t i = 0; i < l->model->n_tensors && !l->flat.bad; i++) {
+        const emu_tensor *tensor = &l->model->tensors[i];
         const size_t length = strlen(tensor->public.name);
         const bool lacks = !has_memory(tensor) && l->blob_of[i] != UINT32_MAX &&
                            emu_blob(l, l->blob_of[i]).length == 0;
@@ -391,7 +390,7 @@ static int place_standard(loader *l) {
     uint64_t *addresses = calloc((size_t)l->blobs.length + 1, sizeof *addresses);
     uint64_t constants = 0;
     if (addresses == NULL) {
-        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the model");
+        return emu_fail(l->model, RKR_ERR_MEMORY, "no memory for the model");
     }
     int status = place_blobs(l, addresses, &constants);
     if (status == RKR_OK) {
@@ -404,12 +403,12 @@ static int place_standard(loader *l) {
 /* ---- commands -------------------------------------------------------------- */
 
 static int copy_commands(loader *l, const uint8_t *bytes, uint64_t size) {
-    l->n_words = (size_t)(size / 8);
-    l->words = malloc(l->n_words * 8 + 8);
-    if (l->words == NULL) {
-        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the commands");
+    l->model->n_words = (size_t)(size / 8);
+    l->model->words = malloc(l->model->n_words * 8 + 8);
+    if (l->model->words == NULL) {
+        return emu_fail(l->model, RKR_ERR_MEMORY, "no memory for the commands");
     }
-    memcpy(l->words, bytes, l->n_words * 8);
+    memcpy(l->model->words, bytes, l->model->n_words * 8);
     return RKR_OK;
 }
 
@@ -450,29 +449,29 @@ static int relocate_tensor(loader *l, const emu_tensor *tensor, emu_vector place
     }
     if (places.length != 0 && tensor->is_constant && !tensor->has_memory &&
         !is_command(l, tensor)) {
-        l->emu->lacks_weights = true; /* the commands read what the file does not have */
+        l->model->lacks_weights = true; /* the commands read what the file does not have */
     }
     for (uint32_t k = 0; k < places.length; k++) {
         const uint8_t *place = l->flat.bytes + places.position + 8 * (size_t)k;
         const uint32_t addend = (uint32_t)emu_number(place, 4);
         const uint64_t at = emu_number(place + 4, 4);
-        if (at >= l->n_words) {
+        if (at >= l->model->n_words) {
             return emu_bad_file(l, "a relocation outside the commands");
         }
         const uint64_t value = (uint32_t)(tensor->address + addend);
-        l->words[at] = (l->words[at] & ~((uint64_t)UINT32_MAX << 16)) | value << 16;
+        l->model->words[at] = (l->model->words[at] & ~((uint64_t)UINT32_MAX << 16)) | value << 16;
     }
     return RKR_OK;
 }
 
 static int relocate(loader *l) {
-    const uint32_t count = l->emu->n_tensors;
+    const uint32_t count = l->model->n_tensors;
     const emu_tensor **sorted = calloc((size_t)count + 1, sizeof *sorted);
     if (sorted == NULL) {
-        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the model");
+        return emu_fail(l->model, RKR_ERR_MEMORY, "no memory for the model");
     }
     for (uint32_t i = 0; i < count; i++) {
-        sorted[i] = &l->emu->tensors[i];
+        sorted[i] = &l->model->tensors[i];
     }
     qsort(sorted, count, sizeof *sorted, order_of_tensors);
     const emu_vector tables = emu_flat_vector(&l->flat, l->graph, 7, 4);
@@ -491,8 +490,8 @@ static int relocate(loader *l) {
 /* The commands and tasks of a standard container, by the tensors that hold them. */
 static int find_commands(loader *l) {
     int status = RKR_OK;
-    for (uint32_t i = 0; i < l->emu->n_tensors && status == RKR_OK; i++) {
-        const uint32_t kind = l->emu->tensors[i].public.kind;
+    for (uint32_t i = 0; i < l->model->n_tensors && status == RKR_OK; i++) {
+        const uint32_t kind = l->model->tensors[i].public.kind;
         if ((kind != KIND_COMMANDS && kind != KIND_TASKS) || l->blob_of[i] == UINT32_MAX) {
             continue;
         }
@@ -501,9 +500,9 @@ static int find_commands(loader *l) {
             return emu_bad_file(l, "its commands");
         }
         if (kind == KIND_TASKS) {
-            l->tasks = l->flat.bytes + bytes.position;
+            l->table = l->flat.bytes + bytes.position;
             l->n_tasks = bytes.length / TASK_BYTES;
-        } else if (l->words == NULL) {
+        } else if (l->model->words == NULL) {
             status = copy_commands(l, l->flat.bytes + bytes.position, bytes.length);
         }
     }
@@ -514,42 +513,41 @@ static int find_commands(loader *l) {
 static void choose_tasks(loader *l, uint64_t *first, uint64_t *end) {
     *first = 0;
     *end = l->n_tasks;
-    if (l->mini || l->emu->soc->cores == EMU_CORES_NONE) {
+    if (l->mini || l->model->soc->cores == EMU_CORES_NONE) {
         return;
     }
     const emu_vector lists = emu_flat_vector(&l->flat, l->graph, 10, 4);
-    if (l->emu->soc->cores == EMU_CORES_RK3588 && lists.length > 2) {
+    if (l->model->soc->cores == EMU_CORES_RK3588 && lists.length > 2) {
         *first = emu_flat_u32(&l->flat, lists, 2);
         *end = lists.length > 3 ? emu_flat_u32(&l->flat, lists, 3) : l->n_tasks;
-    } else if (l->emu->soc->cores == EMU_CORES_RK3576 && lists.length > 1) {
+    } else if (l->model->soc->cores == EMU_CORES_RK3576 && lists.length > 1) {
         *first = emu_flat_u32(&l->flat, lists, 0);
         *end = emu_flat_u32(&l->flat, lists, 1);
     }
 }
 
-static int decode(loader *l) {
+static int read_tasks(loader *l) {
     uint64_t first = 0, end = 0;
     choose_tasks(l, &first, &end);
     if (first > end || end > l->n_tasks || end - first > EMU_MAX_TASKS) {
         return emu_bad_file(l, "its list of tasks");
     }
     const uint32_t count = (uint32_t)(end - first);
-    emu_task_entry *entries = calloc((size_t)count + 1, sizeof *entries);
-    if (entries == NULL) {
-        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the tasks");
+    emu_task_entry *tasks = calloc((size_t)count + 1, sizeof *tasks);
+    if (tasks == NULL) {
+        return emu_fail(l->model, RKR_ERR_MEMORY, "no memory for the tasks");
     }
+    l->model->tasks = tasks;
+    l->model->n_tasks = count;
     for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *task = l->tasks + (size_t)(first + i) * TASK_BYTES;
-        entries[i].node = (uint32_t)emu_number(task + 4, 4);
-        entries[i].enabled = (uint32_t)emu_number(task + 8, 4);
-        entries[i].words = (uint32_t)emu_number(task + 24, 4);
-        const uint64_t offset = emu_number(task + 32, 8);
-        entries[i].first_word = offset % 8 == 0 ? offset / 8 : UINT64_MAX;
+        const uint8_t *entry = l->table + (size_t)(first + i) * TASK_BYTES;
+        tasks[i].node = (uint32_t)emu_number(entry + 4, 4);
+        tasks[i].enabled = (uint32_t)emu_number(entry + 8, 4);
+        tasks[i].words = (uint32_t)emu_number(entry + 24, 4);
+        const uint64_t offset = emu_number(entry + 32, 8);
+        tasks[i].first_word = offset % 8 == 0 ? offset / 8 : UINT64_MAX;
     }
-    const emu_words commands = {l->words, l->n_words};
-    const int status = emu_decode_tasks(l->emu, &commands, entries, count);
-    free(entries);
-    return status;
+    return RKR_OK;
 }
 
 /* ---- the file -------------------------------------------------------------- */
@@ -572,8 +570,8 @@ static int read_mini_header(loader *l, const uint8_t *data, uint64_t size) {
         l->n_tasks * TASK_BYTES > table) {
         return emu_bad_file(l, "the sizes of its sections");
     }
-    l->tasks = data + MINI_HEADER;
-    l->image = l->tasks + table;
+    l->table = data + MINI_HEADER;
+    l->image = l->table + table;
     l->flat.start = l->flat.end - (size_t)flat;
     return copy_commands(l, l->image, l->regcmd);
 }
@@ -594,7 +592,7 @@ static int read_header(loader *l, const uint8_t *bytes, size_t size) {
     }
     l->old = !l->mini && l->version <= 4;
     if (l->version == 0 || l->version == 3 || (l->mini && l->version < 4)) {
-        return emu_fail(l->emu, RKR_EMU_ERR_UNKNOWN,
+        return emu_fail(l->model, RKR_EMU_ERR_UNKNOWN,
                         "container version %u of an old toolkit: it is not understood", l->version);
     }
     l->flat = (emu_flat){bytes, header, header + (size_t)data, false, MOST_READS * data};
@@ -602,28 +600,37 @@ static int read_header(loader *l, const uint8_t *bytes, size_t size) {
 }
 
 static int read_model(loader *l, uint32_t graph) {
-    rkr_emu *emu = l->emu;
-    l->model = emu_flat_root(&l->flat);
-    const char *target = text_of(l, l->model, l->mini ? 6 : 8);
-    emu->toolkit = text_of(l, l->model, l->mini ? 5 : 7);
-    const emu_vector graphs = emu_flat_vector(&l->flat, l->model, 2, 4);
-    emu->n_graphs = graphs.length;
+    emu_model *model = l->model;
+    l->root = emu_flat_root(&l->flat);
+    const char *target = text_of(l, l->root, l->mini ? 6 : 8);
+    model->toolkit = text_of(l, l->root, l->mini ? 5 : 7);
+    const emu_vector graphs = emu_flat_vector(&l->flat, l->root, 2, 4);
+    model->n_graphs = graphs.length;
     if (l->flat.bad || graphs.length == 0) {
         return emu_bad_file(l, "its flatbuffer");
     }
     if (graph >= graphs.length) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "graph: expected 0 to %u, got %u", graphs.length - 1,
-                        graph);
+        return emu_fail(model, RKR_ERR_ARGUMENT, "graph: expected 0 to %u, got %u",
+                        graphs.length - 1, graph);
     }
-    emu->soc = emu_find_soc(target);
-    if (emu->soc == NULL) {
-        return emu_fail(emu, RKR_EMU_ERR_UNKNOWN, "the SoC '%s' is not understood", target);
+    model->soc = emu_find_soc(target);
+    if (model->soc == NULL) {
+        return emu_fail(model, RKR_EMU_ERR_UNKNOWN, "the SoC '%s' is not understood", target);
     }
-    snprintf(emu->soc_name, sizeof emu->soc_name, "%s", target);
+    snprintf(model->soc_name, sizeof model->soc_name, "%s", target);
     l->graph = emu_flat_item(&l->flat, graphs, graph);
     l->blobs =
-        l->mini ? (emu_vector){0, 0} : emu_flat_vector(&l->flat, l->model, l->old ? 4 : 20, 4);
+        l->mini ? (emu_vector){0, 0} : emu_flat_vector(&l->flat, l->root, l->old ? 4 : 20, 4);
     return RKR_OK;
+}
+
+/* Attributes that the file keeps by name; mini containers have none. */
+static int keep_attributes(loader *l) {
+    int status = RKR_OK;
+    for (uint32_t i = 0; !l->mini && i < l->model->n_nodes && status == RKR_OK; i++) {
+        status = emu_keep_attributes(l, &l->model->nodes[i]);
+    }
+    return status;
 }
 
 static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph, bool describe) {
@@ -638,13 +645,31 @@ static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph, bo
     }
     status = l->mini ? place_mini(l) : place_standard(l);
     status = status == RKR_OK && !l->mini && !l->old ? find_commands(l) : status;
-    status = status == RKR_OK ? emu_read_attributes(l->emu, &l->flat, l->mini) : status;
-    return status != RKR_OK ? status : l->old ? emu_decode_old(l) : decode(l);
+    status = status == RKR_OK ? keep_attributes(l) : status;
+    return status != RKR_OK ? status : l->old ? emu_collect_old(l) : read_tasks(l);
 }
 
-int emu_load(rkr_emu *emu, const uint8_t *bytes, size_t size, uint32_t graph, bool describe) {
-    loader l = {.emu = emu};
-    const int status = load(&l, bytes, size, graph, describe);
-    free(l.words);
-    return status;
+int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, bool describe,
+                   emu_model **out, char *error, size_t error_size) {
+    *out = NULL;
+    emu_model *model = calloc(1, sizeof *model);
+    if (model == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    loader l = {.model = model};
+    int status = load(&l, bytes, size, graph, describe);
+    if (model->lacks_memory) { /* whatever became of it, such as a text that is empty */
+        status = emu_fail(model, RKR_ERR_MEMORY, "no memory for the model");
+    }
+    if (status != RKR_OK) {
+        if (error != NULL && error_size > 0) {
+            snprintf(error, error_size, "%s", model->error);
+        }
+        emu_close_model(model);
+        return status;
+    }
+    model->flat = l.flat;
+    model->is_mini = l.mini;
+    *out = model;
+    return RKR_OK;
 }

@@ -5,9 +5,10 @@
  * each node has its tasks in slot 6: {0 tensor of the commands, 3 enable mask, 5 relocations,
  * 7 mask of cores}. Those of one core have mask 1. A relocation, 24 bytes: u32 register, u32
  * tensor, u32 addend, ... A command: u16 0, u16 register, u32 value. */
-#include "loader.h"
+#include "emulator/loader.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MOST_RELOCATIONS 64 /* of a task, which has half as many registers of addresses */
 
@@ -46,12 +47,12 @@ static bool grow(collector *c, size_t words) {
 
 /* The address of a relocated register; false: it is none. */
 static bool relocated(collector *c, emu_vector relocations, uint32_t number, uint32_t *value) {
-    const rkr_emu *emu = c->l->emu;
+    const emu_model *model = c->l->model;
     for (uint32_t i = 0; i < relocations.length; i++) {
         uint32_t entry[3];
         memcpy(entry, c->l->flat.bytes + relocations.position + 24 * (size_t)i, sizeof entry);
-        if (entry[0] == number && entry[1] < emu->n_tensors) {
-            *value = emu->tensors[entry[1]].address + entry[2];
+        if (entry[0] == number && entry[1] < model->n_tensors) {
+            *value = model->tensors[entry[1]].address + entry[2];
             return true;
         }
     }
@@ -64,7 +65,7 @@ static int add_task(collector *c, uint32_t node, emu_table task) {
     if (emu_flat_scalar(&l->flat, task, 7, 4) != 1) {
         return RKR_OK;
     }
-    if (tensor >= l->emu->n_tensors || l->blob_of[tensor] == UINT32_MAX ||
+    if (tensor >= l->model->n_tensors || l->blob_of[tensor] == UINT32_MAX ||
         c->n_entries >= EMU_MAX_TASKS) {
         return emu_bad_file(l, "the commands of a task");
     }
@@ -74,7 +75,7 @@ static int add_task(collector *c, uint32_t node, emu_table task) {
         return emu_bad_file(l, "the commands of a task");
     }
     if (!grow(c, bytes.length / 8)) {
-        return emu_fail(l->emu, RKR_ERR_MEMORY, "no memory for the commands");
+        return emu_fail(l->model, RKR_ERR_MEMORY, "no memory for the commands");
     }
     c->entries[c->n_entries++] = (emu_task_entry){
         .node = node,
@@ -96,7 +97,7 @@ static int add_task(collector *c, uint32_t node, emu_table task) {
 static int collect(collector *c) {
     loader *l = c->l;
     const emu_vector nodes = emu_flat_vector(&l->flat, l->graph, 1, 4);
-    for (uint32_t i = 0; i < l->emu->n_nodes; i++) {
+    for (uint32_t i = 0; i < l->model->n_nodes; i++) {
         const emu_table node = emu_flat_item(&l->flat, nodes, i);
         const emu_vector tasks = emu_flat_vector(&l->flat, node, 6, 4);
         for (uint32_t k = 0; k < tasks.length && !l->flat.bad; k++) {
@@ -109,14 +110,12 @@ static int collect(collector *c) {
     return l->flat.bad ? emu_bad_file(l, "its tasks") : RKR_OK;
 }
 
-int emu_decode_old(loader *l) {
+int emu_collect_old(loader *l) {
     collector c = {.l = l};
-    int status = collect(&c);
-    if (status == RKR_OK) {
-        const emu_words commands = {c.words, c.n_words};
-        status = emu_decode_tasks(l->emu, &commands, c.entries, c.n_entries);
-    }
-    free(c.entries);
-    free(c.words);
+    const int status = collect(&c);
+    l->model->words = c.words;
+    l->model->n_words = c.n_words;
+    l->model->tasks = c.entries;
+    l->model->n_tasks = c.n_entries;
     return status;
 }

@@ -15,8 +15,8 @@
  *
  * Where values are bytes plus a bias, and weights lack their offset o, what is missing is one
  * number per pixel (the sum of its window) times o[k], and one per kernel. */
-#include "convolution.h"
-#include "dpu_fast.h"
+#include "emulator/convolution.h"
+#include "emulator/dpu_fast.h"
 
 #include <stdlib.h>
 
@@ -357,7 +357,7 @@ bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     if (ok) {
         run(&r);
     } else {
-        (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory for a convolution");
+        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a convolution");
     }
     free(r.band.values);
     free(r.sums);

@@ -4,7 +4,7 @@
 #ifndef RKR_EMULATOR_CONVOLUTION_H
 #define RKR_EMULATOR_CONVOLUTION_H
 
-#include "internal.h"
+#include "emulator/internal.h"
 
 /* Values of a band side by side, whether they exist or not: channels of a feature; of pixels and
  * of features that have no more. */

@@ -2,7 +2,7 @@
  *
  * Convolutions of float16. In which order the NPU adds its products in float32 is not known:
  * here they are summed in double and rounded once, which no order is far from. */
-#include "convolution.h"
+#include "emulator/convolution.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * [column][16], pixels as [row][column][4]; with padding, insertion and conversion of pixels
  * done, so that the dot products know none of these. Lanes that do not exist hold anything:
  * their weights are zero. */
-#include "convolution.h"
+#include "emulator/convolution.h"
 
 #define AT_ONCE 64 /* columns of few channels */
 

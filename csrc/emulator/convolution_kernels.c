@@ -14,9 +14,9 @@
  *     dotprod  int8 by int8, side 4: sdot adds four
  *
  * Sums wrap at 32 bits: all orders give the same. */
-#include "convolution.h"
+#include "emulator/convolution.h"
 
-#include "cpu_level.h"
+#include "emulator/cpu_level.h"
 
 #if EMU_HAVE_X86
 #include <immintrin.h>

@@ -5,7 +5,7 @@
  * In the file: kernels in groups of oc_group, in each the channels in groups of ic_group (the
  * last one rounded), in each kernel rows, columns, kernels, channels. Channels side by side
  * are so for the dot products, too: what is left is to put kernels side by side. */
-#include "convolution.h"
+#include "emulator/convolution.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -123,9 +123,9 @@ static bool fits_accumulator(const rkr_emu *emu, const emu_task *task, int32_t *
 bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
     const emu_convolution *conv = &task->conv;
     const bool inside = conv->unpacked != NULL ? weight_bytes(conv) <= conv->unpacked->bytes
-                                               : conv->weights >= emu->command_bytes &&
+                                               : conv->weights >= emu->model->command_bytes &&
                                                      (uint64_t)conv->weights + weight_bytes(conv) <=
-                                                         emu->constant_bytes;
+                                                         emu->model->constant_bytes;
     if (!inside) {
         return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
     }

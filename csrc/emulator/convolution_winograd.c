@@ -18,9 +18,9 @@
  *
  * For AVX2 and for ARM, where words are multiplied: an instruction for bytes has more products. Not
  * for x86 without AVX2, which is there to compare with. */
-#include "convolution.h"
+#include "emulator/convolution.h"
 
-#include "cpu_level.h"
+#include "emulator/cpu_level.h"
 
 #if EMU_HAVE_X86
 #define TARGET __attribute__((target("avx2")))

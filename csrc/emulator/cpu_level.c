@@ -2,9 +2,9 @@
  *
  * Asks the CPU once. RKR_EMU_VARIANT=plain or avx2 in the environment takes a lower one,
  * to compare them. */
-#include "cpu_level.h"
+#include "emulator/cpu_level.h"
 
-#include "internal.h"
+#include "emulator/internal.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  * standard containers 12 and 13 the types that are told to callers (texts of JSON), 14 batch
  * (text), 19 {0 bytes of weights, 1 of scratch memory}. Mini containers have these sizes in
  * their header, and no others. */
-#include "loader.h"
+#include "emulator/loader.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 #define SLOT_MINI_CUSTOM_STRING 8
 #define SLOT_CUSTOM_STRING 11
@@ -157,11 +157,11 @@ static uint32_t take_entry(scanner *s) {
     return type;
 }
 
-static void tell_type(rkr_emu *emu, const char *name, uint32_t type, bool is_output) {
-    const uint32_t count = is_output ? emu->n_outputs : emu->n_inputs;
-    const uint32_t *indices = is_output ? emu->outputs : emu->inputs;
+static void tell_type(emu_model *model, const char *name, uint32_t type, bool is_output) {
+    const uint32_t count = is_output ? model->n_outputs : model->n_inputs;
+    const uint32_t *indices = is_output ? model->outputs : model->inputs;
     for (uint32_t i = 0; i < count; i++) {
-        rkr_emu_tensor *tensor = &emu->tensors[indices[i]].public;
+        rkr_emu_tensor *tensor = &model->tensors[indices[i]].public;
         if (strcmp(tensor->name, name) == 0) {
             tensor->told_type = type;
         }
@@ -170,7 +170,7 @@ static void tell_type(rkr_emu *emu, const char *name, uint32_t type, bool is_out
 
 static int read_types(loader *l, bool is_output) {
     const uint32_t slot = is_output ? SLOT_OUTPUT_TYPES : SLOT_INPUT_TYPES;
-    const emu_vector text = emu_flat_vector(&l->flat, l->model, slot, 1);
+    const emu_vector text = emu_flat_vector(&l->flat, l->root, slot, 1);
     const uint8_t *bytes = l->flat.bytes + text.position;
     scanner s = {bytes, bytes + text.length, text.length > MAX_TYPES_BYTES};
     if (text.length == 0) {
@@ -183,7 +183,7 @@ static int read_types(loader *l, bool is_output) {
         s.bad = s.bad || !take(&s, ':');
         const uint32_t type = take_entry(&s);
         if (!s.bad) {
-            tell_type(l->emu, name, type, is_output);
+            tell_type(l->model, name, type, is_output);
         }
     }
     s.bad = s.bad || !take(&s, '}') || next_mark(&s) != 0;
@@ -193,7 +193,7 @@ static int read_types(loader *l, bool is_output) {
 /* ---- the rest --------------------------------------------------------------- */
 
 static int read_batch(loader *l, uint32_t *batch) {
-    const emu_vector text = emu_flat_vector(&l->flat, l->model, SLOT_BATCH, 1);
+    const emu_vector text = emu_flat_vector(&l->flat, l->root, SLOT_BATCH, 1);
     *batch = 0;
     for (uint32_t i = 0; i < text.length; i++) {
         const uint8_t c = l->flat.bytes[text.position + i];
@@ -208,7 +208,7 @@ static int read_batch(loader *l, uint32_t *batch) {
 
 static int read_custom_string(loader *l, rkr_emu_file *file) {
     const uint32_t slot = l->mini ? SLOT_MINI_CUSTOM_STRING : SLOT_CUSTOM_STRING;
-    const emu_vector text = emu_flat_vector(&l->flat, l->model, slot, 1);
+    const emu_vector text = emu_flat_vector(&l->flat, l->root, slot, 1);
     if (text.length >= sizeof file->custom_string) {
         return emu_bad_file(l, "its custom string");
     }
@@ -217,7 +217,7 @@ static int read_custom_string(loader *l, rkr_emu_file *file) {
 }
 
 int emu_read_description(loader *l) {
-    rkr_emu_file *file = &l->emu->file;
+    rkr_emu_file *file = &l->model->file;
     file->is_mini = l->mini;
     file->container = l->version;
     int status = read_custom_string(l, file);
@@ -227,7 +227,7 @@ int emu_read_description(loader *l) {
         file->scratch_bytes = l->internal;
         file->command_bytes = l->regcmd + l->extra;
     } else if (status == RKR_OK) {
-        const emu_table memory = emu_flat_child(&l->flat, l->model, SLOT_MEMORY);
+        const emu_table memory = emu_flat_child(&l->flat, l->root, SLOT_MEMORY);
         file->weight_bytes = emu_flat_scalar(&l->flat, memory, 0, 8);
         file->scratch_bytes = emu_flat_scalar(&l->flat, memory, 1, 8);
         status = read_batch(l, &file->batch);

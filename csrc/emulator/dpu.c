@@ -11,8 +11,8 @@
  *
  * rne rounds half to even. Values of channels lie in blocks of `bias_group` channels:
  * int32[g], int16[g] offsets of the weights, int16[g] multipliers, those that exist. */
-#include "dpu_fast.h"
-#include "dpu_values.h"
+#include "emulator/dpu_fast.h"
+#include "emulator/dpu_values.h"
 
 #define LANES 16
 #define CHUNK 64

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The fast DPU: which tasks may take it, what it needs of 16 channels, and where bytes go. */
-#include "dpu_fast.h"
+#include "emulator/dpu_fast.h"
 
-#include "cpu_level.h"
-#include "dpu_values.h"
+#include "emulator/cpu_level.h"
+#include "emulator/dpu_values.h"
 
 #include <math.h>
 
@@ -78,7 +78,7 @@ static bool prepare_lut(rkr_emu *emu, const emu_dpu *dpu) {
         return false;
     }
     if (emu->lut_bytes == NULL) {
-        emu->lut_bytes = emu_allocate(emu, 1, sizeof *emu->lut_bytes);
+        emu->lut_bytes = emu_allocate(emu->model, 1, sizeof *emu->lut_bytes);
     }
     return emu->lut_bytes != NULL;
 }

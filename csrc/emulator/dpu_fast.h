@@ -6,7 +6,7 @@
 #ifndef RKR_EMULATOR_DPU_FAST_H
 #define RKR_EMULATOR_DPU_FAST_H
 
-#include "internal.h"
+#include "emulator/internal.h"
 
 #define EMU_FAST_CHUNK 64
 #define EMU_ROUNDER 6755399441055744.0

@@ -2,9 +2,9 @@
  *
  * The loops of the fast DPU: plain C, then AVX2. One pixel after the other goes through all
  * steps, so that nothing but its bytes goes to memory. */
-#include "dpu_fast.h"
+#include "emulator/dpu_fast.h"
 
-#include "cpu_level.h"
+#include "emulator/cpu_level.h"
 
 #if EMU_HAVE_X86
 #include <immintrin.h>

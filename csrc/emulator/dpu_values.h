@@ -4,7 +4,7 @@
 #ifndef RKR_EMULATOR_DPU_VALUES_H
 #define RKR_EMULATOR_DPU_VALUES_H
 
-#include "internal.h"
+#include "emulator/internal.h"
 
 typedef struct {
     int32_t add[16];

@@ -1,61 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The public functions: open, describe, feed, run, read. */
-#include "nodes.h"
+#include "emulator/nodes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-
-/* ---- memory and errors ------------------------------------------------------ */
-
-struct emu_block {
-    emu_block *next;
-    max_align_t data[];
-};
-
-void *emu_allocate(rkr_emu *emu, size_t count, size_t bytes) {
-    emu_block *block = NULL;
-    if (bytes == 0 || count <= (EMU_MAX_MEMORY << 1) / bytes) {
-        block = calloc(1, sizeof *block + count * bytes);
-    }
-    if (block == NULL) {
-        emu->lacks_memory = true;
-        (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory");
-        return NULL;
-    }
-    block->next = emu->blocks;
-    emu->blocks = block;
-    return block->data;
-}
-
-const char *emu_copy_text(rkr_emu *emu, const uint8_t *text, size_t length) {
-    char *copy = emu_allocate(emu, length + 1, 1);
-    if (copy != NULL) {
-        memcpy(copy, text, length);
-    }
-    return copy;
-}
-
-int emu_fail(rkr_emu *emu, int status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(emu->error, sizeof emu->error, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-bool emu_refuse(rkr_emu *emu, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(emu->error, sizeof emu->error, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t number,
-                         const char *what) {
-    return emu_refuse(emu, "%s: register %04x = 0x%08x is not understood", what, number,
-                      emu_reg(registers, number));
-}
 
 /* ---- open and close --------------------------------------------------------- */
 
@@ -72,6 +21,46 @@ static uint64_t count_multiplications(const rkr_emu *emu) {
     return count;
 }
 
+/* The nodes as the file has them; what becomes of them is not known yet. */
+static int take_nodes(rkr_emu *emu) {
+    emu_model *model = emu->model;
+    emu->nodes = emu_allocate(model, model->n_nodes, sizeof *emu->nodes);
+    emu->is_given = emu_allocate(model, model->n_inputs, sizeof *emu->is_given);
+    if (emu->nodes == NULL || emu->is_given == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
+        const emu_file_node *node = &model->nodes[i];
+        emu->nodes[i].public = (rkr_emu_node){
+            .op = node->op,
+            .name = node->name,
+            .reason = "",
+            .n_inputs = node->n_inputs,
+            .inputs = node->inputs,
+            .n_outputs = node->n_outputs,
+            .outputs = node->outputs,
+        };
+    }
+    return RKR_OK;
+}
+
+static int prepare(rkr_emu *emu, bool describe) {
+    int status = take_nodes(emu);
+    if (status == RKR_OK && !describe) {
+        status = emu_read_attributes(emu);
+        status = status == RKR_OK ? emu_decode_tasks(emu) : status;
+        emu_drop_commands(emu->model);
+    }
+    if (emu->model->lacks_memory) { /* whatever became of it, such as a refused node */
+        status = emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the model");
+    }
+    if (status == RKR_OK && !describe) {
+        emu_choose_ways(emu);
+        emu->multiplications = count_multiplications(emu);
+    }
+    return status;
+}
+
 static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool describe,
                       rkr_emu **out, char *error, size_t error_size) {
     if (bytes == NULL || out == NULL) {
@@ -82,20 +71,20 @@ static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool de
     if (emu == NULL) {
         return RKR_ERR_MEMORY;
     }
-    int status = emu_load(emu, bytes, size, graph, describe);
-    if (emu->lacks_memory) { /* whatever became of it: a text that is empty, a refused node */
-        status = emu_fail(emu, RKR_ERR_MEMORY, "no memory for the model");
+    int status = emu_open_model(bytes, size, graph, describe, &emu->model, error, error_size);
+    if (status != RKR_OK) {
+        free(emu);
+        return status;
     }
+    emu->soc = emu->model->soc;
+    emu->memory = emu->model->memory;
+    status = prepare(emu, describe);
     if (status != RKR_OK) {
         if (error != NULL && error_size > 0) {
-            snprintf(error, error_size, "%s", emu->error);
+            snprintf(error, error_size, "%s", emu->model->error);
         }
         rkr_emu_close(emu);
         return status;
-    }
-    if (!describe) {
-        emu_choose_ways(emu);
-        emu->multiplications = count_multiplications(emu);
     }
     *out = emu;
     return RKR_OK;
@@ -115,17 +104,12 @@ void rkr_emu_close(rkr_emu *emu) {
     if (emu == NULL) {
         return;
     }
-    while (emu->blocks != NULL) {
-        emu_block *next = emu->blocks->next;
-        free(emu->blocks);
-        emu->blocks = next;
-    }
-    free(emu->memory);
+    emu_close_model(emu->model);
     free(emu);
 }
 
 const char *rkr_emu_error(const rkr_emu *emu) {
-    return emu == NULL ? "" : emu->error;
+    return emu == NULL ? "" : emu->model->error;
 }
 
 /* ---- describe ---------------------------------------------------------------- */
@@ -135,16 +119,16 @@ int rkr_emu_get_info(const rkr_emu *emu, rkr_emu_info *info) {
         return RKR_ERR_ARGUMENT;
     }
     *info = (rkr_emu_info){
-        .soc = emu->soc_name,
-        .toolkit = emu->toolkit,
-        .graphs = emu->n_graphs,
-        .tensors = emu->n_tensors,
-        .nodes = emu->n_nodes,
-        .inputs = emu->n_inputs,
-        .outputs = emu->n_outputs,
+        .soc = emu->model->soc_name,
+        .toolkit = emu->model->toolkit,
+        .graphs = emu->model->n_graphs,
+        .tensors = emu->model->n_tensors,
+        .nodes = emu->model->n_nodes,
+        .inputs = emu->model->n_inputs,
+        .outputs = emu->model->n_outputs,
         .tasks = emu->n_tasks,
-        .model_bytes = emu->constant_bytes,
-        .internal_bytes = emu->memory_bytes - emu->constant_bytes,
+        .model_bytes = emu->model->constant_bytes,
+        .internal_bytes = emu->model->memory_bytes - emu->model->constant_bytes,
         .multiplications = emu->multiplications,
     };
     return RKR_OK;
@@ -154,28 +138,28 @@ int rkr_emu_get_file(const rkr_emu *emu, rkr_emu_file *file) {
     if (emu == NULL || file == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    *file = emu->file;
+    *file = emu->model->file;
     return RKR_OK;
 }
 
 int rkr_emu_get_normalisation(const rkr_emu *emu, uint32_t input, rkr_emu_normalisation *out) {
-    if (emu == NULL || out == NULL || input >= emu->n_inputs) {
+    if (emu == NULL || out == NULL || input >= emu->model->n_inputs) {
         return RKR_ERR_ARGUMENT;
     }
-    *out = emu->normalisations[input];
+    *out = emu->model->normalisations[input];
     return RKR_OK;
 }
 
 int rkr_emu_get_tensor(const rkr_emu *emu, uint32_t tensor, rkr_emu_tensor *out) {
-    if (emu == NULL || out == NULL || tensor >= emu->n_tensors) {
+    if (emu == NULL || out == NULL || tensor >= emu->model->n_tensors) {
         return RKR_ERR_ARGUMENT;
     }
-    *out = emu->tensors[tensor].public;
+    *out = emu->model->tensors[tensor].public;
     return RKR_OK;
 }
 
 int rkr_emu_get_node(const rkr_emu *emu, uint32_t node, rkr_emu_node *out) {
-    if (emu == NULL || out == NULL || node >= emu->n_nodes) {
+    if (emu == NULL || out == NULL || node >= emu->model->n_nodes) {
         return RKR_ERR_ARGUMENT;
     }
     *out = emu->nodes[node].public;
@@ -186,7 +170,7 @@ int rkr_emu_get_inputs(const rkr_emu *emu, uint32_t *tensors) {
     if (emu == NULL || tensors == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    memcpy(tensors, emu->inputs, emu->n_inputs * sizeof *tensors);
+    memcpy(tensors, emu->model->inputs, emu->model->n_inputs * sizeof *tensors);
     return RKR_OK;
 }
 
@@ -194,7 +178,7 @@ int rkr_emu_get_outputs(const rkr_emu *emu, uint32_t *tensors) {
     if (emu == NULL || tensors == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    memcpy(tensors, emu->outputs, emu->n_outputs * sizeof *tensors);
+    memcpy(tensors, emu->model->outputs, emu->model->n_outputs * sizeof *tensors);
     return RKR_OK;
 }
 
@@ -229,7 +213,7 @@ static int refuse_node(rkr_emu *emu, uint32_t node) {
     const emu_node *refused = &emu->nodes[node];
     return refused->way != EMU_NODE_REFUSED
                ? RKR_OK
-               : emu_fail(emu, RKR_EMU_ERR_NOT_RUNNABLE, "node %u, %s '%s': %s", node,
+               : emu_fail(emu->model, RKR_EMU_ERR_NOT_RUNNABLE, "node %u, %s '%s': %s", node,
                           refused->public.op, refused->public.name, refused->public.reason);
 }
 
@@ -242,7 +226,7 @@ int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
     if (emu == NULL || !can_run(emu)) {
         return RKR_ERR_ARGUMENT;
     }
-    const uint32_t end = nodes < emu->n_nodes ? nodes : emu->n_nodes;
+    const uint32_t end = nodes < emu->model->n_nodes ? nodes : emu->model->n_nodes;
     int status = RKR_OK;
     for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
         status = refuse_node(emu, i);
@@ -258,9 +242,9 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
     if (emu == NULL || !can_run(emu)) {
         return RKR_ERR_ARGUMENT;
     }
-    if (node >= emu->n_nodes) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "node: expected less than %u, got %u", emu->n_nodes,
-                        node);
+    if (node >= emu->model->n_nodes) {
+        return emu_fail(emu->model, RKR_ERR_ARGUMENT, "node: expected less than %u, got %u",
+                        emu->model->n_nodes, node);
     }
     int status = refuse_node(emu, node);
     status = status == RKR_OK && node == 0 ? emu_take_inputs(emu) : status;
@@ -273,29 +257,29 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
 /* ---- a node of somebody else's ------------------------------------------------ */
 
 int rkr_emu_is_replaceable(const rkr_emu *emu, uint32_t node) {
-    if (emu == NULL || node >= emu->n_nodes || emu->memory == NULL) {
+    if (emu == NULL || node >= emu->model->n_nodes || emu->memory == NULL) {
         return 0;
     }
     const emu_node *n = &emu->nodes[node];
     bool is_usable = n->way != EMU_NODE_NOTHING && n->public.n_outputs > 0;
     for (uint32_t i = 0; i < n->public.n_inputs && is_usable; i++) {
-        const emu_tensor *input = &emu->tensors[n->public.inputs[i]];
+        const emu_tensor *input = &emu->model->tensors[n->public.inputs[i]];
         is_usable = input->is_constant || emu_is_readable(emu, input);
     }
     for (uint32_t i = 0; i < n->public.n_outputs && is_usable; i++) {
-        const emu_tensor *output = &emu->tensors[n->public.outputs[i]];
+        const emu_tensor *output = &emu->model->tensors[n->public.outputs[i]];
         is_usable = !output->is_constant && emu_is_readable(emu, output);
     }
     return is_usable;
 }
 
 int rkr_emu_write_float(rkr_emu *emu, uint32_t tensor, const float *data, size_t size) {
-    if (emu == NULL || data == NULL || tensor >= emu->n_tensors) {
+    if (emu == NULL || data == NULL || tensor >= emu->model->n_tensors) {
         return RKR_ERR_ARGUMENT;
     }
-    const emu_tensor *t = &emu->tensors[tensor];
+    const emu_tensor *t = &emu->model->tensors[tensor];
     if (t->is_constant || !emu_is_readable(emu, t) || size != 4 * t->public.n_elems) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u cannot be written so", tensor);
+        return emu_fail(emu->model, RKR_ERR_ARGUMENT, "tensor %u cannot be written so", tensor);
     }
     emu_put_floats(emu, t, data);
     return RKR_OK;
@@ -304,15 +288,15 @@ int rkr_emu_write_float(rkr_emu *emu, uint32_t tensor, const float *data, size_t
 /* ---- read --------------------------------------------------------------------- */
 
 int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_t size) {
-    if (emu == NULL || tensor >= emu->n_tensors || form > RKR_EMU_READ_FLOAT) {
+    if (emu == NULL || tensor >= emu->model->n_tensors || form > RKR_EMU_READ_FLOAT) {
         return emu == NULL ? RKR_ERR_ARGUMENT
-                           : emu_fail(emu, RKR_ERR_ARGUMENT, "read: no such tensor or form");
+                           : emu_fail(emu->model, RKR_ERR_ARGUMENT, "read: no such tensor or form");
     }
-    const emu_tensor *t = &emu->tensors[tensor];
+    const emu_tensor *t = &emu->model->tensors[tensor];
     const bool is_native = form == RKR_EMU_READ_NATIVE;
     if (is_native ? !t->has_memory || !emu_inside(emu, t->address, t->bytes)
                   : !emu_is_readable(emu, t)) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "tensor %u cannot be read", tensor);
+        return emu_fail(emu->model, RKR_ERR_ARGUMENT, "tensor %u cannot be read", tensor);
     }
     if (data == NULL) {
         return RKR_OK;
@@ -322,7 +306,7 @@ int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_
                                   ? 4 * t->public.n_elems
                                   : t->public.elem_bytes * t->public.n_elems;
     if (size != expected) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "size: expected %llu, got %llu",
+        return emu_fail(emu->model, RKR_ERR_ARGUMENT, "size: expected %llu, got %llu",
                         (unsigned long long)expected, (unsigned long long)size);
     }
     if (is_native) {
@@ -335,4 +319,13 @@ int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_
         emu_get_values(emu, t, data);
     }
     return RKR_OK;
+}
+
+int rkr_emu_get_attribute(const rkr_emu *emu, uint32_t node, const char *name, uint32_t *type,
+                          uint32_t *count, void *data, size_t size) {
+    if (emu == NULL || node >= emu->model->n_nodes || name == NULL || type == NULL ||
+        count == NULL || (data == NULL && size > 0)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    return emu_find_attribute(&emu->model->nodes[node], name, type, count, data, size);
 }

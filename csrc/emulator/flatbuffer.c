@@ -5,7 +5,9 @@
  * vectors and child tables are u32 offsets forward. What lies outside reads as 0 and
  * marks the whole as bad, and so does who reads vectors of more bytes than `left`: tables may
  * share them, so that a small file could be read without end. */
-#include "internal.h"
+#include "emulator/flat.h"
+
+#include "emulator/bytes.h"
 
 static bool is_inside(emu_flat *flat, size_t position, size_t bytes) {
     const bool inside =

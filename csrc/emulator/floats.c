@@ -3,24 +3,24 @@
  * Operators whose tasks are not understood, computed from their tensors as ONNX defines
  * them: inputs are dequantized, results rounded to the output's quantization (half to
  * even) or to float16. Close to what the NPU gives, not every bit. */
-#include "nodes.h"
+#include "emulator/nodes.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static const emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
-    return &emu->tensors[node->public.inputs[index]];
+    return &emu->model->tensors[node->public.inputs[index]];
 }
 
 static const emu_tensor *output_of(const rkr_emu *emu, const emu_node *node) {
-    return &emu->tensors[node->public.outputs[0]];
+    return &emu->model->tensors[node->public.outputs[0]];
 }
 
 /* Real values of a tensor, freed by the caller; NULL without memory. */
 static float *take(rkr_emu *emu, const emu_tensor *tensor) {
     float *values = malloc((size_t)tensor->public.n_elems * sizeof *values + 1);
     if (values == NULL) {
-        (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory for a node");
+        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
     } else {
         emu_get_floats(emu, tensor, values);
     }
@@ -30,7 +30,7 @@ static float *take(rkr_emu *emu, const emu_tensor *tensor) {
 static float *room_for(rkr_emu *emu, const emu_tensor *tensor) {
     float *values = calloc((size_t)tensor->public.n_elems + 1, sizeof *values);
     if (values == NULL) {
-        (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory for a node");
+        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
     }
     return values;
 }

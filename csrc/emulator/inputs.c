@@ -8,7 +8,7 @@
  * and scale / 2^shift = 1 / (std * scale_of_input) as 15 bits; and every form but NATIVE makes
  * the convolution read whole rows of the memory, so that the columns which fill them up stand
  * at the right border: round(mean) for uint8, the zero point for quantized values. */
-#include "internal.h"
+#include "emulator/internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static bool mantissa_of(double factor, int32_t *scale, uint8_t *shift) {
 }
 
 static int runtime_conversion(rkr_emu *emu, uint32_t index, emu_conversion *conversion) {
-    const rkr_emu_normalisation *normalisation = &emu->normalisations[index];
-    const rkr_emu_tensor *t = &emu->tensors[emu->inputs[index]].public;
+    const rkr_emu_normalisation *normalisation = &emu->model->normalisations[index];
+    const rkr_emu_tensor *t = &emu->model->tensors[emu->model->inputs[index]].public;
     conversion->on = true;
     conversion->offset_first = false;
     for (uint32_t c = 0; c < t->dims[1]; c++) {
@@ -47,7 +47,7 @@ static int runtime_conversion(rkr_emu *emu, uint32_t index, emu_conversion *conv
         if (!t->quantized ||
             !mantissa_of(1.0 / step, &conversion->scale[c], &conversion->shift[c]) ||
             !(fabs(offset) < 32768.0)) {
-            return emu_fail(emu, RKR_EMU_ERR_UNKNOWN,
+            return emu_fail(emu->model, RKR_EMU_ERR_UNKNOWN,
                             "input %u: its normalisation cannot be converted by the NPU", index);
         }
         conversion->offset[c] = (int32_t)lround(offset);
@@ -62,7 +62,7 @@ static bool reads_whole_rows(uint32_t form) {
 
 /* Let the convolutions that read an image do so as the form wants. */
 static int bind_image(rkr_emu *emu, uint32_t index, uint32_t form) {
-    const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
+    const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     emu_conversion conversion = {.on = false};
     const bool in_file = emu->soc->converts_in_file;
     if (!in_file && form == RKR_EMU_AS_PIXELS && tensor->public.elem_bytes == 1) {
@@ -89,7 +89,7 @@ static int bind_image(rkr_emu *emu, uint32_t index, uint32_t form) {
         const uint64_t last = (uint64_t)(conv->in_h - 1) * conv->in_line +
                               (uint64_t)conv->in_w * conv->in_c * tensor->public.elem_bytes;
         if (!emu_inside(emu, conv->in_address, last)) {
-            return emu_fail(emu, RKR_EMU_ERR_FILE, "input %u: its rows do not fit in memory",
+            return emu_fail(emu->model, RKR_EMU_ERR_FILE, "input %u: its rows do not fit in memory",
                             index);
         }
     }
@@ -98,8 +98,8 @@ static int bind_image(rkr_emu *emu, uint32_t index, uint32_t form) {
 
 /* What stands in the columns that fill up a row of an image. */
 static uint8_t fill_of(const rkr_emu *emu, uint32_t index, uint32_t form, uint32_t c) {
-    const rkr_emu_normalisation *normalisation = &emu->normalisations[index];
-    const rkr_emu_tensor *t = &emu->tensors[emu->inputs[index]].public;
+    const rkr_emu_normalisation *normalisation = &emu->model->normalisations[index];
+    const rkr_emu_tensor *t = &emu->model->tensors[emu->model->inputs[index]].public;
     if (form != RKR_EMU_AS_PIXELS && form != RKR_EMU_AS_STORED_MEAN) {
         return form == RKR_EMU_AS_STORED ? (uint8_t)t->zero_point : 0;
     }
@@ -109,7 +109,7 @@ static uint8_t fill_of(const rkr_emu *emu, uint32_t index, uint32_t form, uint32
 
 /* uint8 NHWC -> rows of memory. */
 static void put_pixels(rkr_emu *emu, uint32_t index, const uint8_t *pixels) {
-    const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
+    const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
     const uint32_t channels = t->dims[1], row = row_pixels(emu, tensor) * channels;
     for (uint64_t y = 0; y < (uint64_t)t->dims[0] * t->dims[2]; y++) {
@@ -119,7 +119,7 @@ static void put_pixels(rkr_emu *emu, uint32_t index, const uint8_t *pixels) {
 }
 
 static void fill_rows(rkr_emu *emu, uint32_t index, uint32_t form) {
-    const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
+    const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
     const uint32_t columns = row_pixels(emu, tensor), pixel = t->dims[1] * t->elem_bytes;
     for (uint64_t y = 0; y < (uint64_t)t->dims[0] * t->dims[2]; y++) {
@@ -132,12 +132,12 @@ static void fill_rows(rkr_emu *emu, uint32_t index, uint32_t form) {
 
 /* Pixels for a model in float16: normalised here. */
 static int put_pixels_as_floats(rkr_emu *emu, uint32_t index, const uint8_t *pixels) {
-    const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
+    const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
-    const rkr_emu_normalisation *normalisation = &emu->normalisations[index];
+    const rkr_emu_normalisation *normalisation = &emu->model->normalisations[index];
     float *values = malloc((size_t)t->n_elems * sizeof *values);
     if (values == NULL) {
-        return emu_fail(emu, RKR_ERR_MEMORY, "no memory");
+        return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory");
     }
     const uint64_t plane = (uint64_t)t->dims[2] * t->dims[3];
     for (uint64_t i = 0; i < t->n_elems; i++) {
@@ -154,7 +154,7 @@ static int put_pixels_as_floats(rkr_emu *emu, uint32_t index, const uint8_t *pix
 }
 
 static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *data) {
-    const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
+    const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     if (form == RKR_EMU_AS_NATIVE) {
         memcpy(emu->memory + tensor->address, data, tensor->bytes);
         return RKR_OK;
@@ -177,24 +177,25 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     if (emu == NULL || data == NULL || emu->memory == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    if (index >= emu->n_inputs || form > RKR_EMU_AS_STORED_EDGE) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "no input %u or no form %u", index, form);
+    if (index >= emu->model->n_inputs || form > RKR_EMU_AS_STORED_EDGE) {
+        return emu_fail(emu->model, RKR_ERR_ARGUMENT, "no input %u or no form %u", index, form);
     }
-    const emu_tensor *tensor = &emu->tensors[emu->inputs[index]];
+    const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
     if (!emu_is_readable(emu, tensor) || tensor->is_constant ||
         !emu_writable(emu, tensor->address, tensor->bytes)) {
-        return emu_fail(emu, RKR_EMU_ERR_UNKNOWN, "input %u has no values that can be set", index);
+        return emu_fail(emu->model, RKR_EMU_ERR_UNKNOWN, "input %u has no values that can be set",
+                        index);
     }
     if (form == RKR_EMU_AS_PIXELS && !t->is_pixel) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "input %u is no image", index);
+        return emu_fail(emu->model, RKR_ERR_ARGUMENT, "input %u is no image", index);
     }
     const uint64_t expected = form == RKR_EMU_AS_NATIVE   ? tensor->bytes
                               : form == RKR_EMU_AS_PIXELS ? t->n_elems
                                                           : t->n_elems * t->elem_bytes;
     if (size != expected) {
-        return emu_fail(emu, RKR_ERR_ARGUMENT, "size of input %u: expected %llu, got %llu", index,
-                        (unsigned long long)expected, (unsigned long long)size);
+        return emu_fail(emu->model, RKR_ERR_ARGUMENT, "size of input %u: expected %llu, got %llu",
+                        index, (unsigned long long)expected, (unsigned long long)size);
     }
     int status = t->is_pixel ? bind_image(emu, index, form) : RKR_OK;
     status = status == RKR_OK ? put_values(emu, index, form, data) : status;
@@ -204,11 +205,11 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
 
 /* Inner tensors may lie where the inputs did: a run uses them up. */
 int emu_take_inputs(rkr_emu *emu) {
-    for (uint32_t i = 0; i < emu->n_inputs; i++) {
+    for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
         if (!emu->is_given[i]) {
-            return emu_fail(emu, RKR_ERR_ARGUMENT, "input %u has no values for this run", i);
+            return emu_fail(emu->model, RKR_ERR_ARGUMENT, "input %u has no values for this run", i);
         }
     }
-    memset(emu->is_given, 0, emu->n_inputs * sizeof *emu->is_given);
+    memset(emu->is_given, 0, emu->model->n_inputs * sizeof *emu->is_given);
     return RKR_OK;
 }

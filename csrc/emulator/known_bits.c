@@ -3,7 +3,7 @@
  * Which bits of which registers are understood, or known to have no effect (hints about
  * buffers and DMA): the others must be 0. What SoCs have in common stands once; a SoC is a
  * list of such tables, and a later table counts where two name a register. */
-#include "maps.h"
+#include "emulator/maps.h"
 
 #define ALL ~0u
 
@@ -170,9 +170,15 @@ static const emu_known only_rv1103b[] = {
     {0x5078, 0x5078, ALL},        {0x5080, 0x5080, ALL},        {0, 0, 0},
 };
 
-const emu_known *const emu_known_rk3588[] = {most_socs, like_rk3588, only_rk3588, NULL};
-const emu_known *const emu_known_rk3566[] = {most_socs, like_rk3588, only_rk3566, NULL};
-const emu_known *const emu_known_rv1106[] = {most_socs, like_rk3588, only_rv1106, NULL};
-const emu_known *const emu_known_rk3562[] = {most_socs, like_rk3562, only_rk3562, NULL};
-const emu_known *const emu_known_rk3576[] = {most_socs, like_rk3562, lut_ends, only_rk3576, NULL};
-const emu_known *const emu_known_rv1103b[] = {lut_ends, only_rv1103b, NULL};
+static const emu_known *const known_rk3588[] = {most_socs, like_rk3588, only_rk3588, NULL};
+static const emu_known *const known_rk3566[] = {most_socs, like_rk3588, only_rk3566, NULL};
+static const emu_known *const known_rv1106[] = {most_socs, like_rk3588, only_rv1106, NULL};
+static const emu_known *const known_rk3562[] = {most_socs, like_rk3562, only_rk3562, NULL};
+static const emu_known *const known_rk3576[] = {most_socs, like_rk3562, lut_ends, only_rk3576,
+                                                NULL};
+static const emu_known *const known_rv1103b[] = {lut_ends, only_rv1103b, NULL};
+
+const emu_known *const *const emu_known_bits[] = {
+    [EMU_RK3588] = known_rk3588, [EMU_RV1106] = known_rv1106, [EMU_RK3566] = known_rk3566,
+    [EMU_RK3562] = known_rk3562, [EMU_RK3576] = known_rk3576, [EMU_RV1103B] = known_rv1103b,
+};

@@ -6,7 +6,7 @@
  *     i = (v - start) >> index, f = the bits below: rne(T[i] * (2^index - f) + T[i+1] * f, index)
  *
  * Outside a line goes on from the end of the table: T + ((v - start) * slope >> shift). */
-#include "internal.h"
+#include "emulator/internal.h"
 
 static int32_t tail(int64_t distance, int32_t slope, uint32_t shift, int32_t from) {
     const int64_t value = from + (emu_multiply(distance, slope) >> shift);

@@ -2,8 +2,8 @@
  *
  * The table of a function together with the conversion behind it: a byte for every value. And
  * tables of all steps, of a byte for every byte. */
-#include "cpu_level.h"
-#include "dpu_fast.h"
+#include "emulator/cpu_level.h"
+#include "emulator/dpu_fast.h"
 
 #if EMU_HAVE_X86
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Registers of CNA and CORE, of several families of SoCs: convolutions. */
-#include "maps.h"
+#include "emulator/maps.h"
 
 /* Bits high..low of a register, and what they count from; IF_LATER: 1 in later SoCs. */
 typedef struct {
@@ -38,7 +38,7 @@ void emu_decode_geometry(const rkr_emu *emu, const emu_registers *r, emu_geometr
                          uint32_t size, emu_convolution *conv) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const field *f = &sizes[i].of[geometry];
-        const uint32_t from = f->from == IF_LATER ? emu->soc->is_later : f->from;
+        const uint32_t from = f->from == IF_LATER ? emu_is_later(emu) : f->from;
         const uint32_t value = emu_bits(r, f->number, f->high, f->low) + from;
         memcpy((char *)conv + sizes[i].member, &value, sizeof value);
     }

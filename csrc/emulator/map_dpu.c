@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Registers of DPU and PPU, of several families of SoCs: stages, operands, results, pooling. */
-#include "maps.h"
+#include "emulator/maps.h"
 
 /* A stage takes from its block only what the block holds. */
 bool emu_check_parts(rkr_emu *emu, const emu_registers *r, uint32_t number, emu_stage *stage) {
-    const bool off = emu->soc->is_lite && emu_bit(r, number, 0);
+    const bool off = emu_is_lite(emu) && emu_bit(r, number, 0);
     const uint32_t parts = off ? 0 : emu_bits(r, number, 4, 1);
     if (parts > 7 || (stage->add == EMU_MEMORY && (parts & 1) == 0) ||
         (stage->mul == EMU_MEMORY && (parts & 4) == 0)) {
@@ -68,12 +68,12 @@ bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     emu_ew *ew = &dpu->ew;
     const uint32_t size = emu_bits(r, 0x5034, 3, 2), mode = emu_bits(r, 0x5034, 31, 30);
     ew->per_channel = mode == 0;
-    const uint32_t int8 = emu->soc->is_lite ? 0 : 1; /* else int16 */
+    const uint32_t int8 = emu_is_lite(emu) ? 0 : 1; /* else int16 */
     ew->precision = dpu->is_float ? (size == 3 ? EMU_FLOAT32 : EMU_FLOAT16)
                                   : (size == int8 ? EMU_INT8 : EMU_INT16);
     ew->plane = emu_reg(r, 0x5040);
     ew->address = emu_reg(r, 0x5038);
-    if (!emu->soc->is_lite && emu_bits(r, 0x5044, 10, 8) != 0) {
+    if (!emu_is_lite(emu) && emu_bits(r, 0x5044, 10, 8) != 0) {
         /* Even groups of channels at 5018, odd ones at 5038. */
         ew->address = emu_reg(r, 0x5018);
         if (!ew->per_channel && dpu->c > dpu->atom_bytes &&
@@ -104,7 +104,7 @@ bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t
     if ((config & 3) != 0 || has_lut) {
         return true;
     }
-    const uint32_t code = emu->soc->is_lite ? config >> 3 & 3 : config >> 16 & 0xf;
+    const uint32_t code = emu_is_lite(emu) ? config >> 3 & 3 : config >> 16 & 0xf;
     ew->op = (config >> 2 & 1) != 0 ? EMU_EW_MUL : code < 5 ? alu[code] : EMU_EW_NONE;
     if (ew->op == EMU_EW_NONE) {
         return emu_refuse_register(emu, r, base, "operation");
@@ -234,7 +234,7 @@ bool emu_decode_unpooling(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     }
     const uint32_t atom = dpu->atom_bytes;
     const uint32_t width =
-        emu->soc->is_lite ? dpu->w * dpu->repeat_x : emu_bits(r, 0x405c, 12, 0) + 1;
+        emu_is_lite(emu) ? dpu->w * dpu->repeat_x : emu_bits(r, 0x405c, 12, 0) + 1;
     if (width != dpu->w * dpu->repeat_x || !emu_only_moves(dpu) ||
         emu_bits(r, 0x5014, 12, 0) + 1 > atom / 2) {
         return emu_refuse_register(emu, r, 0x5048, "unpooling that computes");

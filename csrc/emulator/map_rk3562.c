@@ -11,7 +11,7 @@
  *   1080 pads top, left   1084 pad value   1088 input, 1090 line, 1094 surface   1110 weights
  *   1048 conversion, 104c.. scales, 1054.. offsets   301c output size
  *   4018 destination, 401c surface   4038 BS   4060 BN   407c EW   40ac.. conversion */
-#include "maps.h"
+#include "emulator/maps.h"
 
 #define ATOM 16u
 
@@ -19,7 +19,7 @@
 
 /* What is convolved, and how its weights are written. */
 static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
-    const bool is_later = emu->soc->is_later;
+    const bool is_later = emu_is_later(emu);
     const uint32_t mode = emu_bits(r, 0x100c, 3, 0), pixel = emu_bits(r, 0x100c, 15, 12);
     const bool one_offset = mode == 1 && (!is_later || emu_reg(r, 0x1074) != 0);
     conv->pixels = mode == 2 || (is_later && mode == 6);
@@ -43,7 +43,7 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
 
 /* Where the input lies: with reuse the address is that of the first new row. */
 static bool decode_input(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
-    const bool is_later = emu->soc->is_later, reuses = emu_bit(r, 0x1018, 31);
+    const bool is_later = emu_is_later(emu), reuses = emu_bit(r, 0x1018, 31);
     const uint32_t fetched = emu_bits(r, 0x1078, 15, 0) + (is_later ? 1 : 0);
     const uint32_t line = emu_reg(r, 0x1090);
     conv->in_plane = emu_reg(r, 0x1094) * ATOM;
@@ -127,7 +127,7 @@ static bool read_constants(rkr_emu *emu, const emu_registers *r, uint32_t number
     if ((parts & 0x1e) == 0) {
         return true;
     }
-    if (at + 96 > emu->constant_bytes) {
+    if (at + 96 > emu->model->constant_bytes) {
         return emu_refuse_register(emu, r, table, "constants outside of memory");
     }
     if ((parts & 2) != 0) {
@@ -236,7 +236,7 @@ static bool decode_lut_lines(rkr_emu *emu, const emu_registers *r, emu_lut *lut)
 }
 
 static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
-    const bool is_later = emu->soc->is_later;
+    const bool is_later = emu_is_later(emu);
     emu_ew *ew = &dpu->ew;
     if (!emu_decode_ew(emu, r, 0x407c, is_later ? EMU_LUT_AROUND_0 : 0x160, dpu)) {
         return false;
@@ -262,7 +262,7 @@ static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
 static bool decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const uint32_t notch = emu_bits(r, 0x4028, 12, 0);
     if (emu_place_results(dpu, emu_reg(r, 0x4018), emu_reg(r, 0x401c) * ATOM, notch)) {
-        const uint32_t behind = emu->soc->is_later ? (dpu->w - 1) * (1 + notch) + 1 : 0;
+        const uint32_t behind = emu_is_later(emu) ? (dpu->w - 1) * (1 + notch) + 1 : 0;
         if (emu_bits(r, 0x4034, 12, 0) != 0) {
             return emu_refuse_register(emu, r, 0x4028, "notches of a convolution");
         }
@@ -305,7 +305,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         dpu->h = task->conv.out_h;
         dpu->c = emu_bits(r, 0x402c, 12, 0) + 1;
     }
-    if (!(emu->soc->is_later ? decode_stages_later(emu, r, dpu) : decode_stages(emu, r, dpu)) ||
+    if (!(emu_is_later(emu) ? decode_stages_later(emu, r, dpu) : decode_stages(emu, r, dpu)) ||
         !emu_check_clamps(emu, r, EMU_CLAMPS_RK3562) || !decode_ew(emu, r, dpu) ||
         !decode_output(emu, r, dpu) || !decode_destination(emu, r, dpu)) {
         return false;

@@ -12,7 +12,7 @@
  *   1070 input, 107c line, 1080 surface   1110 weights   3014 output size
  *   4040/4044/4048 BS, 4060/4064/4068 BN, 4070/4074/4078 EW, 4080/4084/4088 conversion
  *   5018 source, 5020/501c and 502c/5028 values of channels, 5038/5034/5040 operand */
-#include "maps.h"
+#include "emulator/maps.h"
 
 static bool precision_of(uint32_t code, emu_precision *precision) {
     static const emu_precision known[6] = {EMU_INT8,    EMU_INT16, EMU_FLOAT16,
@@ -80,7 +80,7 @@ static void decode_strides(const emu_registers *r, bool is_lite, emu_convolution
  * but its files have it on, and the runtime writes these commands. */
 static bool decode_conversion(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     emu_conversion *conversion = &conv->conversion;
-    const bool is_lite = emu->soc->is_lite;
+    const bool is_lite = emu_is_lite(emu);
     if (emu_bit(r, 0x104c, 0) != is_lite || (!is_lite && !conv->pixels)) {
         return true;
     }
@@ -99,7 +99,7 @@ static bool decode_conversion(rkr_emu *emu, const emu_registers *r, emu_convolut
 
 static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_convolution *conv = &task->conv;
-    const bool is_lite = emu->soc->is_lite;
+    const bool is_lite = emu_is_lite(emu);
     const uint32_t misc = is_lite ? 0x300c : 0x3010;
     const uint32_t mode = emu_bits(r, 0x100c, 3, 0), precision = emu_bits(r, 0x100c, 6, 4);
     emu_decode_geometry(emu, r, EMU_LIKE_RK3588, misc + 4, conv);
@@ -136,7 +136,7 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
 /* BS and BN have the same registers, 0x20 apart. */
 static bool decode_stage(rkr_emu *emu, const emu_registers *r, uint32_t base, emu_stage *stage) {
     const uint32_t config = emu_reg(r, base);
-    const uint32_t algorithm = emu->soc->is_lite ? config >> 2 & 3 : config >> 16 & 0xf;
+    const uint32_t algorithm = emu_is_lite(emu) ? config >> 2 & 3 : config >> 16 & 0xf;
     stage->subtract = algorithm == 4;
     stage->mul_first = base == 0x4060;
     stage->prelu = (config >> 5 & 1) != 0;
@@ -251,7 +251,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_decode_dpu_size(r, task);
     if (!dpu->from_memory && !emu_bit(r, 0x4050, 1)) {
         dpu->weight_offset = emu_bit(r, 0x4050, 0) ? EMU_MEMORY : EMU_CONSTANT;
-        if (!emu_decode_weight_offset(emu, r, emu->soc->is_lite ? 31 : 15, dpu)) {
+        if (!emu_decode_weight_offset(emu, r, emu_is_lite(emu) ? 31 : 15, dpu)) {
             return false;
         }
     }
@@ -269,7 +269,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     if (unpools) {
         return emu_decode_unpooling(emu, r, dpu);
     }
-    return dpu->from_memory && !emu->soc->is_lite ? emu_check_result_size(emu, r, dpu) : true;
+    return dpu->from_memory && !emu_is_lite(emu) ? emu_check_result_size(emu, r, dpu) : true;
 }
 
 /* Without values of channels and operand the RDMA (bit 4) is off. */

@@ -14,7 +14,7 @@
  *   1034 input   1038 weights   1050.. offsets and shifts, 1060.. scales of pixels
  *   1088 pad value   1090 1094 strides   4010 destination   4018 W H
  *   4030 BS   404c BN, LUT, EW   408c.. conversion */
-#include "maps.h"
+#include "emulator/maps.h"
 
 #define ATOM 8u
 
@@ -96,7 +96,7 @@ static void decode_lines(const emu_registers *r, bool is_high, emu_tail tails[4]
 }
 
 static bool decode_tails(rkr_emu *emu, const emu_registers *r, emu_lut *lut) {
-    emu_tail *tails = emu_allocate(emu, 8, sizeof *tails);
+    emu_tail *tails = emu_allocate(emu->model, 8, sizeof *tails);
     if (tails == NULL) {
         return false;
     }

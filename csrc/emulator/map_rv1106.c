@@ -4,7 +4,7 @@
  * otherwise. The CNA converts pixels; 4018 is added to every value first; the multiplier
  * of BS is on where 4050 bit 1 is 0, with shifts in 4040 and 4054; clamps have a lower and
  * an upper bound. */
-#include "maps.h"
+#include "emulator/maps.h"
 
 #define ATOM 16u
 

@@ -4,14 +4,35 @@
 #ifndef RKR_EMULATOR_MAPS_H
 #define RKR_EMULATOR_MAPS_H
 
-#include "internal.h"
+#include "emulator/internal.h"
 
-extern const emu_known *const emu_known_rk3588[];
-extern const emu_known *const emu_known_rk3566[];
-extern const emu_known *const emu_known_rv1106[];
-extern const emu_known *const emu_known_rk3562[];
-extern const emu_known *const emu_known_rk3576[];
-extern const emu_known *const emu_known_rv1103b[];
+/* Bits of the registers first..last that are understood or known to have no effect. */
+typedef struct {
+    uint16_t first, last;
+    uint32_t bits;
+} emu_known;
+
+/* How a family of SoCs reads the registers of a task: which blocks work together is in the
+ * enable mask. A DPU that reads memory has the same mask in all. */
+#define EMU_ENABLED_DPU 0x18
+typedef struct {
+    uint8_t convolution_masks[4]; /* 0: no further one */
+    uint8_t pooling_mask;
+    bool (*convolution)(rkr_emu *emu, const emu_registers *registers, emu_task *task);
+    bool (*dpu)(rkr_emu *emu, const emu_registers *registers, emu_task *task);
+    bool (*pooling)(rkr_emu *emu, const emu_registers *registers, emu_pooling *pool);
+} emu_map;
+
+static inline bool emu_is_lite(const rkr_emu *emu) { /* a variant of RK3588's registers */
+    return emu->soc->family == EMU_RK3566;
+}
+
+static inline bool emu_is_later(const rkr_emu *emu) { /* a variant of RK3562's registers */
+    return emu->soc->family == EMU_RK3576;
+}
+
+/* Tables that end with first 0; NULL behind the last. */
+extern const emu_known *const *const emu_known_bits[]; /* by emu_family */
 extern const emu_map emu_map_rk3588, emu_map_rk3566, emu_map_rv1106, emu_map_rk3562,
     emu_map_rv1103b;
 

@@ -2,12 +2,12 @@
  *
  * Nodes that move values: Reshape, Transpose, Slice, Split, Concat, Pad, from their tensors'
  * layouts and attributes. Values keep their bits where the quantization does not change. */
-#include "nodes.h"
+#include "emulator/nodes.h"
 
 #include <stdlib.h>
 
 static bool no_memory(rkr_emu *emu) {
-    (void)emu_fail(emu, RKR_ERR_MEMORY, "no memory for a node");
+    (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
     return false;
 }
 
@@ -17,11 +17,11 @@ static bool is_same_form(const rkr_emu_tensor *a, const rkr_emu_tensor *b) {
 }
 
 static const emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
-    return &emu->tensors[node->public.inputs[index]];
+    return &emu->model->tensors[node->public.inputs[index]];
 }
 
 static const emu_tensor *output_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
-    return &emu->tensors[node->public.outputs[index]];
+    return &emu->model->tensors[node->public.outputs[index]];
 }
 
 /* Logical values of a tensor, in the form of another one. Freed by the caller. */

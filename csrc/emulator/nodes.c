@@ -2,7 +2,7 @@
  *
  * What is done for each node: its tasks where all of them are understood; else, where the
  * node only moves values or its meaning is known, it is computed from its tensors. */
-#include "nodes.h"
+#include "emulator/nodes.h"
 
 #define TYPE_RESIZE 26
 #define TYPE_PAD 30
@@ -55,24 +55,26 @@ const emu_operator *emu_find_operator(const char *name) {
 
 static const char *short_text(rkr_emu *emu, emu_flat *flat, emu_table table, uint32_t slot) {
     const emu_vector text = emu_flat_vector(flat, table, slot, 1);
-    return emu_copy_text(emu, flat->bytes + text.position, text.length < 64 ? text.length : 64);
+    return emu_copy_text(emu->model, flat->bytes + text.position,
+                         text.length < 64 ? text.length : 64);
 }
 
 /* Attributes: a union of tables. Its type and the table are neighbouring slots of the node. */
-static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *node) {
+static bool read_attributes(rkr_emu *emu, emu_node *node, emu_table attributes) {
     const emu_operator *op = node->operator;
-    const uint32_t slot = mini ? 6 : 7;
-    emu_attributes *a = emu_allocate(emu, 1, sizeof *a);
+    emu_flat *flat = &emu->model->flat;
+    const uint32_t slot = emu->model->is_mini ? 6 : 7;
+    emu_attributes *a = emu_allocate(emu->model, 1, sizeof *a);
     node->values = a;
     if (a == NULL) {
         return false;
     }
     a->mode = a->coordinates = "";
-    const uint32_t type = (uint32_t)emu_flat_scalar(flat, node->attributes, slot, 1);
+    const uint32_t type = (uint32_t)emu_flat_scalar(flat, attributes, slot, 1);
     if (op->type == 0 || (type != op->type && !(op->type == TYPE_NORM && type == TYPE_NORM_MINI))) {
         return true;
     }
-    const emu_table table = emu_flat_child(flat, node->attributes, slot + 1);
+    const emu_table table = emu_flat_child(flat, attributes, slot + 1);
     if (op->type == TYPE_RESIZE || op->type == TYPE_PAD) {
         a->coordinates = short_text(emu, flat, table, 0);
         a->mode = short_text(emu, flat, table, op->type == TYPE_PAD ? 0 : 4);
@@ -97,16 +99,17 @@ static bool read_attributes(rkr_emu *emu, emu_flat *flat, bool mini, emu_node *n
     return a->mode != NULL;
 }
 
-int emu_read_attributes(rkr_emu *emu, emu_flat *flat, bool mini) {
-    for (uint32_t i = 0; i < emu->n_nodes; i++) {
+int emu_read_attributes(rkr_emu *emu) {
+    for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
         node->operator= emu_find_operator(node->public.op);
-        if ((node->operator!= NULL && !read_attributes(emu, flat, mini, node)) ||
-            (!mini && emu_keep_attributes(emu, flat, node) != RKR_OK)) {
+        if (node->operator!= NULL && !read_attributes(emu, node, emu->model->nodes[i].attributes)) {
             return RKR_ERR_MEMORY;
         }
     }
-    return flat->bad ? emu_fail(emu, RKR_EMU_ERR_FILE, "not a readable model: attributes") : RKR_OK;
+    return emu->model->flat.bad
+               ? emu_fail(emu->model, RKR_EMU_ERR_FILE, "not a readable model: attributes")
+               : RKR_OK;
 }
 
 static bool is_end(const emu_node *node) {
@@ -126,10 +129,10 @@ static bool has_readable_tensors(const rkr_emu *emu, const emu_node *node) {
     const uint32_t needed = inputs_needed(node);
     bool readable = public->n_outputs >= 1 && needed >= 1 && needed <= public->n_inputs;
     for (uint32_t i = 0; i < needed && readable; i++) {
-        readable = emu_is_readable(emu, &emu->tensors[public->inputs[i]]);
+        readable = emu_is_readable(emu, &emu->model->tensors[public->inputs[i]]);
     }
     for (uint32_t i = 0; i < public->n_outputs && readable; i++) {
-        const emu_tensor *output = &emu->tensors[public->outputs[i]];
+        const emu_tensor *output = &emu->model->tensors[public->outputs[i]];
         readable = emu_is_readable(emu, output) && !output->is_constant;
     }
     return readable;
@@ -152,7 +155,7 @@ static void choose(rkr_emu *emu, emu_node *node) {
         public->reason = "";
         return;
     }
-    if (node->n_tasks > 0 && emu->lacks_weights) {
+    if (node->n_tasks > 0 && emu->model->lacks_weights) {
         public->reason = ""; /* whatever was read in their place */
         refuse(node, "the file has no weights, as the toolkit's remove_weight=True leaves it");
         return;
@@ -189,7 +192,7 @@ static void choose(rkr_emu *emu, emu_node *node) {
 }
 
 void emu_choose_ways(rkr_emu *emu) {
-    for (uint32_t i = 0; i < emu->n_nodes; i++) {
+    for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         choose(emu, &emu->nodes[i]);
     }
 }

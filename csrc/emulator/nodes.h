@@ -4,7 +4,7 @@
 #ifndef RKR_EMULATOR_NODES_H
 #define RKR_EMULATOR_NODES_H
 
-#include "internal.h"
+#include "emulator/internal.h"
 
 /* Attributes of a node, where its operator has them, checked against its tensors. */
 typedef struct emu_attributes {
@@ -19,6 +19,7 @@ typedef struct emu_attributes {
     const char *coordinates;
 } emu_attributes;
 
+typedef bool emu_node_fn(rkr_emu *emu, const emu_node *node);
 typedef bool emu_check_fn(const rkr_emu *emu, emu_node *node);
 
 /* Operators that are computed from their tensors, in the same way. */

@@ -5,7 +5,7 @@
  *     maximum, minimum   over the values inside; padding never wins
  *     average            rne(sum * reciprocal_w * reciprocal_h, 32), padding counts as
  *                        pad_value; the rule for ties is not settled */
-#include "internal.h"
+#include "emulator/internal.h"
 
 static int64_t pool_window(const rkr_emu *emu, const emu_pooling *pool, const int8_t *plane,
                            uint32_t lane, uint32_t ox, uint32_t oy) {

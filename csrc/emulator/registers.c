@@ -8,8 +8,9 @@
  * before. S_POINTER (offset 4) = 0x30 goes back to group 0. The tables of the LUT exist
  * once and are loaded by writes: 4100 (bit 17 write, bit 16 table, [9:0] index), then one
  * 4104 per entry. A task that loads them does nothing else. */
-#include "internal.h"
+#include "emulator/maps.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define S_POINTER 0x004
@@ -68,7 +69,7 @@ static bool write_lut(decoder *d, uint32_t number, uint32_t value) {
     }
     if (!d->loads_lut) {
         emu_lut_tables *tables =
-            d->spare_lut != NULL ? d->spare_lut : emu_allocate(d->emu, 1, sizeof *tables);
+            d->spare_lut != NULL ? d->spare_lut : emu_allocate(d->emu->model, 1, sizeof *tables);
         d->spare_lut = NULL;
         if (tables == NULL) {
             return false;
@@ -127,8 +128,8 @@ static bool write_word(decoder *d, uint64_t word) {
     return true;
 }
 
-static void read_known(decoder *d, const emu_soc *soc) {
-    for (const emu_known *const *table = soc->known; *table != NULL; table++) {
+static void read_known(decoder *d, emu_family family) {
+    for (const emu_known *const *table = emu_known_bits[family]; *table != NULL; table++) {
         for (const emu_known *known = *table; known->first != 0; known++) {
             for (uint32_t number = known->first; number <= known->last; number += 4) {
                 d->known[number >> 12][(number & 0x3ff) >> 2] = known->bits;
@@ -159,8 +160,8 @@ static const uint8_t enabled_block[8] = {EMU_CNA,  0,       EMU_CORE,     EMU_DP
 /* Tasks of the compiler's that only wait: they write to a scratch tensor of their own. */
 static bool is_fence(const rkr_emu *emu, uint32_t address) {
     static const char *const names[2] = {"fenceConv_", "clear_unpooling_"};
-    for (uint32_t i = 0; i < emu->n_tensors && address < emu->constant_bytes; i++) {
-        const emu_tensor *tensor = &emu->tensors[i];
+    for (uint32_t i = 0; i < emu->model->n_tensors && address < emu->model->constant_bytes; i++) {
+        const emu_tensor *tensor = &emu->model->tensors[i];
         for (size_t k = 0; k < 2; k++) {
             if (tensor->has_memory && address == tensor->address &&
                 strncmp(tensor->public.name, names[k], strlen(names[k])) == 0) {
@@ -171,10 +172,16 @@ static bool is_fence(const rkr_emu *emu, uint32_t address) {
     return false;
 }
 
+static const emu_map *const maps[] = {
+    [EMU_RK3588] = &emu_map_rk3588, [EMU_RV1106] = &emu_map_rv1106,
+    [EMU_RK3566] = &emu_map_rk3566, [EMU_RK3562] = &emu_map_rk3562,
+    [EMU_RK3576] = &emu_map_rk3562, [EMU_RV1103B] = &emu_map_rv1103b,
+};
+
 /* What the enabled blocks do together. */
 static bool decode_blocks(rkr_emu *emu, const emu_registers *registers, uint32_t enabled,
                           emu_task *task) {
-    const emu_map *map = emu->soc->map;
+    const emu_map *map = maps[emu->soc->family];
     task->dpu.atom_bytes = emu->soc->atom_bytes;
     task->dpu.bias_group = emu->soc->packing.bias_group;
     if (enabled == map->pooling_mask) {
@@ -229,9 +236,10 @@ static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
 
 /* Why a task is not understood; out of memory is noted by itself. */
 static void note_reason(rkr_emu *emu, emu_node *node, uint32_t task) {
-    char text[sizeof emu->error + 32];
-    const int length = snprintf(text, sizeof text, "task %u: %s", (unsigned)task, emu->error);
-    const char *copy = emu_copy_text(emu, (const uint8_t *)text, (size_t)length);
+    char text[sizeof emu->model->error + 32];
+    const int length =
+        snprintf(text, sizeof text, "task %u: %s", (unsigned)task, emu->model->error);
+    const char *copy = emu_copy_text(emu->model, (const uint8_t *)text, (size_t)length);
     node->public.reason = copy == NULL ? "" : copy;
 }
 
@@ -246,15 +254,14 @@ static bool is_float(const emu_task *task) {
     }
 }
 
-static int decode_entry(decoder *d, const emu_words *commands, const emu_task_entry *entry,
-                        emu_task *task) {
+static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task) {
     rkr_emu *emu = d->emu;
     emu_node *node = &emu->nodes[entry->node];
     bool understood = true;
     d->loads_lut = false;
-    emu->error[0] = 0;
+    emu->model->error[0] = 0;
     for (uint64_t i = 0; i < entry->words; i++) {
-        understood = write_word(d, commands->words[entry->first_word + i]) && understood;
+        understood = write_word(d, emu->model->words[entry->first_word + i]) && understood;
     }
     if (d->loads_lut) {
         settle_lut(d);
@@ -277,47 +284,44 @@ static int decode_entry(decoder *d, const emu_words *commands, const emu_task_en
         }
         node->tasks_understood = false;
     }
-    return RKR_OK;
 }
 
-static int decode_entries(decoder *d, const emu_words *commands, const emu_task_entry *entries) {
+static int decode_entries(decoder *d) {
     rkr_emu *emu = d->emu;
+    const emu_model *model = emu->model;
     uint32_t last = 0;
-    uint64_t left = commands->count; /* no word belongs to two tasks */
+    uint64_t left = model->n_words; /* no word belongs to two tasks */
     for (uint32_t i = 0; i < emu->n_tasks; i++) {
-        const emu_task_entry *entry = &entries[i];
-        if (entry->node >= emu->n_nodes || entry->node < last || entry->words > left ||
-            entry->first_word > commands->count - entry->words) {
-            return emu_fail(emu, RKR_EMU_ERR_FILE, "not a readable model: task %u", i);
+        const emu_task_entry *entry = &model->tasks[i];
+        if (entry->node >= model->n_nodes || entry->node < last || entry->words > left ||
+            entry->first_word > model->n_words - entry->words) {
+            return emu_fail(emu->model, RKR_EMU_ERR_FILE, "not a readable model: task %u", i);
         }
         emu_node *node = &emu->nodes[entry->node];
         node->first_task = node->n_tasks == 0 ? i : node->first_task;
         node->n_tasks++;
         last = entry->node;
         left -= entry->words;
-        const int status = decode_entry(d, commands, entry, &emu->tasks[i]);
-        if (status != RKR_OK) {
-            return status;
-        }
+        decode_entry(d, entry, &emu->tasks[i]);
     }
     return RKR_OK;
 }
 
-int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *entries,
-                     uint32_t count) {
+int emu_decode_tasks(rkr_emu *emu) {
+    const uint32_t count = emu->model->n_tasks;
     decoder *d = calloc(1, sizeof *d);
-    emu->tasks = emu_allocate(emu, count, sizeof *emu->tasks);
+    emu->tasks = emu_allocate(emu->model, count, sizeof *emu->tasks);
     if (d == NULL || emu->tasks == NULL) {
         free(d);
-        return emu_fail(emu, RKR_ERR_MEMORY, "no memory for the tasks");
+        return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the tasks");
     }
     d->emu = emu;
     emu->n_tasks = count;
-    read_known(d, emu->soc);
-    for (uint32_t i = 0; i < emu->n_nodes; i++) {
+    read_known(d, emu->soc->family);
+    for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu->nodes[i].tasks_understood = true;
     }
-    const int status = decode_entries(d, commands, entries);
+    const int status = decode_entries(d);
     free(d);
     return status;
 }

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * The SoCs: which map of registers, which packing of weights. */
-#include "maps.h"
+ * The SoCs: which family of registers, which packing of weights. */
+#include "emulator/soc.h"
 
-#define RV1106                                                                              \
-    .map = &emu_map_rv1106, .known = emu_known_rv1106, .atom_bytes = 16, .pixel_align = 16, \
-    .converts_in_file = true, .weight_streams = 2,                                          \
-    .packing = {                                                                            \
+#include <string.h>
+
+#define RV1106                                                                           \
+    .family = EMU_RV1106, .atom_bytes = 16, .pixel_align = 16, .converts_in_file = true, \
+    .weight_streams = 2,                                                                 \
+    .packing = {                                                                         \
         .oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4}
 
-#define RK3566                                                                           \
-    .map = &emu_map_rk3566, .is_lite = true, .known = emu_known_rk3566, .atom_bytes = 8, \
-    .pixel_align = 8, .converts_in_file = true, .weight_streams = 8,                     \
-    .packing = {                                                                         \
+#define RK3566                                                                         \
+    .family = EMU_RK3566, .atom_bytes = 8, .pixel_align = 8, .converts_in_file = true, \
+    .weight_streams = 8,                                                               \
+    .packing = {                                                                       \
         .oc_group = 16, .ic_group = 32, .pixel_group = 8, .depthwise_group = 32, .bias_group = 4}
 
-#define RK3576                                                                             \
-    .map = &emu_map_rk3562, .is_later = true, .known = emu_known_rk3576, .atom_bytes = 16, \
-    .pixel_align = 16, .converts_in_file = true, .weight_streams = 2,                      \
-    .packing = {                                                                           \
+#define RK3576                                                                           \
+    .family = EMU_RK3576, .atom_bytes = 16, .pixel_align = 16, .converts_in_file = true, \
+    .weight_streams = 2,                                                                 \
+    .packing = {                                                                         \
         .oc_group = 32, .ic_group = 32, .pixel_group = 4, .depthwise_group = 64, .bias_group = 8}
 
-#define RV1103B                                                                              \
-    .map = &emu_map_rv1103b, .known = emu_known_rv1103b, .atom_bytes = 8, .pixel_align = 16, \
-    .converts_in_file = true, .pads_inputs = true,                                           \
-    .packing = {                                                                             \
+#define RV1103B                                                                          \
+    .family = EMU_RV1103B, .atom_bytes = 8, .pixel_align = 16, .converts_in_file = true, \
+    .pads_inputs = true,                                                                 \
+    .packing = {                                                                         \
         .oc_group = 8, .ic_group = 16, .pixel_group = 4, .depthwise_group = 8, .bias_group = 8}
 
 static const emu_soc socs[] = {
     {.name = "rk3588",
-     .map = &emu_map_rk3588,
-     .known = emu_known_rk3588,
+     .family = EMU_RK3588,
      .packing = {.oc_group = 32,
                  .ic_group = 32,
                  .pixel_group = 16,
@@ -48,8 +49,7 @@ static const emu_soc socs[] = {
     {.name = "rk3566", RK3566},
     {.name = "rk3568", RK3566},
     {.name = "rk3562",
-     .map = &emu_map_rk3562,
-     .known = emu_known_rk3562,
+     .family = EMU_RK3562,
      .packing =
          {.oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4},
      .atom_bytes = 16,

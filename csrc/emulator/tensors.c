@@ -6,7 +6,7 @@
  *               and outputs rounded up to 4, unless it is 1
  *     pixels    rows of NHWC, each rounded up to pixel_align pixels
  *     others    the framework's order, compact; NHWC where the layout says so */
-#include "internal.h"
+#include "emulator/internal.h"
 
 #include <math.h>
 
@@ -183,37 +183,6 @@ void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *value
 }
 
 /* ---- numbers --------------------------------------------------------------- */
-
-float emu_half_to_float(uint16_t half) {
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    const uint32_t exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;
-    if (exponent == 31) {
-        return emu_float_of_bits(sign | 0x7f800000 | mantissa << 13);
-    }
-    if (exponent == 0) {
-        const float value = (float)mantissa * 0x1p-24f;
-        return sign != 0 ? -value : value;
-    }
-    return emu_float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
-uint16_t emu_float_to_half(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    const uint32_t rest = bits & 0x7fffffff;
-    if (rest >= 0x7f800000) {
-        return (uint16_t)(sign | (rest > 0x7f800000 ? 0x7e00 : 0x7c00));
-    }
-    if (rest >= 0x477ff000) {
-        return (uint16_t)(sign | 0x7c00);
-    }
-    if (rest < 0x38800000) { /* below the smallest normal number: units of 2^-24 */
-        return (uint16_t)(sign | (uint16_t)lrintf(emu_float_of_bits(rest) * 0x1p24f));
-    }
-    const uint32_t rounded = rest + 0xfff + (rest >> 13 & 1);
-    return (uint16_t)(sign | (uint16_t)((rounded - 0x38000000) >> 13));
-}
 
 static float float_of(const rkr_emu_tensor *t, const uint8_t *at) {
     int64_t v = 0;

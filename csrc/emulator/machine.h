@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The machine that executes a model. From the file to the answer:
+ *   registers.c     command words -> register groups -> one decoded task each
+ *   known_bits.c    which bits of which registers are understood
+ *   map_*.c         what the registers of a family of SoCs mean; map_cna.c map_dpu.c: of several
+ *   check.c         every address of a decoded task lies in the machine's memory
+ *   compressed.c    weights that the toolkit compressed
+ *   convolution*.c  CNA and CORE: accumulators
+ *   dpu*.c lut*.c   DPU: from accumulators or memory to stored values
+ *   pooling.c       PPU
+ *   tensors.c       logical values of a tensor <-> its memory
+ *   nodes.c         what is done per node; floats.c moves.c: nodes without tasks
+ *   emulator.c      the public functions
+ *
+ * Everything that depends on the file alone is decoded and checked when it is opened:
+ * registers keep values from task to task, but no value depends on data. Running only
+ * reads decoded tasks. Constants in the memory are never written. */
+#ifndef RKR_EMULATOR_MACHINE_H
+#define RKR_EMULATOR_MACHINE_H
+
+#include "emulator/emulator.h"
+#include "emulator/registers.h"
+#include "emulator/task.h"
+#include "emulator/model.h"
+
+struct emu_operator;
+struct emu_attributes;
+struct emu_lut_bytes;
+
+typedef enum {
+    EMU_NODE_NOTHING,
+    EMU_NODE_TASKS,
+    EMU_NODE_FUNCTION, /* computed from its tensors */
+    EMU_NODE_REFUSED,
+} emu_node_way;
+
+typedef struct emu_node {
+    rkr_emu_node public;
+    uint32_t first_task;
+    uint32_t n_tasks;
+    emu_node_way way;
+    const struct emu_operator *operator; /* NULL: not known */
+    struct emu_attributes *values;
+    bool tasks_understood;
+} emu_node;
+
+struct rkr_emu {
+    emu_model *model;
+    const emu_soc *soc; /* the model's */
+    uint8_t *memory;    /* the model's; NULL: it is only described */
+    emu_node *nodes;    /* as many as the model has */
+    bool *is_given;     /* per input: for the next run */
+    emu_task *tasks;
+    uint32_t n_tasks;
+    struct emu_lut_bytes *lut_bytes; /* of the last task with a LUT; NULL: none has one */
+    uint64_t multiplications;
+    emu_unpacked *unpacked;
+    uint64_t unpacked_bytes;
+    uint32_t n_unpacked;
+};
+
+/* A command that is not understood: the text becomes the node's reason. Returns false. */
+bool emu_refuse(rkr_emu *emu, const char *format, ...) EMU_PRINTF(2);
+/* The same for bits of a register. */
+bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t number,
+                         const char *what);
+
+bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes);
+bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The memory of a model and the text of its last error. */
+#include "emulator/model.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct emu_block {
+    emu_block *next;
+    max_align_t data[];
+};
+
+void *emu_allocate(emu_model *model, size_t count, size_t bytes) {
+    emu_block *block = NULL;
+    if (bytes == 0 || count <= (EMU_MAX_MEMORY << 1) / bytes) {
+        block = calloc(1, sizeof *block + count * bytes);
+    }
+    if (block == NULL) {
+        model->lacks_memory = true;
+        (void)emu_fail(model, RKR_ERR_MEMORY, "no memory");
+        return NULL;
+    }
+    block->next = model->blocks;
+    model->blocks = block;
+    return block->data;
+}
+
+const char *emu_copy_text(emu_model *model, const uint8_t *text, size_t length) {
+    char *copy = emu_allocate(model, length + 1, 1);
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+    }
+    return copy;
+}
+
+int emu_fail(emu_model *model, int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(model->error, sizeof model->error, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void emu_drop_commands(emu_model *model) {
+    free(model->words);
+    free(model->tasks);
+    model->words = NULL;
+    model->tasks = NULL;
+    model->n_words = model->n_tasks = 0;
+}
+
+void emu_close_model(emu_model *model) {
+    if (model == NULL) {
+        return;
+    }
+    while (model->blocks != NULL) {
+        emu_block *next = model->blocks->next;
+        free(model->blocks);
+        model->blocks = next;
+    }
+    emu_drop_commands(model);
+    free(model->memory);
+    free(model);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What differs by SoC. */
+#ifndef RKR_EMULATOR_SOC_H
+#define RKR_EMULATOR_SOC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* SoCs of one family have the same registers. */
+typedef enum {
+    EMU_RK3588,
+    EMU_RV1106,
+    EMU_RK3566,
+    EMU_RK3562,
+    EMU_RK3576,
+    EMU_RV1103B,
+} emu_family;
+
+/* How the weights of a SoC lie in memory. */
+typedef struct {
+    uint8_t oc_group;    /* kernels side by side */
+    uint8_t ic_group;    /* channels side by side */
+    uint8_t pixel_group; /* channels of a pixel, padded */
+    uint8_t oc_group_fp16;
+    uint8_t pixel_group_fp16;
+    uint8_t depthwise_group; /* channels side by side */
+    uint8_t depthwise_group_fp16;
+    uint8_t bias_group; /* channels side by side in a block of biases, offsets, multipliers */
+} emu_packing;
+
+typedef enum { EMU_CORES_NONE, EMU_CORES_RK3588, EMU_CORES_RK3576 } emu_core_lists;
+
+typedef struct {
+    const char *name;
+    emu_family family;
+    emu_packing packing;
+    uint8_t atom_bytes;
+    uint8_t weight_streams; /* of compressed weights; 0: not known */
+    uint8_t pixel_align;    /* pixels that a row of an image is rounded up to */
+    emu_core_lists cores;
+    bool pads_inputs;      /* planes of inputs are rounded up to 4 pixels, too */
+    bool converts_in_file; /* the file's commands convert pixels */
+} emu_soc;
+
+/* NULL: not known. */
+const emu_soc *emu_find_soc(const char *name);
+
+#endif
