@@ -66,18 +66,17 @@ def test_every_page_has_its_place() -> None:
     """The navigation names the pages of docs/ and no others."""
     navigation = (PROJECT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     named = re.findall(r"[\w-]+\.md", navigation)
-    assert sorted(named) == sorted(["index.md", *(p.name for p in (PROJECT / "docs").glob("*.md"))])
+    assert sorted(named) == sorted(p.name for p in (PROJECT / "docs").glob("*.md"))
 
 
 def test_links_out_of_the_pages_stay_inside_of_the_site() -> None:
-    """The README is the home page; a file of the repository keeps its name and loses its link."""
+    """A file of the repository keeps its name and loses its link."""
     docs = PROJECT / "docs"
-    text = "[a](docs/errors.md#what-to-do) [b](CONTRIBUTING.md) ![c](docs/images/pose.jpg) [d](#x)"
-    turned = hooks.inside(text, PROJECT, docs)
-    assert turned == "[a](errors.md#what-to-do) b ![c](images/pose.jpg) [d](#x)"
-    text = "[e](../README.md#use-it) [`f.py`](../tools/f.py) [g](https://example.org/a)"
+    text = (
+        "[a](errors.md#x) ![c](images/pose.jpg) [d](#x) [`f.py`](../tools/f.py) [g](https://a.org)"
+    )
     turned = hooks.inside(text, docs, docs)
-    assert turned == "[e](index.md#use-it) `f.py` [g](https://example.org/a)"
+    assert turned == "[a](errors.md#x) ![c](images/pose.jpg) [d](#x) `f.py` [g](https://a.org)"
 
 
 def test_anchors_are_those_of_github() -> None:

@@ -1,7 +1,4 @@
-"""What the site has beside docs/*.md: hooks that MkDocs calls while it builds.
-
-The README becomes the home page, and the reference is made of the docstrings.
-"""
+"""Hooks that MkDocs calls while it builds the site: they add the reference and check links."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from api_pages import PAGES, page  # noqa: E402
 
 LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<target>[^)#\s]*)(?P<anchor>#[^)]*)?\)")
-#: What a page would fetch from elsewhere when it is opened; links that are clicked are none.
+#: Resources of other servers that a browser would fetch with a page.
 FOREIGN = re.compile(
     r"<(?:script|img|iframe|source|audio|video|embed)\b[^>]*\bsrc\s*=\s*[\"']?(?:https?:)?//"
     r"|<link\b(?![^>]*\brel=[\"']?(?:canonical|prev|next|alternate))[^>]*"
@@ -26,23 +23,18 @@ FOREIGN = re.compile(
 
 
 def slug(title: str, separator: str) -> str:
-    """The anchor that GitHub gives a title, so that one link serves both."""
+    """Return the anchor that GitHub gives a title, so that a link works on both."""
     return re.sub(r"[^\w -]", "", title).lower().replace(" ", separator)
 
 
 def inside(markdown: str, folder: Path, docs: Path) -> str:
-    """Turn a text's links, relative to its folder, into such of the site.
-
-    The README is the home page. What else lies outside of docs/ is no page: its name stays.
-    """
+    """Turn the links of a page into links of the site; links to other files become text."""
 
     def turned(found: re.Match[str]) -> str:
         text, target, anchor = found["text"], found["target"], found["anchor"] or ""
         if not target or "://" in target:
             return found[0]
         path = (folder / target).resolve()
-        if path == ROOT / "README.md":
-            return f"{text}(index.md{anchor})"
         if docs in path.parents:
             return f"{text}({path.relative_to(docs).as_posix()}{anchor})"
         return text.strip("![]")
@@ -51,20 +43,17 @@ def inside(markdown: str, folder: Path, docs: Path) -> str:
 
 
 def on_config(config: Any) -> Any:
-    """Add the reference to the navigation, and name the anchors as GitHub does."""
-    config["nav"] = [*config["nav"], {"Reference": [f"api/{name}" for name in PAGES]}]
+    """Add the classes and functions to the navigation, and name anchors as GitHub does."""
+    (reference,) = (part["Reference"] for part in config["nav"] if "Reference" in part)
+    reference.append({"Classes and functions": [f"api/{name}" for name in PAGES]})
     config["mdx_configs"]["toc"]["slugify"] = slug
     return config
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the home page and the reference."""
+    """Add the style sheet and the reference."""
     from mkdocs.structure.files import File
 
-    docs = Path(config["docs_dir"])
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    home = inside(readme, ROOT, docs).replace('src="docs/', 'src="')
-    files.append(File.generated(config, "index.md", content=home))
     style = (ROOT / "tools/site/site.css").read_text(encoding="utf-8")
     files.append(File.generated(config, "site.css", content=style))
     for name, entry in PAGES.items():
@@ -73,7 +62,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Turn the links of a page of docs/ that lead out of it."""
+    """Turn the links of a page that lead out of docs/ into text."""
     docs = Path(config["docs_dir"])
     if page.file.generated_by is not None:
         return markdown
@@ -81,7 +70,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Refuse a site that fetches anything from elsewhere."""
+    """Refuse a site that fetches resources of other servers."""
     from mkdocs.exceptions import PluginError
 
     site = Path(config["site_dir"])
