@@ -30,8 +30,8 @@ for name in DECLARATIONS:
     ffibuilder.cdef((ROOT / "csrc" / name).read_text(encoding="utf-8"))
 ffibuilder.set_source(
     "rknn_runtime._rkr",
-    '#include "callbacks.h"',
-    sources=files("*.c"),  # setup.py adds what is compiled for speed
+    '#include "runtime/callbacks.h"',
+    sources=files("runtime/*.c"),  # setup.py adds what is compiled for speed
     include_dirs=["csrc"],
     depends=files("**/*.*"),
     libraries=["dl", "m"],

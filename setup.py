@@ -33,7 +33,7 @@ def linked_runtime() -> list[str]:
     if not os.path.isfile(archive):
         raise SystemExit(f"RKNN_STATIC_LIBRARY={archive}: no such file")
     whole = ["-Wl,--whole-archive", os.path.abspath(archive), "-Wl,--no-whole-archive"]
-    isolated = ["-Wl,--version-script=csrc/link/exports.map", "-Wl,-Bsymbolic", "-Wl,-z,defs"]
+    isolated = ["-Wl,--version-script=csrc/runtime/link/exports.map", "-Wl,-Bsymbolic", "-Wl,-z,defs"]
     return [*isolated, *whole, "-lm", "-lpthread", "-ldl"]
 
 
@@ -47,7 +47,7 @@ LIBRARIES = {
     "rknn_runtime/sim/librknn_sim.so": (["csrc/sim", "csrc/emulator"], ["-lm", "-lpthread"])
 }
 if linked_runtime():
-    LIBRARIES[LINKED] = (["csrc/link"], linked_runtime())
+    LIBRARIES[LINKED] = (["csrc/runtime/link"], linked_runtime())
 
 
 def c_files(folders: Iterable[str]) -> list[Path]:

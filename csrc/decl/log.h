@@ -4,9 +4,10 @@
 
 #define RKR_LOG_BYTES 4096 /* kept per thread, the last ones */
 
-/* Keep a copy of what this library prints from now on; it prints as before. RKR_ERR_UNAVAILABLE
- * where it imports no function that prints, or lies in pages that cannot be written. */
-int rkr_log_keep(const rkr_library *library);
+/* Keep a copy of what a library prints from now on; it still prints. `inside` is the address of
+ * any function of the library. RKR_ERR_UNAVAILABLE if it imports no function that prints, or its
+ * table of imports cannot be written. */
+int rkr_log_keep(const void *inside);
 
 /* Copy what it printed on this thread since its last call began, at most the last `text_size`
  * bytes, without a NUL; return how many. What a C++ stream prints is not among it. */

@@ -54,13 +54,9 @@ int rkr_session_dup(rkr_session *session, rkr_session *parent);
 int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32_t n_shapes,
                             rknn_matmul_shape shapes[], rknn_matmul_io_attr io_attrs[]);
 
-/* rknn_create_mem. `*id` names the memory for the functions below; no other memory of the
- * session ever has that number. */
-int rkr_session_create_mem(rkr_session *session, uint32_t size, uint64_t *id);
-
-/* rknn_create_mem2, likewise. */
-int rkr_session_create_mem2(rkr_session *session, uint64_t size, uint64_t alloc_flags,
-                            uint64_t *id);
+/* rknn_create_mem, or rknn_create_mem2 with flags other than 0. `*id` names the memory for the
+ * functions below; no other memory of the session ever has that number. */
+int rkr_session_create_mem(rkr_session *session, uint64_t size, uint64_t alloc_flags, uint64_t *id);
 
 /* rknn_create_mem_from_fd, likewise: `size` bytes that begin `offset` bytes behind the start of a
  * DMA-BUF. RKR_IMPORT_MAP: mapped for the CPU; the runtime is told the address of the DMA-BUF's

@@ -62,7 +62,7 @@ class Library:
         self.path = path
         self.is_simulated = self.symbol("rknn_sim_version") != ffi.NULL
         if not self.is_simulated and os.environ.get(CAPTURE) != "0":
-            lib.rkr_log_keep(handle)
+            lib.rkr_log_keep(self.symbol("rknn_init"))
 
     def __repr__(self) -> str:
         return f"<Library {self.path}{' (simulated)' if self.is_simulated else ''}>"
@@ -114,7 +114,7 @@ class Library:
 def printed() -> str:
     """What a real runtime printed in this thread's last call, as words for an exception.
 
-    A copy (``csrc/log.c``): stdout and stderr have it, too. Lines that only inform are left out.
+    A copy (``csrc/runtime/log.c``): stdout and stderr have it, too. Lines that only inform are left out.
     ``RKNN_RUNTIME_CAPTURE=0`` in the environment, when the library is opened, keeps none.
     """
     text = ffi.new("char[]", lib.RKR_LOG_BYTES + 1)

@@ -69,19 +69,15 @@ class TensorMemory(Block):
         size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
         flags = as_member(flags, "flags", MemoryFlag, _MOST_FLAGS)
         self._of(_context_of(model), size_bytes)
+        call = f"rknn_create_mem({size_bytes} bytes)"
         if flags:
-            name = f"rknn_create_mem2({size_bytes} bytes, {flags!r})"
-            self._make(
-                name,
-                lambda session, number: lib.rkr_session_create_mem2(
-                    session, size_bytes, int(flags), number
-                ),
-            )
-        else:
-            self._make(
-                f"rknn_create_mem({size_bytes} bytes)",
-                lambda session, number: lib.rkr_session_create_mem(session, size_bytes, number),
-            )
+            call = f"rknn_create_mem2({size_bytes} bytes, {flags!r})"
+        self._make(
+            call,
+            lambda session, number: lib.rkr_session_create_mem(
+                session, size_bytes, int(flags), number
+            ),
+        )
 
     @classmethod
     def from_fd(

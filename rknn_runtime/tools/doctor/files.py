@@ -19,7 +19,7 @@ from rknn_runtime.tools.doctor.tree import Tree
 
 __all__ = ["libraries", "model_facts"]
 
-#: Without these no library is a runtime (`csrc/shim.c`).
+#: Without these no library is a runtime (`csrc/runtime/shim.c`).
 _REQUIRED = (
     "init", "destroy", "query", "run", "create_mem", "destroy_mem", "set_io_mem",
 )  # fmt: skip

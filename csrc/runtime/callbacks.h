@@ -3,8 +3,8 @@
  * The functions in Python that C calls (decl/python.cdef), for CFFI's own file alone, which has
  * them. A run that began before the interpreter ended may call them after it: what is left of
  * Python then would crash the process, so the call fails instead. */
-#ifndef RKR_CALLBACKS_H
-#define RKR_CALLBACKS_H
+#ifndef RKR_RUNTIME_CALLBACKS_H
+#define RKR_RUNTIME_CALLBACKS_H
 
 #include "rkr.h"
 

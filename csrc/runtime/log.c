@@ -118,8 +118,7 @@ static const rkr_import PRINTING[] = {
     {"putc", (void (*)(void))said_fputc},      {"fwrite", (void (*)(void))said_fwrite},
 };
 
-int rkr_log_keep(const rkr_library *library) {
-    const void *inside = rkr_library_symbol(library, "rknn_init");
+int rkr_log_keep(const void *inside) {
     if (inside == NULL) {
         return RKR_ERR_ARGUMENT;
     }

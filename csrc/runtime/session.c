@@ -157,29 +157,20 @@ static void note(rkr_session *session, rkr_session_entry entry, uint64_t *id) {
     session->entries[session->n_entries++] = entry;
 }
 
-int rkr_session_create_mem(rkr_session *session, uint32_t size, uint64_t *id) {
+int rkr_session_create_mem(rkr_session *session, uint64_t size, uint64_t alloc_flags,
+                           uint64_t *id) {
     int status = reserve(session, id);
     if (status != RKR_OK) {
         return status;
     }
-    enter();
-    rknn_tensor_mem *mem;
-    status = rkr_create_mem(session->library, session->context, size, &mem);
-    if (status == RKR_OK) {
-        note(session, (rkr_session_entry){.mem = mem, .data = mem->virt_addr, .fd = -1}, id);
-    }
-    return leave(status);
-}
-
-int rkr_session_create_mem2(rkr_session *session, uint64_t size, uint64_t alloc_flags,
-                            uint64_t *id) {
-    int status = reserve(session, id);
-    if (status != RKR_OK) {
-        return status;
+    if (size > UINT32_MAX) {
+        return RKR_ERR_ARGUMENT;
     }
     enter();
     rknn_tensor_mem *mem;
-    status = rkr_create_mem2(session->library, session->context, size, alloc_flags, &mem);
+    status = alloc_flags == 0
+                 ? rkr_create_mem(session->library, session->context, (uint32_t)size, &mem)
+                 : rkr_create_mem2(session->library, session->context, size, alloc_flags, &mem);
     if (status == RKR_OK) {
         note(session, (rkr_session_entry){.mem = mem, .data = mem->virt_addr, .fd = -1}, id);
     }
