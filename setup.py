@@ -33,8 +33,8 @@ def linked_runtime() -> list[str]:
     if not os.path.isfile(archive):
         raise SystemExit(f"RKNN_STATIC_LIBRARY={archive}: no such file")
     whole = ["-Wl,--whole-archive", os.path.abspath(archive), "-Wl,--no-whole-archive"]
-    isolated = ["-Wl,--version-script=csrc/runtime/link/exports.map", "-Wl,-Bsymbolic", "-Wl,-z,defs"]
-    return [*isolated, *whole, "-lm", "-lpthread", "-ldl"]
+    exports = "-Wl,--version-script=csrc/runtime/link/exports.map"
+    return [exports, "-Wl,-Bsymbolic", "-Wl,-z,defs", *whole, "-lm", "-lpthread", "-ldl"]
 
 
 #: Debian's armhf compiler leaves NEON off; every SoC with an NPU has it.

@@ -4,9 +4,8 @@ Whoever dies first, memories are released before the context: the vendor's runti
 otherwise. Python collects a cycle's members in any order, so neither the model nor a memory
 releases anything by itself; both go through the one `Owned` (``owned.py``) of their context.
 
-What is open is known to C (``csrc/runtime/session.c``), not to Python: a signal is raised as soon as a
-call returns, before its result is stored, and would otherwise lose or release twice what the
-call concerned.
+C (``csrc/runtime/session.c``) knows what is open, not Python: a signal is raised as soon as a call
+returns, before its result is stored.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Library:
 def printed() -> str:
     """What a real runtime printed in this thread's last call, as words for an exception.
 
-    A copy (``csrc/runtime/log.c``): stdout and stderr have it, too. Lines that only inform are left out.
+    A copy (``csrc/runtime/log.c``); lines that only inform are left out.
     ``RKNN_RUNTIME_CAPTURE=0`` in the environment, when the library is opened, keeps none.
     """
     text = ffi.new("char[]", lib.RKR_LOG_BYTES + 1)
