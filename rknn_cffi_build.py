@@ -31,7 +31,8 @@ for name in DECLARATIONS:
 ffibuilder.set_source(
     "rknn_runtime._rkr",
     '#include "runtime/callbacks.h"',
-    sources=files("runtime/*.c"),  # setup.py adds what is compiled for speed
+    # setup.py adds what is compiled for speed.
+    sources=[*files("modelfile/*.c"), *files("runtime/*.c")],
     include_dirs=["csrc"],
     depends=files("**/*.*"),
     libraries=["dl", "m"],

@@ -25,6 +25,10 @@
 #include "decl/draw.h"
 #include "decl/yolo.h"
 #include "decl/frame.h"
+#ifndef RKR_DECL_MODELFILE
+#define RKR_DECL_MODELFILE
+#include "decl/modelfile.h"
+#endif
 #ifndef RKR_DECL_EMULATOR
 #define RKR_DECL_EMULATOR
 #include "decl/emulator.h"

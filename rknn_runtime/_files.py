@@ -67,6 +67,11 @@ class FileView:
             start += len(parts[-1])
         return b"".join(parts)
 
+    @property
+    def descriptor(self) -> int:
+        """Of the open file."""
+        return self._descriptor
+
     def read_into(self, target: memoryview) -> None:
         """Fill ``target`` with the bytes from the start on.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import struct
 
-from rknn_runtime.modelfile.container import parse_container
-
 INTERESTING = (0, 1, 2, 3, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 
 
@@ -18,9 +16,10 @@ def mutate(model: bytes, other: bytes, rng: random.Random) -> bytes:
         other: Another model, of which pieces are spliced in.
         rng: Decides everything.
     """
-    container = parse_container(memoryview(model))
-    start = container.flatbuffer_start
-    described = range(start, min(container.flatbuffer_end, start + 16384))
+    is_mini = model[9] == 0x10
+    end = 64 + struct.unpack_from("<Q", model, 16)[0]
+    start = end - struct.unpack_from("<I", model, 64)[0] if is_mini else 64
+    described = range(start, min(end, start + 16384))
     data = bytearray(model)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         if not data:

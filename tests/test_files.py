@@ -164,7 +164,7 @@ import os, sys, tempfile
 sys.path.insert(0, sys.argv[1])
 from handmade import standard_model, tensor
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile import compatibility, container, reader, tables
+from rknn_runtime.modelfile import compatibility, container, reader
 
 model = standard_model([tensor("x", (1, 8), (1, 8), layout=0)],
                        [tensor("y", (1,), (1,), layout=0)], padding=1 << 20)
@@ -182,18 +182,18 @@ def refused(call):
         return
     raise SystemExit("accepted")
 
-parse = container.parse_container
+open_model = reader.open_model
 
-def parse_of_a_cut_file(data):
+def open_model_of_a_cut_file(data):
     os.truncate(path, cut)
-    return parse(data)
+    return open_model(data)
 
-tables.parse_container = parse_of_a_cut_file
+reader.open_model = open_model_of_a_cut_file
 for cut in (0, 10, 64, 5000, len(model) - 1):
     for read in (reader.read, reader.read_header):
         fresh()
         refused(lambda: read(path))
-tables.parse_container = parse
+reader.open_model = open_model
 
 fresh()
 with container.loaded(path) as content:
@@ -201,13 +201,13 @@ with container.loaded(path) as content:
     assert bytes(content) == model
     content[:4] = b"Rknn"  # as a runtime may
 
-refuse = container.refuse_other_formats
+check_format = container.check_format
 
-def refuse_of_a_cut_file(data):
+def check_format_of_a_cut_file(data):
     os.truncate(path, 5000)
-    refuse(data)
+    check_format(data)
 
-container.refuse_other_formats = refuse_of_a_cut_file
+container.check_format = check_format_of_a_cut_file
 fresh()
 refused(lambda: container.loaded(path).__enter__())
 

@@ -127,8 +127,10 @@ def build(folder: Path, how: Build) -> None:
     builder = importlib.import_module("rknn_cffi_build")
     builder.ffibuilder.emit_c_code(str(folder / "_rkr.c"))
     includes = ["-I", sysconfig.get_path("include"), "-I", str(PROJECT / "csrc")]
-    rooms = (SOURCES, SOURCES / "kernels", SOURCES / "decode")
-    extension = [folder / "_rkr.c", *(path for room in rooms for path in room.glob("*.c"))]
+    rooms = ("runtime", "modelfile", "kernels", "decode")
+    extension = [
+        folder / "_rkr.c", *(path for room in rooms for path in (SOURCES / room).glob("*.c")),
+    ]  # fmt: skip
     for target, sources, libraries in (
         (package / "_rkr.abi3.so", extension, ["-ldl", "-lm"]),
         (

@@ -1,32 +1,95 @@
-"""What the vendor's runtimes answer about a tensor, from what the model file says of it.
-
-The rules were found by asking the runtimes (librknnmrt 2.3.2 on RV1106, librknnrt 2.3.2 and
-1.5.2 on RK3588) about some hundred models. They concern the six attribute queries: the logical,
-the native and the NHWC view of an input or an output. The container decides whose rules
-hold, because each runtime reads only its own: mini files are librknnmrt's.
-"""
+"""What the vendor's runtimes answer about a tensor; the rules are in ``csrc/modelfile``."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
-from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, Soc, known_version
+from rknn_runtime.modelfile.soc import Soc, known_version, runtime_of
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["FileTensor", "Rules", "align", "input_attr", "output_attr"]
+__all__ = [
+    "ELEMENT_TYPES",
+    "FileTensor",
+    "Rules",
+    "describe",
+    "input_attr",
+    "output_attr",
+]
 
-UINT32_MAX = 2**32 - 1
+#: Numbers of the element types in the file: those of ONNX.
+ELEMENT_TYPES = {
+    1: TensorType.FLOAT32,
+    2: TensorType.UINT8,
+    3: TensorType.INT8,
+    4: TensorType.UINT16,
+    5: TensorType.INT16,
+    6: TensorType.INT32,
+    7: TensorType.INT64,
+    9: TensorType.BOOL,
+    10: TensorType.FLOAT16,
+}
+LAYOUTS = {
+    lib.RKR_LAYOUT_PLAIN: Layout.UNDEFINED,
+    lib.RKR_LAYOUT_NHWC: Layout.NHWC,
+    lib.RKR_LAYOUT_NCHW: Layout.NCHW,
+    lib.RKR_LAYOUT_NC1HWC2: Layout.NC1HWC2,
+}
+_ERROR_BYTES = 320
+
+
+def describe(tensor: Any, name: str, index: int, rules: Any, *, is_input: bool) -> TensorAttr:
+    """Describe an input or output as the runtime of the model would.
+
+    Args:
+        tensor: The ``rkr_model_tensor *``, as the file has it.
+        name: Its name.
+        index: Its position among the inputs or outputs.
+        rules: The ``rkr_rules *`` of the model.
+        is_input: It is no output.
+
+    Returns:
+        The logical attribute, with ``native`` and ``nhwc`` beside it; ``nhwc`` is None for
+        outputs of dynamic models in a standard container, whose runtime refuses that query.
+
+    Raises:
+        ValueError: The parts contradict each other, or a size does not fit the 32 bits in which
+            runtimes report it.
+    """
+    found, error = ffi.new("rkr_described *"), ffi.new("char[]", _ERROR_BYTES)
+    if lib.rkr_describe_tensor(tensor, is_input, rules, found, error, _ERROR_BYTES) != lib.RKR_OK:
+        raise ValueError(ffi.string(error).decode("utf-8", "replace"))
+
+    def attr(which: int, **views: TensorAttr | None) -> TensorAttr:
+        view = found.views[which]
+        return TensorAttr(
+            index=index,
+            name=name,
+            shape=tuple(ffi.unpack(view.dims, view.n_dims)),
+            layout=LAYOUTS[view.layout],
+            dtype=ELEMENT_TYPES[view.type],
+            qnt_type=QuantType.AFFINE,
+            zero_point=found.zero_point,
+            scale=found.scale,
+            fl=0,
+            n_elems=view.n_elems,
+            size=view.size,
+            size_with_stride=view.size_with_stride,
+            w_stride=view.w_stride,
+            h_stride=0,
+            native=views.get("native"),
+            nhwc=views.get("nhwc"),
+        )
+
+    nhwc = attr(lib.RKR_VIEW_NHWC) if found.has_nhwc else None
+    return attr(lib.RKR_VIEW_LOGICAL, native=attr(lib.RKR_VIEW_NATIVE), nhwc=nhwc)
 
 
 @dataclass(frozen=True)
 class FileTensor:
-    """One input or output as a model file describes it, for a batch of one.
-
-    Raises:
-        ValueError: The parts contradict each other, or no runtime could report them.
-    """
+    """One input or output as a model file would describe it, for a batch of one."""
 
     name: str
     #: Element type in NPU memory.
@@ -48,46 +111,6 @@ class FileTensor:
     #: What a standard container says to report as logical type.
     api_dtype: TensorType | None = None
 
-    def __post_init__(self) -> None:
-        for shape in (self.native_shape, self.shape):
-            if len(shape) > 16 or any(size < 1 for size in shape):
-                raise ValueError(
-                    f"tensor {self.name!r}: expected at most 16 sizes > 0, got {shape}"
-                )
-        if (self.zero_point is None) != (self.scale is None):
-            raise ValueError(
-                f"tensor {self.name!r}: expected both zero point and scale, or neither, got "
-                f"{self.zero_point} and {self.scale}"
-            )
-        if self.scale is not None and not abs(self.scale) < math.inf:
-            raise ValueError(f"tensor {self.name!r}: expected a finite scale, got {self.scale}")
-        if not 0 <= self.reserved_bytes <= UINT32_MAX:
-            raise ValueError(
-                f"tensor {self.name!r}: expected 0 to {UINT32_MAX} bytes, got {self.reserved_bytes}"
-            )
-        if len(self.shape) == 4 and not self._native_shape_fits():
-            raise ValueError(
-                f"tensor {self.name!r}: expected a native shape that holds {self.shape} in layout "
-                f"{self.layout.name}, got {self.native_shape}"
-            )
-
-    def _native_shape_fits(self) -> bool:
-        n, c, h, w = self.shape
-        if self.is_pixel_input:
-            return self.native_shape == (n, 1, h, w, c)
-        if self.layout is not Layout.NC1HWC2:
-            return math.prod(self.native_shape) == math.prod(self.shape)
-        if len(self.native_shape) != 5:
-            return False
-        native_n, c1, native_h, native_w, c2 = self.native_shape
-        return native_n == n and c1 * c2 >= c and native_h * native_w >= h * w
-
-    @property
-    def nhwc_shape(self) -> tuple[int, ...]:
-        """The logical shape of a rank 4 tensor, channels last."""
-        n, c, h, w = self.shape
-        return n, h, w, c
-
 
 @dataclass(frozen=True)
 class Rules:
@@ -102,231 +125,55 @@ class Rules:
     dynamic: bool = False
     #: Version of the container; librknnrt pairs the channel groups of old ones.
     container_version: int = 6
-    #: Version of the runtime; None: the newest known, which takes its place.
+    #: Version of the runtime; None: the newest known.
     runtime_version: str | None = None
 
-    def __post_init__(self) -> None:
-        version = known_version(self.runtime, self.runtime_version)
-        object.__setattr__(self, "runtime_version", version)
+    def for_c(self) -> Any:
+        """Return the ``rkr_rules *``.
 
-    @property
-    def runtime(self) -> str:
-        """The vendor's library that reads the container: ``librknnrt`` or ``librknnmrt``."""
-        return MINI_RUNTIME if self.mini else FULL_RUNTIME
-
-    @property
-    def reserves_inputs(self) -> bool:
-        """The reserved bytes are the size of a logical input; else that of a native output."""
-        return not self.mini and self.runtime_version == "1.5.2"
-
-
-class _Describer:
-    """Builds the attributes of one tensor."""
-
-    def __init__(self, tensor: FileTensor, index: int, rules: Rules) -> None:
-        self.tensor = tensor
-        self.index = index
-        self.rules = rules
-        self.item = tensor.dtype.numpy.itemsize
-        #: Bytes of an element as the logical attribute has it: old containers say float32.
-        logical = tensor.dtype if tensor.api_dtype is None else tensor.api_dtype
-        self.logical_item = logical.numpy.itemsize
-        #: Elements to a multiple of which librknnrt and the NPU align rows.
-        self.row = max(1, rules.soc.row_bytes // self.item)
-
-    def attr(
-        self,
-        shape: tuple[int, ...],
-        layout: Layout,
-        *,
-        size: int | None = None,
-        size_with_stride: int | None = None,
-        w_stride: int = 0,
-        dtype: TensorType | None = None,
-        native: TensorAttr | None = None,
-        nhwc: TensorAttr | None = None,
-    ) -> TensorAttr:
-        """Build an attribute; sizes are for one image and default to the tight ones."""
-        tensor, batch = self.tensor, self.rules.batch
-        dtype = tensor.dtype if dtype is None else dtype
-        if batch > 1 and shape:
-            shape = (shape[0] * batch, *shape[1:])
-        n_elems = math.prod(shape)
-        size = n_elems * dtype.numpy.itemsize if size is None else size * batch
-        size_with_stride = size if size_with_stride is None else size_with_stride * batch
-        if max(n_elems, size, size_with_stride, w_stride) > UINT32_MAX:
-            raise ValueError(f"tensor {tensor.name!r}: expected at most 4 GiB, got shape {shape}")
-        unquantized_scale = 0.0 if self.rules.mini else 1.0
-        return TensorAttr(
-            index=self.index,
-            name=tensor.name,
-            shape=shape,
-            layout=layout,
-            dtype=dtype,
-            qnt_type=QuantType.AFFINE,
-            zero_point=tensor.zero_point or 0,
-            scale=unquantized_scale if tensor.scale is None else tensor.scale,
-            fl=0,
-            n_elems=n_elems,
-            size=size,
-            size_with_stride=size_with_stride,
-            w_stride=w_stride,
-            h_stride=0,
-            native=native,
-            nhwc=nhwc,
-        )
-
-    def pixel_input(self) -> TensorAttr:
-        """An image: rows of NHWC pixels, padded to a multiple of the alignment."""
-        shape = self.tensor.nhwc_shape
-        n, h, w, c = shape
-        w_stride = align(w, self.row)
-        elements = n * h * w_stride * c
-        stride_bytes = elements * self.item
-        view = self.attr(shape, Layout.NHWC, size_with_stride=stride_bytes, w_stride=w_stride)
-        logical_bytes = elements * self.logical_item
-        if self.rules.reserves_inputs:
-            logical_bytes = max(logical_bytes, self.tensor.reserved_bytes)
-        return self.attr(
-            shape,
-            Layout.NHWC,
-            size_with_stride=logical_bytes,
-            w_stride=w_stride,
-            dtype=self.tensor.api_dtype,
-            native=view,
-            nhwc=view,
-        )
-
-    def feature_input(self) -> TensorAttr:
-        """A rank 4 input in the NPU's own channel groups."""
-        tensor, mini = self.tensor, self.rules.mini
-        width = tensor.shape[3]
-        native = self.attr(tensor.native_shape, tensor.layout, w_stride=width)
-        nhwc = self.attr(tensor.nhwc_shape, Layout.NHWC, w_stride=width) if mini else native
-        return self.attr(
-            tensor.nhwc_shape,
-            Layout.NHWC,
-            size_with_stride=tensor.reserved_bytes if self.rules.reserves_inputs else None,
-            w_stride=width,
-            dtype=tensor.api_dtype,
-            native=native,
-            nhwc=nhwc,
-        )
-
-    def other_input(self) -> TensorAttr:
-        """An input of any rank but 4."""
-        tensor = self.tensor
-        view = self.attr(tensor.shape, Layout.UNDEFINED)
-        return self.attr(
-            tensor.shape,
-            Layout.UNDEFINED,
-            size_with_stride=tensor.reserved_bytes if self.rules.reserves_inputs else None,
-            dtype=tensor.api_dtype,
-            native=view,
-            nhwc=view,
-        )
-
-    def mini_output(self) -> TensorAttr:
-        """An output as librknnmrt describes it: native sizes are the reserved bytes."""
-        tensor = self.tensor
-        reserved = tensor.reserved_bytes
-        if len(tensor.shape) != 4:
-            native = self.attr(
-                tensor.shape, Layout.UNDEFINED, size=reserved, size_with_stride=reserved
-            )
-            nhwc = self.attr(tensor.shape, Layout.UNDEFINED)
-            return self.attr(tensor.shape, Layout.UNDEFINED, native=native, nhwc=nhwc)
-        native = self.attr(
-            self.native_output_shape(),
-            tensor.layout,
-            size=reserved,
-            size_with_stride=reserved,
-            w_stride=tensor.shape[3],
-        )
-        padded = math.prod(tensor.native_shape) * self.item
-        nhwc = self.attr(tensor.nhwc_shape, Layout.NHWC, size_with_stride=padded)
-        return self.attr(tensor.shape, Layout.NCHW, native=native, nhwc=nhwc)
-
-    def standard_output(self) -> TensorAttr:
-        """An output as librknnrt describes it."""
-        tensor, item = self.tensor, self.item
-        rank4 = len(tensor.shape) == 4
-        reserved = None if self.rules.reserves_inputs else tensor.reserved_bytes
-        nhwc = None
-        if not self.rules.dynamic:  # the runtime refuses this query for dynamic models
-            tight = math.prod(tensor.shape) * item
-            nhwc = self.attr(
-                tensor.nhwc_shape if rank4 else tensor.shape,
-                Layout.NHWC if rank4 else Layout.UNDEFINED,
-                size_with_stride=align(tight, self.row),
-            )
-        if not rank4:
-            native = self.attr(
-                tensor.shape, Layout.UNDEFINED, size=reserved, size_with_stride=reserved
-            )
-            return self.attr(
-                tensor.shape, Layout.UNDEFINED, dtype=tensor.api_dtype, native=native, nhwc=nhwc
-            )
-        native = self.attr(
-            self.native_output_shape(), tensor.layout, size=reserved, size_with_stride=reserved
-        )
-        n, c, h, w = tensor.shape
-        return self.attr(
-            tensor.shape,
-            Layout.NCHW,
-            size_with_stride=n * align(c, self.row) * h * align(w, self.row) * self.logical_item,
-            dtype=tensor.api_dtype,
-            native=native,
-            nhwc=nhwc,
-        )
-
-    def native_output_shape(self) -> tuple[int, ...]:
-        """The native shape as runtimes report it.
-
-        The pixels of a channel group are one row when their number is no multiple of 4,
-        padded to one. librknnrt pairs the channel groups of containers of version 2 to 4.
+        Raises:
+            TypeError: The version is no str.
+            ValueError: Nobody recorded what this version answers.
         """
-        if self.tensor.layout is not Layout.NC1HWC2:
-            return self.tensor.native_shape
-        n, c1, h, w, c2 = self.tensor.native_shape
-        if not self.rules.mini and 2 <= self.rules.container_version < 5:
-            c1 = align(c1, 2)
-        if h * w > 1 and h * w % 4:
-            h, w = 1, align(h * w, 4)
-        return n, c1, h, w, c2
+        version = known_version(runtime_of(self.mini), self.runtime_version)
+        rules = ffi.new("rkr_rules *")
+        rules.is_mini, rules.is_dynamic, rules.batch = self.mini, self.dynamic, self.batch
+        rules.version, rules.row_bytes = self.container_version, self.soc.row_bytes
+        rules.is_1_5_2 = version == "1.5.2"
+        return rules
 
 
 def input_attr(tensor: FileTensor, index: int, rules: Rules) -> TensorAttr:
-    """Describe an input as the runtime of the model would.
-
-    Args:
-        tensor: The input as the file has it.
-        index: Its position among the inputs.
-        rules: What the model is built for.
-
-    Returns:
-        The logical attribute, with ``native`` and ``nhwc`` beside it.
-
-    Raises:
-        ValueError: A size does not fit the 32 bits in which runtimes report it.
-    """
-    describer = _Describer(tensor, index, rules)
-    if len(tensor.shape) != 4:
-        return describer.other_input()
-    return describer.pixel_input() if tensor.is_pixel_input else describer.feature_input()
+    """Describe an input that no file has; see `describe`."""
+    return _described(tensor, index, rules, is_input=True)
 
 
 def output_attr(tensor: FileTensor, index: int, rules: Rules) -> TensorAttr:
-    """Describe an output likewise: arguments and exceptions are those of `input_attr`.
-
-    Returns:
-        The logical attribute, with ``native`` and ``nhwc`` beside it; ``nhwc`` is None
-        for dynamic models in a standard container, whose runtime refuses that query.
-    """
-    describer = _Describer(tensor, index, rules)
-    return describer.mini_output() if rules.mini else describer.standard_output()
+    """Describe an output that no file has; see `describe`."""
+    return _described(tensor, index, rules, is_input=False)
 
 
-def align(value: int, multiple: int) -> int:
-    """Return the smallest multiple that is not below a value."""
-    return -(-value // multiple) * multiple
+def _described(tensor: FileTensor, index: int, rules: Rules, *, is_input: bool) -> TensorAttr:
+    numbers = {dtype: number for number, dtype in ELEMENT_TYPES.items()}
+    name = ffi.new("uint8_t[]", tensor.name.encode())
+    fields = {
+        "name": {"at": name, "length": len(name)},
+        "type": numbers.get(tensor.dtype, 0),
+        "layout": next(key for key, layout in LAYOUTS.items() if layout is tensor.layout),
+        "is_pixel": tensor.is_pixel_input,
+        "n_dims": len(tensor.shape),
+        "dims": tensor.shape[: lib.RKR_MODEL_MAX_DIMS],
+        "n_native": len(tensor.native_shape),
+        "native": tensor.native_shape[: lib.RKR_MODEL_MAX_DIMS],
+        "n_scales": tensor.scale is not None,
+        "scale": tensor.scale or 0.0,
+        "n_zero_points": tensor.zero_point is not None,
+        "zero_point": tensor.zero_point or 0,
+        "reserved_bytes": tensor.reserved_bytes,
+        "told_type": 0 if tensor.api_dtype is None else numbers.get(tensor.api_dtype, 0),
+    }
+    try:
+        given = ffi.new("rkr_model_tensor *", fields)
+    except OverflowError as error:
+        raise ValueError(f"tensor {tensor.name!r}: {error}") from None
+    return describe(given, tensor.name, index, rules.for_c(), is_input=is_input)

@@ -1,113 +1,38 @@
-"""Opens a model file, tells what it is, and finds the flatbuffer in it."""
+"""Opens model files: as bytes, as memory for a runtime, and in C for whoever asks about them."""
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
-import struct
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple, Union
+from typing import Any, Union
 
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import FileView, opened_file
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.flatbuffer import Buffer
 
 __all__ = [
     "ENCRYPTED",
-    "Container",
-    "MemoryNeeds",
+    "Buffer",
     "ModelSource",
-    "check_trailer",
+    "check_format",
+    "check_status",
     "loaded",
+    "open_model",
     "opened",
-    "parse_container",
+    "text_of",
 ]
 
 ModelSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
+#: What `opened` and `loaded` yield.
+Buffer = Union[FileView, memoryview]
 
 #: What rknn_init takes, and what fits into an address space.
 MAX_MODEL_BYTES = min(2**32 - 1, sys.maxsize)
-
-MAGIC = b"RKNN\0\0\0\0"
 ENCRYPTED = b"CYPTRKNN"
-#: The header of container versions above 1; older ones have 24 bytes.
-HEADER_BYTES = 64
-OLD_HEADER_BYTES = 24
-#: Second byte of the version word: the container's kind.
-STANDARD, MINI = 0x00, 0x10
-
-CONVERT = "convert the network to .rknn with rknn-toolkit2 first"
-EXPORT = "export the network again with rknn-toolkit2"
-
-AGAIN = "export, copy or download it again"
-RKNN1 = (
-    "an RKNN1 model, for RK1808, RK3399Pro, RV1109 or RV1126",
-    EXPORT + " (the toolkit of those SoCs was rknn-toolkit, without the 2)",
-)
-#: Their names in the trailer of such a file.
-RKNN1_SOCS = frozenset({"rk1806", "rk1808", "rk3399pro", "rv1109", "rv1126"})
-
-#: No honest file spends a higher part on its trailer; the biggest of 857 was 12 %.
-MAX_TRAILER_PART = 1 / 4
-#: The description in an RKNN1 model may be most of it: few weights are before it.
-MAX_RKNN1_JSON_BYTES = 1 << 20
-
-#: Formats known by how a file begins: (offset, bytes, what it is, what to do).
-SIGNATURES = (
-    (0, ENCRYPTED, "an encrypted RKNN model",
-     "the vendor's runtime can load it, but nothing can look into it; "
-     "use the model as it was before encryption"),
-    (0, b"RKNNSIM2", "a bundle of the simulated NPU",
-     'only the simulated NPU loads it (library="sim"); look into the model that it was made of'),
-    (0, b"RKCE", "an encrypted RKNN model, of the second kind",
-     "it needs a key, which only RKNNLite 2.5.0 and newer takes; use the model as it was before "
-     "encryption"),
-    (0, b"RKNX", "an RKNN3 model, for RK1820, RK1828 or RK3572",
-     "it needs the vendor's RKNN3 runtime; " + EXPORT + " for a SoC of this family"),
-    (24, b"VPMN", *RKNN1),
-    (64, b"VPMN", *RKNN1),
-    (32, b'{"network_platform"', *RKNN1),
-    (0, b"version https://git-lfs", "a Git LFS pointer, not the file itself",
-     "run `git lfs pull` in its repository"),
-    (4, b"TFL3", "a TensorFlow Lite model", CONVERT),
-    (0, b"PK\x03\x04", "a ZIP archive (PyTorch saves models as such)",
-     "unpack the archive, or export the PyTorch model to ONNX and " + CONVERT),
-    (0, b"\x1f\x8b", "a gzip archive", "unpack it"),
-    (0, b"\x7fELF", "a shared library or a program", "pass the path of the .rknn file"),
-    (0, b"<!DOCTYPE", "a web page, perhaps of a download that failed", "download it again"),
-    (0, b"<html", "a web page, perhaps of a download that failed", "download it again"),
-)  # fmt: skip
-
-#: Tags that follow the version of the format in an ONNX file: producer, domain, graph, opset.
-ONNX_TAGS = b"\x12\x1a\x22\x28\x32\x3a\x42"
-
-
-class MemoryNeeds(NamedTuple):
-    """Bytes of NPU memory that a model takes besides its inputs and outputs."""
-
-    weights: int
-    #: Scratch memory between the layers.
-    internal: int
-    #: Register commands, and constants of operators on the CPU.
-    commands: int
-
-
-@dataclass(frozen=True)
-class Container:
-    """The outer layer of a model file."""
-
-    mini: bool
-    #: Container version: the low byte of the version word.
-    version: int
-    #: Where the flatbuffer begins, and where nothing of it can lie any more.
-    flatbuffer_start: int
-    flatbuffer_end: int
-    #: From the section table of a mini container; None in a standard one.
-    memory: MemoryNeeds | None
+_ERROR_BYTES = 320
 
 
 @contextmanager
@@ -164,7 +89,7 @@ def loaded(model: ModelSource, *, check: bool = True) -> Iterator[memoryview]:
     with _opened_model(model) as view:
         if check and view[: len(ENCRYPTED)] != ENCRYPTED:
             try:
-                refuse_other_formats(view)
+                check_format(view)
             except InvalidModelError as error:
                 raise InvalidModelError(f"{view.path}: {error}") from None
         memory = _memory(len(view))
@@ -224,104 +149,79 @@ def _memory(size: int) -> mmap.mmap:
         raise MemoryError(f"no memory for a model of {size} bytes") from error
 
 
-def parse_container(data: Buffer) -> Container:
-    """Check the header and find the flatbuffer.
-
-    Raises:
-        InvalidModelError: It is something else, of which the message says what, or its
-            sections do not lie inside the file.
-    """
-    refuse_other_formats(data)
-    if len(data) < OLD_HEADER_BYTES:
-        raise InvalidModelError(f"truncated: {len(data)} bytes are less than the header")
-    word, data_bytes = struct.unpack("<QQ", data[8:24])
-    version, kind = word & 0xFF, word >> 8 & 0xFF
-    if word > 0xFFFF or kind not in (STANDARD, MINI) or not version:
-        raise InvalidModelError(f"unknown container version {word:#x}; {EXPORT}")
-    header_bytes = HEADER_BYTES if version > 1 else OLD_HEADER_BYTES
-    end = header_bytes + data_bytes
-    if end > len(data):
-        raise InvalidModelError(
-            f"truncated: the header says {end} bytes or more, the file has {len(data)}; {AGAIN}"
-        )
-    if kind == MINI:
-        return parse_mini(data, version, header_bytes, end)
-    if bytes(data[header_bytes + 4 : header_bytes + 8]) != b"RKNN":
-        raise InvalidModelError("damaged: no RKNN flatbuffer behind the header")
-    return Container(False, version, header_bytes, end, None)
+@contextmanager
+def _located(data: Buffer | bytes) -> Iterator[tuple[Any, int, int]]:
+    """Yield what C takes: address, size and open file."""
+    if isinstance(data, FileView):
+        yield ffi.NULL, len(data), data.descriptor
+        return
+    with ffi.from_buffer("uint8_t[]", data) as address:
+        yield address, len(data), -1
 
 
-def check_trailer(data: Buffer, start: int) -> None:
-    """Check the JSON that ends a file, the part that an interrupted copy lacks first.
+def _check(status: int, text: Any) -> None:
+    if status == lib.RKR_OK:
+        return
+    if status == lib.RKR_MODEL_ERR_READ:
+        raise OSError(ffi.errno, os.strerror(ffi.errno))
+    if status == lib.RKR_ERR_MEMORY:
+        raise MemoryError("no memory for the model")
+    raise InvalidModelError(ffi.string(text).decode("utf-8", "replace"))
 
-    librknnrt 1.5.2, 1.6.0 and 2.3.2 parse it without a look at the bytes they were given:
-    where it is missing, cut or no JSON they end the process, whatever it says they load the
-    model. librknnmrt does not read it.
+
+def check_format(data: Buffer, *, signatures_only: bool = False) -> None:
+    """Refuse what does not begin as an RKNN container does.
 
     Args:
         data: The file.
-        start: Where the trailer begins: its length, a u64, then the JSON.
+        signatures_only: Accept what nobody knows.
 
     Raises:
-        InvalidModelError: It is cut or damaged.
+        InvalidModelError: It is something else; the message says what.
     """
-    length = int.from_bytes(data[start : start + 8], "little")
-    missing = start + 8 + length - len(data)
-    if missing > 0:
-        raise InvalidModelError(f"truncated: at least {missing} bytes are missing; {AGAIN}")
-    if length > len(data) * MAX_TRAILER_PART:
-        raise InvalidModelError(f"damaged: a trailer of {length} bytes; {AGAIN}")
+    error = ffi.new("char[]", _ERROR_BYTES)
+    with _located(data) as where:
+        _check(lib.rkr_check_format(*where, signatures_only, error, _ERROR_BYTES), error)
+
+
+@contextmanager
+def open_model(data: Buffer | bytes) -> Iterator[Any]:
+    """Open a model in C for the time of a ``with`` block.
+
+    Yields:
+        The ``rkr_model *``.
+
+    Raises:
+        InvalidModelError: It is not an RKNN model; the message says what it is.
+    """
+    error, out = ffi.new("char[]", _ERROR_BYTES), ffi.new("rkr_model **")
+    with _located(data) as where:
+        _check(lib.rkr_open_model(*where, out, error, _ERROR_BYTES), error)
+        try:
+            yield out[0]
+        finally:
+            lib.rkr_close_model(out[0])
+
+
+def check_status(status: int, model: Any) -> None:
+    """Raise what a function of C says about a model.
+
+    Raises:
+        InvalidModelError: It is damaged.
+        MemoryError: There is not so much of it.
+        OSError: The file cannot be read.
+    """
+    if status != lib.RKR_OK:
+        _check(status, status == lib.RKR_MODEL_ERR_FILE and lib.rkr_model_error(model))
+
+
+def text_of(text: Any) -> str:
+    """Copy an ``rkr_text``.
+
+    Raises:
+        InvalidModelError: It is not UTF-8.
+    """
     try:
-        text = bytes(data[start + 8 : start + 8 + length]).decode()
-        json.loads(text, parse_constant=int)  # which refuses NaN and Infinity, as librknnrt does
-    except (ValueError, RecursionError) as error:
-        raise InvalidModelError(f"damaged: the JSON at its end is none: {error}; {AGAIN}") from None
-
-
-def _is_rknn1(data: Buffer) -> bool:
-    """Tell a file of the form: magic, the size of raw weights at 16, weights, JSON at the end."""
-    start = OLD_HEADER_BYTES + int.from_bytes(data[16:24], "little") + 8
-    if start >= len(data) or bytes(data[start : start + 1]) != b"{":
-        return False
-    try:
-        most = max(int(len(data) * MAX_TRAILER_PART), MAX_RKNN1_JSON_BYTES)
-        text = bytes(data[start : start + most]).decode("utf-8", "replace")
-        said, _ = json.JSONDecoder().raw_decode(text)  # which asks nothing of what follows
-        return bool(RKNN1_SOCS.intersection(map(str.lower, said["target_platform"])))
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return False
-
-
-def parse_mini(data: Buffer, version: int, start: int, end: int) -> Container:
-    """Read the table of sections with which the data of a mini container begin."""
-    if end - start < 64:
-        raise InvalidModelError("truncated: no section table")
-    flatbuffer, tasks, _, commands, internal, weights, extra = struct.unpack(
-        "<7I", data[start : start + 28]
-    )
-    if 64 + tasks + commands + weights + extra + flatbuffer != end - start:
-        raise InvalidModelError("damaged: the sections do not add up to the data")
-    memory = MemoryNeeds(weights, internal, commands + extra)
-    return Container(True, version, end - flatbuffer, end, memory)
-
-
-def refuse_signatures(data: Buffer) -> None:
-    """Refuse data that have one of the `SIGNATURES`."""
-    for offset, signature, what, advice in SIGNATURES:
-        if bytes(data[offset : offset + len(signature)]) == signature:
-            raise InvalidModelError(f"this is {what}; {advice}")
-
-
-def refuse_other_formats(data: Buffer) -> None:
-    """Name what the data are unless they begin as an RKNN container does."""
-    refuse_signatures(data)
-    head = bytes(data[:8])
-    if head == MAGIC:
-        if _is_rknn1(data):
-            raise InvalidModelError(f"this is {RKNN1[0]}; {RKNN1[1]}")
-        return
-    if MAGIC.startswith(head):
-        raise InvalidModelError(f"truncated: {len(data)} bytes are less than the header")
-    if head[:1] == b"\x08" and head[1:2] < b"\x20" and head[2:3] and head[2] in ONNX_TAGS:
-        raise InvalidModelError(f"this is an ONNX model; {CONVERT}")
-    raise InvalidModelError(f"not an RKNN model: it begins with {head!r}")
+        return ffi.buffer(text.at, text.length)[:].decode() if text.length else ""
+    except UnicodeDecodeError as error:
+        raise InvalidModelError(f"damaged: a string that is not UTF-8: {error}") from None

@@ -4,37 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
-from rknn_runtime.modelfile.container import ModelSource, opened
-from rknn_runtime.modelfile.flatbuffer import Table
-from rknn_runtime.modelfile.reader import named_as_damage
-from rknn_runtime.modelfile.tables import (
-    ELEMENT_TYPES,
-    GRAPH_INPUTS,
-    GRAPH_NODES,
-    GRAPH_TENSORS,
-    MAX_DIMS,
-    MAX_NAME_BYTES,
-    MAX_NODES,
-    MAX_TENSORS,
-    MIN_NODE_BYTES,
-    NODE_OPERATOR,
-    TENSOR_NAME,
-    TENSOR_NATIVE_SHAPE,
-    TENSOR_SHAPE,
-    TENSOR_TYPE,
-    ModelTables,
-)
+from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.modelfile.attributes import ELEMENT_TYPES
+from rknn_runtime.modelfile.container import ModelSource, check_status, open_model, opened, text_of
+from rknn_runtime.modelfile.reader import indices_of, read_graph, read_tensor
 
 __all__ = ["Layer", "LayerTensor", "read_layers"]
 
-NODE_NAME, NODE_DEVICE, NODE_INPUTS, NODE_OUTPUTS = 2, 3, 4, 5
-#: Tasks per number of cores, in containers of today; those before keep them otherwise.
-NODE_TASKS, MINI_NODE_TASKS, FIRST_WITH_TASKS = 10, 9, 5
 ON_NPU = 2
-TENSOR_KIND = 2
 #: Weights, shapes and the like, and what the compiler made.
 CONSTANTS = {4, 5, 8}
 ENDS = ("InputOperator", "OutputOperator")
@@ -98,8 +79,8 @@ def read_layers(model: ModelSource) -> tuple[Layer, ...]:
         OSError: The file cannot be opened.
         TypeError: ``model`` is neither path nor bytes.
     """
-    with opened(model) as data, named_as_damage():
-        return tuple(_Graph(ModelTables(data)).layers())
+    with opened(model) as data, open_model(data) as parsed:
+        return tuple(_Graph(parsed, len(data)).layers())
 
 
 class _Tensor(NamedTuple):
@@ -112,67 +93,63 @@ class _Tensor(NamedTuple):
 class _Graph:
     """The first graph of a file."""
 
-    def __init__(self, tables: ModelTables) -> None:
-        container, room = tables.container, len(tables.data)
-        graphs = tables.graphs
-        if not len(graphs):
-            raise ValueError("the model has no graph")
-        self._tensors = graphs[0].children(GRAPH_TENSORS, MAX_TENSORS)
-        self._nodes = graphs[0].children(GRAPH_NODES, min(MAX_NODES, room // MIN_NODE_BYTES))
-        self._reserved = tables.slots.tensor_reserved
-        self._tasks = MINI_NODE_TASKS if container.mini else NODE_TASKS
-        self._has_tasks = container.mini or container.version >= FIRST_WITH_TASKS
+    def __init__(self, model: Any, file_bytes: int) -> None:
+        self._model = model
+        self._graph = read_graph(model)
         #: Tensors that nodes may still name.
-        self._room = room // MIN_EDGE_BYTES
+        self._room = file_bytes // MIN_EDGE_BYTES
         self._known: dict[int, _Tensor] = {}
         #: What has a value so far; what has none is scratch memory of the node.
-        self._filled = set(graphs[0].integers(GRAPH_INPUTS, self._room))
+        self._filled = set(indices_of(self._graph.inputs, self._graph.n_inputs))
 
     def layers(self) -> Iterator[Layer]:
-        for node in self._nodes:
-            read, written = self._named(node, NODE_INPUTS), self._named(node, NODE_OUTPUTS)
+        node = ffi.new("rkr_model_node *")
+        for index in range(self._graph.n_nodes):
+            check_status(lib.rkr_read_node(self._model, self._graph, index, node), self._model)
+            read = self._named(node.inputs, node.n_inputs)
+            written = self._named(node.outputs, node.n_outputs)
             constants = [tensor for tensor in read if tensor.constant]
             read = [tensor for tensor in read if tensor.number in self._filled]
             self._filled.update(tensor.number for tensor in written)
-            operator = node.text(NODE_OPERATOR, 64)
+            operator = text_of(node.op)
             inputs = tuple(tensor.seen for tensor in read if not tensor.constant)
             outputs = tuple(tensor.seen for tensor in written)
-            tasks = node.integers(self._tasks, MAX_DIMS)[:1] if self._has_tasks else ()
-            on_npu = node.scalar(NODE_DEVICE, "B") == ON_NPU
             yield Layer(
                 operator=operator,
-                name=node.text(NODE_NAME, 4 * MAX_NAME_BYTES).partition(":")[2],
-                device="NPU" if on_npu else "" if operator in ENDS else "CPU",
-                tasks=sum(tasks) if self._has_tasks else None,
+                name=text_of(node.name).partition(":")[2],
+                device="NPU" if node.device == ON_NPU else "" if operator in ENDS else "CPU",
+                tasks=node.tasks if node.has_tasks else None,
                 inputs=inputs,
                 outputs=outputs,
                 weight_bytes=sum(tensor.reserved for tensor in constants),
                 macs=_macs(operator, inputs, [t.seen.shape for t in constants], outputs),
             )
 
-    def _named(self, node: Table, slot: int) -> list[_Tensor]:
-        indices = node.integers(slot, self._room)
-        self._room -= len(indices)
-        # Nodes of some old containers name absent tensors by -1.
-        return [self._tensor(index) for index in indices if 0 <= index < len(self._tensors)]
+    def _named(self, vector: Any, count: int) -> list[_Tensor]:
+        self._room -= count
+        if self._room < 0:
+            raise InvalidModelError("damaged: its nodes name more tensors than it has room for")
+        # Absent tensors are -1, as those of TopK and of nodes of some old containers.
+        indices = indices_of(vector, count)
+        return [self._tensor(index) for index in indices if index < self._graph.n_tensors]
 
     def _tensor(self, index: int) -> _Tensor:
         if index not in self._known:
-            table = self._tensors[index]
-            dtype = ELEMENT_TYPES.get(table.scalar(TENSOR_TYPE, "B"))
-            constant = table.scalar(TENSOR_KIND, "B") in CONSTANTS
-            reserved = table.scalar(self._reserved, "I")
-            stored = reserved
-            if not constant and dtype is not None:
-                native = table.integers(TENSOR_NATIVE_SHAPE, 4 * MAX_DIMS)
-                stored = _product(native) * dtype.numpy.itemsize
+            tensor = read_tensor(self._model, self._graph, index)
+            dtype = ELEMENT_TYPES.get(tensor.type)
+            constant = tensor.kind in CONSTANTS
+            stored = tensor.reserved_bytes
+            if not constant and dtype is not None and tensor.native_elems < 2**64 - 1:
+                stored = tensor.native_elems * dtype.numpy.itemsize
+            if tensor.n_dims > lib.RKR_MODEL_MAX_DIMS:
+                raise InvalidModelError(f"damaged: a tensor of {tensor.n_dims} dimensions")
             seen = LayerTensor(
-                name=table.text(TENSOR_NAME, 4 * MAX_NAME_BYTES),
-                shape=table.integers(TENSOR_SHAPE, MAX_DIMS),
+                name=text_of(tensor.name),
+                shape=tuple(ffi.unpack(tensor.dims, tensor.n_dims)),
                 dtype=dtype,
                 stored_bytes=stored,
             )
-            self._known[index] = _Tensor(index, constant, reserved, seen)
+            self._known[index] = _Tensor(index, constant, tensor.reserved_bytes, seen)
         return self._known[index]
 
 

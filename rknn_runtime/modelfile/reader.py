@@ -1,23 +1,45 @@
 """Reads a ``.rknn`` file, on any machine, as the vendor's runtime would describe it.
 
 The format has no public description; what is read here was found by comparing hundreds
-of files with what the runtimes answer about them. Nothing is executed, every offset is
-checked, and time and memory are bounded by the size of the file.
+of files with what the runtimes answer about them. The reader is ``csrc/modelfile``: nothing is
+executed, every offset is checked, and time and memory are bounded by the size of the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.container import ModelSource, check_trailer, opened
-from rknn_runtime.modelfile.flatbuffer import Buffer
-from rknn_runtime.modelfile.info import CalibratedRange, ModelHeader, ModelInfo, Needs
-from rknn_runtime.modelfile.soc import known_version
-from rknn_runtime.modelfile.tables import ModelTables
+from rknn_runtime.modelfile.attributes import Rules, describe
+from rknn_runtime.modelfile.container import (
+    Buffer,
+    ModelSource,
+    check_status,
+    open_model,
+    opened,
+    text_of,
+)
+from rknn_runtime.modelfile.info import (
+    CalibratedRange,
+    ModelHeader,
+    ModelInfo,
+    Needs,
+    Preprocessing,
+    ShapeVariant,
+)
+from rknn_runtime.modelfile.literal import parse_literal
+from rknn_runtime.modelfile.soc import SOCS, known_version
 
 __all__ = ["ModelFile", "read", "read_header"]
+
+#: Inputs and outputs over all shapes of a dynamic model, and bytes of an honest file for each.
+_MAX_PORTS = 1 << 13
+_LEAST_PORT_BYTES = 512
 
 
 def read(model: ModelSource, *, runtime_version: str | None = None) -> ModelInfo:
@@ -64,19 +86,8 @@ def read_header(model: ModelSource) -> ModelHeader:
         return file.header
 
 
-@contextmanager
-def named_as_damage() -> Iterator[None]:
-    """Turn what the reader finds wrong into `InvalidModelError`."""
-    try:
-        yield
-    except InvalidModelError:
-        raise
-    except ValueError as error:
-        raise InvalidModelError(f"damaged: {error}") from error
-
-
 class ModelFile:
-    """An opened model file, parsed once: for those who ask it several things.
+    """An opened model file: for those who ask it several things.
 
     Args:
         data: Its content, as `opened` or `loaded` yields it; this object must not outlive that.
@@ -89,10 +100,10 @@ class ModelFile:
         InvalidModelError: It is not an RKNN model; the message says what it is.
     """
 
-    def __init__(self, data: Buffer) -> None:
-        with named_as_damage():
-            self._tables = ModelTables(data)
-            self.header = self._tables.header()
+    def __init__(self, data: Buffer | bytes) -> None:
+        self._data = data
+        with open_model(data) as model:
+            self.header = _header(model)
 
     def check_whole(self) -> None:
         """Check what a runtime takes for granted: the JSON at the end, and that of the types.
@@ -100,9 +111,8 @@ class ModelFile:
         Raises:
             InvalidModelError: It is cut or damaged.
         """
-        check_trailer(self._tables.data, self._tables.container.flatbuffer_end)
-        with named_as_damage():
-            self._tables.check_types()
+        with open_model(self._data) as model:
+            check_status(lib.rkr_check_model(model), model)
 
     def info(self, runtime_version: str | None = None) -> ModelInfo:
         """Read all that the file says.
@@ -115,10 +125,10 @@ class ModelFile:
             TypeError: The version is no str.
             ValueError: Nobody recorded what this version of the model's library answers.
         """
-        version = known_version(self._tables.runtime, runtime_version)
-        self.check_whole()
-        with named_as_damage():
-            return self._tables.info(self.header, version)
+        version = known_version(self.header.runtime, runtime_version)
+        with open_model(self._data) as model:
+            check_status(lib.rkr_check_model(model), model)
+            return _info(model, self.header, version, len(self._data))
 
     def calibration(self) -> dict[str, CalibratedRange]:
         """Read the ranges of inputs and outputs by name, of those that the file documents.
@@ -126,8 +136,17 @@ class ModelFile:
         Raises:
             InvalidModelError: It is damaged.
         """
-        with named_as_damage():
-            return self._tables.calibration()
+        found = {}
+        with open_model(self._data) as model:
+            table = _metadata(model, "quant_tab")
+        try:
+            for name, entry in table.items():
+                kept = _calibrated(entry)
+                if kept is not None:
+                    found[str(name)] = kept
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            return {}
+        return found
 
     def operators(self) -> dict[str, int]:
         """Read only how often the model has which operator, also for SoCs unknown to this package.
@@ -135,8 +154,8 @@ class ModelFile:
         Raises:
             InvalidModelError: It is damaged.
         """
-        with named_as_damage():
-            return self._tables.operators()
+        with open_model(self._data) as model:
+            return _operators(model)
 
     def needs(self, *, pixels: bool = False) -> Needs:
         """Read only what the model needs of its caller, also for SoCs unknown to this package.
@@ -147,5 +166,161 @@ class ModelFile:
         Raises:
             InvalidModelError: It is damaged.
         """
-        with named_as_damage():
-            return self._tables.needs(pixels=pixels)
+        with open_model(self._data) as model:
+            graph = read_graph(model)
+            outputs = indices_of(graph.outputs, graph.n_outputs)
+            reserved = tuple(read_tensor(model, graph, i).reserved_bytes for i in outputs)
+            inputs = [
+                read_tensor(model, graph, i) for i in indices_of(graph.inputs, graph.n_inputs)
+            ]
+            preprocessing: tuple[Preprocessing | None, ...] = (None,) * len(inputs)
+            if pixels or not all(tensor.is_pixel for tensor in inputs):
+                names = [text_of(tensor.name) for tensor in inputs]
+                preprocessing = _preprocessing(model, names)
+            return Needs(reserved, _description(model).graphs > 1, preprocessing)
+
+
+def read_graph(model: Any, index: int = 0) -> Any:
+    """Return the ``rkr_model_graph *`` of one shape; 0 is the biggest."""
+    graph = ffi.new("rkr_model_graph *")
+    check_status(lib.rkr_read_graph(model, index, graph), model)
+    return graph
+
+
+def read_tensor(model: Any, graph: Any, index: int) -> Any:
+    """Return the ``rkr_model_tensor *`` of a graph."""
+    tensor = ffi.new("rkr_model_tensor *")
+    check_status(lib.rkr_read_tensor(model, graph, index, tensor), model)
+    return tensor
+
+
+def indices_of(vector: Any, count: int) -> tuple[int, ...]:
+    """Copy indices of tensors; absent ones are 2**32 - 1."""
+    return struct.unpack(f"<{count}I", ffi.buffer(vector, 4 * count))
+
+
+def _header(model: Any) -> ModelHeader:
+    header = ffi.new("rkr_model_header *")
+    check_status(lib.rkr_read_header(model, header), model)
+    toolkit, _, compiler = text_of(header.toolkit).partition("(")
+    return ModelHeader(
+        container="mini" if header.is_mini else "standard",
+        container_version=header.version,
+        soc=text_of(header.soc),
+        npu=text_of(header.npu),
+        toolkit_version=toolkit.strip(),
+        compiler_version=compiler.replace("compiler version:", "")[:-1].strip(),
+        framework=text_of(header.framework),
+    )
+
+
+def _description(model: Any) -> Any:
+    description = ffi.new("rkr_model_description *")
+    check_status(lib.rkr_read_description(model, description), model)
+    return description
+
+
+def _info(model: Any, header: ModelHeader, runtime_version: str, file_bytes: int) -> ModelInfo:
+    soc = SOCS.get(header.soc)
+    if soc is None:
+        raise InvalidModelError(f"made for {header.soc!r}; known here are {', '.join(SOCS)}")
+    said = _description(model)
+    is_mini, is_dynamic = header.container == "mini", said.graphs > 1
+    version = header.container_version
+    rules = Rules(soc, is_mini, said.batch, is_dynamic, version, runtime_version).for_c()
+    variants = []
+    room = min(_MAX_PORTS, file_bytes // _LEAST_PORT_BYTES)
+    for index in range(max(1, said.graphs)):
+        graph = read_graph(model, index)
+        room -= graph.n_inputs + graph.n_outputs
+        if room < 0 or not graph.n_outputs:
+            raise InvalidModelError(
+                "damaged: more inputs and outputs than the file has room for, or none"
+            )
+        variants.append(ShapeVariant(*(_ports(model, graph, side, rules) for side in (0, 1))))
+    first = variants[0]
+    return ModelInfo(
+        **vars(header),
+        runtime_version=runtime_version,
+        file_bytes=file_bytes,
+        custom_string=text_of(said.custom_string),
+        batch=said.batch,
+        weight_bytes=said.weight_bytes,
+        internal_bytes=said.scratch_bytes,
+        command_bytes=said.command_bytes,
+        operators=_operators(model),
+        inputs=first.inputs,
+        outputs=first.outputs,
+        preprocessing=_preprocessing(model, [attr.name for attr in first.inputs]),
+        variants=tuple(variants) if is_dynamic else (),
+    )
+
+
+def _ports(model: Any, graph: Any, is_output: int, rules: Any) -> tuple[Any, ...]:
+    """Describe the inputs, or the outputs, of a graph."""
+    count = graph.n_outputs if is_output else graph.n_inputs
+    tensors = ffi.new("rkr_model_tensor[]", count)
+    check_status(lib.rkr_read_ports(model, graph, is_output, tensors), model)
+    try:
+        return tuple(
+            describe(
+                tensors + index, text_of(tensors[index].name), index, rules, is_input=not is_output
+            )
+            for index in range(count)
+        )
+    except InvalidModelError:
+        raise
+    except ValueError as error:
+        raise InvalidModelError(f"damaged: {error}") from None
+
+
+def _operators(model: Any) -> dict[str, int]:
+    """Count the nodes of the first graph by operator."""
+    graph, node = read_graph(model), ffi.new("rkr_model_node *")
+    found: Counter[str] = Counter()
+    for index in range(graph.n_nodes):
+        check_status(lib.rkr_read_node(model, graph, index, node), model)
+        found[text_of(node.op)] += 1
+    return dict(sorted(found.items()))
+
+
+def _metadata(model: Any, key: str) -> Any:
+    """Read an entry of the metadata text; an empty one where it says nothing.
+
+    The runtimes do not read that text, so a model stays valid without it.
+    """
+    text = ffi.new("rkr_text *")
+    try:
+        check_status(lib.rkr_read_metadata(model, text), model)
+        return parse_literal(ffi.buffer(text.at, text.length)[:])[key]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return {}
+
+
+def _preprocessing(model: Any, names: Sequence[str]) -> tuple[Preprocessing | None, ...]:
+    """Return mean, std and channel order per input, which the metadata text documents."""
+    attributes = _metadata(model, "attrs")
+    try:
+        return tuple(_normalisation(attributes.get(name)) for name in names)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return (None,) * len(names)
+
+
+def _normalisation(attributes: Any) -> Preprocessing | None:
+    """Read one input's entry of the metadata text; None when it says nothing."""
+    if not attributes or "mean" not in attributes or "std" not in attributes:
+        return None
+    return Preprocessing(
+        mean=tuple(float(value) for value in attributes["mean"]),
+        std=tuple(float(value) for value in attributes["std"]),
+        rgb2bgr=bool(attributes.get("rgb2bgr")),
+    )
+
+
+def _calibrated(entry: Any) -> CalibratedRange | None:
+    """Read one tensor's entry of the metadata text; None when it says no one range."""
+    keys = ("min", "max", "ori_min", "ori_max")
+    if not isinstance(entry, dict) or any(len(entry.get(key) or ()) != 1 for key in keys):
+        return None
+    numbers = [float(entry[key][0]) for key in keys]
+    return CalibratedRange(*numbers) if all(map(math.isfinite, numbers)) else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import read_kernel_file
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "Soc",
     "find_soc",
     "known_version",
+    "runtime_of",
     "soc_of_this_machine",
 ]
 
@@ -24,6 +27,11 @@ FULL_RUNTIME = "librknnrt"
 MINI_RUNTIME = "librknnmrt"
 #: Versions of each library whose answers were recorded, newest first.
 RUNTIME_VERSIONS = {FULL_RUNTIME: ("2.3.2", "1.5.2"), MINI_RUNTIME: ("2.3.2",)}
+
+
+def runtime_of(mini: bool) -> str:
+    """Return the vendor's library that reads mini containers, or all others."""
+    return MINI_RUNTIME if mini else FULL_RUNTIME
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Soc:
     @property
     def runtime(self) -> str:
         """The vendor's library for this SoC: ``librknnrt`` or ``librknnmrt``."""
-        return MINI_RUNTIME if self.mini else FULL_RUNTIME
+        return runtime_of(self.mini)
 
     @property
     def foreign_container_option(self) -> str:
@@ -53,23 +61,17 @@ class Soc:
         return "dynamic_input" if self.mini else "mini_rknn"
 
 
+def _socs() -> Iterator[Soc]:
+    """Read the table of ``csrc/modelfile/soc.c``."""
+    index = 0
+    while (row := lib.rkr_get_soc(index)) != ffi.NULL:
+        name, npu = (ffi.string(text).decode() for text in (row.name, row.npu))
+        yield Soc(name, npu, bool(row.is_mini), row.cores, row.c2_bytes, row.row_bytes)
+        index += 1
+
+
 #: Every SoC that rknn-toolkit2 2.3.2 and 2.5.0 make models for, by name.
-SOCS = {
-    soc.name: soc
-    for soc in (
-        Soc("rk3562", "RKNPU t4", mini=False, cores=1, c2_bytes=16, row_bytes=16),
-        Soc("rk3566", "RKNPU lite", mini=False, cores=1, c2_bytes=8, row_bytes=8),
-        Soc("rk3568", "RKNPU lite", mini=False, cores=1, c2_bytes=8, row_bytes=8),
-        Soc("rk3576", "RKNPU f2", mini=False, cores=2, c2_bytes=16, row_bytes=16),
-        Soc("rk3588", "RKNPU v2", mini=False, cores=3, c2_bytes=16, row_bytes=16),
-        Soc("rv1126b", "RKNPU f3", mini=False, cores=1, c2_bytes=16, row_bytes=16),
-        Soc("rv1103", "RKNPU t3", mini=True, cores=1, c2_bytes=16, row_bytes=16),
-        Soc("rv1106", "RKNPU t3", mini=True, cores=1, c2_bytes=16, row_bytes=16),
-        Soc("rv1103b", "RKNPU w1", mini=True, cores=1, c2_bytes=8, row_bytes=16),
-        Soc("rv1106b", "RKNPU w1", mini=True, cores=1, c2_bytes=8, row_bytes=16),
-        Soc("rk2118", "RKNPU w2", mini=True, cores=1, c2_bytes=8, row_bytes=16),
-    )
-}
+SOCS = {soc.name: soc for soc in _socs()}
 
 
 def known_version(runtime: str, version: str | None) -> str:

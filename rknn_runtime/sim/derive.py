@@ -10,7 +10,7 @@ import math
 
 from rknn_runtime._arrays import MAX_DIMENSION, as_int
 from rknn_runtime.enums import Layout, TensorType
-from rknn_runtime.modelfile.attributes import FileTensor, Rules, align, input_attr, output_attr
+from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
 from rknn_runtime.modelfile.soc import SOCS, Soc
 from rknn_runtime.tensor import TensorAttr
 
@@ -90,6 +90,10 @@ def describe_output(
     return output_attr(tensor, index, rules)
 
 
+def _align(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
 def _soc(name: str) -> Soc:
     if not isinstance(name, str):
         raise TypeError(f"soc: expected a name, got {type(name).__name__}")
@@ -125,7 +129,7 @@ def _file_tensor(
             c2 = max(1, soc.c2_bytes // item)
             c1 = 2 * math.ceil(c / (2 * c2)) if pairs else math.ceil(c / c2)
             layout, native_shape = Layout.NC1HWC2, (n, c1, h, w, c2)
-            plane = h * w if h * w == 1 else align(h * w, 4)
+            plane = h * w if h * w == 1 else _align(h * w, 4)
             elements = n * c1 * plane * c2
     return FileTensor(
         name=name,
@@ -135,7 +139,7 @@ def _file_tensor(
         shape=shape,
         zero_point=zero_point,
         scale=scale,
-        reserved_bytes=align(elements * item, alignment),
+        reserved_bytes=_align(elements * item, alignment),
         is_pixel_input=pixel,
         api_dtype=None if soc.mini else dtype,
     )

@@ -12,8 +12,7 @@ from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.emulation import Comparison, Emulation
 from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
-from rknn_runtime.modelfile.container import opened, refuse_signatures
-from rknn_runtime.modelfile.flatbuffer import Buffer
+from rknn_runtime.modelfile.container import Buffer, check_format, opened
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.npu.context import Context
@@ -193,7 +192,7 @@ def _of_bytes(data: bytes, library: Library) -> PreparedModel:
     if not data:
         raise InvalidModelError("model: expected content, got 0 bytes")
     content = memoryview(data)
-    refuse_signatures(content)
+    check_format(content, signatures_only=True)
     if data.startswith(b"RKNN"):
         return _of_rknn(content, library)
     raise InvalidModelError(

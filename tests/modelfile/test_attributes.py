@@ -189,8 +189,10 @@ def test_the_nhwc_query_of_a_dynamic_output_is_refused() -> None:
 )
 def test_a_tensor_that_contradicts_itself_is_refused(changes: dict[str, object]) -> None:
     """A native shape must hold the logical one; numbers must be reportable."""
-    with pytest.raises(ValueError, match="output0"):
-        dataclasses.replace(FEATURES, **changes)
+    tensor = dataclasses.replace(FEATURES, **changes)  # type: ignore[arg-type]
+    for describe in (input_attr, output_attr):
+        with pytest.raises(ValueError, match="output0"):
+            describe(tensor, 0, RK3588)
 
 
 def test_a_tensor_beyond_32_bits_is_refused() -> None:

@@ -16,9 +16,9 @@ from paths import DATA
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import DeviceUnavailableError, InvalidModelError, RknnStatusError
-from rknn_runtime.modelfile import compatibility, tables
+from rknn_runtime.modelfile import compatibility
 from rknn_runtime.modelfile.compatibility import Runtime, failures, problems, runtime_in, suspects
-from rknn_runtime.modelfile.container import Container, opened, parse_container
+from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
 from rknn_runtime.modelfile.reader import ModelFile, read, read_header
 from rknn_runtime.modelfile.soc import SOCS, Soc
@@ -256,24 +256,6 @@ def test_what_is_no_model_is_named(mini_board: Path, monkeypatch: pytest.MonkeyP
         Model(path, library=library)
     with pytest.raises(InvalidModelError, match=r"^this is an ONNX model"):
         Model(path.read_bytes(), library=library)
-
-
-def test_a_file_is_parsed_once(mini_board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is asked about it, also where the runtime is old and more is asked."""
-    old = mini_board.with_name("librknnrt.so")
-    old.write_bytes(b"librknnrt version: 1.5.2 (c6b7b351a@2023-08-23T15:29:04)")
-    monkeypatch.setattr(compatibility, "soc_of_this_machine", lambda: None)
-    library = real_library(old, monkeypatch)
-    parsed = []
-
-    def counted(data: object) -> Container:
-        parsed.append(data)
-        return parse_container(data)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(tables, "parse_container", counted)
-    with pytest.raises(RknnStatusError, match="rknn_init"):
-        Model(MODELS / "ic3_w37_rk3588.rknn", library=library)
-    assert len(parsed) == 1
 
 
 def test_a_model_explains_itself_before_rknn_init(

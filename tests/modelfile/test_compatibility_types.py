@@ -26,12 +26,12 @@ ABORTS = [
     (b"{", b"x", "are no JSON"),
     (b"}}", b"} ", "are no JSON"),
     (b'"', b"'", "are no JSON"),
-    (b"int8", b"in\x018", "are no JSON: Invalid control"),
+    (b"int8", b"in\x018", "are no JSON: a control"),
     (b"int8", b"in\xff8", "are no JSON|not UTF-8"),
     (b'"int8"', b"NaN", "are no JSON"),
-    (b'"int8"', b"7", "say dtype 7"),
-    (b'"dtype"', b'"dtypo"', "say dtype None"),
-    (b'"layout"', b'"layers"', "layout None"),
+    (b'"int8"', b"7", "say no dtype"),
+    (b'"dtype"', b'"dtypo"', "say no dtype"),
+    (b'"layout"', b'"layers"', "say no layout"),
     (b"", b"{}", "say nothing of"),
     (b"", b"[]", "are no object"),
     (b"", b"7", "are no object"),
@@ -40,7 +40,7 @@ ABORTS = [
 ]
 #: What is taken, or of the outputs only.
 TAKEN = [(b"", b"", ""), (b"int8", b"inx8", ""), (b'": {', b'" :{', "")]
-ONLY_OF_INPUTS = [(b"NHWC", b"NHXC", "layout 'NHXC'"), (b"NCHW", b"NCXW", "")]
+ONLY_OF_INPUTS = [(b"NHWC", b"NHXC", "an unknown layout"), (b"NCHW", b"NCXW", "")]
 
 
 def changed(which: str, old: bytes, new: bytes) -> bytes:
