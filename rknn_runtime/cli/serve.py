@@ -83,8 +83,7 @@ def run(arguments: Namespace) -> None:
 
 def _serve(arguments: Namespace) -> None:
     from rknn_runtime.streams.pool import Pool
-    from rknn_runtime.tools.serve import LiveView, Server
-    from rknn_runtime.tools.serve.server import is_loopback
+    from rknn_runtime.tools.serve import LiveView, Server, is_loopback
 
     check_model_arguments(arguments)
     host, port = _address(arguments.listen)

@@ -82,7 +82,7 @@ def wait(page: webdriver.Chrome, condition: str) -> object:
     return WebDriverWait(page, 60).until(lambda page: page.execute_script(f"return {condition}"))
 
 
-IMAGE = "document.getElementById('image').naturalWidth === 320"
+IMAGE = "document.getElementById('image').width === 320"
 #: The colour of the middle of the box's upper edge on the canvas, and of what lies outside.
 PEN = "document.getElementById('over').getContext('2d')"
 
@@ -152,6 +152,50 @@ def test_a_token_in_the_address_serves_the_whole_page(browser):
             "return fetch(url('snapshot.jpg')).then((got) => got.headers.get('content-type'))"
         )
         assert shot == "image/jpeg"
+
+
+def test_objects_belong_to_the_picture(browser):
+    """Of two frames of different sizes the page never shows the one's objects on the other."""
+    view = LiveView()
+    frames = [
+        (np.full((240, 320, 3), 40, np.uint8), FOUND),
+        (np.full((480, 640, 3), 200, np.uint8), Detections.empty()),
+    ]
+    look = """
+        const at = (id, x, y) => Array.from(document.getElementById(id).getContext("2d")
+            .getImageData(x, y, 1, 1).data);
+        return [document.getElementById("image").width, at("image", 5, 5)[0],
+                document.getElementById("over").width, at("over", 120, 60)[3],
+                document.body.dataset.objects];
+    """
+    with Server(view, dict) as server:
+        page = browser(server.port)
+        for number in range(1, 21):
+            picture, found = frames[number % 2]
+            view.publish(picture, found, {})
+            wait(page, f"document.body.dataset.frames === '{number}'")
+            width, value, over, drawn, objects = page.execute_script(look)
+            assert abs(value - picture[0, 0, 0]) < 5
+            assert width == over == picture.shape[1]
+            assert (drawn == 255, objects) == (len(found) == 1, str(len(found)))
+
+
+def test_a_plain_image_shows_the_newest_frame(browser, tmp_path):
+    """An <img> of the stream does not wait for the frame after it."""
+    from web import serving
+
+    view = LiveView()
+    with Server(view, dict) as server, serving(tmp_path) as address:
+        image = f"<img id=image src=http://127.0.0.1:{server.port}/stream>"
+        (tmp_path / "index.html").write_text(image, "utf-8")
+        publish(view, 40)
+        page = browser(int(address.rpartition(":")[2]))
+        wait(page, "document.getElementById('image').naturalWidth === 320")
+        for side in (480, 640, 320):
+            view.publish(np.full((240, side, 3), side % 255, np.uint8), FOUND, {})
+            wait(page, f"document.getElementById('image').naturalWidth === {side}")
+        view.close()
+        wait(page, "document.getElementById('image').naturalWidth === 320")
 
 
 def test_two_viewers(shown, browser):

@@ -14,8 +14,7 @@ from bundles import one_object
 from rknn_runtime import Detections, Detector, Pool
 from rknn_runtime.cli import main, serve, sources
 from rknn_runtime.errors import RknnError
-from rknn_runtime.tools.serve import LiveView
-from rknn_runtime.tools.serve.server import _metric_lines
+from rknn_runtime.tools.serve import LiveView, _metric_lines
 
 Image = pytest.importorskip("PIL.Image")
 cv2 = pytest.importorskip("cv2")
