@@ -18,7 +18,7 @@ from bundles import WHOLE, image, one_object
 from paths import PROJECT
 
 from rknn_runtime import Detector
-from rknn_runtime.cli.commands import COMMANDS
+from rknn_runtime.cli.main import COMMANDS
 from rknn_runtime.enums import TensorType
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_output
 
@@ -56,7 +56,7 @@ def needs_nothing(line: str) -> bool:
 def test_every_command_line_is_right(page: str, line: str) -> None:
     """The program takes it: no page names an option that is no longer there."""
     words = shlex.split(line)
-    program._parser(words).parse_args(words)
+    program.make_parser(words).parse_args(words)
 
 
 def test_there_are_lines_of_both_kinds() -> None:

@@ -54,7 +54,7 @@ _OF_SIDES = ("images", "detect", "labels", *_OF_DETECTIONS)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments of the command."""
     parser.add_argument("reference", metavar="REFERENCE", help="the side that counts as right")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="the side that is judged")
     parser.add_argument("--images", metavar="FOLDER", help="a folder of images, or of .npy inputs")

@@ -50,7 +50,7 @@ _PARAMETERS = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments of the command."""
     parser.add_argument("model", help="an .onnx file (or .tflite, .pt, .prototxt, .cfg, .pb)")
     parser.add_argument("--for", dest="target", required=True, metavar="SOC", help="rk3588 ...")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn beside it")

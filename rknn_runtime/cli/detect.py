@@ -42,7 +42,7 @@ __all__ = ["add_arguments", "add_model_arguments", "check_model_arguments", "run
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments of the command."""
     add_model_arguments(parser)
     parser.add_argument(
         "sources",
@@ -237,7 +237,7 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
         stack.callback(report.end)
         gallery = None
         if arguments.save:
-            from rknn_runtime.cli.gallery import Gallery
+            from rknn_runtime.cli.reports import Gallery
 
             gallery = stack.enter_context(Gallery(arguments.save, labels))
         results = results_of(pool, sources, None if arguments.every_frame else "auto")

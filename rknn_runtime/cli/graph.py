@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from rknn_runtime.cli.files import write_text
-from rknn_runtime.cli.layered import count, shape, short_name
+from rknn_runtime.cli.tables import count, shape, short_name
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.layers import Layer
 
@@ -166,7 +166,7 @@ def _edges(layers: Sequence[Layer]) -> list[tuple[int, int, str]]:
         for tensor in layer.inputs:
             writer = writers.get(tensor.name)
             if writer is not None:
-                text = f"{tensor.name} {shape(tensor)} {tensor.dtype and tensor.dtype.name}"
+                text = f"{tensor.name} {shape(tensor.shape)} {tensor.dtype and tensor.dtype.name}"
                 edges.setdefault((writer, number), text)
         writers.update((tensor.name, number) for tensor in layer.outputs)
     return [(source, target, name) for (source, target), name in edges.items()]
@@ -203,14 +203,14 @@ def _box(layout: _Layout, number: int, layer: Layer) -> str:
     x, y = layout.x[number], layout.y(layout.ranks[number])
     fill, edge = COLOURS[layer.device]
     seen = layer.outputs or layer.inputs
-    facts = "  ".join(shape(tensor) for tensor in seen[:1])
+    facts = "  ".join(shape(tensor.shape) for tensor in seen[:1])
     facts += f" +{len(seen) - 1}" if len(seen) > 1 else ""
     facts += f"  {count(layer.macs)}MACs" if layer.macs else ""
     whole = [
         f"{number} {layer.operator} {layer.name}",
         f"on the {layer.device}" if layer.device else "an end of the graph",
-        f"in {', '.join(map(shape, layer.inputs)) or '-'}",
-        f"out {', '.join(map(shape, layer.outputs)) or '-'}",
+        f"in {', '.join(shape(t.shape) for t in layer.inputs) or '-'}",
+        f"out {', '.join(shape(t.shape) for t in layer.outputs) or '-'}",
         f"{layer.macs} MACs; bytes: weights {layer.weight_bytes}, inputs {layer.input_bytes}, "
         f"outputs {layer.output_bytes}",
     ]

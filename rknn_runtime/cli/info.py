@@ -15,28 +15,45 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.cli import emulated, graph, healthy, layered
-from rknn_runtime.cli.advice import io_bytes, warnings_about
+from rknn_runtime.cli import graph
 from rknn_runtime.cli.files import check_readable, check_writable, told
 from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in, is_terminal
-from rknn_runtime.cli.tables import table
-from rknn_runtime.conversion.health.heads import guess_head
+from rknn_runtime.cli.tables import count, shape, short_name, table
+from rknn_runtime.conversion.health import Head, Symptom, check, guess_head
+from rknn_runtime.emulation import Emulation, Verdict
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
 from rknn_runtime.modelfile import reader
+from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI, failures
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
-from rknn_runtime.modelfile.layers import read_layers
-from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS
+from rknn_runtime.modelfile.layers import Layer, read_layers
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS, SOCS
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["add_arguments", "memory", "run"]
+__all__ = ["add_arguments", "io_bytes", "memory", "run", "warnings_about"]
+
+#: A page lists this many nodes; a float16 network has hundreds.
+_MOST_NODES = 20
+
+
+@dataclass
+class _Described:
+    """A model, and what was asked about it; None where it was not asked."""
+
+    model: str
+    info: ModelInfo
+    #: A text is the reason why it was refused.
+    emulation: Emulation | str | None
+    symptoms: tuple[Symptom, ...] | None
+    layers: Sequence[Layer] | None
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments of the command."""
     parser.add_argument("models", nargs="+", metavar="MODEL", help="a .rknn file")
     parser.add_argument(
         "--runtime-version",
@@ -44,10 +61,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="describe models of librknnrt as this version does, not as the newest known",
     )
     add_switch(parser, "--json", "print one JSON object per model, a line each")
-    add_switch(parser, "--emulate", "also tell which nodes run on the emulated NPU, and how")
-    add_switch(
-        parser, "--health", "also look for what makes int8 models detect nothing, and say the cure"
-    )
+    add_switch(parser, "--emulate", "also show how each node runs on the emulated NPU")
+    add_switch(parser, "--health", "also look for reasons why an int8 model detects nothing")
     add_switch(
         parser, "--layers", "also list the operators: shapes, multiplications, bytes, NPU or CPU"
     )
@@ -68,79 +83,60 @@ def run(arguments: Namespace) -> int:
     if arguments.graph and len(arguments.models) > 1:
         raise UnavailableError(f"--graph: expected one model, got {len(arguments.models)}")
     check_writable(arguments.graph)
-    read: list[tuple[str, ModelInfo]] = []
-    failed = False
+    described = []
     shows = len(arguments.models) > 1 and is_terminal(sys.stderr)
     for model in counted(arguments.models, shows):
         try:
             check_readable(model)
-            version = arguments.runtime_version
-            read.append((model, reader.read(Path(model), runtime_version=version)))
+            info = reader.read(Path(model), runtime_version=arguments.runtime_version)
         except (InvalidModelError, OSError, ValueError) as error:
-            failed = True
             end_progress(shows)
             print(f"rknn-runtime: {told(model, error)}", file=sys.stderr)
-    emulations = (
-        [emulated.emulate(model) for model, _ in counted(read, shows)] if arguments.emulate else []
-    )
-    found = [healthy.health(model) for model, _ in counted(read, shows)] if arguments.health else []
-    layers = [read_layers(model) for model, _ in counted(read, shows)] if arguments.layers else []
+            continue
+        emulation = _emulate(model) if arguments.emulate else None
+        symptoms = check(model) if arguments.health else None
+        layers = read_layers(model) if arguments.layers else None
+        described.append(_Described(model, info, emulation, symptoms, layers))
     if arguments.json:
-        entries = [as_json(model, info) for model, info in read]
-        for entry, emulation in zip(entries, emulations):
-            entry["emulation"] = emulated.as_json(emulation)
-        for entry, findings in zip(entries, found):
-            entry["health"] = healthy.as_json(findings)
-        for entry, operators in zip(entries, layers):
-            entry["layers"] = layered.as_json(operators)
-        for entry in entries:
-            print(json.dumps(entry))
+        for one in described:
+            print(json.dumps(_as_json(one)))
     elif len(arguments.models) == 1:
-        for model, info in read:
-            print("\n".join(page(model, info)))
-        for findings in found:
-            print("\n".join(_section("health", healthy.lines(findings))))
-        for emulation in emulations:
-            print("\n".join(_section("on the emulated NPU", emulated.lines(emulation))))
-        for operators in layers:
-            print("\n".join(_section("layers", layered.lines(operators))))
-    elif read:
-        rows = [ROW_TITLES, *(row(model, info) for model, info in read)]
-        if found:
-            rows = _beside(rows, "health", map(healthy.summary, found))
-        if emulations:
-            rows = _beside(rows, "emulated", map(emulated.summary, emulations))
-        if layers:
-            rows = _beside(rows, "layers", map(layered.summary, layers))
-        print("\n".join(table(rows)))
-    if arguments.graph:
-        for model, _ in read:
-            graph.write(arguments.graph, Path(model).name, read_layers(model))
-    return int(failed)
+        for one in described:
+            print("\n".join(_page(one)))
+    elif described:
+        print("\n".join(table([_row_titles(described[0]), *map(_row, described)])))
+    if arguments.graph and described:
+        graph.write(
+            arguments.graph, Path(arguments.models[0]).name, read_layers(described[0].model)
+        )
+    return int(len(described) < len(arguments.models))
 
 
-def _section(title: str, rows: Sequence[Sequence[str]]) -> list[str]:
-    return ["", title, *("  " + line for line in table(rows))]
+def _emulate(model: str) -> Emulation | str:
+    """Open a model on the emulated NPU, or return the reason why it is refused."""
+    # Only here: nothing else of the command line opens the simulated runtime.
+    from rknn_runtime.sim.emulator import Emulator, EmulatorError
+
+    try:
+        return Emulator(model).emulation
+    except EmulatorError as error:
+        return str(error)
 
 
-def _beside(rows: Sequence[Sequence[str]], title: str, cells: Iterable[str]) -> list[Sequence[str]]:
-    """Add a column to a table."""
-    return [(*row, cell) for row, cell in zip(rows, (title, *cells))]
-
-
-def as_json(model: str, info: ModelInfo) -> dict[str, Any]:
-    """The whole description with stable keys: the names of the Python attributes."""
+def _as_json(one: _Described) -> dict[str, Any]:
+    """Return everything with stable keys: the names of the Python attributes."""
+    info = one.info
     head = guess_head(info)
     inputs = [_attr_as_json(attr) for attr in info.inputs]
-    for entry, preprocessing in zip(inputs, info.preprocessing):
-        entry["preprocessing"] = preprocessing and {
+    for tensor, preprocessing in zip(inputs, info.preprocessing):
+        tensor["preprocessing"] = preprocessing and {
             "mean": preprocessing.mean,
             "std": preprocessing.std,
             "rgb2bgr": preprocessing.rgb2bgr,
         }
     input_bytes, output_bytes = io_bytes(info)
-    return {
-        "file": model,
+    entry: dict[str, Any] = {
+        "file": one.model,
         "file_bytes": info.file_bytes,
         "soc": info.soc,
         "npu": info.npu,
@@ -165,6 +161,37 @@ def as_json(model: str, info: ModelInfo) -> dict[str, Any]:
         "head": head and {"name": head.name, "classes": head.classes},
         "warnings": warnings_about(info, head),
     }
+    if isinstance(one.emulation, str):
+        entry["emulation"] = {"refused": one.emulation, "nodes": []}
+    elif one.emulation is not None:
+        keys = ("op", "name", "reason", "tasks")
+        nodes = [
+            {"verdict": node.verdict.name, **{key: getattr(node, key) for key in keys}}
+            for node in one.emulation.nodes
+        ]
+        entry["emulation"] = {"refused": None, "nodes": nodes}
+    if one.symptoms is not None:
+        entry["health"] = [asdict(symptom) for symptom in one.symptoms]
+    if one.layers is not None:
+        entry["layers"] = [_layer_as_json(layer) for layer in one.layers]
+    return entry
+
+
+def _layer_as_json(layer: Layer) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "operator": layer.operator,
+        "name": layer.name,
+        "device": layer.device or None,
+        "tasks": layer.tasks,
+    }
+    for name in ("inputs", "outputs"):
+        entry[name] = [
+            {**tensor._asdict(), "dtype": tensor.dtype and tensor.dtype.name}
+            for tensor in getattr(layer, name)
+        ]
+    for name in ("macs", "weight_bytes", "input_bytes", "output_bytes"):
+        entry[name] = getattr(layer, name)
+    return entry
 
 
 def _attr_as_json(attr: TensorAttr) -> dict[str, Any]:
@@ -193,8 +220,9 @@ def _view_as_json(attr: TensorAttr) -> dict[str, Any]:
     }
 
 
-def page(model: str, info: ModelInfo) -> list[str]:
-    """The lines for one model."""
+def _page(one: _Described) -> list[str]:
+    """Return the lines for one model."""
+    info = one.info
     head = guess_head(info)
     facts = [
         ("made for", f"{info.soc} ({info.npu}), runs with {info.runtime}.so"),
@@ -210,23 +238,79 @@ def page(model: str, info: ModelInfo) -> list[str]:
     if info.custom_string:
         facts.append(("custom string", info.custom_string))
     facts += [
-        ("shapes of " + name, ", ".join(map(_shape, shapes)))
+        ("shapes of " + name, ", ".join(map(shape, shapes)))
         for name, shapes in info.dynamic_shapes.items()
     ]
     facts.append(("operators", ", ".join(f"{n} {name}" for name, n in info.operators.items())))
-    lines = [*table([[model]]), *("  " + line for line in table(facts))]
+    lines = [*table([[one.model]]), *("  " + line for line in table(facts))]
     for title, attrs in (("inputs", info.inputs), ("outputs", info.outputs)):
-        lines += ["", title, *("  " + line for line in _tensors(attrs))]
+        lines += _section(title, _tensors(attrs))
         if title == "inputs":
             lines += _input_lines(info)
     warnings = warnings_about(info, head)
     if warnings:
         lines += ["", "warnings", *table([[f"  - {text}"] for text in warnings])]
+    if one.symptoms is not None:
+        rows = [[f"- {symptom.kind}: {symptom}"] for symptom in one.symptoms]
+        lines += _section("health", rows or [["nothing found"]])
+    if one.emulation is not None:
+        lines += _section("on the emulated NPU", _emulation_rows(one.emulation))
+    if one.layers is not None:
+        lines += _section("layers", _layer_rows(one.layers))
     return lines
 
 
-def _tensors(attrs: Iterable[TensorAttr]) -> list[str]:
-    """A table with the three views of each tensor."""
+def _section(title: str, rows: Sequence[Sequence[str]]) -> list[str]:
+    return ["", title, *("  " + line for line in table(rows))]
+
+
+def _emulation_rows(found: Emulation | str) -> list[list[str]]:
+    """Return a summary, then the nodes that are not exact, with the reason."""
+    if isinstance(found, str):
+        return [[f"refused: {found}"]]
+    nodes = [node for node in found.nodes if node.verdict in (Verdict.FLOAT, Verdict.REFUSED)]
+    nodes.sort(key=lambda node: node.verdict is not Verdict.REFUSED)
+    rows = [[f"{found}; not yet compared with a board"]]
+    rows += [
+        [f"  {node.verdict.name.lower()}: {node.op} {node.name}: {node.reason}"]
+        for node in nodes[:_MOST_NODES]
+    ]
+    if len(nodes) > _MOST_NODES:
+        rows.append([f"  and {len(nodes) - _MOST_NODES} more"])
+    return rows
+
+
+def _layer_rows(layers: Sequence[Layer]) -> list[Sequence[str]]:
+    """Return titles, a row for each operator, and the sums."""
+    rows: list[Sequence[str]] = [
+        ("#", "operator", "name", "runs on", "tasks", "input", "output", "MACs", "weight bytes",
+         "input bytes", "output bytes"),
+    ]  # fmt: skip
+    rows += [
+        (
+            str(number),
+            layer.operator,
+            short_name(layer.name),
+            layer.device or "-",
+            "?" if layer.tasks is None else str(layer.tasks),
+            " ".join(shape(tensor.shape) for tensor in layer.inputs),
+            " ".join(shape(tensor.shape) for tensor in layer.outputs),
+            str(layer.macs or "-"),
+            *(str(size or "-") for size in _sizes(layer)),
+        )
+        for number, layer in enumerate(layers)
+    ]
+    sums = map(sum, zip(*((layer.tasks or 0, layer.macs, *_sizes(layer)) for layer in layers)))
+    tasks, *others = (str(number) for number in sums)
+    return [*rows, ("", "sum", "", "", tasks, "", "", *others)]
+
+
+def _sizes(layer: Layer) -> tuple[int, int, int]:
+    return layer.weight_bytes, layer.input_bytes, layer.output_bytes
+
+
+def _tensors(attrs: Iterable[TensorAttr]) -> list[Sequence[str]]:
+    """Return a table with the three views of each tensor."""
     rows: list[Sequence[str]] = [
         ("#", "name", "view", "layout", "shape", "dtype", "zero point", "scale", "w_stride",
          "bytes", "with strides"),
@@ -243,7 +327,7 @@ def _tensors(attrs: Iterable[TensorAttr]) -> list[str]:
                     attr.name if first else "",
                     view,
                     seen.layout.name,
-                    _shape(seen.shape),
+                    shape(seen.shape),
                     seen.dtype.name,
                     str(seen.zero_point),
                     f"{seen.scale:.7g}",
@@ -252,11 +336,11 @@ def _tensors(attrs: Iterable[TensorAttr]) -> list[str]:
                     str(seen.size_with_stride),
                 )
             )
-    return table(rows)
+    return rows
 
 
 def _input_lines(info: ModelInfo) -> list[str]:
-    """What `Model.run` takes for each input, and what the NPU does to an image."""
+    """Tell for each input what `Model.run` takes, and how an image is normalized."""
     lines = []
     for attr, preprocessing in zip(info.inputs, info.preprocessing):
         dtype = attr.stored.dtype
@@ -284,20 +368,25 @@ def _normalization(who: str, preprocessing: Preprocessing | None) -> str:
 
 
 def _per_channel(values: tuple[float, ...]) -> str:
-    """One number where all channels have the same."""
+    """Write one number if it is the same for all channels."""
     return ", ".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
 
 
-ROW_TITLES = (
-    "file", "soc", "container", "toolkit", "inputs", "outputs", "looks like", "memory", "warnings",
-)  # fmt: skip
+def _row_titles(one: _Described) -> list[str]:
+    titles = [
+        "file", "soc", "container", "toolkit", "inputs", "outputs", "looks like", "memory",
+        "warnings",
+    ]  # fmt: skip
+    extras = {"health": one.symptoms, "emulated": one.emulation, "layers": one.layers}
+    return titles + [title for title, extra in extras.items() if extra is not None]
 
 
-def row(model: str, info: ModelInfo) -> Sequence[str]:
-    """The cells for one of several models."""
+def _row(one: _Described) -> list[str]:
+    """Return the cells for one of several models."""
+    info = one.info
     head = guess_head(info)
-    return (
-        model,
+    cells = [
+        one.model,
         info.soc,
         info.container,
         info.toolkit_version,
@@ -306,18 +395,28 @@ def row(model: str, info: ModelInfo) -> Sequence[str]:
         str(head) if head else "-",
         _bytes(_all_bytes(info)),
         str(len(warnings_about(info, head)) or "-"),
-    )
+    ]
+    if one.symptoms is not None:
+        kinds = dict.fromkeys(symptom.kind for symptom in one.symptoms)
+        cells.append(", ".join(kinds) or "healthy")
+    if isinstance(one.emulation, str):
+        cells.append("refused")
+    elif one.emulation is not None:
+        refused = one.emulation.count(Verdict.REFUSED)
+        cells.append("runs" if one.emulation.is_runnable else f"{refused} nodes refused")
+    if one.layers is not None:
+        on_cpu = sum(layer.device == "CPU" for layer in one.layers)
+        number = sum(bool(layer.device) for layer in one.layers)
+        macs = count(sum(layer.macs for layer in one.layers))
+        cells.append(f"{number}, {f'{on_cpu} on the CPU, ' if on_cpu else ''}{macs}MACs")
+    return cells
 
 
 def _shapes(attrs: Sequence[TensorAttr]) -> str:
-    """The shapes of up to three tensors, else their number."""
+    """Write the shapes of up to three tensors, else their number."""
     if len(attrs) > 3:
         return f"{len(attrs)} tensors"
-    return " ".join(_shape(attr.shape) for attr in attrs)
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
+    return " ".join(shape(attr.shape) for attr in attrs)
 
 
 def _all_bytes(info: ModelInfo) -> int:
@@ -326,7 +425,7 @@ def _all_bytes(info: ModelInfo) -> int:
 
 
 def memory(info: ModelInfo) -> str:
-    """What a model takes, and for what."""
+    """Tell how much memory a model takes, and for what."""
     inputs, outputs = io_bytes(info)
     parts = {
         "weights": info.weight_bytes,
@@ -335,12 +434,79 @@ def memory(info: ModelInfo) -> str:
         "inputs": inputs,
         "outputs": outputs,
     }
-    listed = ", ".join(f"{name} {_bytes(count)}" for name, count in parts.items() if count)
+    listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
     return f"{_bytes(_all_bytes(info))}: {listed}"
 
 
-def _bytes(count: int) -> str:
-    """A number of bytes for people."""
-    if count < 10_000:
-        return f"{count} bytes"
-    return f"{count / 1024:.1f} KiB" if count < 2**20 else f"{count / 2**20:.1f} MiB"
+def _bytes(size: int) -> str:
+    """Write a number of bytes for people."""
+    if size < 10_000:
+        return f"{size} bytes"
+    return f"{size / 1024:.1f} KiB" if size < 2**20 else f"{size / 2**20:.1f} MiB"
+
+
+def io_bytes(info: ModelInfo) -> tuple[int, int]:
+    """Return the bytes of all input buffers, and of all outputs in their native layout."""
+    inputs = sum(max(attr.size, attr.size_with_stride) for attr in info.inputs)
+    outputs = sum(attr.stored.size_with_stride for attr in info.outputs)
+    return inputs, outputs
+
+
+def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
+    """List what may go wrong with a model or cost time.
+
+    Args:
+        info: The model.
+        head: Its head, if one is known.
+
+    Returns:
+        One or two sentences each.
+    """
+    found = []
+    if head is not None and head.shares_scale:
+        found += [_shared_scale(attr.name, attr.affine[1]) for attr in info.outputs if attr.affine]
+    packed = [attr for attr in info.outputs if attr.is_packed]
+    if packed:
+        padded = sum(1 for attr in packed if attr.stored.n_elems > attr.n_elems)
+        count = f"{len(packed)} of {len(info.outputs)} outputs lie"
+        padding = f"{padded} with padding"
+        if len(info.outputs) == 1:
+            count = "the output lies"
+            padding = "with padding" if padded else "without padding"
+        found.append(
+            f"{count} in memory as NC1HWC2, {padding}, and must be unpacked to be "
+            "read in logical order (the decoders of this package read it as it is)"
+        )
+    soc = SOCS[info.soc]
+    if info.container == "mini":
+        found += [
+            f"operator {name}: {info.runtime} {REFUSED_BY_MINI[name]}"
+            for name in info.operators
+            if name in REFUSED_BY_MINI
+        ]
+    else:
+        found += [
+            f"{info.runtime} up to {'.'.join(map(str, failure.last))} {failure.words}"
+            for failure in failures(info)
+        ]
+    if info.runtime != soc.runtime:
+        found.append(
+            f"a {info.container} container for {info.soc}, whose {soc.runtime} reads only the "
+            f"other kind: the toolkit writes these with {soc.foreign_container_option}; convert "
+            "the model without"
+        )
+    return found
+
+
+def _shared_scale(name: str, scale: float) -> str:
+    """Tell the smallest difference of two confidences with one scale for boxes and scores."""
+    text = (
+        f"output {name!r} has one scale for boxes and scores, {scale:.4g}: confidences "
+        f"differ by {min(scale, 1):.4g} or more"
+    )
+    if scale > 0.02:
+        return (
+            text + "; convert them as separate outputs, as the vendor's zoo has them: "
+            "rknn.load_onnx(outputs=[...]) cuts the graph before they are joined"
+        )
+    return text

@@ -1,33 +1,60 @@
-"""Reads the command line and calls the command."""
+"""The program ``rknn-runtime``: read the command line, run the command, report what went wrong."""
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import signal
 import sys
+import threading
+import time
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import FrameType
 
 import rknn_runtime
 from rknn_runtime._printable import printable_lines
-from rknn_runtime.cli.commands import COMMANDS, declare
 from rknn_runtime.cli.files import check_readable, line_of
 from rknn_runtime.cli.options import logs_shown
-from rknn_runtime.cli.signals import ended_by_signals
 from rknn_runtime.errors import LibraryLoadError, RknnError
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "declare", "ended_by_signals", "main", "make_parser"]
 
-#: Status of a command that was told to end, by Ctrl-C or another signal.
+#: Commands and their line in the program's ``--help``. Each is a module of this name: its
+#: docstring is the help of the command, ``add_arguments(parser)`` declares its arguments, and
+#: ``run(arguments)`` runs it and returns the exit status, or None for 0.
+COMMANDS = {
+    "info": "show the inputs, outputs and memory of a model",
+    "convert": "make a .rknn file from a trained network, on a PC",
+    "detect": "find objects in images, videos, cameras and streams",
+    "serve": "show a live image and its detections in a browser",
+    "bench": "measure how fast a model runs here",
+    "doctor": "find out why models do not run here, and how to fix it",
+    "predict": "predict from the file how fast a model will run on a board",
+    "accuracy": "compare two runs of a model: float, simulated, recorded",
+    "record": "record a model's outputs for samples, as a bundle for the simulated NPU",
+    "sim-library": "write the simulated runtime as librknnrt.so, for programs in other languages",
+    "verify": "check on a board how its NPU computes what the emulator assumes",
+    "completion": "print a script that completes commands and options in a shell",
+}
+
+#: Exit status of a command that was stopped by Ctrl-C or another signal.
 _STOPPED = 130
+#: Signals of a supervisor and of a closed terminal; the exit status is 128 plus the number.
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+#: A closed terminal sends several signals; within this many seconds they count as one.
+_SAME_S = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: Words of the command line behind the program; None: of this process.
+        arguments: The words after the program's name; None: those of this process.
 
     Returns:
         Exit status: 0, 1 when something could not be done, 130 after Ctrl-C, 143 after
@@ -37,14 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed by the shell: `>&-`
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     words = sys.argv[1:] if arguments is None else arguments
-    parser = _parser(words)
-    if not words:  # a newcomer's first line
+    parser = make_parser(words)
+    if not words:
         parser.print_help(sys.stderr)
         parser.exit(2)
     parsed = parser.parse_args(words)
     for value in vars(parsed).values():
         if value == "" or (isinstance(value, list) and "" in value):
-            parser.error("expected no empty word, got one, as of a variable that is not set")
+            parser.error("expected no empty word, got one; is a variable of the shell not set?")
     for stream in (sys.stdout, sys.stderr):  # names in files need not fit the locale
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -54,11 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(parsed: Namespace) -> int:
-    """Run a command that was parsed, and tell in one line what went wrong."""
+    """Run a parsed command and report errors in one line."""
     try:
         with logs_shown():
             library = getattr(parsed, "library", None)
-            if library is not None and os.sep in library:  # else it is looked for in many places
+            if library is not None and os.sep in library:  # a bare name is searched for
                 check_readable(library)
             status: int = parsed.run(parsed) or 0
         sys.stdout.flush()
@@ -78,14 +105,14 @@ def _run(parsed: Namespace) -> int:
     return status
 
 
-def _parser(words: Sequence[str]) -> ArgumentParser:
-    """Return the program's parser; of the commands, only those among the words are whole."""
+def make_parser(words: Iterable[str]) -> ArgumentParser:
+    """Return the program's parser; only commands among the words have their arguments."""
     parser = ArgumentParser(
         prog="rknn-runtime",
-        description="Run and look into .rknn models for Rockchip NPUs.",
+        description="Run and inspect .rknn models for Rockchip NPUs.",
         epilog="exit status: 0; 1 when something could not be done, or is wrong with a model or "
         "machine; 2 after a wrong command line; 130 after Ctrl-C, 143 after SIGTERM, 129 after "
-        "SIGHUP, with which serve ends well: 0",
+        "SIGHUP (serve ends with 0 after these signals)",
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {rknn_runtime.__version__}"
@@ -96,3 +123,67 @@ def _parser(words: Sequence[str]) -> ArgumentParser:
         if name in words:
             declare(name, command)
     return parser
+
+
+def declare(name: str, parser: ArgumentParser) -> None:
+    """Import a command and give a parser its arguments; what it parses then has ``run``."""
+    command = import_module(f"rknn_runtime.cli.{name.replace('-', '_')}")
+    parser.description = command.__doc__
+    command.add_arguments(parser)
+    options = {name: action for action in parser._actions for name in action.option_strings}
+    parser.set_defaults(run=command.run, options=options)
+
+
+class _Ending:
+    """The handler of signals that end a command.
+
+    Attributes:
+        number: The signal that came; that of Ctrl-C before any other.
+    """
+
+    def __init__(self) -> None:
+        self.number: int = signal.SIGINT
+        self._came = -_SAME_S
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        now = time.monotonic()
+        if now - self._came < _SAME_S:
+            return
+        self._came, self.number = now, number
+        if number == signal.SIGHUP:
+            _leave_terminal()
+        raise KeyboardInterrupt
+
+
+def _leave_terminal() -> None:
+    """Discard further output to a terminal that is gone, where printing would be an error."""
+    for stream in (1, 2):
+        try:
+            os.write(stream, b"")
+        except OSError as error:
+            if error.errno == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream)
+                os.close(nowhere)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[_Ending]:
+    """Turn SIGTERM and SIGHUP into Ctrl-C within a ``with`` block, so that files are closed.
+
+    Signals that ``nohup`` or a surrounding program handles stay as they are. Only the main thread
+    can handle signals.
+    """
+    ending = _Ending()
+    taken = []
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    taken.append(number)
+                    signal.signal(number, ending)
+        yield ending
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)

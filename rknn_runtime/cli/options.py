@@ -1,4 +1,4 @@
-"""What several commands share: options, and how a refused argument ends the program."""
+"""What several commands share: options, progress on the terminal, refused arguments."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulate
     """Declare ``--library`` and ``--sim``, which exclude each other.
 
     Args:
-        parser: Of a command that runs models.
-        sim: What ``--help`` says of ``--sim``.
+        parser: The parser of a command that runs models.
+        sim: The help of ``--sim``.
     """
     library = parser.add_mutually_exclusive_group()
     library.add_argument("--library", metavar="PATH", help="the runtime library")
@@ -36,37 +36,38 @@ def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulate
 def add_switch(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup, name: str, text: str
 ) -> None:
-    """Declare an option that takes no value: its argument is whether it was given."""
+    """Declare an option without a value; its argument is True if it was given."""
     parser.add_argument(name, action="store_true", help=text)
 
 
 def refuse_given(
-    arguments: argparse.Namespace, options: Iterable[str], wanted: str, got: str
+    arguments: argparse.Namespace, names: Iterable[str], wanted: str, got: str
 ) -> None:
     """Refuse options that one form of a command does not have.
+
+    Args:
+        arguments: As parsed.
+        names: The options, without ``--``.
+        wanted: What the options are for.
+        got: What was given instead.
 
     Raises:
         ValueError: One was given.
     """
-    for option in options:
-        # What no variable can be called is kept under another name.
-        name = {"for": "target"}.get(option, option.replace("-", "_"))
-        if getattr(arguments, name) not in (None, False):
-            raise ValueError(f"--{option}: expected {wanted}, got {got}")
+    for name in names:
+        option: argparse.Action = arguments.options[f"--{name}"]
+        if getattr(arguments, option.dest) != option.default:
+            raise ValueError(f"--{name}: expected {wanted}, got {got}")
 
 
 def add_toolkit(group: argparse._ArgumentGroup) -> None:
-    """Declare which of the vendor's toolkits is used, and where it is.
-
-    Args:
-        group: Of the options of a command that runs it.
-    """
+    """Declare the options for the vendor's toolkit: its version and its place."""
     group.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
     group.add_argument("--environment", metavar="FOLDER", help="where it is installed")
 
 
 def file_ending_in(*endings: str) -> Callable[[str], str]:
-    """Return what argparse checks the name of a file to draw into with."""
+    """Return a type for argparse: a file name with one of these endings."""
 
     def check(name: str) -> str:
         if not name.lower().endswith(endings):
@@ -78,28 +79,28 @@ def file_ending_in(*endings: str) -> Callable[[str], str]:
 
 
 def numbers(text: str) -> list[float]:
-    """Read the value of an option: numbers with commas between them."""
+    """Read numbers with commas between them."""
     return [float(word) for word in text.split(",")]
 
 
 def shows_progress(arguments: argparse.Namespace) -> bool:
-    """Whether a command shows progress: on a terminal, without ``--quiet``."""
+    """Tell whether to show progress: only on a terminal, and not with ``--quiet``."""
     return not arguments.quiet and is_terminal(sys.stderr)
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that knows escape sequences, which a dumb one only shows."""
+    """Tell whether a stream is a terminal that understands escape sequences."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def show_progress(text: str) -> None:
-    """Write how far a command is in place of what stood on the line, as much as fits on it."""
+    """Replace the line of progress, cut to the width of the terminal."""
     text = text[: get_terminal_size().columns - 1]
     print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def counted(items: Sequence[_Item], shows: bool) -> Iterator[_Item]:
-    """Go through files, and show of how many this is the last."""
+    """Iterate over files and show the number of the current one."""
     try:
         for number, item in enumerate(items, 1):
             if shows:
@@ -110,14 +111,14 @@ def counted(items: Sequence[_Item], shows: bool) -> Iterator[_Item]:
 
 
 def end_progress(was_shown: bool) -> None:
-    """Take the line away again."""
+    """Remove the line of progress."""
     if was_shown:
         show_progress("")
 
 
 @contextmanager
 def logs_shown() -> Iterator[None]:
-    """Write what the package logs to standard error, in place of a progress line."""
+    """Write the package's log to standard error, over a line of progress."""
     import logging
 
     clean = "\r\x1b[K" if is_terminal(sys.stderr) else ""
@@ -134,14 +135,14 @@ def logs_shown() -> Iterator[None]:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what the package raises for a wrong argument into an error of the command.
+    """Turn exceptions for wrong arguments into errors of the command.
 
     Raises:
-        RknnError: With the text of what was raised.
+        RknnError: With the text of the exception.
     """
     try:
         yield
-    except RknnError:  # some are a ValueError, too
+    except RknnError:  # some are also a ValueError
         raise
     except (TypeError, ValueError, ImportError) as error:
         raise RknnError(str(error)) from None

@@ -19,9 +19,8 @@ from typing import Any
 
 from rknn_runtime.cli.files import check_readable, naming
 from rknn_runtime.cli.info import memory
-from rknn_runtime.cli.layered import count, short_name
 from rknn_runtime.cli.options import add_switch, end_progress, is_terminal, refusals, show_progress
-from rknn_runtime.cli.tables import table
+from rknn_runtime.cli.tables import count, short_name, table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
 from rknn_runtime.modelfile.prediction import (
@@ -40,7 +39,7 @@ _MADE_OF_ONNX = "as if `convert` had made an int8 model of it"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments of the command."""
     parser.add_argument(
         "model", metavar="MODEL", help="a .rknn file, for any SoC; or an .onnx file"
     )

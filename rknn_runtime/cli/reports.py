@@ -1,4 +1,4 @@
-"""What was found in images, in the forms that ``rknn-runtime detect`` writes."""
+"""The results that ``rknn-runtime detect`` writes: texts in five formats, images and videos."""
 
 from __future__ import annotations
 
@@ -8,40 +8,46 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rknn_runtime._printable import printable
-from rknn_runtime.cli.files import line_of, write_text
+from rknn_runtime.cli.files import line_of, naming, write_text
 from rknn_runtime.cli.sources import Item, Names
+from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.heads.classification import Classifications
+from rknn_runtime.vision.images import as_pixels, import_pillow
 
 if TYPE_CHECKING:
+    from rknn_runtime.vision.detections import Detections
     from rknn_runtime.vision.labels import Labels
 
-__all__ = ["FORMATS", "Report", "image_size"]
+__all__ = ["FORMATS", "Coco", "Gallery", "Report", "Yolo", "image_size"]
+
+#: Frames per second of a video if the source does not tell.
+_FPS = 25.0
 
 
 class Report:
-    """Writes results, one after the other; each format has its own subclass.
+    """Base class of the formats.
 
     Args:
-        out: Where to write.
-        labels: Names of the classes, or None.
+        out: The file to write to.
+        labels: The names of the classes, or None.
     """
 
     def __init__(self, out: TextIO, labels: Labels | None) -> None:
         self._out, self._labels = out, labels
 
     def add(self, item: Item, result: Any) -> None:
-        """Write the results of an image."""
+        """Write the results for an image."""
         raise NotImplementedError
 
     def fail(self, item: Item, error: Exception) -> None:
-        """Write that an image has none, where the form can say so."""
+        """Write that an image failed, if the format can."""
 
     def flush(self) -> None:
-        """Let whoever reads along have what was written."""
+        """Hand the text to a program that reads along."""
         self._out.flush()
 
     def end(self) -> None:
-        """Write the end of the file; called however the command ends."""
+        """Write the end of the file, also after an error."""
 
     def _name(self, class_id: int) -> str:
         from rknn_runtime.vision.labels import names_of
@@ -56,7 +62,7 @@ class Report:
 
 
 class Text(Report):
-    """For people: a line for the image, and one for each object or class."""
+    """A line for each image, and one for each object or class."""
 
     def add(self, item: Item, result: Any) -> None:
         """Write the lines."""
@@ -80,7 +86,7 @@ class Text(Report):
 
 
 class JsonLines(Report):
-    """One JSON object per image and line."""
+    """One JSON object per image, a line each."""
 
     def add(self, item: Item, result: Any) -> None:
         """Write the line."""
@@ -110,12 +116,12 @@ class JsonLines(Report):
 
 
 class Csv(Report):
-    """A table: one line per object, or per class of a classifier."""
+    """A table with one line per object, or per class of a classifier."""
 
     _has_header = False
 
     def add(self, item: Item, result: Any) -> None:
-        """Write the lines, and the columns' names before the first."""
+        """Write the lines, after the names of the columns."""
         import csv
 
         if isinstance(result, Classifications):
@@ -131,19 +137,19 @@ class Csv(Report):
 
 
 class Coco(Report):
-    """COCO's results, one JSON array.
+    """COCO results, one JSON array.
 
-    An image's id is its name, or its number where the name is one, as in COCO; a frame of a video
+    The id of an image is its name, or its number if the name is one, as in COCO. The id of a frame
     is ``name#frame``.
     """
 
-    #: As of `Detections.to_coco`; set by the command.
+    #: As in `Detections.to_coco`; set by the command.
     categories: Any = None
     _separator = "\n"
 
     def __init__(self, out: TextIO, labels: Labels | None) -> None:
         super().__init__(out, labels)
-        # At once: so the array is whole wherever an interrupt comes.
+        # At once, so that the array is complete after any interrupt.
         out.write("[")
 
     def add(self, item: Item, result: Any) -> None:
@@ -162,7 +168,7 @@ class Coco(Report):
 
 
 class Yolo(Report):
-    """A label file for each image, in a folder: ``folder`` is set by the command."""
+    """A label file for each image, in the folder that the command sets."""
 
     folder = Path()
 
@@ -171,7 +177,7 @@ class Yolo(Report):
         self._names = Names()
 
     def add(self, item: Item, result: Any) -> None:
-        """Write the image's file; it is empty where nothing was found."""
+        """Write the file of an image, empty if nothing was found."""
         stem = self._names.of(item, "")
         if item.frame is not None:
             stem = f"{stem}_{item.frame}"
@@ -180,15 +186,13 @@ class Yolo(Report):
 
 
 def image_size(item: Item) -> tuple[int, int]:
-    """Height and width of an item's image in pixels, upright."""
+    """Return height and width of an upright image in pixels."""
     if not isinstance(item.image, str):
         height, width = item.image.shape[:2]
         return int(height), int(width)
-    from rknn_runtime.vision.images import import_pillow
-
     with import_pillow().Image.open(item.image) as image:
         width, height = image.size
-        turned = image.getexif().get(0x0112, 1) >= 5  # EXIF's orientation: a quarter turn
+        turned = image.getexif().get(0x0112, 1) >= 5  # EXIF orientation: a quarter turn
     return (width, height) if turned else (height, width)
 
 
@@ -199,3 +203,111 @@ FORMATS: dict[str, Callable[[TextIO, Any], Report]] = {
     "coco": Coco,
     "yolo": Yolo,
 }
+
+
+class Gallery:
+    """Draws results into images and videos; a context manager that closes the videos.
+
+    Args:
+        folder: Created if missing. Files get the names of the sources, with a number if two are
+            equal.
+        labels: The names of the classes, or None.
+
+    Raises:
+        ImportError: Pillow is missing.
+        OSError: The folder cannot be made.
+    """
+
+    def __init__(self, folder: Path, labels: Labels | None) -> None:
+        self._folder, self._labels = folder, labels
+        self._pillow = import_pillow()
+        self._names = Names()
+        self._video: _Video | None = None
+        self._video_of = ""
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, item: Item, found: Detections) -> None:
+        """Draw the detections of an image and write it.
+
+        Raises:
+            ImportError: OpenCV is missing, for a video.
+            OSError: The file cannot be written.
+        """
+        image, color = as_pixels(item.image, "BGR")
+        drawn = found.draw(image, self._labels, color=color)
+        if item.frame is not None:
+            self._write_frame(item, drawn)
+            return
+        if color == "BGR":
+            drawn = drawn[..., ::-1]
+        path = self._folder / self._names.of(item, path_of(item.source).suffix)
+        with naming(str(path)):
+            grey = drawn.shape[2] == 1
+            self._pillow.Image.fromarray(drawn[..., 0] if grey else drawn).save(path)
+
+    def _write_frame(self, item: Item, drawn: Any) -> None:
+        if self._video is None or item.source != self._video_of:
+            self._end_video()
+            path = self._folder / self._names.of(item, ".mp4")
+            self._video, self._video_of = _Video(path, item, drawn.shape), item.source
+        self._video.add(item, drawn)
+
+    def _end_video(self) -> None:
+        if self._video is not None:
+            self._video.close()
+        self._video, self._video_of = None, ""
+
+    def __enter__(self) -> Gallery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end_video()
+
+
+class _Video:
+    """A video file with the frame rate of its source.
+
+    Live sources drop frames. An image is then repeated until the next one, so that the video lasts
+    as long as the scene. Frames that come more than half a second early are left out.
+
+    Args:
+        path: The path of the file.
+        first: The first frame.
+        shape: The shape of the images.
+
+    Raises:
+        ImportError: OpenCV is missing.
+        OSError: The file cannot be written.
+    """
+
+    def __init__(self, path: Path, first: Item, shape: tuple[int, ...]) -> None:
+        import cv2
+
+        self._cv: Any = cv2
+        self._fps = first.fps or _FPS
+        self._began_s, self._written, self._last = first.time_s, 0, None
+        self._size, code = (shape[1], shape[0]), self._cv.VideoWriter_fourcc(*"mp4v")
+        self._file = self._cv.VideoWriter(str(path), code, self._fps, self._size)
+        if not self._file.isOpened():
+            raise OSError(f"{path}: OpenCV cannot write a video there")
+
+    def add(self, item: Item, drawn: Any) -> None:
+        """Write a frame in its place in time."""
+        if item.is_live:
+            due = (item.time_s - self._began_s) * self._fps
+            if self._written - due > self._fps / 2:
+                return
+            while self._last is not None and self._written + 1 <= due:
+                self._write(self._last)
+        if drawn.shape[1::-1] != self._size:  # OpenCV would drop it silently
+            drawn = self._cv.resize(drawn, self._size)
+        self._write(drawn)
+        self._last = drawn
+
+    def _write(self, drawn: Any) -> None:
+        self._file.write(drawn)
+        self._written += 1
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.release()

@@ -9,7 +9,7 @@ import pytest
 from paths import PROJECT
 
 from rknn_runtime.cli import main
-from rknn_runtime.cli.commands import COMMANDS
+from rknn_runtime.cli.main import COMMANDS
 
 
 def test_help_names_every_command_and_imports_none() -> None:

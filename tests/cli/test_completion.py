@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
 from rknn_runtime.cli import main
+from rknn_runtime.cli.main import COMMANDS, declare
+
+pytest.importorskip("shtab")
 
 #: Asks bash what it would complete, by its own machinery: the function that `complete` names.
 ASK = """
@@ -29,46 +34,55 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["ser"], ["serve"]),
         (["--v"], ["--version"]),
-        (["info", "--la"], ["--layers"]),
         (["info", "model.rknn", "--he"], ["--help", "--health"]),
         (["info", "--runtime-version", ""], ["2.3.2", "1.5.2"]),
         (["detect", "--format", "co"], ["coco"]),
         (["completion", ""], ["bash", "fish", "zsh"]),
-        # An empty answer: the shell completes names of files.
-        (["info", ""], []),
-        (["bench", "--output", ""], []),
-        (["nonsense", "--"], []),
+        (["info", "mod"], ["model.rknn"]),
+        (["bench", "--output", "mod"], ["model.rknn"]),
     ],
     ids=" ".join,
 )
 def test_bash_completes_commands_options_and_values(
     words: list[str], expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a user gets by the tab key."""
+    """The tab key offers commands, options, their choices, and files elsewhere."""
     bash = shutil.which("bash")
     assert bash, "bash is missing"
-    path = tmp_path / "completion"
-    path.write_text(script("bash", capsys))
+    (tmp_path / "model.rknn").touch()
+    (tmp_path / "completion").write_text(script("bash", capsys))
     done = subprocess.run(
-        [bash, "--norc", "-c", ASK, "bash", str(path), "rknn-runtime", *words],
+        [bash, "--norc", "-c", ASK, "bash", "completion", "rknn-runtime", *words],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stdout.split() == expected
-    assert done.stderr == ""
 
 
-def test_zsh_and_fish_get_every_command_with_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """Quoted for the shell, with the values that an option takes."""
-    zsh = script("zsh", capsys)
-    assert zsh.startswith("#compdef rknn-runtime\n")
-    assert "'info:show what a model wants and gives'" in zsh
-    assert "'--runtime-version[" in zsh and ":value:(2.3.2 1.5.2)'" in zsh
-    fish = script("fish", capsys)
-    line = next(line for line in fish.splitlines() if "-l runtime-version" in line)
-    assert "-n '__fish_seen_subcommand_from info'" in line and "-x -a '2.3.2 1.5.2'" in line
-    assert "-f -n __fish_use_subcommand -a serve -d '" in fish
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_command_and_option_is_known(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of every command, with the choices of an option."""
+    text = script(shell, capsys)
+    for name in COMMANDS:
+        parser = ArgumentParser()
+        declare(name, parser)
+        assert name in text
+        for action in parser._actions:
+            for option in action.option_strings:
+                assert option.lstrip("-") in text if shell == "fish" else option in text
+            assert all(str(choice) in text for choice in action.choices or ())
+
+
+def test_without_shtab_the_pip_command_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line, with status 1."""
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(": pip install shtab")
 
 
 def test_an_unknown_shell_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:

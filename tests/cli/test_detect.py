@@ -19,7 +19,7 @@ from videos import write_video
 from web import serving
 
 from rknn_runtime import Detections
-from rknn_runtime.cli import gallery, main, sources
+from rknn_runtime.cli import main, reports, sources
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_output
 
 Image = pytest.importorskip("PIL.Image")
@@ -195,7 +195,7 @@ def test_a_video_of_a_live_source_lasts_as_long_as_what_it_shows(tmp_path):
     cv2 = pytest.importorskip("cv2")
 
     def frames_of(name, times, **source):
-        with gallery.Gallery(tmp_path, None) as drawn:
+        with reports.Gallery(tmp_path, None) as drawn:
             for i, time_s in enumerate(times):
                 pixels = np.zeros((48, 64, 3), np.uint8)
                 drawn.add(sources.Item(name, i, time_s, pixels, **source), Detections.empty())
@@ -217,7 +217,7 @@ def test_a_video_of_a_live_source_lasts_as_long_as_what_it_shows(tmp_path):
 def test_a_live_source_that_changes_its_size(tmp_path):
     """As after a reconnection: the video goes on in its own."""
     cv2 = pytest.importorskip("cv2")
-    with gallery.Gallery(tmp_path, None) as drawn:
+    with reports.Gallery(tmp_path, None) as drawn:
         for i, side in enumerate((64, 96, 64)):
             item = sources.Item("camera", i, i / 25, np.zeros((side, side, 3), np.uint8), 25, True)
             drawn.add(item, Detections.empty())

@@ -14,8 +14,8 @@ from paths import DATA, PROJECT
 
 from rknn_runtime import __version__
 from rknn_runtime.cli import main
-from rknn_runtime.cli.advice import io_bytes, warnings_about
-from rknn_runtime.conversion.health.heads import Head, guess_head
+from rknn_runtime.cli.info import io_bytes, warnings_about
+from rknn_runtime.conversion.health import Head, guess_head
 from rknn_runtime.modelfile import ModelInfo, reader
 
 ROOT = PROJECT

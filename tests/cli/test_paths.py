@@ -12,8 +12,8 @@ import pytest
 from paths import PROJECT
 
 from rknn_runtime.cli import main
-from rknn_runtime.cli.commands import COMMANDS, declare
 from rknn_runtime.cli.files import line_of
+from rknn_runtime.cli.main import COMMANDS, declare
 
 MODEL = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
 SCENE = PROJECT / "examples" / "scenes" / "scene.png"

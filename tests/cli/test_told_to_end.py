@@ -22,9 +22,8 @@ from videos import write_video
 
 from rknn_runtime import Detections
 from rknn_runtime.cli import main
-from rknn_runtime.cli.commands import COMMANDS
+from rknn_runtime.cli.main import COMMANDS, ended_by_signals
 from rknn_runtime.cli.reports import Coco
-from rknn_runtime.cli.signals import ended_by_signals
 from rknn_runtime.cli.sources import Item
 from rknn_runtime.tools.bench.result import load
 
@@ -172,7 +171,7 @@ def test_every_command(name, number, words, capsys, monkeypatch):  # noqa: F811
     """Whatever it does, there is no traceback; afterwards the signals are as before."""
     module = importlib.import_module(f"rknn_runtime.cli.{name.replace('-', '_')}")
     monkeypatch.setattr(module, "run", lambda arguments: os.kill(os.getpid(), number))
-    assert main([*words(name, ROWS[name].good), "--json"]) == 128 + number
+    assert main(words(name, ROWS[name].good)) == 128 + number
     assert capsys.readouterr().err == "rknn-runtime: stopped\n"
     assert all(signal.getsignal(each) is signal.SIG_DFL for each in HANDLED)
 

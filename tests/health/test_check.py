@@ -11,8 +11,7 @@ import pytest
 from paths import DATA, PROJECT
 
 from rknn_runtime.cli.main import main
-from rknn_runtime.conversion.health import Symptom, check
-from rknn_runtime.conversion.health.check import findings
+from rknn_runtime.conversion.health import Head, Symptom, _double_sigmoid, check, findings
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import ModelInfo, read
 from rknn_runtime.modelfile.info import CalibratedRange
@@ -96,9 +95,6 @@ def test_a_missing_sigmoid() -> None:
 
 def test_a_second_sigmoid() -> None:
     """Where the custom string names a head that takes logits, and the scores are probabilities."""
-    from rknn_runtime.conversion.health.check import _double_sigmoid
-    from rknn_runtime.conversion.health.heads import Head
-
     probabilities = split(0.0, 1.0).outputs[1:2]
     (finding,) = _double_sigmoid(probabilities, Head("yolov8-split", 7))
     assert finding.kind == "double-sigmoid"

@@ -1,42 +1,49 @@
-"""Looks for what makes an int8 model detect nothing: by its head, its ranges, its calibration."""
+"""Find the likely reasons why a converted model detects nothing, from its file alone.
+
+It looks at the head, at the ranges of the outputs and at the calibration, and says the cure.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rknn_runtime.conversion.health.heads import Head, guess_head, image_size
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.modelfile.info import CalibratedRange, ModelInfo
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.heads.classification import ClassificationDecoder
 from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.views import representable
 
-__all__ = ["Symptom", "check", "findings"]
+__all__ = ["Head", "Symptom", "check", "findings", "guess_head"]
 
-#: A tensor with a range this large leaves fewer than three int8 values for a score of 0 to 1.
+#: Classes of ImageNet, without and with a background class. Other numbers say nothing, since
+#: embeddings come in all sizes.
+_IMAGENET = (1000, 1001)
+#: With a range this large, fewer than three int8 values are left for a score of 0 to 1.
 FAR = 100.0
-#: Part of the measured range that the kept one may leave out.
+#: The part of the measured range that may be clipped.
 CUT = 0.1
-#: The confidence that a detection has to pass where nobody set another threshold.
+#: The usual confidence threshold.
 USUAL = 0.5
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """Something that is likely wrong."""
+    """A likely fault of a model."""
 
     #: ``"shared-scale"``, ``"low-scores"``, ``"missing-sigmoid"``, ``"double-sigmoid"`` or
     #: ``"saturation"``.
     kind: str
-    #: Names of the tensors.
+    #: The names of the tensors.
     tensors: tuple[str, ...]
-    #: What was found, in numbers.
+    #: The finding, with numbers.
     text: str
-    #: What to do.
+    #: The cure.
     cure: str
 
     def __str__(self) -> str:
@@ -44,21 +51,21 @@ class Symptom:
 
 
 def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
-    """Look for what is likely wrong with a model.
+    """Look for likely faults of a model, without running it.
 
-    Nothing is run: heads are told from shapes and ranges as `Detector` does, so of a float16
-    model, whose outputs hold any number, nothing is found.
+    The head is guessed from shapes and ranges as `Detector` does. Nothing is found in a float16
+    model, whose outputs hold any number.
 
     Args:
-        model: A ``.rknn`` file: path or bytes.
+        model: Path or bytes of a ``.rknn`` file.
 
     Returns:
-        What was found, the most serious first; empty for a healthy model.
+        The symptoms, the most serious first; empty for a healthy model.
 
     Raises:
-        InvalidModelError: It is no model, or a damaged one.
+        InvalidModelError: The file is no model, or damaged.
         OSError: The file cannot be read.
-        TypeError: It is neither path nor bytes.
+        TypeError: `model` is neither path nor bytes.
     """
     with opened(model) as data:
         file = ModelFile(data)
@@ -66,11 +73,11 @@ def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
 
 
 def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tuple[Symptom, ...]:
-    """Check a file that was read already; see `check`.
+    """Check a file that was already read; see `check`.
 
     Args:
         info: The model.
-        calibration: Ranges of tensors by name, as the file tells them.
+        calibration: The ranges of tensors by name, from the file.
     """
     head = guess_head(info)
     found = list(_of_head(info, head)) if head is not None else []
@@ -106,7 +113,7 @@ def _shared_scale(attr: TensorAttr) -> Symptom | None:
 
 
 def _low_scores(attrs: tuple[TensorAttr, ...], logits: bool) -> Iterator[Symptom]:
-    """Find scores whose highest stored value is below the usual threshold."""
+    """Report scores that cannot reach the usual threshold."""
     highest = max(representable(attr)[1] for attr in attrs)
     if highest <= 0 if logits else highest < USUAL:
         names = tuple(attr.name for attr in attrs)
@@ -124,7 +131,7 @@ def _low_scores(attrs: tuple[TensorAttr, ...], logits: bool) -> Iterator[Symptom
 def _missing_sigmoid(attrs: tuple[TensorAttr, ...], head: Head) -> Iterator[Symptom]:
     for attr in attrs:
         lowest, highest = representable(attr)
-        # A scale that is symmetric, or a power of 2, reaches beyond what it was made for.
+        # A symmetric scale, or one that is a power of 2, reaches further than the values.
         is_wide = attr.affine is not None and attr.affine[0] == 0
         if (2.05 if is_wide else 1.05) < highest < float("inf"):
             yield Symptom(
@@ -161,14 +168,95 @@ def _saturation(calibration: Mapping[str, CalibratedRange]) -> Iterator[Symptom]
                 (name,),
                 f"{name!r} was measured from {kept.measured_lowest:.4g} to "
                 f"{kept.measured_highest:.4g} in calibration, but is kept from {kept.lowest:.4g} "
-                f"to {kept.highest:.4g}: what lies beyond is cut",
+                f"to {kept.highest:.4g}: values beyond are cut",
                 "convert with quantized_algorithm='normal', or look for a calibration image "
                 "that is not like the others",
             )
 
 
+@dataclass(frozen=True)
+class Head:
+    """The head of a model, as far as its outputs tell."""
+
+    #: The name as in `Detector.head`, or ``"classifier"``, or ``"vector"``: numbers that may be
+    #: scores of a classifier, an embedding, or anything else.
+    name: str
+    #: The number of classes; None if the shapes do not tell, and for a vector.
+    classes: int | None
+    #: The length of a vector; None for other heads.
+    numbers: int | None = None
+    #: Whether boxes and scores share one scale.
+    shares_scale: bool = False
+
+    def __str__(self) -> str:
+        if self.numbers is not None:
+            return f"one vector of {self.numbers} numbers"
+        if self.classes is None:
+            return self.name
+        return f"{self.name}, {self.classes} {'class' if self.classes == 1 else 'classes'}"
+
+
+def guess_head(info: ModelInfo) -> Head | None:
+    """Guess the head as `Detector` does.
+
+    Returns:
+        The head, or None if no known head has such outputs.
+    """
+    facts = facts_of(info.custom_string)
+    labels = facts.get("labels")
+    n_labels = None if labels is None else len(labels)
+    if len(info.outputs) == 1:
+        numbers = max(info.outputs[0].shape, default=0)
+        if math.prod(info.outputs[0].shape) == numbers:
+            return _head_of_vector(info, numbers, n_labels)
+    size = image_size(info)
+    if size is None:
+        return None
+    try:
+        reading = find_head(info.outputs, size, facts.get("head", "auto"), n_labels)
+    except ValueError:
+        return None
+    return Head(reading.head, reading.num_classes, shares_scale=reading.shares_scale)
+
+
+def image_size(info: ModelInfo) -> tuple[int, int] | None:
+    """Return height and width of the only input, or None if it is no image."""
+    if len(info.inputs) != 1 or len(info.inputs[0].shape) != 4:
+        return None
+    _, _, height, width = info.inputs[0].nchw_shape
+    return height, width
+
+
+def _head_of_vector(info: ModelInfo, numbers: int, n_labels: int | None) -> Head | None:
+    """Tell a classifier, as `Classifier` takes it, from an embedding."""
+    if numbers < 2:
+        return None
+    is_one_image = image_size(info) is not None and info.inputs[0].shape[0] == 1
+    try:
+        ClassificationDecoder(info.outputs[0])
+    except ValueError:
+        is_one_image = False
+    if is_one_image and _are_scores(info, numbers, n_labels):
+        return Head("classifier", numbers)
+    return Head("vector", None, numbers)
+
+
+def _are_scores(info: ModelInfo, numbers: int, n_labels: int | None) -> bool:
+    """Tell scores of classes from an embedding.
+
+    Signs of scores are as many labels as numbers, one softmax, ImageNet's number of classes, or
+    integers that stand for 0..1. Several softmaxes belong to the layers of a transformer.
+    """
+    if n_labels is not None:
+        return n_labels == numbers
+    softmaxes = sum(n for name, n in info.operators.items() if "softmax" in name.lower())
+    lowest, highest = representable(info.outputs[0])
+    is_probability = abs(lowest) <= 0.01 and abs(highest - 1) <= 0.01
+    return softmaxes == 1 or numbers in _IMAGENET or is_probability
+
+
 def _logits(info: ModelInfo, head: Head) -> bool:
-    """Whether the head's decoder applies the sigmoid."""
+    """Tell whether the decoder of a head applies the sigmoid."""
     size = image_size(info)
     labels = facts_of(info.custom_string).get("labels")
     if size is None:
@@ -181,7 +269,7 @@ def _logits(info: ModelInfo, head: Head) -> bool:
 
 
 def _scores(info: ModelInfo, head: Head) -> tuple[TensorAttr, ...]:
-    """The outputs that hold the scores, where the shapes tell them from boxes."""
+    """Return the outputs with scores, if their shapes differ from those of boxes."""
     if head.shares_scale or head.classes is None:
         return ()
     grids = [attr for attr in info.outputs if len(attr.shape) == 4]
