@@ -13,8 +13,8 @@
  * form, convolution_weights.c the file's weights of 16 kernels, convolution_kernels.c multiplies,
  * and the DPU takes the sums. Nothing of it outlives the task.
  *
- * Where values are bytes plus a bias, and weights lack their offset o, what is missing is one
- * number per pixel (the sum of its window) times o[k], and one per kernel. */
+ * Where numbers are bytes, weights lack their offset o: what is missing is the sum of a pixel's
+ * window times o[k]. */
 #include "emulator/convolution.h"
 #include "emulator/dpu_fast.h"
 
@@ -79,8 +79,7 @@ typedef struct {
     size_t *offsets;          /* of entries, from a window's first value */
     int32_t *sums;            /* [rows][columns] of the band, where values are bytes */
     int32_t *windows;         /* [rows][columns] of its results: sums of their windows */
-    uint8_t *space, *weights; /* of the blocks that are computed at once, at a cache line */
-    size_t block_bytes;
+    uint8_t *space, *weights; /* of 16 kernels, at a cache line */
 } runner;
 
 static uint32_t span(uint32_t out, uint32_t stride, uint32_t kernel, uint32_t dilation) {
@@ -209,41 +208,43 @@ static void run_tiles(const runner *r, uint32_t first_row, uint32_t rows, uint32
     }
 }
 
-/* `count` blocks from `block` on, one or two, for all rows of a band. */
-static void run_blocks(const runner *r, uint32_t first_row, uint32_t rows, uint32_t block,
-                       uint32_t count) {
-    const emu_convolution *conv = &r->task->conv;
-    int32_t acc[2][CHUNK * 16];
-    emu_fast fast[2];
-    emu_kernel_values values[2];
-    for (uint32_t i = 0; i < count; i++) {
-        emu_unpack_weights(r->emu, r->task, &r->window, (block + i) * 16,
-                           r->weights + i * r->block_bytes, &values[i]);
-        if (r->task->is_fast) {
-            emu_fast_begin(r->emu, r->task, (block + i) * 16, &fast[i]);
+/* What dot products of bytes lack: acc[n][16] += the offsets of the weights times sums[n]. */
+static void add_offsets(const int32_t offsets[16], const int32_t *sums, uint32_t n, int32_t *acc) {
+    for (uint32_t i = 0; i < n; i++, acc += 16) {
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            acc[lane] =
+                (int32_t)((uint32_t)acc[lane] + (uint32_t)offsets[lane] * (uint32_t)sums[i]);
         }
+    }
+}
+
+/* 16 kernels or channels for all rows of a band. */
+static void run_block(const runner *r, uint32_t first_row, uint32_t rows, uint32_t block) {
+    const emu_convolution *conv = &r->task->conv;
+    int32_t acc[CHUNK * 16], offsets[16];
+    emu_fast fast;
+    emu_unpack_weights(r->emu, r->task, &r->window, block * 16, r->weights, offsets);
+    if (r->task->is_fast) {
+        emu_fast_begin(r->emu, r->task, block * 16, &fast);
     }
     if (r->in_tiles) {
         emu_turn_weights(&r->winograd, (const int16_t *)(const void *)r->weights);
-        run_tiles(r, first_row, rows, block * 16, &fast[0]);
+        run_tiles(r, first_row, rows, block * 16, &fast);
         return;
     }
     for (uint32_t y = 0; y < rows; y++) {
         for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
             const uint32_t n = conv->out_w - x < CHUNK ? conv->out_w - x : CHUNK;
-            const uint32_t pixel = (first_row + y) * conv->out_w + x;
             const emu_dot dot = dot_of(r, block, y, x);
             if (conv->depthwise) {
-                emu_dot_depthwise(&dot, n, acc[0]);
+                emu_dot_depthwise(&dot, n, acc);
             } else {
-                emu_dot_blocks(&dot, n, acc[0], count == 2 ? acc[1] : NULL);
+                emu_dot_blocks(&dot, n, acc);
             }
-            for (uint32_t i = 0; i < count; i++) {
-                if (r->window.form->bytes) {
-                    emu_complete(&values[i], r->windows + (size_t)y * conv->out_w + x, n, acc[i]);
-                }
-                finish(r, &fast[i], acc[i], (block + i) * 16, pixel, n);
+            if (r->window.form->bytes) {
+                add_offsets(offsets, r->windows + (size_t)y * conv->out_w + x, n, acc);
             }
+            finish(r, &fast, acc, block * 16, (first_row + y) * conv->out_w + x, n);
         }
     }
 }
@@ -272,11 +273,8 @@ static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
     if (r->in_tiles) {
         emu_turn_band(&r->band, (rows + 3) / 4, &r->winograd);
     }
-    for (uint32_t block = 0; block < blocks;) {
-        const uint32_t left = blocks - block, most = r->window.form->blocks;
-        const uint32_t count = left < most ? left : most;
-        run_blocks(r, first_row, rows, block, count);
-        block += count;
+    for (uint32_t block = 0; block < blocks; block++) {
+        run_block(r, first_row, rows, block);
     }
 }
 
@@ -290,7 +288,6 @@ static bool plan(runner *r) {
     b->window = &r->window;
     b->columns = span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
     b->columns += conv->pad_left; /* where a window does not reach it */
-    r->block_bytes = (size_t)r->window.entries * r->window.width * 16 * each;
     r->band_rows = conv->out_h;
     r->in_tiles = r->task->is_winograd;
     const uint32_t unit = r->in_tiles ? 4 : 1;
@@ -316,13 +313,14 @@ static bool allocate(runner *r) {
     const emu_window *window = &r->window;
     const size_t pixels = (size_t)r->band.rows * r->band.columns;
     const size_t values = pixels * window->groups * window->lanes + SLACK;
-    r->band.values = malloc(values * (window->form->bytes ? 1 : 2));
+    const size_t each = window->form->bytes ? 1 : 2;
+    r->band.values = malloc(values * each);
     const size_t results = (size_t)r->band_rows * r->task->conv.out_w;
     r->sums = malloc(window->form->bytes ? pixels * sizeof *r->sums : 1);
     r->windows = malloc(window->form->bytes ? results * sizeof *r->windows : 1);
     r->offsets = malloc(window->entries * sizeof *r->offsets);
     r->winograd.offsets = r->offsets;
-    r->space = malloc(window->form->blocks * r->block_bytes + LINE);
+    r->space = malloc((size_t)window->entries * window->width * 16 * each + LINE);
     r->weights = r->space == NULL ? NULL : r->space + (LINE - (uintptr_t)r->space % LINE);
     if (r->in_tiles) {
         r->winograd.input = malloc(36 * window->groups * r->winograd.plane * sizeof(int16_t));

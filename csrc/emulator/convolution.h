@@ -11,14 +11,11 @@
 #define EMU_LANES 16
 #define EMU_PIXEL_LANES 4
 
-/* How a CPU takes its numbers: words are int16, bytes int8 or, plus 128, uint8. Of depthwise
- * convolutions they are words on all. */
+/* How a CPU takes its numbers: int16 or int8. Depthwise convolutions take int16 on all. */
 typedef struct {
     bool bytes;
-    uint8_t side;   /* weights of one kernel that lie side by side */
-    uint8_t bias;   /* added to the values */
-    uint8_t width;  /* values of an entry are a multiple of it */
-    uint8_t blocks; /* of 16 kernels that are computed at once */
+    uint8_t side;  /* weights of one kernel that lie side by side */
+    uint8_t width; /* values of an entry are a multiple of it */
 } emu_form;
 
 const emu_form *emu_convolution_form(bool depthwise);
@@ -52,19 +49,14 @@ void emu_stage_row(const emu_band *band, int64_t row, uint32_t at);
 /* sums[columns] of the channels that exist, of row `at`, where values are bytes. */
 void emu_sum_channels(const emu_band *band, uint32_t at, int32_t *sums);
 
-/* What the file's weights are for 16 kernels from `kernel` on. */
-typedef struct {
-    int32_t offsets[16];   /* added to all weights of a kernel: of words they have been */
-    int32_t constants[16]; /* added to the dot products of bytes */
-} emu_kernel_values;
-
 bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest);
 /* Whether Winograd's way is exact with these weights. */
 bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_window *window);
-/* [entry][width / side][16][side], zero where there is no kernel or channel. Depthwise, of 16
- * channels: [tap][16], and of AVX2 in pairs, see convolution_kernels.c. */
+/* The weights of 16 kernels from `kernel` on, [entry][width / side][16][side], zero where there is
+ * no kernel or channel, and what is to be added to all weights of each kernel: words have it
+ * already. Depthwise, of 16 channels: [tap][16], for AVX2 in pairs, see convolution_kernels.c. */
 void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_window *window,
-                        uint32_t kernel, void *out, emu_kernel_values *values);
+                        uint32_t kernel, void *out, int32_t offsets[16]);
 /* float16: the weights of 16 kernels, [tap][channel][16], depthwise [tap][16]. */
 void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel, float *out);
 
@@ -78,21 +70,14 @@ typedef struct {
     const void *weights;
 } emu_dot;
 
-/* acc[n][16]; acc2 (or NULL) is for the 16 kernels behind, whose weights follow. Sums wrap at
- * 32 bits, the caller's results do not. */
-void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2);
+/* acc[n][16]. Sums wrap at 32 bits, the caller's results do not. */
+void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc);
 /* The same for 16 channels of a depthwise convolution: entries are taps. */
 void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc);
 
 /* 8 kernels, `stride` bytes apart, 16 channels: words[8 pairs][16 kernels][2], of which the
  * first or last 8 kernels are written, plus their offset. Only AVX2 has it. */
 bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offsets, int16_t *words);
-/* sums[16] += the weights of 16 kernels, [n][16][4]. */
-void emu_sum_weights(const int8_t *weights, size_t n, int32_t sums[16]);
-/* What dot products of bytes lack: acc[n][16] += the constants, and the offsets times sums[n]. */
-void emu_complete(const emu_kernel_values *values, const int32_t *sums, uint32_t n, int32_t *acc);
-/* sums[n] += of 16 bytes each, as the form has them. */
-void emu_sum_lanes(const uint8_t *bytes, size_t n, int32_t *sums);
 /* int8 -> int16. */
 void emu_widen(const uint8_t *bytes, size_t n, int16_t *words);
 

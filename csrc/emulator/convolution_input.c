@@ -38,7 +38,7 @@ static size_t value_bytes(const emu_band *band) {
 
 static void store_value(const emu_band *band, uint8_t *to, size_t at, int16_t value) {
     if (band->window->form->bytes) {
-        to[at] = (uint8_t)(value + band->window->form->bias);
+        to[at] = (uint8_t)value;
     } else {
         memcpy(to + 2 * at, &value, sizeof value);
     }
@@ -62,10 +62,7 @@ static void stage_atoms(const emu_band *band, const uint8_t *line, size_t n, uin
         emu_widen(line, n, (int16_t *)(void *)out);
         return;
     }
-    const uint8_t bias = band->window->form->bias;
-    for (size_t i = 0; i < n; i++) {
-        out[i] = (uint8_t)(line[i] + bias);
-    }
+    memcpy(out, line, n);
 }
 
 /* 4 channels of `count` columns that lie `step` bytes apart. */
@@ -158,24 +155,29 @@ void emu_stage_row(const emu_band *band, int64_t row, uint32_t at) {
     }
 }
 
+/* `lanes` is a constant where it is inlined. */
+static inline __attribute__((always_inline)) void
+sum_lanes(const int8_t *values, size_t step, uint32_t lanes, uint32_t n, int32_t *sums) {
+    for (uint32_t x = 0; x < n; x++, values += step) {
+        int32_t sum = 0;
+        for (uint32_t lane = 0; lane < lanes; lane++) {
+            sum += values[lane];
+        }
+        sums[x] += sum;
+    }
+}
+
 void emu_sum_channels(const emu_band *band, uint32_t at, int32_t *sums) {
     const emu_window *window = band->window;
     memset(sums, 0, band->columns * sizeof *sums);
     for (uint32_t group = 0; group < window->groups; group++) {
-        const uint8_t *values =
-            band->values + ((size_t)group * band->rows + at) * band->columns * window->lanes;
+        const int8_t *values = (const int8_t *)band->values +
+                               ((size_t)group * band->rows + at) * band->columns * window->lanes;
         const uint32_t left = band->conv->in_c - group * EMU_LANES;
-        const uint32_t lanes = left < window->lanes ? left : window->lanes;
-        if (lanes == EMU_LANES) {
-            emu_sum_lanes(values, band->columns, sums);
-            continue;
-        }
-        for (uint32_t x = 0; x < band->columns; x++, values += window->lanes) {
-            int32_t sum = 0;
-            for (uint32_t lane = 0; lane < lanes; lane++) {
-                sum += window->form->bias == 0 ? (int8_t)values[lane] : values[lane];
-            }
-            sums[x] += sum;
+        if (left >= EMU_LANES) {
+            sum_lanes(values, EMU_LANES, EMU_LANES, band->columns, sums);
+        } else {
+            sum_lanes(values, window->lanes, left, band->columns, sums);
         }
     }
 }

@@ -10,7 +10,6 @@
  *
  *     plain    int16 by int16, side 1
  *     AVX2     int16 by int16, side 2: vpmaddwd adds two products, exactly
- *     AVX-512  uint8 by int8, side 4: vpdpbusd adds four
  *     dotprod  int8 by int8, side 4: sdot adds four
  *
  * Sums wrap at 32 bits: all orders give the same. */
@@ -25,15 +24,14 @@
 #endif
 
 const emu_form *emu_convolution_form(bool depthwise) {
-    static const emu_form plain = {.side = 1, .width = 1, .blocks = 1};
+    static const emu_form plain = {.side = 1, .width = 1};
 #if EMU_HAVE_X86
-    static const emu_form avx2 = {.side = 2, .width = 2, .blocks = 1};
-    static const emu_form avx512 = {.bytes = true, .side = 4, .bias = 128, .width = 4, .blocks = 2};
-    if (emu_cpu_level() != EMU_CPU_PLAIN) {
-        return depthwise || emu_cpu_level() == EMU_CPU_AVX2 ? &avx2 : &avx512;
+    static const emu_form avx2 = {.side = 2, .width = 2};
+    if (emu_cpu_level() == EMU_CPU_AVX2) {
+        return &avx2;
     }
 #elif EMU_HAVE_ARM64
-    static const emu_form dotprod = {.bytes = true, .side = 4, .width = 16, .blocks = 1};
+    static const emu_form dotprod = {.bytes = true, .side = 4, .width = 16};
     if (emu_cpu_level() == EMU_CPU_DOTPROD && !depthwise) {
         return &dotprod;
     }
@@ -88,10 +86,15 @@ static void depthwise_plain(const emu_dot *dot, uint32_t n, int32_t *acc) {
     }
 }
 
+static void widen_plain(const uint8_t *bytes, size_t n, int16_t *words) {
+    for (size_t i = 0; i < n; i++) {
+        words[i] = (int8_t)bytes[i];
+    }
+}
+
 #if EMU_HAVE_X86
 
 #define AVX2 __attribute__((target("avx2")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE int load_int(const void *bytes) {
@@ -246,93 +249,6 @@ AVX2 static void widen_avx2(const uint8_t *bytes, size_t n, int16_t *words) {
     }
 }
 
-AVX2 static void sum_lanes_avx2(const uint8_t *bytes, size_t n, int32_t *sums) {
-    for (size_t i = 0; i < n; i++, bytes += 16) {
-        const __m128i sixteen = _mm_loadu_si128((const __m128i *)bytes);
-        const __m128i sum = _mm_sad_epu8(sixteen, _mm_setzero_si128());
-        sums[i] += _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
-    }
-}
-
-/* ---- AVX-512 with VNNI ----------------------------------------------------------- */
-
-#define TILE 12
-
-INLINE AVX512 void tile_avx512(const emu_dot *dot, const uint8_t *input, const uint32_t tile,
-                               const uint32_t blocks, int32_t *acc, int32_t *acc2) {
-    __m512i sums[2][TILE];
-    const size_t second = (size_t)dot->entries * dot->width * 16;
-#pragma GCC unroll 12
-    for (uint32_t i = 0; i < tile; i++) {
-        sums[0][i] = sums[1][i] = _mm512_setzero_si512();
-    }
-    const int8_t *w = dot->weights;
-    for (uint32_t entry = 0; entry < dot->entries; entry++) {
-        const uint8_t *u = input + dot->offsets[entry];
-        for (const uint8_t *end = u + dot->width; u != end; u += 4, w += 64) {
-            const __m512i first = _mm512_loadu_si512(w);
-            const __m512i other = blocks == 2 ? _mm512_loadu_si512(w + second) : first;
-#pragma GCC unroll 12
-            for (uint32_t i = 0; i < tile; i++) {
-                const __m512i v = _mm512_set1_epi32(load_int(u + i * dot->step));
-                sums[0][i] = _mm512_dpbusd_epi32(sums[0][i], v, first);
-                if (blocks == 2) {
-                    sums[1][i] = _mm512_dpbusd_epi32(sums[1][i], v, other);
-                }
-            }
-        }
-    }
-#pragma GCC unroll 12
-    for (uint32_t i = 0; i < tile; i++) {
-        _mm512_storeu_si512(acc + 16 * i, sums[0][i]);
-        if (blocks == 2) {
-            _mm512_storeu_si512(acc2 + 16 * i, sums[1][i]);
-        }
-    }
-}
-
-AVX512 static void dot_avx512(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2) {
-    const uint8_t *input = dot->input;
-    uint32_t i = 0;
-    for (; i + 12 <= n; i += 12) {
-        if (acc2 != NULL) {
-            tile_avx512(dot, input + i * dot->step, 12, 2, acc + 16 * i, acc2 + 16 * i);
-        } else {
-            tile_avx512(dot, input + i * dot->step, 12, 1, acc + 16 * i, NULL);
-        }
-    }
-    for (; i + 4 <= n; i += 4) {
-        if (acc2 != NULL) {
-            tile_avx512(dot, input + i * dot->step, 4, 2, acc + 16 * i, acc2 + 16 * i);
-        } else {
-            tile_avx512(dot, input + i * dot->step, 4, 1, acc + 16 * i, NULL);
-        }
-    }
-    for (; i < n; i++) {
-        tile_avx512(dot, input + i * dot->step, 1, acc2 != NULL ? 2 : 1, acc + 16 * i,
-                    acc2 != NULL ? acc2 + 16 * i : NULL);
-    }
-}
-
-AVX512 static void sum_weights_avx512(const int8_t *weights, size_t n, int32_t sums[16]) {
-    __m512i sum = _mm512_loadu_si512(sums);
-    for (size_t i = 0; i < n; i++) {
-        sum = _mm512_dpbusd_epi32(sum, _mm512_set1_epi8(1), _mm512_loadu_si512(weights + 64 * i));
-    }
-    _mm512_storeu_si512(sums, sum);
-}
-
-AVX512 static void complete_avx512(const emu_kernel_values *values, const int32_t *sums, uint32_t n,
-                                   int32_t *acc) {
-    const __m512i constants = _mm512_loadu_si512(values->constants);
-    const __m512i offsets = _mm512_loadu_si512(values->offsets);
-    for (uint32_t i = 0; i < n; i++) {
-        const __m512i more = _mm512_mullo_epi32(offsets, _mm512_set1_epi32(sums[i]));
-        const __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(acc + 16 * i), constants);
-        _mm512_storeu_si512(acc + 16 * i, _mm512_add_epi32(sum, more));
-    }
-}
-
 #elif EMU_HAVE_ARM64
 
 /* ---- NEON with dot products -------------------------------------------------------- */
@@ -392,25 +308,14 @@ DOTPROD static void dot_dotprod(const emu_dot *dot, uint32_t n, int32_t *acc) {
 
 /* ---- the best of this CPU ------------------------------------------------------------ */
 
-void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc, int32_t *acc2) {
-    (void)acc2;
-    switch (emu_cpu_level()) {
-#if EMU_HAVE_X86
-    case EMU_CPU_AVX512:
-        dot_avx512(dot, n, acc, acc2);
-        return;
-    case EMU_CPU_AVX2:
-        dot_avx2(dot, n, acc);
-        return;
-#elif EMU_HAVE_ARM64
-    case EMU_CPU_DOTPROD:
+void emu_dot_blocks(const emu_dot *dot, uint32_t n, int32_t *acc) {
+#if EMU_HAVE_ARM64
+    if (emu_cpu_level() == EMU_CPU_DOTPROD) {
         dot_dotprod(dot, n, acc);
         return;
-#endif
-    default:
-        dot_plain(dot, n, acc);
-        return;
     }
+#endif
+    EMU_BEST(dot)(dot, n, acc);
 }
 
 void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc) {
@@ -420,7 +325,7 @@ void emu_dot_depthwise(const emu_dot *dot, uint32_t n, int32_t *acc) {
 bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offsets,
                       int16_t *words) {
 #if EMU_HAVE_X86
-    if (emu_cpu_level() != EMU_CPU_PLAIN) {
+    if (emu_cpu_level() == EMU_CPU_AVX2) {
         unpack_words_avx2(weights, stride, offsets, words);
         return true;
     }
@@ -430,48 +335,5 @@ bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offse
 }
 
 void emu_widen(const uint8_t *bytes, size_t n, int16_t *words) {
-#if EMU_HAVE_X86
-    if (emu_cpu_level() != EMU_CPU_PLAIN) {
-        widen_avx2(bytes, n, words);
-        return;
-    }
-#endif
-    for (size_t i = 0; i < n; i++) {
-        words[i] = (int8_t)bytes[i];
-    }
-}
-
-/* Only AVX-512 and NEON have dot products of bytes, and only AVX-512 a bias of their values. */
-
-void emu_sum_weights(const int8_t *weights, size_t n, int32_t sums[16]) {
-#if EMU_HAVE_X86
-    sum_weights_avx512(weights, n, sums);
-#else
-    (void)weights, (void)n, (void)sums;
-#endif
-}
-
-void emu_complete(const emu_kernel_values *values, const int32_t *sums, uint32_t n, int32_t *acc) {
-#if EMU_HAVE_X86
-    complete_avx512(values, sums, n, acc);
-#else
-    for (uint32_t i = 0; i < n; i++, acc += 16) {
-        for (uint32_t lane = 0; lane < 16; lane++) {
-            acc[lane] = (int32_t)((uint32_t)acc[lane] + (uint32_t)values->constants[lane] +
-                                  (uint32_t)values->offsets[lane] * (uint32_t)sums[i]);
-        }
-    }
-#endif
-}
-
-void emu_sum_lanes(const uint8_t *bytes, size_t n, int32_t *sums) {
-#if EMU_HAVE_X86
-    sum_lanes_avx2(bytes, n, sums);
-#elif EMU_HAVE_ARM64
-    for (size_t i = 0; i < n; i++, bytes += 16) {
-        sums[i] += vaddlvq_s8(vld1q_s8((const int8_t *)bytes));
-    }
-#else
-    (void)bytes, (void)n, (void)sums;
-#endif
+    EMU_BEST(widen)(bytes, n, words);
 }

@@ -210,21 +210,6 @@ static void unpack_entry(const rkr_emu *emu, const emu_task *task, const emu_win
     }
 }
 
-/* What bytes lack: the bias of their values, and the offsets of the weights. */
-static void constants_of(const emu_task *task, const emu_window *window, const int8_t *weights,
-                         emu_kernel_values *values) {
-    const emu_form *form = window->form;
-    const uint32_t count = window->taps * task->conv.in_c;
-    int32_t sums[16] = {0};
-    if (form->bias != 0) {
-        emu_sum_weights(weights, (size_t)window->entries * window->width / form->side, sums);
-    }
-    for (size_t lane = 0; lane < 16; lane++) {
-        const uint32_t all = (uint32_t)sums[lane] + (uint32_t)values->offsets[lane] * count;
-        values->constants[lane] = (int32_t)(0u - form->bias * all);
-    }
-}
-
 static void unpack_depthwise(const rkr_emu *emu, const emu_task *task, const emu_window *window,
                              uint32_t channel, const int32_t *offsets, int16_t *out) {
     const uint32_t end = channel + 16 < task->conv.in_c ? channel + 16 : task->conv.in_c;
@@ -238,23 +223,20 @@ static void unpack_depthwise(const rkr_emu *emu, const emu_task *task, const emu
 }
 
 void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_window *window,
-                        uint32_t kernel, void *out, emu_kernel_values *values) {
+                        uint32_t kernel, void *out, int32_t offsets[16]) {
     const emu_form *form = window->form;
     const size_t each = (size_t)window->width * 16 * (form->bytes ? 1 : 2);
     memset(out, 0, each * window->entries);
-    offsets_of(emu, task, kernel, values->offsets);
+    offsets_of(emu, task, kernel, offsets);
     if (task->conv.depthwise) {
-        unpack_depthwise(emu, task, window, kernel, values->offsets, out);
+        unpack_depthwise(emu, task, window, kernel, offsets, out);
         return;
     }
     for (uint32_t k = kernel; k < kernel + 16 && k < task->conv.kernels; k += 8) {
         for (uint32_t entry = 0; entry < window->entries; entry++) {
-            unpack_entry(emu, task, window, k, entry, values->offsets + (k - kernel),
+            unpack_entry(emu, task, window, k, entry, offsets + (k - kernel),
                          (uint8_t *)out + each * entry);
         }
-    }
-    if (form->bytes) {
-        constants_of(task, window, out, values);
     }
 }
 
@@ -285,8 +267,8 @@ bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_windo
     int16_t *weights = malloc(n * sizeof *weights);
     bool fits = weights != NULL;
     for (uint32_t kernel = 0; fits && kernel < conv->kernels; kernel += 16) {
-        emu_kernel_values values;
-        emu_unpack_weights(emu, task, window, kernel, weights, &values);
+        int32_t offsets[16];
+        emu_unpack_weights(emu, task, window, kernel, weights, offsets);
         fits = emu_stays_exact(most, largest_sum(weights, n, window->form->side));
     }
     free(weights);

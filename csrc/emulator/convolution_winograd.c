@@ -134,9 +134,8 @@ INLINE void turn_back(const sums *d, size_t pitch, sums out[4]) {
     out[3] = minus + 2 * far_minus + 6 * d[5 * pitch];
 }
 
-/* Products of tiles side by side -> four rows of results, `pitch` numbers apart. */
-TARGET static void turn_results(const int32_t *products, uint32_t tiles, size_t pitch,
-                                int32_t *results) {
+TARGET void emu_turn_results(const int32_t *products, uint32_t tiles, size_t pitch,
+                             int32_t *results) {
     static const int shifts[4] = {3, 2, 1, 1};
     const size_t step = EMU_WINOGRAD_TILES * 16 / 8;
     for (size_t i = 0; i < (size_t)tiles * 16; i += 8) {
@@ -190,10 +189,6 @@ void emu_dot_winograd(const emu_winograd *winograd, uint32_t first, uint32_t til
             .width = EMU_LANES,
             .weights = winograd->weights + i * EMU_WINOGRAD_WEIGHTS(winograd->groups),
         };
-        emu_dot_blocks(&dot, tiles, products + i * EMU_WINOGRAD_TILES * 16, NULL);
+        emu_dot_blocks(&dot, tiles, products + i * EMU_WINOGRAD_TILES * 16);
     }
-}
-
-void emu_turn_results(const int32_t *products, uint32_t tiles, size_t pitch, int32_t *results) {
-    turn_results(products, tiles, pitch, results);
 }

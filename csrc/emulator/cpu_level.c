@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asks the CPU once. RKR_EMU_VARIANT=plain or avx2 in the environment takes a lower one,
- * to compare them. */
+ * Asks the CPU once. RKR_EMU_VARIANT=plain in the environment takes plain C, to compare. */
 #include "emulator/cpu_level.h"
-
-#include "emulator/internal.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if EMU_HAVE_ARM64
 #include <sys/auxv.h>
@@ -19,11 +17,6 @@
 static int best_level(void) {
 #if EMU_HAVE_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vnni")) {
-        return EMU_CPU_AVX512;
-    }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
         return EMU_CPU_AVX2;
     }
@@ -37,14 +30,7 @@ static int best_level(void) {
 
 static int chosen_level(void) {
     const char *wanted = getenv("RKR_EMU_VARIANT");
-    const int best = best_level();
-    if (wanted != NULL && strcmp(wanted, "plain") == 0) {
-        return EMU_CPU_PLAIN;
-    }
-    if (wanted != NULL && strcmp(wanted, "avx2") == 0 && best == EMU_CPU_AVX512) {
-        return EMU_CPU_AVX2;
-    }
-    return best;
+    return wanted != NULL && strcmp(wanted, "plain") == 0 ? EMU_CPU_PLAIN : best_level();
 }
 
 int emu_cpu_level(void) {
