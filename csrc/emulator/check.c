@@ -6,7 +6,9 @@
  *
  * It also ends soon: no byte is read or written twice in one pass, and every window meets the
  * input. So the steps of a task are bounded by the file's memory times its weights. */
-#include "emulator/dpu_fast.h"
+#include "emulator/check.h"
+
+#include "emulator/numbers.h"
 
 /* The largest side, number of channels, kernels: those of the registers' fields. */
 #define MAX_SIDE 8192u
@@ -191,20 +193,12 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
                       pool->out_address);
 }
 
-bool emu_check_task(rkr_emu *emu, emu_task *task) {
+bool emu_check_task(rkr_emu *emu, const emu_task *task) {
     switch (task->kind) {
     case EMU_TASK_CONVOLUTION:
-        task->conv.file_in_w = task->conv.in_w;
-        task->conv.file_in_line = task->conv.in_line;
-        task->conv.file_conversion = task->conv.conversion;
-        return check_convolution(emu, task) && check_dpu(emu, &task->dpu) &&
-               emu_prepare_convolution(emu, task);
+        return check_convolution(emu, task) && check_dpu(emu, &task->dpu);
     case EMU_TASK_DPU:
-        if (!check_dpu(emu, &task->dpu)) {
-            return false;
-        }
-        task->is_fast = emu_can_be_fast(emu, task, 128.0);
-        return true;
+        return check_dpu(emu, &task->dpu);
     case EMU_TASK_POOLING:
         return check_pooling(emu, &task->pool);
     default:

@@ -29,6 +29,7 @@
  *
  * Found by comparing files of the same networks with and without it, byte by byte. */
 #include "emulator/maps.h"
+#include "emulator/numbers.h"
 
 #define HEADER 16
 #define LINE 64

@@ -33,10 +33,6 @@
 #define KIND_COMMANDS 9
 #define KIND_TASKS 10
 
-int emu_bad_file(loader *l, const char *why) {
-    return emu_fail(l->model, RKR_EMU_ERR_FILE, "not a readable model: %s", why);
-}
-
 /* The text of a slot; "" when absent. */
 static const char *text_of(loader *l, emu_table table, uint32_t slot) {
     const emu_vector text = emu_flat_vector(&l->flat, table, slot, 1);
@@ -287,15 +283,6 @@ static int place_mini(loader *l) {
         tensor->address = tensor->has_memory ? (uint32_t)(base + tensor->address) : 0;
     }
     return RKR_OK;
-}
-
-/* The bytes of a blob. */
-emu_vector emu_blob(loader *l, uint32_t index) {
-    if (index >= l->blobs.length) {
-        l->flat.bad = true;
-        return (emu_vector){0, 0};
-    }
-    return emu_flat_vector(&l->flat, emu_flat_item(&l->flat, l->blobs, index), 0, 1);
 }
 
 /* Where each blob lies in memory; commands and tasks do not. */

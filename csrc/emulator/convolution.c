@@ -15,6 +15,7 @@
  *
  * Where numbers are bytes, weights lack their offset o: what is missing is the sum of a pixel's
  * window times o[k]. */
+#include "emulator/check.h"
 #include "emulator/convolution.h"
 #include "emulator/dpu_fast.h"
 

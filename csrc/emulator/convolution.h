@@ -4,7 +4,7 @@
 #ifndef RKR_EMULATOR_CONVOLUTION_H
 #define RKR_EMULATOR_CONVOLUTION_H
 
-#include "emulator/internal.h"
+#include "emulator/dpu.h"
 
 /* Values of a band side by side, whether they exist or not: channels of a feature; of pixels and
  * of features that have no more. */
@@ -108,9 +108,9 @@ void emu_dot_winograd(const emu_winograd *winograd, uint32_t first, uint32_t til
 /* Products of tiles side by side -> four rows of results, `pitch` numbers apart. */
 void emu_turn_results(const int32_t *products, uint32_t tiles, size_t pitch, int32_t *results);
 
+/* Whether its weights are constants and its sums fit; decides how it is computed. */
+bool emu_prepare_convolution(rkr_emu *emu, emu_task *task);
+bool emu_run_convolution(rkr_emu *emu, const emu_task *task);
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task);
-
-void emu_weight_offsets(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel,
-                        int32_t offsets[16]);
 
 #endif

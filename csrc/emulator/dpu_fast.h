@@ -6,25 +6,11 @@
 #ifndef RKR_EMULATOR_DPU_FAST_H
 #define RKR_EMULATOR_DPU_FAST_H
 
-#include "emulator/internal.h"
+#include "emulator/dpu.h"
+#include "emulator/lut.h"
 
 #define EMU_FAST_CHUNK 64
 #define EMU_ROUNDER 6755399441055744.0
-
-/* What values from `start` on are stored as. */
-#define EMU_LUT_LAST (2 * 512 * 32)
-typedef struct emu_lut_bytes {
-    const emu_dpu *dpu; /* whose it is; NULL: nobody's yet */
-    int32_t start;
-    bool goes_on_left, goes_on_right; /* with a slope, else with the first and the last byte */
-    int8_t bytes[EMU_LUT_LAST + 1];
-} emu_lut_bytes;
-
-bool emu_suits_lut_bytes(const emu_dpu *dpu);
-/* Those of a task; valid until the next one asks. */
-const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
-/* One of any value. */
-int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value);
 
 /* v = (v + before) * mul + after, shifted and rounded; or v + before alone. */
 typedef struct {
@@ -67,33 +53,5 @@ void emu_fast_accumulators(rkr_emu *emu, const emu_task *task, const emu_fast *f
 /* From memory to memory. */
 void emu_fast_bytes(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const int8_t *bytes,
                     uint32_t channel, uint32_t pixel, uint32_t n);
-
-/* dpu.c: stored bytes of n pixels of one row -> memory. */
-void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
-                     uint32_t pixel, uint32_t n);
-/* Where n pixels of one row lie in memory side by side; NULL: they do not. */
-int8_t *emu_row_to_store(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel);
-
-/* ---- dpu_fast_steps.c: n pixels of 16 channels -------------------------------- */
-
-/* The operand of EW: NULL, or of either type. */
-typedef struct {
-    const int8_t *bytes;
-    const int16_t *words;
-} emu_fast_operand;
-
-/* To stored bytes; of `acc`, or of `bytes` where it is NULL. */
-void emu_fast_store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
-                    emu_fast_operand operand, uint32_t n, int8_t *out);
-/* To places in the LUT's bytes, clipped, and as they are; outside[n]: whether one of a pixel's lies
- * where the LUT goes on with a slope. */
-typedef struct {
-    int32_t exact[EMU_FAST_CHUNK * 16]; /* where outside */
-    uint16_t clipped[EMU_FAST_CHUNK * 16];
-    uint8_t outside[EMU_FAST_CHUNK];
-} emu_fast_places;
-
-void emu_fast_place(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
-                    emu_fast_places *places);
 
 #endif

@@ -7,7 +7,8 @@
  *     x = rint(v * multiplier of BN), y = (LUT(x) * out_scale + out_offset) / 2^out_exponent
  *
  * Results of 32 bits have 4 channels in an atom. */
-#include "emulator/internal.h"
+#include "emulator/dpu.h"
+#include "emulator/lut.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The public functions: open, describe, feed, run, read. */
+#include "emulator/convolution.h"
+#include "emulator/decode.h"
+#include "emulator/dpu.h"
 #include "emulator/nodes.h"
+#include "emulator/pooling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,21 +189,20 @@ int rkr_emu_get_outputs(const rkr_emu *emu, uint32_t *tensors) {
 /* ---- run --------------------------------------------------------------------- */
 
 static bool run_task(rkr_emu *emu, const emu_task *task) {
-    switch (task->kind) {
-    case EMU_TASK_CONVOLUTION:
+    if (task->kind == EMU_TASK_CONVOLUTION) {
         return emu_run_convolution(emu, task);
-    case EMU_TASK_DPU:
-        return emu_run_dpu(emu, task);
-    case EMU_TASK_POOLING:
-        return emu_run_pooling(emu, task);
-    default:
-        return true;
     }
+    if (task->kind == EMU_TASK_DPU) {
+        emu_run_dpu(emu, task);
+    } else if (task->kind == EMU_TASK_POOLING) {
+        emu_run_pooling(emu, &task->pool);
+    }
+    return true;
 }
 
 static bool run_node(rkr_emu *emu, const emu_node *node) {
     if (node->way == EMU_NODE_FUNCTION) {
-        return node->operator->run(emu, node);
+        return node->kind->run(emu, node);
     }
     for (uint32_t i = 0; node->way == EMU_NODE_TASKS && i < node->n_tasks; i++) {
         if (!run_task(emu, &emu->tasks[node->first_task + i])) {
@@ -222,6 +225,17 @@ static bool can_run(rkr_emu *emu) {
     return emu->memory != NULL || emu_refuse(emu, "the model was opened to be described only");
 }
 
+/* Inner tensors may lie where the inputs did: a run uses them up. */
+static int take_inputs(rkr_emu *emu) {
+    for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
+        if (!emu->is_given[i]) {
+            return emu_fail(emu->model, RKR_ERR_ARGUMENT, "input %u has no values for this run", i);
+        }
+    }
+    memset(emu->is_given, 0, emu->model->n_inputs * sizeof *emu->is_given);
+    return RKR_OK;
+}
+
 int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
     if (emu == NULL || !can_run(emu)) {
         return RKR_ERR_ARGUMENT;
@@ -231,7 +245,7 @@ int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
     for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
         status = refuse_node(emu, i);
     }
-    status = status == RKR_OK ? emu_take_inputs(emu) : status;
+    status = status == RKR_OK ? take_inputs(emu) : status;
     for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
         status = run_node(emu, &emu->nodes[i]) ? RKR_OK : RKR_EMU_ERR_RANGE;
     }
@@ -247,7 +261,7 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
                         emu->model->n_nodes, node);
     }
     int status = refuse_node(emu, node);
-    status = status == RKR_OK && node == 0 ? emu_take_inputs(emu) : status;
+    status = status == RKR_OK && node == 0 ? take_inputs(emu) : status;
     if (status == RKR_OK) {
         status = run_node(emu, &emu->nodes[node]) ? RKR_OK : RKR_EMU_ERR_RANGE;
     }

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
     return &emu->model->tensors[node->public.inputs[index]];

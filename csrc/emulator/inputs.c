@@ -8,7 +8,8 @@
  * and scale / 2^shift = 1 / (std * scale_of_input) as 15 bits; and every form but NATIVE makes
  * the convolution read whole rows of the memory, so that the columns which fill them up stand
  * at the right border: round(mean) for uint8, the zero point for quantized values. */
-#include "emulator/internal.h"
+#include "emulator/numbers.h"
+#include "emulator/tensors.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -201,15 +202,4 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     status = status == RKR_OK ? put_values(emu, index, form, data) : status;
     emu->is_given[index] = status == RKR_OK;
     return status;
-}
-
-/* Inner tensors may lie where the inputs did: a run uses them up. */
-int emu_take_inputs(rkr_emu *emu) {
-    for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
-        if (!emu->is_given[i]) {
-            return emu_fail(emu->model, RKR_ERR_ARGUMENT, "input %u has no values for this run", i);
-        }
-    }
-    memset(emu->is_given, 0, emu->model->n_inputs * sizeof *emu->is_given);
-    return RKR_OK;
 }

@@ -6,7 +6,14 @@
  *     i = (v - start) >> index, f = the bits below: rne(T[i] * (2^index - f) + T[i+1] * f, index)
  *
  * Outside a line goes on from the end of the table: T + ((v - start) * slope >> shift). */
-#include "emulator/internal.h"
+#include "emulator/lut.h"
+
+#include "emulator/cpu_level.h"
+#include "emulator/numbers.h"
+
+#if EMU_HAVE_X86
+#include <immintrin.h>
+#endif
 
 static int32_t tail(int64_t distance, int32_t slope, uint32_t shift, int32_t from) {
     const int64_t value = from + (emu_multiply(distance, slope) >> shift);
@@ -43,4 +50,117 @@ int32_t emu_lut_value(const emu_lut *lut, int64_t value) {
     const int64_t at = value - (is_low ? lut->low_start : lut->high_start);
     const int64_t entry = at >> index, step = (int64_t)1 << index, f = at & (step - 1);
     return (int32_t)emu_rne(table[entry] * (step - f) + table[entry + 1] * f, index);
+}
+
+/* ---- with the conversion behind it: a byte for every value ------------------------ */
+
+/* Values of one of the two tables. */
+#define SIDE (EMU_LUT_LAST / 2)
+/* Of a task: fewer do not make up for the table. */
+#define LEAST 1024
+
+bool emu_suits_lut_bytes(const emu_dpu *dpu) {
+    const emu_lut *lut = &dpu->lut;
+    return lut->low_index == 5 && lut->high_index == 5 && lut->low_end == lut->high_start &&
+           (int64_t)lut->low_end - lut->low_start == SIDE &&
+           (int64_t)lut->high_end - lut->high_start == SIDE && lut->low_start > -(1 << 29) &&
+           lut->low_start < 1 << 29 && dpu->out_shift <= 30 && dpu->out_scale >= INT16_MIN &&
+           dpu->out_scale <= INT16_MAX && dpu->out_offset > -(1 << 29) &&
+           dpu->out_offset < 1 << 29 && (uint64_t)dpu->w * dpu->h * dpu->c >= LEAST;
+}
+
+int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value) {
+    const int64_t p = emu_multiply(emu_lut_value(&dpu->lut, value), dpu->out_scale);
+    return (int8_t)emu_clip(emu_rne(p, dpu->out_shift) + dpu->out_offset, -128, 127);
+}
+
+/* Between entries: rne(a * (32 - f) + b * f, 5), converted. */
+static inline __attribute__((always_inline)) void fill_table(const emu_dpu *dpu,
+                                                             const int16_t *table, int8_t *out) {
+    const int32_t shift = dpu->out_shift, scale = dpu->out_scale, offset = dpu->out_offset;
+    const int32_t half = shift == 0 ? 0 : (1 << (shift - 1)) - 1, odd = shift != 0;
+    for (size_t i = 0; i < 512; i++, out += 32) {
+        const int32_t a = table[i], step = table[i + 1] - a;
+        for (int32_t f = 0; f < 32; f++) {
+            const int32_t p = a * 32 + step * f;
+            const int32_t q = ((p + 15 + ((p >> 5) & 1)) >> 5) * scale;
+            const int32_t y = ((q + half + ((q >> shift) & odd)) >> shift) + offset;
+            const int32_t low = y < -128 ? -128 : y;
+            out[f] = (int8_t)(low > 127 ? 127 : low);
+        }
+    }
+}
+
+static void fill_table_plain(const emu_dpu *dpu, const int16_t *table, int8_t *out) {
+    fill_table(dpu, table, out);
+}
+
+#if EMU_HAVE_X86
+__attribute__((target("avx2"))) static void fill_table_avx2(const emu_dpu *dpu,
+                                                            const int16_t *table, int8_t *out) {
+    fill_table(dpu, table, out);
+}
+#endif
+
+static bool is_same(const emu_dpu *a, const emu_dpu *b) {
+    return memcmp(&a->lut, &b->lut, sizeof a->lut) == 0 && a->out_scale == b->out_scale &&
+           a->out_shift == b->out_shift && a->out_offset == b->out_offset;
+}
+
+const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu) {
+    emu_lut_bytes *found = emu->lut_bytes;
+    const emu_lut *lut = &dpu->lut;
+    if (found->dpu == NULL || !is_same(found->dpu, dpu)) {
+        EMU_BEST(fill_table)(dpu, lut->tables->table[0], found->bytes);
+        EMU_BEST(fill_table)(dpu, lut->tables->table[1], found->bytes + SIDE);
+        found->bytes[EMU_LUT_LAST] = emu_lut_byte(dpu, lut->high_end);
+        found->dpu = dpu;
+        found->start = lut->low_start;
+        found->goes_on_left = lut->tails != NULL || lut->under_slope != 0;
+        found->goes_on_right = lut->tails != NULL || lut->over_slope != 0;
+    }
+    return found;
+}
+
+/* ---- of bytes --------------------------------------------------------------------- */
+
+static void look_up_plain(const int8_t table[256], size_t n, int8_t *bytes) {
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = table[(uint8_t)bytes[i]];
+    }
+}
+
+#if EMU_HAVE_X86
+/* 16 tables of 16. A place whose highest bit is set gives 0; the distance between neighbouring
+ * tables is added until it is reached, first for the upper half of the bytes, then for the other.
+ */
+__attribute__((target("avx2"))) static void look_up_avx2(const int8_t table[256], size_t n,
+                                                         int8_t *bytes) {
+    __m256i steps[16];
+    for (size_t part = 0; part < 16; part++) {
+        const __m128i *entries = (const __m128i *)(table + 16 * part);
+        __m128i step = _mm_loadu_si128(entries);
+        if (part % 8 != 0) {
+            step = _mm_xor_si128(step, _mm_loadu_si128(entries - 1));
+        }
+        steps[part] = _mm256_broadcastsi128_si256(step);
+    }
+    for (size_t i = 0; i < n; i += 32) {
+        const __m256i from = _mm256_loadu_si256((const __m256i *)(bytes + i));
+        __m256i found = _mm256_setzero_si256();
+        for (size_t half = 0; half < 16; half += 8) {
+            __m256i at = half == 0 ? from : _mm256_xor_si256(from, _mm256_set1_epi8(-128));
+#pragma GCC unroll 8
+            for (size_t part = half; part < half + 8; part++) {
+                found = _mm256_xor_si256(found, _mm256_shuffle_epi8(steps[part], at));
+                at = _mm256_subs_epi8(at, _mm256_set1_epi8(16));
+            }
+        }
+        _mm256_storeu_si256((__m256i *)(bytes + i), found);
+    }
+}
+#endif
+
+void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes) {
+    EMU_BEST(look_up)(table, n, bytes);
 }

@@ -13,6 +13,8 @@
  *   4018 destination, 401c surface   4038 BS   4060 BN   407c EW   40ac.. conversion */
 #include "emulator/maps.h"
 
+#include <string.h>
+
 #define ATOM 16u
 
 /* ---- CNA and CORE ---------------------------------------------------------- */

@@ -103,31 +103,6 @@ static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
     return true;
 }
 
-/* Without its clamps, which lie elsewhere on other SoCs. */
-bool emu_decode_bn(rkr_emu *emu, const emu_registers *r, bool is_on, emu_stage *stage) {
-    const uint32_t config = emu_reg(r, 0x4060);
-    const uint32_t algorithm = config >> 16 & 0xf;
-    stage->prelu = (config >> 5 & 1) != 0;
-    stage->add_bits = emu_reg(r, 0x4064);
-    stage->mul_bits = emu_bits(r, 0x4068, 31, 16);
-    stage->shift_pos = (uint8_t)emu_bits(r, 0x4068, 13, 8);
-    stage->shift_neg = (uint8_t)emu_bits(r, 0x4010, 15, 10);
-    if (!is_on) {
-        return true;
-    }
-    if ((config >> 1 & 1) == 0) {
-        stage->add = (config >> 8 & 1) != 0 ? EMU_MEMORY : EMU_CONSTANT;
-        stage->subtract = algorithm == 4;
-        if (algorithm != 2 && algorithm != 4) {
-            return emu_refuse_register(emu, r, 0x4060, "operation of the adder");
-        }
-    }
-    if ((config >> 4 & 1) == 0) {
-        stage->mul = emu_bit(r, 0x4068, 0) ? EMU_MEMORY : EMU_CONSTANT;
-    }
-    return true;
-}
-
 static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
     const bool is_on = !emu_bit(r, 0x4060, 0);
     if (is_on && !emu_bit(r, 0x4060, 6)) {

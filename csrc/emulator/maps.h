@@ -4,7 +4,7 @@
 #ifndef RKR_EMULATOR_MAPS_H
 #define RKR_EMULATOR_MAPS_H
 
-#include "emulator/internal.h"
+#include "emulator/machine.h"
 
 /* Bits of the registers first..last that are understood or known to have no effect. */
 typedef struct {

@@ -5,6 +5,7 @@
 #include "emulator/nodes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool no_memory(rkr_emu *emu) {
     (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");

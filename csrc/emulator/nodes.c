@@ -4,6 +4,8 @@
  * node only moves values or its meaning is known, it is computed from its tensors. */
 #include "emulator/nodes.h"
 
+#include <string.h>
+
 #define TYPE_RESIZE 26
 #define TYPE_PAD 30
 #define TYPE_NORM 87
@@ -42,7 +44,7 @@ static const emu_operator operators[] = {
     {{"Resize"}, emu_float_resize, emu_check_resize, 1, false, 26, -1, -1, -1},
 };
 
-const emu_operator *emu_find_operator(const char *name) {
+static const emu_operator *find_operator(const char *name) {
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         for (const char *const *known = operators[i].names; *known != NULL; known++) {
             if (strcmp(*known, name) == 0) {
@@ -61,7 +63,7 @@ static const char *short_text(rkr_emu *emu, emu_flat *flat, emu_table table, uin
 
 /* Attributes: a union of tables. Its type and the table are neighbouring slots of the node. */
 static bool read_attributes(rkr_emu *emu, emu_node *node, emu_table attributes) {
-    const emu_operator *op = node->operator;
+    const emu_operator *op = node->kind;
     emu_flat *flat = &emu->model->flat;
     const uint32_t slot = emu->model->is_mini ? 6 : 7;
     emu_attributes *a = emu_allocate(emu->model, 1, sizeof *a);
@@ -102,8 +104,8 @@ static bool read_attributes(rkr_emu *emu, emu_node *node, emu_table attributes) 
 int emu_read_attributes(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
-        node->operator= emu_find_operator(node->public.op);
-        if (node->operator!= NULL && !read_attributes(emu, node, emu->model->nodes[i].attributes)) {
+        node->kind = find_operator(node->public.op);
+        if (node->kind != NULL && !read_attributes(emu, node, emu->model->nodes[i].attributes)) {
             return RKR_ERR_MEMORY;
         }
     }
@@ -119,9 +121,9 @@ static bool is_end(const emu_node *node) {
 
 /* How many of a node's inputs are read as values. */
 static uint32_t inputs_needed(const emu_node *node) {
-    return node->values->n_parts != 0      ? node->values->n_parts
-           : node->operator->inputs == 255 ? node->public.n_inputs
-                                           : node->operator->inputs;
+    return node->values->n_parts != 0  ? node->values->n_parts
+           : node->kind->inputs == 255 ? node->public.n_inputs
+                                       : node->kind->inputs;
 }
 
 static bool has_readable_tensors(const rkr_emu *emu, const emu_node *node) {
@@ -166,12 +168,12 @@ static void choose(rkr_emu *emu, emu_node *node) {
         public->verdict = public->reason[0] == 0 ? RKR_EMU_EXACT : RKR_EMU_FLOAT;
         return;
     }
-    if (node->operator== NULL) {
+    if (node->kind = = NULL) {
         refuse(node, "an operator that is not known");
         return;
     }
     if (node->public.n_inputs == 0 || node->public.n_outputs == 0 ||
-        (node->operator->check != NULL && !node->operator->check(emu, node))) {
+        (node->kind->check != NULL && !node->kind->check(emu, node))) {
         refuse(node, "attributes or shapes that are not understood");
         return;
     }
@@ -180,7 +182,7 @@ static void choose(rkr_emu *emu, emu_node *node) {
         return;
     }
     node->way = EMU_NODE_FUNCTION;
-    if (node->operator->moves && emu_keeps_bits(emu, node, inputs_needed(node))) {
+    if (node->kind->moves && emu_keeps_bits(emu, node, inputs_needed(node))) {
         public->verdict = RKR_EMU_EXACT;
         public->reason = "";
         return;

@@ -4,7 +4,7 @@
 #ifndef RKR_EMULATOR_NODES_H
 #define RKR_EMULATOR_NODES_H
 
-#include "emulator/internal.h"
+#include "emulator/tensors.h"
 
 /* Attributes of a node, where its operator has them, checked against its tensors. */
 typedef struct emu_attributes {
@@ -33,7 +33,10 @@ typedef struct emu_operator {
     int8_t axis_slot, values_slot, keepdims_slot; /* -1: none */
 } emu_operator;
 
-const emu_operator *emu_find_operator(const char *name);
+/* Read the attributes of all nodes, while the file is there. */
+int emu_read_attributes(rkr_emu *emu);
+/* Decide what is done for each node, once its tasks are decoded. */
+void emu_choose_ways(rkr_emu *emu);
 
 bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs);
 

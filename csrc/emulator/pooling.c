@@ -5,14 +5,15 @@
  *     maximum, minimum   over the values inside; padding never wins
  *     average            rne(sum * reciprocal_w * reciprocal_h, 32), padding counts as
  *                        pad_value; the rule for ties is not settled */
-#include "emulator/internal.h"
+#include "emulator/pooling.h"
 
-static int64_t pool_window(const rkr_emu *emu, const emu_pooling *pool, const int8_t *plane,
-                           uint32_t lane, uint32_t ox, uint32_t oy) {
+#include "emulator/numbers.h"
+
+static int64_t pool_window(const emu_pooling *pool, const int8_t *plane, uint32_t lane, uint32_t ox,
+                           uint32_t oy) {
     const int64_t x0 = (int64_t)ox * pool->stride_x - pool->pad_left;
     const int64_t y0 = (int64_t)oy * pool->stride_y - pool->pad_top;
     int64_t best = pool->method == 1 ? -128 : 127, sum = 0;
-    (void)emu;
     for (int64_t y = y0; y < y0 + pool->kernel_h; y++) {
         for (int64_t x = x0; x < x0 + pool->kernel_w; x++) {
             const bool inside = y >= 0 && y < pool->in_h && x >= 0 && x < pool->in_w;
@@ -92,8 +93,8 @@ static float pool_float(const emu_pooling *pool, const uint8_t *plane, uint32_t 
                : sum * reciprocal(pool->reciprocal_w) * reciprocal(pool->reciprocal_h) * 0x1p-32f;
 }
 
-static void store_pool(const rkr_emu *emu, const emu_pooling *pool, const uint8_t *plane,
-                       uint32_t x, uint32_t y, uint8_t *atom) {
+static void store_pool(const emu_pooling *pool, const uint8_t *plane, uint32_t x, uint32_t y,
+                       uint8_t *atom) {
     if (pool->precision == EMU_FLOAT16) {
         for (uint32_t lane = 0; lane < pool->atom_bytes / 2; lane++) {
             const uint16_t half = emu_float_to_half(pool_float(pool, plane, lane, x, y));
@@ -106,22 +107,20 @@ static void store_pool(const rkr_emu *emu, const emu_pooling *pool, const uint8_
         return;
     }
     for (uint32_t lane = 0; lane < pool->atom_bytes; lane++) {
-        atom[lane] = (uint8_t)pool_window(emu, pool, (const int8_t *)plane, lane, x, y);
+        atom[lane] = (uint8_t)pool_window(pool, (const int8_t *)plane, lane, x, y);
     }
 }
 
-bool emu_run_pooling(rkr_emu *emu, const emu_task *task) {
-    const emu_pooling *pool = &task->pool;
+void emu_run_pooling(rkr_emu *emu, const emu_pooling *pool) {
     const uint32_t lanes = pool->atom_bytes / (pool->precision == EMU_FLOAT16 ? 2 : 1);
     for (uint32_t g = 0; g * lanes < pool->c; g++) {
         const uint8_t *plane = emu->memory + pool->in_address + (uint64_t)g * pool->in_plane;
         uint8_t *out = emu->memory + pool->out_address + (uint64_t)g * pool->out_plane;
         for (uint32_t y = 0; y < pool->out_h; y++) {
             for (uint32_t x = 0; x < pool->out_w; x++) {
-                store_pool(emu, pool, plane, x, y,
+                store_pool(pool, plane, x, y,
                            out + (uint64_t)y * pool->out_line + (uint64_t)x * pool->atom_bytes);
             }
         }
     }
-    return true;
 }

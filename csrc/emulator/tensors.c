@@ -6,7 +6,9 @@
  *               and outputs rounded up to 4, unless it is 1
  *     pixels    rows of NHWC, each rounded up to pixel_align pixels
  *     others    the framework's order, compact; NHWC where the layout says so */
-#include "emulator/internal.h"
+#include "emulator/tensors.h"
+
+#include "emulator/numbers.h"
 
 #include <math.h>
 

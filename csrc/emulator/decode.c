@@ -8,6 +8,11 @@
  * before. S_POINTER (offset 4) = 0x30 goes back to group 0. The tables of the LUT exist
  * once and are loaded by writes: 4100 (bit 17 write, bit 16 table, [9:0] index), then one
  * 4104 per entry. A task that loads them does nothing else. */
+#include "emulator/decode.h"
+
+#include "emulator/check.h"
+#include "emulator/convolution.h"
+#include "emulator/dpu_fast.h"
 #include "emulator/maps.h"
 
 #include <stdio.h>
@@ -202,6 +207,18 @@ static bool decode_blocks(rkr_emu *emu, const emu_registers *registers, uint32_t
     return emu_refuse(emu, "enable mask 0x%x", enabled);
 }
 
+/* How a task that is known to be safe is computed. */
+static bool prepare(rkr_emu *emu, emu_task *task) {
+    if (task->kind == EMU_TASK_CONVOLUTION) {
+        task->conv.file_in_w = task->conv.in_w;
+        task->conv.file_in_line = task->conv.in_line;
+        task->conv.file_conversion = task->conv.conversion;
+        return emu_prepare_convolution(emu, task);
+    }
+    task->is_fast = task->kind == EMU_TASK_DPU && emu_can_be_fast(emu, task, 128.0);
+    return true;
+}
+
 static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
     emu_registers registers = {{NULL}};
     static const uint32_t none[EMU_BLOCK_REGISTERS];
@@ -231,7 +248,7 @@ static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
         task->kind = EMU_TASK_NOTHING;
         return true;
     }
-    return emu_check_task(d->emu, task);
+    return emu_check_task(d->emu, task) && prepare(d->emu, task);
 }
 
 /* Why a task is not understood; out of memory is noted by itself. */

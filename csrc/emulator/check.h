@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whether a decoded task stays inside of the machine's memory. */
+#ifndef RKR_EMULATOR_CHECK_H
+#define RKR_EMULATOR_CHECK_H
+
+#include "emulator/machine.h"
+
+bool emu_check_task(rkr_emu *emu, const emu_task *task);
+bool emu_check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu);
+
+#endif

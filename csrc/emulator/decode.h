@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From commands to tasks. */
+#ifndef RKR_EMULATOR_DECODE_H
+#define RKR_EMULATOR_DECODE_H
+
+#include "emulator/machine.h"
+
+/* Decode, check and prepare the tasks of the model; a node of which one is not understood has
+ * the reason. */
+int emu_decode_tasks(rkr_emu *emu);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * DPU: from accumulators or memory to stored values. */
+#ifndef RKR_EMULATOR_DPU_H
+#define RKR_EMULATOR_DPU_H
+
+#include "emulator/machine.h"
+#include "emulator/numbers.h"
+
+/* From memory to memory. */
+void emu_run_dpu(rkr_emu *emu, const emu_task *task);
+void emu_run_dpu_float(rkr_emu *emu, const emu_task *task);
+
+/* Values of `n` pixels in 16 channels from `channel` on, pixel by pixel: through the DPU and into
+ * memory. `pixel` counts in rows of the task's width. */
+void emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t channel,
+                 uint32_t pixel, uint32_t n);
+void emu_dpu_float(rkr_emu *emu, const emu_task *task, float *values, uint32_t channel,
+                   uint32_t pixel, uint32_t n);
+
+/* What the DPU reads per channel, of 16 channels from `channel` on. */
+typedef struct {
+    int32_t add[16];
+    int32_t mul[16];
+    int32_t weight_offset[16];
+} emu_channel_values;
+
+void emu_read_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
+                    uint32_t channel, emu_channel_values *values);
+void emu_weight_offsets(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel,
+                        int32_t offsets[16]);
+
+/* Stored bytes of n pixels of one row -> memory. */
+void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
+                     uint32_t pixel, uint32_t n);
+/* Where n pixels of one row lie in memory side by side; NULL: they do not. */
+int8_t *emu_row_to_store(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel);
+
+#endif

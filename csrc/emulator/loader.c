@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Helpers of all readers of containers. */
+#include "emulator/loader.h"
+
+int emu_bad_file(loader *l, const char *why) {
+    return emu_fail(l->model, RKR_EMU_ERR_FILE, "not a readable model: %s", why);
+}
+
+/* The bytes of a blob. */
+emu_vector emu_blob(loader *l, uint32_t index) {
+    if (index >= l->blobs.length) {
+        l->flat.bad = true;
+        return (emu_vector){0, 0};
+    }
+    return emu_flat_vector(&l->flat, emu_flat_item(&l->flat, l->blobs, index), 0, 1);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tables of functions. */
+#ifndef RKR_EMULATOR_LUT_H
+#define RKR_EMULATOR_LUT_H
+
+#include "emulator/machine.h"
+
+int32_t emu_lut_value(const emu_lut *lut, int64_t value);
+
+/* What values from `start` on are stored as. */
+#define EMU_LUT_LAST (2 * 512 * 32)
+typedef struct emu_lut_bytes {
+    const emu_dpu *dpu; /* whose it is; NULL: nobody's yet */
+    int32_t start;
+    bool goes_on_left, goes_on_right; /* with a slope, else with the first and the last byte */
+    int8_t bytes[EMU_LUT_LAST + 1];
+} emu_lut_bytes;
+
+bool emu_suits_lut_bytes(const emu_dpu *dpu);
+/* Those of a task; valid until the next one asks. */
+const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
+/* One of any value. */
+int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value);
+
+/* bytes[n] = table[what they are as uint8]; bytes are read and written up to a multiple of 32. */
+void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes);
+
+#endif

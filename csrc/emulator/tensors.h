@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The values of tensors. */
+#ifndef RKR_EMULATOR_TENSORS_H
+#define RKR_EMULATOR_TENSORS_H
+
+#include "emulator/machine.h"
+
+/* Whether the values of a tensor can be read and written. */
+bool emu_is_readable(const rkr_emu *emu, const emu_tensor *tensor);
+/* Logical elements of its own type in the framework's order <-> its memory. */
+void emu_get_values(const rkr_emu *emu, const emu_tensor *tensor, uint8_t *values);
+void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *values);
+/* The same as real numbers; integers that are not quantized keep their value. */
+void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values);
+void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values);
+void emu_store_float(const rkr_emu_tensor *t, float value, uint8_t *at);
+
+#endif
