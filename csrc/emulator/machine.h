@@ -40,7 +40,7 @@ typedef struct emu_node {
     uint32_t first_task;
     uint32_t n_tasks;
     emu_node_way way;
-    const struct emu_operator *kind; /* NULL: not known */
+    const struct emu_operator *operation; /* NULL: not known */
     struct emu_attributes *values;
     bool tasks_understood;
 } emu_node;

@@ -63,7 +63,7 @@ static const char *short_text(rkr_emu *emu, emu_flat *flat, emu_table table, uin
 
 /* Attributes: a union of tables. Its type and the table are neighbouring slots of the node. */
 static bool read_attributes(rkr_emu *emu, emu_node *node, emu_table attributes) {
-    const emu_operator *op = node->kind;
+    const emu_operator *op = node->operation;
     emu_flat *flat = &emu->model->flat;
     const uint32_t slot = emu->model->is_mini ? 6 : 7;
     emu_attributes *a = emu_allocate(emu->model, 1, sizeof *a);
@@ -104,8 +104,9 @@ static bool read_attributes(rkr_emu *emu, emu_node *node, emu_table attributes) 
 int emu_read_attributes(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
-        node->kind = find_operator(node->public.op);
-        if (node->kind != NULL && !read_attributes(emu, node, emu->model->nodes[i].attributes)) {
+        node->operation = find_operator(node->public.op);
+        if (node->operation != NULL &&
+            !read_attributes(emu, node, emu->model->nodes[i].attributes)) {
             return RKR_ERR_MEMORY;
         }
     }
@@ -121,9 +122,9 @@ static bool is_end(const emu_node *node) {
 
 /* How many of a node's inputs are read as values. */
 static uint32_t inputs_needed(const emu_node *node) {
-    return node->values->n_parts != 0  ? node->values->n_parts
-           : node->kind->inputs == 255 ? node->public.n_inputs
-                                       : node->kind->inputs;
+    return node->values->n_parts != 0       ? node->values->n_parts
+           : node->operation->inputs == 255 ? node->public.n_inputs
+                                            : node->operation->inputs;
 }
 
 static bool has_readable_tensors(const rkr_emu *emu, const emu_node *node) {
@@ -168,12 +169,12 @@ static void choose(rkr_emu *emu, emu_node *node) {
         public->verdict = public->reason[0] == 0 ? RKR_EMU_EXACT : RKR_EMU_FLOAT;
         return;
     }
-    if (node->kind = = NULL) {
+    if (node->operation == NULL) {
         refuse(node, "an operator that is not known");
         return;
     }
     if (node->public.n_inputs == 0 || node->public.n_outputs == 0 ||
-        (node->kind->check != NULL && !node->kind->check(emu, node))) {
+        (node->operation->check != NULL && !node->operation->check(emu, node))) {
         refuse(node, "attributes or shapes that are not understood");
         return;
     }
@@ -182,7 +183,7 @@ static void choose(rkr_emu *emu, emu_node *node) {
         return;
     }
     node->way = EMU_NODE_FUNCTION;
-    if (node->kind->moves && emu_keeps_bits(emu, node, inputs_needed(node))) {
+    if (node->operation->moves && emu_keeps_bits(emu, node, inputs_needed(node))) {
         public->verdict = RKR_EMU_EXACT;
         public->reason = "";
         return;
