@@ -64,14 +64,14 @@ def address(pointer):
 
 def calls_of(detector, image):
     """Collect what the C loop calls: the function, and the memory of the detector."""
-    letterbox, transform = detector._writer.prepare(image, "RGB")
+    letterbox, _, placement = detector._writer.prepare(image, "RGB")
     arguments = (
         ffi.addressof(lib, "rkr_run_frame"),
         detector.model._frame._native,
         letterbox,
         ffi.from_buffer(image),
         detector.decoder._native,
-        transform._placement,
+        placement,
     )
     return Calls(*map(address, arguments))
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from functools import lru_cache
 
 import numpy as np
 from _timing import Case, Report, arguments, check
 
 from rknn_runtime.vision import drawing
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.lettering import load_font, stroke_font
 
 try:
     import cv2
@@ -61,20 +59,6 @@ def scenes(rng: np.random.Generator) -> dict[str, Detections]:
         "keypoints": Detections(*found, keypoints=keypoints),
         "oriented boxes": Detections(*found, xyxyxyxy=corners.astype(np.float32)),
     }
-
-
-def by_strokes(image, found):
-    """Draw as where Pillow is not installed."""
-    drawing.load_font = kept_stroke_font
-    try:
-        return found.draw(image, LABELS)
-    finally:
-        drawing.load_font = load_font
-
-
-@lru_cache(maxsize=1)
-def kept_stroke_font(path, size):
-    return stroke_font(size)
 
 
 def by_supervision(row, image, found, captions):
@@ -153,7 +137,6 @@ def compare(report: Report, row: str, found: Detections, image: np.ndarray) -> N
         Case("ours", lambda: found.draw(image, LABELS)),
         Case("ours, out=", lambda: found.draw(image, LABELS, out=out)),
         Case("ours, in place", lambda: found.draw(own, LABELS, out=own)),
-        Case("ours, without Pillow", lambda: by_strokes(image, found)),
     ]
     baselines = []
     if supervision is not None:

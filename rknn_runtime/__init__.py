@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from rknn_runtime.streams.pool import Pool
     from rknn_runtime.tensor import TensorAttr
     from rknn_runtime.vision.classifier import Classifier
-    from rknn_runtime.vision.detection import Detection
-    from rknn_runtime.vision.detections import Detections
+    from rknn_runtime.vision.detections import Detection, Detections
     from rknn_runtime.vision.detector import Detector
     from rknn_runtime.vision.heads.classification import Classifications
     from rknn_runtime.vision.letterbox import letterbox
@@ -109,8 +108,7 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "streams.pool": ("Pool",),
         "tensor": ("TensorAttr",),
         "vision.classifier": ("Classifier",),
-        "vision.detection": ("Detection",),
-        "vision.detections": ("Detections",),
+        "vision.detections": ("Detection", "Detections"),
         "vision.detector": ("Detector",),
         "vision.heads.classification": ("Classifications",),
         "vision.letterbox": ("letterbox",),

@@ -17,7 +17,7 @@ from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.classification import ClassificationDecoder
 from rknn_runtime.vision.heads.find import find_head
-from rknn_runtime.vision.heads.views import representable
+from rknn_runtime.vision.heads.outputs import representable
 
 __all__ = ["Head", "Symptom", "check", "findings", "guess_head"]
 

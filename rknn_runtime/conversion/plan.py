@@ -141,7 +141,7 @@ def _handed_through(load: Mapping[str, Any], labels: Labels | None, color: str) 
 
 def _labels(labels: Labels | str | os.PathLike[str] | None) -> Labels | None:
     if isinstance(labels, (str, os.PathLike)):
-        from rknn_runtime.vision.label_files import read_labels
+        from rknn_runtime.vision.labels import read_labels
 
         return read_labels(labels)
     return labels

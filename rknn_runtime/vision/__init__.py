@@ -1,18 +1,16 @@
 """From an image to results: letterbox, decoders of native NPU memory, drawing."""
 
 from rknn_runtime._lazy import lazily
-from rknn_runtime.vision.letterbox import letterbox
+from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
 from rknn_runtime.vision.nms import nms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rknn_runtime.vision.classifier import Classifier
-    from rknn_runtime.vision.detection import Detection
-    from rknn_runtime.vision.detections import Detections
+    from rknn_runtime.vision.detections import Detection, Detections
     from rknn_runtime.vision.detector import Detector
     from rknn_runtime.vision.heads import HEADS, find_head
     from rknn_runtime.vision.heads.classification import Classifications
-    from rknn_runtime.vision.transform import LetterboxTransform
 
 __all__ = [
     "HEADS",
@@ -30,12 +28,10 @@ __all__ = [
 #: Module -> the names that come from it.
 _HOMES = {
     "classifier": ("Classifier",),
-    "detection": ("Detection",),
-    "detections": ("Detections",),
+    "detections": ("Detection", "Detections"),
     "detector": ("Detector",),
     "heads": ("HEADS", "find_head"),
     "heads.classification": ("Classifications",),
-    "transform": ("LetterboxTransform",),
 }
 if not TYPE_CHECKING:  # else every misspelt name would have a type
     __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
-from rknn_runtime.vision.heads.views import describe
+from rknn_runtime.vision.heads.outputs import describe
 from rknn_runtime.vision.image_model import ImageModel
 
 if TYPE_CHECKING:
@@ -18,36 +18,33 @@ __all__ = ["Classifier"]
 
 
 class Classifier(ImageModel):
-    """Tell what is in images: scale, run, softmax, the most likely classes.
+    """Classify images: scale, run, softmax, the most likely classes.
 
     The image is scaled straight into NPU memory, to the input's size whatever its proportions,
-    as the examples of the vendor's model zoo do; who trained on centre crops cuts them out
-    before. One classifier serves several threads, one call at a time, and nobody runs its model
-    in the middle of a call. The model stays the caller's to close; a classifier that is alive
-    does not prevent it.
+    as in the examples of the vendor's model zoo; if you trained on centre crops, crop first.
+    Threads and the model's life time are as for `Detector`.
 
     Args:
         model: A loaded model with one image input and one output (MobileNet, ResNet, YOLO-cls).
         labels: Names of the classes, for `Classifications.named`, or a file of them, as for
-            `Detector`. None: those in the model's custom string, if that is JSON with
-            ``"labels"``.
-        top_k: How many classes to return; fewer where the model has fewer.
+            `Detector`.
+        top_k: How many classes to return; fewer if the model has fewer.
         softmax: Whether scores are logits. None: see `ClassificationDecoder`.
-        input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
-            None: ``input.color`` of a JSON custom string, else RGB.
+        input_color: Channel order that the model was converted for; see `Detector`.
 
     Attributes:
         model: The model.
         decoder: The decoder of its output.
         labels: Names of the classes, or None.
         input_size: Height and width of the model's input in pixels.
-        input_color: ``"RGB"``, ``"BGR"`` or ``"GRAY"``: the channels of the model's input.
+        input_color: Channels of the model's input: ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
 
     Raises:
         OSError: The file of labels cannot be read.
-        TypeError: `model` is no `Model`, `labels` no sequence or mapping, or `top_k` no integer.
-        ValueError: The model has not one image input and one output of scores, or another
-            number of classes than there are labels; or `top_k` or `input_color` is out of range.
+        TypeError: `model` is not a `Model`, `labels` not a sequence or mapping, or `top_k` not an
+            integer.
+        ValueError: The model does not have one image input and one output of scores, or has
+            another number of classes than there are labels; or an option is out of range.
     """
 
     _tasks: ClassVar[tuple[str, ...]] = ("classify",)
@@ -94,12 +91,10 @@ class Classifier(ImageModel):
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False
     ) -> Classifications:
-        """Tell what is in one image.
-
-        Arguments and exceptions are those of a call of `Detector`.
+        """Classify one image; arguments and exceptions as for a call of `Detector`.
 
         Returns:
-            The most likely classes, by falling confidence, as new arrays.
+            The most likely classes by falling confidence, as new arrays.
         """
         found: Classifications = self._run(image, color, matrix, full_range)
         return found

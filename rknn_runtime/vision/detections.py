@@ -1,52 +1,135 @@
-"""What a detector found in one image."""
+"""The objects that a detector found in one image, and the formats that other tools read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Union, overload
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int
-from rknn_runtime.vision.detection import (
-    FIELDS,
-    NAMES,
-    Compared,
-    Detection,
-    checked_field,
-    extras,
-)
-from rknn_runtime.vision.labels import Labels, names_of
-from rknn_runtime.vision.writers import Writers
+from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime.vision.labels import COCO_IDS, Labels, names_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Detections"]
+__all__ = ["Detection", "Detections", "size_of_image"]
 
-#: The first fields, which are never None.
-_REQUIRED = 3
-#: Objects that are printed.
+#: ``category_id`` of each class, by position or by class number; or ``"coco"``.
+Categories = Union[Sequence[int], Mapping[int, int], str]
+
+#: Field, dtype, and its shape for one object; None: any length.
+_FIELDS: tuple[tuple[str, np.dtype[Any], tuple[int | None, ...]], ...] = (
+    ("xyxy", np.dtype(np.float32), (4,)),
+    ("confidence", np.dtype(np.float32), ()),
+    ("class_id", np.dtype(np.int32), ()),
+    ("mask", np.dtype(np.bool_), (None, None)),
+    ("keypoints", np.dtype(np.float32), (None, 3)),
+    ("xyxyxyxy", np.dtype(np.float32), (4, 2)),
+)
+#: The fields that are never None.
+_REQUIRED = ("xyxy", "confidence", "class_id")
+#: How many objects `str` shows.
 _SHOWN = 20
+#: No image has more pixels in a row.
+_MAX_SIDE = 1 << 20
+
+# Looked up once: these are used for every frame.
+_new, _ndarray = object.__new__, np.ndarray
+_FLOAT32, _INT32 = np.dtype(np.float32), np.dtype(np.int32)
+#: Bytes of one object in ``rkr_detections.columns``.
+_COLUMN_BYTES = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Detections(Compared, Writers):
-    """Objects found in one image, as parallel arrays.
+class Detection:
+    """One object. The arrays are views into the `Detections` that it was taken from."""
+
+    #: ``(4,) float32``: left, top, right, bottom in pixels.
+    xyxy: NDArray[np.float32]
+    #: 0..1.
+    confidence: float
+    class_id: int
+    #: ``(height, width) bool`` or None.
+    mask: NDArray[np.bool_] | None
+    #: ``(k, 3) float32``: x and y in pixels, confidence; or None.
+    keypoints: NDArray[np.float32] | None
+    #: ``(4, 2) float32``, pixels: the corners of an oriented box; or None.
+    xyxyxyxy: NDArray[np.float32] | None
+
+    def __post_init__(self) -> None:
+        """Check the fields; the arrays become read-only views.
+
+        Raises:
+            TypeError: A field has another type or dtype than stated.
+            ValueError: An array has another shape, or `class_id` does not fit 32 bits.
+        """
+        for name, dtype, shape in _FIELDS:
+            value = getattr(self, name)
+            if name == "confidence":
+                value = as_float(value, name)
+            elif name == "class_id":
+                value = as_int(value, name, -(2**31), 2**31 - 1)
+            elif value is not None or name == "xyxy":
+                value = _checked(value, name, dtype, shape)
+            self.__dict__[name] = value
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all fields; arrays are equal if all elements are."""
+        return _equal(self, other) if isinstance(other, Detection) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show class, confidence and box, and the size of everything else."""
+        box = ", ".join(map(str, _shortest(self.xyxy)))
+        more = "".join(f", {each}" for each in _extras(self))
+        return f"<Detection of class {self.class_id}, {self.confidence:.1%}, xyxy [{box}]{more}>"
+
+    def to_dict(self, labels: Labels | None = None) -> dict[str, Any]:
+        """Return the object as plain Python values, ready for JSON.
+
+        Args:
+            labels: Names of the classes; adds ``"label"``.
+
+        Returns:
+            ``class_id``, ``label`` (with `labels`), ``confidence`` and ``xyxy``; ``keypoints``,
+            ``xyxyxyxy`` and ``mask`` if the object has them. A mask is in COCO's uncompressed
+            run-length form, ``{"size": [height, width], "counts": [...]}``: alternating runs of 0
+            and 1 down the columns, starting with 0.
+
+        Raises:
+            IndexError: `labels` has no name for the class.
+            TypeError: `labels` does not hold names.
+        """
+        record: dict[str, Any] = {"class_id": self.class_id}
+        if labels is not None:
+            (record["label"],) = names_of(labels, [self.class_id])
+        record["confidence"] = _shortest(np.float32(self.confidence))
+        record["xyxy"] = _shortest(self.xyxy)
+        if self.keypoints is not None:
+            record["keypoints"] = _shortest(self.keypoints)
+        if self.xyxyxyxy is not None:
+            record["xyxyxyxy"] = _shortest(self.xyxyxyxy)
+        if self.mask is not None:
+            record["mask"] = {"size": list(self.mask.shape), "counts": _run_lengths(self.mask)}
+        return record
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Detections:
+    """The objects found in one image, as parallel arrays.
 
     Field names are those of roboflow/supervision, so
-    ``sv.Detections(xyxy=d.xyxy, confidence=d.confidence, class_id=d.class_id)`` works as is.
-    The arrays are kept without a copy, as read-only views: who passed an array in and writes
-    to it afterwards changes the detections.
+    ``sv.Detections(xyxy=d.xyxy, confidence=d.confidence, class_id=d.class_id)`` works unchanged.
+    The arrays are read-only views of the arrays that were passed in, not copies.
 
     ``len(d)`` is the number of objects; iterating yields `Detection`. ``d[i]`` is one
     `Detection`; ``d[2:5]``, ``d[d.confidence > 0.5]`` and ``d[[3, 1]]`` are `Detections`
     (a slice views, a boolean mask or an array of indices copies). ``==`` compares all fields.
     """
-
-    __slots__ = NAMES
 
     #: ``(n, 4) float32``: left, top, right, bottom in pixels.
     xyxy: NDArray[np.float32]
@@ -55,35 +138,25 @@ class Detections(Compared, Writers):
     #: ``(n,) int32``.
     class_id: NDArray[np.int32]
     #: ``(n, height, width) bool`` or None.
-    mask: NDArray[np.bool_] | None
+    mask: NDArray[np.bool_] | None = None
     #: ``(n, k, 3) float32``: x and y in pixels, confidence; or None.
-    keypoints: NDArray[np.float32] | None
+    keypoints: NDArray[np.float32] | None = None
     #: ``(n, 4, 2) float32``, pixels: the corners of oriented boxes; or None.
-    xyxyxyxy: NDArray[np.float32] | None
+    xyxyxyxy: NDArray[np.float32] | None = None
 
-    def __init__(
-        self,
-        xyxy: NDArray[np.float32],
-        confidence: NDArray[np.float32],
-        class_id: NDArray[np.int32],
-        mask: NDArray[np.bool_] | None = None,
-        keypoints: NDArray[np.float32] | None = None,
-        xyxyxyxy: NDArray[np.float32] | None = None,
-    ) -> None:
-        """Take the arrays; each has the dtype and shape that its field states.
+    def __post_init__(self) -> None:
+        """Check the arrays.
 
         Raises:
-            TypeError: Something is not an ndarray or has another dtype.
+            TypeError: A field is not an array, or has another dtype.
             ValueError: An array has another shape, or another number of objects than `xyxy`.
         """
-        set_field = object.__setattr__
         n = None
-        for i, value in enumerate((xyxy, confidence, class_id, mask, keypoints, xyxyxyxy)):
-            if value is not None or i < _REQUIRED:
-                name, dtype, shape = FIELDS[i]
-                value = checked_field(value, name, dtype, (n, *shape))
-            set_field(self, NAMES[i], value)
-            if i == 0:
+        for name, dtype, shape in _FIELDS:
+            value = getattr(self, name)
+            if value is not None or name in _REQUIRED:
+                self.__dict__[name] = _checked(value, name, dtype, (n, *shape))
+            if n is None:
                 n = len(self.xyxy)
 
     @classmethod
@@ -95,44 +168,43 @@ class Detections(Compared, Writers):
         keypoints: NDArray[np.float32] | None = None,
         xyxyxyxy: NDArray[np.float32] | None = None,
     ) -> Detections:
-        """Take what a native decoder found, and new arrays known to be right.
+        """Take `n` objects from ``rkr_detections.columns``, whose bytes are copied.
 
-        Once per frame, so without a check and with few objects.
-
-        Args:
-            columns: The bytes of ``rkr_detections.columns``, which are copied.
-            n: Objects in them.
-            mask: As the field; it becomes read-only, and so do the others.
-            keypoints: Likewise.
-            xyxyxyxy: Likewise.
+        For every frame, so nothing is checked; the arrays given become read-only.
         """
-        data = columns[: _COLUMN_BYTES * n]  # as `bytes`: arrays over them are read-only
-        found: Any = _new(_Thawed)
-        found.xyxy = _ndarray((n, 4), _FLOAT32, data)
-        found.confidence = _ndarray(n, _FLOAT32, data, 16 * n)
-        found.class_id = _ndarray(n, _INT32, data, 20 * n)
-        found.mask, found.keypoints, found.xyxyxyxy = mask, keypoints, xyxyxyxy
+        data = columns[: _COLUMN_BYTES * n]  # bytes: arrays over them are read-only
+        found: Detections = _new(cls)
+        fields = found.__dict__
+        fields["xyxy"] = _ndarray((n, 4), _FLOAT32, data)
+        fields["confidence"] = _ndarray(n, _FLOAT32, data, 16 * n)
+        fields["class_id"] = _ndarray(n, _INT32, data, 20 * n)
+        fields["mask"], fields["keypoints"], fields["xyxyxyxy"] = mask, keypoints, xyxyxyxy
         for array in (mask, keypoints, xyxyxyxy):
             if array is not None:
                 array.setflags(write=False)
-        found.__class__ = cls
-        return found  # type: ignore[no-any-return]
+        return found
 
     @classmethod
     def empty(cls) -> Detections:
         """Return no detections: arrays of length 0 with the right shapes and dtypes."""
         return cls(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
 
+    def __eq__(self, other: object) -> bool:
+        """Compare all fields; arrays are equal if all elements are."""
+        return _equal(self, other) if isinstance(other, Detections) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __len__(self) -> int:
         return len(self.xyxy)
 
     def __repr__(self) -> str:
-        """Say how many objects there are, and what is known of them besides boxes."""
-        return f"<Detections of {', '.join([_objects(len(self)), *extras(self)])}>"
+        """Give the number of objects and the size of everything besides boxes."""
+        return f"<Detections of {', '.join([_objects(len(self)), *_extras(self)])}>"
 
     def __str__(self) -> str:
-        """Show the objects as a table, the first ones where there are many."""
-        lines = [", ".join([_objects(len(self)), *extras(self)])]
+        """Show the objects, at most 20 of them, as a table."""
+        lines = [", ".join([_objects(len(self)), *_extras(self)])]
         if len(self) > 0:
             lines.append("class confidence      left       top     right    bottom")
         for one in self[:_SHOWN]:
@@ -162,39 +234,17 @@ class Detections(Compared, Writers):
             index = int(index)
             if not -len(self) <= index < len(self):
                 raise IndexError(f"index: expected one of {_objects(len(self))}, got {index}")
-            one = Detection.__new__(Detection)  # nothing to be checked again
-            for set_field, value in zip(_DETECTION_SETTERS, self._values()):
-                set_field(one, None if value is None else value[index])
-            _DETECTION_SETTERS[1](one, float(one.confidence))
-            _DETECTION_SETTERS[2](one, int(one.class_id))
+            one = _new(Detection)  # checked already
+            for name, _, _ in _FIELDS:
+                value = self.__dict__[name]
+                one.__dict__[name] = None if value is None else value[index]
+            one.__dict__["confidence"] = float(one.confidence)
+            one.__dict__["class_id"] = int(one.class_id)
             return one
         rows = index if isinstance(index, slice) else _selection(index, len(self))
-        chosen: list[Any] = [None if value is None else value[rows] for value in self._values()]
+        values = [self.__dict__[name] for name, _, _ in _FIELDS]
+        chosen: list[Any] = [None if value is None else value[rows] for value in values]
         return Detections(*chosen)
-
-    def to_dict(self, labels: Labels | None = None) -> dict[str, list[dict[str, Any]]]:
-        """Return ``{"detections": [...]}`` with one `Detection.to_dict` per object.
-
-        Raises:
-            IndexError: `labels` has no name for a class.
-            TypeError: `labels` does not hold names.
-        """
-        return {"detections": [detection.to_dict(labels) for detection in self]}
-
-    def to_json(self, labels: Labels | None = None, *, indent: int | None = None) -> str:
-        """Return `to_dict` as a JSON text; numbers read back to the same float32.
-
-        Raises:
-            IndexError: `labels` has no name for a class.
-            TypeError: `labels` does not hold names, or `indent` is not an integer.
-            ValueError: A number is infinite or not a number, which JSON cannot say, or
-                `indent` is not 0 to 99.
-        """
-        if indent is not None:
-            indent = as_int(indent, "indent", 0, 99)
-        import json
-
-        return json.dumps(self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def draw(
         self,
@@ -209,38 +259,35 @@ class Detections(Compared, Writers):
     ) -> Any:
         """Draw the objects on a copy of an image, or on the image itself.
 
-        Boxes (or oriented boxes), masks, keypoints, and a caption each: the label (the class
-        number without `labels`) and the confidence in percent. A class has one colour; the
-        lines and letters grow with the image. What lies outside of the image is not drawn, of
-        a mask neither what lies outside of its box. Without Pillow captions are written in
-        letters of our own, which are ASCII: any other character is a question mark.
+        Draws boxes (or oriented boxes), masks, keypoints, and a caption for each object: the label
+        (the class number without `labels`) and the confidence in percent. Each class has its
+        colour; lines and letters grow with the image. Only the part of a mask inside its box is
+        drawn. Needs Pillow: ``pip install Pillow``.
 
         Args:
             image: The image that the coordinates belong to: an array ``(H, W)``, ``(H, W, 1)``,
-                ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a Pillow image, or the path of a file
-                (these two need Pillow: ``pip install Pillow``).
+                ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a Pillow image, or a file's path.
             labels: Names of the classes.
-            color: Order of an array's channels, ``"RGB"`` or ``"BGR"``; that of the result too.
-            skeleton: Pairs of keypoints to join, counted from 0. None: COCO's where there are
-                17, else no lines.
+            color: Channel order of an array and of the result, ``"RGB"`` or ``"BGR"``.
+            skeleton: Pairs of keypoints to join, counted from 0. None: COCO's for 17 keypoints,
+                otherwise no lines.
             keypoint_threshold: Keypoints with less confidence are left out.
-            font: A TrueType file for the captions, where labels are not Latin; needs Pillow.
+            font: A TrueType file for the captions, for labels that are not Latin.
             out: ``(H, W, 3) uint8`` to draw on, for arrays: ``out=image`` draws on the image
-                itself, any other array gets a copy of it first.
+                itself, any other array gets a copy of the image first.
 
         Returns:
-            For an array `out`, or without it a new array ``(H, W, 3) uint8``; for the others a
-            Pillow image in mode RGB.
+            For an array `out`, or without it a new array ``(H, W, 3) uint8``; otherwise a Pillow
+            image in mode RGB.
 
         Raises:
-            ImportError: `image` or `font` needs Pillow.
+            ImportError: Pillow is not installed.
             IndexError: `labels` has no name for a class.
-            OSError: A file cannot be read, or is no image or no font.
-            TypeError: `image` is nothing that can be an image, or another argument has another
-                type than stated.
+            OSError: A file cannot be read.
+            TypeError: `image` cannot be an image, or an argument has another type than stated.
             ValueError: `image` or `out` has a wrong shape, `out` cannot be drawn on, a mask has
-                another size than the image, a coordinate is not finite, or `skeleton` names a
-                keypoint that is not there. Nothing was drawn, as with all exceptions.
+                another size than the image, a coordinate is not finite, `skeleton` names a
+                missing keypoint, or a file is not an image or a font. Nothing was drawn then.
         """
         # Programs that draw nothing do not load it.
         from rknn_runtime.vision.drawing import draw_objects
@@ -250,22 +297,258 @@ class Detections(Compared, Writers):
         captions = [(name, f"{c:.0%}") for name, c in zip(names, self.confidence.tolist())]
         return draw_objects(image, self, captions, color, skeleton, keypoint_threshold, font, out)
 
+    def to_dict(self, labels: Labels | None = None) -> dict[str, list[dict[str, Any]]]:
+        """Return ``{"detections": [...]}`` with one `Detection.to_dict` per object."""
+        return {"detections": [detection.to_dict(labels) for detection in self]}
 
-class _Thawed(Compared):
-    """What becomes `Detections` once its fields are set.
+    def to_json(self, labels: Labels | None = None, *, indent: int | None = None) -> str:
+        """Return `to_dict` as a JSON text; numbers read back to the same float32.
 
-    Assignments to a class that takes them cost a third of calls that get around a frozen one.
+        Raises:
+            IndexError: `labels` has no name for a class.
+            TypeError: `labels` does not hold names, or `indent` is not an integer.
+            ValueError: A number is not finite, or `indent` is not 0 to 99.
+        """
+        import json
+
+        if indent is not None:
+            indent = as_int(indent, "indent", 0, 99)
+        return json.dumps(self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def to_yolo(self, image_size: tuple[int, int], *, confidence: bool = True) -> str:
+        """Return the text of a YOLO label file: one line per object.
+
+        Coordinates are fractions of the image's width and height. After the class, a line has
+        ``x1 y1 ... x4 y4`` of an oriented box; or the outline ``x1 y1 x2 y2 ...`` of the largest
+        part of a mask, without holes (empty masks give no line); or the centre, width and height
+        of the box, then ``x y confidence`` of each keypoint.
+
+        Args:
+            image_size: Height and width of the image in pixels.
+            confidence: Whether the confidence ends each line, as in predictions; training labels
+                have none.
+
+        Returns:
+            The text; `rknn_runtime.vision.readers.from_yolo` reads it.
+
+        Raises:
+            TypeError: `image_size` is not a pair of integers.
+            ValueError: `image_size` is below 1, a mask has another size, or a number is not finite.
+        """
+        height, width = size_of_image(image_size)
+        if self.mask is not None and self.mask.shape[1:] != (height, width):
+            raise ValueError(
+                f"image_size: expected that of the masks, {self.mask.shape[1:]}, "
+                f"got {(height, width)}"
+            )
+        scale = np.array([width, height], np.float64)
+        lines = []
+        for i in range(len(self)):
+            numbers = self._yolo_numbers(i, scale)
+            if not np.isfinite(numbers).all():
+                raise ValueError(f"object {i}: expected finite coordinates, got {numbers}")
+            if len(numbers):
+                end = [_number(self.confidence[i])] if confidence else []
+                lines.append(" ".join([str(self.class_id[i]), *map(_number, numbers), *end]))
+        return "".join(line + "\n" for line in lines)
+
+    def _yolo_numbers(self, i: int, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.xyxyxyxy is not None:
+            corners: NDArray[np.float64] = self.xyxyxyxy[i] / scale
+            return corners.ravel()
+        if self.mask is not None:
+            # Programs that write no masks do not load it.
+            from rknn_runtime.vision.outlines import outline
+
+            return (outline(self.mask[i]) / scale).ravel()
+        first, last = self.xyxy[i].astype(np.float64).reshape(2, 2)
+        parts = [(first + last) / 2 / scale, (last - first) / scale]
+        if self.keypoints is not None:
+            points = self.keypoints[i].astype(np.float64)
+            points[:, :2] /= scale
+            parts.append(points.ravel())
+        return np.concatenate(parts)
+
+    def to_coco(
+        self, image_id: int | str, categories: Categories | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the objects as COCO results, which pycocotools' ``COCO.loadRes`` reads.
+
+        Args:
+            image_id: The image's id in the annotations.
+            categories: ``category_id`` of each class, or ``"coco"`` for COCO's 80 classes, which
+                are numbered 1 to 90. None: the class numbers.
+
+        Returns:
+            ``image_id``, ``category_id``, ``bbox`` (left, top, width, height) and ``score`` per
+            object; ``segmentation`` for a mask (run lengths as text) or an oriented box (a
+            polygon); ``keypoints`` with their confidence in the third place. Join the lists of
+            all images and pass them to ``json.dumps`` to get the file.
+
+        Raises:
+            IndexError: `categories` has none for a class.
+            TypeError: `categories` is of another type, or `image_id` is neither int nor str.
+            ValueError: A number is not finite.
+        """
+        if not isinstance(image_id, (int, str)) or isinstance(image_id, bool):
+            raise TypeError(f"image_id: expected an int or a str, got {type(image_id).__name__}")
+        for name in ("xyxy", "confidence", "keypoints", "xyxyxyxy"):
+            values = getattr(self, name)
+            if values is not None and not np.isfinite(values).all():
+                raise ValueError(f"{name}: expected finite numbers, got others among them")
+        rows = []
+        for i in range(len(self)):
+            left, top, right, bottom = self.xyxy[i].astype(np.float64).tolist()
+            row: dict[str, Any] = {
+                "image_id": image_id,
+                "category_id": _category(categories, int(self.class_id[i])),
+                "bbox": [left, top, right - left, bottom - top],
+                "score": float(_number(self.confidence[i])),
+            }
+            if self.mask is not None:
+                row["segmentation"] = _compressed(self.mask[i])
+            elif self.xyxyxyxy is not None:
+                row["segmentation"] = [self.xyxyxyxy[i].ravel().tolist()]
+            if self.keypoints is not None:
+                row["keypoints"] = self.keypoints[i].ravel().tolist()
+            rows.append(row)
+        return rows
+
+    def to_csv(self, labels: Labels | None = None, *, header: bool = True) -> str:
+        """Return a table with one line per object; numbers read back to the same float32.
+
+        The columns are ``class_id``, ``label`` (with `labels`), ``confidence``, ``left``, ``top``,
+        ``right``, ``bottom`` in pixels; ``x1`` to ``y4`` of oriented boxes; ``keypoint_0_x``,
+        ``keypoint_0_y``, ``keypoint_0_confidence`` and so on; ``mask_pixels``, the number of
+        pixels in a mask (its shape is in `to_coco`).
+
+        Args:
+            labels: Names of the classes.
+            header: Whether the first line names the columns.
+
+        Raises:
+            IndexError: `labels` has no name for a class.
+            TypeError: `labels` does not hold names.
+        """
+        import csv
+        import io
+
+        columns: list[tuple[list[str], Any]] = [(["class_id"], self.class_id[:, None].tolist())]
+        if labels is not None:
+            names = names_of(labels, self.class_id.tolist())
+            columns.append((["label"], [[name] for name in names]))
+        columns.append((["confidence"], _shown(self.confidence[:, None])))
+        columns.append((["left", "top", "right", "bottom"], _shown(self.xyxy)))
+        if self.xyxyxyxy is not None:
+            titles = [f"{axis}{corner}" for corner in range(1, 5) for axis in "xy"]
+            columns.append((titles, _shown(self.xyxyxyxy.reshape(len(self), -1))))
+        if self.keypoints is not None:
+            titles = [
+                f"keypoint_{k}_{part}"
+                for k in range(self.keypoints.shape[1])
+                for part in ("x", "y", "confidence")
+            ]
+            columns.append((titles, _shown(self.keypoints.reshape(len(self), -1))))
+        if self.mask is not None:
+            columns.append((["mask_pixels"], self.mask.sum(axis=(1, 2))[:, None].tolist()))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if header:
+            writer.writerow([title for titles, _ in columns for title in titles])
+        for i in range(len(self)):
+            writer.writerow([cell for _, rows in columns for cell in rows[i]])
+        return text.getvalue()
+
+    def to_supervision(self, labels: Labels | None = None) -> Any:
+        """Return ``supervision.Detections`` with copies of the arrays.
+
+        Args:
+            labels: Names of the classes, which become ``data["class_name"]``.
+
+        Returns:
+            A ``supervision.Detections``. Corners of oriented boxes are in ``data["xyxyxyxy"]``,
+            keypoints in ``data["keypoints"]``, ``(n, k, 3)``.
+
+        Raises:
+            ImportError: supervision is not installed.
+            IndexError: `labels` has no name for a class.
+            TypeError: `labels` does not hold names.
+        """
+        try:
+            import supervision
+        except ImportError as error:
+            raise ImportError(
+                "to_supervision needs supervision: pip install supervision"
+            ) from error
+        data: dict[str, Any] = {}
+        if labels is not None:
+            data["class_name"] = np.array(names_of(labels, self.class_id.tolist()), str)
+        if self.xyxyxyxy is not None:
+            data["xyxyxyxy"] = self.xyxyxyxy.copy()
+        if self.keypoints is not None:
+            data["keypoints"] = self.keypoints.copy()
+        return supervision.Detections(
+            xyxy=self.xyxy.copy(),
+            mask=None if self.mask is None else self.mask.copy(),
+            confidence=self.confidence.copy(),
+            class_id=self.class_id.astype(int),
+            data=data,
+        )
+
+
+def size_of_image(image_size: Any) -> tuple[int, int]:
+    """Return the height and width of an image, checked.
+
+    Raises:
+        TypeError: `image_size` is not a pair of integers.
+        ValueError: A side is below 1 or above 2**20.
     """
+    if not isinstance(image_size, (tuple, list)) or len(image_size) != 2:
+        raise TypeError(f"image_size: expected a pair of integers, got {image_size!r}")
+    height, width = (as_int(side, "image_size", 1, _MAX_SIDE) for side in image_size)
+    return height, width
 
-    __slots__ = NAMES
+
+def _checked(
+    value: Any, name: str, dtype: np.dtype[Any], expected: tuple[int | None, ...]
+) -> NDArray[Any]:
+    """Return a read-only view of an array with the dtype and shape of a field."""
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name}: expected an array of {dtype}, got {type(value).__name__}")
+    if value.dtype != dtype:
+        raise TypeError(f"{name}: expected an array of {dtype}, got {value.dtype}")
+    view = value.view(np.ndarray)
+    if view.ndim != len(expected) or any(
+        want not in (None, have) for want, have in zip(expected, view.shape)
+    ):
+        shape = ", ".join("any" if want is None else str(want) for want in expected)
+        raise ValueError(f"{name}: expected shape ({shape}), got {view.shape}")
+    view.setflags(write=False)
+    return view
 
 
-# Looked up once: these are on the path of every frame.
-_new, _ndarray = object.__new__, np.ndarray
-_FLOAT32, _INT32 = np.dtype(np.float32), np.dtype(np.int32)
-#: Of an object in `rkr_detections.columns`.
-_COLUMN_BYTES = 24
-_DETECTION_SETTERS = tuple(getattr(Detection, name).__set__ for name in NAMES)
+def _equal(one: Any, other: Any) -> bool:
+    pairs = [(getattr(one, name), getattr(other, name)) for name, _, _ in _FIELDS]
+    return all(
+        a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs
+    )
+
+
+def _extras(found: Detection | Detections) -> list[str]:
+    """Describe everything besides boxes."""
+    extras = []
+    if found.mask is not None:
+        height, width = found.mask.shape[-2:]
+        extras.append(f"mask {width}x{height}")
+    if found.keypoints is not None:
+        extras.append(f"{found.keypoints.shape[-2]} keypoints")
+    if found.xyxyxyxy is not None:
+        extras.append("oriented")
+    return extras
+
+
+def _objects(n: int) -> str:
+    return f"{n} object" if n == 1 else f"{n} objects"
 
 
 def _selection(index: Any, n: int) -> NDArray[Any]:
@@ -289,5 +572,60 @@ def _selection(index: Any, n: int) -> NDArray[Any]:
     return array
 
 
-def _objects(n: int) -> str:
-    return f"{n} object" if n == 1 else f"{n} objects"
+def _shortest(values: Any) -> Any:
+    """Return floats with the fewest digits that give the same float32 again."""
+    return np.asarray(values).astype(str).astype(np.float64).tolist()
+
+
+def _number(value: Any) -> str:
+    """Return the fewest digits that give the same float32 again."""
+    return str(np.float32(value))
+
+
+def _shown(values: NDArray[Any]) -> list[list[str]]:
+    return [[_number(value) for value in row] for row in values]
+
+
+def _category(categories: Categories | None, class_id: int) -> int:
+    if categories is None:
+        return class_id
+    if isinstance(categories, str):
+        if categories != "coco":
+            raise TypeError(f'categories: expected numbers or "coco", got {categories!r}')
+        categories = COCO_IDS
+    is_mapping = isinstance(categories, Mapping)
+    if not is_mapping and not isinstance(categories, Sequence):
+        kind = type(categories).__name__
+        raise TypeError(f"categories: expected a sequence or a mapping, got {kind}")
+    if class_id not in categories if is_mapping else not 0 <= class_id < len(categories):
+        raise IndexError(
+            f"categories: expected one for class {class_id}, got {len(categories)} of them"
+        )
+    return as_int(categories[class_id], "categories", -(2**63), 2**63 - 1)
+
+
+def _run_lengths(mask: NDArray[np.bool_]) -> list[int]:
+    """Return alternating runs of 0 and 1 down the columns, starting with 0."""
+    flat = np.concatenate([[False], mask.ravel(order="F")])
+    ends = np.append(np.flatnonzero(flat[1:] != flat[:-1]), mask.size)
+    runs: list[int] = np.diff(ends, prepend=0).tolist()
+    return runs
+
+
+def _compressed(mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return COCO's compressed run lengths, as maskApi of the COCO API writes them.
+
+    From the fourth on, a run is the difference to the run two before. Numbers are groups of 5
+    bits, lowest first, with a bit that announces another group; characters start at "0".
+    """
+    counts = _run_lengths(mask)
+    text = []
+    for i, count in enumerate(counts):
+        value = count - counts[i - 2] if i > 2 else count
+        more = True
+        while more:
+            group = value & 0x1F
+            value >>= 5
+            more = value != -1 if group & 0x10 else value != 0
+            text.append(chr(48 + (group | 0x20 if more else group)))
+    return {"size": list(mask.shape), "counts": "".join(text)}

@@ -20,51 +20,50 @@ __all__ = ["Detector"]
 class Detector(ImageModel):
     """Find objects in images: letterbox, run, decode, map back.
 
-    The image is scaled straight into NPU memory and the outputs are decoded where the NPU
-    wrote them, in memory that is bound when the detector is made. One detector serves several
-    threads, one call at a time, and nobody runs its model in the middle of a call. The model
-    stays the caller's to close; a detector that is alive does not prevent it.
+    The image is scaled straight into NPU memory, and the outputs are decoded where the NPU wrote
+    them. Several threads may share a detector; calls wait for each other, and nothing else runs
+    the model in the middle of a call. You close the model; a detector does not keep it open.
 
-    A model that was converted for NV12 (``inputs_yuv_fmt``) takes camera frames in NV12 of its
-    input's size, plane by plane as they are; the NPU converts the colours.
+    A model that was converted for NV12 (``inputs_yuv_fmt``) takes NV12 camera frames of its input
+    size unchanged; the NPU converts the colours.
 
     Args:
         model: A loaded model with one image input.
         labels: Names of the classes, for `Detections.draw` and `Detections.to_dict`; or
-            ``"coco"``, or a file of them: ``.txt`` or ``.names`` with a name a line, ``.yaml``
-            with ``names``. None: those in the model's custom string, if that is JSON with
+            ``"coco"``, or a file: ``.txt`` or ``.names`` with one name per line, ``.json``, or
+            ``.yaml`` with ``names``. None: those in the model's custom string, if it is JSON with
             ``"labels"``.
         conf_threshold: The smallest confidence that counts.
-        iou_threshold: A box is dropped when its IoU with a more confident one of its class
-            is above.
+        iou_threshold: A box is dropped if its IoU with a more confident one of its class is above.
         head: The head of the model, a key of `rknn_runtime.vision.heads.HEADS`: a family
-            (``"yolov8"``) or a form of it (``"yolov8-split"``); ``"auto"`` takes the one that
-            the model's custom string names, if that is JSON with ``"head"``, with its
-            ``"options"``, or finds it from the outputs. Heads without NMS (``"yolov10"``,
-            ``"yolo26"``) and other anchors (``"yolov7"``) have to be named.
+            (``"yolov8"``) or a form of it (``"yolov8-split"``). ``"auto"`` takes the head, with
+            its ``"options"``, that the model's custom string names if it is JSON with ``"head"``,
+            or finds it from the outputs. Heads without NMS (``"yolov10"``, ``"yolo26"``) and
+            other anchors (``"yolov7"``) must be named.
         input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
-            None: ``input.color`` of a JSON custom string, else RGB.
+            None: ``input.color`` of a JSON custom string, otherwise RGB.
         pad_value: 0..255 around the image.
         **options: For the decoder: `class_agnostic`, `max_detections`, `max_candidates`, and
-            what the head's decoder takes, such as `anchors` or `normalized`.
+            options of the head's decoder, such as `anchors` or `normalized`.
 
     Attributes:
         model: The model.
         head: The form of the head that was taken.
-        decoder: Its decoder, in pixels of the model's input. It can also be called with outputs
-            of one's own; thresholds that are set in it count for the detector, too.
+        decoder: Its decoder, in pixels of the model's input. You can also call it with your own
+            outputs; thresholds that you set in it apply to the detector, too.
         labels: Names of the classes, or None.
         input_size: Height and width of the model's input in pixels.
-        input_color: ``"RGB"``, ``"BGR"`` or ``"GRAY"``: the channels of the model's input, for
-            those who call `letterbox` themselves; or ``"NV12"``.
+        input_color: Channels of the model's input, ``"RGB"``, ``"BGR"`` or ``"GRAY"``, for your
+            own calls of `letterbox`; or ``"NV12"``.
 
     Raises:
+        ImportError: The file of labels is YAML and PyYAML is not installed.
         OSError: The file of labels cannot be read.
-        TypeError: `model` is no `Model`, `labels` no sequence or mapping, or an option that the
-            head's decoder does not take.
-        ValueError: The model has not one image input, its outputs make no known head, or one of
-            another number of classes than there are labels; the message lists them. Or
-            `input_color` is not known, or `pad_value` not 0..255; or see the decoder.
+        TypeError: `model` is not a `Model`, `labels` not a sequence or mapping, or the head's
+            decoder does not take an option.
+        ValueError: The model does not have one image input, or its outputs fit no known head or
+            have another number of classes than there are labels; the message lists them. Or an
+            option is out of range.
     """
 
     _tasks: ClassVar[tuple[str, ...]] = ("detect", "segment", "pose", "obb")
@@ -112,7 +111,7 @@ class Detector(ImageModel):
 
     @classmethod
     def _of_task(cls, task: str, model: Model, labels: Any, options: Any) -> Detector:
-        """Take the head that the outputs tell where it is of this task, else its usual one."""
+        """Take the head that the outputs show if it is of this task, otherwise the usual one."""
         from rknn_runtime.vision.export_folder import TASKS
 
         ending = TASKS[task] or ""
@@ -121,7 +120,7 @@ class Detector(ImageModel):
                 made = cls(model, labels, **options)
                 if ending in made.head:
                     return made
-            except ValueError:  # the outputs alone do not say it
+            except ValueError:  # the outputs alone do not show it
                 pass
             options = {**options, "head": f"yolov8{ending}"}
         made = cls(model, labels, **options)
@@ -142,20 +141,20 @@ class Detector(ImageModel):
         """Find the objects in one image.
 
         Args:
-            image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or the
-                path of a file (these two need Pillow: ``pip install Pillow``). Or a
-                `TensorMemory` with an image as the model takes it, of the input's size, colours
-                and row stride: it is bound, and nothing is copied; `color` counts for nothing.
-                Of a model for NV12: a frame of its size with ``color="NV12"``, or a memory from
-                `TensorMemory.from_fd` that holds the rows of Y and then those of UV.
-            color: Order of an array's channels, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or the
+            image: An array ``(H, W)`` or ``(H, W, 1, 3 or 4)`` of uint8, a Pillow image or a
+                file's path (the last two need Pillow: ``pip install Pillow``). Or a `TensorMemory`
+                with an image in the input's size, colours and row stride: it is bound without a
+                copy, and `color` is ignored. For an NV12 model, pass a frame of the model's size
+                with ``color="NV12"``, or a memory from `TensorMemory.from_fd` that holds the rows
+                of Y and then those of UV.
+            color: Channel order of an array, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or the
                 format of a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or
                 ``"UYVY"``: see `rknn_runtime.kernels.yuv.YuvFrame`.
-            matrix: Of a camera frame: ``"bt601"`` or ``"bt709"``, the standard of its colours.
-            full_range: Of a camera frame: its values use 0..255 (JPEG), not 16..235.
+            matrix: For a camera frame: ``"bt601"`` or ``"bt709"``, the standard of its colours.
+            full_range: For a camera frame: its values use 0..255 (JPEG), not 16..235.
 
         Returns:
-            Detections in pixels of the image, boxes cut off at its edges.
+            Detections in pixels of the image, boxes clipped to its edges.
 
         Raises:
             BufferError: The model's input is bound to a memory that the CPU does not see.
@@ -166,9 +165,9 @@ class Detector(ImageModel):
             RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler; or the
                 model's shapes were changed.
-            TypeError: `image` is nothing that can be an image.
-            ValueError: It has a wrong shape, or `color` or `matrix` is not known; or a model for
-                NV12 is given something else.
+            TypeError: `image` cannot be an image.
+            ValueError: `image` has a wrong shape, `color` or `matrix` is not known, or the model
+                takes NV12 alone.
         """
         found: Detections = self._run(image, color, matrix, full_range)
         return found

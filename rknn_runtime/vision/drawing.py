@@ -1,7 +1,10 @@
-"""Drawing of detected objects: boxes, masks, keypoints and captions that can be read."""
+"""Draw detected objects: boxes, masks, keypoints and captions."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import math
 import os
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,22 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int, as_list
+from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._files import read_file
 from rknn_runtime.kernels.canvas import Canvas, place_captions
 from rknn_runtime.vision.images import as_pixels, import_pillow
-from rknn_runtime.vision.lettering import load_font
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from rknn_runtime.vision.lettering import Font, Word
 
 __all__ = ["draw_objects"]
 
 Color = tuple[int, int, int]
 
-#: 80 colours, each as far as possible from all before it (greedily, in OKLab, among
-#: colours that are neither dark nor pale nor grey): the first classes differ most.
+#: 80 colours. Each is as far as possible from all before it in OKLab, so that the first classes
+#: differ most; none is dark, pale or grey.
 _PALETTE = bytes.fromhex(
     """
     ff3c3c 00ff00 0069ff 4b873c e100ff 87e1ff ffc30f ff96e1 965aa5 00a5c3
@@ -38,8 +39,10 @@ _PALETTE = bytes.fromhex(
 """
 )
 
-#: How much of a class's colour a pixel of a mask gets, of 255: inside, and at the edge.
+#: Opacity of a mask, of 255: inside, and at the edge.
 _TINT, _TINT_EDGE = 115, 204
+#: CJK fonts have some 20 MB.
+_MAX_FONT_BYTES = 1 << 27
 
 #: COCO's person: nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles.
 _COCO_SKELETON = (
@@ -49,7 +52,7 @@ _COCO_SKELETON = (
 
 
 def class_color(class_id: int) -> Color:
-    """Return the colour of a class as red, green, blue in 0..255; it repeats after 80."""
+    """Return the colour of a class as red, green, blue in 0..255; colours repeat after 80."""
     start = class_id * 3 % len(_PALETTE)
     red, green, blue = _PALETTE[start : start + 3]
     return red, green, blue
@@ -70,7 +73,7 @@ def text_color(background: Color) -> Color:
 
 @lru_cache(maxsize=1)
 def _colors() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the colours of the classes, and those of text on them: each ``(80, 3)``, RGB."""
+    """Return the colours of the classes and of text on them, each ``(80, 3)``, RGB."""
     paper = np.frombuffer(_PALETTE, np.uint8).reshape(-1, 3)
     ink = [text_color(class_color(i)) for i in range(len(paper))]
     return paper, np.array(ink, np.uint8)
@@ -88,7 +91,7 @@ def draw_objects(
 ) -> Any:
     """Draw `Detections` on a copy of `image`, or on `out`; see `Detections.draw`.
 
-    A caption is a name, which is cut where there is no room, and what stands behind it.
+    A caption is two texts side by side; the first is shortened if there is no room.
     """
     xyxy, mask, keypoints, xyxyxyxy = found.xyxy, found.mask, found.keypoints, found.xyxyxyxy
     pixels, order = as_pixels(image, color)
@@ -96,14 +99,14 @@ def draw_objects(
     _check_places(height, width, mask, {"xyxy": xyxy, "keypoints": keypoints, "xyxyxyxy": xyxyxyxy})
     threshold = _threshold(keypoint_threshold)
     joined = _joined(skeleton, 0 if keypoints is None else keypoints.shape[1])
-    letters = load_font(_font_path(font), (height + width) * 0.0095 + 5)
+    letters = _load_font(_font_path(font), round((height + width) * 0.0095 + 5))
     line = max(1, round((height + width) * 0.002))
     paper, ink = (table[found.class_id % len(table)] for table in _colors())
     if order == "BGR":
         paper = np.ascontiguousarray(paper[:, ::-1])
     canvas = _canvas(image, pixels, out)
 
-    # The most certain object lies on top and has its caption placed first.
+    # The most certain object is on top, and its caption is placed first.
     ranked = np.argsort(-found.confidence, kind="stable")
     below = ranked[::-1]
     around = xyxy if xyxyxyxy is None else _bounds(xyxyxyxy)
@@ -147,13 +150,13 @@ def _bounds(corners: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _limited(values: NDArray[Any], lowest: Any, highest: Any) -> NDArray[Any]:
-    """Do the same as `numpy.clip`, several times as fast on few values."""
+    """Do the same as `numpy.clip`, which is several times slower on few values."""
     limited: NDArray[Any] = np.minimum(np.maximum(values, lowest), highest)
     return limited
 
 
 def _canvas(image: Any, pixels: NDArray[np.uint8], out: NDArray[np.uint8] | None) -> Canvas:
-    """Return `out`, or a new array, with the image in it; alpha is dropped."""
+    """Return `out`, or a new array, that holds the image without alpha."""
     shape = (*pixels.shape[:2], 3)
     if out is None:
         canvas = Canvas(np.empty(shape, np.uint8))
@@ -172,7 +175,7 @@ def _copy(pixels: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
     if pixels.shape[2] == 3 and pixels.strides[2] == 1:
         target[...] = pixels
         return
-    # Channel by channel, which NumPy does five times as fast.
+    # Channel by channel is five times as fast in NumPy.
     if np.may_share_memory(pixels, target):
         pixels = pixels.copy()
     for c in range(3):
@@ -199,7 +202,7 @@ def _joined(skeleton: Any, count: int) -> NDArray[np.intp]:
     elif skeleton is None:
         skeleton = _COCO_SKELETON if count == 17 else ()
     try:
-        pairs = [(a, b) for a, b in as_list(skeleton, "skeleton", "pairs of keypoints")]
+        pairs = [(a, b) for a, b in skeleton]
     except (TypeError, ValueError):
         raise TypeError(f"skeleton: expected pairs of keypoints, got {skeleton!r}") from None
     ends = [as_int(end, "skeleton", 0, count - 1) for pair in pairs for end in pair]
@@ -207,7 +210,7 @@ def _joined(skeleton: Any, count: int) -> NDArray[np.intp]:
 
 
 def _tint(canvas: Canvas, mask: NDArray[np.bool_], box: NDArray[np.float32], color: bytes) -> None:
-    """Tint an object's pixels in its box, and more so those at the edge of its mask."""
+    """Tint the part of a mask in its box, and its edge more than its inside."""
     left, top, right, bottom = _pixel_box(canvas, box[np.newaxis])[0].tolist()
     inside = mask[top:bottom, left:right]
     edge = inside.copy()
@@ -221,7 +224,7 @@ def _tint(canvas: Canvas, mask: NDArray[np.bool_], box: NDArray[np.float32], col
 
 
 def _pixel_box(canvas: Canvas, xyxy: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Return the pixels of boxes that lie in the image: the last ones are outside.
+    """Return the pixels of boxes in the image: left, top, and right, bottom past the last one.
 
     Edges are at pixel borders: the box from 0 to 3 covers the pixels 0, 1 and 2.
     """
@@ -235,7 +238,7 @@ def _pixel_box(canvas: Canvas, xyxy: NDArray[np.float32]) -> NDArray[np.int32]:
 def _draw_boxes(
     canvas: Canvas, xyxy: NDArray[np.float32], colors: NDArray[np.uint8], line: int
 ) -> None:
-    """Draw the parts of boxes that lie in the image, their lines on the inside."""
+    """Draw the parts of boxes in the image, with lines inside the boxes."""
     pixels = _pixel_box(canvas, xyxy)
     left, top, right, bottom = pixels.T
     sides = np.repeat(pixels[:, np.newaxis], 4, axis=1)
@@ -264,7 +267,7 @@ def _draw_keypoints(
     ink: NDArray[np.uint8],
     line: int,
 ) -> None:
-    """Draw the lines between keypoints, then each keypoint as a disc with a thin rim."""
+    """Draw lines between keypoints, then a disc with a thin rim for each keypoint."""
     n, k, m = len(points), points.shape[1], len(joined)
     lines = np.empty((n, m + 2 * k, 5), np.float32)
     lines[:, :m, :2] = points[:, joined[:, 0], :2]
@@ -280,66 +283,138 @@ def _draw_keypoints(
     canvas.draw_lines(lines[shown], colors[shown])
 
 
-class _CaptionWriter:
-    """Writes captions inside the image, beside each other where there is room."""
+class _Font:
+    """Renders texts of one line by Pillow and keeps them: the next image has the same few.
 
-    def __init__(self, canvas: Canvas, font: Font, line: int) -> None:
-        self._canvas = canvas
-        self._font = font
+    Args:
+        font: An opened font of Pillow.
+        scale: How many times as large to draw it; bitmap fonts have one size.
+    """
+
+    def __init__(self, font: Any, scale: int = 1) -> None:
+        self._font, self._scale = font, scale
+        self._is_bitmap = not hasattr(font, "getmetrics")
+        _, self._top, _, bottom = self._box("Ag|")
+        #: Height of every line in pixels.
+        self.height = (bottom - self._top) * scale
+        #: Between two texts, in pixels.
+        self.gap = self.height // 4
+        self.width = lru_cache(512)(self._width)
+        self._word = lru_cache(512)(self._stencil)
+        self.label = lru_cache(256)(self._label)
+
+    def _box(self, text: str) -> tuple[int, int, int, int]:
+        if self._is_bitmap:  # before Pillow 9.2 it has no getbbox
+            return (0, 0, *self._font.getmask(self._known(text)).size)
+        left, top, right, bottom = self._font.getbbox(text)
+        return math.floor(left), math.floor(top), math.ceil(right), math.ceil(bottom)
+
+    def _known(self, text: str) -> str:
+        """Return a text on one line, without characters that a bitmap font lacks."""
+        text = " ".join(text.split())
+        return text.encode("latin-1", "replace").decode("latin-1") if self._is_bitmap else text
+
+    def _width(self, text: str) -> int:
+        """Return the width of a text in pixels."""
+        left, _, right, _ = self._box(self._known(text))
+        return (right - left) * self._scale
+
+    def _stencil(self, text: str) -> NDArray[np.uint8]:
+        """Return ``(height, width) uint8``: 255 where the letters cover a pixel."""
+        pillow, text = import_pillow(), self._known(text)
+        left, _, right, _ = self._box(text)
+        size = max(right - left, 1), self.height // self._scale
+        image = pillow.Image.new("L", size)
+        draw = pillow.ImageDraw.Draw(image)
+        draw.text((-left, -self._top), text, fill=255, font=self._font)
+        return np.array(image).repeat(self._scale, axis=0).repeat(self._scale, axis=1)
+
+    def _label(
+        self, name: str, percent: str, margin: int, paper: bytes, ink: bytes
+    ) -> NDArray[np.uint8]:
+        """Return two texts side by side on a field with a margin, ``(h, w, 3) uint8``."""
+        second = margin + self.width(name) + self.gap
+        size = self.height + 2 * margin, second + self.width(percent) + margin
+        label = np.empty((*size, 3), np.uint8)
+        label[...] = np.frombuffer(paper, np.uint8)
+        canvas = Canvas(label)
+        canvas.blend(self._word(name), margin, margin, ink)
+        canvas.blend(self._word(percent), second, margin, ink)
+        return label
+
+
+@lru_cache(maxsize=8)
+def _load_font(path: str | None, size: int) -> _Font:
+    """Return a font with lines of about `size` pixels.
+
+    Without a path it is Pillow's own. Before Pillow 10.1 that is a bitmap font of one size, so
+    DejaVu Sans is taken if the system has it.
+    """
+    fonts = import_pillow().ImageFont
+    if path is not None:
+        content = io.BytesIO(read_file(path, _MAX_FONT_BYTES))
+        try:
+            return _Font(fonts.truetype(content, size))
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read as a font: {error}") from error
+    with contextlib.suppress(TypeError, ImportError, OSError):
+        return _Font(fonts.load_default(size))
+    with contextlib.suppress(ImportError, OSError):
+        return _Font(fonts.truetype("DejaVuSans.ttf", size))
+    return _Font(fonts.load_default(), max(1, size // 11))
+
+
+class _CaptionWriter:
+    """Writes captions inside the image, beside each other if there is room.
+
+    A caption is a name, which is shortened if there is no room, and a percentage.
+    """
+
+    def __init__(self, canvas: Canvas, font: _Font, line: int) -> None:
+        self._canvas, self._font = canvas, font
         self._margin = line + 1
-        self._texts: list[tuple[Word, Word]] = []
-        #: x and y of each.
+        self._texts: list[tuple[str, str]] = []
+        #: Left and top of each caption; -1: its object is outside the image.
         self._corners: list[list[int]] = []
 
     def place(self, captions: Sequence[tuple[str, str]], boxes: NDArray[np.float32]) -> None:
-        """Put two words each at a corner of their box, or where they hide none before them."""
-        canvas, font = self._canvas, self._font
-        around = font.space + 2 * self._margin
-        self._texts = [self._words(caption, canvas.width - around) for caption in captions]
-        widths = [name.width + percent.width + around for name, percent in self._texts]
-        size = canvas.height, canvas.width
-        height = font.height + 2 * self._margin
+        """Put each caption at a corner of its box, where it hides no earlier caption."""
+        width, around = self._font.width, self._font.gap + 2 * self._margin
+        room = self._canvas.width - around
+        self._texts = [self._fitting(name, percent, room) for name, percent in captions]
+        widths = [width(name) + width(percent) + around for name, percent in self._texts]
+        height, size = self._font.height + 2 * self._margin, (self._canvas.height, room + around)
         self._corners = place_captions(boxes, np.array(widths, np.int32), height, size).tolist()
 
+    def _fitting(self, name: str, percent: str, room: int) -> tuple[str, str]:
+        """Shorten a name, with dots at the end, to the room beside the percentage."""
+        width, room = self._font.width, room - self._font.width(percent)
+        # A name with more letters than the image has pixels in a row cannot fit.
+        if len(name) <= self._canvas.width and width(name) <= room:
+            return name, percent
+        shortest, longest = 0, max(min(len(name), room), 0)
+        while shortest < longest:
+            length = (shortest + longest + 1) // 2
+            if width(name[:length] + "...") <= room:
+                shortest = length
+            else:
+                longest = length - 1
+        return name[:shortest] + "...", percent
+
     def paint(self, paper: NDArray[np.uint8], ink: NDArray[np.uint8]) -> None:
-        """Write what was placed; where captions had to overlap, the first one is on top.
+        """Write the captions, the first one on top where they had to overlap.
 
         Args:
             paper: ``(n, 3) uint8``: colours of the objects, in the order of the captions.
             ink: ``(n, 3) uint8``: colours of letters on them.
         """
-        papers, inks = paper.tobytes(), ink.tobytes()
-        pixels, margin, label_of = self._canvas.pixels, self._margin, self._font.label
+        pixels, papers, inks = self._canvas.pixels, paper.tobytes(), ink.tobytes()
         for i in range(len(self._texts) - 1, -1, -1):
             left, top = self._corners[i]
-            if left < 0:  # the object is not in the image
+            if left < 0:
                 continue
             colors = papers[3 * i : 3 * i + 3], inks[3 * i : 3 * i + 3]
-            label = label_of(*self._texts[i], margin, *colors)
-            height, width, _ = label.shape
-            part = pixels[top : top + height, left : left + width]
-            # An image may be smaller than a caption; it never begins outside.
-            part[...] = label if part.shape == label.shape else label[: len(part), : part.shape[1]]
-
-    def _words(self, caption: tuple[str, str], room: int) -> tuple[Word, Word]:
-        """Return both words of a caption, the first one cut where they have no room."""
-        name, font = caption[0], self._font
-        percent = font.word(caption[1])
-        # A name with more letters than the image has pixels in a row cannot fit.
-        is_long = len(name) > self._canvas.width
-        if not is_long:
-            word = font.word(name)
-            if word.width + percent.width <= room:
-                return word, percent
-        return self._shortened(name, room - percent.width), percent
-
-    def _shortened(self, name: str, room: int) -> Word:
-        """Return as much of a name as there is room for, and dots."""
-        shortest, longest = 0, max(min(len(name), room), 0)
-        while shortest < longest:
-            length = (shortest + longest + 1) // 2
-            if self._font.word(name[:length] + "...").width <= room:
-                shortest = length
-            else:
-                longest = length - 1
-        return self._font.word(name[:shortest] + "...")
+            label = self._font.label(*self._texts[i], self._margin, *colors)
+            # The image may be smaller than the caption, which never begins outside.
+            part = pixels[top : top + label.shape[0], left : left + label.shape[1]]
+            part[...] = label[: part.shape[0], : part.shape[1]]

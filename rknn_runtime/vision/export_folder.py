@@ -1,19 +1,17 @@
-"""The folder that Ultralytics' export to RKNN leaves: a model, and ``metadata.yaml`` beside it."""
+"""The folder that Ultralytics' export to RKNN writes: a model and its ``metadata.yaml``."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rknn_runtime.vision.flat_yaml import FlatYaml
-from rknn_runtime.vision.label_files import names_of_yaml, read_yaml
-from rknn_runtime.vision.labels import Labels
+from rknn_runtime.vision.labels import Labels, names_in, read_yaml
 
 __all__ = ["TASKS", "ExportFolder", "read_export_folder"]
 
-#: Tasks of Ultralytics, and how the names of their heads end here; None: `Classifier`'s.
+#: Task of Ultralytics -> how our names of its heads end; None: a `Classifier` does it.
 TASKS: dict[str, str | None] = {
     "detect": "",
     "segment": "-seg",
@@ -24,14 +22,14 @@ TASKS: dict[str, str | None] = {
 
 
 class ExportFolder(NamedTuple):
-    """What the folder says."""
+    """The content of the folder."""
 
-    #: The one ``.rknn`` file in it.
+    #: The only ``.rknn`` file in it.
     model: Path
     labels: Labels
     #: A key of `TASKS`.
     task: str
-    #: Height and width of the input in pixels; None where it is not said.
+    #: Height and width of the input in pixels; None: the metadata does not say.
     image_size: tuple[int, int] | None
 
 
@@ -39,9 +37,10 @@ def read_export_folder(folder: str | os.PathLike[str]) -> ExportFolder:
     """Read the folder.
 
     Raises:
-        OSError: It, or its ``metadata.yaml``, cannot be read.
-        ValueError: It has not one ``.rknn`` file, or the metadata are not as Ultralytics writes
-            them.
+        ImportError: PyYAML is not installed.
+        OSError: The folder or its ``metadata.yaml`` cannot be read.
+        ValueError: The folder has no ``.rknn`` file or several, or the metadata is not
+            Ultralytics'.
     """
     path = Path(folder)
     models = sorted(path.glob("*.rknn"))
@@ -50,21 +49,21 @@ def read_export_folder(folder: str | os.PathLike[str]) -> ExportFolder:
         raise ValueError(f"{path}: expected one .rknn file in the folder, got {listed}")
     name = str(path / "metadata.yaml")
     metadata = read_yaml(name)
-    labels = names_of_yaml(metadata.get("names"), name)
+    labels = names_in(metadata.get("names"), name, "'names'")
     task = metadata.get("task")
     if not isinstance(task, str) or task not in TASKS:
-        raise ValueError(f"{name}: expected task: one of {', '.join(TASKS)}, got {task!r}")
-    return ExportFolder(models[0], labels, task, _image_size(metadata, name))
+        got = repr(task) if isinstance(task, str) else type(task).__name__
+        raise ValueError(f"{name}: expected task: one of {', '.join(TASKS)}, got {got}")
+    return ExportFolder(models[0], labels, task, _image_size(metadata.get("imgsz"), name))
 
 
-def _image_size(metadata: FlatYaml, name: str) -> tuple[int, int] | None:
-    value = metadata.get("imgsz")
+def _image_size(value: Any, name: str) -> tuple[int, int] | None:
     if value is None:
         return None
     sizes = value if isinstance(value, list) else [value]
     if len(sizes) not in (1, 2) or not all(
         isinstance(size, str) and re.fullmatch("[1-9][0-9]{0,4}", size) for size in sizes
     ):
-        raise ValueError(f"{name}: expected imgsz: height and width, got {value!r}")
-    height, width = int(str(sizes[0])), int(str(sizes[-1]))
-    return height, width
+        got = sizes if all(isinstance(size, str) for size in sizes) else type(value).__name__
+        raise ValueError(f"{name}: expected imgsz: height and width, got {got}")
+    return int(sizes[0]), int(sizes[-1])

@@ -1,4 +1,4 @@
-"""A model of one image, and what its file says about it: for `Detector` and `Classifier`."""
+"""A model with one image input: the base of `Detector` and `Classifier`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.npu.closing import Closing
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
-from rknn_runtime.vision.image_writer import ImageWriter
 from rknn_runtime.vision.images import as_pixels
-from rknn_runtime.vision.transform import LetterboxTransform
+from rknn_runtime.vision.labels import read_labels
+from rknn_runtime.vision.letterbox import ImageWriter, LetterboxTransform
 
 if TYPE_CHECKING:
     from rknn_runtime.enums import CoreMask
@@ -28,38 +28,24 @@ if TYPE_CHECKING:
 __all__ = ["ImageModel"]
 
 _M = TypeVar("_M", bound="ImageModel")
-#: A set of strings is asked sooner than a tuple.
+#: A set answers sooner than a tuple.
 _CAMERAS = frozenset(FORMATS)
-#: The default of `matrix`, which is one object as any short string of a program's text is.
-_BT601 = "bt601"
 _NULL, _from_buffer = ffi.NULL, ffi.from_buffer
 
 
 class ImageModel(Closing):
     """A loaded model with one image input, which is bound once.
 
-    An image goes from its array to the results under the model's lock: nobody runs the
-    model between the two. Only addresses are kept of the model's memory, which are used while the
-    lock is held and the model found open, so the model can be closed at any other time.
-
-    Args:
-        model: The model.
-        labels: Names of the classes, ``"coco"``, or a file of them. None: those in the custom
-            string.
-        input_color: ``"RGB"`` or ``"BGR"``. None: that in the custom string, else RGB.
-
-    Raises:
-        OSError: The file of labels cannot be read.
-        TypeError: `model` is no `Model`, or `labels` no sequence or mapping.
-        ValueError: The model has not one image input, `input_color` is not known, or the file
-            has no labels.
+    An image goes from its array to the results under the model's lock. Only addresses of the
+    model's memory are kept, and used while the lock is held and the model is open: so the model
+    can be closed at any other time. For the arguments see `Detector`.
     """
 
-    #: Tasks of Ultralytics whose models this reads.
+    #: Tasks of Ultralytics that this class does.
     _tasks: ClassVar[tuple[str, ...]] = ()
-    #: Reads the outputs; a subclass makes it, then calls `_settle`.
+    #: Reads the outputs; a subclass makes it and then calls `_settle`.
     decoder: Any
-    #: What `open` loaded, which `close` closes.
+    #: The model that `open` loaded and `close` closes.
     _opened: Model | None = None
 
     def __init__(
@@ -71,9 +57,6 @@ class ImageModel(Closing):
         if not isinstance(model, Model):
             raise TypeError(f"model: expected a Model, got {type(model).__name__}")
         if isinstance(labels, (str, os.PathLike)):
-            # Programs that name no file do not load it.
-            from rknn_runtime.vision.label_files import read_labels
-
             labels = read_labels(labels)
         if labels is not None and (
             isinstance(labels, bytes) or not isinstance(labels, (Sequence, Mapping))
@@ -88,7 +71,7 @@ class ImageModel(Closing):
         self.labels: Labels | None = self._facts.get("labels") if labels is None else labels
         self._nv12: Nv12Input | None = None
         if len(model.inputs) == 2:
-            # Programs whose model has one do not load it.
+            # Programs whose model has one input do not load it.
             from rknn_runtime.vision.nv12 import nv12_input
 
             self._nv12 = nv12_input(model)
@@ -117,22 +100,23 @@ class ImageModel(Closing):
         core_mask: CoreMask | None = None,
         **options: Any,
     ) -> _M:
-        """Load a model and make one of these for it; `close`, or a with block, closes the model.
+        """Load a model and wrap it; `close` or the end of a ``with`` block closes the model.
 
         Args:
-            path: A model as `Model` takes it, or the folder that Ultralytics' export to RKNN
-                leaves, ``best_rknn_model``: its ``metadata.yaml`` gives labels, task and size.
-            labels: In place of those that the file or the folder has.
+            path: A model as for `Model`, or the folder that Ultralytics' export to RKNN writes,
+                ``best_rknn_model``: its ``metadata.yaml`` gives labels, task and size (needs
+                PyYAML: ``pip install PyYAML``).
+            labels: Used instead of those in the file or the folder.
             library: The runtime library; see `rknn_runtime.open_library`.
             core_mask: NPU cores to run on; None leaves the choice to the runtime.
-            **options: As when it is made of a `Model`.
+            **options: As for the class.
 
         Raises:
+            ImportError: PyYAML is needed and not installed.
             OSError: A file cannot be read.
             RknnError: The model cannot be loaded; see `Model`.
-            TypeError: An argument of another type.
-            ValueError: The folder has not one ``.rknn`` file, its metadata say another task or
-                size than the model has; or see the class.
+            ValueError: The folder has no ``.rknn`` file or several, or its metadata names another
+                task or size than the model's; or see the class.
         """
         from rknn_runtime.vision.export_folder import read_export_folder
 
@@ -170,11 +154,11 @@ class ImageModel(Closing):
         return cls(model, labels, **options)
 
     def close(self) -> None:
-        """Close the model that `open` loaded; one that was handed in stays its owner's.
+        """Close the model if `open` loaded it; a model that was passed in stays open.
 
         Raises:
             BufferError: An array that views its memory is alive; nothing was released.
-            RknnStatusError: The runtime refused; it is closed all the same.
+            RknnStatusError: The runtime refused; the model is closed nevertheless.
             RuntimeError: Called in the middle of another call, as by a signal handler.
         """
         if self._opened is not None:
@@ -190,30 +174,30 @@ class ImageModel(Closing):
     ) -> Results:
         """Run on every image of a folder, a video, a camera or a network stream, on all cores.
 
-        A `Pool` of duplicates of the model does it, each with the options that this object has
-        now. It ends when the iterator is exhausted or closed. Make a `Pool` of your own to choose
-        cores and contexts, or to see its `stats`.
+        A `Pool` of duplicates of the model does it, with the options that this object has now.
+        It ends when the iterator is exhausted or closed. Make your own `Pool` to choose cores and
+        contexts or to see `stats`.
 
         Args:
             source: See `rknn_runtime.streams.FrameSource`.
-            drop: As in `Pool.map`; ``"auto"``: ``"oldest"`` for cameras and network streams, None
-                for files.
-            reconnect_s: So long a camera or stream is opened again after it broke off.
+            drop: As in `Pool.map`; ``"auto"`` is ``"oldest"`` for cameras and network streams and
+                None for files.
+            reconnect_s: How long to try to reopen a camera or stream after it broke off.
             **options: For each call.
 
         Returns:
-            An iterator over ``(frame, result)`` in order, where ``frame`` is a `Frame`: image,
-            place in the source, time. Close it, or use it in a ``with`` block, when you leave a
-            loop early.
+            An iterator over ``(frame, result)`` in order; ``frame`` is a `Frame` with the image,
+            its place in the source and its time. Close the iterator, or use it in a ``with``
+            block, when you leave a loop early.
 
         Raises:
             ClosedError: The model is closed.
             ForkError: This process was forked after the model was loaded.
             ImportError: OpenCV or Pillow is missing.
             OSError: The source cannot be opened.
-            TypeError: An argument of another type.
-            ValueError: `drop` is not known, or a folder without images.
+            ValueError: `drop` is not known, or a folder has no images.
         """
+        # Streams know this module. This is the only import in the other direction.
         from rknn_runtime.streams.pool import Pool
 
         pool = Pool(self.model, self._twin)
@@ -225,15 +209,11 @@ class ImageModel(Closing):
         return results.ending_with(pool.close)
 
     def _twin(self: _M, model: Model) -> _M:
-        """Make the like of this of another context of its model."""
+        """Make the same object for another context of its model."""
         raise NotImplementedError
 
     def _settle(self, **options: Any) -> None:
-        """Bind to the model's memory, once, when there is a decoder.
-
-        Args:
-            **options: For `ImageWriter`.
-        """
+        """Bind to the model's memory, once, when there is a decoder; options of `ImageWriter`."""
         self._options = options
         context = self._frame.context
         with context.lock:
@@ -244,7 +224,7 @@ class ImageModel(Closing):
                 self._settle_input()
 
     def _settle_outputs(self) -> None:
-        """Bind to the outputs, at first and when the caller bound others."""
+        """Bind to the outputs, and again after the caller bound others."""
         self._frame.context.check_chosen()
         if self._forms != _forms(self.model):
             raise RuntimeError(
@@ -256,7 +236,7 @@ class ImageModel(Closing):
         self._output_state = self._frame.output_state
 
     def _settle_input(self) -> None:
-        """Bind to the input, likewise."""
+        """Bind to the input, and again after the caller bound another one."""
         if self._frame.output_state is not self._output_state:
             self._settle_outputs()
         frame = self._frame.inputs[0].private()
@@ -264,13 +244,13 @@ class ImageModel(Closing):
         self._state = self._frame.state
 
     def _run_written(self, transform: LetterboxTransform) -> Any:
-        """Run on what is in the input and decode the outputs, inside ``with context.lock``."""
+        """Run on the content of the input and decode the outputs; the lock is held."""
         native = self.decoder.settled()
         self._frame.run_frame(_NULL, _NULL, native, transform._placement)
         return self.decoder.results(transform)
 
     def _run_memory(self, memory: TensorMemory) -> Any:
-        """Run on what is in a memory, as the model takes it, and decode the outputs."""
+        """Run on a memory that holds an image as the model takes it, and decode the outputs."""
         frame, context = self._frame, self._frame.context
         with context.lock:
             context.check_chosen()
@@ -283,7 +263,7 @@ class ImageModel(Closing):
             return self._run_written(LetterboxTransform(size, size, size, (0, 0)))
 
     def _run_nv12(self, inputs: Nv12Input, image: Any, color: str) -> Any:
-        """Run on a frame in NV12, of the model's size, and decode the outputs."""
+        """Run on an NV12 frame of the model's size and decode the outputs."""
         planes, memories = [], None
         if isinstance(image, TensorMemory):
             memories = image, inputs.chroma_of(image)
@@ -302,15 +282,15 @@ class ImageModel(Closing):
 
     def _run(self, image: Any, color: str, matrix: str, full_range: bool) -> Any:
         """Run on one image and decode the outputs."""
-        # What is no image is refused before an array of the model is in the traceback, and a file
-        # is not read while others wait.
+        # Before the lock: reading a file must not keep others waiting, and an exception about the
+        # image must not keep an array of the model's memory alive in its traceback.
         if self._nv12 is not None:
             return self._run_nv12(self._nv12, image, color)
         source = None
-        if color.__class__ is str and color in _CAMERAS:
+        if color in _CAMERAS:
             source = YuvFrame(image, color, matrix, full_range)
         else:
-            if full_range is not False or matrix is not _BT601:
+            if full_range is not False or matrix != "bt601":
                 check_yuv_options(matrix, full_range)
             if not isinstance(image, np.ndarray):
                 if isinstance(image, TensorMemory):
@@ -325,9 +305,9 @@ class ImageModel(Closing):
                 return self._run_written(self._writer.write_camera(source))
             prepared = self._writer.prepare(image, color)
             if prepared is not None:
-                letterbox, transform = prepared
+                letterbox, transform, placement = prepared
                 decoder = self.decoder
-                native, placement = decoder.settled(), transform._placement
+                native = decoder.settled()
                 if frame.run_frame(letterbox, _from_buffer(image), native, placement):
                     return decoder.results(transform)
             image, color = as_pixels(image, color)
@@ -336,7 +316,7 @@ class ImageModel(Closing):
 
 
 def _forms(model: Model) -> list[tuple[Any, ...]]:
-    """What a decoder and a letterbox were made for, of inputs and outputs."""
+    """Return everything about inputs and outputs that decoders and letterboxes depend on."""
     attrs = (*model.inputs, *model.outputs)
     return [
         (attr.shape, attr.stored.shape, attr.stored.layout, attr.stored.dtype, attr.affine)

@@ -1,42 +1,204 @@
-"""Fit images into a model's input, and map what was found back onto the image."""
+"""Fit images into a model's input, and map coordinates back onto the image."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import (
+    MAX_DIMENSION,
     address,
     as_int,
-    as_list,
     exact_int,
     has_pixel_rows,
     pixel_rows,
-    plain,
 )
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, plain_order
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
-from rknn_runtime.vision.images import as_pixels, import_pillow
-from rknn_runtime.vision.transform import LetterboxTransform, place
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.images import COLORS, as_pixels, import_pillow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "channel_order",
-    "frame_of",
-    "letterbox",
-    "native_letterbox",
-    "padding_of",
-]
+__all__ = ["ImageWriter", "LetterboxTransform", "letterbox"]
 
-_LETTERBOX, _UINT8 = ffi.typeof("rkr_letterbox *"), np.dtype(np.uint8)
+# Looked up once: these are used for every frame.
+_ndarray, _UINT8 = np.ndarray, np.dtype(np.uint8)
+_LETTERBOX, _PLACEMENT = ffi.typeof("rkr_letterbox *"), ffi.typeof("rkr_placement *")
 _NO_IMAGE = 0, 0, 0, 0
+_ORIGIN = np.zeros(2)
 _OUT_COLORS = ("RGB", "BGR", "GRAY")
-_COLORS = ("RGB", "BGR", *FORMATS)
+_COLORS = (*COLORS, *FORMATS)
+
+
+@dataclass(frozen=True)
+class LetterboxTransform:
+    """Where an image lies in its letterbox, and the mapping of coordinates between the two.
+
+    Coordinates are continuous, in pixels: 0 is the left (top) edge of the first pixel, and the
+    width (height) is the right (bottom) edge of the last. On each axis
+    ``letterboxed = coordinate * resized_size / image_size + offset``, with the sizes that were
+    actually used: both directions are exact except for the rounding of the result to its dtype.
+    """
+
+    #: Height and width of the image.
+    image_size: tuple[int, int]
+    #: Height and width of the letterbox.
+    size: tuple[int, int]
+    #: Height and width of the image within the letterbox.
+    resized_size: tuple[int, int]
+    #: Rows above and columns to the left of it.
+    offset: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            TypeError: A field is not a pair of integers.
+            ValueError: A size is below 1 or above 2**31 - 1, or the offset below 0 or above that.
+        """
+        for field in fields(self):
+            pair, lowest = getattr(self, field.name), 0 if field.name == "offset" else 1
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(f"{field.name}: expected (height, width), got {pair!r}")
+            for number in pair:
+                as_int(number, field.name, lowest, MAX_DIMENSION)
+
+    @property
+    def _placement(self) -> Any:
+        """The ``rkr_placement *`` that decoders read."""
+        return _placement(*self.offset, *self.image_size, *self.resized_size)
+
+    def boxes_to_image(self, boxes: NDArray[Any], *, clip: bool = True) -> NDArray[Any]:
+        """Map ``(..., 4)`` boxes xyxy from the letterbox to the image; a new array.
+
+        Args:
+            boxes: Float32 or float64, pixels of the letterbox.
+            clip: Cut off the parts outside the image.
+
+        Raises:
+            TypeError: `boxes` is not an array of float32 or float64.
+            ValueError: Its last dimension is not 4.
+        """
+        _check_floats(boxes, "boxes", 4, 4)
+        return self.points_to_image(boxes.reshape(-1, 2), clip=clip).reshape(boxes.shape)
+
+    def boxes_from_image(self, boxes: NDArray[Any]) -> NDArray[Any]:
+        """Map ``(..., 4)`` boxes xyxy from the image to the letterbox; a new array."""
+        _check_floats(boxes, "boxes", 4, 4)
+        return self.points_from_image(boxes.reshape(-1, 2)).reshape(boxes.shape)
+
+    def points_to_image(self, points: NDArray[Any], *, clip: bool = False) -> NDArray[Any]:
+        """Map points from the letterbox to the image; a new array.
+
+        Args:
+            points: ``(..., 2 or more)`` float32 or float64: x and y in pixels of the letterbox;
+                further columns, such as a keypoint's confidence, are kept.
+            clip: Move points outside the image onto its edge.
+
+        Raises:
+            TypeError: `points` is not an array of float32 or float64.
+            ValueError: Its last dimension is less than 2.
+        """
+        xy, offset, image_size, resized_size = self._axes(points)
+        xy -= offset
+        xy *= image_size
+        xy /= resized_size
+        if clip:
+            np.maximum(xy, _ORIGIN, out=xy)
+            np.minimum(xy, image_size, out=xy)
+        return _with_xy(points, xy)
+
+    def points_from_image(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Map points from the image to the letterbox; see `points_to_image`."""
+        xy, offset, image_size, resized_size = self._axes(points)
+        xy *= resized_size
+        xy /= image_size
+        xy += offset
+        return _with_xy(points, xy)
+
+    def _axes(self, points: NDArray[Any]) -> tuple[NDArray[np.float64], ...]:
+        """Return x and y of points to calculate with, then offset and sizes as x and y."""
+        _check_floats(points, "points", 2, None)
+        return (
+            points[..., :2].astype(np.float64),
+            *_xy(self.offset, self.image_size, self.resized_size),
+        )
+
+    def detections_to_image(self, detections: Detections, *, clip: bool = True) -> Detections:
+        """Map detections from the letterbox to the image.
+
+        Args:
+            detections: Objects in pixels of the letterbox.
+            clip: Cut off the parts of upright boxes outside the image.
+
+        Raises:
+            ValueError: They have masks, whose pixels do not map one to one.
+        """
+        if detections.mask is not None:
+            raise ValueError("masks are made in the image's own size, they are not mapped")
+        keypoints, corners = detections.keypoints, detections.xyxyxyxy
+        return Detections(
+            self.boxes_to_image(detections.xyxy, clip=clip),
+            detections.confidence,
+            detections.class_id,
+            keypoints=None if keypoints is None else self.points_to_image(keypoints),
+            xyxyxyxy=None if corners is None else self.points_to_image(corners),
+        )
+
+
+# The frames of a video have the same transform.
+@lru_cache(maxsize=64)
+def _place(
+    image_size: tuple[int, int], size: tuple[int, int], center: bool, stretch: bool
+) -> LetterboxTransform:
+    """Find the largest size with the image's proportions that fits, in integers."""
+    image_height, image_width = image_size
+    height, width = size
+    if stretch:
+        resized = size
+    elif height * image_width <= width * image_height:
+        resized = height, max(1, (2 * height * image_width + image_height) // (2 * image_height))
+    else:
+        resized = max(1, (2 * width * image_height + image_width) // (2 * image_width)), width
+    offset = ((height - resized[0]) // 2, (width - resized[1]) // 2) if center else (0, 0)
+    return LetterboxTransform((image_height, image_width), size, resized, offset)
+
+
+@lru_cache(maxsize=64)
+def _placement(*numbers: int) -> Any:
+    return ffi.new(_PLACEMENT, numbers)
+
+
+@lru_cache(maxsize=64)
+def _xy(*pairs: tuple[int, int]) -> tuple[NDArray[np.float64], ...]:
+    """Return pairs y, x as arrays x, y."""
+    return tuple(np.array(pair[::-1], np.float64) for pair in pairs)
+
+
+def _check_floats(array: Any, name: str, lowest: int, highest: int | None) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
+        got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise TypeError(f"{name}: expected an array of float32 or float64, got {got}")
+    last = array.shape[-1] if array.ndim else 0
+    if last < lowest or (highest is not None and last > highest):
+        expected = f"{lowest}" if lowest == highest else f"at least {lowest}"
+        raise ValueError(f"{name}: expected {expected} in the last dimension, got {array.shape}")
+
+
+def _with_xy(points: NDArray[Any], xy: NDArray[np.float64]) -> NDArray[Any]:
+    """Return a copy of the points with other x and y."""
+    if points.shape[-1] == 2:
+        return xy.astype(points.dtype, copy=False)
+    result = points.copy()
+    result[..., :2] = xy
+    return result
 
 
 def letterbox(
@@ -57,37 +219,36 @@ def letterbox(
 
     Args:
         image: An array ``(H, W)``, ``(H, W, 1)``, ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a
-            Pillow image, or the path of a file (turned upright as its EXIF data say; both
-            need Pillow: ``pip install Pillow``). Alpha is ignored. Or a camera frame: see
-            `color`.
+            Pillow image, or a file's path (turned upright by its EXIF data); the last two need
+            Pillow: ``pip install Pillow``. Alpha is ignored. Or a camera frame: see `color`.
         size: Height and width of the frame.
-        pad_value: 0..255 for the rest of the frame, one for all channels or one for each.
+        pad_value: 0..255 for the rest of the frame: one for all channels, or one per channel.
         out: The frame, to write in place: ``(height, width, C)`` or ``(1, height, width, C)``
             uint8 with contiguous pixels, such as ``model.input_view()``; its rows may be apart.
         resize: ``"native"``: this package's bilinear kernel. ``"opencv"``: INTER_LINEAR (extra
             ``opencv``). ``"pillow"``: BILINEAR, which averages when it shrinks.
         center: Put the image in the middle (an odd row or column goes below or to the
             right); False: to the top left.
-        stretch: Fill the whole frame instead, without regard to proportions.
-        color: Order of the channels of an array, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or
-            the format of a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or
-            ``"UYVY"``: `image` is then what `rknn_runtime.kernels.yuv.YuvFrame` takes, scaled and
-            converted in one pass, by ``"native"`` alone.
+        stretch: Fill the whole frame instead, ignoring proportions.
+        color: Channel order of an array, ``"RGB"`` or ``"BGR"`` (as from OpenCV); or the format of
+            a camera frame, ``"NV12"``, ``"NV21"``, ``"I420"``, ``"YUYV"`` or ``"UYVY"``. Then
+            `image` is as for `rknn_runtime.kernels.yuv.YuvFrame`, and ``"native"`` scales and
+            converts it in one pass.
         out_color: Channels of the frame: ``"RGB"``, ``"BGR"`` or ``"GRAY"`` (C = 1, ITU-R
-            BT.601 luma; of a camera frame its own luma).
-        matrix: Of a camera frame: ``"bt601"`` or ``"bt709"``, the standard of its colours.
-        full_range: Of a camera frame: its values use 0..255 (JPEG), not 16..235.
+            BT.601 luma; for a camera frame its own luma).
+        matrix: For a camera frame: ``"bt601"`` or ``"bt709"``, the standard of its colours.
+        full_range: For a camera frame: its values use 0..255 (JPEG), not 16..235.
 
     Returns:
         The frame (`out`, or a new ``(height, width, C)`` array) and the transform that maps
         coordinates back to the image.
 
     Raises:
-        ImportError: What `resize` or the kind of `image` needs is not installed.
+        ImportError: `resize` or `image` needs a package that is not installed.
         OSError: The file cannot be read.
-        TypeError: `image` is nothing that can be an image, or an argument has a wrong type.
-        ValueError: A shape, size, name or value is not as said above, or the file is no
-            image that can be decoded.
+        TypeError: `image` cannot be an image, or an argument has a wrong type.
+        ValueError: A shape, size, name or value is not as described, or the file cannot be
+            decoded as an image.
     """
     if resize not in _RESIZERS:
         raise ValueError(f"resize: expected one of {sorted(_RESIZERS)}, got {resize!r}")
@@ -105,20 +266,20 @@ def letterbox(
         check_yuv_options(matrix, full_range)
         pixels, order = as_pixels(image, color)
         image_size = pixels.shape[0], pixels.shape[1]
-    transform = place(image_size, _sides(size), center, stretch)
+    transform = _place(image_size, _sides(size), center, stretch)
     n_channels = 1 if out_color == "GRAY" else 3
-    frame = frame_of(out, (*transform.size, n_channels))
-    rows, padding = pixel_rows(frame), padding_of(pad_value, n_channels)
-    # One call each: after an error the frame is as it was.
+    frame = _frame_of(out, (*transform.size, n_channels))
+    rows, padding = pixel_rows(frame), _padding_of(pad_value, n_channels)
+    # One call each, which leaves the frame unchanged after an error.
     if is_camera:
-        status = camera.fill(native_letterbox(rows, transform, padding), out_color)
+        status = camera.fill(_native_letterbox(rows, transform, padding), out_color)
     else:
-        channels = channel_order(pixels.shape[2], order, out_color)
+        channels = _channel_order(pixels.shape[2], order, out_color)
         pixels, channels = plain_order(pixels, channels)
         if resize != "native":
             pixels = _RESIZERS[resize](pixels, transform.resized_size)
         status = lib.rkr_letterbox_uint8(
-            native_letterbox(rows, transform, padding, pixel_rows(pixels), channels),
+            _native_letterbox(rows, transform, padding, pixel_rows(pixels), channels),
             address(pixels),
         )
     if status != lib.RKR_OK:
@@ -148,17 +309,14 @@ def _sides(size: Any) -> tuple[int, int]:
     return height, width
 
 
-def frame_of(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
-    """Return the array ``(height, width, C)`` to write to, a new one where `out` is None.
-
-    Raises:
-        TypeError: `out` is no array of uint8.
-        ValueError: It has another shape, or cannot be written in place.
-    """
+def _frame_of(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """Return the array ``(height, width, C)`` to write to: `out` checked, or a new one."""
     if out is None:
         return np.empty(shape, np.uint8)
-    frame: NDArray[np.uint8] = plain(out, "out", "an array of uint8")
-    if frame.dtype is not _UINT8 and frame.dtype != _UINT8:
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out: expected an array of uint8, got {type(out).__name__}")
+    frame: NDArray[np.uint8] = out.view(np.ndarray)
+    if frame.dtype != _UINT8:
         raise TypeError(f"out: expected an array of uint8, got {frame.dtype}")
     if frame.shape not in (shape, (1, *shape)):
         raise ValueError(f"out: expected shape {shape} or {(1, *shape)}, got {frame.shape}")
@@ -173,18 +331,10 @@ def frame_of(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     return frame
 
 
-def padding_of(pad_value: Any, n_channels: int) -> bytes:
-    """Return a `pad_value` of `letterbox` as a byte for each channel.
-
-    Raises:
-        TypeError: It is no integer, or sequence of them.
-        ValueError: One is not 0..255, or they are not as many as channels.
-    """
-    # An integer first: to ask for a sequence takes longer than all else here.
-    if pad_value.__class__ is int and 0 <= pad_value <= 255:
-        return bytes((pad_value,)) * n_channels
+def _padding_of(pad_value: Any, n_channels: int) -> bytes:
+    """Return a `pad_value` of `letterbox` as one byte per channel."""
     is_one = not isinstance(pad_value, (Sequence, np.ndarray))
-    given = [pad_value] if is_one else as_list(pad_value, "pad_value", "0..255")
+    given = [pad_value] if is_one else list(pad_value)
     if len(given) not in (1, n_channels):
         raise ValueError(
             f"pad_value: expected 0..255, one or {n_channels} of them, got {pad_value!r}"
@@ -193,7 +343,7 @@ def padding_of(pad_value: Any, n_channels: int) -> bytes:
     return bytes(values * (n_channels // len(values)))
 
 
-def native_letterbox(
+def _native_letterbox(
     rows: tuple[Any, ...],
     transform: LetterboxTransform,
     padding: bytes,
@@ -203,11 +353,11 @@ def native_letterbox(
     """Return an ``rkr_letterbox *``, which does not keep the frame's memory alive.
 
     Args:
-        rows: The frame, as `pixel_rows` views what `frame_of` returned.
+        rows: The frame, as `pixel_rows` describes it.
         transform: Where the image goes.
-        padding: As `padding_of` returns it.
-        image: The image, as `pixel_rows` views it; a camera frame does without.
-        order: As `channel_order` returns it; likewise.
+        padding: As from `_padding_of`.
+        image: The image, as `pixel_rows` describes it; none for a camera frame.
+        order: As from `_channel_order`; none for a camera frame.
     """
     return ffi.new(
         _LETTERBOX,
@@ -223,11 +373,87 @@ def native_letterbox(
     )
 
 
-def channel_order(n_channels: int, order: str, out_color: str) -> tuple[int, ...]:
-    """Return the image's channel for each of the frame, or for R, G and B where that is gray."""
+def _channel_order(n_channels: int, order: str, out_color: str) -> tuple[int, ...]:
+    """Return the image's channel for each of the frame, or for R, G and B if that is gray."""
     if n_channels == 1:
         return (0,) if out_color == "GRAY" else (0, 0, 0)
     return (0, 1, 2) if order == ("RGB" if out_color == "GRAY" else out_color) else (2, 1, 0)
+
+
+class ImageWriter:
+    """Does the same as `letterbox` for image after image into one frame, a model's input.
+
+    Everything that follows from an image's size is kept for the next image. Not thread-safe.
+
+    Args:
+        frame: ``(1, height, width, C) uint8`` as for `letterbox`. Only its address is kept: the
+            caller makes sure that the memory exists whenever something is written.
+        out_color: Channels of the frame, ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
+        pad_value: As for `letterbox`.
+        stretch: As for `letterbox`.
+    """
+
+    def __init__(
+        self, frame: NDArray[np.uint8], out_color: str, *, pad_value: Any = 114, stretch: bool
+    ) -> None:
+        n_channels = 1 if out_color == "GRAY" else 3
+        self._size = int(frame.shape[1]), int(frame.shape[2])
+        self._padding = _padding_of(pad_value, n_channels)
+        self._options = {"out_color": out_color, "pad_value": pad_value, "stretch": stretch}
+        self._rows = pixel_rows(_frame_of(frame, (*self._size, n_channels)))
+        #: Shape and color of the last image, and the result of `prepare`.
+        self._last: tuple[Any, str, tuple[Any, LetterboxTransform, Any] | None] = None, "", None
+
+    def prepare(self, image: Any, color: str) -> tuple[Any, LetterboxTransform, Any] | None:
+        """Say how an image goes into the frame.
+
+        Returns:
+            The ``rkr_letterbox *`` that writes it, the transform and its ``rkr_placement *``. None
+            if the image needs more than this knows, or is not an image: then call `write_any`.
+        """
+        if (
+            type(image) is not _ndarray
+            or image.dtype is not _UINT8
+            or color.__class__ is not str
+            or not image.flags.c_contiguous
+        ):
+            return None
+        shape, last_color, prepared = self._last
+        if image.shape != shape or color != last_color:
+            prepared = self._learn(image.shape, color)
+            self._last = image.shape, color, prepared
+        return prepared
+
+    def write_camera(self, source: YuvFrame) -> LetterboxTransform:
+        """Write a camera frame into the frame."""
+        transform = _place(source.size, self._size, True, self._options["stretch"])
+        box = _native_letterbox(self._rows, transform, self._padding)
+        check_resized(
+            source.fill(box, self._options["out_color"]), self._size[1], "rkr_letterbox_yuv_uint8"
+        )
+        return transform
+
+    def write_any(self, image: Any, color: str, frame: NDArray[np.uint8]) -> LetterboxTransform:
+        """Write any image into the frame, which is given again, as `letterbox` does."""
+        return letterbox(image, self._size, out=frame, color=color, **self._options)[1]
+
+    def _learn(
+        self, shape: tuple[int, ...], color: str
+    ) -> tuple[Any, LetterboxTransform, Any] | None:
+        """Work out everything that follows from an image's shape; see `prepare`."""
+        height, width, channels = shape if len(shape) == 3 else (*shape, 1, 0)[:3]
+        if (
+            len(shape) not in (2, 3)
+            or 0 in shape
+            or channels not in (1, 3, 4)
+            or color not in COLORS
+        ):
+            return None
+        transform = _place((height, width), self._size, True, self._options["stretch"])
+        order = _channel_order(channels, color, self._options["out_color"])
+        image = (None, 0, height, width, width * channels, channels)
+        box = _native_letterbox(self._rows, transform, self._padding, image, order)
+        return box, transform, transform._placement
 
 
 def _resize_opencv(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
@@ -244,7 +470,7 @@ def _resize_opencv(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[
 def _resize_pillow(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     images = import_pillow().Image
     height, width, n_channels = pixels.shape
-    # The fourth channel is none to Pillow, which would weight the colours by an alpha.
+    # Not RGBA: Pillow would weight the colours by the alpha.
     mode = {1: "L", 3: "RGB", 4: "RGBX"}[n_channels]
     data = np.ascontiguousarray(pixels)
     image = images.frombuffer(mode, (width, height), data, "raw", mode, 0, 1)

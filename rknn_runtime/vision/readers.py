@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.detections import Detections, size_of_image
 from rknn_runtime.vision.outlines import filled
-from rknn_runtime.vision.writers import size_of_image
 
 __all__ = ["from_yolo"]
 

@@ -16,8 +16,15 @@ from videos import write_video
 distributed = pytest.importorskip("distributed")
 Image = pytest.importorskip("PIL.Image")
 
-from rknn_runtime.streams.dask import RESOURCE, NpuPlugin, Segment, detect, segments  # noqa: E402
-from rknn_runtime.streams.dask.storage import FORMATS, format_of  # noqa: E402
+from rknn_runtime.streams.dask import (  # noqa: E402  # noqa: E402
+    _FORMATS,
+    RESOURCE,
+    NpuPlugin,
+    Segment,
+    _format_of,
+    detect,
+    segments,
+)
 
 #: Dask's threads leave sockets for the collector.
 pytestmark = [
@@ -131,12 +138,12 @@ def test_records_as_tables(client, plugin, tmp_path):
     assert sum("error" in record for record in again) == 1
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
+@pytest.mark.parametrize("name", sorted(_FORMATS))
 def test_a_file_is_whole_or_not_there(tmp_path, name):
     """What cannot be written leaves nothing; what was there stays."""
     if name == "parquet":
         pytest.importorskip("pyarrow")
-    kind = format_of(name)
+    kind = _format_of(name)
     point = {"class_id": 3, "confidence": 0.1, "xyxy": [0.1, 0.2, 0.3, 0.4]}
     more = {"label": "x", "keypoints": [[1.0, 2.0, 0.5]], "mask": {"size": [2, 2], "counts": [4]}}
     place = {"source": "a", "frame": 0, "time_s": 0.0}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rknn_runtime import Classifier, Detections, Detector, Model
 from rknn_runtime.vision import LetterboxTransform, letterbox, nms
-from rknn_runtime.vision.detection import Detection
+from rknn_runtime.vision.detections import Detection
 from rknn_runtime.vision.heads import Classifications
 
 Floats = NDArray[np.float32]

@@ -69,7 +69,7 @@ def test_gray_models():
             "labels: expected 4",
         ),
         ({"labels": ["a"]}, {}, ValueError, "labels: expected 4"),
-        ({}, {"labels": "abcd"}, ValueError, 'labels: expected "coco" or a file'),
+        ({}, {"labels": "abcd"}, ValueError, 'labels: expected "coco" or a .txt'),
         ({}, {"labels": 4}, TypeError, "labels: expected a sequence of names"),
         ({}, {"top_k": 0}, ValueError, "top_k"),
         ({}, {"top_k": 2.5}, TypeError, "top_k"),

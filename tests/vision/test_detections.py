@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rknn_runtime.vision.detection import Detection
-from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.detections import Detection, Detections
 
 
 def some(n: int = 4, **optional: Any) -> Detections:

@@ -169,7 +169,7 @@ def test_refusals(model):
         Detector(model, head="yolov5")
     with pytest.raises(TypeError):
         Detector(model)(None)
-    with pytest.raises(ValueError, match='labels: expected "coco" or a file'):
+    with pytest.raises(ValueError, match='labels: expected "coco" or a'):
         Detector(model, labels="circle")
     with pytest.raises(ValueError, match="input_color: expected"):
         Detector(model, input_color="GBR")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rknn_runtime.kernels.canvas import Canvas
-from rknn_runtime.vision import drawing, lettering
+from rknn_runtime.vision import drawing
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.drawing import _PALETTE, _CaptionWriter, class_color, text_color
 
@@ -18,18 +18,24 @@ from rknn_runtime.vision.drawing import _PALETTE, _CaptionWriter, class_color, t
 @pytest.fixture(autouse=True)
 def fonts_are_loaded_anew():
     """What a test does to Pillow is neither hidden by fonts of before, nor left behind."""
-    lettering.load_font.cache_clear()
+    drawing._load_font.cache_clear()
     yield
-    lettering.load_font.cache_clear()
+    drawing._load_font.cache_clear()
 
 
-@pytest.fixture(params=["Pillow", "strokes"])
+@pytest.fixture(params=["own", "DejaVu or bitmap", "bitmap"])
 def letters(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Draw with and without Pillow."""
-    if request.param == "Pillow":
-        pytest.importorskip("PIL")
-    else:
-        monkeypatch.setitem(sys.modules, "PIL", None)
+    """Draw with Pillow's own font, as with Pillow before 10.1, and without FreeType."""
+    fonts = pytest.importorskip("PIL.ImageFont")
+
+    def unavailable(*arguments: Any) -> Any:
+        raise ImportError("no FreeType")
+
+    bitmap = getattr(fonts, "load_default_imagefont", fonts.load_default)
+    if request.param != "own":  # a TypeError if called with a size
+        monkeypatch.setattr(fonts, "load_default", lambda: bitmap())
+    if request.param == "bitmap":
+        monkeypatch.setattr(fonts, "truetype", unavailable)
     return str(request.param)
 
 
@@ -130,11 +136,10 @@ def test_captions_do_not_hide_each_other(letters: str) -> None:
 
 def fields(boxes: list[list[float]], height: int, width: int, name: str) -> list[Any]:
     """Return where the captions of boxes are put."""
-    font = lettering.load_font(None, 9.0)
+    font = drawing._load_font(None, 9)
     writer = _CaptionWriter(Canvas(canvas(height, width)), font, 1)
     writer.place([(f"{name} {i}", "80%") for i in range(len(boxes))], np.float32(boxes))
-    around = font.space + 4
-    sizes = [(a.width + b.width + around, font.height + 4) for a, b in writer._texts]
+    sizes = [font.label(*texts, 2, b"abc", b"abc").shape[1::-1] for texts in writer._texts]
     return [(x, y, x + w, y + h) for (x, y), (w, h) in zip(writer._corners, sizes) if x >= 0]
 
 
@@ -171,7 +176,7 @@ def test_kept_captions_are_those_of_their_words_and_colours(letters: str) -> Non
     for order in ("RGB", "BGR"):
         kept = [found.draw(canvas(), labels, color=order) for found in (*shown, *shown)]
         for drawn, found in zip(kept, (*shown, *shown)):
-            lettering.load_font.cache_clear()
+            drawing._load_font.cache_clear()
             np.testing.assert_array_equal(drawn, found.draw(canvas(), labels, color=order))
     assert len({drawn.tobytes() for drawn in kept}) == len(shown)
 
@@ -188,25 +193,6 @@ def test_a_label_is_one_line(letters: str) -> None:
     """A line break in a label is a space."""
     drawn = box([20, 40, 90, 100]).draw(canvas(), ["a\nb"])
     np.testing.assert_array_equal(drawn, box([20, 40, 90, 100]).draw(canvas(), ["a b"]))
-
-
-def test_boxes_do_not_depend_on_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With and without it all but the captions is the same, pixel by pixel."""
-    pytest.importorskip("PIL")
-    rng = np.random.default_rng(2)
-    centre = rng.uniform((40, 150), (280, 220), (6, 2)).astype(np.float32)
-    boxes = np.concatenate([centre - 20, centre + 20], axis=1)
-    keypoints = np.ones((6, 17, 3), np.float32)
-    keypoints[..., :2] = centre[:, None] + rng.uniform(-20, 20, (6, 17, 2))
-    mask = rng.random((6, 260, 320)) < 0.5
-    d = Detections(boxes, np.ones(6, np.float32), np.arange(6, dtype=np.int32), mask, keypoints)
-    monkeypatch.setattr(drawing, "place_captions", lambda boxes, *_: np.zeros((len(boxes), 2), int))
-    with_pillow = d.draw(canvas(260, 320), ["label"] * 6)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    lettering.load_font.cache_clear()
-    without = d.draw(canvas(260, 320), ["label"] * 6)
-    np.testing.assert_array_equal(with_pillow[60:], without[60:])
-    assert (with_pillow[:60] != without[:60]).any() and (without[60:] != 40).any()
 
 
 @pytest.mark.parametrize(
@@ -358,44 +344,6 @@ def test_labels_of_any_script_do_not_fail(letters: str) -> None:
         assert (box([20, 40, 90, 100]).draw(canvas(), [label]) != 40).any()
 
 
-def test_strokes_have_a_question_mark_for_what_they_lack() -> None:
-    """Every ASCII character has strokes of its own; all others are the question mark."""
-    word = lettering.stroke_font(24).word
-    pixels = {c: word(c).stencil.tobytes() for c in map(chr, range(ord("!"), ord("~") + 1))}
-    assert len(set(pixels.values())) == len(pixels) == 94
-    assert all(max(each) > 200 for each in pixels.values())
-    for other in ("ß", "\x7f", "✓", "\ud800"):
-        assert word(other).stencil.tobytes() == pixels["?"]
-    assert word("a b").width > word("ab").width > word("a").width
-
-
-@pytest.mark.parametrize("size", [5, 8, 13, 24, 60.5])
-def test_letters_lie_within_their_line(size: float) -> None:
-    """No stroke is cut at a line's edge, in any size."""
-    font = lettering.stroke_font(size)
-    whole = "".join(map(chr, range(ord("!"), ord("~") + 1)))
-    word = font.word(whole)
-    assert word.stencil.shape == (font.height, word.width) and word.offset == 0
-    wider = Canvas(np.zeros((font.height + 20, word.width + 20, 3), np.uint8))
-    wider.blend(word.stencil, 10, 10, b"\xff\xff\xff")
-    assert word.stencil[0].any() and word.stencil[:, 0].any() and word.stencil[-1].any()
-
-
-def test_pillow_without_freetype_has_strokes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Captions are written where no TrueType font can be opened."""
-    fonts = pytest.importorskip("PIL.ImageFont")
-
-    def unavailable(*arguments: Any) -> Any:
-        raise ImportError("no FreeType")
-
-    monkeypatch.setattr(fonts, "truetype", unavailable)
-    monkeypatch.setattr(fonts, "load_default", unavailable)
-    drawn = box([20, 60, 90, 100]).draw(canvas(), ["cat"])
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    lettering.load_font.cache_clear()
-    np.testing.assert_array_equal(drawn, box([20, 60, 90, 100]).draw(canvas(), ["cat"]))
-
-
 def test_old_pillow_takes_the_font_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before Pillow 10.1 its own font has no sizes, and Debian's is asked for by its name."""
     fonts = pytest.importorskip("PIL.ImageFont")
@@ -405,10 +353,8 @@ def test_old_pillow_takes_the_font_of_the_system(monkeypatch: pytest.MonkeyPatch
         asked.append((path, size))
         raise OSError("not on this system")
 
-    def without_sizes() -> None:
-        raise AssertionError("the bitmap font was asked for")
-
-    monkeypatch.setattr(fonts, "load_default", without_sizes)
+    bitmap = getattr(fonts, "load_default_imagefont", fonts.load_default)
+    monkeypatch.setattr(fonts, "load_default", lambda: bitmap())
     monkeypatch.setattr(fonts, "truetype", truetype)
     box([20, 60, 90, 100]).draw(canvas(), ["cat"])
     assert asked == [("DejaVuSans.ttf", 8)]

@@ -68,7 +68,7 @@ def test_labels_are_names_of_files_too(tmp_path: Path) -> None:
     with Model(SHAPES, library="sim") as model:
         with pytest.raises(ValueError, match="there are 80 labels, but the outputs make"):
             Detector(model, "coco")
-        with pytest.raises(ValueError, match=r'labels: expected "coco" or a file \.txt'):
+        with pytest.raises(ValueError, match=r'labels: expected "coco" or a \.txt'):
             Detector(model, "disc")
         with pytest.raises(FileNotFoundError):
             Detector(model, tmp_path / "no.txt")

@@ -17,7 +17,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.find import Reading, find_head
-from rknn_runtime.vision.transform import LetterboxTransform
+from rknn_runtime.vision.letterbox import LetterboxTransform
 
 __all__ = ["Decoding"]
 
@@ -45,7 +45,7 @@ class Decoding:
         if self._head == "auto":
             self._head = facts.get("head", "auto")
         if isinstance(labels, str) or hasattr(labels, "__fspath__"):
-            from rknn_runtime.vision.label_files import read_labels
+            from rknn_runtime.vision.labels import read_labels
 
             labels = read_labels(labels)
         labels = facts.get("labels") if labels is None else labels

@@ -24,7 +24,7 @@ from rknn_runtime.streams.pool import Pool
 from rknn_runtime.tools.bench.board import resident_kb, state
 from rknn_runtime.tools.bench.result import Result, Timing
 from rknn_runtime.vision.detector import Detector
-from rknn_runtime.vision.transform import LetterboxTransform
+from rknn_runtime.vision.letterbox import LetterboxTransform
 
 __all__ = ["Settings", "measure"]
 

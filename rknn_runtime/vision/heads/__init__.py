@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         AnchorDecoder,
     )
     from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
-    from rknn_runtime.vision.heads.end_to_end import EndToEndDecoder
     from rknn_runtime.vision.heads.find import HEADS, find_head
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
     from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
         SingleSegmentationDecoder,
         SplitSegmentationDecoder,
     )
-    from rknn_runtime.vision.heads.single import SingleOutputDecoder
+    from rknn_runtime.vision.heads.single import EndToEndDecoder, SingleOutputDecoder
     from rknn_runtime.vision.heads.split import SplitDecoder
     from rknn_runtime.vision.heads.yolox import YoloxDecoder
 
@@ -50,13 +49,12 @@ __all__ = [
 _HOMES = {
     "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
     "classification": ("ClassificationDecoder", "Classifications"),
-    "end_to_end": ("EndToEndDecoder",),
     "find": ("HEADS", "find_head"),
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
     "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
     "segmentation": ("AnchorSegmentationDecoder", "SingleSegmentationDecoder",
                      "SplitSegmentationDecoder"),
-    "single": ("SingleOutputDecoder",),
+    "single": ("EndToEndDecoder", "SingleOutputDecoder"),
     "split": ("SplitDecoder",),
     "yolox": ("YoloxDecoder",),
 }  # fmt: skip

@@ -11,14 +11,13 @@ import numpy as np
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import fitting
-from rknn_runtime.vision.heads.views import (
+from rknn_runtime.vision.heads.decoder import Decoder, OutputViews
+from rknn_runtime.vision.heads.outputs import (
     Outputs,
-    OutputViews,
     Size,
     channels_first,
     checked_size,
+    fitting,
     looks_like_logits,
 )
 
@@ -143,8 +142,6 @@ class AnchorDecoder(Decoder):
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
-        MemoryError: See `Decoder`.
-        TypeError: See `Decoder`.
         ValueError: The outputs are not of this form, the anchors do not fit them; or see
             `Decoder`.
     """

@@ -1,63 +1,216 @@
-"""What every decoder shares: thresholds, the native workspace, the way from raw to results."""
+"""The base of all decoders: views of outputs, thresholds, the native workspace."""
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int, as_list, check_status, pointer
+from rknn_runtime._arrays import MAX_DIMENSION, as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.heads.views import (
-    BoundOutputs,
-    Outputs,
-    OutputViews,
-    Size,
-    checked_size,
-)
+from rknn_runtime.vision.heads.outputs import Outputs, Size, checked_size, quantization_of
+from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.nms import as_threshold
-from rknn_runtime.vision.transform import LetterboxTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
 
-__all__ = ["Decoder"]
+__all__ = ["BoundOutputs", "Decoder", "OutputViews"]
 
 _MOST = 2**31 - 1
 _NULL = ffi.NULL
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
+class OutputViews:
+    """One output, checked once, and the C views of it that a decoder reads.
+
+    Element ``(c, p)`` of a view lies at ``((c // c2) * plane + p) * c2 + c % c2`` behind
+    ``offset``, all counted in elements.
+    """
+
+    __slots__ = ("_dtype", "_home", "_shape", "_views", "attr")
+
+    def __init__(self, attr: TensorAttr) -> None:
+        self.attr = attr
+        quantization_of(attr)
+        self._dtype = attr.stored.dtype.numpy
+        self._shape = attr.stored.shape
+        self._views: list[tuple[Any, int]] = []
+        self._home: Any = None
+
+    def add_grid(
+        self,
+        view: Any,
+        channels: int,
+        height: int,
+        width: int,
+        *,
+        first_cell: int = 0,
+        n_cells: int | None = None,
+    ) -> None:
+        """Describe a grid of cells, channels first: the whole output or a run of its cells.
+
+        Args:
+            view: The C struct to fill in.
+            channels: Channels of the logical tensor.
+            height: Rows of cells.
+            width: Cells per row.
+            first_cell: The grid's first cell among those of the output.
+            n_cells: Cells of the output; None: those of the grid.
+        """
+        native = self.attr.stored
+        n_cells = height * width if n_cells is None else n_cells
+        plane, c2 = n_cells, 1
+        if native.layout == Layout.NC1HWC2 and len(native.shape) == 5:
+            _, c1, rows, columns, c2 = native.shape
+            plane = rows * columns
+            fits = c1 * c2 >= channels and plane >= n_cells
+        else:
+            fits = math.prod(native.shape) >= channels * n_cells
+            if native.layout == Layout.NHWC:
+                c2 = channels
+        if not fits:
+            raise ValueError(
+                f"output {self.attr.name!r}: expected a native shape that holds the logical one, "
+                f"{list(self.attr.shape)}, got {list(native.shape)}"
+            )
+        self.add(view, channels, height, width, plane, c2, first_cell * c2)
+
+    def add(
+        self,
+        view: Any,
+        channels: int,
+        height: int,
+        width: int,
+        plane: int,
+        c2: int,
+        offset: int = 0,
+    ) -> None:
+        """Describe a part of the output by its strides; see the class."""
+        n_bytes = (math.prod(self._shape) - offset) * self._dtype.itemsize
+        sides = max(plane, c2, channels, height, width)
+        if sides > MAX_DIMENSION or not 0 <= n_bytes < sys.maxsize:
+            raise ValueError(
+                f"output {self.attr.name!r}: expected a native shape of the size of the logical "
+                f"one, {list(self.attr.shape)}, got {list(self._shape)}"
+            )
+        view.type = int(self.attr.stored.dtype)
+        view.zero_point, view.scale = quantization_of(self.attr)
+        view.channels, view.height, view.width = channels, height, width
+        view.plane, view.c2 = plane, c2
+        view.n_bytes = n_bytes
+        self._views.append((view, offset))
+
+    def bind(self, raw: NDArray[Any]) -> None:
+        """Point the views at a frame's data; the array must outlive the call that reads it."""
+        if not isinstance(raw, np.ndarray):
+            raise TypeError(
+                f"output {self.attr.name!r}: expected an array of {self._dtype}, got "
+                f"{type(raw).__name__}"
+            )
+        if raw.dtype != self._dtype:
+            raise TypeError(
+                f"output {self.attr.name!r}: expected {self._dtype} values, got {raw.dtype}"
+            )
+        if raw.shape != self._shape:
+            raise ValueError(
+                f"output {self.attr.name!r}: expected the native shape {list(self._shape)}, as "
+                f"Model.output_raw gives it, got {list(raw.shape)}"
+            )
+        if not raw.flags.c_contiguous:
+            raise ValueError(
+                f"output {self.attr.name!r}: expected a C-contiguous array, got one that is not"
+            )
+        self._point(pointer(raw))
+
+    def settle(self, raw: NDArray[Any]) -> None:
+        """Bind, and keep the address, but not the array, for `return_home`."""
+        self.bind(raw)
+        # Cast to a bare pointer: the one of `pointer` keeps the array alive.
+        data = pointer(raw)
+        self._home = ffi.cast(ffi.typeof(data).item.cname + " *", data)
+
+    def return_home(self) -> None:
+        """Point the views at the address of `settle`."""
+        self._point(self._home)
+
+    def _point(self, data: Any) -> None:
+        for view, offset in self._views:
+            view.data = data + offset if offset else data
+
+
+class BoundOutputs:
+    """The outputs that a decoder reads, in one frame's arrays or where a model keeps them.
+
+    Not thread-safe.
+    """
+
+    __slots__ = ("_is_at_home", "bindings")
+
+    def __init__(self, attrs: Outputs) -> None:
+        self.bindings = [OutputViews(attr) for attr in attrs]
+        self._is_at_home = False
+
+    def bind(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Bind one array per output for one frame; see `OutputViews.bind`."""
+        self._check_count(arrays)
+        self._is_at_home = False  # before the loop, which may raise halfway
+        for binding, array in zip(self.bindings, arrays):
+            binding.bind(array)
+
+    def settle(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Note where a model keeps the outputs, for `return_home`; see `OutputViews.settle`."""
+        self._check_count(arrays)
+        self._is_at_home = False
+        for binding, array in zip(self.bindings, arrays):
+            binding.settle(array)
+        self._is_at_home = True
+
+    def return_home(self) -> None:
+        """Bind the memory of `settle`, unless it is bound already."""
+        if not self._is_at_home:
+            for binding in self.bindings:
+                binding.return_home()
+            self._is_at_home = True
+
+    def _check_count(self, arrays: Sequence[NDArray[Any]]) -> None:
+        if len(arrays) != len(self.bindings):
+            raise ValueError(f"expected {len(self.bindings)} outputs, got {len(arrays)}")
+
+
 class Decoder:
     """Turn the raw outputs of one frame into `Detections`.
 
-    A head's class is made once per model from ``model.outputs`` and called once per frame
-    with the arrays that ``model.output_raw`` gives. Scores are compared with the threshold
-    in the stored integers; only predictions that pass are dequantized. Nothing but the
-    result is allocated per call. Calls from several threads wait for each other.
+    A decoder is made once per model from ``model.outputs`` and called once per frame with the
+    arrays from ``model.output_raw``. Scores are compared with the threshold as stored integers;
+    only predictions that pass are dequantized. Only the result is allocated per call. Calls from
+    several threads wait for each other.
 
-    Boxes are xyxy in pixels of the model's input, not clipped to it. They come in the order
-    of falling confidence; equal ones in the order of the head's predictions. A prediction
-    with a score or a coordinate that is not finite is dropped.
+    Boxes are xyxy in pixels of the model's input, not clipped to it, by falling confidence;
+    equal ones in the order of the head's predictions. A prediction with a score or a coordinate
+    that is not finite is dropped.
 
     Args:
-        outputs: Logical attributes of the outputs that the head consists of.
+        outputs: Logical attributes of the head's outputs.
         input_size: Height and width of the model's input in pixels.
         n_predictions: How many predictions the head makes per frame.
-        extra: Further outputs of the model that belong to the head, such as mask prototypes.
-        conf_threshold: The smallest confidence that counts. One that no output value can
-            reach yields nothing.
-        iou_threshold: A box is dropped when its IoU with a more confident one is above.
+        extra: Further outputs that belong to the head, such as mask prototypes.
+        conf_threshold: The smallest confidence that counts.
+        iou_threshold: A box is dropped if its IoU with a more confident one is above.
         class_agnostic: Let boxes of different classes suppress each other.
-        max_candidates: When more predictions than this pass `conf_threshold`, the most
-            confident ones go on to the suppression.
-        max_detections: The most confident boxes that are returned.
+        max_candidates: If more predictions than this pass `conf_threshold`, the most confident
+            ones go on to the suppression.
+        max_detections: How many boxes are returned at most, the most confident ones.
 
     Raises:
         MemoryError: There is no room for so many candidates.
@@ -86,7 +239,7 @@ class Decoder:
         self._bound = BoundOutputs(self.outputs)
         self._bindings = self._bound.bindings
         self._lock = ExclusiveLock()
-        #: What C reads: the head, which `_decode_with` fills in, thresholds, memory, results.
+        #: For C: the head, which `_decode_with` fills in, thresholds, memory, results.
         self._native = ffi.new("rkr_yolo_decoder *")
         self._options = self._native.options
         self._options.suppress = True
@@ -133,25 +286,24 @@ class Decoder:
         """Decode one frame.
 
         Args:
-            raw: The outputs in native layout, as ``model.output_raw(i)`` gives them, in the
-                order of ``outputs``; a single array where the head has one output.
-            transform: Where an image lies in the model's input, as `letterbox` returned it.
+            raw: The outputs in native layout, as from ``model.output_raw(i)``, in the order of
+                ``outputs``; a single array if the head has one output.
+            transform: Where an image lies in the model's input, as from `letterbox`.
 
         Returns:
-            Detections whose arrays are copies: in pixels of the model's input, or, with a
-            transform, in pixels of the image and with boxes cut off at its edges.
+            Detections with new arrays: in pixels of the model's input, or, with a transform, in
+            pixels of the image with boxes clipped to its edges.
 
         Raises:
             TypeError: An array has another dtype than its output.
             ValueError: An array has another shape, is not contiguous, or their number is not
                 that of the outputs.
         """
-        # A list of our own keeps the arrays alive: `raw` may make new ones each time it is read.
         if transform is not None and not isinstance(transform, LetterboxTransform):
             raise TypeError(
                 f"transform: expected what letterbox returned, got {type(transform).__name__}"
             )
-        arrays = [raw] if isinstance(raw, np.ndarray) else as_list(raw, "raw", "a list of arrays")
+        arrays = [raw] if isinstance(raw, np.ndarray) else list(raw)
         with self._lock.held():
             self._bound.bind(arrays)
             placement = _NULL if transform is None else transform._placement
@@ -159,15 +311,11 @@ class Decoder:
             return self.results(transform)
 
     def settle(self, arrays: Sequence[NDArray[Any]], lock: ExclusiveLock) -> None:
-        """Note where a model keeps the outputs, for `settled`; not for direct use.
+        """Note where a model keeps the outputs, for `settled`; only for `ImageModel`.
 
         Args:
             arrays: In the order of ``outputs``. Only their addresses are kept.
             lock: The model's, which becomes this decoder's own: a frame takes one lock, not two.
-
-        Raises:
-            TypeError: As for a frame.
-            ValueError: As for a frame.
         """
         self._bound.settle(arrays)
         self._lock = lock
@@ -175,25 +323,25 @@ class Decoder:
     def settled(self) -> Any:
         """Return the ``rkr_yolo_decoder *`` that decodes the memory that `settle` noted.
 
-        The caller holds the lock, is responsible for the memory being still there, and has the
-        outputs decoded (``BoundTensors.run_frame``) before it asks for the `results`.
+        The caller holds the lock, makes sure that the memory still exists, and has the outputs
+        decoded (``BoundTensors.run_frame``) before it asks for the `results`.
         """
         self._bound.return_home()
         return self._native
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
-        """Return what was decoded last, with this transform, while the lock is held."""
+        """Return the results of the last decoding, with its transform; the lock is held."""
         return Detections._of(self._columns, self._out.count)
 
     def _binding(self, attr: TensorAttr) -> OutputViews:
         return next(binding for binding in self._bindings if binding.attr is attr)
 
     def _add_task(self, form: Any) -> None:
-        """Take what a task has besides boxes; called after the boxes are described."""
+        """Take the further outputs of a task, after the boxes are described."""
 
     def _decode_with(self, function: str, **head: Any) -> None:
-        """Name the native function that reads the bound views, and what it reads of the head."""
-        self._head = head  # C has only the addresses of what is in it
+        """Set the native function that reads the bound views, and its view of the head."""
+        self._head = head  # keeps the memory alive that C has the addresses of
         self._native.decode = ffi.addressof(lib, function)
         for field, value in head.items():
             setattr(self._native, field, value)

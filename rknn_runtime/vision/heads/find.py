@@ -1,25 +1,241 @@
-"""Find out which head a model's outputs belong to."""
+"""All forms of heads, and how to find the one that a model's outputs have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol, Union
 
+from rknn_runtime.vision.heads.anchors import AnchorDecoder, read_anchors, yolov7_decoder
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.forms import FORMS, HEADS, Fit, HeadForm
-from rknn_runtime.vision.heads.views import (
+from rknn_runtime.vision.heads.oriented import (
+    SingleOrientedDecoder,
+    SplitOrientedDecoder,
+    read_oriented_single,
+    read_oriented_split,
+)
+from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
+    cells_of_one,
     channels_first,
     checked_size,
     describe,
 )
+from rknn_runtime.vision.heads.pose import (
+    SinglePoseDecoder,
+    SplitPoseDecoder,
+    read_pose_single,
+    read_pose_split,
+)
+from rknn_runtime.vision.heads.segmentation import (
+    AnchorSegmentationDecoder,
+    SingleSegmentationDecoder,
+    SplitSegmentationDecoder,
+    read_segmentation_anchors,
+    read_segmentation_single,
+    read_segmentation_split,
+)
+from rknn_runtime.vision.heads.single import (
+    EndToEndDecoder,
+    SingleOutputDecoder,
+    read_end_to_end,
+    read_single,
+)
+from rknn_runtime.vision.heads.split import SplitDecoder, read_split
+from rknn_runtime.vision.heads.yolox import YoloxDecoder, read_yolox
 
 __all__ = ["HEADS", "Reading", "find_head"]
 
-#: How unusual a reading is.
-Rank = tuple[bool, bool, int]
+
+class Fit(Protocol):
+    """The result of a reader if the outputs have its form."""
+
+    @property
+    def num_classes(self) -> int | None:
+        """Number of classes; None: the shapes do not show it."""
+
+    @property
+    def doubts(self) -> int:
+        """How unusual this reading is: 0 for the usual one."""
+
+
+Reader = Callable[..., Union[Fit, str]]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """One form of heads."""
+
+    name: str
+    #: Called with outputs, input size and options.
+    make: Callable[..., Decoder]
+    #: Called with outputs and input size; returns a `Fit`, or why they do not fit.
+    read: Reader
+    #: Other names of it in ``head=``.
+    families: tuple[str, ...]
+    #: Further arguments of `make`.
+    options: dict[str, Any] = field(default_factory=dict)
+    #: Whether `make` takes the only output instead of a list.
+    takes_one: bool = False
+    #: Whether boxes and scores are channels of one tensor with one scale. Not for YOLOv5: all of
+    #: its values are 0..1, or all are logits, so one scale is enough.
+    shares_scale: bool = False
+    #: Whether it looks like another form, so that ``head=`` must name it.
+    named: bool = False
+    #: Whether `make` and `read` need the number of labels to tell classes from other channels.
+    labelled: bool = False
+    #: Whether it is trained to give one box per object. Then the name of an output may name it.
+    nms_free: bool = False
+
+
+def _scales(read: Reader) -> Reader:
+    """Read several scales."""
+
+    def read_scales(outputs: Outputs, size: Size, **kind: Any) -> Fit | str:
+        several = len({attr.shape[2:] for attr in outputs}) > 1
+        return read(outputs, size, **kind) if several else "expected several scales"
+
+    return read_scales
+
+
+def _detections(outputs: Outputs, size: Size) -> Fit | str:
+    form = read_end_to_end(outputs)
+    if isinstance(form, str) or form.n == 300 or cells_of_one(form.n, size) is None:
+        return form
+    return "expected another number of detections than of cells"
+
+
+@dataclass(frozen=True)
+class _AnyPose:
+    num_classes: int | None
+    doubts: int = 4
+
+
+def _any_pose(outputs: Outputs, size: Size, num_classes: int | None = None) -> Fit | str:
+    """Read one output of pose whose classes and keypoints the decoder's options tell apart."""
+    form = read_single(
+        outputs, size, num_classes=num_classes, objectness=False, n_extra=2, per_cell=1
+    )
+    return form if isinstance(form, str) else _AnyPose(num_classes)
+
+
+def _told_apart(outputs: Outputs, size: Size) -> Fit | str:
+    """Read masks of YOLOv5 if boxes and mask coefficients have different numbers of channels."""
+    form = read_segmentation_anchors(outputs, size)
+    if isinstance(form, str) or 5 + form.num_classes != form.prototypes.shape[1]:
+        return form
+    return "expected another number of channels of boxes than of mask coefficients"
+
+
+_read_apart = _scales(partial(read_split, joined=False))
+
+
+def _split(name: str, families: tuple[str, ...], bins: int) -> _Form:
+    """Boxes and class scores apart."""
+    return _Form(name, SplitDecoder, partial(_read_apart, bins=bins), families, {"bins": bins})
+
+
+def _nms_free(name: str, make: Any, read: Reader, families: tuple[str, ...], bins: int) -> _Form:
+    """One box per object; looks like a form with NMS."""
+    options = {"bins": bins, "nms": False}
+    return _Form(name, make, partial(read, bins=bins), families, options, named=True, nms_free=True)
+
+
+def _of_one(
+    name: str, decoder: Any, read: Reader, families: tuple[str, ...], **notes: Any
+) -> _Form:
+    """One output."""
+    return _Form(name, decoder, read, families, takes_one=True, shares_scale=True, **notes)
+
+
+def _single(name: str, families: tuple[str, ...], per_cell: int, *, objectness: bool) -> _Form:
+    """One output for `SingleOutputDecoder`."""
+    read = partial(read_single, per_cell=per_cell, objectness=objectness)
+    return _of_one(name, SingleOutputDecoder, read, families, options={"objectness": objectness})
+
+
+def _single_seg(name: str, families: tuple[str, ...], per_cell: int, *, objectness: bool) -> _Form:
+    """Such an output with mask coefficients, and prototypes."""
+    read = partial(read_segmentation_single, per_cell=per_cell, objectness=objectness)
+    options = {"objectness": objectness}
+    return _Form(name, SingleSegmentationDecoder, read, families, options, shares_scale=True)
+
+
+_V8 = ("yolov8", "yolov9", "yolo11", "yolo12")
+_FREE = ("yolov10", "yolo26")
+_SEG = ("yolov8-seg", "yolo11-seg", "yolo12-seg")
+_POSE = ("yolov8-pose", "yolo11-pose", "yolo12-pose")
+_OBB = ("yolov8-obb", "yolo11-obb", "yolo12-obb")
+_ANY_SEG, _ANY_POSE = (*_SEG, "yolo26-seg"), (*_POSE, "yolo26-pose")
+_ANY_OBB = (*_OBB, "yolo26-obb")
+
+#: If outputs have two forms that are equally usual, the first one here is taken.
+FORMS: tuple[_Form, ...] = (
+    _Form("yolov5", AnchorDecoder, _scales(read_anchors), ("yolov5",)),
+    _Form("yolov7", yolov7_decoder, _scales(read_anchors), ("yolov7",), named=True),
+    _split("yolov8-split", _V8, 16),
+    _split("yolov6-split", ("yolov6",), 1),
+    _split("ppyoloe", ("yolov6", "ppyoloe"), 17),
+    _Form("yolov8-joined", SplitDecoder, _scales(partial(read_split, joined=True)), _V8),
+    _nms_free("yolov10-split", SplitDecoder, _read_apart, _FREE, 16),
+    _nms_free("yolov10-split", SplitDecoder, _read_apart, _FREE, 1),
+    _Form("yolox", YoloxDecoder, _scales(read_yolox), ("yolox",), shares_scale=True),
+    _of_one("end-to-end", EndToEndDecoder, _detections, _FREE, nms_free=True),
+    _single("yolov5-single", ("yolov5", "yolov7"), 3, objectness=True),
+    _of_one(
+        "yolov8-pose-single", SinglePoseDecoder, partial(read_pose_single, per_cell=1), _ANY_POSE
+    ),
+    _single("yolov8-single", (*_V8, *_FREE, "yolov6"), 1, objectness=False),
+    _of_one(
+        "yolov8-obb-single",
+        SingleOrientedDecoder,
+        partial(read_oriented_single, per_cell=1),
+        _ANY_OBB,
+    ),
+    _Form(
+        "yolox-grid", YoloxDecoder, partial(read_yolox, per_cell=1), ("yolox",), shares_scale=True
+    ),
+    _single("yolox-single", ("yolox", "yolov6"), 1, objectness=True),
+    _Form("yolov8-seg-split", SplitSegmentationDecoder, read_segmentation_split, _SEG),
+    _nms_free(
+        "yolo26-seg-split", SplitSegmentationDecoder, read_segmentation_split, ("yolo26-seg",), 1
+    ),
+    _Form("yolov5-seg", AnchorSegmentationDecoder, _told_apart, ("yolov5-seg",)),
+    _Form(
+        "yolov5-seg",
+        AnchorSegmentationDecoder,
+        read_segmentation_anchors,
+        ("yolov5-seg",),
+        named=True,
+    ),
+    _single_seg("yolov8-seg-single", _ANY_SEG, 1, objectness=False),
+    _single_seg("yolov5-seg-single", ("yolov5-seg",), 3, objectness=True),
+    _Form("yolov8-obb-split", SplitOrientedDecoder, read_oriented_split, _OBB),
+    _nms_free("yolo26-obb-split", SplitOrientedDecoder, read_oriented_split, ("yolo26-obb",), 1),
+    _Form("yolov8-pose-split", SplitPoseDecoder, read_pose_split, _POSE),
+    _nms_free("yolo26-pose-split", SplitPoseDecoder, read_pose_split, ("yolo26-pose",), 1),
+    _of_one(
+        "yolov8-pose-single", SinglePoseDecoder, _any_pose, _ANY_POSE, named=True, labelled=True
+    ),
+)
+
+
+def _heads() -> dict[str, tuple[str, ...]]:
+    heads: dict[str, tuple[str, ...]] = {form.name: (form.name,) for form in FORMS}
+    for family in dict.fromkeys(family for form in FORMS for family in form.families):
+        heads[family] = tuple(dict.fromkeys(f.name for f in FORMS if family in f.families))
+    return heads
+
+
+#: The values of ``head=``, a form or a family, and the forms that each means. A family can have
+#: the name of one of its forms.
+HEADS: dict[str, tuple[str, ...]] = _heads()
+
+#: Parts of the names of outputs of heads without NMS. In Ultralytics' graphs the layers of
+#: YOLOv10's and YOLO26's are called one2one; the zoo's exports have the name of the model.
+_FREE_NAMES = ("one2one", "yolov10", "yolo26")
 
 
 @dataclass(frozen=True)
@@ -29,13 +245,8 @@ class Reading:
     head: str
     num_classes: int | None
     make: Callable[..., Decoder]
-    #: See `HeadForm`.
+    #: Whether boxes and scores are channels of one tensor with one scale.
     shares_scale: bool = False
-
-
-#: Parts of the names of outputs of heads without NMS. In Ultralytics' graphs the layers of
-#: YOLOv10's and YOLO26's are called one2one; the zoo's exports have the name of the model.
-_FREE_NAMES = ("one2one", "yolov10", "yolo26")
 
 
 def find_head(
@@ -44,10 +255,10 @@ def find_head(
     head: str = "auto",
     num_classes: int | None = None,
 ) -> Reading:
-    """Tell which head a model's outputs belong to, from their number, shapes, ranges and names.
+    """Find the head of a model from the number, shapes, ranges and names of its outputs.
 
-    Where outputs can be read in two ways, the one that agrees with `num_classes` counts,
-    then one of 80 classes, then the more usual one.
+    If outputs can be read in two ways, the one that agrees with `num_classes` is taken, then one
+    of 80 classes, then the more usual one.
 
     Args:
         outputs: Logical attributes of all outputs of the model.
@@ -67,7 +278,8 @@ def find_head(
         raise ValueError(f"head: expected 'auto' or one of {', '.join(HEADS)}; got {head!r}")
     names = "\n".join([attr.name for attr in outputs]).lower()
     is_free = any(part in names for part in _FREE_NAMES)
-    found: list[tuple[Rank, Reading]] = []
+    # How unusual each reading is, and the reading.
+    found: list[tuple[tuple[bool, bool, int], Reading]] = []
     for form in FORMS if outputs else ():
         if head == "auto":
             skipped = form.named and not (is_free and form.nms_free)
@@ -89,23 +301,24 @@ def find_head(
     return min(fitting, key=lambda each: each[0])[1]
 
 
-def _labels(form: HeadForm, num_classes: int | None) -> dict[str, Any]:
-    """Return the arguments of reader and decoder that follow from the labels."""
+def _labels(form: _Form, num_classes: int | None) -> dict[str, Any]:
+    """Return the arguments of `read` and `make` that follow from the labels."""
     return {"num_classes": num_classes} if form.labelled and num_classes is not None else {}
 
 
 def _reading(
-    form: HeadForm, fit: Fit, outputs: Outputs, size: Size, num_classes: int | None
+    form: _Form, fit: Fit, outputs: Outputs, size: Size, num_classes: int | None
 ) -> Reading:
     fixed = {**form.options, **_labels(form, num_classes)}
+    taken = outputs[0] if form.takes_one else outputs
 
     def make(**options: Any) -> Decoder:
-        return form.make(outputs, size, **{**fixed, **options})
+        return form.make(taken, size, **{**fixed, **options})
 
     return Reading(form.name, fit.num_classes, make, form.shares_scale)
 
 
-def _fits(form: HeadForm, outputs: Outputs, size: Size) -> bool:
+def _fits(form: _Form, outputs: Outputs, size: Size) -> bool:
     """Whether outputs have a form, whatever the labels."""
     return not form.labelled and not isinstance(form.read(outputs, size), str)
 

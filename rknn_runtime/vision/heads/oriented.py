@@ -12,18 +12,20 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import by_scale, grid_of, without
-from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
-from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
-from rknn_runtime.vision.heads.views import (
+from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
+    by_scale,
+    grid_of,
     looks_like_logits,
     reaches_below_zero,
+    without,
 )
+from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
+from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.transform import LetterboxTransform
+    from rknn_runtime.vision.letterbox import LetterboxTransform
 
 __all__ = [
     "SingleOrientedDecoder",

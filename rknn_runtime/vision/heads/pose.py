@@ -14,30 +14,28 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import (
+from rknn_runtime.vision.heads.outputs import (
+    Outputs,
+    Size,
     beside_boxes,
     by_scale,
+    channels_first,
+    checked_size,
     fitting,
     grid_of,
     predictions_of,
+    quantization_of,
+    representable,
     strides_of,
     without,
 )
 from rknn_runtime.vision.heads.single import COARSE, SingleForm, SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
-from rknn_runtime.vision.heads.views import (
-    Outputs,
-    Size,
-    channels_first,
-    checked_size,
-    quantization_of,
-    representable,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rknn_runtime.vision.transform import LetterboxTransform
+    from rknn_runtime.vision.letterbox import LetterboxTransform
 
 __all__ = ["SinglePoseDecoder", "SplitPoseDecoder", "read_pose_single", "read_pose_split"]
 
@@ -267,8 +265,6 @@ class SinglePoseDecoder(SingleOutputDecoder):
         **options: `normalized` of `SingleOutputDecoder`; thresholds and limits, see `Decoder`.
 
     Raises:
-        MemoryError: See `Decoder`.
-        TypeError: See `Decoder`.
         ValueError: The output is not of this form; or see `Decoder`.
     """
 

@@ -14,25 +14,22 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, AnchorForm, read_anchors
-from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import (
+from rknn_runtime.vision.heads.decoder import Decoder, OutputViews
+from rknn_runtime.vision.heads.outputs import (
+    Outputs,
+    Size,
     beside_boxes,
     by_scale,
+    channels_first,
     fitting,
     grid_of,
     without,
 )
 from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
-from rknn_runtime.vision.heads.views import (
-    Outputs,
-    OutputViews,
-    Size,
-    channels_first,
-)
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.transform import LetterboxTransform
+    from rknn_runtime.vision.letterbox import LetterboxTransform
 
 __all__ = [
     "AnchorSegmentationDecoder",

@@ -9,15 +9,18 @@ from typing import Any
 from rknn_runtime._ffi import ffi
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import by_scale, fitting, grid_of, strides_of
-from rknn_runtime.vision.heads.views import (
+from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
+    by_scale,
     channels_first,
     checked_size,
+    fitting,
+    grid_of,
     looks_like_logits,
     reaches_below_zero,
     representable,
+    strides_of,
 )
 
 __all__ = ["SplitDecoder", "SplitForm", "read_split"]
@@ -135,8 +138,6 @@ class SplitDecoder(Decoder):
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
-        MemoryError: See `Decoder`.
-        TypeError: See `Decoder`.
         ValueError: The outputs are not of this form; or see `Decoder`.
     """
 

@@ -9,10 +9,14 @@ from typing import Any
 from rknn_runtime._ffi import ffi
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import Decoder
-from rknn_runtime.vision.heads.grids import (
+from rknn_runtime.vision.heads.outputs import (
+    Outputs,
     Predictions,
+    Size,
     by_scale,
     cells_of_one,
+    channels_first,
+    checked_size,
     fitting,
     grid_of,
     grids_of,
@@ -20,12 +24,6 @@ from rknn_runtime.vision.heads.grids import (
     strides_of,
 )
 from rknn_runtime.vision.heads.single import looks_decoded, warn_when_coarse
-from rknn_runtime.vision.heads.views import (
-    Outputs,
-    Size,
-    channels_first,
-    checked_size,
-)
 
 __all__ = ["YoloxDecoder", "read_yolox"]
 
@@ -85,8 +83,6 @@ class YoloxDecoder(Decoder):
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
-        MemoryError: See `Decoder`.
-        TypeError: See `Decoder`.
         ValueError: The outputs are not of this form, or the strides do not fit; or see `Decoder`.
 
     Warns:

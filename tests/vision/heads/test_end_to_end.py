@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from native_tensors import attribute, dequantize, quantize
 
-from rknn_runtime.vision.heads.end_to_end import EndToEndDecoder
+from rknn_runtime.vision.heads.single import EndToEndDecoder
 
 
 def rows(n=300, classes=80, size=(480, 640), seed=0):

@@ -20,8 +20,7 @@ from rknn_runtime.vision.heads.segmentation import (
     SingleSegmentationDecoder,
     SplitSegmentationDecoder,
 )
-from rknn_runtime.vision.letterbox import letterbox
-from rknn_runtime.vision.transform import LetterboxTransform
+from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
 
 
 def flat(tensors):

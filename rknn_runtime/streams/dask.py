@@ -1,27 +1,29 @@
 """A fleet of boards on Dask: archives of images and videos, in chunks, exactly once.
 
-The engine is Dask distributed (``pip install distributed``), on the boards and on the machine
-that asks; see ``docs/fleet.md``.
+Needs Dask distributed (``pip install distributed``) on the boards and on the machine that asks;
+see ``docs/fleet.md``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._files import read_file
 from rknn_runtime.errors import RknnError
+from rknn_runtime.npu.model import Model
 from rknn_runtime.streams.address import shown
-from rknn_runtime.streams.dask.storage import Format, format_of
 from rknn_runtime.streams.pool import Pool
-from rknn_runtime.streams.records import RecordTask
 from rknn_runtime.streams.source import FrameSource
+from rknn_runtime.vision.detector import Detector
 
 try:
     from distributed import Client, as_completed, get_worker
@@ -29,20 +31,21 @@ try:
 except ImportError:
     raise ImportError("rknn_runtime.streams.dask needs Dask: pip install distributed") from None
 
-__all__ = ["NpuPlugin", "Segment", "detect", "segments"]
+__all__ = ["RESOURCE", "NpuPlugin", "Segment", "detect", "segments"]
 
-#: The resource that a task takes one of; a worker declares as many as it has contexts at work.
+#: The resource of which each task takes one; a worker declares one per core that its pool uses.
 RESOURCE = "NPU"
-#: Chunks in flight per worker: enough that none waits for the scheduler.
+#: Chunks in flight per worker, so that none waits for the scheduler.
 _AHEAD = 4
 Progress = Callable[[int, Union[int, None]], object]
-#: What rknn_init takes.
+Records = Sequence[dict[str, Any]]
+#: The limit of rknn_init.
 _MOST_MODEL_BYTES = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a video, by frames: from `start` on, up to `stop`, which does not belong to it."""
+    """A part of a video: the frames from `start` up to, but not including, `stop`."""
 
     path: str
     start: int
@@ -50,16 +53,15 @@ class Segment:
 
 
 def segments(path: str | os.PathLike[str], frames: int = 300) -> list[Segment]:
-    """Part a video into segments of so many frames.
+    """Split a video into segments.
 
     Args:
-        path: A video that OpenCV reads here, and the workers at the same path.
-        frames: Of each segment but the last.
+        path: A video that OpenCV reads here, and that the workers have at the same path.
+        frames: Frames per segment; the last one may have fewer.
 
     Raises:
         ImportError: OpenCV is missing.
         OSError: The video cannot be opened, or does not say how many frames it has.
-        TypeError: An argument of another type.
         ValueError: `frames` is less than 1.
     """
     step = as_int(frames, "frames", 1, 2**31 - 1)
@@ -74,21 +76,34 @@ def segments(path: str | os.PathLike[str], frames: int = 300) -> list[Segment]:
     return [Segment(name, i, min(i + step, count)) for i in range(0, count, step)]
 
 
+class _RecordTask:
+    """A task of a `Pool` that returns `Detections.to_dict`; it can be pickled."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    def __call__(self, model: Model) -> Callable[..., dict[str, Any]]:
+        """Return the function that makes a record of an image."""
+        detector = Detector(model, **self._options)
+
+        def detect(image: Any, **each: Any) -> dict[str, Any]:
+            return detector(image, **each).to_dict(detector.labels)
+
+        return detect
+
+
 class NpuPlugin(WorkerPlugin):
     """Opens a `Pool` in each worker process, keeps it, and declares its cores to the scheduler.
 
     Args:
-        model: The model's bytes, which come with the plugin, or its path on the workers.
-        sha256: Of a path: refuse another file. None: any.
+        model: The model's bytes, which are sent with the plugin, or its path on the workers.
+        sha256: For a path: refuse a file with another hash. None: take any file.
         library: The runtime library on the workers; see `rknn_runtime.open_library`.
         contexts: See `Pool`.
         **options: For `Detector`, such as ``conf_threshold``.
 
     Attributes:
-        name: Tells plugins of other models or options apart; Dask's name of the plugin.
-
-    Raises:
-        TypeError: `model` is neither bytes nor a path.
+        name: Dask's name of the plugin, another one for other models or options.
     """
 
     #: Registering it again changes nothing.
@@ -122,7 +137,7 @@ class NpuPlugin(WorkerPlugin):
                 f"{self._model!r} on this worker: copy the right model there, or send its bytes"
             )
         self._pool = Pool(
-            data, RecordTask(self._options), library=self._library, contexts=self._contexts
+            data, _RecordTask(self._options), library=self._library, contexts=self._contexts
         )
         await worker.set_resources(**{RESOURCE: len(set(self._pool.core_masks))})
 
@@ -159,34 +174,33 @@ def detect(
 ) -> Iterator[dict[str, Any]]:
     """Detect objects in images and videos on all workers of a cluster.
 
-    A chunk that is lost with its worker is done again by another one; each chunk's records come
-    once, whatever happened to it before.
+    If a worker dies, another one does its chunks again. Each chunk's records come exactly once.
 
     Args:
-        client: Of the cluster.
-        plugin: Which model; it is registered with the workers.
-        items: Paths of images, as the workers see them; ``(name, bytes)`` of images that are sent;
+        client: The cluster's client.
+        plugin: The model; it is registered with the workers.
+        items: Paths of images, as the workers see them; ``(name, bytes)`` of images to send;
             `Segment` of videos (see `segments`).
-        chunk: So many images are one task. A segment is one by itself.
+        chunk: How many images make one task. Each segment is a task of its own.
         retries: How often a chunk that raised is tried again.
-        folder: Where the records of each chunk are kept, in a file that appears whole or not at
-            all. What is there already is not computed again, so that a stopped job goes on where
-            it was. None: nowhere.
-        format: Of these files: ``"jsonl"``, a JSON text per record and line, or ``"parquet"``, of
-            which all files are one table (needs PyArrow).
-        progress: Is called with the number of chunks done, those kept from before among them, and
-            of all (None: not known, as `items` is no sequence).
+        folder: Where to keep the records of each chunk, in a file that is written whole or not at
+            all. Files that exist already are not computed again, so that a stopped job continues.
+            None: nowhere.
+        format: Format of these files: ``"jsonl"``, one JSON text per record and line, or
+            ``"parquet"``, all files of which are one table (needs PyArrow).
+        progress: Called with the number of chunks done, including those kept from before, and the
+            number of all chunks (None if `items` is not a sequence).
 
     Yields:
         One record per frame, in the order in which chunks are done: ``"source"``, ``"frame"``,
-        ``"time_s"``, and ``"detections"`` as of `Detections.to_dict`, or ``"error"`` for an
+        ``"time_s"``, and ``"detections"`` as from `Detections.to_dict`, or ``"error"`` for an
         image that cannot be read.
 
     Raises:
         ImportError: PyArrow is missing.
-        TypeError: An argument of another type.
-        ValueError: `chunk` or `retries` is out of range, or there is no such `format`.
-        Exception: What a chunk raised at last.
+        TypeError: An argument has another type.
+        ValueError: `chunk` or `retries` is out of range, or `format` is not known.
+        Exception: The exception of a chunk's last try.
     """
     size, tries = as_int(chunk, "chunk", 1, 10_000), as_int(retries, "retries", 0, 1000)
     if progress is not None and not callable(progress):
@@ -196,7 +210,7 @@ def detect(
             "client, plugin: expected a distributed.Client and an NpuPlugin, got "
             f"{type(client).__name__} and {type(plugin).__name__}"
         )
-    kept, kind = None if folder is None else Path(folder), format_of(format)
+    kept, kind = None if folder is None else Path(folder), _format_of(format)
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
     # The second is its name in Dask before 2023.9, as in Debian 12.
@@ -225,9 +239,9 @@ def _chunks_done(
     chunks: Iterator[tuple[Any, ...]],
     retries: int,
     folder: Path | None,
-    kind: Format,
+    kind: _Format,
 ) -> Iterator[list[dict[str, Any]]]:
-    """Keep a few chunks in flight per worker, and yield the records of each that comes back."""
+    """Keep a few chunks in flight per worker, and yield the records of each finished one."""
     running: Any = as_completed()  # type: ignore[no-untyped-call]
     ahead = _AHEAD * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
     in_flight = 0
@@ -277,7 +291,7 @@ def _chunks(items: Iterable[Any], size: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _run_chunk(plugin: str, chunk: Sequence[Any]) -> list[dict[str, Any]]:
-    """In a worker: detect in each frame of a chunk."""
+    """Detect objects in each frame of a chunk; runs in a worker."""
     mine: Any = get_worker().plugins[plugin]
     pool: Pool = mine.pool
     places: list[dict[str, Any]] = []
@@ -319,3 +333,97 @@ def _place(source: str, frame: int, time_s: float) -> dict[str, Any]:
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+class _Format(NamedTuple):
+    """How the records of a chunk are kept in a file."""
+
+    suffix: str
+    write: Callable[[Path, Records], None]
+    read: Callable[[Path], list[dict[str, Any]]]
+
+    def keep(self, path: Path, records: Records) -> None:
+        """Write a file that appears at `path` whole or not at all."""
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        os.close(handle)
+        part = Path(name)
+        try:
+            self.write(part, records)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.replace(path)
+        except BaseException:
+            part.unlink()
+            raise
+
+
+def _write_lines(path: Path, records: Records) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError('format="parquet" needs PyArrow: pip install pyarrow') from None
+    return pyarrow
+
+
+def _schema(pa: Any) -> Any:
+    """The same columns for every chunk, so that all files are one table."""
+    points = pa.list_(pa.list_(pa.float64()))
+    detection = {
+        "class_id": pa.int64(),
+        "label": pa.string(),
+        "confidence": pa.float64(),
+        "xyxy": pa.list_(pa.float64()),
+        "keypoints": points,
+        "xyxyxyxy": points,
+        "mask": pa.struct({"size": pa.list_(pa.int64()), "counts": pa.list_(pa.int64())}.items()),
+    }
+    return pa.schema(
+        {
+            "source": pa.string(),
+            "frame": pa.int64(),
+            "time_s": pa.float64(),
+            "error": pa.string(),
+            "detections": pa.list_(pa.struct(detection.items())),
+        }.items()
+    )
+
+
+def _write_table(path: Path, records: Records) -> None:
+    pa = _pyarrow()
+    table = pa.Table.from_pylist(list(records), schema=_schema(pa))
+    pa.parquet.write_table(table, path, compression="zstd")
+
+
+def _read_table(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = _pyarrow().parquet.read_table(path).to_pylist()
+    for row in rows:
+        row["detections"] = row["detections"] and [_present(each) for each in row["detections"]]
+    return [_present(row) for row in rows]
+
+
+def _present(row: dict[str, Any]) -> dict[str, Any]:
+    """Drop the columns that a record has no value for, which are None in a table."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+_FORMATS = {
+    "jsonl": _Format(".jsonl", _write_lines, _read_lines),
+    "parquet": _Format(".parquet", _write_table, _read_table),
+}
+
+
+def _format_of(name: str) -> _Format:
+    """Return a format by its name, or raise ImportError if its package is missing."""
+    if name not in _FORMATS:
+        raise ValueError(f"format: expected one of {', '.join(_FORMATS)}, got {name!r}")
+    if name == "parquet":
+        _pyarrow()
+    return _FORMATS[name]
