@@ -15,8 +15,8 @@ import time
 from rknn_runtime import Detector, Model
 from rknn_runtime.examples._program import run
 from rknn_runtime.vision import letterbox
-from rknn_runtime.vision.labels import COCO_NAMES
 from rknn_runtime.vision.heads import SingleOutputDecoder
+from rknn_runtime.vision.labels import COCO_NAMES
 
 RUNS = 10
 
