@@ -14,9 +14,7 @@ from rknn_runtime._ffi import lib
 
 LEVELS = {
     lib.RKR_CPU_PLAIN: "plain C",
-    lib.RKR_CPU_VECTOR: "vector",
-    lib.RKR_CPU_AVX2: "AVX2",
-    lib.RKR_CPU_AVX512: "AVX-512",
+    lib.RKR_CPU_VECTOR: "AVX2" if platform.machine() == "x86_64" else "NEON",
 }
 #: Timed calls in a row, after calls that bring the case's data back into the caches.
 BURST = 25

@@ -7,12 +7,7 @@ import pytest
 
 from rknn_runtime._ffi import lib
 
-LEVELS = {
-    "plain": lib.RKR_CPU_PLAIN,
-    "vector": lib.RKR_CPU_VECTOR,
-    "avx2": lib.RKR_CPU_AVX2,
-    "avx512": lib.RKR_CPU_AVX512,
-}
+LEVELS = {"plain": lib.RKR_CPU_PLAIN, "vector": lib.RKR_CPU_VECTOR}
 
 #: Around the widths of the vectors: 8, 16, 32 and 64 elements.
 SIZES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 97)

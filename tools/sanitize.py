@@ -1,14 +1,13 @@
 """Run tests on builds of the C code in which mistakes show.
 
-    python tools/sanitize.py [--threads | --allocations | --avx512] [PYTEST ARGUMENT ...]
+    python tools/sanitize.py [--threads | --allocations] [PYTEST ARGUMENT ...]
 
 Builds the extension and the simulated runtime with gcc (or $CC) in a temporary folder and
 runs tests on them; the arguments replace the choice of tests. Exits with pytest's status.
 
 By default with AddressSanitizer and UndefinedBehaviorSanitizer, all tests of what C computes.
 With --threads with ThreadSanitizer, the tests that use several threads; with --allocations the
-tests that let every single allocation of memory fail once; with --avx512 again with
-AddressSanitizer, the tests of what has a variant for AVX-512, on a CPU that needs only AVX2.
+tests that let every single allocation of memory fail once.
 
 Python itself is not instrumented: the sanitizer's library is loaded before it, and Python's
 own leaks are not reported.
@@ -89,27 +88,6 @@ THREADS = Build(
         f"suppressions={PROJECT / 'tools' / 'tsan.supp'}"
     },
 )
-#: `tools/avx512.h` has its instructions in C.
-AVX512 = Build(
-    # The header includes others, before the files say what of the C library they use.
-    [
-        *ADDRESSES.flags,
-        "-D_GNU_SOURCE=",
-        "-mavx2",
-        "-mfma",
-        "-mf16c",
-        "-include",
-        str(PROJECT / "tools" / "avx512.h"),
-    ],
-    ADDRESSES.libraries,
-    (
-        "kernels/test_*.py",
-        "sim/test_emulator.py",
-        "sim/test_emulator_recorded.py",
-        "vision/test_letterbox.py",
-    ),
-    ADDRESSES.environment,
-)
 ALLOCATIONS = Build(
     ["-include", str(FAILING.with_suffix(".h"))],
     [],
@@ -177,7 +155,6 @@ def main() -> int:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--threads", action="store_const", const=THREADS, dest="how")
     kind.add_argument("--allocations", action="store_const", const=ALLOCATIONS, dest="how")
-    kind.add_argument("--avx512", action="store_const", const=AVX512, dest="how")
     parser.set_defaults(how=ADDRESSES)
     arguments, chosen = parser.parse_known_args()
     how: Build = arguments.how

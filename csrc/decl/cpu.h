@@ -4,9 +4,7 @@
  * loaded; tests and benchmarks select another. All variants give identical bits. */
 
 #define RKR_CPU_PLAIN 0  /* plain C */
-#define RKR_CPU_VECTOR 1 /* what every CPU of the build's target has: SSE2, NEON */
-#define RKR_CPU_AVX2 2   /* AVX2 and F16C, asked of the CPU */
-#define RKR_CPU_AVX512 3 /* AVX-512 F, BW, VL and VBMI, asked likewise */
+#define RKR_CPU_VECTOR 1 /* NEON, or on x86-64 AVX2 with F16C, if the CPU has both */
 
 /* The best level of this CPU, and the one in use. */
 int rkr_cpu_best(void);

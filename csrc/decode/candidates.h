@@ -21,9 +21,8 @@ struct rkr_yolo_workspace {
     uint64_t *keys, *scratch;
     float *kept; /* columns of rkr_kept_boxes */
     size_t n_predictions, n_candidates, capacity, max_candidates, max_detections;
-    /* e^(k * scale), k from -255 to 0, for 8-bit distributions, one table per branch; what
-     * follows keeps pointers that count from a highest value below 0 inside. */
-    float powers[RKR_MAX_BRANCHES][384], powers_scale[RKR_MAX_BRANCHES];
+    /* e^(k * scale), k from -255 to 0, for 8-bit distributions, one table per branch. */
+    float powers[RKR_MAX_BRANCHES][256], powers_scale[RKR_MAX_BRANCHES];
 };
 
 /* Checks what every head needs, and empties the workspace. */
@@ -44,7 +43,8 @@ size_t rkr_candidates_sort(rkr_yolo_workspace *workspace);
 /* After n results are in the arrays: map their boxes, write the columns and the number. */
 void rkr_results_end(rkr_detections *out, size_t n, const rkr_placement *placement);
 
-/* Suppress and write the results. */
+/* Suppress and write the results. The second is for oriented boxes (nms_oriented.c). */
 void rkr_decode_end(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+void rkr_decode_end_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 #endif

@@ -78,12 +78,21 @@ static void load_weights(detection *detection, const rkr_yolo_grid *grid, uint32
     detection->bias = -prototypes->zero_point * sum;
 }
 
-#define DTYPE int8
-#define TYPE int8_t
-#include "decode/masks_group_tmpl.h"
-#define DTYPE uint8
-#define TYPE uint8_t
-#include "decode/masks_group_tmpl.h"
+/* One channel group's part of the logits: sums[i] += the sum of weights[k] * lane k of cell i.
+ * With the number of lanes and their type known, compilers make vector code of it. */
+RKR_INLINE void add_lanes(const uint8_t *restrict src, const uint32_t c2, const uint32_t n_lanes,
+                          const bool is_signed, const int16_t *restrict weights, uint32_t n,
+                          int32_t *restrict sums) {
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *lanes = src + (size_t)i * c2;
+        int32_t sum = 0;
+        for (uint32_t k = 0; k < n_lanes; k++) {
+            const int16_t lane = is_signed ? ((const int8_t *)lanes)[k] : lanes[k];
+            sum += (int32_t)lane * (int32_t)weights[k];
+        }
+        sums[i] += sum;
+    }
+}
 
 static void integer_row(const detection *detection, uint32_t cell, uint32_t n, float *logits) {
     const rkr_tensor_view *view = detection->prototypes;
@@ -96,15 +105,16 @@ static void integer_row(const detection *detection, uint32_t cell, uint32_t n, f
         uint32_t n_lanes = left < view->c2 ? left : view->c2;
         size_t at = ((size_t)(first / view->c2) * view->plane + cell) * view->c2;
         const int16_t *weights = detection->weights + first;
-        bool is_whole = view->c2 == 16 && n_lanes == 16;
-        if (view->type == RKNN_TENSOR_INT8) {
-            const int8_t *src = (const int8_t *)view->data + at;
-            is_whole ? add_int8_16(src, weights, n, sums)
-                     : add_int8(src, view->c2, n_lanes, weights, n, sums);
+        const uint8_t *src = (const uint8_t *)view->data + at;
+        const bool is_whole = view->c2 == 16 && n_lanes == 16;
+        if (view->type == RKNN_TENSOR_INT8 && is_whole) {
+            add_lanes(src, 16, 16, true, weights, n, sums);
+        } else if (view->type == RKNN_TENSOR_INT8) {
+            add_lanes(src, view->c2, n_lanes, true, weights, n, sums);
+        } else if (is_whole) {
+            add_lanes(src, 16, 16, false, weights, n, sums);
         } else {
-            const uint8_t *src = (const uint8_t *)view->data + at;
-            is_whole ? add_uint8_16(src, weights, n, sums)
-                     : add_uint8(src, view->c2, n_lanes, weights, n, sums);
+            add_lanes(src, view->c2, n_lanes, false, weights, n, sums);
         }
     }
     for (uint32_t i = 0; i < n; i++) {

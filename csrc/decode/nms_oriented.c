@@ -5,7 +5,6 @@
  * As for upright boxes, with the IoU of the two rectangles themselves: one is cut by the
  * four sides of the other (Sutherland and Hodgman, 1974), areas are by the shoelace
  * formula, in double. Pairs whose upright hulls do not meet are not cut. */
-#include "decode/nms_oriented.h"
 #include "decode/candidates.h"
 #include "decode/sort.h"
 

@@ -2,10 +2,14 @@
  *
  * Heads with objectness: confidence = objectness * highest class score, or objectness alone.
  *
+ *     YOLOv5, YOLOv7  centre = (2 s - 0.5 + cell) * stride, size = (2 s)^2 * anchor,
+ *                     s = sigmoid(stored)
+ *     YOLOX           centre = (v + cell) * stride, size = e^v * stride (arXiv 2107.08430)
+ *     single output   cx, cy, w, h, all worked out in the graph (YOLOv5, v7, YOLOX, YOLOv6)
+ *
  * Scores are at most 1, so a cell whose objectness is below the threshold cannot pass: one
  * channel of each grid is scanned, and classes are read only where it hits. Quantized
  * scores may be above 1 by half a step, and the largest value of a type may be below 1. */
-#include "decode/objectness.h"
 #include "decode/candidates.h"
 #include "decode/scan.h"
 #include "decode/sigmoid.h"
@@ -13,9 +17,44 @@
 
 #include <math.h>
 
+/* Centre x and y, width and height in pixels from the four stored values of cell (x, y). */
+typedef void box_fn(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
+                    float y, float box[4]);
+
+static void anchor_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
+                       float y, float box[4]) {
+    float s[4];
+    for (int k = 0; k < 4; k++) {
+        s[k] = 2.0f * (sigmoid ? rkr_sigmoid(values[k]) : values[k]);
+    }
+    box[0] = (s[0] - 0.5f + x) * grid->stride_x;
+    box[1] = (s[1] - 0.5f + y) * grid->stride_y;
+    box[2] = s[2] * s[2] * grid->anchor_width;
+    box[3] = s[3] * s[3] * grid->anchor_height;
+}
+
+static void yolox_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
+                      float y, float box[4]) {
+    (void)sigmoid;
+    box[0] = (values[0] + x) * grid->stride_x;
+    box[1] = (values[1] + y) * grid->stride_y;
+    box[2] = expf(values[2]) * grid->stride_x;
+    box[3] = expf(values[3]) * grid->stride_y;
+}
+
+/* The graph has worked the boxes out. */
+static void scaled_box(const rkr_yolo_grid *grid, bool sigmoid, const float values[4], float x,
+                       float y, float box[4]) {
+    (void)sigmoid, (void)x, (void)y;
+    box[0] = values[0] * grid->stride_x;
+    box[1] = values[1] * grid->stride_y;
+    box[2] = values[2] * grid->stride_x;
+    box[3] = values[3] * grid->stride_y;
+}
+
 /* `classes` is NULL where objectness alone counts. */
 static void decode_cell(const rkr_yolo_grid *grid, const rkr_scan *classes, bool sigmoid,
-                        rkr_box_fn *box_of, float threshold, uint32_t cell, uint32_t source,
+                        box_fn *box_of, float threshold, uint32_t cell, uint32_t source,
                         rkr_yolo_workspace *workspace) {
     uint32_t class_id = 0;
     float confidence, score;
@@ -71,8 +110,9 @@ static int check_grid(const rkr_yolo_grid *grid, uint32_t n_classes) {
     return finite ? RKR_OK : RKR_ERR_ARGUMENT;
 }
 
-int rkr_decode_objectness(rkr_yolo_decoder *decoder, const rkr_yolo_grid *grids, size_t n_grids,
-                          rkr_box_fn *box_of, const rkr_placement *placement) {
+/* Decode all grids, with the decoder's n_classes and sigmoid. */
+static int decode(rkr_yolo_decoder *decoder, const rkr_yolo_grid *grids, size_t n_grids,
+                  box_fn *box_of, const rkr_placement *placement) {
     const uint32_t n_classes = decoder->n_classes;
     const bool sigmoid = decoder->sigmoid != 0;
     const float threshold = decoder->options.conf_threshold;
@@ -109,4 +149,21 @@ int rkr_decode_objectness(rkr_yolo_decoder *decoder, const rkr_yolo_grid *grids,
     }
     rkr_decode_end(decoder, placement);
     return RKR_OK;
+}
+
+int rkr_yolo_decode_anchors(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    return decode(decoder, decoder->grids, decoder->n_grids, anchor_box, placement);
+}
+
+int rkr_yolo_decode_yolox(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    return decode(decoder, decoder->grids, decoder->n_grids, yolox_box, placement);
+}
+
+int rkr_yolo_decode_single_objectness(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    if (decoder->output == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const rkr_yolo_grid grid = {
+        .view = *decoder->output, .stride_x = decoder->scale_x, .stride_y = decoder->scale_y};
+    return decode(decoder, &grid, 1, scaled_box, placement);
 }

@@ -85,10 +85,27 @@ static uint64_t cells_of_step(const uint64_t *words, uint32_t step_bytes, uint32
     return hits;
 }
 
-static inline bool any_bit_16(const void *vector) {
-#if defined(__SSE2__)
-    return _mm_movemask_epi8(_mm_loadu_si128(vector)) != 0; /* lanes are all ones or zeros */
-#elif defined(__aarch64__)
+#if RKR_HAVE_AVX2
+
+#define VECTOR_BYTES 32
+#define MAX_8(a, b) _mm256_max_epi8((__m256i)(a), (__m256i)(b))
+#define MAX_16(a, b) _mm256_max_epi16((__m256i)(a), (__m256i)(b))
+#define MAX_32(a, b) _mm256_max_epi32((__m256i)(a), (__m256i)(b))
+
+RKR_VECTOR static inline bool any_bit(const void *vector) {
+    __m256i x = _mm256_loadu_si256(vector);
+    return !_mm256_testz_si256(x, x);
+}
+
+#else
+
+#define VECTOR_BYTES 16
+#define MAX_8(a, b) vmaxq_s8((int8x16_t)(a), (int8x16_t)(b))
+#define MAX_16(a, b) vmaxq_s16((int16x8_t)(a), (int16x8_t)(b))
+#define MAX_32(a, b) vmaxq_s32((int32x4_t)(a), (int32x4_t)(b))
+
+static inline bool any_bit(const void *vector) {
+#if defined(__aarch64__)
     return vmaxvq_u32(vld1q_u32(vector)) != 0;
 #else
     uint64_t words[2];
@@ -97,18 +114,60 @@ static inline bool any_bit_16(const void *vector) {
 #endif
 }
 
-#define VARIANT vector
-#define TARGET RKR_TARGET_VECTOR
-#define VECTOR_BYTES 16
-#if defined(__ARM_NEON)
-#define HAVE_MAX 1
-#define MAX_8(a, b) vmaxq_s8((int8x16_t)(a), (int8x16_t)(b))
-#define MAX_16(a, b) vmaxq_s16((int16x8_t)(a), (int16x8_t)(b))
-#define MAX_32(a, b) vmaxq_s32((int32x4_t)(a), (int32x4_t)(b))
-#else /* SSE2 has only the one of 16 bits */
-#define HAVE_MAX 0
 #endif
-#include "decode/scan_variant_tmpl.h"
+
+#define SHAPE scan_groups_8
+#define BITS 8
+#define FLIP 0
+#define STEP 128
+#define OF_COCO true
+#include "decode/scan_groups_tmpl.h"
+#define SHAPE scan_groups_u8
+#define BITS 8
+#define FLIP -128
+#define STEP 128
+#define OF_COCO false
+#include "decode/scan_groups_tmpl.h"
+#define SHAPE scan_groups_16
+#define BITS 16
+#define FLIP 0
+#define STEP 128
+#define OF_COCO false
+#include "decode/scan_groups_tmpl.h"
+#define SHAPE scan_groups_32
+#define BITS 32
+#define FLIP 0
+#define STEP 128
+#define OF_COCO false
+#include "decode/scan_groups_tmpl.h"
+#define SHAPE scan_planes_8
+#define BITS 8
+#define FLIP 0
+#define STEP 64
+#define OF_COCO false
+#include "decode/scan_groups_tmpl.h"
+#define SHAPE scan_planes_u8
+#define BITS 8
+#define FLIP -128
+#define STEP 64
+#define OF_COCO false
+#include "decode/scan_groups_tmpl.h"
+#define SHAPE scan_rows_8
+#define BITS 8
+#define FLIP 0
+#include "decode/scan_rows_tmpl.h"
+#define SHAPE scan_rows_u8
+#define BITS 8
+#define FLIP -128
+#include "decode/scan_rows_tmpl.h"
+#define SHAPE scan_rows_16
+#define BITS 16
+#define FLIP 0
+#include "decode/scan_rows_tmpl.h"
+#define SHAPE scan_rows_32
+#define BITS 32
+#define FLIP 0
+#include "decode/scan_rows_tmpl.h"
 
 /* Only floats above 0 pass; NaN goes below them all. */
 
@@ -151,53 +210,36 @@ static inline int32_t order_of_float32(int32_t element) {
 #include "decode/scan_best_tmpl.h"
 #endif
 
-#if RKR_HAVE_AVX2
-RKR_TARGET_AVX2 static inline bool any_bit_32(const void *vector) {
-    __m256i x = _mm256_loadu_si256(vector);
-    return !_mm256_testz_si256(x, x);
-}
-
-#define VARIANT avx2
-#define TARGET RKR_TARGET_AVX2
-#define VECTOR_BYTES 32
-#define HAVE_MAX 1
-#define MAX_8(a, b) _mm256_max_epi8((__m256i)(a), (__m256i)(b))
-#define MAX_16(a, b) _mm256_max_epi16((__m256i)(a), (__m256i)(b))
-#define MAX_32(a, b) _mm256_max_epi32((__m256i)(a), (__m256i)(b))
-#include "decode/scan_variant_tmpl.h"
-#endif
-
 /* The tables. */
 
 typedef uint64_t scan_fn(const rkr_scan *scan, uint32_t cell, uint32_t n_cells);
 typedef uint32_t best_fn(const rkr_scan *scan, uint32_t cell, int32_t *element);
 
-#define SCAN_VARIANTS(shape) \
-    RKR_VARIANTS(scan_plain, scan_##shape##_vector, scan_##shape##_avx2, scan_##shape##_avx2)
-#define BEST_VARIANTS(dtype) RKR_VARIANTS(NULL, best_##dtype, best_##dtype, best_##dtype)
+#define SCAN_BY(shape) RKR_VARIANTS(scan_plain, scan_##shape)
+#define BEST_BY(dtype) RKR_VARIANTS(NULL, best_##dtype)
 
 enum { GROUPS, ROWS, PLANES, N_LAYOUTS };
 
 /* Planes are those of single bytes; planes of wider elements are scanned as groups of one lane. */
-static scan_fn *const SCAN[N_LAYOUTS][RKR_DTYPES][RKR_CPU_LEVELS] = {
-    [GROUPS] = {[RKR_INT8] = SCAN_VARIANTS(groups_8),
-                [RKR_UINT8] = SCAN_VARIANTS(groups_u8),
-                [RKR_INT16] = SCAN_VARIANTS(groups_16),
-                [RKR_FLOAT16] = SCAN_VARIANTS(groups_16),
-                [RKR_FLOAT32] = SCAN_VARIANTS(groups_32)},
-    [ROWS] = {[RKR_INT8] = SCAN_VARIANTS(rows_8),
-              [RKR_UINT8] = SCAN_VARIANTS(rows_u8),
-              [RKR_INT16] = SCAN_VARIANTS(rows_16),
-              [RKR_FLOAT16] = SCAN_VARIANTS(rows_16),
-              [RKR_FLOAT32] = SCAN_VARIANTS(rows_32)},
-    [PLANES] = {[RKR_INT8] = SCAN_VARIANTS(planes_8), [RKR_UINT8] = SCAN_VARIANTS(planes_u8)},
+static scan_fn *const SCAN[N_LAYOUTS][RKR_TYPES][RKR_CPU_LEVELS] = {
+    [GROUPS] = {[RKNN_TENSOR_INT8] = SCAN_BY(groups_8),
+                [RKNN_TENSOR_UINT8] = SCAN_BY(groups_u8),
+                [RKNN_TENSOR_INT16] = SCAN_BY(groups_16),
+                [RKNN_TENSOR_FLOAT16] = SCAN_BY(groups_16),
+                [RKNN_TENSOR_FLOAT32] = SCAN_BY(groups_32)},
+    [ROWS] = {[RKNN_TENSOR_INT8] = SCAN_BY(rows_8),
+              [RKNN_TENSOR_UINT8] = SCAN_BY(rows_u8),
+              [RKNN_TENSOR_INT16] = SCAN_BY(rows_16),
+              [RKNN_TENSOR_FLOAT16] = SCAN_BY(rows_16),
+              [RKNN_TENSOR_FLOAT32] = SCAN_BY(rows_32)},
+    [PLANES] = {[RKNN_TENSOR_INT8] = SCAN_BY(planes_8), [RKNN_TENSOR_UINT8] = SCAN_BY(planes_u8)},
 };
 
 /* NULL: rkr_view_best. */
-static best_fn *const BEST[RKR_DTYPES][RKR_CPU_LEVELS] = {
-    [RKR_INT8] = BEST_VARIANTS(int8),       [RKR_UINT8] = BEST_VARIANTS(uint8),
-    [RKR_INT16] = BEST_VARIANTS(int16),     [RKR_FLOAT16] = BEST_VARIANTS(float16),
-    [RKR_FLOAT32] = BEST_VARIANTS(float32),
+static best_fn *const BEST[RKR_TYPES][RKR_CPU_LEVELS] = {
+    [RKNN_TENSOR_INT8] = BEST_BY(int8),       [RKNN_TENSOR_UINT8] = BEST_BY(uint8),
+    [RKNN_TENSOR_INT16] = BEST_BY(int16),     [RKNN_TENSOR_FLOAT16] = BEST_BY(float16),
+    [RKNN_TENSOR_FLOAT32] = BEST_BY(float32),
 };
 
 static scan_fn *scan_of(const rkr_scan *scan) {
@@ -210,14 +252,14 @@ static scan_fn *scan_of(const rkr_scan *scan) {
     if (layout == ROWS && scan->first + scan->n_channels > scan->view->c2) {
         return scan_plain; /* a cell's channels are more than one run */
     }
-    return SCAN[layout][rkr_view_dtype(scan->view)][rkr_cpu_level()];
+    return SCAN[layout][scan->view->type][rkr_cpu_level()];
 }
 
 static best_fn *best_of(const rkr_scan *scan) {
     if (scan->all || scan->cell_bytes != 16) {
         return NULL;
     }
-    return BEST[rkr_view_dtype(scan->view)][rkr_cpu_level()];
+    return BEST[scan->view->type][rkr_cpu_level()];
 }
 
 static float dequantized(const rkr_tensor_view *view, int32_t q) {
@@ -275,7 +317,7 @@ static int32_t half_at_least(float threshold) {
         int32_t middle = (low + high) / 2;
         uint16_t half = (uint16_t)middle;
         float value;
-        rkr_dequantizer(RKR_FLOAT16)(&half, 1, &value, 0, 0.0f);
+        rkr_choose_dequantize(RKNN_TENSOR_FLOAT16)(&half, 1, &value, 0, 0.0f);
         if (value >= threshold) {
             high = middle;
         } else {
@@ -330,7 +372,7 @@ static void set_lanes(rkr_scan_lanes *lanes, uint32_t lane_bytes, uint32_t c2, u
 
 void rkr_scan_init(rkr_scan *scan, const rkr_tensor_view *view, uint32_t first, uint32_t n_channels,
                    float threshold) {
-    uint32_t bytes = (uint32_t)rkr_view_element_size(view), c2 = view->c2;
+    uint32_t bytes = (uint32_t)rkr_type_size(view->type), c2 = view->c2;
     uint32_t last = first + n_channels - 1;
     scan->view = view;
     scan->first = first;

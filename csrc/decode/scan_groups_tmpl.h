@@ -1,37 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * A scan in steps of STEP bytes over cells of 1, 2, 4, 8 or 16 bytes. How channel groups are
- * joined: where there is a maximum of two vectors, the maximum of all groups is compared once,
- * else each group is compared and the results are ored.
+ * A scan in steps of STEP bytes over cells of 1, 2, 4, 8 or 16 bytes: the maximum of all channel
+ * groups is compared once.
  *
  * Parameters:
- *     SHAPE      first part of the functions' names
+ *     SHAPE      name of the function
  *     BITS       of an element
  *     FLIP       what makes elements signed, by exclusive or
  *     STEP       bytes of a step; at most RKR_SCAN_CELLS cells
- *     OF_COCO    true: code of its own for the numbers of groups of COCO's classes
- * and those of scan_variant_tmpl.h. */
+ *     OF_COCO    true: code of its own for the numbers of groups of COCO's classes */
 
-#define NAME RKR_NAME_2(SHAPE, VARIANT)
-#define NAME_OVER RKR_NAME_3(SHAPE, VARIANT, over)
+#define OVER RKR_NAME_2(SHAPE, over)
 #define ELEMENT RKR_JOIN(RKR_JOIN(int, BITS), _t)
-#define ANY_BIT RKR_NAME_2(any_bit, VECTOR_BYTES)
-#if HAVE_MAX
-#define MAX_OF_TWO(a, b) ((vector)RKR_NAME_2(MAX, BITS)(a, b))
-#define NOTHING below
-#define JOIN(any, x) MAX_OF_TWO(any, x)
-#define MERGE(a, b) MAX_OF_TWO(a, b)
-#define PASSED(any) ((vector)((any) > below))
-#else
-#define NOTHING ((vector){0})
-#define JOIN(any, x) ((any) | (vector)((x) > below))
-#define MERGE(a, b) ((a) | (b))
-#define PASSED(any) (any)
-#endif
+#define LARGER(a, b) ((vector)RKR_NAME_2(MAX, BITS)(a, b))
 
 /* `between`: groups from the first to the last. */
-TARGET RKR_INLINE uint64_t NAME_OVER(const rkr_scan *scan, uint32_t cell, uint32_t n_cells,
-                                     const uint32_t between) {
+RKR_VECTOR_INLINE uint64_t OVER(const rkr_scan *scan, uint32_t cell, uint32_t n_cells,
+                                const uint32_t between) {
     typedef ELEMENT vector __attribute__((vector_size(VECTOR_BYTES)));
     enum { N = STEP / VECTOR_BYTES };
     uint32_t cell_bytes = (uint32_t)scan->cell_bytes;
@@ -54,14 +39,14 @@ TARGET RKR_INLINE uint64_t NAME_OVER(const rkr_scan *scan, uint32_t cell, uint32
         for (int k = 0; k < N; k++) {
             memcpy(&x, src + k * VECTOR_BYTES, sizeof x);
             x = ((x ^ (ELEMENT)(FLIP)) & first_mask) | first_fill;
-            any[k] = JOIN(NOTHING, x);
+            any[k] = LARGER(below, x);
         }
         for (uint32_t group = 1; group < between; group++) {
             src += group_bytes;
             for (int k = 0; k < N; k++) {
                 memcpy(&x, src + k * VECTOR_BYTES, sizeof x);
                 x ^= (ELEMENT)(FLIP);
-                any[k] = JOIN(any[k], x);
+                any[k] = LARGER(any[k], x);
             }
         }
         if (between > 0) {
@@ -69,18 +54,18 @@ TARGET RKR_INLINE uint64_t NAME_OVER(const rkr_scan *scan, uint32_t cell, uint32
             for (int k = 0; k < N; k++) {
                 memcpy(&x, src + k * VECTOR_BYTES, sizeof x);
                 x = ((x ^ (ELEMENT)(FLIP)) & last_mask) | last_fill;
-                any[k] = JOIN(any[k], x);
+                any[k] = LARGER(any[k], x);
             }
         }
         vector either = any[0];
         for (int k = 1; k < N; k++) {
-            either = MERGE(either, any[k]);
+            either = LARGER(either, any[k]);
         }
-        either = PASSED(either);
-        if (ANY_BIT(&either)) {
+        either = (vector)(either > below);
+        if (any_bit(&either)) {
             vector passed[N];
             for (int k = 0; k < N; k++) {
-                passed[k] = PASSED(any[k]);
+                passed[k] = (vector)(any[k] > below);
             }
             uint64_t words[STEP / 8];
             memcpy(words, passed, sizeof words);
@@ -92,27 +77,21 @@ TARGET RKR_INLINE uint64_t NAME_OVER(const rkr_scan *scan, uint32_t cell, uint32
 
 /* The 80 classes of COCO are 5 groups of 16 lanes, 6 behind a box: with the number known, the
  * loop over groups is unrolled and a step takes little more than half the time. */
-TARGET static uint64_t NAME(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {
+RKR_VECTOR static uint64_t SHAPE(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {
     uint32_t between = scan->last_group - scan->first_group;
     switch (OF_COCO ? between : 0) {
     case 4:
-        return NAME_OVER(scan, cell, n_cells, 4);
+        return OVER(scan, cell, n_cells, 4);
     case 5:
-        return NAME_OVER(scan, cell, n_cells, 5);
+        return OVER(scan, cell, n_cells, 5);
     default:
-        return NAME_OVER(scan, cell, n_cells, between);
+        return OVER(scan, cell, n_cells, between);
     }
 }
 
-#undef NAME
-#undef NAME_OVER
+#undef OVER
 #undef ELEMENT
-#undef ANY_BIT
-#undef MAX_OF_TWO
-#undef NOTHING
-#undef JOIN
-#undef MERGE
-#undef PASSED
+#undef LARGER
 #undef SHAPE
 #undef BITS
 #undef FLIP

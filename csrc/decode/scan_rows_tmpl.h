@@ -2,13 +2,11 @@
  *
  * A scan over cells whose channels are one run: NHWC.
  *
- * Parameters: SHAPE, BITS and FLIP as in scan_groups_tmpl.h, and those of
- * scan_variant_tmpl.h. */
+ * Parameters: SHAPE, BITS and FLIP as in scan_groups_tmpl.h. */
 
 #define ELEMENT RKR_JOIN(RKR_JOIN(int, BITS), _t)
 
-TARGET static uint64_t RKR_NAME_2(SHAPE, VARIANT)(const rkr_scan *scan, uint32_t cell,
-                                                  uint32_t n_cells) {
+RKR_VECTOR static uint64_t SHAPE(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {
     const rkr_tensor_view *view = scan->view;
     assert(scan->first + scan->n_channels <= view->c2);
     ELEMENT below = (ELEMENT)(scan->threshold - 1);

@@ -10,7 +10,6 @@
  * powers of e come from a table; other types call expf. */
 #include "decode/candidates.h"
 #include "decode/grids.h"
-#include "decode/nms_oriented.h"
 #include "decode/scan.h"
 #include "decode/sigmoid.h"
 #include "decode/view.h"
@@ -29,20 +28,31 @@ typedef struct {
     const float *powers; /* NULL: not an 8-bit distribution */
 } branch_decoder;
 
-#define DTYPE int8
-#define TYPE int8_t
-#include "decode/split_mean_tmpl.h"
-#define DTYPE uint8
-#define TYPE uint8_t
-#include "decode/split_mean_tmpl.h"
+/* sum(i * w[i]) / sum(w[i]) where w[i] is powers[b[i] - max(b)]. The upper sum is the sum of all
+ * sums from the end. */
+RKR_INLINE float mean_of(const uint8_t *bins, const uint32_t n, const bool is_signed,
+                         const float *powers) {
+    const uint8_t flip = is_signed ? 0x80 : 0; /* makes signed bytes ordered as unsigned ones */
+    uint8_t highest = bins[0] ^ flip;
+    for (uint32_t i = 1; i < n; i++) {
+        const uint8_t bin = bins[i] ^ flip;
+        highest = bin > highest ? bin : highest;
+    }
+    const float *weights = powers - highest;
+    float sum = 0.0f, weighted = 0.0f;
+    for (uint32_t i = n - 1; i > 0; i--) {
+        sum += weights[bins[i] ^ flip];
+        weighted += sum;
+    }
+    return weighted / (sum + weights[bins[0] ^ flip]);
+}
 
 static float mean_of_bytes(const uint8_t *bins, uint32_t n, bool is_signed, const float *powers) {
     if (!is_signed) {
-        return mean_of_uint8(bins, n, powers);
+        return mean_of(bins, n, false, powers);
     }
     /* With the number known the compiler unrolls; 16 is that of every YOLO. */
-    return n == 16 ? mean_of_int8((const int8_t *)bins, 16, powers)
-                   : mean_of_int8((const int8_t *)bins, n, powers);
+    return n == 16 ? mean_of(bins, 16, true, powers) : mean_of(bins, n, true, powers);
 }
 
 static float mean_of_floats(const float *bins, uint32_t n) {

@@ -9,31 +9,13 @@
 #include <math.h>
 #include <string.h>
 
-size_t rkr_view_element_size(const rkr_tensor_view *view) {
-    switch (view->type) {
-    case RKNN_TENSOR_INT8:
-    case RKNN_TENSOR_UINT8:
-        return 1;
-    case RKNN_TENSOR_INT16:
-    case RKNN_TENSOR_FLOAT16:
-        return 2;
-    case RKNN_TENSOR_FLOAT32:
-        return 4;
-    default:
-        return 0;
-    }
-}
-
 int rkr_view_check(const rkr_tensor_view *view) {
     if (view == NULL || view->data == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    size_t element = rkr_view_element_size(view);
-    if (element == 0 || (uintptr_t)view->data % element != 0) {
-        return RKR_ERR_ARGUMENT;
-    }
-    if (!rkr_view_is_float(view) &&
-        !rkr_affine_is_valid(rkr_view_dtype(view), view->zero_point, view->scale)) {
+    size_t element = rkr_type_size(view->type);
+    if (element == 0 || (uintptr_t)view->data % element != 0 ||
+        !rkr_affine_is_valid(view->type, view->zero_point, view->scale)) {
         return RKR_ERR_ARGUMENT;
     }
     uint64_t cells = (uint64_t)view->height * view->width;
@@ -110,8 +92,8 @@ static inline void load_short(const rkr_tensor_view *view, const uint8_t *src, s
 
 __attribute__((noinline)) static void load_runs(const rkr_tensor_view *view, uint32_t first,
                                                 uint32_t n, uint32_t cell, float *dst) {
-    rkr_dequantize_fn *dequantize = rkr_dequantizer(rkr_view_dtype(view));
-    size_t size = rkr_view_element_size(view);
+    rkr_dequantize_fn *dequantize = rkr_choose_dequantize(view->type);
+    size_t size = rkr_type_size(view->type);
     while (n > 0) {
         uint32_t run = run_length(view, first, n);
         const char *src = (const char *)view->data + element_at(view, first, cell) * size;
@@ -171,48 +153,62 @@ static int32_t order_of_float(uint32_t bits) {
     return bits & 0x80000000u ? -(int32_t)(bits & 0x7fffffffu) : (int32_t)bits;
 }
 
-static int32_t order_of_integer(int32_t element) {
-    return element;
+/* `type` is a constant where this is inlined. */
+RKR_INLINE int32_t order_of(const void *elements, size_t i, const int32_t type) {
+    switch (type) {
+    case RKNN_TENSOR_INT8:
+        return ((const int8_t *)elements)[i];
+    case RKNN_TENSOR_UINT8:
+        return ((const uint8_t *)elements)[i];
+    case RKNN_TENSOR_INT16:
+        return ((const int16_t *)elements)[i];
+    case RKNN_TENSOR_FLOAT16:
+        return order_of_half(((const uint16_t *)elements)[i]);
+    default:
+        return order_of_float(((const uint32_t *)elements)[i]);
+    }
 }
 
-#define DTYPE int8
-#define TYPE int8_t
-#define ORDER order_of_integer
-#include "decode/view_best_tmpl.h"
-#define DTYPE uint8
-#define TYPE uint8_t
-#define ORDER order_of_integer
-#include "decode/view_best_tmpl.h"
-#define DTYPE int16
-#define TYPE int16_t
-#define ORDER order_of_integer
-#include "decode/view_best_tmpl.h"
-#define DTYPE float16
-#define TYPE uint16_t
-#define ORDER order_of_half
-#include "decode/view_best_tmpl.h"
-#define DTYPE float32
-#define TYPE uint32_t
-#define ORDER order_of_float
-#include "decode/view_best_tmpl.h"
+/* The highest of `n` channels of a cell, counted from `first`. */
+RKR_INLINE uint32_t best_of(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
+                            const int32_t type) {
+    /* The elements are runs of neighbours, or one by one in planes of a single channel. */
+    const size_t step = view->c2 == 1 ? view->plane : 1;
+    uint32_t best = 0;
+    int32_t highest = INT32_MIN;
+    for (uint32_t channel = 0; channel < n;) {
+        const uint32_t left = n - channel;
+        const uint32_t run = step > 1 ? left : run_length(view, first + channel, left);
+        const size_t at = element_at(view, first + channel, cell);
+        for (uint32_t i = 0; i < run; i++) {
+            const int32_t order = order_of(view->data, at + i * step, type);
+            if (order > highest) {
+                highest = order;
+                best = channel + i;
+            }
+        }
+        channel += run;
+    }
+    return best;
+}
 
 float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                     uint32_t *best) {
     switch (view->type) {
     case RKNN_TENSOR_INT8:
-        *best = best_int8(view, first, n, cell);
+        *best = best_of(view, first, n, cell, RKNN_TENSOR_INT8);
         break;
     case RKNN_TENSOR_UINT8:
-        *best = best_uint8(view, first, n, cell);
+        *best = best_of(view, first, n, cell, RKNN_TENSOR_UINT8);
         break;
     case RKNN_TENSOR_INT16:
-        *best = best_int16(view, first, n, cell);
+        *best = best_of(view, first, n, cell, RKNN_TENSOR_INT16);
         break;
     case RKNN_TENSOR_FLOAT16:
-        *best = best_float16(view, first, n, cell);
+        *best = best_of(view, first, n, cell, RKNN_TENSOR_FLOAT16);
         break;
     default:
-        *best = best_float32(view, first, n, cell);
+        *best = best_of(view, first, n, cell, RKNN_TENSOR_FLOAT32);
     }
     float value;
     rkr_view_load(view, first + *best, 1, cell, &value);

@@ -16,9 +16,6 @@ static inline uint32_t rkr_view_cells(const rkr_tensor_view *view) {
     return view->height * view->width;
 }
 
-/* Bytes of one element; 0 for a type that no decoder reads. */
-size_t rkr_view_element_size(const rkr_tensor_view *view);
-
 /* Dequantize channels [first, first + n) of one cell. */
 void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                    float *dst);
@@ -27,16 +24,6 @@ void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint
  * copied to buffer[n]. */
 const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint32_t n,
                               uint32_t cell, uint8_t *buffer);
-
-/* Of a view with an element size. */
-static inline rkr_dtype rkr_view_dtype(const rkr_tensor_view *view) {
-    static const rkr_dtype DTYPES[] = {
-        [RKNN_TENSOR_INT8] = RKR_INT8,       [RKNN_TENSOR_UINT8] = RKR_UINT8,
-        [RKNN_TENSOR_INT16] = RKR_INT16,     [RKNN_TENSOR_FLOAT16] = RKR_FLOAT16,
-        [RKNN_TENSOR_FLOAT32] = RKR_FLOAT32,
-    };
-    return DTYPES[view->type];
-}
 
 static inline bool rkr_view_is_8_bit(const rkr_tensor_view *view) {
     return view->type == RKNN_TENSOR_INT8 || view->type == RKNN_TENSOR_UINT8;

@@ -19,18 +19,18 @@
 #define MAX_ELEMENT_SIZE 2
 
 typedef struct {
-    rkr_dtype dtype;
+    int32_t type;
     size_t element_size;
     int32_t zero_point;
     float scale;
-} rkr_source;
+} source;
 
 /* `channels` <= TILE_CHANNELS channels of one group. */
-static void dequantize_channels(const char *src, float *dst, const rkr_tensor *t,
-                                const rkr_source *s, size_t channels) {
+static void dequantize_channels(const char *src, float *dst, const rkr_tensor *t, const source *s,
+                                size_t channels) {
     _Alignas(64) char tile[TILE_ELEMENTS * MAX_ELEMENT_SIZE];
-    rkr_deinterleave_fn *deinterleave = rkr_deinterleaver(s->element_size, t->c2);
-    rkr_dequantize_fn *dequantize = rkr_dequantizer(s->dtype);
+    rkr_deinterleave_fn *deinterleave = rkr_choose_deinterleave(s->element_size, t->c2);
+    rkr_dequantize_fn *dequantize = rkr_choose_dequantize(s->type);
     for (size_t start = 0; start < t->hw; start += TILE_POSITIONS) {
         const size_t run = rkr_min(TILE_POSITIONS, t->hw - start);
         deinterleave(src + start * t->c2 * s->element_size, t->c2, tile, TILE_POSITIONS, run,
@@ -42,7 +42,7 @@ static void dequantize_channels(const char *src, float *dst, const rkr_tensor *t
     }
 }
 
-static void dequantize_nchw(const char *src, float *dst, const rkr_tensor *t, const rkr_source *s) {
+static void dequantize_nchw(const char *src, float *dst, const rkr_tensor *t, const source *s) {
     for (size_t item = 0; item < t->n; item++) {
         const char *group = src + item * t->c1 * t->plane * t->c2 * s->element_size;
         for (size_t done = 0; done < t->c; done += t->c2) {
@@ -59,8 +59,8 @@ static void dequantize_nchw(const char *src, float *dst, const rkr_tensor *t, co
 
 /* More channels than a tile has elements: straight from the packed runs. */
 static void dequantize_nhwc_wide(const char *src, float *dst, const rkr_tensor *t,
-                                 const rkr_source *s) {
-    rkr_dequantize_fn *dequantize = rkr_dequantizer(s->dtype);
+                                 const source *s) {
+    rkr_dequantize_fn *dequantize = rkr_choose_dequantize(s->type);
     for (size_t item = 0; item < t->n; item++) {
         for (size_t position = 0; position < t->hw; position++) {
             float *pixel = dst + (item * t->hw + position) * t->c;
@@ -73,13 +73,13 @@ static void dequantize_nhwc_wide(const char *src, float *dst, const rkr_tensor *
     }
 }
 
-static void dequantize_nhwc(const char *src, float *dst, const rkr_tensor *t, const rkr_source *s) {
+static void dequantize_nhwc(const char *src, float *dst, const rkr_tensor *t, const source *s) {
     _Alignas(64) char tile[TILE_ELEMENTS * MAX_ELEMENT_SIZE];
     if (t->c == 0 || t->c > TILE_ELEMENTS) {
         dequantize_nhwc_wide(src, dst, t, s);
         return;
     }
-    rkr_dequantize_fn *dequantize = rkr_dequantizer(s->dtype);
+    rkr_dequantize_fn *dequantize = rkr_choose_dequantize(s->type);
     const size_t run = t->c2 * s->element_size;
     const size_t pixel = t->c * s->element_size;
     const size_t block = TILE_ELEMENTS / t->c;
@@ -94,45 +94,32 @@ static void dequantize_nhwc(const char *src, float *dst, const rkr_tensor *t, co
     }
 }
 
-typedef void walk_fn(const char *src, float *dst, const rkr_tensor *t, const rkr_source *s);
+typedef void walk_fn(const char *src, float *dst, const rkr_tensor *t, const source *s);
 
-static int walk_checked(walk_fn *walk, const void *src, size_t src_len, float *dst, size_t dst_len,
-                        const rkr_tensor *t, const rkr_source *s) {
-    if (s->dtype != RKR_FLOAT16 && !rkr_affine_is_valid(s->dtype, s->zero_point, s->scale)) {
+static int check_and_walk(walk_fn *walk, int32_t type, const void *src, size_t src_len, float *dst,
+                          size_t dst_len, const rkr_tensor *t, int32_t zero_point, float scale) {
+    const source s = {type, rkr_type_size(type), zero_point, scale};
+    if (type == RKNN_TENSOR_FLOAT32 || s.element_size == 0 ||
+        !rkr_affine_is_valid(type, zero_point, scale)) {
         return RKR_ERR_ARGUMENT;
     }
-    const int status =
-        rkr_check_tensor(t, src, src_len, s->element_size, dst, dst_len, sizeof *dst);
+    const int status = rkr_check_tensor(t, src, src_len, s.element_size, dst, dst_len, sizeof *dst);
     if (status == RKR_OK) {
-        walk(src, dst, t, s);
+        walk(src, dst, t, &s);
     }
     return status;
 }
 
-#define AFFINE_ENTRY(layout, name, type, dtype)                                                 \
-    int rkr_dequantize_##layout##_##name(                                                       \
-        const type *src, size_t src_len, float *dst, size_t dst_len, size_t n, size_t c,        \
-        size_t hw, size_t c1, size_t plane, size_t c2, int32_t zero_point, float scale) {       \
-        const rkr_tensor tensor = {n, c, hw, c1, plane, c2};                                    \
-        const rkr_source source = {dtype, sizeof *src, zero_point, scale};                      \
-        return walk_checked(dequantize_##layout, src, src_len, dst, dst_len, &tensor, &source); \
-    }
+int rkr_dequantize_nchw(int32_t type, const void *src, size_t src_len, float *dst, size_t dst_len,
+                        size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2,
+                        int32_t zero_point, float scale) {
+    const rkr_tensor t = {n, c, hw, c1, plane, c2};
+    return check_and_walk(dequantize_nchw, type, src, src_len, dst, dst_len, &t, zero_point, scale);
+}
 
-AFFINE_ENTRY(nchw, int8, int8_t, RKR_INT8)
-AFFINE_ENTRY(nchw, uint8, uint8_t, RKR_UINT8)
-AFFINE_ENTRY(nchw, int16, int16_t, RKR_INT16)
-AFFINE_ENTRY(nhwc, int8, int8_t, RKR_INT8)
-AFFINE_ENTRY(nhwc, uint8, uint8_t, RKR_UINT8)
-AFFINE_ENTRY(nhwc, int16, int16_t, RKR_INT16)
-
-#define FLOAT16_ENTRY(layout)                                                                   \
-    int rkr_widen_##layout##_float16(const uint16_t *src, size_t src_len, float *dst,           \
-                                     size_t dst_len, size_t n, size_t c, size_t hw, size_t c1,  \
-                                     size_t plane, size_t c2) {                                 \
-        const rkr_tensor tensor = {n, c, hw, c1, plane, c2};                                    \
-        const rkr_source source = {RKR_FLOAT16, sizeof *src, 0, 1.0f};                          \
-        return walk_checked(dequantize_##layout, src, src_len, dst, dst_len, &tensor, &source); \
-    }
-
-FLOAT16_ENTRY(nchw)
-FLOAT16_ENTRY(nhwc)
+int rkr_dequantize_nhwc(int32_t type, const void *src, size_t src_len, float *dst, size_t dst_len,
+                        size_t n, size_t c, size_t hw, size_t c1, size_t plane, size_t c2,
+                        int32_t zero_point, float scale) {
+    const rkr_tensor t = {n, c, hw, c1, plane, c2};
+    return check_and_walk(dequantize_nhwc, type, src, src_len, dst, dst_len, &t, zero_point, scale);
+}

@@ -16,7 +16,7 @@ typedef void rkr_interleave_fn(const void *planes, size_t stride, void *group, s
                                size_t positions, size_t channels);
 
 /* The variant in use; element_size 1, 2, 4 or 8. */
-rkr_deinterleave_fn *rkr_deinterleaver(size_t element_size, size_t c2);
-rkr_interleave_fn *rkr_interleaver(size_t element_size, size_t c2);
+rkr_deinterleave_fn *rkr_choose_deinterleave(size_t element_size, size_t c2);
+rkr_interleave_fn *rkr_choose_interleave(size_t element_size, size_t c2);
 
 #endif

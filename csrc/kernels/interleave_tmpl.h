@@ -1,42 +1,53 @@
 /* SPDX-License-Identifier: MIT
  *
- * Both transpositions for one width of elements and groups, with one kind of vector: COUNT = c2
- * vectors hold BLOCK positions each. How and why zips transpose: see interleave.c. They are
- * included in both functions of a block: of a shared one that is given the vectors, gcc makes
- * code that takes 8 % longer with AVX-512.
+ * Both transpositions for one width of elements and groups: COUNT = c2 vectors hold BLOCK
+ * positions each. How and why zips transpose: see interleave.c.
  *
- * Parameters: BITS of an element, COUNT, and those of interleave_variant_tmpl.h. */
+ * Parameters: BITS of an element, COUNT. */
 
-#define NAME(verb) RKR_NAME_4(verb, BITS, COUNT, VARIANT)
-#define BLOCK (sizeof(VECTOR) * 8 / BITS)
-/* Binary digits of an index within 16 bytes, and of a channel. */
-#define ZIPS_OUT ((size_t)__builtin_ctz(128 / BITS))
-#define ZIPS_IN ((size_t)__builtin_ctz(COUNT))
+#define NAME(verb) RKR_NAME_3(verb, BITS, COUNT)
+#define BLOCK (sizeof(vector) * 8 / BITS)
 
-/* One block; only `channels` planes are written. */
-TARGET RKR_INLINE void NAME(deinterleave_block)(const char *src, char *dst, size_t stride,
-                                                size_t channels) {
-    VECTOR v[COUNT];
+/* Zip the vectors with each other, `times` times. */
+RKR_VECTOR_INLINE void NAME(zip)(vector v[COUNT], const int times) {
 #pragma GCC unroll 16
-    for (size_t i = 0; i < COUNT; i++) {
-        v[i] = LOAD_RUN(src, i);
-    }
-#define ZIPS ZIPS_OUT
-#include "kernels/interleave_zips_tmpl.h"
+    for (int zip = 0; zip < times; zip++) {
+        vector zipped[COUNT];
 #pragma GCC unroll 16
-    for (size_t c = 0; c < COUNT; c++) {
-        if (c < channels) {
-            STORE(dst + c * stride, v[c]);
+        for (size_t i = 0; i < COUNT / 2; i++) {
+            zipped[2 * i] = LOW(v[i], v[COUNT / 2 + i]);
+            zipped[2 * i + 1] = HIGH(v[i], v[COUNT / 2 + i]);
+        }
+#pragma GCC unroll 16
+        for (size_t i = 0; i < COUNT; i++) {
+            v[i] = zipped[i];
         }
     }
 }
 
-TARGET static void NAME(deinterleave)(const void *group, size_t c2, void *planes, size_t stride,
-                                      size_t positions, size_t channels) {
-    const size_t size = BITS / 8;
-    const size_t step = stride * size;
-    if (c2 != COUNT || positions < BLOCK) {
-        NARROWER(deinterleave)(group, c2, planes, stride, positions, channels);
+/* One block; only `channels` planes are written. */
+RKR_VECTOR_INLINE void NAME(deinterleave_block)(const char *src, char *dst, size_t stride,
+                                                size_t channels) {
+    vector v[COUNT];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < COUNT; i++) {
+        v[i] = load_run(src, i, COUNT);
+    }
+    NAME(zip)(v, __builtin_ctz(128 / BITS)); /* digits of an index within 16 bytes */
+#pragma GCC unroll 16
+    for (size_t c = 0; c < COUNT; c++) {
+        if (c < channels) {
+            store(dst + c * stride, v[c]);
+        }
+    }
+}
+
+RKR_VECTOR static void NAME(deinterleave)(const void *group, size_t c2, void *planes, size_t stride,
+                                          size_t positions, size_t channels) {
+    const size_t size = BITS / 8, step = stride * size;
+    assert(c2 == COUNT);
+    if (positions < BLOCK) {
+        RKR_NAME_3(deinterleave, BITS, plain)(group, c2, planes, stride, positions, channels);
         return;
     }
     for (size_t next = 0, p = 0; next < positions; next = p + BLOCK) {
@@ -52,27 +63,26 @@ TARGET static void NAME(deinterleave)(const void *group, size_t c2, void *planes
 }
 
 /* One block; channels beyond `channels` repeat the first. */
-TARGET RKR_INLINE void NAME(interleave_block)(const char *src, size_t stride, char *dst,
+RKR_VECTOR_INLINE void NAME(interleave_block)(const char *src, size_t stride, char *dst,
                                               size_t channels) {
-    VECTOR v[COUNT];
+    vector v[COUNT];
 #pragma GCC unroll 16
     for (size_t c = 0; c < COUNT; c++) {
-        v[c] = LOAD(src + (c < channels ? c : 0) * stride);
+        v[c] = load(src + (c < channels ? c : 0) * stride);
     }
-#define ZIPS ZIPS_IN
-#include "kernels/interleave_zips_tmpl.h"
+    NAME(zip)(v, __builtin_ctz(COUNT)); /* digits of a channel */
 #pragma GCC unroll 16
     for (size_t i = 0; i < COUNT; i++) {
-        STORE_RUN(dst, i, v[i]);
+        store_run(dst, i, COUNT, v[i]);
     }
 }
 
-TARGET static void NAME(interleave)(const void *planes, size_t stride, void *group, size_t c2,
-                                    size_t positions, size_t channels) {
-    const size_t size = BITS / 8;
-    const size_t step = stride * size;
-    if (c2 != COUNT || positions < BLOCK) {
-        NARROWER(interleave)(planes, stride, group, c2, positions, channels);
+RKR_VECTOR static void NAME(interleave)(const void *planes, size_t stride, void *group, size_t c2,
+                                        size_t positions, size_t channels) {
+    const size_t size = BITS / 8, step = stride * size;
+    assert(c2 == COUNT);
+    if (positions < BLOCK) {
+        RKR_NAME_3(interleave, BITS, plain)(planes, stride, group, c2, positions, channels);
         return;
     }
     for (size_t next = 0, p = 0; next < positions; next = p + BLOCK) {
@@ -89,7 +99,5 @@ TARGET static void NAME(interleave)(const void *planes, size_t stride, void *gro
 
 #undef NAME
 #undef BLOCK
-#undef ZIPS_OUT
-#undef ZIPS_IN
 #undef BITS
 #undef COUNT

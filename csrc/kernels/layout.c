@@ -56,7 +56,7 @@ static void unpack_by_tile(rkr_deinterleave_fn *deinterleave, const char *group,
 }
 
 static void unpack_nchw(const char *src, char *dst, const rkr_tensor *t, size_t element_size) {
-    rkr_deinterleave_fn *deinterleave = rkr_deinterleaver(element_size, t->c2);
+    rkr_deinterleave_fn *deinterleave = rkr_choose_deinterleave(element_size, t->c2);
     const bool aliases = t->hw * element_size % ALIASING_BYTES == 0 && t->c2 <= 16;
     for (size_t item = 0; item < t->n; item++) {
         const char *group = src + item * t->c1 * t->plane * t->c2 * element_size;
@@ -84,7 +84,7 @@ static void unpack_nhwc(const char *src, char *dst, const rkr_tensor *t, size_t 
 }
 
 static void pack_nchw(const char *src, char *dst, const rkr_tensor *t, size_t element_size) {
-    rkr_interleave_fn *interleave = rkr_interleaver(element_size, t->c2);
+    rkr_interleave_fn *interleave = rkr_choose_interleave(element_size, t->c2);
     for (size_t item = 0; item < t->n; item++) {
         const char *channels = src + item * t->c * t->hw * element_size;
         char *group = dst + item * t->c1 * t->plane * t->c2 * element_size;

@@ -19,9 +19,14 @@
 #include <string.h>
 #if RKR_HAVE_AVX2
 #include <immintrin.h>
-#endif
-#if RKR_HAVE_NEON_32 || RKR_HAVE_NEON_64
+#elif defined(__ARM_NEON)
 #include <arm_neon.h>
+#endif
+
+#if defined(__ARM_NEON) && !defined(__aarch64__)
+#define NEON_32 1
+#else
+#define NEON_32 0
 #endif
 
 RKR_INLINE uint32_t bits_of(float value) {
@@ -93,71 +98,7 @@ RKR_INLINE uint16_t narrow_element(float value) {
     return (uint16_t)(sign | (is_special & (0x7c00 | payload)) | (~is_special & finite));
 }
 
-typedef void quantize_fn(const float *source, size_t len, void *target, int32_t zero_point,
-                         float scale, bool *has_nan);
-typedef void narrow_fn(const float *source, size_t len, uint16_t *target);
-
-/* Plain C. With AVX2 switched on compilers vectorize the same loops as well as a hand does. */
-
-#define VARIANT plain
-#define TARGET
-#include "kernels/quantize_variant_tmpl.h"
-
-static void widen_float16_plain(const void *source, size_t len, float *target, int32_t zero_point,
-                                float scale) {
-    const uint16_t *restrict src = source;
-    float *restrict dst = target;
-    (void)zero_point;
-    (void)scale;
-    for (size_t i = 0; i < len; i++) {
-        dst[i] = widen_element(src[i]);
-    }
-}
-
-/* So that callers need no case of their own for float32. */
-static void copy_float32(const void *source, size_t len, float *target, int32_t zero_point,
-                         float scale) {
-    (void)zero_point;
-    (void)scale;
-    memcpy(target, source, len * sizeof *target);
-}
-
-static void narrow_float16_plain(const float *source, size_t len, uint16_t *target) {
-    const float *restrict src = source;
-    uint16_t *restrict dst = target;
-    for (size_t i = 0; i < len; i++) {
-        dst[i] = narrow_element(src[i]);
-    }
-}
-
-#if RKR_HAVE_AVX2
-#define VARIANT avx2
-#define TARGET RKR_TARGET_AVX2
-#include "kernels/quantize_variant_tmpl.h"
-
-RKR_TARGET_AVX2 static void widen_float16_avx2(const void *source, size_t len, float *target,
-                                               int32_t zero_point, float scale) {
-    const uint16_t *src = source;
-    size_t i = 0;
-    for (; i + 8 <= len; i += 8) {
-        const __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)(src + i));
-        _mm256_storeu_ps(target + i, _mm256_cvtph_ps(halves));
-    }
-    widen_float16_plain(src + i, len - i, target + i, zero_point, scale);
-}
-
-RKR_TARGET_AVX2 static void narrow_float16_avx2(const float *source, size_t len, uint16_t *target) {
-    size_t i = 0;
-    for (; i + 8 <= len; i += 8) {
-        const __m128i halves =
-            _mm256_cvtps_ph(_mm256_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT);
-        _mm_storeu_si128((__m128i *)(void *)(target + i), halves);
-    }
-    narrow_float16_plain(source + i, len - i, target + i);
-}
-#endif
-
-#if RKR_HAVE_NEON_32
+#if NEON_32
 /* Compilers do not vectorize floats for 32-bit NEON, because of the denormals. 8 elements a
  * step. */
 
@@ -170,180 +111,196 @@ RKR_INLINE void dequantize_eight(int16x8_t difference, float *target, float scal
     dequantize_four(vmovl_s16(vget_high_s16(difference)), target + 4, scale);
 }
 
-RKR_INLINE void dequantize_int8_neon_step(const int8_t *src, float *target, int32_t zero_point,
-                                          float scale) {
+RKR_INLINE void dequantize_int8_step(const int8_t *src, float *target, int32_t zero_point,
+                                     float scale) {
     dequantize_eight(vsubl_s8(vld1_s8(src), vdup_n_s8((int8_t)zero_point)), target, scale);
 }
 
-RKR_INLINE void dequantize_uint8_neon_step(const uint8_t *src, float *target, int32_t zero_point,
-                                           float scale) {
+RKR_INLINE void dequantize_uint8_step(const uint8_t *src, float *target, int32_t zero_point,
+                                      float scale) {
     const uint16x8_t difference = vsubl_u8(vld1_u8(src), vdup_n_u8((uint8_t)zero_point));
     dequantize_eight(vreinterpretq_s16_u16(difference), target, scale);
 }
 
-RKR_INLINE void dequantize_int16_neon_step(const int16_t *src, float *target, int32_t zero_point,
-                                           float scale) {
+RKR_INLINE void dequantize_int16_step(const int16_t *src, float *target, int32_t zero_point,
+                                      float scale) {
     const int16x4_t zero = vdup_n_s16((int16_t)zero_point);
     const int16x8_t q = vld1q_s16(src);
     dequantize_four(vsubl_s16(vget_low_s16(q), zero), target, scale);
     dequantize_four(vsubl_s16(vget_high_s16(q), zero), target + 4, scale);
 }
 
-#define VARIANT neon
-#define TARGET
-#define STEP 8
-#include "kernels/dequantize_variant_tmpl.h"
 #endif
 
-#if RKR_HAVE_NEON_64
-static void widen_float16_neon(const void *source, size_t len, float *target, int32_t zero_point,
-                               float scale) {
+#define DTYPE int8
+#define TYPE int8_t
+#define LOWEST -128.0f
+#define HIGHEST 127.0f
+#include "kernels/quantize_tmpl.h"
+#define DTYPE uint8
+#define TYPE uint8_t
+#define LOWEST 0.0f
+#define HIGHEST 255.0f
+#include "kernels/quantize_tmpl.h"
+#define DTYPE int16
+#define TYPE int16_t
+#define LOWEST -32768.0f
+#define HIGHEST 32767.0f
+#include "kernels/quantize_tmpl.h"
+
+/* Floats. Their functions take the parameters of integers, too, so that callers need no case of
+ * their own. */
+
+static void copy_float32(const void *src, size_t len, float *dst, int32_t zero_point, float scale) {
+    (void)zero_point, (void)scale;
+    memcpy(dst, src, len * sizeof *dst);
+}
+
+static void widen_float16_plain(const void *source, size_t len, float *target, int32_t zero_point,
+                                float scale) {
+    const uint16_t *restrict src = source;
+    float *restrict dst = target;
+    (void)zero_point, (void)scale;
+    for (size_t i = 0; i < len; i++) {
+        dst[i] = widen_element(src[i]);
+    }
+}
+
+static void narrow_float16_plain(const float *source, size_t len, void *target, int32_t zero_point,
+                                 float scale, bool *has_nan) {
+    const float *restrict src = source;
+    uint16_t *restrict dst = target;
+    (void)zero_point, (void)scale, (void)has_nan;
+    for (size_t i = 0; i < len; i++) {
+        dst[i] = narrow_element(src[i]);
+    }
+}
+
+#if RKR_HAVE_VECTOR
+
+#if RKR_HAVE_AVX2
+RKR_VECTOR_INLINE void widen_eight(const uint16_t *src, float *dst) {
+    _mm256_storeu_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)src)));
+}
+
+RKR_VECTOR_INLINE void narrow_eight(const float *src, uint16_t *dst) {
+    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(src), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128((__m128i *)(void *)dst, halves);
+}
+#elif !NEON_32
+RKR_INLINE void widen_eight(const uint16_t *src, float *dst) {
+    const float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(src));
+    vst1q_f32(dst, vcvt_f32_f16(vget_low_f16(halves)));
+    vst1q_f32(dst + 4, vcvt_high_f32_f16(halves));
+}
+
+RKR_INLINE void narrow_eight(const float *src, uint16_t *dst) {
+    const float16x4_t low = vcvt_f16_f32(vld1q_f32(src));
+    vst1q_u16(dst, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, vld1q_f32(src + 4))));
+}
+#endif
+
+RKR_VECTOR static void widen_float16_vector(const void *source, size_t len, float *dst,
+                                            int32_t zero_point, float scale) {
     const uint16_t *src = source;
     size_t i = 0;
+#if !NEON_32
     for (; i + 8 <= len; i += 8) {
-        const float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(src + i));
-        vst1q_f32(target + i, vcvt_f32_f16(vget_low_f16(halves)));
-        vst1q_f32(target + i + 4, vcvt_high_f32_f16(halves));
+        widen_eight(src + i, dst + i);
     }
-    widen_float16_plain(src + i, len - i, target + i, zero_point, scale);
+#endif
+    widen_float16_plain(src + i, len - i, dst + i, zero_point, scale);
 }
 
-static void narrow_float16_neon(const float *source, size_t len, uint16_t *target) {
+RKR_VECTOR static void narrow_float16_vector(const float *src, size_t len, void *target,
+                                             int32_t zero_point, float scale, bool *has_nan) {
+    uint16_t *dst = target;
     size_t i = 0;
+#if !NEON_32
     for (; i + 8 <= len; i += 8) {
-        const float16x4_t low = vcvt_f16_f32(vld1q_f32(source + i));
-        const float16x8_t halves = vcvt_high_f16_f32(low, vld1q_f32(source + i + 4));
-        vst1q_u16(target + i, vreinterpretq_u16_f16(halves));
+        narrow_eight(src + i, dst + i);
     }
-    narrow_float16_plain(source + i, len - i, target + i);
+#endif
+    narrow_float16_plain(src + i, len - i, dst + i, zero_point, scale, has_nan);
 }
+
 #endif
 
-/* The tables. Wider vectors than those of AVX2 take 1 to 24 % longer here. */
+/* The tables. */
 
-static rkr_dequantize_fn *const DEQUANTIZE[][RKR_CPU_LEVELS] = {
-    [RKR_INT8] = RKR_VARIANTS(dequantize_int8_plain,
-                              RKR_ON_NEON_32(dequantize_int8_neon, dequantize_int8_plain),
-                              dequantize_int8_avx2, dequantize_int8_avx2),
-    [RKR_UINT8] = RKR_VARIANTS(dequantize_uint8_plain,
-                               RKR_ON_NEON_32(dequantize_uint8_neon, dequantize_uint8_plain),
-                               dequantize_uint8_avx2, dequantize_uint8_avx2),
-    [RKR_INT16] = RKR_VARIANTS(dequantize_int16_plain,
-                               RKR_ON_NEON_32(dequantize_int16_neon, dequantize_int16_plain),
-                               dequantize_int16_avx2, dequantize_int16_avx2),
-    [RKR_FLOAT16] =
-        RKR_VARIANTS(widen_float16_plain, RKR_ON_NEON_64(widen_float16_neon, widen_float16_plain),
-                     widen_float16_avx2, widen_float16_avx2),
-    [RKR_FLOAT32] = RKR_VARIANTS(copy_float32, copy_float32, copy_float32, copy_float32),
+typedef void quantize_fn(const float *src, size_t len, void *dst, int32_t zero_point, float scale,
+                         bool *has_nan);
+
+static rkr_dequantize_fn *const DEQUANTIZE[RKR_TYPES][RKR_CPU_LEVELS] = {
+    [RKNN_TENSOR_FLOAT32] = RKR_VARIANTS(copy_float32, copy_float32),
+    [RKNN_TENSOR_FLOAT16] = RKR_VARIANTS(widen_float16_plain, widen_float16_vector),
+    [RKNN_TENSOR_INT8] = RKR_VARIANTS(dequantize_int8_plain, dequantize_int8_vector),
+    [RKNN_TENSOR_UINT8] = RKR_VARIANTS(dequantize_uint8_plain, dequantize_uint8_vector),
+    [RKNN_TENSOR_INT16] = RKR_VARIANTS(dequantize_int16_plain, dequantize_int16_vector),
 };
 
-static quantize_fn *const QUANTIZE[][RKR_CPU_LEVELS] = {
-    [RKR_INT8] = RKR_VARIANTS(quantize_int8_plain, quantize_int8_plain, quantize_int8_avx2,
-                              quantize_int8_avx2),
-    [RKR_UINT8] = RKR_VARIANTS(quantize_uint8_plain, quantize_uint8_plain, quantize_uint8_avx2,
-                               quantize_uint8_avx2),
-    [RKR_INT16] = RKR_VARIANTS(quantize_int16_plain, quantize_int16_plain, quantize_int16_avx2,
-                               quantize_int16_avx2),
+static quantize_fn *const QUANTIZE[RKR_TYPES][RKR_CPU_LEVELS] = {
+    [RKNN_TENSOR_FLOAT16] = RKR_VARIANTS(narrow_float16_plain, narrow_float16_vector),
+    [RKNN_TENSOR_INT8] = RKR_VARIANTS(quantize_int8_plain, quantize_int8_vector),
+    [RKNN_TENSOR_UINT8] = RKR_VARIANTS(quantize_uint8_plain, quantize_uint8_vector),
+    [RKNN_TENSOR_INT16] = RKR_VARIANTS(quantize_int16_plain, quantize_int16_vector),
 };
 
-static narrow_fn *const NARROW[RKR_CPU_LEVELS] =
-    RKR_VARIANTS(narrow_float16_plain, RKR_ON_NEON_64(narrow_float16_neon, narrow_float16_plain),
-                 narrow_float16_avx2, narrow_float16_avx2);
-
-/* The choice, and the entry points, which check their arguments. */
-
-rkr_dequantize_fn *rkr_dequantizer(rkr_dtype dtype) {
-    assert(dtype < RKR_DTYPES);
-    return DEQUANTIZE[dtype][rkr_cpu_level()];
+rkr_dequantize_fn *rkr_choose_dequantize(int32_t type) {
+    assert(rkr_type_size(type) > 0);
+    return DEQUANTIZE[type][rkr_cpu_level()];
 }
 
-bool rkr_affine_is_valid(rkr_dtype dtype, int32_t zero_point, float scale) {
-    static const int32_t LOWEST[] = {INT8_MIN, 0, INT16_MIN};
-    static const int32_t HIGHEST[] = {INT8_MAX, UINT8_MAX, INT16_MAX};
-    assert(dtype < RKR_FLOAT16);
-    return scale >= FLT_MIN && scale <= FLT_MAX && zero_point >= LOWEST[dtype] &&
-           zero_point <= HIGHEST[dtype];
+size_t rkr_type_size(int32_t type) {
+    static const size_t SIZES[RKR_TYPES] = {
+        [RKNN_TENSOR_FLOAT32] = 4, [RKNN_TENSOR_FLOAT16] = 2, [RKNN_TENSOR_INT8] = 1,
+        [RKNN_TENSOR_UINT8] = 1,   [RKNN_TENSOR_INT16] = 2,
+    };
+    return type >= 0 && type < RKR_TYPES ? SIZES[type] : 0;
 }
 
-static int check_run(const void *src, size_t src_size, const void *dst, size_t dst_size,
-                     size_t len) {
-    size_t src_bytes = 0, dst_bytes = 0;
-    if (src == NULL || dst == NULL) {
+bool rkr_affine_is_valid(int32_t type, int32_t zero_point, float scale) {
+    static const int32_t LIMITS[RKR_TYPES][2] = {[RKNN_TENSOR_INT8] = {INT8_MIN, INT8_MAX},
+                                                 [RKNN_TENSOR_UINT8] = {0, UINT8_MAX},
+                                                 [RKNN_TENSOR_INT16] = {INT16_MIN, INT16_MAX}};
+    assert(rkr_type_size(type) > 0);
+    if (LIMITS[type][1] == 0) {
+        return true;
+    }
+    return scale >= FLT_MIN && scale <= FLT_MAX && zero_point >= LIMITS[type][0] &&
+           zero_point <= LIMITS[type][1];
+}
+
+/* Any type of the first table but float32, which has nothing to be converted. */
+static int check(int32_t type, const void *quantized, const float *real, size_t len,
+                 int32_t zero_point, float scale) {
+    size_t quantized_bytes = 0, real_bytes = 0;
+    if (type == RKNN_TENSOR_FLOAT32 || rkr_type_size(type) == 0 || quantized == NULL ||
+        real == NULL || !rkr_affine_is_valid(type, zero_point, scale)) {
         return RKR_ERR_ARGUMENT;
     }
-    if (__builtin_mul_overflow(len, src_size, &src_bytes) ||
-        __builtin_mul_overflow(len, dst_size, &dst_bytes)) {
+    if (__builtin_mul_overflow(len, rkr_type_size(type), &quantized_bytes) ||
+        __builtin_mul_overflow(len, sizeof *real, &real_bytes)) {
         return RKR_ERR_OVERFLOW;
     }
-    return rkr_overlap(src, src_bytes, dst, dst_bytes) ? RKR_ERR_OVERLAP : RKR_OK;
+    return rkr_overlap(quantized, quantized_bytes, real, real_bytes) ? RKR_ERR_OVERLAP : RKR_OK;
 }
 
-static int dequantize(rkr_dtype dtype, const void *src, size_t src_size, size_t len, float *dst,
-                      int32_t zero_point, float scale) {
-    if (!rkr_affine_is_valid(dtype, zero_point, scale)) {
-        return RKR_ERR_ARGUMENT;
-    }
-    const int status = check_run(src, src_size, dst, sizeof *dst, len);
+int rkr_dequantize(int32_t type, const void *src, size_t len, float *dst, int32_t zero_point,
+                   float scale) {
+    const int status = check(type, src, dst, len, zero_point, scale);
     if (status == RKR_OK) {
-        rkr_dequantizer(dtype)(src, len, dst, zero_point, scale);
+        rkr_choose_dequantize(type)(src, len, dst, zero_point, scale);
     }
     return status;
 }
 
-int rkr_dequantize_int8(const int8_t *src, size_t len, float *dst, int32_t zero_point,
-                        float scale) {
-    return dequantize(RKR_INT8, src, sizeof *src, len, dst, zero_point, scale);
-}
-
-int rkr_dequantize_uint8(const uint8_t *src, size_t len, float *dst, int32_t zero_point,
-                         float scale) {
-    return dequantize(RKR_UINT8, src, sizeof *src, len, dst, zero_point, scale);
-}
-
-int rkr_dequantize_int16(const int16_t *src, size_t len, float *dst, int32_t zero_point,
-                         float scale) {
-    return dequantize(RKR_INT16, src, sizeof *src, len, dst, zero_point, scale);
-}
-
-static int quantize(rkr_dtype dtype, const float *src, size_t len, void *dst, size_t dst_size,
-                    int32_t zero_point, float scale) {
+int rkr_quantize(int32_t type, const float *src, size_t len, void *dst, int32_t zero_point,
+                 float scale) {
     bool has_nan = false;
-    if (!rkr_affine_is_valid(dtype, zero_point, scale)) {
-        return RKR_ERR_ARGUMENT;
-    }
-    const int status = check_run(src, sizeof *src, dst, dst_size, len);
+    const int status = check(type, dst, src, len, zero_point, scale);
     if (status == RKR_OK) {
-        QUANTIZE[dtype][rkr_cpu_level()](src, len, dst, zero_point, scale, &has_nan);
+        QUANTIZE[type][rkr_cpu_level()](src, len, dst, zero_point, scale, &has_nan);
     }
     return has_nan ? RKR_ERR_NAN : status;
-}
-
-int rkr_quantize_int8(const float *src, size_t len, int8_t *dst, int32_t zero_point, float scale) {
-    return quantize(RKR_INT8, src, len, dst, sizeof *dst, zero_point, scale);
-}
-
-int rkr_quantize_uint8(const float *src, size_t len, uint8_t *dst, int32_t zero_point,
-                       float scale) {
-    return quantize(RKR_UINT8, src, len, dst, sizeof *dst, zero_point, scale);
-}
-
-int rkr_quantize_int16(const float *src, size_t len, int16_t *dst, int32_t zero_point,
-                       float scale) {
-    return quantize(RKR_INT16, src, len, dst, sizeof *dst, zero_point, scale);
-}
-
-int rkr_widen_float16(const uint16_t *src, size_t len, float *dst) {
-    const int status = check_run(src, sizeof *src, dst, sizeof *dst, len);
-    if (status == RKR_OK) {
-        rkr_dequantizer(RKR_FLOAT16)(src, len, dst, 0, 1.0f);
-    }
-    return status;
-}
-
-int rkr_narrow_float16(const float *src, size_t len, uint16_t *dst) {
-    const int status = check_run(src, sizeof *src, dst, sizeof *dst, len);
-    if (status == RKR_OK) {
-        NARROW[rkr_cpu_level()](src, len, dst);
-    }
-    return status;
 }

@@ -2,12 +2,12 @@
  *
  * The loops over integers of one type, for compilers to vectorize.
  *
- * Parameters: DTYPE, a name, TYPE, LOWEST and HIGHEST, floats, VARIANT, the last part of the
- * functions' names, and TARGET, an attribute of theirs. The last two stay defined. */
+ * Parameters: DTYPE, a name; TYPE; LOWEST and HIGHEST, floats. */
 
-TARGET static void RKR_NAME_3(dequantize, DTYPE, VARIANT)(const void *source, size_t len,
-                                                          float *target, int32_t zero_point,
-                                                          float scale) {
+#define NAME(verb, variant) RKR_NAME_3(verb, DTYPE, variant)
+
+RKR_INLINE void NAME(dequantize, loop)(const void *source, size_t len, float *target,
+                                       int32_t zero_point, float scale) {
     const TYPE *restrict src = source;
     float *restrict dst = target;
     for (size_t i = 0; i < len; i++) {
@@ -15,9 +15,8 @@ TARGET static void RKR_NAME_3(dequantize, DTYPE, VARIANT)(const void *source, si
     }
 }
 
-TARGET static void RKR_NAME_3(quantize, DTYPE, VARIANT)(const float *source, size_t len,
-                                                        void *target, int32_t zero_point,
-                                                        float scale, bool *has_nan) {
+RKR_INLINE void NAME(quantize, loop)(const float *source, size_t len, void *target,
+                                     int32_t zero_point, float scale, bool *has_nan) {
     const float *restrict src = source;
     TYPE *restrict dst = target;
     const float offset = (float)zero_point;
@@ -28,6 +27,38 @@ TARGET static void RKR_NAME_3(quantize, DTYPE, VARIANT)(const float *source, siz
     *has_nan = unordered != 0;
 }
 
+static void NAME(dequantize, plain)(const void *src, size_t len, float *dst, int32_t zero_point,
+                                    float scale) {
+    NAME(dequantize, loop)(src, len, dst, zero_point, scale);
+}
+
+static void NAME(quantize, plain)(const float *src, size_t len, void *dst, int32_t zero_point,
+                                  float scale, bool *has_nan) {
+    NAME(quantize, loop)(src, len, dst, zero_point, scale, has_nan);
+}
+
+#if RKR_HAVE_VECTOR
+
+RKR_VECTOR static void NAME(dequantize, vector)(const void *source, size_t len, float *dst,
+                                                int32_t zero_point, float scale) {
+    const TYPE *src = source;
+    size_t i = 0;
+#if NEON_32
+    for (; i + 8 <= len; i += 8) {
+        NAME(dequantize, step)(src + i, dst + i, zero_point, scale);
+    }
+#endif
+    NAME(dequantize, loop)(src + i, len - i, dst + i, zero_point, scale);
+}
+
+RKR_VECTOR static void NAME(quantize, vector)(const float *src, size_t len, void *dst,
+                                              int32_t zero_point, float scale, bool *has_nan) {
+    NAME(quantize, loop)(src, len, dst, zero_point, scale, has_nan);
+}
+
+#endif
+
+#undef NAME
 #undef DTYPE
 #undef TYPE
 #undef LOWEST

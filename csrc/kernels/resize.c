@@ -2,23 +2,25 @@
  *
  * Bilinear resizing of uint8 images, in two passes: each source row that is needed is
  * resampled to the destination's width once, and each destination row blends two of these,
- * by the formula in resize.h. Rows of one channel are resampled in resize_plane.c,
+ * by the formula in blend.h. Rows of one channel are resampled in resize_plane.c,
  * rows that shrink by whole numbers in resize_exact.c, which needs one pass.
  *
- * The vector variants of the row pass read 8 bytes at each left pixel, which hold it and
- * its right neighbour, and leave the pixels where that would pass the end of the row to
- * the plain one. They write 4 lanes per pixel, of which the next pixel overwrites those
+ *     lane[x * channels + c] = blend(src[left[x] + order[c]], src[left[x] + step + order[c]],
+ *                                    weight[x])
+ *
+ * The vector variant of the row pass reads 8 bytes at each left pixel, which hold it and
+ * its right neighbour, and leaves the pixels where that would pass the end of the row to
+ * the plain one. It writes 4 lanes per pixel, of which the next pixel overwrites those
  * beyond the result's channels; rows of lanes have room for that at their end. */
-#include "kernels/resize.h"
+#include "kernels/blend.h"
+#include "kernels/gray.h"
+#include "kernels/resize_exact.h"
+#include "kernels/resize_plane.h"
+#include "kernels/rows.h"
+#include "kernels/sizes.h"
+#include "kernels/vectors.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#if RKR_HAVE_AVX2
-#include <immintrin.h>
-#elif defined(__ARM_NEON)
-#include <arm_neon.h>
-#endif
 
 /* Where the pixels of a destination row lie in a source row. */
 typedef struct {
@@ -34,8 +36,6 @@ typedef struct {
 typedef void resample_row_fn(const uint8_t *src, const columns *at, int16_t *dst);
 typedef void blend_rows_fn(const int16_t *upper, const int16_t *lower, int16_t weight, size_t len,
                            uint8_t *dst);
-
-/* Plain C. */
 
 /* From pixel x on. */
 static void resample_row_from(const uint8_t *restrict src, const columns *at, int16_t *restrict dst,
@@ -54,138 +54,68 @@ static void resample_row_plain(const uint8_t *src, const columns *at, int16_t *d
     resample_row_from(src, at, dst, 0);
 }
 
-static inline uint8_t blend_to_byte(int16_t upper, int16_t lower, int16_t weight) {
-    return (uint8_t)((rkr_blend(upper, lower, weight) + 64) >> 7);
-}
-
-static void blend_rows_plain(const int16_t *restrict upper, const int16_t *restrict lower,
-                             int16_t weight, size_t len, uint8_t *restrict dst) {
-    for (size_t i = 0; i < len; i++) {
-        dst[i] = blend_to_byte(upper[i], lower[i], weight);
+/* From lane i on. */
+static void blend_rows_from(const int16_t *restrict upper, const int16_t *restrict lower,
+                            int16_t weight, size_t len, uint8_t *restrict dst, size_t i) {
+    for (; i < len; i++) {
+        dst[i] = (uint8_t)((rkr_blend(upper[i], lower[i], weight) + 64) >> 7);
     }
 }
 
-/* Vectors. */
-
-#if RKR_HAVE_AVX2 || defined(__ARM_NEON)
-/* Positions of a pixel's four lanes among the 8 bytes read at it; lanes without a channel
- * and all high bytes get `none`. */
-static void lane_positions(const columns *at, size_t offset, uint8_t none, uint8_t position[4]) {
-    for (size_t c = 0; c < RKR_MAX_CHANNELS; c++) {
-        position[c] = c < at->channels ? (uint8_t)(at->order[c] + offset) : none;
-    }
+static void blend_rows_plain(const int16_t *upper, const int16_t *lower, int16_t weight, size_t len,
+                             uint8_t *dst) {
+    blend_rows_from(upper, lower, weight, len, dst, 0);
 }
-#endif
 
-#if RKR_HAVE_AVX2
+#if RKR_HAVE_VECTOR
 
-/* Shuffle control that spreads the bytes of two pixels over eight 16-bit lanes. */
-RKR_TARGET_AVX2 static __m256i spread_control(const columns *at, size_t offset) {
-    uint8_t position[4];
-    uint8_t control[16];
-    lane_positions(at, offset, 0x80, position);
+/* The lanes of a pixel among the bytes read at it, `offset` behind its channels. */
+RKR_VECTOR_INLINE rkr_places find_places(const columns *at, size_t offset) {
+    uint8_t place[8];
     for (size_t lane = 0; lane < 8; lane++) {
-        const uint8_t byte = position[lane % 4];
-        control[lane * 2] = (uint8_t)(byte == 0x80 ? byte : byte + lane / 4 * 8);
-        control[lane * 2 + 1] = 0x80;
+        const size_t c = lane % 4;
+        place[lane] = c < at->channels ? (uint8_t)(lane / 4 * 8 + at->order[c] + offset) : 0x80;
     }
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)control));
+    return rkr_load_places(place);
 }
 
-RKR_TARGET_AVX2 static inline __m128i load_two(const uint8_t *src, const uint32_t *left) {
-    const __m128i first = _mm_loadl_epi64((const __m128i *)(src + left[0]));
-    return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(first), (const __m64 *)(src + left[1])));
-}
-
-RKR_TARGET_AVX2 static inline __m256i blend_avx2(__m256i a, __m256i b, __m256i weight) {
-    return _mm256_add_epi16(a, _mm256_mulhrs_epi16(_mm256_sub_epi16(b, a), weight));
-}
-
-RKR_TARGET_AVX2 static void resample_row_avx2(const uint8_t *src, const columns *at, int16_t *dst) {
-    if (at->channels == 1) { /* one of several: too little for a vector per pixel */
-        resample_row_plain(src, at, dst);
-        return;
-    }
-    const __m256i left_control = spread_control(at, 0);
-    const __m256i right_control = spread_control(at, at->step);
-    /* Of 4 + 4 lanes in each half, those with a channel, side by side. */
-    const __m256i pack_control = _mm256_broadcastsi128_si256(
-        at->channels == 3 ? _mm_setr_epi8(0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, -1, -1, -1, -1)
-                          : _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+RKR_VECTOR static void resample_row_vector(const uint8_t *src, const columns *at, int16_t *dst) {
+    const rkr_places left = find_places(at, 0), right = find_places(at, at->step);
     size_t x = 0;
-    for (; x + 4 <= at->vectorizable; x += 4) {
-        const __m256i bytes =
-            _mm256_inserti128_si256(_mm256_castsi128_si256(load_two(src, at->left + x)),
-                                    load_two(src, at->left + x + 2), 1);
-        const __m256i left = _mm256_slli_epi16(_mm256_shuffle_epi8(bytes, left_control), 7);
-        const __m256i right = _mm256_slli_epi16(_mm256_shuffle_epi8(bytes, right_control), 7);
-        const __m256i weight = _mm256_loadu_si256((const __m256i *)(at->weight + x * 4));
-        const __m256i lanes = _mm256_shuffle_epi8(blend_avx2(left, right, weight), pack_control);
-        int16_t *out = dst + x * at->channels;
-        _mm_storeu_si128((__m128i *)out, _mm256_castsi256_si128(lanes));
-        _mm_storeu_si128((__m128i *)(out + 2 * at->channels), _mm256_extracti128_si256(lanes, 1));
-    }
-    resample_row_from(src, at, dst, x);
-}
-
-RKR_TARGET_AVX2 static void blend_rows_avx2(const int16_t *upper, const int16_t *lower,
-                                            int16_t weight, size_t len, uint8_t *dst) {
-    const __m256i weights = _mm256_set1_epi16(weight);
-    const __m256i half = _mm256_set1_epi16(64);
-    size_t i = 0;
-    for (; i + 32 <= len; i += 32) {
-        __m256i sum[2];
-        for (size_t k = 0; k < 2; k++) {
-            const __m256i a = _mm256_loadu_si256((const __m256i *)(upper + i + 16 * k));
-            const __m256i b = _mm256_loadu_si256((const __m256i *)(lower + i + 16 * k));
-            sum[k] = _mm256_srli_epi16(_mm256_add_epi16(blend_avx2(a, b, weights), half), 7);
+    if (at->channels > 1 || RKR_PIXELS == 2) { /* AVX2 packs three or four lanes of a pixel */
+        for (; x + RKR_PIXELS <= at->vectorizable; x += RKR_PIXELS) {
+            const rkr_pixels pixels = rkr_load_pixels(src, at->left + x);
+            const rkr_lanes weight = rkr_load_lanes(at->weight + x * 4);
+            rkr_store_pixels(dst + x * at->channels, at->channels,
+                             rkr_blend_lanes(rkr_pick_lanes(pixels, left),
+                                             rkr_pick_lanes(pixels, right), weight));
         }
-        /* packus works on halves: 0 2 1 3 puts the quarters in order again. */
-        const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(sum[0], sum[1]), 0xd8);
-        _mm256_storeu_si256((__m256i *)(dst + i), bytes);
-    }
-    blend_rows_plain(upper + i, lower + i, weight, len - i, dst + i);
-}
-
-#elif defined(__ARM_NEON)
-
-static uint8x8_t spread_control(const columns *at, size_t offset) {
-    uint8_t position[4];
-    uint8_t control[8];
-    lane_positions(at, offset, 0xff, position);
-    for (size_t lane = 0; lane < 8; lane++) {
-        const uint8_t byte = position[lane % 4];
-        control[lane] = (uint8_t)(byte == 0xff ? byte : byte + lane / 4 * 8);
-    }
-    return vld1_u8(control);
-}
-
-static void resample_row_neon(const uint8_t *src, const columns *at, int16_t *dst) {
-    const uint8x8_t left_control = spread_control(at, 0);
-    const uint8x8_t right_control = spread_control(at, at->step);
-    size_t x = 0;
-    for (; x + 2 <= at->vectorizable; x += 2) {
-        const uint8x8x2_t bytes = {{vld1_u8(src + at->left[x]), vld1_u8(src + at->left[x + 1])}};
-        const int16x8_t left = vreinterpretq_s16_u16(vshll_n_u8(vtbl2_u8(bytes, left_control), 7));
-        const int16x8_t right =
-            vreinterpretq_s16_u16(vshll_n_u8(vtbl2_u8(bytes, right_control), 7));
-        const int16x8_t part = vqrdmulhq_s16(vsubq_s16(right, left), vld1q_s16(at->weight + x * 4));
-        const int16x8_t lanes = vaddq_s16(left, part);
-        vst1_s16(dst + x * at->channels, vget_low_s16(lanes));
-        vst1_s16(dst + (x + 1) * at->channels, vget_high_s16(lanes));
     }
     resample_row_from(src, at, dst, x);
+}
+
+RKR_VECTOR static void blend_rows_vector(const int16_t *upper, const int16_t *lower, int16_t weight,
+                                         size_t len, uint8_t *dst) {
+    const rkr_lanes weights = rkr_fill_lanes(weight), half = rkr_fill_lanes(64);
+    size_t i = 0;
+    for (; i + 2 * RKR_LANES <= len; i += 2 * RKR_LANES) {
+        rkr_lanes sum[2];
+        for (size_t k = 0; k < 2; k++) {
+            const rkr_lanes a = rkr_load_lanes(upper + i + k * RKR_LANES);
+            const rkr_lanes b = rkr_load_lanes(lower + i + k * RKR_LANES);
+            sum[k] = rkr_add_lanes(rkr_blend_lanes(a, b, weights), half);
+        }
+        RKR_STORE_BYTES(dst + i, sum[0], sum[1], 7);
+    }
+    blend_rows_from(upper, lower, weight, len, dst, i);
 }
 
 #endif
 
 static resample_row_fn *const RESAMPLE_ROW[RKR_CPU_LEVELS] =
-    RKR_VARIANTS(resample_row_plain, RKR_ON_NEON(resample_row_neon, resample_row_plain),
-                 resample_row_avx2, resample_row_avx2);
-
-/* Compilers vectorize the plain one, for NEON hardly worse than a hand. */
+    RKR_VARIANTS(resample_row_plain, resample_row_vector);
 static blend_rows_fn *const BLEND_ROWS[RKR_CPU_LEVELS] =
-    RKR_VARIANTS(blend_rows_plain, blend_rows_plain, blend_rows_avx2, blend_rows_avx2);
+    RKR_VARIANTS(blend_rows_plain, blend_rows_vector);
 
 /* One call: the source, rows of `channels` bytes per pixel made of it, and where they go. */
 typedef struct {
@@ -251,11 +181,11 @@ static void resize_exact(const job *j, const ending *to) {
                             .ratio = in_x,
                             .readable = j->src_width * j->src_channels - offset};
     memcpy(at.order, j->order, sizeof at.order);
-    rkr_exact_row_fn *const resample = rkr_exact_resampler(&at);
+    rkr_prepare_exact(&at);
     for (size_t y = 0; y < j->dst_height; y++) {
         const uint8_t *upper = j->src + (y * in_y + (in_y - 1) / 2) * j->src_stride + offset;
         const uint8_t *lower = in_y % 2 == 0 ? upper + j->src_stride : upper;
-        resample(upper, lower, &at, row_begin(j, to, y));
+        rkr_resample_exact_row(upper, lower, &at, row_begin(j, to, y));
         row_end(j, to, y);
     }
 }
@@ -317,15 +247,15 @@ static int resize_any(const job *j, const ending *to) {
     const bool plane = j->src_channels == 1 && j->channels == 1;
     const size_t width = j->dst_width, row_lanes = width * j->channels + RKR_ROW_SLACK;
     const size_t table_bytes =
-        plane ? rkr_plane_columns_bytes(width) : width * (sizeof(uint32_t) + 4 * sizeof(int16_t));
+        plane ? rkr_count_plane_bytes(width) : width * (sizeof(uint32_t) + 4 * sizeof(int16_t));
     uint32_t *table = malloc(table_bytes);
     int16_t *lanes = malloc(2 * row_lanes * sizeof *lanes);
     if (table != NULL && lanes != NULL) {
         int16_t *const rows[2] = {lanes, lanes + row_lanes};
         resampler by = {.resample_pixels = RESAMPLE_ROW[rkr_cpu_level()]};
         if (plane) {
-            rkr_plane_columns_init(&by.plane, table, j->src_width, 1, width);
-            by.resample_plane = rkr_plane_resampler(by.plane.spacing);
+            rkr_prepare_plane(&by.plane, table, j->src_width, 1, width);
+            by.resample_plane = rkr_choose_plane_row(by.plane.spacing);
         } else {
             fill_columns(&by.pixels, table, (int16_t *)(table + width), j);
         }
@@ -370,13 +300,13 @@ static void end_rows_of_source(const job *j, const ending *to) {
 
 static int resize_to_luma(const job *j) {
     static const uint8_t RGB[] = {0, 1, 2};
-    ending to = {.convert = rkr_luma_converter()};
+    ending to = {.convert = rkr_choose_luma_row()};
     if (has_same_size(j)) {
-        rkr_luma_columns_init(&to.columns, j->dst_width, j->src_channels, j->order);
+        rkr_prepare_luma(&to.columns, j->dst_width, j->src_channels, j->order);
         end_rows_of_source(j, &to);
         return RKR_OK;
     }
-    rkr_luma_columns_init(&to.columns, j->dst_width, 3, RGB);
+    rkr_prepare_luma(&to.columns, j->dst_width, 3, RGB);
     return resize_beside(j, &to, j->dst_width * 3);
 }
 

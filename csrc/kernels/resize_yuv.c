@@ -3,8 +3,10 @@
  * Camera frames (Y, U, V) to RGB of another size, row by row: each source row that is needed
  * is resampled to the result's width once (resize_plane.c), and each row of the result blends
  * two rows of each channel and converts them (yuv_rows.c), in 16-bit lanes to the end. Where
- * the size stays, or gray has half the width, nothing is resampled (yuv_same.c). */
-#include "kernels/yuv.h"
+ * the size stays, or gray has half the width, nothing is resampled. */
+#include "kernels/resize_plane.h"
+#include "kernels/sizes.h"
+#include "kernels/yuv_rows.h"
 
 #include <stdlib.h>
 
@@ -30,7 +32,7 @@ static const uint8_t *samples_of(const channel *ch, size_t number) {
     if (ch->step == 1) {
         return src;
     }
-    rkr_yuv_extractor()(src, ch->step, ch->samples, ch->beside);
+    rkr_choose_yuv_rows()->extract(src, ch->step, ch->samples, ch->beside);
     return ch->beside;
 }
 
@@ -75,7 +77,7 @@ static rkr_yuv_factors factors_of(const rkr_yuv_image *src, bool bgr) {
                      fixed(0.5 - black - 128 * last[0], RKR_YUV_SHIFT)},
         .constant_of_gray = fixed(0.5 - black, RKR_YUV_SHIFT),
         .fine_luma = fixed(k[0], 14),
-        .fine_black = fixed(0.5 - black, RKR_YUV_SAME_SHIFT)};
+        .fine_black = fixed(0.5 - black, RKR_YUV_TINT_SHIFT)};
 }
 
 typedef struct {
@@ -87,8 +89,7 @@ typedef struct {
 
 /* Each row of the result from two rows of each channel. */
 static void resize_rows(const job *j, channel *channels, size_t count) {
-    const rkr_yuv_kernels *by = rkr_yuv_kernels_in_use();
-    rkr_yuv_convert_fn *const convert = count == 1 ? by->gray : by->color;
+    const rkr_yuv_rows *by = rkr_choose_yuv_rows();
     rkr_yuv_row r = {.width = j->width, .k = factors_of(j->src, j->bgr)};
     for (size_t y = 0; y < j->height; y++) {
         for (size_t c = 0; c < count; c++) {
@@ -97,12 +98,14 @@ static void resize_rows(const job *j, channel *channels, size_t count) {
             r.upper[c] = lanes_of(&channels[c], first);
             r.lower[c] = r.weight[c] == 0 ? r.upper[c] : lanes_of(&channels[c], first + 1);
         }
-        convert(&r, j->dst + y * j->stride);
+        (count == 1 ? by->gray : by->color)(&r, j->dst + y * j->stride);
     }
 }
 
 /* Gray of the source's width, or half of it, straight from the bytes. */
-static void convert_gray_rows(const job *j, const channel *luma, rkr_yuv_gray_fn *convert) {
+static void convert_gray_rows(const job *j, const channel *luma) {
+    const rkr_yuv_rows *by = rkr_choose_yuv_rows();
+    const bool is_halved = luma->columns->spacing == RKR_HALVED;
     const rkr_yuv_factors k = factors_of(j->src, false);
     rkr_yuv_gray_row r = {
         .step = luma->step, .width = j->width, .k_luma = k.luma, .constant = k.constant_of_gray};
@@ -111,17 +114,13 @@ static void convert_gray_rows(const job *j, const channel *luma, rkr_yuv_gray_fn
         r.weight = rkr_locate(y, j->src->height, 1, j->height, &first);
         r.upper = luma->data + first * luma->stride;
         r.lower = r.weight == 0 ? r.upper : r.upper + luma->stride;
-        convert(&r, j->dst + y * j->stride);
+        (is_halved ? by->halved_gray : by->same_gray)(&r, j->dst + y * j->stride);
     }
 }
 
-/* The kernel for that; NULL where there is none. */
-static rkr_yuv_gray_fn *gray_kernel(const channel *luma) {
-    const rkr_yuv_same_kernels *by = rkr_yuv_same_kernels_in_use();
-    if (luma->columns->spacing == RKR_SAME && luma->step <= 2) {
-        return by->same_gray;
-    }
-    return luma->columns->spacing == RKR_HALVED && luma->step == 1 ? by->halved_gray : NULL;
+static bool is_unsampled_gray(const channel *luma) {
+    const rkr_spacing spacing = luma->columns->spacing;
+    return (spacing == RKR_SAME && luma->step <= 2) || (spacing == RKR_HALVED && luma->step == 1);
 }
 
 /* How far samples lie behind the start of a group that both channels share, as in NV12, or with
@@ -148,7 +147,7 @@ static bool find_groups(const job *j, const channel *channels, size_t place[2]) 
 
 /* The result has the source's size. */
 static void convert_rows(const job *j, const channel *channels) {
-    const rkr_yuv_same_kernels *by = rkr_yuv_same_kernels_in_use();
+    const rkr_yuv_rows *by = rkr_choose_yuv_rows();
     const channel *differences = channels + 1;
     const size_t samples = differences->samples;
     int16_t *tint[3];
@@ -172,12 +171,12 @@ static void convert_rows(const job *j, const channel *channels) {
             tint[c][-1] = tint[c][0];
             tint[c][samples] = tint[c][samples - 1];
         }
-        const rkr_yuv_same_row r = {samples_of(&channels[0], y),
-                                    {tint[0], tint[1], tint[2]},
-                                    j->width,
-                                    of.k.fine_luma,
-                                    of.k.fine_black};
-        by->same_size(&r, j->dst + y * j->stride);
+        const rkr_yuv_tinted_row r = {samples_of(&channels[0], y),
+                                      {tint[0], tint[1], tint[2]},
+                                      j->width,
+                                      of.k.fine_luma,
+                                      of.k.fine_black};
+        by->tinted(&r, j->dst + y * j->stride);
     }
 }
 
@@ -186,7 +185,7 @@ static void convert_rows(const job *j, const channel *channels) {
  * are at most 2^20. */
 static int resize(const job *j) {
     const rkr_yuv_image *src = j->src;
-    const size_t table_bytes = rkr_plane_columns_bytes(j->width);
+    const size_t table_bytes = rkr_count_plane_bytes(j->width);
     const size_t row_lanes = (j->width + 2 * RKR_ROW_SLACK) / LANES_AHEAD * LANES_AHEAD;
     const size_t lanes_bytes = 6 * row_lanes * sizeof(int16_t);
     char *const memory = malloc(lanes_bytes + 2 * table_bytes + src->width + LINE_BYTES);
@@ -198,9 +197,9 @@ static int resize(const job *j) {
     char *const tables = start + lanes_bytes;
     const size_t count = j->channels == 1 ? 1 : 3;
     rkr_plane_columns columns[2];
-    rkr_plane_columns_init(&columns[0], tables, src->width, 1, j->width);
+    rkr_prepare_plane(&columns[0], tables, src->width, 1, j->width);
     if (count == 3) {
-        rkr_plane_columns_init(&columns[1], tables + table_bytes, src->width, 2, j->width);
+        rkr_prepare_plane(&columns[1], tables + table_bytes, src->width, 2, j->width);
     }
     channel channels[3];
     for (size_t c = 0; c < count; c++) {
@@ -212,15 +211,15 @@ static int resize(const job *j) {
                                 at->samples,
                                 c > 0 && src->halved_rows ? 2 : 1,
                                 at,
-                                rkr_plane_resampler(at->spacing),
+                                rkr_choose_plane_row(at->spacing),
                                 (uint8_t *)(tables + 2 * table_bytes),
                                 {lanes + 2 * c * row_lanes, lanes + (2 * c + 1) * row_lanes},
                                 {SIZE_MAX, SIZE_MAX}};
     }
     if (count == 3 && src->width == j->width && src->height == j->height) {
         convert_rows(j, channels);
-    } else if (count == 1 && gray_kernel(channels) != NULL) {
-        convert_gray_rows(j, channels, gray_kernel(channels));
+    } else if (count == 1 && is_unsampled_gray(channels)) {
+        convert_gray_rows(j, channels);
     } else {
         resize_rows(j, channels, count);
     }

@@ -15,6 +15,7 @@ from rknn_runtime._arrays import (
     pointer,
     result,
     source,
+    untyped,
 )
 from rknn_runtime._ffi import lib
 from rknn_runtime.enums import Layout
@@ -29,21 +30,17 @@ __all__ = [
     "quantize_affine",
 ]
 
-_FLOAT16 = np.dtype("float16")
-_FLOAT32 = np.dtype("float32")
+_FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 _INTEGERS = {dtype: limits(dtype) for dtype in map(np.dtype, ("int8", "uint8", "int16"))}
-_DEQUANTIZE = {dtype: getattr(lib, f"rkr_dequantize_{dtype.name}") for dtype in _INTEGERS}
-_QUANTIZE = {dtype: getattr(lib, f"rkr_quantize_{dtype.name}") for dtype in _INTEGERS}
-#: Layout, by name and by enum -> dtype -> kernel.
-_UNPACK: dict[object, dict[np.dtype[Any], Any]] = {}
-for _layout in (Layout.NCHW, Layout.NHWC):
-    _name = _layout.name.lower()
-    _UNPACK[_layout] = _UNPACK[_layout.name] = {
-        _FLOAT16: getattr(lib, f"rkr_widen_{_name}_float16"),
-        **{dtype: getattr(lib, f"rkr_dequantize_{_name}_{dtype.name}") for dtype in _INTEGERS},
-    }
-#: What `dequantize_nc1hwc2` takes.
-_UNPACKED = (*_INTEGERS, _FLOAT16)
+#: The types as C numbers them.
+_TYPES = {
+    dtype: getattr(lib, f"RKNN_TENSOR_{dtype.name.upper()}") for dtype in (*_INTEGERS, _FLOAT16)
+}
+#: What unpacks to a layout, by its name and by the enum.
+_UNPACK: dict[object, Any] = {
+    **dict.fromkeys(("NCHW", Layout.NCHW), lib.rkr_dequantize_nchw),
+    **dict.fromkeys(("NHWC", Layout.NHWC), lib.rkr_dequantize_nhwc),
+}
 
 
 def dequantize_affine(
@@ -70,7 +67,9 @@ def dequantize_affine(
     q = source(q, "q", _INTEGERS)
     zero_point, scale = _affine(zero_point, scale, q.dtype)
     out = result(out, q.shape, _FLOAT32)
-    status = _DEQUANTIZE[q.dtype](pointer(q), q.size, pointer(out), zero_point, scale)
+    status = lib.rkr_dequantize(
+        _TYPES[q.dtype], untyped(q), q.size, pointer(out), zero_point, scale
+    )
     if status:
         check_status(status, "dequantize_affine")
     return out
@@ -131,7 +130,7 @@ def quantize_affine(
         raise TypeError(f"dtype: expected int8, uint8 or int16, got {dtype}")
     zero_point, scale = _affine(zero_point, scale, dtype)
     out = result(out, x.shape, dtype)
-    status = _QUANTIZE[dtype](pointer(x), x.size, pointer(out), zero_point, scale)
+    status = lib.rkr_quantize(_TYPES[dtype], pointer(x), x.size, untyped(out), zero_point, scale)
     if status:
         check_status(status, "quantize_affine")
     return out
@@ -154,7 +153,8 @@ def float16_to_float32(x: Array, out: Array | None = None) -> Array:
     """
     x = source(x, "x", (_FLOAT16,))
     out = result(out, x.shape, _FLOAT32)
-    check_status(lib.rkr_widen_float16(pointer(x), x.size, pointer(out)), "float16_to_float32")
+    status = lib.rkr_dequantize(_TYPES[_FLOAT16], untyped(x), x.size, pointer(out), 0, 1.0)
+    check_status(status, "float16_to_float32")
     return out
 
 
@@ -165,7 +165,8 @@ def float32_to_float16(x: Array, out: Array | None = None) -> Array:
     """
     x = source(x, "x", (_FLOAT32,))
     out = result(out, x.shape, _FLOAT16)
-    check_status(lib.rkr_narrow_float16(pointer(x), x.size, pointer(out)), "float32_to_float16")
+    status = lib.rkr_quantize(_TYPES[_FLOAT16], pointer(x), x.size, untyped(out), 0, 1.0)
+    check_status(status, "float32_to_float16")
     return out
 
 
@@ -205,26 +206,25 @@ def dequantize_nc1hwc2(
             memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
             overlapping ``src``.
     """
-    src = source(src, "src", _UNPACKED, "N, C1, H, W, C2")
+    src = source(src, "src", _TYPES, "N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
-    kernels = _UNPACK.get(layout)
-    if kernels is None:
+    kernel = _UNPACK.get(layout)
+    if kernel is None:
         raise ValueError(f"layout: expected NCHW or NHWC, got {layout!r}")
-    parameters: tuple[int, float] | tuple[()]
     if src.dtype != _FLOAT16:
-        parameters = _affine(zero_point, scale, src.dtype)
+        zero_point, scale = _affine(zero_point, scale, src.dtype)
     elif zero_point == 0 and scale in (0, 1):
-        parameters = ()
+        zero_point, scale = 0, 1.0
     else:
         raise ValueError(
             "zero_point, scale: expected 0 and 1 (or 0) for float16, which is not quantized, got "
             f"{zero_point!r} and {scale!r}"
         )
-    shape = (n, c, h, w) if kernels is _UNPACK["NCHW"] else (n, h, w, c)
-    out = result(out, shape, _FLOAT32)
-    status = kernels[src.dtype](
-        pointer(src), src.size, pointer(out), out.size, n, c, h * w, c1, plane, c2, *parameters
-    )
+    out = result(out, (n, c, h, w) if kernel is _UNPACK["NCHW"] else (n, h, w, c), _FLOAT32)
+    status = kernel(
+        _TYPES[src.dtype], untyped(src), src.size, pointer(out), out.size,
+        n, c, h * w, c1, plane, c2, zero_point, scale,
+    )  # fmt: skip
     if status:
         check_status(status, "dequantize_nc1hwc2")
     return out

@@ -400,18 +400,22 @@ def test_memory_is_checked():
 def test_the_c_entries_validate_what_they_are_given():
     """Null, parameters and products are checked in C too."""
     q, x = ffi.new("int8_t[16]"), ffi.new("float[16]")
-    assert lib.rkr_dequantize_int8(q, 16, x, 0, 1.0) == lib.RKR_OK
-    assert lib.rkr_dequantize_int8(ffi.NULL, 16, x, 0, 1.0) == lib.RKR_ERR_ARGUMENT
-    assert lib.rkr_dequantize_int8(q, 16, x, 128, 1.0) == lib.RKR_ERR_ARGUMENT
-    assert lib.rkr_dequantize_int8(q, 16, x, 0, float("nan")) == lib.RKR_ERR_ARGUMENT
-    huge = 2 ** (8 * ffi.sizeof("size_t") - 1)
-    assert lib.rkr_dequantize_int8(q, huge, x, 0, 1.0) == lib.RKR_ERR_OVERFLOW
-    assert lib.rkr_quantize_int8(x, 16, q, 0, 0.0) == lib.RKR_ERR_ARGUMENT
-    assert lib.rkr_quantize_int8(x, 16, ffi.NULL, 0, 1.0) == lib.RKR_ERR_ARGUMENT
-    nchw = lib.rkr_dequantize_nchw_int8
-    assert nchw(q, 16, x, 12, 1, 3, 4, 1, 4, 4, 0, 1.0) == lib.RKR_OK
-    assert nchw(q, 16, x, 12, 1, 3, 4, 1, 4, 4, 200, 1.0) == lib.RKR_ERR_ARGUMENT
-    assert nchw(q, 16, x, 11, 1, 3, 4, 1, 4, 4, 0, 1.0) == lib.RKR_ERR_SHAPE
+    int8, huge = lib.RKNN_TENSOR_INT8, 2 ** (8 * ffi.sizeof("size_t") - 1)
+    assert lib.rkr_dequantize(int8, q, 16, x, 0, 1.0) == lib.RKR_OK
+    assert lib.rkr_dequantize(int8, ffi.NULL, 16, x, 0, 1.0) == lib.RKR_ERR_ARGUMENT
+    assert lib.rkr_dequantize(int8, q, 16, x, 128, 1.0) == lib.RKR_ERR_ARGUMENT
+    assert lib.rkr_dequantize(int8, q, 16, x, 0, float("nan")) == lib.RKR_ERR_ARGUMENT
+    assert lib.rkr_dequantize(int8, q, huge, x, 0, 1.0) == lib.RKR_ERR_OVERFLOW
+    assert lib.rkr_quantize(int8, x, 16, q, 0, 0.0) == lib.RKR_ERR_ARGUMENT
+    assert lib.rkr_quantize(int8, x, 16, ffi.NULL, 0, 1.0) == lib.RKR_ERR_ARGUMENT
+    for wrong in (lib.RKNN_TENSOR_FLOAT32, lib.RKNN_TENSOR_INT64, -1, 2**31 - 1):
+        assert lib.rkr_dequantize(wrong, q, 2, x, 0, 1.0) == lib.RKR_ERR_ARGUMENT
+        assert lib.rkr_quantize(wrong, x, 2, q, 0, 1.0) == lib.RKR_ERR_ARGUMENT
+    nchw = lib.rkr_dequantize_nchw
+    assert nchw(int8, q, 16, x, 12, 1, 3, 4, 1, 4, 4, 0, 1.0) == lib.RKR_OK
+    assert nchw(int8, q, 16, x, 12, 1, 3, 4, 1, 4, 4, 200, 1.0) == lib.RKR_ERR_ARGUMENT
+    assert nchw(int8, q, 16, x, 11, 1, 3, 4, 1, 4, 4, 0, 1.0) == lib.RKR_ERR_SHAPE
+    assert nchw(lib.RKNN_TENSOR_INT64, q, 2, x, 2, 1, 1, 1, 1, 1, 1, 0, 1.0) == lib.RKR_ERR_ARGUMENT
 
 
 def test_levels_above_the_cpu_are_refused():
@@ -420,7 +424,7 @@ def test_levels_above_the_cpu_are_refused():
     subprocess.run([sys.executable, "-c", code], check=True)
     before = lib.rkr_cpu_level()
     assert lib.rkr_cpu_select(-1) == lib.RKR_ERR_ARGUMENT
-    assert lib.rkr_cpu_select(lib.RKR_CPU_AVX512 + 1) == lib.RKR_ERR_ARGUMENT
-    for level in range(lib.rkr_cpu_best() + 1, lib.RKR_CPU_AVX512 + 1):
+    assert lib.rkr_cpu_select(lib.RKR_CPU_VECTOR + 1) == lib.RKR_ERR_ARGUMENT
+    for level in range(lib.rkr_cpu_best() + 1, lib.RKR_CPU_VECTOR + 1):
         assert lib.rkr_cpu_select(level) == lib.RKR_ERR_UNAVAILABLE
     assert lib.rkr_cpu_level() == before

@@ -44,7 +44,7 @@ QUICK = (
     "npu/test_library.py npu/test_model.py vision/heads/test_scan.py vision/heads/test_single.py "
     "vision/heads/test_split.py vision/heads/test_anchors.py vision/heads/test_yolox.py"
 )
-QUICK_WITHOUT = "plain or avx2 or avx512"
+QUICK_WITHOUT = "plain"
 
 #: Runs inside a root, in a folder with the wheels and the project's files.
 SCRIPT = r"""

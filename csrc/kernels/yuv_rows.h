@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What resize_yuv.c, yuv_rows.c and yuv_same.c share: how rows of Y, U and V become a row of RGB.
+ * Rows of a camera frame to a row of RGB or gray.
  *
- * Values are held in 1/128 (resize.h), the factors k of decl/image.h in 1/2^13, and
+ * Values are held in 1/128 (blend.h), the factors k of decl/image.h in 1/2^13, and
  * products mh(a, b) = (a * b + 2^14) >> 15 so in 1/32. What is subtracted from Y, U and V
  * is subtracted once, from their sum:
  *
@@ -12,18 +12,19 @@
  *
  * To write B, G, R instead of R, G, B the caller exchanges U and V and their factors: so
  * `first` is the difference that belongs to channel 0 of the result, `last` to channel 2. */
-#ifndef RKR_KERNELS_YUV_H
-#define RKR_KERNELS_YUV_H
+#ifndef RKR_KERNELS_YUV_ROWS_H
+#define RKR_KERNELS_YUV_ROWS_H
 
-#include "kernels/resize.h"
+#include "kernels/blend.h"
 
 #define RKR_YUV_SHIFT 5
+#define RKR_YUV_TINT_SHIFT 6
 
 typedef struct {
     int16_t luma, first, last, first_to_green, last_to_green; /* in 1/2^13 */
     int16_t constant[3];                                      /* in 1/32, with a half to round */
     int16_t constant_of_gray;
-    int16_t fine_luma, fine_black; /* of rkr_yuv_same_row */
+    int16_t fine_luma, fine_black; /* of rkr_yuv_tinted_row */
 } rkr_yuv_factors;
 
 /* What a row of the result is made of: upper and lower rows of luma, first, last, as lanes of
@@ -35,7 +36,7 @@ typedef struct {
     rkr_yuv_factors k;
 } rkr_yuv_row;
 
-/* Where the result has the source's size, U and V are multiplied once a sample, not once a pixel.
+/* If the result has the source's size, U and V are multiplied once a sample, not once a pixel.
  *
  *     sample = ((64 - weight) * upper + weight * lower) - 2^13
  *
@@ -47,7 +48,7 @@ typedef struct {
  * in 1/64, k_luma in 1/2^14, held to int16. That, too, errs by less than 1/8.
  *
  * Sample i of first or last is byte place[0] or place[1] of the group of `step` bytes at
- * i * step. Where both are of the same groups these can be read whole. */
+ * i * step. If both are of the same groups, these can be read whole. */
 typedef struct {
     const uint8_t *upper[2], *lower[2];
     size_t place[2];
@@ -61,9 +62,7 @@ typedef struct {
     const int16_t *tint[3]; /* with one more at both ends, and RKR_ROW_SLACK behind */
     size_t width;
     int16_t k_luma, black; /* the latter with a half to round */
-} rkr_yuv_same_row;
-
-#define RKR_YUV_SAME_SHIFT 6
+} rkr_yuv_tinted_row;
 
 /* Rows of gray of the source's width, or half of it, from bytes of luma, which lie `step` (1 or
  * 2) apart: those of two rows, blended and converted. Halved rows have the step 1. */
@@ -74,30 +73,19 @@ typedef struct {
     int16_t k_luma, constant; /* as above: in 1/2^13 and in 1/32 */
 } rkr_yuv_gray_row;
 
-typedef void rkr_yuv_convert_fn(const rkr_yuv_row *r, uint8_t *dst);
-typedef void rkr_yuv_tint_fn(const rkr_yuv_tint_row *r, int16_t *const tint[3]);
-typedef void rkr_yuv_same_fn(const rkr_yuv_same_row *r, uint8_t *dst);
-typedef void rkr_yuv_gray_fn(const rkr_yuv_gray_row *r, uint8_t *dst);
-
+/* One variant of everything. */
 typedef struct {
-    rkr_yuv_convert_fn *color, *gray;
-} rkr_yuv_kernels;
+    void (*color)(const rkr_yuv_row *r, uint8_t *dst);
+    void (*gray)(const rkr_yuv_row *r, uint8_t *dst);
+    void (*tint)(const rkr_yuv_tint_row *r, int16_t *const tint[3]);
+    void (*tinted)(const rkr_yuv_tinted_row *r, uint8_t *dst);
+    void (*same_gray)(const rkr_yuv_gray_row *r, uint8_t *dst);
+    void (*halved_gray)(const rkr_yuv_gray_row *r, uint8_t *dst);
+    /* dst[i] = src[i * step]; step 2 or 4 */
+    void (*extract)(const uint8_t *src, size_t step, size_t count, uint8_t *dst);
+} rkr_yuv_rows;
 
-/* Where nothing is resampled (yuv_same.c). */
-typedef struct {
-    rkr_yuv_tint_fn *tint;
-    rkr_yuv_same_fn *same_size;
-    rkr_yuv_gray_fn *same_gray, *halved_gray;
-} rkr_yuv_same_kernels;
-
-/* Rows of one channel with others between (yuv_samples.c). */
-
-/* dst[i] = src[i * step]; step 2 or 4. */
-typedef void rkr_yuv_extract_fn(const uint8_t *src, size_t step, size_t count, uint8_t *dst);
-
-/* The variants in use. */
-rkr_yuv_extract_fn *rkr_yuv_extractor(void);
-const rkr_yuv_kernels *rkr_yuv_kernels_in_use(void);
-const rkr_yuv_same_kernels *rkr_yuv_same_kernels_in_use(void);
+/* The one in use. */
+const rkr_yuv_rows *rkr_choose_yuv_rows(void);
 
 #endif
