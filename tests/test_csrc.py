@@ -1,36 +1,115 @@
-"""Who may include whom in the C sources: arrows between the rooms never go back."""
+"""Who may know whom in the C sources, by their includes and by their calls."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 CSRC = Path(__file__).resolve().parent.parent / "csrc"
-#: A room may include its own headers, ``rkr.h``, and those of the rooms listed for it.
-ALLOWED = {"kernels": set(), "decode": {"kernels"}, "runtime": set(), "modelfile": set()}
+#: Room -> the rooms below it, whose headers it may include and whose functions it may call.
+ROOMS = {
+    "kernels": set(),
+    "decode": {"kernels"},
+    "runtime": {"kernels", "decode"},
+    "modelfile": set(),
+    "emulator": {"modelfile"},
+    "sim": {"emulator", "modelfile"},
+}
+#: Where `csrc/rkr.h` and the headers of declarations belong: below all rooms.
+GROUND = {"rkr.h", "decl"}
 
 if not CSRC.exists():
     pytest.skip("needs the C sources of the checkout", allow_module_level=True)
 
 
-def included(path: Path) -> list[str]:
-    return re.findall(r'^#include "(.+)"$', path.read_text(encoding="utf-8"), re.MULTILINE)
+def code(path: Path) -> str:
+    """Return a file without comments and texts."""
+    text = path.read_text(encoding="utf-8")
+    return re.sub(r'/\*.*?\*/|//[^\n]*|(?<!#include )"(?:\\.|[^"\\\n])*"', " ", text, flags=re.S)
 
 
-def sources(room: str) -> list[Path]:
-    found = sorted((CSRC / room).glob("*.[ch]"))
-    assert found
-    return found
+def included(path: Path) -> list[Path]:
+    """Return the headers of ours that a file includes."""
+    names = re.findall(r'^#include "(.+)"$', path.read_text(encoding="utf-8"), re.MULTILINE)
+    return [next(p for p in (path.parent / n, CSRC / n) if p.exists()) for n in names]
 
 
-@pytest.mark.parametrize("room", ALLOWED)
-def test_a_room_includes_only_what_lies_below_it(room):
-    """No kernel knows a decoder, no decoder the simulated runtime."""
-    for path in sources(room):
-        rooms = {name.split("/")[0] for name in included(path) if name != "rkr.h"} - {"decl"}
-        assert rooms <= {room, *ALLOWED[room]}, path
+def room_of(path: Path) -> str:
+    return path.relative_to(CSRC).parts[0]
+
+
+def with_templates(path: Path) -> str:
+    """Return the code of a file and of the templates that it includes."""
+    templates = [header for header in included(path) if header.name.endswith("_tmpl.h")]
+    return "\n".join([code(path), *map(with_templates, templates)])
+
+
+#: All sources and headers, but for those of declarations, which include nothing.
+FILES = sorted(p for p in CSRC.rglob("*.[ch]") if room_of(p) != "decl")
+#: Source -> its code. `csrc/runtime/link` is what other libraries are linked with.
+CODE = {p: with_templates(p) for p in FILES if p.suffix == ".c" and p.parent.name != "link"}
+
+#: A function or table that other files can use: it begins a line, is not static, has one of our
+#: prefixes, and a body or values follow.
+DEFINITION = re.compile(
+    r"^(?!static\b|typedef\b|extern\b|#)[A-Za-z_][\w \t*]*?\b((?:rkr|rknn|emu|sim)_\w+)"
+    r"(?:\([^;{}]*\)\s*\{|(?:\[[^\]]*\])*\s*=)",
+    re.MULTILINE,
+)
+
+
+def calls() -> dict[Path, set[Path]]:
+    """Return, for each source, the sources whose functions or tables it uses."""
+    home = {name: path for path, text in CODE.items() for name in DEFINITION.findall(text)}
+    return {
+        path: {home[name] for name in set(re.findall(r"\w+", text)) & home.keys()} - {path}
+        for path, text in CODE.items()
+    }
+
+
+CALLS = calls()
+
+
+def test_the_parser_finds_what_is_there():
+    """A door of each room is found where it is defined, with a call of it from another file."""
+    users = defaultdict(set)
+    for path, used in CALLS.items():
+        for other in used:
+            users[str(other.relative_to(CSRC))].add(str(path.relative_to(CSRC)))
+    assert "sim/machine.c" in users["emulator/emulator.c"]
+    assert "emulator/decode.c" in users["emulator/map_rk3588.c"]
+    assert "decode/split.c" in users["decode/candidates.c"]
+    assert len(CALLS) > 80
+
+
+def test_a_room_uses_only_what_lies_below_it():
+    """No kernel knows a decoder, no reader the emulator, no emulator the simulated runtime."""
+    for path in FILES:
+        rooms = {room_of(other) for other in [*included(path), *CALLS.get(path, ())]}
+        if path.name not in GROUND:
+            room = room_of(path)
+            assert rooms <= {room, *ROOMS[room], *GROUND}, path
+
+
+def refuse_circle(graph: dict[Path, set[Path]]) -> None:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle = " -> ".join(path.name for path in reversed(error.args[1]))
+        raise AssertionError(f"files that need each other: {circle}") from None
+
+
+def test_no_files_include_each_other():
+    refuse_circle({path: set(included(path)) - {path} for path in FILES})
+
+
+def test_no_files_call_each_other():
+    """A file can be read after those that it uses, in all of ``csrc``."""
+    refuse_circle(CALLS)
 
 
 def test_the_declarations_are_included_by_one_file():
@@ -39,62 +118,33 @@ def test_the_declarations_are_included_by_one_file():
     And the emulator and the reader of model files their own declarations alone: they know nothing
     of the vendor's API.
     """
-    includers = {
-        path.name
-        for path in CSRC.rglob("*.[ch]")
-        if any(name.startswith("decl/") for name in included(path))
-    }
+    includers = {p.name for p in FILES if any(room_of(h) == "decl" for h in included(p))}
     assert includers == {"rkr.h", "emulator.h", "modelfile.h"}
 
 
-@pytest.mark.parametrize("room", ALLOWED)
+@pytest.mark.parametrize("room", ROOMS)
 def test_a_header_is_guarded_unless_it_is_a_template(room):
     """A template is included many times and undefines what it defines; all else once."""
-    for path in sources(room):
+    for path in (p for p in FILES if p.suffix == ".h" and room_of(p) == room):
         text = path.read_text(encoding="utf-8")
         if path.name.endswith("_tmpl.h"):
             defined = set(re.findall(r"^#define (\w+)", text, re.MULTILINE))
             gone = set(re.findall(r"^#undef (\w+)", text, re.MULTILINE))
-            handed_on = any(name.endswith("_tmpl.h") for name in included(path))
+            handed_on = any(header.name.endswith("_tmpl.h") for header in included(path))
             assert gone, path
             assert handed_on or defined <= gone, path
-        elif path.suffix == ".h":
-            guard = f"RKR_{room.upper()}_{path.stem.upper()}_H"
-            assert f"#ifndef {guard}\n#define {guard}\n" in text, path
-
-
-#: Layers of the simulated runtime: each knows those before it. The exported functions, in
-#: ``api_*.c``, know them all and have no header by which they could know each other.
-SIMULATED_LAYERS = (
-    "calls", "clock", "bus", "control", "machine", "operator_nodes", "model", "convert", "bundle",
-    "attributes", "rknn", "handles", "cores", "blocks", "caches", "operators", "ports", "compute",
-    "products",
-)  # fmt: skip
+        else:
+            assert re.search(r"#ifndef (\w+_H)\n#define \1\n", text), path
 
 
 @pytest.mark.parametrize(
-    "path", sorted((CSRC / "sim").glob("*.[ch]")), ids=lambda path: str(path.name)
+    "header", [p for p in FILES if p.match("sim/*.h") and p.stem != "calls"], ids=lambda p: p.name
 )
-def test_files_of_the_simulated_runtime_include_lower_layers(path):
-    """A header includes those of lower layers only; ``make warnings`` lets none be left out."""
-    text = path.read_text(encoding="utf-8")
-    names = set(re.findall(r'#include "(\w+)\.h"', text))
-    if path.suffix == ".c" and path.stem.startswith("api_"):
-        below = SIMULATED_LAYERS
-    else:
-        assert path.stem in SIMULATED_LAYERS, f"{path.stem} has no place yet"
-        below = SIMULATED_LAYERS[: SIMULATED_LAYERS.index(path.stem) + (path.suffix == ".c")]
-    assert names <= {*below, "rkr"}
-    assert path.suffix == ".h" or "extern" not in text
-
-
-@pytest.mark.parametrize("layer", SIMULATED_LAYERS[1:])
-def test_functions_of_the_simulated_runtime_stand_behind_their_header(layer):
+def test_functions_of_the_simulated_runtime_stand_behind_their_header(header):
     """What ``x.h`` declares is defined in ``x.c``."""
     name = r"^(?!static)\w[\w *]*?\b(sim_\w+)\("
-    header, source = (
-        re.findall(name, (CSRC / "sim" / f"{layer}.{end}").read_text("utf-8"), re.MULTILINE)
-        for end in "hc"
+    declared, defined = (
+        re.findall(name, path.read_text("utf-8"), re.MULTILINE)
+        for path in (header, header.with_suffix(".c"))
     )
-    assert header
-    assert sorted(header) == sorted(source)
+    assert sorted(declared) == sorted(defined)

@@ -353,10 +353,10 @@ static int check_trailer(rkr_model *model) {
     return RKR_OK;
 }
 
-int rkr_check_model(rkr_model *model) {
+int rkr_model_check_trailer(rkr_model *model) {
     const int status = check_trailer(model);
     if (status == RKR_OK) {
-        return rkr_model_check_types(model);
+        return RKR_OK;
     }
     errno = model->source.error;
     return model->source.error != 0 ? RKR_MODEL_ERR_READ : status;

@@ -183,8 +183,7 @@ static rkr_text types_text(rkr_model *model, bool is_output) {
                                     part < MAX_TYPES_BYTES ? part : MAX_TYPES_BYTES);
 }
 
-int rkr_model_read_types(rkr_model *model, bool is_output, rkr_model_tensor *tensors,
-                         uint32_t count) {
+static int read_types(rkr_model *model, bool is_output, rkr_model_tensor *tensors, uint32_t count) {
     const char *what = is_output ? "outputs" : "inputs";
     const rkr_text text = types_text(model, is_output);
     rkr_json json = rkr_json_of(text.at, text.length);
@@ -221,6 +220,20 @@ int rkr_model_read_types(rkr_model *model, bool is_output, rkr_model_tensor *ten
     return RKR_OK;
 }
 
+int rkr_read_ports(rkr_model *model, const rkr_model_graph *graph, uint32_t is_output,
+                   rkr_model_tensor *out) {
+    const uint32_t count = is_output ? graph->n_outputs : graph->n_inputs;
+    const uint8_t *indices = is_output ? graph->outputs : graph->inputs;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t index = (uint32_t)rkr_number(indices + 4 * (size_t)i, 4);
+        const int status = rkr_read_tensor(model, graph, index, &out[i]);
+        if (status != RKR_OK) {
+            return status;
+        }
+    }
+    return read_types(model, is_output != 0, out, count);
+}
+
 /* librknnrt 1.5.2, 1.6.0 and 2.3.2 end the process in a query where a text is no JSON or lacks a
  * tensor, its dtype or its layout, and in rknn_inputs_set on an input's layout of another name.
  * No text at all, and another name of a dtype, they take. */
@@ -249,7 +262,8 @@ static int check_side(rkr_model *model, const rkr_model_graph *graph, bool is_ou
     return status;
 }
 
-int rkr_model_check_types(rkr_model *model) {
+/* The types of the inputs and outputs of the first graph, as librknnrt trusts them. */
+static int check_types(rkr_model *model) {
     rkr_model_graph graph;
     if (model->is_mini) {
         return RKR_OK;
@@ -257,4 +271,9 @@ int rkr_model_check_types(rkr_model *model) {
     int status = rkr_read_graph(model, 0, &graph);
     status = status == RKR_OK ? check_side(model, &graph, false) : status;
     return status == RKR_OK ? check_side(model, &graph, true) : status;
+}
+
+int rkr_check_model(rkr_model *model) {
+    const int status = rkr_model_check_trailer(model);
+    return status == RKR_OK ? check_types(model) : status;
 }

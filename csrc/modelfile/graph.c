@@ -137,17 +137,3 @@ int rkr_read_node(rkr_model *model, const rkr_model_graph *graph, uint32_t index
     }
     return rkr_model_status(model);
 }
-
-int rkr_read_ports(rkr_model *model, const rkr_model_graph *graph, uint32_t is_output,
-                   rkr_model_tensor *out) {
-    const uint32_t count = is_output ? graph->n_outputs : graph->n_inputs;
-    const uint8_t *indices = is_output ? graph->outputs : graph->inputs;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t index = (uint32_t)rkr_number(indices + 4 * (size_t)i, 4);
-        const int status = rkr_read_tensor(model, graph, index, &out[i]);
-        if (status != RKR_OK) {
-            return status;
-        }
-    }
-    return rkr_model_read_types(model, is_output != 0, out, count);
-}

@@ -52,11 +52,8 @@ int rkr_model_damaged(rkr_model *model, const char *format, ...)
 /* RKR_OK, or the error of a flatbuffer in which something was wrong. */
 int rkr_model_status(rkr_model *model);
 
-/* Tell inputs or outputs the types that the file has for them. */
-int rkr_model_read_types(rkr_model *model, bool is_output, rkr_model_tensor *tensors,
-                         uint32_t count);
-/* The types of the inputs and outputs of the first graph, as librknnrt trusts them. */
-int rkr_model_check_types(rkr_model *model);
+/* Whether the JSON behind the data is sound, as librknnrt trusts it. */
+int rkr_model_check_trailer(rkr_model *model);
 
 /* One value of an attribute that a standard container keeps by name, see bson.c. */
 #define RKR_BSON_INT64 1
