@@ -15,6 +15,9 @@ from rknn_runtime import _ffi as _ffi  # now, so that a broken installation is n
 
 TYPE_CHECKING = False  # typing's own would cost more than all the rest
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from rknn_runtime import (
         errors,
         kernels,
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
     from rknn_runtime.errors import RknnError
     from rknn_runtime.npu.general import GeneralModel
     from rknn_runtime.npu.library import Library, open_library
-    from rknn_runtime.npu.matmul.enums import MatmulType, MatrixLayout, MatrixScales
-    from rknn_runtime.npu.matmul.matmul import Matmul
+    from rknn_runtime.npu.matmul import Matmul
+    from rknn_runtime.npu.matmul_kinds import MatmulType, MatrixLayout, MatrixScales
     from rknn_runtime.npu.memory import TensorMemory
     from rknn_runtime.npu.model import Model
     from rknn_runtime.npu.query import MemorySize, SdkVersion
@@ -91,6 +94,34 @@ __all__ = [
 #: As in pyproject.toml; reading the installed metadata would cost more than all the rest.
 __version__ = "0.1.0"
 
+
+def lazily(
+    package: dict[str, Any], homes: dict[str, tuple[str, ...]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package that imports names when first used.
+
+    Every module costs start-up time on a board (PEP 562).
+
+    Args:
+        package: Its ``globals()``, with ``__all__``.
+        homes: Module of the package -> the names that come from it. Other names of ``__all__``
+            are modules themselves.
+    """
+
+    def import_name(name: str) -> object:
+        from importlib import import_module
+
+        path = package["__name__"]
+        home = next((home for home, names in homes.items() if name in names), None)
+        if home is None and name not in homes and name not in package["__all__"]:
+            raise AttributeError(f"module {path!r} has no attribute {name!r}")
+        module = import_module(f"{path}.{home or name}")
+        package[name] = module if home is None else getattr(module, name)
+        return package[name]
+
+    return import_name, lambda: sorted({*package, *package["__all__"]})
+
+
 if not TYPE_CHECKING:  # else every misspelt name would have a type
     #: Module -> the names that come from it.
     _HOMES = {
@@ -99,8 +130,8 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "errors": ("RknnError",),
         "npu.general": ("GeneralModel",),
         "npu.library": ("Library", "open_library"),
-        "npu.matmul.matmul": ("Matmul",),
-        "npu.matmul.enums": ("MatmulType", "MatrixLayout", "MatrixScales"),
+        "npu.matmul": ("Matmul",),
+        "npu.matmul_kinds": ("MatmulType", "MatrixLayout", "MatrixScales"),
         "npu.memory": ("TensorMemory",),
         "npu.model": ("Model",),
         "npu.query": ("MemorySize", "SdkVersion"),
@@ -114,10 +145,4 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "vision.letterbox": ("letterbox",),
     }
 
-    def __getattr__(name: str) -> object:
-        from rknn_runtime._lazy import import_name  # now that a name is used
-
-        return import_name(globals(), _HOMES, name)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -1,26 +1,28 @@
-"""Regular files of a bounded size, read in a way that no one else can turn into a crash.
+"""Read regular files of a bounded size, replace files, and print names from files.
 
-A file that is mapped kills the process (SIGBUS) when somebody cuts it short meanwhile, as an
-interrupted copy does; so nothing is mapped here. A FIFO or a device is refused before it is
-opened: it would hang, or never end. What is written replaces a file whole.
+Nothing is mapped: a mapped file kills the process (SIGBUS) if another program cuts it short. A
+FIFO or a device is refused before it is opened, because it could hang or never end.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FileView", "opened_file", "read_file", "read_kernel_file", "replace_file"]
+__all__ = [
+    "FileView", "opened_file", "printable", "printable_lines", "read_file", "read_kernel_file",
+    "replace_file",
+]  # fmt: skip
 
-#: What is read at once where only parts are wanted.
+#: Bytes that are read at once if only parts are wanted.
 _BLOCK_BYTES = 1 << 14
-#: No file of the kernel that is read here comes near.
+#: The most that is read of a file of the kernel.
 _MOST_KERNEL_BYTES = 1 << 20
 
 
@@ -106,10 +108,10 @@ def opened_file(path: str | os.PathLike[str], most_bytes: int) -> Iterator[FileV
 
     Args:
         path: Of the file.
-        most_bytes: That it may have.
+        most_bytes: Its largest size.
 
     Yields:
-        Its bytes. The caller asks `FileView.check_unchanged` when it has read all it wants.
+        Its bytes. Call `FileView.check_unchanged` after the last read.
 
     Raises:
         OSError: It cannot be opened.
@@ -134,7 +136,7 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
     Args:
         path: Of the file.
-        most_bytes: That it may have.
+        most_bytes: Its largest size.
 
     Raises:
         OSError: It cannot be read.
@@ -148,13 +150,13 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
 
 def read_kernel_file(path: str | os.PathLike[str]) -> bytes:
-    """Read a file of /proc or /sys, whose size is not told before; of a large one the beginning.
+    """Read a file of /proc or /sys, whose size is unknown; only the beginning of a large one.
 
     Args:
         path: Of the file.
 
     Returns:
-        The bytes; none where there is no such file, or it is not ours to read, or no regular one.
+        The bytes; none if the file does not exist, may not be read, or is not regular.
 
     Raises:
         TypeError: ``path`` is no path.
@@ -168,7 +170,7 @@ def read_kernel_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def _opened(name: str) -> int:
-    """Open a regular file for reading; another one is not touched, as some devices mind it."""
+    """Open a regular file for reading; leave any other one alone."""
     _refuse_irregular(name, os.stat(name).st_mode)
     # The name may mean another file by now: then a FIFO must not hang.
     descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -189,10 +191,10 @@ def _refuse_irregular(name: str, mode: int) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: beside its place, then moved there.
+    """Write a file whole or not at all, through a temporary file in its folder.
 
     Raises:
-        OSError: It cannot be written; what was there is still there.
+        OSError: It cannot be written; the old file is unchanged.
     """
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -201,3 +203,13 @@ def replace_file(path: Path, content: bytes) -> None:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes for characters that end a line or control the terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def printable_lines(lines: Iterable[str]) -> str:
+    """Return lines as one text, each of them printable."""
+    return "\n".join(map(printable, lines))

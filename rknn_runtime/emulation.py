@@ -133,7 +133,7 @@ class Comparison:
         return tuple(sorted(self.tensors, key=lambda tensor: tensor.cosine)[:count])
 
     def __str__(self) -> str:
-        from rknn_runtime._printable import printable_lines  # of what a model loads, nothing else
+        from rknn_runtime._files import printable_lines  # of what a model loads, nothing else
 
         rows = [f"{'cosine':>8} {'error':>10} {'step':>10} {'clipped':>8}  tensor"]
         rows += [

@@ -50,48 +50,20 @@ from rknn_runtime.modelfile.layers import read_layers
 from rknn_runtime.modelfile.reader import read, read_header
 from rknn_runtime.npu import raw
 from rknn_runtime.npu.library import open_library
-from rknn_runtime.npu.shapes import checked_shapes
+from rknn_runtime.npu.query import checked_shapes
 from rknn_runtime.sim import Control, describe_input, describe_output
 from rknn_runtime.sim.emulator import Emulator
 from rknn_runtime.vision import LetterboxTransform, heads, letterbox, nms
 from rknn_runtime.vision.readers import from_yolo
 
 DOCUMENTED = (TypeError, ValueError, IndexError, BufferError, MemoryError, OSError, RknnError)
-CALLS_PER_FUNCTION = 300
+CALLS_PER_FUNCTION = 100
 #: A dimension that no memory holds, in an array of no element.
 HUGE = min(1 << 40, sys.maxsize // 64)
 
 
 class Subclass(np.ndarray):
     """An array of another class."""
-
-
-class Liar(np.ndarray):
-    """An array that claims to be another one: its shape, size, dtype, strides, flags, class."""
-
-    claimed = None
-
-    def __getattribute__(self, name):
-        claimed = object.__getattribute__(self, "claimed")
-        if claimed is not None and name in CLAIMED:
-            return getattr(claimed, name)
-        return object.__getattribute__(self, name)
-
-    def __len__(self):
-        return self.shape[0]
-
-
-CLAIMED = (
-    "shape", "size", "ndim", "nbytes", "itemsize", "dtype", "strides", "flags", "__class__",
-    "__array_interface__",
-)  # fmt: skip
-
-
-def lying(array, of):
-    """Claim to be the array; the memory is another's."""
-    liar = of(array).view(Liar)
-    liar.claimed = array
-    return liar
 
 
 def misaligned(array):
@@ -110,11 +82,6 @@ ARRAYS = (
     read_only,
     lambda a: a.byteswap().view(a.dtype.newbyteorder()),
     lambda a: a.view(Subclass),
-    lambda a: lying(a, lambda b: b[:0].copy()),
-    lambda a: lying(a, lambda b: b.reshape(-1)[:1].copy()),
-    lambda a: lying(a, lambda b: b.astype(np.uint8)),
-    lambda a: lying(a, lambda b: b[..., ::-1]),
-    lambda a: lying(a, read_only),
     lambda a: a[::-1],
     lambda a: a[..., ::-1],
     lambda a: a.T,

@@ -30,7 +30,7 @@ from rknn_runtime._arrays import as_int, as_member
 from rknn_runtime.enums import MemoryFlag
 from rknn_runtime.npu import raw
 from rknn_runtime.npu.dma_heap import DmaBuffer
-from rknn_runtime.npu.matmul.enums import MatrixLayout
+from rknn_runtime.npu.matmul_kinds import MatrixLayout
 from rknn_runtime.tools import verify
 
 FILE = DATA / "models" / "ic3_w37_rk3588.rknn"

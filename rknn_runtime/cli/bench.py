@@ -22,8 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rknn_runtime._files import read_file
-from rknn_runtime._printable import printable, printable_lines
+from rknn_runtime._files import printable, printable_lines, read_file
 from rknn_runtime.cli.files import (
     check_folder,
     check_readable,

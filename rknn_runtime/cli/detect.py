@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime._printable import printable
+from rknn_runtime._files import printable
 from rknn_runtime.cli.files import (
     check_folder,
     check_readable,

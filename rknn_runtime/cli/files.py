@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rknn_runtime._printable import printable
+from rknn_runtime._files import printable
 from rknn_runtime.errors import InvalidModelError
 
 __all__ = [

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 import rknn_runtime
-from rknn_runtime._printable import printable_lines
+from rknn_runtime._files import printable_lines
 from rknn_runtime.cli.files import check_readable, line_of
 from rknn_runtime.cli.options import logs_shown
 from rknn_runtime.errors import LibraryLoadError, RknnError

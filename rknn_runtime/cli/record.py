@@ -19,8 +19,7 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from rknn_runtime._files import read_file
-from rknn_runtime._printable import printable
+from rknn_runtime._files import printable, read_file
 from rknn_runtime.cli.files import check_readable, check_writable, naming, told
 from rknn_runtime.cli.options import add_switch, end_progress, show_progress, shows_progress
 from rknn_runtime.errors import RknnError

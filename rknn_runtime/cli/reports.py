@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rknn_runtime._printable import printable
+from rknn_runtime._files import printable
 from rknn_runtime.cli.files import line_of, naming, write_text
 from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rknn_runtime._printable import printable
+from rknn_runtime._files import printable
 
 __all__ = ["count", "shape", "short_name", "table"]
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_list
-from rknn_runtime._files import replace_file
-from rknn_runtime._printable import printable_lines
+from rknn_runtime._files import printable_lines, replace_file
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
 from rknn_runtime.conversion.facts import custom_string

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._html import page, table
 from rknn_runtime.conversion.accuracy import AccuracyReport
+from rknn_runtime.conversion.html import page, table
 from rknn_runtime.conversion.report import ConversionReport, cpu_words
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._printable import printable_lines
+from rknn_runtime._files import printable_lines
 from rknn_runtime.conversion.accuracy import AccuracyReport, compare
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.facts import custom_string

@@ -1,6 +1,6 @@
 """Native loops over arrays: layouts, quantization, resizing. They know nothing about models."""
 
-from rknn_runtime._lazy import lazily
+from rknn_runtime import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What a ``.rknn`` file says of itself, read on any machine, without a runtime."""
 
-from rknn_runtime._lazy import lazily
+from rknn_runtime import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

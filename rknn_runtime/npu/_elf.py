@@ -1,7 +1,7 @@
-"""Why a shared library does not load here: read from its ELF header.
+"""Explain from its ELF header why a shared library cannot be loaded.
 
-The dynamic linker's own message names neither the machine that a library was built for
-nor the C library that it wants, and these are the two usual reasons on boards.
+The dynamic linker's message names neither the machine of a library nor its C library, and these
+are the two usual reasons on boards.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rknn_runtime._files import FileView, opened_file
 
 __all__ = ["cut_short", "mismatch"]
 
-#: No library comes near; what is larger is something else.
+#: A larger file is no library.
 _MAX_BYTES = 1 << 32
 
 _MACHINES = {3: "x86", 40: "32-bit ARM", 62: "x86-64", 183: "64-bit ARM (aarch64)", 243: "RISC-V"}
@@ -28,13 +28,13 @@ _MAX_NAME_BYTES = 4096
 
 @dataclass(frozen=True)
 class Elf:
-    """What decides whether a library can be loaded into a process."""
+    """Properties that decide whether a process can load a library."""
 
     bits: int
     machine: int
     #: Names of the libraries it needs, and its program interpreter if it has one.
     needed: tuple[str, ...]
-    #: Bytes that the file must have for what the dynamic linker maps of it.
+    #: Bytes of the file that the dynamic linker maps.
     mapped_bytes: int
 
     @property
@@ -45,7 +45,7 @@ class Elf:
 
     @property
     def libc(self) -> str:
-        """The C library that it wants: ``glibc``, ``musl``, ``uClibc``; empty where none shows."""
+        """Its C library: ``glibc``, ``musl`` or ``uClibc``; empty if unknown."""
         for mark, name in (("libc.so.0", "uClibc"), ("uClibc", "uClibc"), ("musl", "musl"),
                            ("libc.so.6", "glibc"), ("ld-linux", "glibc")):  # fmt: skip
             if any(mark in needed for needed in self.needed):
@@ -61,9 +61,6 @@ def read(path: str) -> Elf | None:
 
     Returns:
         None when the file is no ELF file, or is damaged.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     try:
         with opened_file(path, _MAX_BYTES) as data:
@@ -144,17 +141,14 @@ def _string(data: FileView, offset: int) -> str:
 def cut_short(path: str) -> str | None:
     """Say that a library file lacks its end, as after an interrupted copy.
 
-    The dynamic linker maps what is missing all the same, and the process ends by SIGBUS at the
-    first touch, often inside of dlopen.
+    The dynamic linker would map the missing part, too, and the process would end by SIGBUS, often
+    inside dlopen.
 
     Args:
         path: A file.
 
     Returns:
-        What is wrong, or None when all is there that gets mapped, or it is no ELF file.
-
-    Raises:
-        OSError: The file cannot be read.
+        The fault; None if everything that gets mapped is there, or it is no ELF file.
     """
     elf = read(path)
     size = os.stat(path).st_size
@@ -171,9 +165,6 @@ def mismatch(path: str) -> str | None:
 
     Returns:
         The reason in words, or None when its header shows none.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     elf = read(path)
     if elf is None:

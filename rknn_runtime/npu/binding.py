@@ -1,20 +1,32 @@
-"""An input or output of a model in NPU memory."""
+"""The NPU memory of a model: inputs, outputs, weights, and a run over all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._ffi import lib
-from rknn_runtime.enums import TensorType
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import InitFlag, TensorType
 from rknn_runtime.errors import RknnError
+from rknn_runtime.npu import query
 from rknn_runtime.npu.context import Context
-from rknn_runtime.npu.memory import TensorMemory
+from rknn_runtime.npu.locks import ExclusiveLock
+from rknn_runtime.npu.memory import TensorMemory, turns_of
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Binding", "check_layouts", "element_dtype"]
+__all__ = [
+    "INTERNAL",
+    "WEIGHTS",
+    "Binding",
+    "BoundTensors",
+    "InnerMemory",
+    "check_layouts",
+    "element_dtype",
+]
+
 
 _NO_INT64 = (
     "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export the "
@@ -23,7 +35,7 @@ _NO_INT64 = (
 
 
 class Binding:
-    """One input or output: its memory, and the array in it that only this package sees."""
+    """One input or output: its memory, and a private array in it."""
 
     def __init__(
         self,
@@ -43,9 +55,6 @@ class Binding:
             bound: The attribute that the memory has.
             info: The same as ``rknn_tensor_attr *`` for the runtime.
             least_bytes: Of memory, when the attributes want less.
-
-        Raises:
-            RknnError: The attributes make no sense.
         """
         self.name = name
         self.attr = attr
@@ -59,22 +68,18 @@ class Binding:
         self._context = context
         self._info = info
         self._memory: TensorMemory | None = None
-        #: What the runtime may have: the same, and others only where a call was interrupted.
+        #: Memories that the runtime may use: this one, and others only after an interrupted call.
         self._held: list[TensorMemory] = []
         #: Whether `BoundTensors.run` syncs the caches.
         self.is_synced = True
-        #: Whether the memory is the model's, and not one that the caller bound.
+        #: Whether the memory is the model's own; False after the caller bound one.
         self.is_own = True
         self._bytes: Array | None = None
         self._array: Array | None = None
 
     @property
     def memory(self) -> TensorMemory:
-        """What is bound.
-
-        Raises:
-            RuntimeError: Nothing is.
-        """
+        """The bound memory."""
         if self._memory is None:
             raise RuntimeError(f"{self.name} has no memory yet: bind one first")
         return self._memory
@@ -88,18 +93,18 @@ class Binding:
         """Return the memory to bind, after the shape changed or at first.
 
         Args:
-            before: What stood in this place in the shape before; None: nothing.
+            before: The binding for the shape before, or None.
             is_outside: Every memory is the caller's.
 
         Returns:
-            That of ``before`` if it is large enough, else a new one. None: the caller has to
-            bind one.
+            The memory of ``before`` if it is large enough, else a new one. None: the caller has
+            to bind one.
         """
         memory = None
         if before is not None:
             memory, self.is_own, self.is_synced = before._memory, before.is_own, before.is_synced
         if before is not None and memory is not None and memory.size_bytes < self.needs:
-            memory.bind(None)  # so that its owner may close it, whatever becomes of this choice
+            memory.bind(None)  # so that its owner may close it even if this choice fails
             memory, before._memory, self.is_synced = None, None, True
         if memory is None and self.is_own and not is_outside:
             memory = TensorMemory(self._context, self.needs)
@@ -111,16 +116,10 @@ class Binding:
         return self._memory is not None and self._memory.is_mapped
 
     def bind(self, memory: TensorMemory) -> None:
-        """Bind a memory in place of what was bound, inside ``with context.lock``.
-
-        Raises:
-            ClosedError: The memory is closed.
-            RknnStatusError: The runtime refused; what was bound before still is.
-            ValueError: It is too small, of another model, or bound to something else.
-        """
+        """Bind a memory, inside ``with context.lock``; if that fails, nothing changes."""
         pointer = memory.usable(self._context, self.name, self.needs)
         context, held = self._context, self._held
-        # First: an interrupt leaves it bound to us at worst, never to nobody, and alive.
+        # Noted first, so that an interrupt never leaves a memory in use that could be released.
         noted, self._held = memory.bind(self.name), [*held, memory]
         status = lib.rkr_set_io_mem(context.handle, context.opened(), pointer, self._info)
         if status:
@@ -139,11 +138,7 @@ class Binding:
                 before.bind(None)
 
     def settle(self) -> None:
-        """Bind what was bound before a call that was interrupted, inside ``with context.lock``.
-
-        Raises:
-            RknnStatusError: The runtime refused.
-        """
+        """Bind the earlier memory again after an interrupt, inside ``with context.lock``."""
         if self._memory is not None and len(self._held) > 1:
             self.bind(self._memory)
 
@@ -155,12 +150,7 @@ class Binding:
         return self._view_of(self.memory.locked_array())
 
     def private(self) -> Array:
-        """Return the array that only this package sees, inside ``with context.lock``.
-
-        Raises:
-            BufferError: The CPU does not see the memory.
-            RuntimeError: Nothing is bound.
-        """
+        """Return the array that only this package sees, inside ``with context.lock``."""
         if self._array is None:
             self._remember()
             assert self._array is not None
@@ -184,16 +174,12 @@ class Binding:
         self._bytes = self._array = None
 
     def forget(self) -> None:
-        """Drop what is in the memory, before that is released."""
+        """Drop the arrays in the memory before it is released."""
         self._drop()
 
 
 def element_dtype(name: str, attr: TensorAttr) -> np.dtype[Any]:
-    """Return the dtype of the stored elements.
-
-    Raises:
-        RknnError: NumPy has none such.
-    """
+    """Return the dtype of the stored elements."""
     try:
         return attr.dtype.numpy
     except TypeError as error:
@@ -201,11 +187,7 @@ def element_dtype(name: str, attr: TensorAttr) -> np.dtype[Any]:
 
 
 def check_layouts(name: str, attr: TensorAttr) -> None:
-    """Check that the native array can hold the logical tensor: a view of it is trusted.
-
-    Raises:
-        RknnError: It cannot.
-    """
+    """Raise `RknnError` unless the native array can hold the logical tensor."""
     native = attr.stored
     fits = native.shape == attr.shape
     if attr.is_packed:
@@ -227,3 +209,264 @@ def check_layouts(name: str, attr: TensorAttr) -> None:
             f"{name}: the runtime's native layout {native.layout.name} {native.shape} does not "
             f"hold {attr.layout.name} {attr.shape}"
         )
+
+
+WEIGHTS, INTERNAL = "the weights", "the internal memory"
+#: The flags that each of the two needs.
+_FLAGS = {
+    WEIGHTS: InitFlag.MEM_ALLOC_OUTSIDE,
+    INTERNAL: InitFlag.MEM_ALLOC_OUTSIDE | InitFlag.INTERNAL_ALLOC_OUTSIDE,
+}
+
+
+class InnerMemory:
+    """The caller's memory for weights and internal data.
+
+    Attributes:
+        missing: Names of memories that the flags promise and the caller has not given yet.
+        turns: Lock to hold during each run, because others may compute in the same memory; or None.
+    """
+
+    def __init__(self, context: Context, flags: InitFlag, *, has_weights: bool = False) -> None:
+        """Ask how much is needed.
+
+        Args:
+            context: Of the model.
+            flags: With which it was made.
+            has_weights: Another model's.
+        """
+        self._context, self._flags = context, flags
+        #: Memories that the runtime may use: one of each, more only after an interrupted call.
+        self._held: dict[str, list[TensorMemory]] = {}
+        self.turns: ExclusiveLock | None = None
+        self.missing: list[str] = []
+        if not flags & _FLAGS[INTERNAL]:
+            return
+        size = query.memory_size(context)
+        self._needs = {WEIGHTS: size.weight_bytes, INTERNAL: size.internal_bytes}
+        if has_weights:
+            self._needs[WEIGHTS] = 0
+        self.missing += [name for name in _FLAGS if flags & _FLAGS[name] and self._needs[name]]
+
+    def give(self, name: str, memory: TensorMemory) -> None:
+        """Give one of the two to the runtime, inside ``with context.lock``.
+
+        Args:
+            name: `WEIGHTS` or `INTERNAL`.
+            memory: Of this model.
+        """
+        call = "rknn_set_weight_mem" if name == WEIGHTS else "rknn_set_internal_mem"
+        if not self._flags & _FLAGS[name]:
+            raise ValueError(
+                f"{call}: expected a model that was loaded with "
+                f"{' or '.join(str(flag.name) for flag in _each(_FLAGS[name]))}, got one with "
+                f"{self._flags!r}"
+            )
+        if not isinstance(memory, TensorMemory):
+            raise TypeError(f"memory: expected a TensorMemory, got {type(memory).__name__}")
+        context, held = self._context, self._held.get(name, [])
+        handle = context.opened()
+        pointer = memory.usable(context, name, self._needs[name])
+        turns = turns_of(memory) if name == INTERNAL else self.turns
+        # Noted first, so that an interrupt never leaves a memory in use that could be released.
+        noted, self._held[name] = memory.bind(name), [*held, memory]
+        status = getattr(lib, call.replace("rknn", "rkr", 1))(context.handle, handle, pointer)
+        if status:
+            memory.bind(noted)
+            self._held[name] = held
+            context.check_status(status, call)
+        self.turns = turns
+        for before in held:
+            if before is not memory:
+                before.bind(None)
+        self._held[name] = [memory]
+        if name in self.missing:
+            self.missing.remove(name)
+
+    def settle(self) -> None:
+        """Give the earlier memory again after an interrupt, inside ``with context.lock``."""
+        for name, held in self._held.items():
+            if len(held) > 1:
+                self.give(name, held[0])
+
+
+def _each(flags: InitFlag) -> list[InitFlag]:
+    return [flag for flag in InitFlag if flag and flag & flags == flag]
+
+
+# Looked up once: these are on the path of every frame.
+_run_synced, _run_frame = lib.rkr_run_synced, lib.rkr_run_frame
+
+
+class BoundTensors:
+    """All inputs and outputs of a model, synced and run in one call.
+
+    `rknn_runtime.Detector` uses it directly: it holds ``context.lock`` from writing the input to
+    reading the outputs.
+
+    Attributes:
+        context: Of the model.
+        state: A new object whenever memory or shapes changed.
+        output_state: A new object whenever they changed, except for the memory of an input.
+        is_current: Whether all bound memory is collected; `check_ready` collects it.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        inputs: Sequence[Binding],
+        outputs: Sequence[Binding],
+        inner: InnerMemory,
+    ) -> None:
+        """Collect the bindings and the inner memory."""
+        self.context, self.inputs, self.outputs = context, inputs, outputs
+        self._inner = inner
+        self._native = ffi.new("rkr_bound_model *")
+        self._steps = self._native.steps
+        #: Why `run` may not run, although `rknn_runtime.npu.raw` may; empty: it may.
+        self.fenced = ""
+        # In C there are only the addresses of these.
+        self._pointers: list[Any] = []
+        self.state = self.output_state = object()
+        self.refresh()
+
+    def outdate(self) -> None:
+        """Discard the collected pointers before a call that binds, inside ``with context.lock``.
+
+        If that call is interrupted, the next run begins with `refresh`.
+        """
+        self._state_before = self.output_state
+        self.is_current = self._is_plain = False
+        self.state = self.output_state = object()
+
+    def refresh(self) -> None:
+        """Collect the pointers after something was bound, inside ``with context.lock``."""
+        self.outdate()
+        bindings = (*self.inputs, *self.outputs)
+        unbound = [binding.name for binding in bindings if not binding.is_bound]
+        self._missing = ", ".join([*unbound, *self._inner.missing])
+        self._synced = [
+            [each for each in side if each.is_bound and each.is_synced]
+            for side in (self.inputs, self.outputs)
+        ]
+        self._pointers = [
+            ffi.new("rknn_tensor_mem *[]", [each.memory.pointer for each in side])
+            for side in self._synced
+        ]
+        native = self._native
+        native.library, native.context = self.context.handle, self.context.opened()
+        native.inputs, native.outputs = self._pointers
+        native.n_inputs, native.n_outputs = map(len, self._pointers)
+        self._collected()
+
+    def replaced(self, binding: Binding) -> None:
+        """Replace the memory of one binding, after `outdate`."""
+        if binding not in self.outputs:
+            self.output_state = self._state_before
+        if binding.is_synced:
+            for synced, pointers in zip(self._synced, self._pointers):
+                if binding in synced:
+                    pointers[synced.index(binding)] = binding.memory.pointer
+        self._collected()
+
+    def _collected(self) -> None:
+        """Mark the collected pointers as current."""
+        is_alone = self._inner.turns is None and self.context.custom is None
+        self._is_plain = is_alone and not (self.context.paused or self._missing or self.fenced)
+        self.is_current = True
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the steps of a run are timed."""
+        return bool(self._steps.is_timed)
+
+    def set_timed(self, is_timed: bool) -> None:
+        """Time the steps of the next runs, or not, inside ``with context.lock``."""
+        self._steps.is_timed = is_timed
+        self._steps.done_ns = 0
+
+    def times_ns(self) -> tuple[int, ...]:
+        """Return when the last run began and when each of its steps ended, under the lock.
+
+        Five numbers of ``time.perf_counter_ns``: begun, image written, inputs synced, run, outputs
+        synced; nothing before the first run that was timed.
+        """
+        steps = self._steps
+        if not steps.done_ns:
+            return ()
+        return steps.begun_ns, steps.written_ns, steps.synced_ns, steps.ran_ns, steps.done_ns
+
+    def run(self) -> None:
+        """Sync to the device, run, sync from it, inside ``with context.lock``."""
+        if not self._is_plain:
+            self._run_specially(_run_synced)
+            return
+        status = _run_synced(self._native)
+        if status:
+            self._fail(status)
+
+    def run_frame(self, letterbox: Any, image: Any, decoder: Any, placement: Any) -> bool:
+        """Scale an image into the input, do as `run`, and decode the outputs, in one native call.
+
+        Args:
+            letterbox: ``rkr_letterbox *``, whose frame is the input; NULL: it is written already.
+            image: The pixels that the letterbox describes, ``uint8_t *``.
+            decoder: ``rkr_yolo_decoder *``, bound to the outputs; NULL: do not decode.
+            placement: ``rkr_placement *``, where the image lies in the input; or NULL.
+
+        Returns:
+            False if the image cannot be scaled so, for example because it lies in the input
+            itself: then nothing was written or run.
+        """
+        if not self._is_plain:
+            return self._run_specially(_run_frame, letterbox, image, decoder, placement)
+        status = _run_frame(self._native, letterbox, image, decoder, placement)
+        if status:
+            if self._steps.failed == lib.RKR_STEP_IMAGE:
+                return False
+            self._fail(status)
+        return True
+
+    def check_ready(self) -> None:
+        """Check that the model is open and nothing is missing, inside ``with context.lock``.
+
+        Raises:
+            ClosedError: The model is closed.
+            RuntimeError: A memory is not bound, or as in `Context.check_chosen`.
+        """
+        self.context.check_chosen()
+        if not self.is_current:
+            for binding in (*self.inputs, *self.outputs):
+                binding.settle()
+            self._inner.settle()
+            self.refresh()
+        if self._missing:
+            raise RuntimeError(f"the model cannot run: memory is missing for {self._missing}")
+
+    def _run_specially(self, run: Any, *arguments: Any) -> bool:
+        """Run like `run_frame`, but check everything and take turns in shared memory."""
+        self.check_ready()
+        if self.fenced:
+            raise RuntimeError(f"the model cannot run: {self.fenced}")
+        turns = self._inner.turns
+        if turns is None:
+            status = run(self._native, *arguments)
+        else:
+            with turns.held():
+                status = run(self._native, *arguments)
+        if status and self._steps.failed == lib.RKR_STEP_IMAGE:
+            return False
+        self._fail(status)
+        return True
+
+    def _fail(self, status: int) -> None:
+        """Raise the exception of a run; a custom operator may have raised without a status."""
+        step, index = self._steps.failed, self._steps.failed_index
+        call = "rknn_run"
+        if step == lib.RKR_STEP_SYNC_INPUT:
+            call = f"rknn_mem_sync({self._synced[0][index].name}, to device)"
+        elif step == lib.RKR_STEP_SYNC_OUTPUT:
+            call = f"rknn_mem_sync({self._synced[1][index].name}, from device)"
+        elif step == lib.RKR_STEP_DECODE:
+            call = "rkr_yolo_decode"
+        self.context.check_run(status, call)

@@ -1,125 +1,264 @@
-"""The handle that a model and its memories share: an rknn_context and all it owns.
+"""An ``rknn_context`` and everything it owns, shared by a model and its memories.
 
-Whoever dies first, memories are released before the context: the vendor's runtimes crash
-otherwise. Python collects a cycle's members in any order, so neither the model nor a memory
-releases anything by itself; both go through the one `Owned` (``owned.py``) of their context.
+The vendor's runtimes crash unless memories are released before their context. Python collects
+the members of a cycle in any order, so neither a model nor a memory releases anything itself:
+both go through the `Owned` of their context.
 
-C (``csrc/runtime/session.c``) knows what is open, not Python: a signal is raised as soon as a call
-returns, before its result is stored.
+C (``csrc/runtime/session.c``) records open handles, because Python can raise a signal between the
+return of a call and the store of its result.
 """
 
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rknn_runtime._arrays import Span
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import fork_generation
-from rknn_runtime.errors import ClosedError, ForkError, RknnError, status_error
+from rknn_runtime.errors import ClosedError, ForkError, RknnError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library, printed
-from rknn_runtime.npu.owned import Owned
+from rknn_runtime.npu.locks import ExclusiveLock, fork_generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from types import TracebackType
 
-__all__ = ["Context", "HasContext"]
+__all__ = ["Closing", "Context", "close_after", "warn"]
+
+_C = TypeVar("_C", bound="Closing")
+
+
+def close_after(owner: Any, error: BaseException | None) -> None:
+    """Close at the end of a ``with`` block that raised ``error``, if any.
+
+    The traceback of an exception may hold the view that forbids closing. Then the exception is
+    raised, and the garbage collector releases the rest.
+    """
+    try:
+        owner.close()
+    except BufferError:
+        if error is None:
+            raise
+
+
+class Closing:
+    """Closes at the end of a ``with`` block. Not for direct use."""
+
+    def close(self) -> None:
+        """Release everything."""
+        raise NotImplementedError
+
+    def __enter__(self: _C) -> _C:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        close_after(self, error)
+
+
+def warn(message: str) -> None:
+    """Log a failure in a finalizer, which has no caller to raise it to."""
+    import logging  # here, because it costs more than the rest of this package
+
+    logging.getLogger("rknn_runtime").warning(message)
+
+
+class Owned:
+    """Everything to release, kept apart from objects that could be part of a cycle."""
+
+    __slots__ = (
+        "generation", "kept", "library", "lock", "orphans", "parent", "session", "simulation",
+        "spans", "things",
+    )  # fmt: skip
+
+    def __init__(
+        self, library: Library, simulation: Any, parent: Owned | None, kept: object
+    ) -> None:
+        self.library = library
+        self.kept = kept
+        #: Owner of the weights that the context uses: its session must outlive this one.
+        self.parent = parent
+        #: What computes for a simulated context; must outlive it. None on an NPU.
+        self.simulation = simulation
+        session = lib.rkr_session_new(library.handle)
+        if session == ffi.NULL:
+            raise MemoryError("no memory for the session of a context")
+        self.session = ffi.gc(session, lib.rkr_session_free)
+        #: Who views a memory, by the memory's number.
+        self.spans: dict[int, Span] = {}
+        #: Memories that were collected while another call used the context.
+        self.orphans: deque[int] = deque()
+        #: Objects that the runtime may point to.
+        self.things: list[object] = []
+        self.generation = fork_generation()
+        self.lock = ExclusiveLock()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process was forked after it was made."""
+        return self.generation != fork_generation()
+
+    @property
+    def has_views(self) -> bool:
+        """Whether somebody has an array of a memory."""
+        return any(span.is_exported for span in list(self.spans.values()))
+
+    def destroy_memory(self, number: int) -> int:
+        """Release a memory, unless that was done; return the status."""
+        self.spans.pop(number, None)
+        status: int = lib.rkr_session_destroy_mem(self.session, number)
+        return status
+
+    def destroy_orphans(self) -> None:
+        """Release the orphans; the caller holds the lock."""
+        while self.orphans:
+            number = self.orphans[0]
+            status = self.destroy_memory(number)
+            self.orphans.popleft()  # afterwards, so that an interrupt loses nothing
+            if status != lib.RKNN_SUCC:
+                warn(f"rknn_destroy_mem(...) failed with {status}")
+
+    def destroy(self) -> list[tuple[int, str]]:
+        """Release everything, memories first; return the calls that failed."""
+        if self.is_foreign:
+            lib.rkr_session_forget(self.session)
+            return []
+        memory_status = ffi.new("int *")
+        status = lib.rkr_session_close(self.session, memory_status)
+        self.spans.clear()
+        self.simulation = self.kept = None
+        destroy = "rknn_matmul_destroy" if self.session.is_matmul else "rknn_destroy"
+        calls = [(memory_status[0], "rknn_destroy_mem(...)"), (status, f"{destroy}(...)")]
+        return [call for call in calls if call[0] != lib.RKNN_SUCC]
+
+    def finalize(self) -> None:
+        """Release everything when the context is collected, or at exit if that is safe."""
+        # At exit arrays may be alive, and a daemon thread may be inside the runtime. Then the
+        # kernel cleans up after the process.
+        if self.is_foreign or self.has_views:
+            return
+        if self.lock.try_acquire():
+            try:
+                failed = self.destroy()
+            finally:
+                self.lock.release()
+            for status, call in failed:
+                warn(f"{call} failed with {status}")
+
+    def finalize_memory(self, number: Any) -> None:
+        """Release a memory that was collected, or leave that to the next holder of the lock.
+
+        A collector runs anywhere: in another thread's run, or in the middle of this thread's.
+
+        Args:
+            number: ``uint64_t *``; 0 if there was no memory yet.
+        """
+        if self.is_foreign or not number[0]:
+            return
+        self.orphans.append(number[0])
+        if self.lock.try_acquire():
+            try:
+                self.destroy_orphans()
+            finally:
+                self.lock.release()
 
 
 @dataclass(frozen=True)
 class NewMemory:
     """A memory of the runtime."""
 
-    #: Names it to its context; none is given twice.
+    #: Identifies it in its context; no number is used twice.
     number: int
     #: The ``rknn_tensor_mem *``.
     pointer: Any
-    #: Who views it; None where the CPU sees nothing of it.
+    #: Who views it; None if the CPU cannot see it.
     span: Span | None
     #: Releases it when its owner is collected, unless the owner detaches this.
     finalizer: weakref.finalize[[Any], object]
 
 
 class Context:
-    """An initialised ``rknn_context``, used by one thread at a time.
+    """An ``rknn_context``, used by one thread at a time.
 
     Every use is ``with context.lock: handle = context.opened()``.
 
     Attributes:
         library: The library it lives in.
         handle: The ``rkr_library *``, for calls to the C shim.
-        exclusive: What `lock` hands out, for who works under the same lock without the context.
-        suspects: What may be the cause when a run fails; empty when nothing is known.
+        exclusive: What `lock` hands out, for code that works under the lock without the context.
+        what: What is closed, for messages.
+        suspects: What may be the cause when a run fails; empty if nothing is known.
+        paused: Why nothing may run now, for example while shapes are chosen; empty: it may.
     """
 
     suspects = ""
-    #: Operators in Python, `rknn_runtime.npu.operators.Operators`; None: there are none. Not in
-    #: `Owned`: a finalizer holds that, and such functions often hold their model.
-    custom: Any = None
-    #: Whoever waits for a run in flight, weakly; None: there is none.
-    flight: weakref.ref[Any] | None = None
-    #: What is closed, for messages.
-    what = "model"
-    #: Why nothing may run now, as while shapes are chosen; empty: it may.
     paused = ""
+    #: Operators in Python, `rknn_runtime.npu.operators.Operators`, or None. They are not in
+    #: `Owned`, because a finalizer holds that and such functions often hold their model.
+    custom: Any = None
+    #: Weak reference to the object that waits for a run in flight, or None.
+    flight: weakref.ref[Any] | None = None
     _owned: Owned
 
     def __init__(
         self,
         library: Library,
-        model: Any,
-        flags: int,
         simulation: Any = None,
         *,
         parent: Context | None = None,
-        extend: Any = ffi.NULL,
         kept: object = None,
+        what: str = "model",
     ) -> None:
-        """Initialise a context.
+        """Make the session of a context; `initialise` or `initialise_matmul` opens it.
 
         Args:
             library: The runtime.
-            model: The model's bytes, any contiguous buffer; None duplicates ``parent``.
-            flags: Of ``rknn_init``.
             simulation: A ``rknn_runtime.sim.PreparedModel``, which computes the runs of a
                 simulated context; None on an NPU.
             parent: Whose weights this context uses. It is destroyed after this one, whichever
                 is closed first. None: it has its own.
-            extend: ``rknn_init_extend *`` or NULL; not NULL with a parent.
             kept: What must live as long as the context.
+            what: What is closed, for messages.
+        """
+        self.library = library
+        self.handle = library.handle
+        self.what = what
+        self._parent = parent
+        owned = Owned(library, simulation, None if parent is None else parent._owned, kept)
+        self._owned = owned
+        self._session, self._orphans = owned.session, owned.orphans
+        self.exclusive = owned.lock
+        # Before there is anything to release, so that nothing is lost in between.
+        self._finalizer = weakref.finalize(self, owned.finalize)
+
+    def initialise(self, model: Any, flags: int, extend: Any = ffi.NULL) -> None:
+        """Load a model.
+
+        Args:
+            model: The model's bytes, any contiguous buffer; None duplicates the parent.
+            flags: Of ``rknn_init``.
+            extend: ``rknn_init_extend *`` or NULL; not NULL with a parent.
 
         Raises:
             ClosedError: The parent is closed.
             RknnStatusError: The runtime refused.
         """
-        self._prepare(library, simulation, None if parent is None else parent._owned, kept)
+        parent, self._parent = self._parent, None
         if parent is None:
             self._initialise(model, flags, ffi.NULL, extend)
         else:
             with parent.lock:
                 parent.check_open()
                 self._initialise(model, flags, parent._session, extend)
-        if simulation is not None:
-            simulation.attach(self._session.context)
-
-    def _prepare(
-        self,
-        library: Library,
-        simulation: Any = None,
-        parent: Owned | None = None,
-        kept: object = None,
-    ) -> None:
-        """Make the session of a context that is about to be opened."""
-        self.library = library
-        self.handle = library.handle
-        owned = Owned(library, simulation, parent, kept)
-        self._owned = owned
-        self._session, self._orphans = owned.session, owned.orphans
-        self.exclusive = owned.lock
-        # Before there is anything to release: nothing comes between having it and this.
-        self._finalizer = weakref.finalize(self, owned.finalize)
+        if self._owned.simulation is not None:
+            self._owned.simulation.attach(self._session.context)
 
     def _initialise(self, model: Any, flags: int, parent: Any, extend: Any) -> None:
         if model is None:
@@ -129,6 +268,19 @@ class Context:
             with ffi.from_buffer(model) as data:
                 status = lib.rkr_session_init(self._session, parent, data, len(data), flags, extend)
                 call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
+        self.check_status(status, call)
+
+    def initialise_matmul(self, info: Any, shapes: Any, attrs: Any) -> None:
+        """Create a product of matrices; ``attrs`` is filled in.
+
+        Raises:
+            RknnStatusError: The runtime refused.
+        """
+        count = len(shapes)
+        status = lib.rkr_session_init_matmul(self._session, info, count, shapes, attrs)
+        name = "rknn_matmul_create" + ("_dynamic_shape" if count > 1 else "")
+        rows = ", ".join(str(shape.M) for shape in shapes)
+        call = f"{name}({rows} x {shapes[0].K} x {shapes[0].N}, type {int(info.type)})"
         self.check_status(status, call)
 
     @property
@@ -160,7 +312,7 @@ class Context:
             RuntimeError: This thread holds it already; see `ExclusiveLock.held`.
         """
         owned = self._owned
-        if owned.generation != fork_generation():  # `is_foreign`, on the path of every frame
+        if owned.generation != fork_generation():  # `is_foreign`, inline for every frame
             raise ForkError(
                 "this process was forked after the model was loaded, and an NPU context does not "
                 "survive that: load the model in the child, or start processes with 'spawn'"
@@ -178,7 +330,7 @@ class Context:
         return context
 
     def check_open(self) -> None:
-        """Do as `opened`, for a caller who does not need the ``rknn_context``."""
+        """Check like `opened`, for a caller who does not need the ``rknn_context``."""
         if not self._session.is_open:
             raise ClosedError(f"the {self.what} is closed")
         if self.flight is not None:
@@ -189,8 +341,6 @@ class Context:
     def check_chosen(self) -> None:
         """Check that it is open and its shapes are settled, inside ``with context.lock``.
 
-        While they are chosen, arrays of what was bound before must not be made again.
-
         Raises:
             ClosedError: It was released.
             RuntimeError: Shapes are being chosen, or could not be.
@@ -200,7 +350,7 @@ class Context:
             raise RuntimeError(f"the {self.what} cannot run: {self.paused}")
 
     def _check_flight(self, flight: weakref.ref[Any]) -> None:
-        """Refuse to do anything beside a run; wait for one that nobody else can wait for."""
+        """Refuse any other call during a run; wait for a run whose `Flight` was dropped."""
         if self._session.in_flight and flight() is not None:
             raise RuntimeError("a run is in flight: wait for it first, or close the model")
         self.land()
@@ -217,14 +367,14 @@ class Context:
         return status
 
     def check_status(self, status: int, call: str, detail: str = "") -> None:
-        """Raise the exception for a status that is not success; see `status_error`."""
+        """Raise the exception for a status other than success; see `status_error`."""
         if status != lib.RKNN_SUCC:
             if status == lib.RKR_ERR_UNAVAILABLE:
                 detail = f"this function does not exist in {self.library.path}"
             raise status_error(status, call, detail or self.library.last_message(), printed())
 
     def check_run(self, status: int, call: str) -> None:
-        """Raise the exception for a run that failed, with what the simulated NPU raised in it."""
+        """Raise the exception for a run that failed, with what Python code raised in it."""
         if self.custom is not None:
             self._raise_of_operators(status, call)
         if status == lib.RKNN_SUCC:
@@ -240,8 +390,8 @@ class Context:
             raise status_error(status, call, detail) from cause
 
     def _raise_of_operators(self, status: int, call: str) -> None:
-        """Raise what a custom operator raised in a run, whatever the runtime made of it."""
-        self.exclusive.lent_to = None  # whatever interrupted the operator's own end
+        """Raise the exception of a custom operator; the status of the run may be success."""
+        self.exclusive.lent_to = None  # an interrupt may have skipped the operator's own end
         error: BaseException | None = self.custom.take_exception()
         if error is None:
             return
@@ -268,20 +418,19 @@ class Context:
         *,
         is_seen: bool = True,
     ) -> NewMemory:
-        """Have a memory made that the NPU sees.
+        """Create a memory that the NPU sees.
 
         It is released with the context, by `destroy_memory`, or when ``owner`` is collected.
 
         Args:
-            owner: Who has it.
-            size_bytes: What it must have.
+            owner: The object that has it.
+            size_bytes: Its smallest size.
             call: The function of the runtime, for messages.
             create: Calls it, with the session and ``uint64_t *`` for the number.
-            is_seen: Whether the CPU is to see it.
+            is_seen: Whether the CPU must see it.
 
         Raises:
             AllocationError: The runtime has none.
-            ClosedError: The context is closed.
             RknnError: The runtime returned a memory that cannot be used.
         """
         number = ffi.new("uint64_t *")
@@ -294,15 +443,19 @@ class Context:
                 mem = self.memory(number[0])
                 span = None
                 if is_seen:
-                    address = lib.rkr_session_data(self._session, number[0])
-                    span = self._owned.spans[number[0]] = _span(mem, address, size_bytes, call)
+                    data = lib.rkr_session_data(self._session, number[0])
+                    address = int(ffi.cast("uintptr_t", data))
+                    if not address or mem.size < size_bytes:
+                        gave = f"{mem.size} bytes" if address else "no address"
+                        raise RknnError(f"{call} gave {gave}")
+                    span = self._owned.spans[number[0]] = Span(address, size_bytes)
                 return NewMemory(number[0], mem, span, finalizer)
             except BaseException:
-                self._owned.destroy_memory(number[0])  # none has number 0
+                self._owned.destroy_memory(number[0])  # no memory has number 0
                 raise
 
     def memory(self, number: int) -> Any:
-        """Return the ``rknn_tensor_mem *`` of a memory, NULL when it was released.
+        """Return the ``rknn_tensor_mem *`` of a memory, NULL if it was released.
 
         The caller is inside ``with context.lock``.
         """
@@ -314,7 +467,7 @@ class Context:
         return any(span.is_private for span in list(self._owned.spans.values()))
 
     def destroy_memory(self, number: int) -> None:
-        """Release a memory of `create_memory`; a released one is left alone.
+        """Release a memory of `create_memory`, unless it was released already.
 
         The caller is inside ``with context.lock``.
         """
@@ -334,7 +487,7 @@ class Context:
 
         Raises:
             BufferError: An array that views a memory is alive; nothing was released.
-            RknnStatusError: The runtime refused; everything was tried all the same.
+            RknnStatusError: The runtime refused; everything else was released.
         """
         if not self.is_foreign:
             self.refuse_views()
@@ -343,20 +496,30 @@ class Context:
         for status, call in failed:
             self.check_status(status, call)
 
+    def close_for(self, let_go: Callable[[], None]) -> None:
+        """Close for an owner; idempotent.
 
-class HasContext:
-    """What lives in a context of its own: a model."""
+        Args:
+            let_go: Called under the lock before anything is released; may raise `BufferError`.
+        """
+        if self.is_closed:
+            return
+        if self.is_foreign:
+            self.close()
+            return
+        with self.lock:
+            if self.is_closed:  # another thread closed it meanwhile
+                return
+            let_go()
+            try:
+                self.close()
+            finally:
+                if self.custom is not None:
+                    self.custom.finish()
 
-    _context: Context
-
-
-def _span(mem: Any, data: Any, size_bytes: int, call: str) -> Span:
-    """Look at a memory that a runtime gave.
-
-    Raises:
-        RknnError: It cannot be used.
-    """
-    address = int(ffi.cast("uintptr_t", data))
-    if not address or mem.size < size_bytes:
-        raise RknnError(f"{call} gave {f'{mem.size} bytes' if address else 'no address'}")
-    return Span(address, size_bytes)
+    def give_up(self) -> None:
+        """Close what could not be made ready, in an ``except`` clause that raises again."""
+        try:
+            self.close()
+        except RknnStatusError as error:
+            warn(f"while giving up a {self.what}: {error}")

@@ -1,7 +1,6 @@
 """The NPU's device nodes: whether a runtime can open one, and why not.
 
-The runtimes only log it. They try ``/dev/rknpu`` first, then the DRM devices; what they open of
-the latter is a matter of the kernel.
+The runtimes only log it. They try ``/dev/rknpu`` first, then the DRM devices.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def trouble() -> str:
     """Say why no runtime can open the NPU.
 
     Returns:
-        What is wrong and what to do; empty when nothing is known to be wrong.
+        The fault and what to do; empty if nothing is known to be wrong.
     """
     nodes = _nodes()
     if not nodes:
@@ -42,10 +41,10 @@ def trouble() -> str:
 
 
 def check_heap(runtime: Runtime | None) -> None:
-    """Look for what librknnrt 2.3.2 allocates from on ``/dev/rknpu``: without it it crashes.
+    """Check for the heap that librknnrt 2.3.2 needs with ``/dev/rknpu``: it crashes without it.
 
     Args:
-        runtime: That is to load a model; None: unknown, nothing is checked.
+        runtime: The one that will load a model; None: unknown, nothing is checked.
 
     Raises:
         DeviceUnavailableError: ``rknn_init`` would end the process.

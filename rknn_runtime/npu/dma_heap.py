@@ -1,6 +1,6 @@
 """Memory from ``/dev/dma_heap``, which cameras, RGA, encoders and the NPU share by descriptor.
 
-Numbers and structs are those of the Linux kernel's ``uapi/linux/dma-heap.h`` and ``dma-buf.h``.
+Numbers and structs come from the Linux kernel's ``uapi/linux/dma-heap.h`` and ``dma-buf.h``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ALLOCATE = 0xC0184800  # DMA_HEAP_IOCTL_ALLOC
 _SYNC = 0x40086200  # DMA_BUF_IOCTL_SYNC
 _READ_WRITE, _END = 3, 4  # DMA_BUF_SYNC_RW, DMA_BUF_SYNC_END
 _HEAPS = "/dev/dma_heap"
-#: What a runtime takes as the size of a model.
+#: The largest size of a model that a runtime takes.
 _MOST_FILE_BYTES = 2**31 - 1
 
 
@@ -39,7 +39,6 @@ def allocate(size_bytes: int, heap: str = "system") -> int:
 
     Raises:
         OSError: There is no such heap, you may not use it, or it has no memory left.
-        TypeError: No integer, or no str.
         ValueError: The size is not from 1 to 2**32 - 1.
     """
     import fcntl  # here, as nothing else needs it
@@ -67,7 +66,7 @@ def allocate(size_bytes: int, heap: str = "system") -> int:
 
 
 class DmaBuffer:
-    """A DMA-BUF of this process, mapped for the CPU: for the file of a model that is not copied.
+    """A DMA-BUF of this process, mapped for the CPU: holds a model file that is not copied.
 
     ``Model(buffer, flags=InitFlag.MODEL_BUFFER_ZERO_COPY)`` leaves weights and commands where they
     are. For inputs and outputs see `TensorMemory.from_dma_heap`.
@@ -78,7 +77,7 @@ class DmaBuffer:
     """
 
     def __init__(self, size_bytes: int, heap: str = "system") -> None:
-        """Allocate and map; arguments and exceptions are those of `allocate`."""
+        """Allocate and map; for arguments and exceptions see `allocate`."""
         import mmap
 
         self.size_bytes = as_int(size_bytes, "size_bytes", 1, 2**32 - 1)
@@ -97,7 +96,6 @@ class DmaBuffer:
         Raises:
             OSError: The file cannot be read, is no regular file, or is larger than 2 GiB; or as
                 in `allocate`.
-            TypeError: No path.
         """
         data = read_file(path, _MOST_FILE_BYTES)
         buffer = cls(max(len(data), 1), heap)

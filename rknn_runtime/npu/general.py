@@ -1,4 +1,4 @@
-"""The vendor's general API: the runtime copies and converts what goes in and comes out."""
+"""The vendor's general API: the runtime copies and converts inputs and outputs."""
 
 from __future__ import annotations
 
@@ -9,24 +9,161 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import Array, pointer, refuse_overlaps, result
+from rknn_runtime._arrays import Array, pointer, refuse_overlaps, result, source
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import CoreMask, InitFlag
+from rknn_runtime.enums import CoreMask, InitFlag, TensorType
 from rknn_runtime.errors import RknnError
-from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
-from rknn_runtime.npu.copied import CopiedInput
+from rknn_runtime.modelfile import compatibility
+from rknn_runtime.npu.inputs import Intake, taken_shapes, to_logical, wrong_shape
 from rknn_runtime.npu.library import Library, open_library
+from rknn_runtime.npu.loaded import SYNC_FLAGS, LoadedModel, check_outs, init_flags
+from rknn_runtime.npu.outputs import ResultPool
 from rknn_runtime.npu.query import QueriedTensor
-from rknn_runtime.npu.results import ResultPool
 from rknn_runtime.npu.spec import InputSpec, per_tensor, positions
+
+__all__ = ["CopiedInput", "GeneralModel", "misreads_images"]
+
+
+#: The last librknnrt that was seen to do what `misreads_images` says.
+_LAST_ASKED = (2, 3, 2)
+
+#: librknnrt converts these to any element type of a model, as measured on 1.5.2 and 2.3.2. For
+#: others it logs an error, returns success, and runs on old data.
+_CONVERTED = (TensorType.UINT8, TensorType.FLOAT16, TensorType.FLOAT32)
+#: Also accepted for models of element types that were not measured.
+_NOT_MEASURED = (TensorType.INT8, TensorType.INT32, TensorType.INT64)
+
+
+class CopiedInput:
+    """Checks the arrays of one input, and fills in its ``rknn_input``."""
+
+    def __init__(
+        self,
+        name: str,
+        tensor: QueriedTensor,
+        spec: InputSpec | None,
+        struct: Any,
+        library: Library,
+        had_pixels: set[int],
+    ) -> None:
+        """Find out which arrays it takes.
+
+        Args:
+            name: Such as ``input 0 'images'``, for messages.
+            tensor: The input.
+            spec: The caller's description of its arrays.
+            struct: ``rknn_input``; everything that does not change is filled in.
+            library: The runtime, which may be one that `misreads_images`.
+            had_pixels: Positions of the inputs that `fill` has given uint8.
+        """
+        attr = tensor.attr
+        self._name, self._attr, self._struct = name, attr, struct
+        struct.index, struct.fmt = attr.index, int(attr.layout)
+        self._library, self._had_pixels = library, had_pixels
+        is_batch = attr.takes_pixels and attr.shape[0] > 1
+        self._takes_floats = not (is_batch and misreads_images(library))
+        self._keeps_pixels = attr.takes_pixels and tensor.native.type == TensorType.INT8
+        self._intake: Intake | None = None
+        self._buffer: Array | None = None
+        self._shapes, self._axes = taken_shapes(attr, spec), to_logical(attr, spec)
+        self._types = _taken(tensor)
+        if spec is None:
+            return
+        if spec.normalized:
+            raise ValueError(
+                f"{name}: expected normalized=False, as librknnrt normalises what it converts, got "
+                "True: quantize it and say pass_through, or use Model"
+            )
+        if spec.pass_through:
+            self._pass_through(tensor, spec)
+            return
+        if spec.dtype is not None:
+            self._refuse_floats(spec.dtype.numpy, ValueError)
+            self._types = {spec.dtype.numpy: spec.dtype}
+
+    def _pass_through(self, tensor: QueriedTensor, spec: InputSpec) -> None:
+        """Prepare for the model's own elements, in the layout of the runtime."""
+        native = tensor.attr.stored
+        self._intake = Intake(self._name, tensor.attr, spec, None)
+        self._buffer = np.zeros(native.array_bytes, np.uint8)
+        self._target: Array = np.ndarray(
+            native.shape, native.dtype.numpy, self._buffer, strides=native.strides
+        )
+        self._struct.pass_through = 1
+        self._struct.type, self._struct.fmt = int(native.dtype), int(native.layout)
+        self._struct.size = native.array_bytes
+
+    def fill(self, array: Array) -> object:
+        """Point the struct at an array; return the object that keeps its memory alive."""
+        struct = self._struct
+        if self._intake is not None and self._buffer is not None:
+            self._intake.store(array, self._target)
+            struct.buf = pointer(self._buffer)
+            return self._buffer
+        array = source(array, self._name, self._types)
+        if array.shape not in self._shapes:
+            order = "NCHW" if self._axes else self._attr.layout.name
+            raise ValueError(wrong_shape(self._name, self._shapes, order, array))
+        if self._axes:  # librknnrt does not convert images in NCHW
+            array = np.ascontiguousarray(array.reshape(self._shapes[0]).transpose(self._axes))
+        self._refuse_floats(array.dtype, TypeError)
+        if self._keeps_pixels:
+            self._keep_to_pixels(array)
+        kept = pointer(array)
+        struct.buf, struct.size = kept, array.nbytes
+        struct.type = int(self._types[array.dtype])
+        return kept
+
+    def _refuse_floats(self, dtype: np.dtype[Any], error: type[Exception]) -> None:
+        """Raise an error for floats of a batch of images if the runtime misreads them."""
+        if dtype.kind == "f" and not self._takes_floats:
+            raise error(
+                f"{self._name}: expected uint8 or int8, as librknnrt takes a batch of images as "
+                f"floats wrongly or ends the process, got {dtype}: take Model"
+            )
+
+    def _keep_to_pixels(self, array: Array) -> None:
+        """Raise TypeError for elements that the runtime would read as pixels."""
+        index = self._attr.index
+        if array.dtype == np.uint8:
+            self._had_pixels.add(index)
+        elif index in self._had_pixels and misreads_images(self._library):
+            raise TypeError(
+                f"{self._name}: expected dtype uint8, as before, got {array.dtype}: librknnrt "
+                "would take it for pixels, too; load another GeneralModel for it"
+            )
+
+
+def misreads_images(library: Library) -> bool:
+    """Tell whether ``rknn_inputs_set`` of a runtime silently misreads images, in two ways.
+
+    Given a batch in floats, librknnrt 1.5.2 and 1.6.0 end the process, and 2.3.2 returns other
+    outputs at every call. Once a model in int8 had uint8 pixels, in this context or in its
+    original, the NPU goes on converting pixels: all three then read int8, and also float16 and
+    float32 in padded rows, as pixels. ``rknn_set_io_mem`` does neither.
+    """
+    if library.is_simulated:
+        return True
+    runtime = compatibility.runtime_in(library.path)
+    return runtime is not None and runtime.version <= _LAST_ASKED
+
+
+def _taken(tensor: QueriedTensor) -> dict[np.dtype[Any], TensorType]:
+    """Return the types that the runtime takes for an input, by NumPy dtype."""
+    kinds: tuple[TensorType, ...] = _NOT_MEASURED
+    native = tensor.native.type
+    if native == TensorType.INT8:
+        kinds = (TensorType.INT8,)
+    elif native in (TensorType.FLOAT16, TensorType.INT16):
+        kinds = ()
+    return {kind.numpy: kind for kind in (*_CONVERTED, *kinds)}
+
 
 if TYPE_CHECKING:
     from rknn_runtime.npu.spec import InputSpecs, Key
 
-__all__ = ["GeneralModel"]
 
-
-#: What leaves something to the caller that the runtime does in this flow.
+#: These leave work to the caller that the runtime does in this flow.
 _ZERO_COPY_FLAGS = (
     SYNC_FLAGS
     | InitFlag.MEM_ALLOC_OUTSIDE
@@ -35,19 +172,19 @@ _ZERO_COPY_FLAGS = (
 )
 _FLOAT32 = np.dtype("float32")
 _ZERO_COPY_ONLY = (
-    "librknnmrt (RV1103, RV1106) refuses this call always: it has only the zero-copy flow, which "
-    "is rknn_runtime.Model"
+    "librknnmrt (RV1103, RV1106) always refuses this call: it has only the zero-copy flow; use "
+    "rknn_runtime.Model"
 )
 
 
 class GeneralModel(LoadedModel):
     """A model on the NPU, run by ``rknn_inputs_set``, ``rknn_run`` and ``rknn_outputs_get``.
 
-    As programs written for the vendor's general API run it: to port them, or to compare the
-    runtime's own conversions with those of `Model`, which saves these copies and is faster.
-    Numbers mean the same to both. Only librknnrt has these calls. Thread-safe, and a context
-    manager, as `Model`; every call raises what `LoadedModel` says of closed models, forks and
-    signal handlers.
+    Use it to port a program that was written for the vendor's general API. `Model` saves these
+    copies and is faster.
+    Numbers mean the same to both. Only librknnrt has these calls. Like `Model` it is thread-safe
+    and a context manager, and every call raises what `LoadedModel` lists for closed models, forks
+    and signal handlers.
     """
 
     _is_zero_copy = False
@@ -71,15 +208,14 @@ class GeneralModel(LoadedModel):
             flags: Of ``rknn_init``: priority and SRAM flags.
             core_mask: NPU cores to run on; None leaves the choice to the runtime.
             check: Look at the file first and explain what is wrong with it.
-            inputs: What arrays the inputs take, where that is not what `run` says: a list with
-                an `InputSpec` or None per input, or a dict by name or position.
+            inputs: As for `Model`.
             share_weights_with: As for `Model`.
 
         Raises:
             UnavailableError: The runtime does not have the general API, or no
                 ``rknn_set_core_mask``.
             ValueError: Flags that leave memory, caches or timing to the caller, or specs that
-                do not fit the model; all other exceptions as of `Model`.
+                do not fit the model. All other exceptions are those of `Model`.
         """
         library = open_library(library)
         for function in ("rknn_inputs_set", "rknn_outputs_get", "rknn_outputs_release"):
@@ -98,9 +234,6 @@ class GeneralModel(LoadedModel):
 
         Args:
             core_mask: NPU cores for the duplicate.
-
-        Raises:
-            UnavailableError: librknnmrt has no duplicates.
         """
         twin = GeneralModel.__new__(GeneralModel)
         twin._specs = self._specs
@@ -134,8 +267,8 @@ class GeneralModel(LoadedModel):
             self._raw_dtypes = dtypes
             self._float_results = ResultPool(shapes)
             self._raw_results = ResultPool(shapes, dtypes)
-            # Of an element type that it does not know, as int16, librknnrt 1.5.2 computes the size
-            # wrongly: then it is not given memory to write to, but asked for its own.
+            # librknnrt 1.5.2 computes wrong sizes for types unknown to it, such as int16: those
+            # outputs are copied from its own memory.
             self._is_known = [tensor.logical.type == int(tensor.attr.dtype) for tensor in outputs]
         return inputs, outputs
 
@@ -152,14 +285,13 @@ class GeneralModel(LoadedModel):
             *inputs: One C-contiguous array per input, in the order and the shapes of
                 ``model.inputs`` (``(N, H, W, C)`` for images, ``(H, W, C)`` where N is 1), of
                 uint8, float16 or float32. The numbers are real ones: the runtime normalises
-                inputs of rank 4 with the mean and std of the conversion, quantizes, and clamps
-                what the model's type cannot hold. A model in int8 also takes int8, its own
-                elements, normalised and quantized, which the runtime takes as they are. Its
-                images stay uint8 once they were, as librknnrt would take all else for pixels, and
-                a batch of images is uint8 or int8.
-            float_outputs: float32 outputs, dequantized by the runtime. False: of the dtype of
-                ``model.outputs[i]``: the model's own elements, but float32 all the same where
-                the conversion by an old toolkit (1.1) says so.
+                inputs of rank 4 with the mean and std of the conversion, quantizes, and clamps to
+                the range of the model's type. A model in int8 also takes int8: its own elements,
+                normalised and quantized. After uint8 an image input takes only uint8, because
+                librknnrt would read everything else as pixels. A batch of images is uint8 or int8.
+            float_outputs: True: float32, dequantized by the runtime. False: the dtype of
+                ``model.outputs[i]``, the model's own elements (float32 if an old toolkit, 1.1,
+                wrote the file so).
             out: One array per output to write to, C-contiguous, of the output's shape and
                 dtype; None in the place of an array makes a new one. They overlap neither each
                 other nor an input.
@@ -168,19 +300,15 @@ class GeneralModel(LoadedModel):
 
         Returns:
             One array per output that you want, in its logical shape (NCHW for rank 4):
-            ``out``'s, or new ones. Copies: the runtime's own buffers are released. Without ``out``
-            and ``only``, their memory is used again when nobody has any of them, as `Model` does
-            when it is called.
+            ``out``'s, or new ones. They are copies. Without ``out`` and ``only``, their memory is
+            reused when nobody has any of them, as with `Model`.
 
         Raises:
-            IndexError: ``only`` has a position that no output has.
-            InvalidParameterError: Also on librknnmrt, which has only the zero-copy flow.
             RknnError: The runtime returned another number of bytes than an output has.
-            RknnStatusError: The runtime failed.
-            TypeError: Not an ndarray, another number of inputs, or another dtype; or ``only`` is no
-                sequence.
-            ValueError: Another shape, not C-contiguous, or ``out`` is not writable or overlaps, or
-                not as many as the outputs; or ``only`` names one that the model does not have.
+            RknnStatusError: The runtime failed; librknnmrt always does.
+            TypeError: Not an ndarray, another number of inputs, or another dtype.
+            ValueError: Another shape, not C-contiguous, or ``out`` is not writable, overlaps, or
+                has another number of arrays than the outputs.
         """
         with self._context.lock:
             self._context.check_chosen()
@@ -207,7 +335,7 @@ class GeneralModel(LoadedModel):
     def _output_arrays(
         self, float_outputs: bool, out: Sequence[Array | None] | None, places: Sequence[int]
     ) -> list[Array]:
-        """Check what outputs are written to, or make it."""
+        """Check the arrays for the outputs, or make them."""
         if out is None and isinstance(places, range):  # of all outputs
             return (self._float_results if float_outputs else self._raw_results).arrays()
         if out is None:
@@ -220,7 +348,7 @@ class GeneralModel(LoadedModel):
 
     def _set(self, handle: int, inputs: Sequence[Array]) -> None:
         """Hand the inputs to the runtime, which copies them."""
-        # What is pointed to lives until the runtime has copied it.
+        # `kept` lives until the runtime has copied the arrays.
         kept = [taker.fill(array) for taker, array in zip(self._takers, inputs)]
         status = lib.rkr_inputs_set(self._context.handle, handle, len(inputs), self._input_structs)
         del kept
@@ -267,11 +395,7 @@ class GeneralModel(LoadedModel):
 
 
 def _element(index: int, tensor: QueriedTensor) -> np.dtype[Any]:
-    """Return the dtype of an output that the runtime does not dequantize.
-
-    Raises:
-        RknnError: NumPy has none, or the count of elements contradicts the shape.
-    """
+    """Return the dtype of an output in the model's own elements."""
     attr = tensor.attr
     name = f"output {index} {attr.name!r}"
     if math.prod(attr.shape) != attr.n_elems:

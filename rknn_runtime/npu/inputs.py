@@ -1,12 +1,13 @@
-"""Inputs of a `Model`: what arrays they take, and how these get into NPU memory.
+"""Inputs of a `Model`: which arrays they take, and how these get into NPU memory.
 
-What both vendor runtimes accept decides: an image input takes pixels, which the NPU
-normalises and quantizes itself; anything else is normalised, quantized and packed here, and goes
-in as the NPU's own elements in its own layout.
+Both vendor runtimes accept this: an image input takes pixels, which the NPU normalises and
+quantizes. Any other input is normalised, quantized and packed here, and passed in the NPU's own
+elements and layout. librknnmrt has no call that would do so.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,10 @@ import numpy as np
 from rknn_runtime._arrays import Array, plain
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.errors import RknnError
 from rknn_runtime.kernels import layout, quantization
 from rknn_runtime.npu.binding import Binding, check_layouts, element_dtype
 from rknn_runtime.npu.context import Context
-from rknn_runtime.npu.normalisation import normalisation
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.spec import InputSpec
 from rknn_runtime.tensor import TensorAttr
@@ -29,21 +30,63 @@ __all__ = [
     "PixelInput",
     "TensorInput",
     "input_binding",
+    "normalisation",
     "taken_shapes",
     "to_logical",
     "wrong_shape",
 ]
 
+
+if TYPE_CHECKING:
+    from rknn_runtime.modelfile.info import Preprocessing
+
+    # NumPy before 1.22 has no subscript at run time.
+    _Array = np.ndarray[Any, Any]
+else:
+    _Array = np.ndarray
+
+
+def normalisation(
+    name: str, attr: TensorAttr, given: Preprocessing | None
+) -> tuple[_Array, _Array] | None:
+    """Return mean and std in the shape that broadcasts over an input.
+
+    Args:
+        name: Such as ``input 0 'images'``, for messages.
+        attr: The logical attribute.
+        given: The model file's mean and std, or None.
+
+    Returns:
+        Two float32 arrays, or None where they change nothing.
+    """
+    if given is None or (set(given.mean) <= {0.0} and set(given.std) <= {1.0}):
+        return None
+    axis = len(attr.shape) - 1
+    if len(attr.shape) == 4 and attr.layout is not Layout.NHWC:
+        axis = 1
+    numbers = []
+    for values in (given.mean, given.std):
+        count = attr.shape[axis] if attr.shape else 1
+        if len(values) not in (1, count) or not all(map(math.isfinite, values)):
+            raise RknnError(f"{name}: mean or std {values} for {count} channels")
+        shape = [1] * len(attr.shape)
+        if len(values) > 1:
+            shape[axis] = count
+        numbers.append(np.array(values, np.float32).reshape(shape))
+    if not numbers[1].all():
+        raise RknnError(f"{name}: std {given.std} has a 0")
+    return numbers[0], numbers[1]
+
+
 if TYPE_CHECKING:
     from rknn_runtime.modelfile.info import Preprocessing
 
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
-#: What the kernels quantize; the runtimes quantize to nothing else.
+#: Types that the kernels quantize to, and the runtimes too.
 _QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 _UNKNOWN = (
-    "normalised and quantized: no file says the mean and std that float32 would have to be "
-    "normalised with; normalise it and say InputSpec(normalized=True), or let librknnrt do it, "
-    "which knows them, for a GeneralModel"
+    "normalised and quantized, as no file gives the mean and std for float32: normalise it and "
+    "pass InputSpec(normalized=True), or use GeneralModel, for which librknnrt normalises"
 )
 _PIXELS = (
     "the NPU normalises them itself, with the mean and std that the model was converted with; "
@@ -55,12 +98,7 @@ class InputBinding(Binding):
     """An input."""
 
     def write(self, array: Array) -> None:
-        """Copy a frame into NPU memory.
-
-        Raises:
-            TypeError: Not an ndarray, or of another dtype than the input takes.
-            ValueError: Of another shape, or with values that the input cannot hold.
-        """
+        """Copy a frame into NPU memory."""
         raise NotImplementedError
 
 
@@ -83,7 +121,7 @@ class PixelInput(InputBinding):
         bound = native if pixels else attr
         self._rows: Array | None = None
         self._shapes, self._axes = taken_shapes(attr, spec), to_logical(attr, spec)
-        #: What needs no second look.
+        #: The shape that needs no further check.
         self._usual = None if self._axes else bound.shape
         super().__init__(context, name, attr, replace(bound, dtype=TensorType.UINT8), info)
 
@@ -100,9 +138,9 @@ class PixelInput(InputBinding):
             target[...] = array
 
     def _remember(self) -> None:
-        """Take the private array; padded rows of one image also as elements of a row each.
+        """Take the private array, and view each padded row of one image as one element.
 
-        NumPy moves an element whole, which takes less time than a row of pixels.
+        NumPy copies an element faster than a row of pixels.
         """
         super()._remember()
         batch, height, width, channels = self.shape
@@ -138,17 +176,13 @@ class Intake:
         spec: InputSpec | None,
         preprocessing: Preprocessing | None,
     ) -> None:
-        """Work out what is taken.
+        """Find out which arrays it takes.
 
         Args:
             name: Such as ``input 0 'images'``, for messages.
             attr: The logical attribute.
-            spec: What the caller says; None: own elements or float32, by the array's dtype.
+            spec: The caller's; None: own elements or float32, by the array's dtype.
             preprocessing: Its mean and std; None: unknown.
-
-        Raises:
-            RknnError: The attributes, or mean and std, make no sense.
-            ValueError: The spec does not fit the input.
         """
         check_layouts(name, attr)
         self._name, self._attr = name, attr
@@ -156,7 +190,7 @@ class Intake:
         self._is_packed, self._is_quantized = attr.is_packed, attr.affine is not None
         self._zero_point, self._scale = attr.affine or (0, 1.0)
         self._normalisation = normalisation(name, attr, preprocessing)
-        # The toolkit normalises what is of rank 4 as it normalises images.
+        # The toolkit normalises every input of rank 4 like an image.
         is_image = attr.takes_pixels or attr.is_packed
         self._is_unknown = preprocessing is None and len(attr.shape) == 4 and is_image
         self._shapes, self._axes = taken_shapes(attr, spec), to_logical(attr, spec)
@@ -195,13 +229,8 @@ class Intake:
         """Check an array and write it in the native form.
 
         Args:
-            array: What the caller gave.
-            target: Of the shape and dtype of the native attribute, of any strides where that is
-                not packed.
-
-        Raises:
-            TypeError: Not an ndarray, or another dtype.
-            ValueError: Another shape, or a NaN where it is quantized.
+            array: The caller's.
+            target: Of the shape and dtype of the native attribute; any strides unless packed.
         """
         array, is_own = self._checked(array)
         if self._is_native:
@@ -283,12 +312,7 @@ def input_binding(
     preprocessing: Preprocessing | None,
     spec: InputSpec | None,
 ) -> InputBinding:
-    """Prepare an input in the way that its rank, its channels and the caller ask for.
-
-    Raises:
-        RknnError: The attributes make no sense.
-        ValueError: The spec does not fit the input.
-    """
+    """Prepare an input as its rank, its channels and the caller's spec require."""
     is_other = spec is not None and (
         spec.pass_through or spec.normalized or spec.dtype not in (None, TensorType.UINT8)
     )
@@ -299,11 +323,7 @@ def input_binding(
 
 
 def taken_shapes(attr: TensorAttr, spec: InputSpec | None) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of arrays that an input takes.
-
-    Raises:
-        ValueError: It has no such layout.
-    """
+    """Return the shapes of arrays that an input takes."""
     order = None if spec is None else spec.layout
     if order is Layout.NC1HWC2:
         if not attr.is_packed:
@@ -325,7 +345,7 @@ def taken_shapes(attr: TensorAttr, spec: InputSpec | None) -> tuple[tuple[int, .
 
 
 def to_logical(attr: TensorAttr, spec: InputSpec | None) -> tuple[int, ...]:
-    """How an array of rank 4 is turned into NHWC; empty: it need not be."""
+    """Return the axes that turn an array of rank 4 into NHWC; empty: no change."""
     is_turned = spec is not None and spec.layout is Layout.NCHW and attr.is_nhwc
     return (0, 2, 3, 1) if is_turned else ()
 

@@ -18,13 +18,13 @@ from rknn_runtime.npu import _elf
 
 __all__ = ["Library", "c_name", "fault_of_file", "folders", "open_library", "printed"]
 
-#: The variable that names the library where ``library=`` does not.
+#: The variable that names the library if ``library=`` is not given.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
-#: The variable that, when "0", keeps no copy of what a runtime prints.
+#: The variable that, set to "0", switches off the copy of a runtime's output.
 CAPTURE = "RKNN_RUNTIME_CAPTURE"
-#: How the runtimes begin lines that say nothing of a failure.
+#: Beginnings of lines that do not report a failure.
 _INFORMING = ("I RKNN:", "D RKNN:")
-#: Of those that a runtime printed in a call, how many go into an exception.
+#: The most lines of a runtime in one exception.
 _LOG_LINES = 6
 NAMES = ("librknnrt.so", "librknnmrt.so")
 _LINKER_CACHE = "/etc/ld.so.cache"
@@ -71,7 +71,6 @@ class Library:
         """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``.
 
         Raises:
-            TypeError: Not a str.
             ValueError: A name with a null character.
         """
         return bool(lib.rkr_library_has(self.handle, c_name(function)))
@@ -80,7 +79,6 @@ class Library:
         """Return the address of any exported symbol as ``void *``, NULL when there is none.
 
         Raises:
-            TypeError: Not a str.
             ValueError: A name with a null character.
         """
         return lib.rkr_library_symbol(self.handle, c_name(name))
@@ -95,7 +93,7 @@ class Library:
             raise UnavailableError(f"{function} does not exist in {self.path}")
 
     def simulated_soc(self) -> str:
-        """The SoC whose NPU the simulated one multiplies matrices as; empty for a real one."""
+        """Return the SoC that the simulated NPU multiplies matrices for; empty for a real one."""
         if not self.is_simulated:
             return ""
         text = ffi.new("char[]", 16)
@@ -103,7 +101,7 @@ class Library:
         return _decoded(text)
 
     def last_message(self) -> str:
-        """Why the simulated NPU's last failed call failed; empty for a real one, which prints."""
+        """Return why the simulated NPU's last call failed; empty for a real one, which prints."""
         if not self.is_simulated:
             return ""
         text = ffi.new("char[]", 512)
@@ -112,10 +110,10 @@ class Library:
 
 
 def printed() -> str:
-    """What a real runtime printed in this thread's last call, as words for an exception.
+    """Return the output of a real runtime in this thread's last call, for an exception.
 
-    A copy (``csrc/runtime/log.c``); lines that only inform are left out.
-    ``RKNN_RUNTIME_CAPTURE=0`` in the environment, when the library is opened, keeps none.
+    It is a copy (``csrc/runtime/log.c``) without lines that only inform. There is none if
+    ``RKNN_RUNTIME_CAPTURE=0`` was in the environment when the library was opened.
     """
     text = ffi.new("char[]", lib.RKR_LOG_BYTES + 1)
     lib.rkr_log_read(text, lib.RKR_LOG_BYTES)
@@ -130,17 +128,16 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
     Args:
         library: A path, a name for the dynamic linker such as ``"librknnrt.so"``, or
             ``"sim"`` for the simulated NPU. None takes the variable
-            ``RKNN_RUNTIME_LIBRARY`` (same values); where that is not set, the runtime that
+            ``RKNN_RUNTIME_LIBRARY`` (same values); if that is not set, the runtime that
             the package was built with, if any, then ``librknnrt.so`` and ``librknnmrt.so``
             from the dynamic linker and the usual folders. The simulated NPU is never chosen
-            unasked. An open `Library` is returned as is.
+            by default. An open `Library` is returned unchanged.
 
     Returns:
         The library; the same object for the same file.
 
     Raises:
-        LibraryLoadError: Nothing could be loaded; it lists every path and its reason.
-        TypeError: ``library`` is of another type.
+        LibraryLoadError: Nothing could be loaded; the message lists every path with the reason.
         ValueError: ``library`` is empty or contains a null character.
     """
     if isinstance(library, Library):
@@ -170,7 +167,7 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
 
 
 def _nothing_found() -> str:
-    """Say what to do: on a PC something else than on a board."""
+    """Say what to do, which differs between a PC and a board."""
     from rknn_runtime.modelfile.soc import soc_of_this_machine  # only here, as it costs an import
 
     soc = soc_of_this_machine()
@@ -201,14 +198,14 @@ def _candidates(wanted: str | None) -> Iterator[str]:
 
 
 def _folders() -> list[str]:
-    """The usual places, those for this process's word size first."""
+    """Return the usual folders."""
     import sysconfig  # only here, where nobody waits for the import
 
     return folders(sysconfig.get_config_var("MULTIARCH"), struct.calcsize("P") == 8)
 
 
 def folders(multiarch: str | None, wide: bool) -> list[str]:
-    """List where a runtime usually lies, in the order of the search.
+    """List the usual folders of a runtime, in the order of the search.
 
     Args:
         multiarch: Of the Python, such as ``"aarch64-linux-gnu"``.
@@ -265,7 +262,6 @@ def c_name(name: str) -> bytes:
     """Return a function's name as C takes it.
 
     Raises:
-        TypeError: It is no text.
         ValueError: It contains a null character, where C would end it.
     """
     if not isinstance(name, str):
@@ -295,7 +291,7 @@ def fault_of_file(path: str) -> str | None:
 
 
 def _linkers_files(name: str) -> Iterator[str]:
-    """Where the dynamic linker may find a name; which of the files it takes only it knows."""
+    """Return the files that the dynamic linker may find for a name."""
     paths = [os.path.join(folder, name) for folder in _folders()]
     paths += [
         os.path.join(folder, name)

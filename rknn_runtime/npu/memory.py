@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from rknn_runtime._arrays import Array, as_int, as_member, plain
+from rknn_runtime._arrays import Array, Span, as_int, as_member, plain
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import MemoryFlag
-from rknn_runtime.npu.block import Block
-from rknn_runtime.npu.context import Context, HasContext
+from rknn_runtime.errors import ClosedError
+from rknn_runtime.npu.context import Closing, Context, NewMemory
+from rknn_runtime.npu.loaded import LoadedModel
+from rknn_runtime.npu.locks import ExclusiveLock
 
 __all__ = ["TensorMemory", "turns_of"]
+
+
+if TYPE_CHECKING:
+    import numpy as np
+
 
 _MOST_BYTES = 2**32 - 1
 _MOST_FLAGS = sum(MemoryFlag)
@@ -23,30 +29,31 @@ _turns: weakref.WeakValueDictionary[tuple[int, int], ExclusiveLock] = weakref.We
 _turns_lock = ExclusiveLock()
 
 
-class TensorMemory(Block):
+class TensorMemory(Closing):
     """A block of NPU memory, released on `close`, on leaving a ``with`` block, or when collected.
 
     A model makes one per input and output (``model.input_memory(i)``,
     ``model.output_memory(i)``). Others come from the runtime (this class itself), from a camera
     or another device (`from_fd`, `from_physical`), from ``/dev/dma_heap`` (`from_dma_heap`), or
-    from another model (`shared_with`), and are bound with ``model.bind_input`` and its like. What
-    is bound is released with the model and cannot be closed alone. Each belongs to one model.
+    from another model (`shared_with`); bind them with ``model.bind_input`` and similar methods.
+    A bound memory is released with its model and cannot be closed alone. Each belongs to one
+    model.
 
-    Every method raises `ClosedError` when the memory or its model was closed, `ForkError` in a
-    process that was forked after it was made, and `RuntimeError` in the middle of another call,
-    as in a signal handler.
+    Every method raises `ClosedError` if the memory or its model was closed, `ForkError` in a
+    process that was forked after it was made, `RuntimeError` in the middle of another call, as
+    in a signal handler, and `RknnStatusError` if the runtime refuses.
 
     Attributes:
         size_bytes: Its size.
         fd: The DMA-BUF file descriptor, for other hardware such as the RGA or a camera; owned
-            by the memory, or yours where you gave it. -1 where the runtime gives none.
+            by the memory, or yours if you passed it. -1 if the runtime gives none.
         offset: Where the memory begins in the DMA-BUF, bytes.
-        physical_address: Its bus address, 0 where the runtime gives none.
+        physical_address: Its bus address, 0 if the runtime gives none.
     """
 
     def __init__(
         self,
-        model: HasContext | Context,
+        model: LoadedModel | Context,
         size_bytes: int,
         *,
         flags: MemoryFlag = MemoryFlag.DEFAULT,
@@ -54,7 +61,7 @@ class TensorMemory(Block):
         """Have the runtime allocate.
 
         Args:
-            model: What the memory is for.
+            model: The model that will use it.
             size_bytes: At least 1.
             flags: Where and how, for ``rknn_create_mem2``. The default is ``rknn_create_mem``,
                 which every runtime has.
@@ -62,7 +69,6 @@ class TensorMemory(Block):
         Raises:
             AllocationError: The runtime has no memory left.
             RknnError: The runtime gave a memory that cannot be used.
-            TypeError: No model, or no integer.
             UnavailableError: Flags, and a runtime without ``rknn_create_mem2`` (before 2.0).
             ValueError: The size is not from 1 to 2**32 - 1, or unknown flags.
         """
@@ -82,7 +88,7 @@ class TensorMemory(Block):
     @classmethod
     def from_fd(
         cls,
-        model: HasContext | Context,
+        model: LoadedModel | Context,
         fd: int,
         size_bytes: int,
         offset: int = 0,
@@ -92,10 +98,10 @@ class TensorMemory(Block):
     ) -> TensorMemory:
         """Take memory of another device by its DMA-BUF, as from V4L2, DRM or GStreamer.
 
-        The pages stay as long as the memory lives, whoever closes descriptors of them.
+        The pages stay as long as the memory lives, even if their descriptors are closed.
 
         Args:
-            model: What the memory is for.
+            model: The model that will use it.
             fd: File descriptor of a DMA-BUF.
             size_bytes: Of the part that is used.
             offset: Where that begins, bytes.
@@ -107,7 +113,6 @@ class TensorMemory(Block):
         Raises:
             AllocationError: The runtime does not take the descriptor.
             OSError: It is none, or it cannot be mapped.
-            TypeError: No model, no integer, or no bool.
             UnavailableError: The runtime has no ``rknn_create_mem_from_fd``.
             ValueError: A number out of range, or a file that is shorter.
         """
@@ -135,14 +140,14 @@ class TensorMemory(Block):
             return status
 
         memory._make(call, create, is_seen=mapped)
-        # Of a runtime that does not repeat them.
+        # Set here, because not every runtime reports them.
         memory.fd, memory.offset = fd, offset
         return memory
 
     @classmethod
     def from_physical(
         cls,
-        model: HasContext | Context,
+        model: LoadedModel | Context,
         address: int,
         size_bytes: int,
         array: Array | None = None,
@@ -152,7 +157,7 @@ class TensorMemory(Block):
         The NPU reads and writes there, whatever it is: nothing checks the address.
 
         Args:
-            model: What the memory is for.
+            model: The model that will use it.
             address: As the NPU sees it; the memory is contiguous from there on.
             size_bytes: Of it.
             array: The same bytes as the CPU sees them, ``(size_bytes,) uint8``, which this
@@ -160,7 +165,6 @@ class TensorMemory(Block):
 
         Raises:
             AllocationError: The runtime does not take the address.
-            TypeError: No model, no integer, or no array of uint8.
             UnavailableError: The runtime has no ``rknn_create_mem_from_phys``.
             ValueError: A number out of range, or an array of another size, or one that is
                 read-only or not C-contiguous.
@@ -194,7 +198,7 @@ class TensorMemory(Block):
     @classmethod
     def from_dma_heap(
         cls,
-        model: HasContext | Context,
+        model: LoadedModel | Context,
         size_bytes: int,
         heap: str = "system",
         *,
@@ -203,7 +207,7 @@ class TensorMemory(Block):
         """Allocate from ``/dev/dma_heap``: memory that no runtime owns, for others to share.
 
         Args:
-            model: What the memory is for.
+            model: The model that will use it.
             size_bytes: At least 1.
             heap: Which; see `rknn_runtime.npu.dma_heap.allocate`.
             mapped: As in `from_fd`.
@@ -222,7 +226,7 @@ class TensorMemory(Block):
             os.close(fd)
             raise
 
-    def shared_with(self, model: HasContext | Context) -> TensorMemory:
+    def shared_with(self, model: LoadedModel | Context) -> TensorMemory:
         """Return the same bytes as a memory of another model.
 
         The two are closed apart, in any order: the bytes stay as long as either lives.
@@ -245,6 +249,164 @@ class TensorMemory(Block):
             os.close(fd)
             raise
 
+    def _of(self, context: Context, size_bytes: int) -> None:
+        self._context = context
+        self.size_bytes = size_bytes
+        self._bound_to: str | None = None
+        self._kept: Any = None
+
+    def _make(self, call: str, create: Any, *, is_seen: bool = True) -> None:
+        """Have the runtime make the memory; see `Context.create_memory`."""
+        made: NewMemory = self._context.create_memory(
+            self, self.size_bytes, call, create, is_seen=is_seen
+        )
+        self._number, self._span, self._finalizer = made.number, made.span, made.finalizer
+        self.fd = int(made.pointer.fd)
+        self.offset = int(made.pointer.offset)
+        self.physical_address = int(made.pointer.phys_addr)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else f"{self.size_bytes} bytes"
+        return f"<TensorMemory {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would not keep the memory, yet its arrays would seem to.
+        raise TypeError("a TensorMemory owns NPU memory: it can be neither copied nor pickled")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was released, by itself or with its context."""
+        return not self._finalizer.alive or self._context.is_closed
+
+    @property
+    def has_views(self) -> bool:
+        """Whether an array that views the memory is alive."""
+        return self._span is not None and self._span.is_exported
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a private array of the package is alive, perhaps in a traceback."""
+        return self._span is not None and self._span.is_private
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the CPU sees it."""
+        return self._span is not None
+
+    @property
+    def span(self) -> Span:
+        """Who views it, for the package alone.
+
+        Raises:
+            BufferError: The CPU does not see it.
+        """
+        if self._span is None:
+            raise BufferError(f"{self!r}: the CPU does not see it, as it was made unmapped")
+        return self._span
+
+    def usable(self, context: Context, name: str, least_bytes: int) -> Any:
+        """Check that a model can use the memory; return its `pointer`.
+
+        The caller is inside ``with context.lock``.
+
+        Args:
+            context: Of the model.
+            name: What for, such as ``input 0 'images'``.
+            least_bytes: Of it.
+
+        Raises:
+            ValueError: It is too small, of another model, or bound to something else.
+        """
+        if self._context is not context:
+            raise ValueError(
+                f"memory: expected one of this model for {name}, got one of another: see "
+                "TensorMemory.shared_with"
+            )
+        pointer = self.pointer
+        if self.size_bytes < least_bytes:
+            raise ValueError(
+                f"memory: expected at least {least_bytes} bytes for {name}, got {self.size_bytes}"
+            )
+        if self._bound_to not in (None, name):
+            raise ValueError(
+                f"memory: expected one that nothing uses for {name}, got that of {self._bound_to}"
+            )
+        return pointer
+
+    @property
+    def pointer(self) -> Any:
+        """The ``rknn_tensor_mem *``, for calls to the C shim inside ``with context.lock``."""
+        mem = self._context.memory(self._number)
+        if mem == ffi.NULL:
+            raise ClosedError("the memory is closed")
+        return mem
+
+    def array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return the memory as bytes.
+
+        Returns:
+            ``(size_bytes,) uint8``, a writable view of NPU memory. While it or anything
+            made from it without a copy is alive, the memory cannot be closed.
+
+        Raises:
+            BufferError: The CPU does not see it: ``mapped=False``, or no ``array`` was given.
+        """
+        with self._context.lock:
+            self._context.opened()
+            return self.locked_array()
+
+    def locked_array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Do as `array`, inside ``with context.lock``."""
+        self.pointer  # noqa: B018 - raises when closed
+        return self.span.export(self)
+
+    def sync_to_device(self) -> None:
+        """Make writes of the CPU visible to the NPU, unless caches are coherent."""
+        self._sync(lib.RKNN_MEMORY_SYNC_TO_DEVICE)
+
+    def sync_from_device(self) -> None:
+        """Make writes of the NPU visible to the CPU, unless caches are coherent."""
+        self._sync(lib.RKNN_MEMORY_SYNC_FROM_DEVICE)
+
+    def _sync(self, mode: int) -> None:
+        with self._context.lock:
+            context, mem = self._context.opened(), self.pointer
+            # Without this function the runtime keeps caches coherent by itself.
+            if self._context.library.has("rknn_mem_sync"):
+                status = lib.rkr_mem_sync(self._context.handle, context, mem, mode)
+                self._context.check_status(status, f"rknn_mem_sync(mode={mode})")
+
+    def bind(self, name: str | None) -> str | None:
+        """Note the model's use of the memory, which then cannot be closed alone; None: unused.
+
+        Returns:
+            The note before.
+        """
+        before, self._bound_to = self._bound_to, name
+        return before
+
+    def close(self) -> None:
+        """Release the memory; a closed one is left alone, and one of a parent process, too.
+
+        Raises:
+            BufferError: An array that views it is alive, or a model uses it.
+        """
+        if self.is_closed:
+            return
+        if self._context.is_foreign:
+            self._finalizer.detach()
+            return
+        with self._context.lock:
+            if self._bound_to is not None:
+                raise BufferError(
+                    f"the memory is {self._bound_to} of a model: close the model, or bind another"
+                )
+            if self.has_views or self.is_held:
+                raise BufferError("an array that views the memory is alive: drop or copy it first")
+            # Detached first: after an interrupt the model still releases it.
+            if self._finalizer.detach() is not None:
+                self._context.destroy_memory(self._number)
+
 
 def turns_of(memory: TensorMemory) -> ExclusiveLock:
     """Return the lock of the DMA-BUF that a memory lies in, the same for all memories there.
@@ -260,7 +422,7 @@ def turns_of(memory: TensorMemory) -> ExclusiveLock:
 
 
 def _context_of(model: object) -> Context:
-    context = model._context if isinstance(model, HasContext) else model
+    context = model._context if isinstance(model, LoadedModel) else model
     if not isinstance(context, Context):
         raise TypeError(f"model: expected a Model, got {type(model).__name__}")
     return context

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from rknn_runtime._arrays import Array, refuse_overlaps
 from rknn_runtime.enums import CoreMask, InitFlag
-from rknn_runtime.npu.base import SYNC_FLAGS, LoadedModel, check_outs, init_flags
-from rknn_runtime.npu.bound import BoundModel, at
+from rknn_runtime.npu import query
+from rknn_runtime.npu.binding import INTERNAL, WEIGHTS, Binding, BoundTensors, InnerMemory
+from rknn_runtime.npu.inputs import InputBinding, input_binding
 from rknn_runtime.npu.library import Library, open_library
-from rknn_runtime.npu.outputs import OutputBinding
-from rknn_runtime.npu.spec import positions
+from rknn_runtime.npu.loaded import SYNC_FLAGS, LoadedModel, check_outs, init_flags
+from rknn_runtime.npu.memory import TensorMemory
+from rknn_runtime.npu.outputs import OutputBinding, ResultPool, written_as
+from rknn_runtime.npu.query import QueriedTensor
+from rknn_runtime.npu.spec import InputSpec, Key, OutputSpec, per_tensor, position, positions
 
 if TYPE_CHECKING:
     from rknn_runtime.npu.dma_heap import DmaBuffer
-    from rknn_runtime.npu.spec import InputSpecs, Key, OutputSpecs
+    from rknn_runtime.npu.performance import StepTimes
+    from rknn_runtime.npu.spec import InputSpecs, OutputSpecs
 
 __all__ = ["Model"]
 
+_B = TypeVar("_B", bound=Binding)
 
-class Model(BoundModel):
+
+class Model(LoadedModel):
     """A model on the NPU, with its input and output memory bound once.
 
-    One that was built for several input shapes runs in its biggest until `set_input_shapes`
+    A model that was built for several input shapes runs in its biggest until `set_input_shapes`
     chooses another, and its outputs are NCHW.
-    Thread-safe: one run at a time, and the GIL is released meanwhile. Close it, use it as a
+    It is thread-safe: one run at a time, and the GIL is released meanwhile. Close it, use it as a
     context manager, or let it be collected; memory and context are released in this order.
 
-    Inputs and outputs are named by position or by name: `IndexError` or `ValueError` when there is
-    none, `TypeError` when it is neither. Every call raises what `LoadedModel` says of closed
-    models, forks and signal handlers.
+    You name inputs and outputs by position or by name. An unknown position raises `IndexError`,
+    an unknown name `ValueError`, and any other type `TypeError`. Every call raises what
+    `LoadedModel` lists for closed models, forks and signal handlers.
     """
+
+    _frame: BoundTensors
+    _inner: InnerMemory
 
     def __init__(
         self,
@@ -50,34 +60,33 @@ class Model(BoundModel):
 
         Args:
             model: Path of a ``.rknn`` file, or its bytes. The simulated NPU also takes
-                ``.onnx`` files and simulation bundles. With ``MODEL_BUFFER_ZERO_COPY`` a
+                ``.onnx`` files and simulation bundles. With ``MODEL_BUFFER_ZERO_COPY`` pass a
                 `rknn_runtime.npu.dma_heap.DmaBuffer`, which the model uses until it is closed.
             library: The runtime library; see `rknn_runtime.open_library`.
             flags: Of ``rknn_init``: priority, SRAM and cache flags. With ``MEM_ALLOC_OUTSIDE``
-                the model runs when you have bound a memory to every input and output, to the
-                weights and to what is between the layers; with ``INTERNAL_ALLOC_OUTSIDE`` the
-                last alone is yours.
+                the model runs once you have bound a memory to every input and output, to the
+                weights, and to the internal memory between the layers. With
+                ``INTERNAL_ALLOC_OUTSIDE`` only the internal memory is yours.
             core_mask: NPU cores to run on; None leaves the choice to the runtime.
-            check: Look at the file first and explain what is wrong with it. The runtimes
-                give one status for everything, and old ones end the process.
-            inputs: What arrays the inputs take, where that is not what `run` says: a list with
-                an `InputSpec` or None per input, or a dict by name or position.
-            outputs: How the runtime writes the outputs, where not as the NPU does: a list or
+            check: Read the file first and explain what is wrong with it. The runtimes
+                return one status for everything, and old ones end the process.
+            inputs: Which arrays the inputs take, if `run` should not use its default: a list
+                with an `InputSpec` or None per input, or a dict by name or position.
+            outputs: How the runtime writes the outputs, if not in the NPU's form: a list or
                 dict of `OutputSpec`, likewise.
             share_weights_with: A loaded model with the same weights, which are then in memory
-                once. The two are closed in any order.
+                once. You can close the two in any order.
 
         Raises:
             InvalidModelError: The file is no model, or one that this runtime refuses.
             LibraryLoadError: No runtime library could be loaded.
             OSError: The file cannot be read.
-            RknnError: The runtime describes the model in terms that make no sense.
+            RknnError: The runtime's description of the model contradicts itself.
             RknnStatusError: The runtime refused a call.
-            TypeError: An argument of another type.
             UnavailableError: The runtime has no ``rknn_set_core_mask``, or no
-                ``rknn_mem_sync`` where ``flags`` need it.
-            ValueError: Flags that a model cannot honour, specs that do not fit the model or that
-                this runtime cannot do, or a ``share_weights_with`` of another library.
+                ``rknn_mem_sync`` although ``flags`` need it.
+            ValueError: Flags that a model cannot honour, specs that do not fit the model or
+                this runtime, or a ``share_weights_with`` of another library.
         """
         library = open_library(library)
         if init_flags(flags) & SYNC_FLAGS:
@@ -86,41 +95,53 @@ class Model(BoundModel):
         super().__init__(model, library, flags, core_mask, check, share_weights_with)
 
     def duplicate(self, *, core_mask: CoreMask | None = None) -> Model:
-        """Return a model with the same weights in memory, and inputs and outputs of its own.
+        """Return a second model that shares the weights, and has its own inputs and outputs.
 
-        The two run at the same time, as on different cores, and are closed in any order. A
-        dynamic model's duplicate begins with the biggest shapes.
+        The two can run at the same time, for example on different cores, and you can close them
+        in any order. The duplicate of a dynamic model begins with the biggest shapes.
 
         Args:
             core_mask: NPU cores for the duplicate.
 
         Raises:
-            UnavailableError: librknnmrt has no duplicates, nor has a model of several images a
-                run, or one with custom operators.
+            UnavailableError: librknnmrt has no duplicates. Neither has a model with several
+                images a run, or with custom operators.
         """
         twin = Model.__new__(Model)
         twin._prepare(*self._specs)
         twin._duplicate(self, core_mask)
         return twin
 
+    def _prepare(self, inputs: InputSpecs, outputs: OutputSpecs) -> None:
+        self._specs = inputs, outputs
+        self._inputs: list[InputBinding] = []
+        self._outputs: list[OutputBinding] = []
+        self._results = ResultPool([])
+        self._known_spans: list[tuple[int, int, str]] | None = None
+
+    def _describes_inputs(self) -> bool:
+        return self._specs[0] is not None
+
+    # ---- running ---------------------------------------------------------------
+
     def run(self, *inputs: Array) -> None:
         """Copy the inputs into NPU memory and run.
 
         Args:
-            *inputs: One array per input, in the order of ``model.inputs``; or none, to run
-                on what is in the input memory (see `input_view`, `bind_input`). Images of 1 to 4
-                channels are ``(N, H, W, C) uint8`` pixels as they come (``(H, W, C)`` where N is
-                1), of any strides: the NPU normalises them. Other inputs are float32 in the
+            *inputs: One array per input, in the order of ``model.inputs``; or none, to run on
+                the present contents of the input memory (see `input_view`, `bind_input`).
+
+                Images of 1 to 4 channels are ``(N, H, W, C) uint8`` pixels (``(H, W, C)`` if N
+                is 1), of any strides: the NPU normalises them. Other inputs are float32 in the
                 logical shape, which is normalised with the mean and std of the conversion and
-                quantized here, as librknnrt does for a `GeneralModel`; or they have the model's
-                own dtype, and are taken as they are, normalised and quantized. An `InputSpec`
-                says otherwise.
+                quantized here. They may also have the model's own dtype; then they are used
+                unchanged, as normalised and quantized. An `InputSpec` changes these rules.
 
         Raises:
             RknnStatusError: The runtime failed.
-            RuntimeError: Also when memory is missing that you have to bind.
+            RuntimeError: Also if you have to bind a memory first.
             TypeError: Not an ndarray, another number of inputs, or another dtype.
-            ValueError: Another shape, or a NaN where an input is quantized.
+            ValueError: Another shape, or a NaN in an input that is quantized.
         """
         with self._context.lock:
             self._context.check_chosen()
@@ -138,23 +159,22 @@ class Model(BoundModel):
 
         Args:
             *inputs: As in `run`.
-            out: One array per output to write to, each as in `output_f32`; they overlap neither
-                each other, nor an input, nor the model's own memory.
+            out: One array per output to write to, each as in `output_f32`. They must not overlap
+                each other, an input, or the model's own memory.
             only: The outputs that you want, by name or position. None: all of them.
 
         Returns:
-            One array per output, as `output_f32` gives it. New ones are copies. Where they take
-            128 KiB or more, they lie in one block of memory, which is as alive as any of them;
-            the model keeps up to two such blocks, and uses one again when nobody has an array
-            of it.
+            One array per output, as from `output_f32`. New ones are copies. If they take
+            128 KiB or more, they lie in one block of memory, which lives as long as any of them.
+            The model keeps up to two such blocks, and reuses one when nobody has an array of it.
 
         Raises:
             RknnStatusError: The runtime failed.
-            RuntimeError: Also when memory is missing that you have to bind.
+            RuntimeError: Also if you have to bind a memory first.
             TypeError: An input or ``out`` is no ndarray or has another dtype, or another number of
                 inputs; or ``only`` is no sequence.
-            ValueError: An input or ``out`` has another shape, a NaN where an input is quantized,
-                or arrays of ``out`` overlap or are not as many as the outputs.
+            ValueError: An input or ``out`` has another shape, an input has a NaN that cannot be
+                quantized, or arrays of ``out`` overlap or are not as many as the outputs.
         """
         with self._context.lock:
             self._context.check_chosen()
@@ -163,7 +183,8 @@ class Model(BoundModel):
                 outputs = [outputs[i] for i in positions(self.outputs, only)]
             if out is not None:
                 check_outs(out, len(outputs))
-                arrays = self._checked_outs(outputs, out, inputs)
+                arrays = [binding.checked(array) for binding, array in zip(outputs, out)]
+                refuse_overlaps(arrays, inputs, self._spans)
             elif only is None:
                 arrays = self._results.arrays()
             else:
@@ -173,13 +194,6 @@ class Model(BoundModel):
             self._frame.run()
             return [binding.read(array) for binding, array in zip(outputs, arrays)]
 
-    def _checked_outs(
-        self, outputs: Sequence[OutputBinding], out: Sequence[Array], inputs: tuple[Array, ...]
-    ) -> list[Array]:
-        arrays = [binding.checked(array) for binding, array in zip(outputs, out)]
-        refuse_overlaps(arrays, inputs, self._spans)
-        return arrays
-
     def _write(self, inputs: tuple[Array, ...]) -> None:
         """Write the inputs while the lock is held and the model open."""
         self._check_count(inputs)
@@ -187,46 +201,45 @@ class Model(BoundModel):
             binding.write(array)
 
     def input_view(self, index: Key = 0) -> Array:
-        """Return the memory of an input, to write a frame in place; then ``run()``.
+        """Return the memory of an input, to write a frame in place; then call ``run()``.
 
         Args:
             index: Position in ``model.inputs``, or name.
 
         Returns:
-            A writable view of NPU memory: ``(N, H, W, C) uint8`` for an image, strided where
-            the NPU pads rows; else native shape and dtype, also of an image that an `InputSpec`
-            describes otherwise. Everything in it is lost when the model is closed, which raises
-            `BufferError` as long as a view is alive.
+            A writable view of NPU memory: ``(N, H, W, C) uint8`` for an image, strided if the
+            NPU pads rows; otherwise native shape and dtype, as also for an image whose
+            `InputSpec` asks for other elements. `close` raises `BufferError` while a view is
+            alive.
 
         Raises:
             BufferError: The CPU does not see the memory that you bound.
-            RuntimeError: Also when there is no memory yet, or `set_input_shapes` is at work or
+            RuntimeError: Also if there is no memory yet, or `set_input_shapes` is at work or
                 has failed.
         """
         with self._context.lock:
             self._context.check_chosen()
-            return at(self._inputs, index, "input").view()
+            return _at(self._inputs, index, "input").view()
 
     def output_raw(self, index: Key = 0) -> Array:
-        """Return an output as it lies in memory.
+        """Return a view of an output in NPU memory.
 
         Args:
             index: Position in ``model.outputs``, or name.
 
         Returns:
             A view of NPU memory with shape and dtype of ``model.outputs[index].native``:
-            ``(N, C1, H, W, C2)`` for tensors of rank 4, the logical shape for others, and what
+            ``(N, C1, H, W, C2)`` for tensors of rank 4, the logical shape for others, or what
             an `OutputSpec` asks for. The next run overwrites it, and the model cannot be closed
             while it is alive.
 
         Raises:
             BufferError: The CPU does not see the memory that you bound.
-            RuntimeError: Also when there is no memory yet, or `set_input_shapes` is at work or
-                has failed.
+            RuntimeError: As for `input_view`.
         """
         with self._context.lock:
             self._context.check_chosen()
-            return at(self._outputs, index, "output").view()
+            return _at(self._outputs, index, "output").view()
 
     def output_f32(self, index: Key = 0, out: Array | None = None) -> Array:
         """Return an output as real numbers.
@@ -237,22 +250,263 @@ class Model(BoundModel):
 
         Returns:
             ``out``, or a new array: float32 in the logical shape, a copy. Quantized values are
-            dequantized, ``(q - zero_point) * scale``; those of other types (as int64 from
-            ArgMax) are converted, so integers beyond 2**24 are rounded: `output_raw` has them.
-            The memory of a new one of 128 KiB or more is used again when nobody has it.
+            dequantized, ``(q - zero_point) * scale``. Other types (such as int64 from ArgMax) are
+            converted, which rounds integers beyond 2**24; `output_raw` has them exactly.
+            The memory of a new array of 128 KiB or more is reused when nobody has it.
 
         Raises:
             BufferError: The CPU does not see the memory that you bound.
-            RuntimeError: Also when there is no memory yet, or `set_input_shapes` is at work or
-                has failed.
+            RuntimeError: As for `input_view`.
             TypeError: ``out`` is no ndarray of float32.
             ValueError: ``out`` has another shape, is not C-contiguous or not writable, or overlaps
                 the model's own memory.
         """
         with self._context.lock:
             self._context.check_chosen()
-            binding = at(self._outputs, index, "output")
+            binding = _at(self._outputs, index, "output")
             array = binding.checked(out)
             if out is not None:
                 refuse_overlaps([array], (), self._spans)
             return binding.read(array)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the steps of each run are timed, for `step_times`; False at first."""
+        return self._frame.is_timed
+
+    @is_timed.setter
+    def is_timed(self, is_timed: bool) -> None:
+        if not isinstance(is_timed, bool):
+            raise TypeError(f"is_timed: expected a bool, got {type(is_timed).__name__}")
+        with self._context.lock:
+            self._context.check_open()
+            self._frame.set_timed(is_timed)
+
+    @property
+    def step_times(self) -> StepTimes | None:
+        """Times of the steps of the last run; None if it was not timed, or failed."""
+        from rknn_runtime.npu.performance import StepTimes
+
+        with self._context.lock:
+            self._context.check_open()
+            times_ns = self._frame.times_ns()
+        return StepTimes.of(times_ns) if times_ns else None
+
+    # ---- binding ---------------------------------------------------------------
+
+    def _bind(
+        self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]
+    ) -> tuple[Sequence[QueriedTensor], Sequence[QueriedTensor]]:
+        outputs = self._as_written(outputs)
+        before: list[Binding] = [*self._inputs, *self._outputs]
+        ins, outs = self._input_bindings(inputs), self._output_bindings(outputs)
+        bindings: list[Binding] = [*ins, *outs]
+        is_outside = bool(self._flags & InitFlag.MEM_ALLOC_OUTSIDE)
+        memories = [
+            binding.memory_after(before[i] if before else None, is_outside)
+            for i, binding in enumerate(bindings)
+        ]
+        if not before:
+            self._inner = InnerMemory(
+                self._context, self._flags, has_weights=self._context.has_parent
+            )
+        with self._context.lock:
+            for binding, memory in zip(bindings, memories):
+                if memory is not None:
+                    binding.bind(memory)
+            self._inputs, self._outputs = ins, outs
+            if before:
+                self._frame.inputs, self._frame.outputs = ins, outs
+            else:
+                self._frame = BoundTensors(self._context, ins, outs, self._inner)
+                if self._flags & InitFlag.FENCE_IN_OUTSIDE:
+                    self._frame.fenced = (
+                        "with FENCE_IN_OUTSIDE each run waits for a fence, which you give to "
+                        "rknn_runtime.npu.raw.run or raw.start"
+                    )
+            self._refresh()
+        self._results = ResultPool([tensor.attr.shape for tensor in outputs])
+        return inputs, outputs
+
+    def _pause(self, reason: str) -> None:
+        super()._pause(reason)
+        self._refresh()
+
+    def _check_ready(self) -> None:
+        self._frame.check_ready()
+
+    def _take_note(self) -> None:
+        self._context.check_open()
+        self._refresh()
+
+    def _as_written(self, outputs: Sequence[QueriedTensor]) -> Sequence[QueriedTensor]:
+        specs = per_tensor(self._specs[1], [o.attr for o in outputs], OutputSpec, "outputs")
+        if not any(specs):
+            return outputs
+        is_mini = query.is_mini(self._context)
+        return [
+            tensor if spec is None else written_as(tensor, spec, is_mini=is_mini)
+            for tensor, spec in zip(outputs, specs)
+        ]
+
+    def _input_bindings(self, inputs: Sequence[QueriedTensor]) -> list[InputBinding]:
+        given = self._preprocessing
+        if len(given) != len(inputs):
+            given = (None,) * len(inputs)
+        specs = per_tensor(self._specs[0], [i.attr for i in inputs], InputSpec, "inputs")
+        return [
+            input_binding(
+                self._context, f"input {i} {tensor.attr.name!r}", tensor, preprocessing, spec
+            )
+            for i, (tensor, preprocessing, spec) in enumerate(zip(inputs, given, specs))
+        ]
+
+    def _output_bindings(self, outputs: Sequence[QueriedTensor]) -> list[OutputBinding]:
+        # The file gives sizes for the biggest shape, whose memory stays.
+        reserved = () if self._needs is None else self._needs.output_bytes
+        if len(reserved) != len(outputs):
+            reserved = (0,) * len(outputs)
+        return [
+            OutputBinding(self._context, f"output {i} {tensor.attr.name!r}", tensor, size)
+            for i, (tensor, size) in enumerate(zip(outputs, reserved))
+        ]
+
+    def _refresh(self) -> None:
+        """Collect the bound memories, inside ``with context.lock``."""
+        self._frame.refresh()
+        self._known_spans = None
+
+    @property
+    def _spans(self) -> list[tuple[int, int, str]]:
+        """Begin, end and name of every memory that is bound and seen."""
+        if self._known_spans is None:
+            spans = [binding.span for binding in (*self._inputs, *self._outputs)]
+            self._known_spans = [span for span in spans if span is not None]
+        return self._known_spans
+
+    def input_memory(self, index: Key = 0) -> TensorMemory:
+        """Return the memory of an input, for example for its DMA-BUF file descriptor.
+
+        Raises:
+            RuntimeError: There is none yet.
+        """
+        return _at(self._inputs, index, "input").memory
+
+    def output_memory(self, index: Key = 0) -> TensorMemory:
+        """Return the memory of an output.
+
+        Raises:
+            RuntimeError: There is none yet.
+        """
+        return _at(self._outputs, index, "output").memory
+
+    def bind_input(self, index: Key, memory: TensorMemory, *, sync: bool = True) -> None:
+        """Let the NPU read an input from another memory, such as a camera's buffer.
+
+        This costs one ``rknn_set_io_mem``, so you can bind the buffers of a ring in turn. The
+        memory before is unbound: keep it (`input_memory`) to bind it again, or close it.
+
+        Args:
+            index: Position in ``model.inputs``, or name.
+            memory: Of this model, with the input as `input_view` describes it.
+            sync: Call ``rknn_mem_sync`` before each run, for what the CPU wrote. False: only
+                other devices write there, or you sync it yourself.
+
+        Raises:
+            RknnStatusError: The runtime refused; the memory before stays bound.
+            RuntimeError: `set_input_shapes` is at work or has failed.
+            ValueError: It is too small, of another model (see `TensorMemory.shared_with`), or
+                bound to something else.
+        """
+        self._bind_memory("input", index, memory, sync)
+
+    def bind_output(self, index: Key, memory: TensorMemory, *, sync: bool = True) -> None:
+        """Let the NPU write an output to another memory; raises as `bind_input`.
+
+        Args:
+            index: Position in ``model.outputs``, or name.
+            memory: Of this model, as large as `output_memory`.
+            sync: Call ``rknn_mem_sync`` after each run, for the CPU to read. False: only other
+                devices read there, or you sync it yourself.
+        """
+        self._bind_memory("output", index, memory, sync)
+
+    def _bind_memory(self, side: str, index: Key, memory: TensorMemory, sync: bool) -> None:
+        if not isinstance(memory, TensorMemory):
+            raise TypeError(f"memory: expected a TensorMemory, got {type(memory).__name__}")
+        if not isinstance(sync, bool):
+            raise TypeError(f"sync: expected a bool, got {sync!r}")
+        with self._context.lock:
+            self._context.check_chosen()
+            bindings: Sequence[Binding] = self._inputs if side == "input" else self._outputs
+            self._bind_locked(_at(bindings, index, side), memory, sync)
+
+    def _bind_locked(self, binding: Binding, memory: TensorMemory, sync: bool) -> None:
+        is_current = self._frame.is_current
+        is_swap = is_current and binding.is_bound and binding.is_synced is sync
+        self._frame.outdate()
+        binding.bind(memory)
+        binding.is_own, binding.is_synced = False, sync
+        if is_swap:
+            self._frame.replaced(binding)
+            self._known_spans = None
+        else:
+            self._refresh()
+
+    def set_weight_memory(self, memory: TensorMemory) -> None:
+        """Let the runtime put the weights into your memory.
+
+        Args:
+            memory: Of this model, of at least ``model.memory_size.weight_bytes``.
+
+        Raises:
+            ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE``, or as in `bind_input`.
+        """
+        self._give(WEIGHTS, memory)
+
+    def set_internal_memory(self, memory: TensorMemory) -> None:
+        """Let the model keep its data between the layers in your memory.
+
+        Models that share one memory (`TensorMemory.shared_with`) wait for each other when they
+        run, in any threads. A run leaves nothing there for the next.
+
+        Args:
+            memory: Of this model, of at least ``model.memory_size.internal_bytes``.
+
+        Raises:
+            ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE`` or
+                ``INTERNAL_ALLOC_OUTSIDE``, or as in `bind_input`.
+        """
+        self._give(INTERNAL, memory)
+
+    def _give(self, name: str, memory: TensorMemory) -> None:
+        with self._context.lock:
+            self._frame.outdate()
+            self._inner.give(name, memory)
+            self._frame.refresh()
+
+    def _let_go(self) -> None:
+        self._refuse_while(lambda memory: memory.has_views, "arrays that view the memory of")
+        self._context.refuse_views()
+        self._forget()
+        self._refuse_while(lambda memory: memory.is_held, "tracebacks that hold")
+        if self._context.is_held:
+            raise BufferError("a traceback that holds a memory of the model is alive: drop it")
+
+    def _refuse_while(self, test: Callable[[TensorMemory], bool], what: str) -> None:
+        bindings: list[Binding] = [*self._inputs, *self._outputs]
+        names = ", ".join(b.name for b in bindings if b.is_bound and test(b.memory))
+        if names:
+            raise BufferError(f"{what} {names} are alive: drop them, or copy them first")
+
+    def _forget(self) -> None:
+        for binding in (*self._inputs, *self._outputs):
+            binding.forget()
+        self._results.clear()
+
+
+def _at(bindings: Sequence[_B], key: Key, what: str) -> _B:
+    """Find an input or output by position or name; raises as `position` does."""
+    if type(key) is int and 0 <= key < len(bindings):
+        return bindings[key]
+    return bindings[position([binding.attr for binding in bindings], key, what)]

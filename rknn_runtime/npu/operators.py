@@ -1,15 +1,15 @@
-"""Custom operators: Python functions that a runtime calls for nodes of a model.
+"""Custom operators: functions of Python or of a shared library that a runtime calls.
 
-The runtime's memory is valid during its call only, but a function may keep its arrays: so inputs
-and outputs are copied, once each. The number in ``priv_data`` tells which node a call is for; it
-is a key of a table, never a pointer. An exception cannot pass through C: it is kept, and raised
-when the run is over.
+The runtime's memory is valid only during its call, but a function may keep its arrays: so inputs
+and outputs are copied. ``priv_data`` holds a number that is a key of a table, never a pointer. An
+exception cannot pass through C: it is kept, and raised after the run.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import os
 import weakref
 from collections.abc import Callable
 from threading import get_ident
@@ -20,11 +20,10 @@ import numpy as np
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
-from rknn_runtime.errors import RknnError
+from rknn_runtime.errors import LibraryLoadError, RknnError, UnavailableError
+from rknn_runtime.npu import query
 from rknn_runtime.npu.context import Context
-
-if TYPE_CHECKING:
-    from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime.npu.library import fault_of_file
 
 __all__ = [
     "Compute",
@@ -33,8 +32,14 @@ __all__ = [
     "Operator",
     "Operators",
     "c_text",
+    "register",
+    "register_library",
     "registering",
 ]
+
+
+if TYPE_CHECKING:
+    from rknn_runtime.npu.locks import ExclusiveLock
 
 #: Of one attribute: far more than any node has.
 _MOST_ELEMENTS = 1 << 20
@@ -48,7 +53,7 @@ registering: dict[int, Operator] = {}
 
 
 class CustomOpTensor(NamedTuple):
-    """What a runtime says of a tensor of a custom operator."""
+    """A runtime's description of a tensor of a custom operator."""
 
     #: As the runtime calls it.
     name: str
@@ -64,7 +69,7 @@ class CustomOpNode:
         op_type: Its type, as the model names it.
         inputs: Its inputs.
         outputs: Its outputs.
-        data: Whatever the operator keeps for it; None at first.
+        data: For the operator's use; None at first.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -92,7 +97,6 @@ class CustomOpNode:
         Raises:
             RknnError: The runtime's answer makes no sense.
             RuntimeError: Called elsewhere, or by another thread.
-            TypeError: The name is no str.
             ValueError: A name that C does not take.
         """
         text = c_text(name, "name")
@@ -181,12 +185,12 @@ class Operator:
         self.library = operators.context().handle
 
     def context_check(self, status: int, call: str) -> None:
-        """Raise the exception for a status that is not success."""
+        """Raise the exception for a status other than success."""
         self.operators.context().check_status(status, call)
 
 
 class Operators:
-    """The custom operators of one context, and what they raised. Not for direct use."""
+    """The custom operators of one context, and their exceptions. Not for direct use."""
 
     def __init__(self, context: Context) -> None:
         self._context = weakref.ref(context)
@@ -206,12 +210,12 @@ class Operators:
             self._error = error
 
     def take_exception(self) -> BaseException | None:
-        """Return what was raised since the last call, once."""
+        """Return the exception since the last call, once."""
         error, self._error = self._error, None
         return error
 
     def finish(self) -> None:
-        """Call destroy for every node, all of them; raise what the first one raised."""
+        """Call destroy for every node; then raise the first exception, if any."""
         nodes = [
             node
             for operator in self.by_type.values()
@@ -274,7 +278,7 @@ def _data(tensors: Any, count: int) -> list[_Data]:
 
 
 def _keep(kind: Any, error: BaseException, traceback: Any) -> None:
-    """Keep what a call raised, also a KeyboardInterrupt."""
+    """Keep the exception of a call, also a KeyboardInterrupt."""
     operator = registering.get(get_ident())
     if operator is None:
         op_ctx = traceback.tb_frame.f_locals["op_ctx"]
@@ -315,3 +319,110 @@ def rkr_python_op_compute(
         return int(lib.RKNN_ERR_FAIL)
     node._compute(op_ctx, _data(inputs, n_inputs), _data(outputs, n_outputs))
     return int(lib.RKNN_SUCC)
+
+
+def register(
+    context: Context,
+    op_type: str,
+    compute: Compute,
+    init: Callable[[CustomOpNode], object] | None,
+    destroy: Callable[[CustomOpNode], object] | None,
+    is_duplicate: bool,
+    take_note: Callable[[], None],
+) -> None:
+    """See `Operated.register_custom_op`; for `take_note` see `_operators`."""
+    name = c_text(op_type, "op_type")
+    for what, function in (("compute", compute), ("init", init), ("destroy", destroy)):
+        if not callable(function) and (function is not None or what == "compute"):
+            raise TypeError(f"{what}: expected a function, got {type(function).__name__}")
+    operators = _operators(context, op_type, is_duplicate, take_note)
+    operator = Operator(operators, op_type, compute, init, destroy)
+    struct = ffi.new("rknn_custom_op *")
+    struct.version, struct.target = 1, lib.RKNN_TARGET_TYPE_CPU
+    struct.op_type = name
+    struct.init = lib.rkr_custom_op_init
+    struct.compute = lib.rkr_custom_op_compute
+    thread = get_ident()
+    with context.lock:
+        handle = context.opened()
+        _refuse_second(operators, op_type)
+        context.keep(struct)  # the runtime may not copy it: this is not documented
+        operators.by_type[op_type] = operator
+        registering[thread] = operator
+        try:
+            status = lib.rkr_register_custom_ops(context.handle, handle, struct, 1)
+        finally:
+            del registering[thread]
+        error = operators.take_exception()
+        if status != lib.RKNN_SUCC or error is not None:
+            del operators.by_type[op_type]
+    if error is not None:
+        raise error
+    context.check_status(status, f"rknn_register_custom_ops({op_type!r})")
+
+
+def register_library(
+    context: Context,
+    path: str | os.PathLike[str],
+    is_duplicate: bool,
+    take_note: Callable[[], None],
+) -> str:
+    """See `Operated.register_custom_op_library`; for `take_note` see `_operators`."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError(f"path: expected one without null characters, got {path!r}")
+    operators = _operators(context, "", is_duplicate, take_note)
+    if b"/" not in name:  # the dynamic linker would search for it elsewhere
+        name = b"./" + name
+    text = os.fsdecode(name)
+    op, message = ffi.new("rknn_custom_op **"), ffi.new("char[]", 1024)
+    reason = fault_of_file(text)
+    if reason is None:
+        status = lib.rkr_plugin_open(context.handle, name, op, message, len(message))
+        if status != lib.RKR_OK:
+            reason = ffi.string(message).decode("utf-8", "backslashreplace")
+    if reason is not None:
+        raise LibraryLoadError(
+            "the library of a custom operator cannot be loaded", [(text, reason)]
+        )
+    op_type: str = ffi.string(op[0].op_type).decode("utf-8", "backslashreplace")
+    with context.lock:
+        handle = context.opened()
+        _refuse_second(operators, op_type)
+        operators.by_type[op_type] = None
+        status = lib.rkr_register_custom_ops(context.handle, handle, op[0], 1)
+        if status != lib.RKNN_SUCC:
+            del operators.by_type[op_type]
+    context.check_status(status, f"rknn_register_custom_ops({op_type!r})")
+    return op_type
+
+
+def _operators(
+    context: Context, op_type: str, is_duplicate: bool, take_note: Callable[[], None]
+) -> Operators:
+    """Return the operators of a context that can have some.
+
+    `take_note` is called under the lock before the runtime has any: no run is without it.
+    """
+    with context.lock:
+        context.check_open()
+    context.library.require("rknn_register_custom_ops")
+    if query.is_mini(context):
+        raise UnavailableError("librknnmrt (RV1103, RV1106) has no custom operators")
+    if is_duplicate:
+        raise UnavailableError(
+            "a duplicate takes no custom operators, which were seen to make librknnrt unstable "
+            "there: load the model again, perhaps with share_weights_with="
+        )
+    with context.lock:
+        if context.custom is None:
+            context.custom = Operators(context)
+        operators: Operators = context.custom
+        take_note()
+    _refuse_second(operators, op_type)
+    return operators
+
+
+def _refuse_second(operators: Operators, op_type: str) -> None:
+    if op_type in operators.by_type:
+        raise ValueError(f"op_type: expected one without a function, got {op_type!r} again")

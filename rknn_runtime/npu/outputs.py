@@ -1,41 +1,98 @@
-"""Outputs of a `Model`: in what form the runtime writes them, and what is read of that."""
+"""Outputs of a `Model`: how the runtime writes them, and how they are read."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from rknn_runtime._arrays import Array, result
+from rknn_runtime._arrays import Array, Span, result
 from rknn_runtime._ffi import ffi
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.kernels import layout, quantization
 from rknn_runtime.npu.binding import Binding, check_layouts
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.query import QueriedTensor
-from rknn_runtime.npu.results import ResultPool
 from rknn_runtime.npu.spec import OutputSpec
 
-__all__ = ["OutputBinding", "written_as"]
+__all__ = ["OutputBinding", "ResultPool", "written_as"]
+
+
+_FLOAT32 = np.dtype("float32")
+#: From this size on C libraries return freed memory to the system, so that every page of a new
+#: result costs a page fault.
+_LEAST_BYTES = 128 * 1024
+#: In ``y = model(x)`` the last result is still alive while the next one is made.
+_MOST_BLOCKS = 2
+#: Every array begins at a cache line.
+_LINE = 64
+
+
+class ResultPool:
+    """Makes arrays of given shapes, all in one block of memory.
+
+    A block lives as long as an array of it, even longer than the pool, and is reused when no array
+    is left. Small results are allocated one by one. Not thread-safe.
+
+    Args:
+        shapes: Of the arrays.
+        dtypes: Of the arrays; None: all float32.
+    """
+
+    __slots__ = ("_block_bytes", "_blocks", "_places")
+
+    def __init__(
+        self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]] | None = None
+    ) -> None:
+        self._places: list[tuple[tuple[int, ...], np.dtype[Any], int]] = []
+        self._block_bytes = 0
+        for shape, dtype in zip(shapes, dtypes or [_FLOAT32] * len(shapes)):
+            self._places.append((shape, dtype, self._block_bytes))
+            n_bytes = math.prod(shape) * dtype.itemsize
+            self._block_bytes += -(-n_bytes // _LINE) * _LINE
+        #: The blocks, and who views each.
+        self._blocks: list[tuple[Array, Span]] = []
+
+    def arrays(self) -> list[Array]:
+        """Return new arrays, whose elements are anything."""
+        if self._block_bytes < _LEAST_BYTES:
+            return [np.empty(shape, dtype) for shape, dtype, _ in self._places]
+        block, span = self._free_block()
+        data = span.export(block)
+        return [np.ndarray(shape, dtype, data, offset) for shape, dtype, offset in self._places]
+
+    def clear(self) -> None:
+        """Keep no memory."""
+        self._blocks.clear()
+
+    def _free_block(self) -> tuple[Array, Span]:
+        for pair in self._blocks:
+            if not pair[1].is_exported:
+                return pair
+        block = np.empty(self._block_bytes, np.uint8)
+        pair = block, Span(block.__array_interface__["data"][0], self._block_bytes)
+        self._blocks = [*self._blocks[1 - _MOST_BLOCKS :], pair]
+        return pair
+
 
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
-#: What the kernels dequantize.
+#: Types that the kernels dequantize.
 _QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 
 
 def written_as(queried: QueriedTensor, spec: OutputSpec, *, is_mini: bool) -> QueriedTensor:
-    """Describe an output as the runtime writes it at the caller's wish.
+    """Describe an output as the runtime writes it for an `OutputSpec`.
 
     Args:
         queried: The output.
-        spec: The wish.
+        spec: What the caller asks for.
         is_mini: The runtime is librknnmrt.
 
     Returns:
         The output, whose native attribute is what will be in memory.
-
-    Raises:
-        ValueError: This runtime cannot write it so, or it is no dtype of this output.
     """
     attr = queried.attr
     own = attr.stored.dtype
@@ -127,7 +184,7 @@ class OutputBinding(Binding):
     def read(self, out: Array) -> Array:
         """Write the output as float32 in the logical shape to a `checked` array; return that.
 
-        Checked before: the traceback of a kernel's exception would hold the private array.
+        It is checked before, so that no exception of a kernel holds the private array.
         """
         array = self._array if self._array is not None else self.private()
         if not self._is_packed:

@@ -1,17 +1,26 @@
-"""What a runtime tells of the time that a run took: a table per layer, as text and as rows."""
+"""How long a run took: the runtime's table of layers, and the steps of a run."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import OperationFailedError, RknnError
 from rknn_runtime.npu.context import Context
 
-__all__ = ["LayerPerformance", "Performance", "last_run_us", "parse_performance", "performance"]
+__all__ = [
+    "LayerPerformance",
+    "Performance",
+    "StepTimes",
+    "last_run_us",
+    "parse_performance",
+    "performance",
+]
 
-#: No table comes near; what is above is garbage.
+
+#: A longer table is garbage.
 _MOST_BYTES = 1 << 24
 _MINI = (
     "librknnmrt (RV1103, RV1106) does not measure runs: time model.run() instead, and see "
@@ -25,7 +34,7 @@ class LayerPerformance(NamedTuple):
 
     #: Position in the order of execution.
     number: int
-    #: What the layer is, fused ones under one name: ``"ConvRelu"``.
+    #: Type of the layer, one name for fused layers: ``"ConvRelu"``.
     op_type: str
     #: Element type of its inputs: ``"INT8"``.
     dtype: str
@@ -63,7 +72,7 @@ class Performance(NamedTuple):
     """The layers of a run, measured one by one: their sum is more than an ordinary run takes."""
 
     layers: tuple[LayerPerformance, ...]
-    #: What the runtime said, whole.
+    #: The whole text of the runtime.
     text: str
     #: Of a frame, as the runtime sums it up; None: not told.
     total_us: float | None
@@ -91,7 +100,7 @@ def performance(context: Context) -> Performance:
         _check(context, status, "rknn_query(PERF_DETAIL)")
         if info.perf_data == ffi.NULL:
             raise RknnError(f"rknn_query(PERF_DETAIL) gave no text: {_NOT_COLLECTED}?")
-        # In the lock: the text is the runtime's own memory.
+        # Still locked, because the text is the runtime's own memory.
         data: bytes = ffi.string(info.perf_data, min(info.data_len, _MOST_BYTES))
     return parse_performance(data.decode("utf-8", "backslashreplace"))
 
@@ -112,7 +121,7 @@ def _check(context: Context, status: int, call: str) -> None:
         raise OperationFailedError(error.code, error.call, detail) from None
 
 
-#: Names of columns; those of old runtimes have two words.
+#: Names of columns; old runtimes use two words.
 _COLUMN = re.compile(r"(?:DDR|NPU|Total) Cycles|(?:Task|Lut) Number|(?:Task|Regcmd) Size|\S+")
 #: What runtimes before 2.0 put behind the work per core.
 _THERMAL = re.compile(r" - Up:[0-9.]+%")
@@ -132,7 +141,6 @@ def parse_performance(text: str) -> Performance:
 
     Raises:
         RknnError: A row that cannot be read.
-        TypeError: No text.
     """
     if not isinstance(text, str):
         raise TypeError(f"text: expected a str, got {type(text).__name__}")
@@ -198,3 +206,34 @@ def _parts(cell: str) -> tuple[float, ...]:
     if cell == _EMPTY:
         return ()
     return tuple(float(part.rstrip("%")) for part in cell.split("/"))
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """The steps of one run of a `Model`, in seconds.
+
+    They are measured in C, without the time of Python between calls.
+    """
+
+    #: When the first of them began, of ``time.perf_counter``.
+    begin_s: float
+    #: A `Detector` or `Classifier` scaled an array of uint8 into the input's memory; else 0.
+    image_s: float
+    #: The caches of all inputs were synced.
+    sync_to_device_s: float
+    #: ``rknn_run``.
+    run_s: float
+    #: The caches of all outputs were synced.
+    sync_from_device_s: float
+
+    @property
+    def end_s(self) -> float:
+        """When the last of them ended, of ``time.perf_counter``."""
+        steps = self.image_s + self.sync_to_device_s + self.run_s + self.sync_from_device_s
+        return self.begin_s + steps
+
+    @classmethod
+    def of(cls, times_ns: tuple[int, ...]) -> StepTimes:
+        """Make one of when the first step began and when each ended, nanoseconds."""
+        steps = (1e-9 * (end - begin) for begin, end in zip(times_ns, times_ns[1:]))
+        return cls(1e-9 * times_ns[0], *steps)

@@ -1,13 +1,15 @@
-"""What `rknn_query` answers, as Python objects."""
+"""What ``rknn_query`` answers, and the choice of input shapes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rknn_runtime._arrays import as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidParameterError, RknnError
@@ -18,15 +20,21 @@ __all__ = [
     "MemorySize",
     "QueriedTensor",
     "SdkVersion",
+    "checked_shapes",
+    "choose_shapes",
     "custom_string",
+    "dynamic_shapes",
     "inputs_and_outputs",
+    "is_dynamic",
     "is_mini",
     "memory_size",
     "sdk_version",
+    "without_groups",
 ]
 
+
 _QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
-#: No network comes near; what is above is garbage.
+#: More tensors than any network has.
 MAX_TENSORS = 1024
 
 
@@ -40,12 +48,12 @@ class SdkVersion(NamedTuple):
 
 
 class MemorySize(NamedTuple):
-    """What a model takes of NPU memory, bytes."""
+    """Bytes of NPU memory that a model takes."""
 
     weight_bytes: int
     #: Scratch memory between the layers.
     internal_bytes: int
-    #: All DMA memory of the context; 0 where the runtime does not count it.
+    #: All DMA memory of the context; 0 if the runtime reports none.
     dma_allocated_bytes: int
     sram_bytes: int
     sram_free_bytes: int
@@ -71,9 +79,6 @@ def inputs_and_outputs(
 
     Returns:
         The inputs and the outputs.
-
-    Raises:
-        RknnError: The runtime refuses, or answers with nonsense.
     """
     count = ffi.new("rknn_input_output_num *")
     status = context.query(lib.RKNN_QUERY_IN_OUT_NUM, count, ffi.sizeof(count[0]))
@@ -162,12 +167,12 @@ def _attr(context: Context, command: str, index: int) -> Any:
 def _tensor_attr(
     info: Any, native: TensorAttr | None = None, nhwc: TensorAttr | None = None
 ) -> TensorAttr:
-    """Convert a struct, of which nothing is taken for granted."""
+    """Convert a struct, and check all of it."""
     name = _text(info.name)
     if info.n_dims > lib.RKNN_MAX_DIMS:
         raise RknnError(f"the runtime reports {info.n_dims} dimensions for tensor {name!r}")
     try:
-        # Through int: an enum value that cffi does not know is still a number.
+        # Through int, because cffi gives values unknown to it as numbers.
         layout = Layout(int(info.fmt))
         dtype = TensorType(int(info.type))
         qnt_type = QuantType(int(info.qnt_type))
@@ -199,7 +204,7 @@ def _tensor_attr(
 
 
 def _checked(native: TensorAttr) -> TensorAttr:
-    """Refuse a native attribute by which no memory can be read: better now than at each run."""
+    """Refuse a native attribute that no memory can be read by."""
     problem = ""
     if not 0 <= native.scale < math.inf:  # also NaN
         problem = f"scale {native.scale}"
@@ -217,7 +222,7 @@ def _checked(native: TensorAttr) -> TensorAttr:
 
 
 def _repaired(attr: TensorAttr) -> TensorAttr:
-    """Correct the logical attribute where a runtime does not know its own element type.
+    """Correct the logical attribute of a runtime that misreads its own element type.
 
     librknnrt 1.5.2 describes int16 tensors as INT4 with a negative size; its native
     attributes are right.
@@ -247,3 +252,96 @@ def _text(chars: Any) -> str:
     """Decode a fixed array, of which the runtime may have cut a character in two."""
     data: bytes = ffi.string(chars)
     return data.decode("utf-8", "backslashreplace")
+
+
+if TYPE_CHECKING:
+    #: One shape per input.
+    Shapes = tuple[tuple[int, ...], ...]
+
+#: Answers to the query of shapes for static models, by librknnmrt, old and newer librknnrt.
+_NOT_DYNAMIC = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID, lib.RKNN_ERR_MODEL_INVALID)
+
+
+def is_dynamic(context: Context) -> bool:
+    """Ask whether the model was built for several input shapes."""
+    info = ffi.new("rknn_input_range *")
+    status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
+    if status not in _NOT_DYNAMIC:
+        context.check_status(status, "rknn_query(INPUT_DYNAMIC_RANGE)")
+    return status not in _NOT_DYNAMIC
+
+
+def dynamic_shapes(context: Context, n_inputs: int) -> tuple[Shapes, ...]:
+    """Ask for the shapes that a dynamic model was built for, biggest first."""
+    columns = []
+    for index in range(n_inputs):
+        info = ffi.new("rknn_input_range *", {"index": index})
+        status = context.query(lib.RKNN_QUERY_INPUT_DYNAMIC_RANGE, info, ffi.sizeof(info[0]))
+        context.check_status(status, f"rknn_query(INPUT_DYNAMIC_RANGE, index {index})")
+        if info.n_dims > lib.RKNN_MAX_DIMS or info.shape_number > len(info.dyn_range):
+            raise RknnError(
+                f"the runtime reports {info.shape_number} shapes of {info.n_dims} dimensions for "
+                f"input {index}"
+            )
+        rows = info.dyn_range[0 : info.shape_number]
+        columns.append([tuple(row[0 : info.n_dims]) for row in rows])
+    if len({len(column) for column in columns}) > 1:
+        raise RknnError(f"the runtime reports {[len(c) for c in columns]} shapes for the inputs")
+    return tuple(zip(*columns))
+
+
+def checked_shapes(given: object, known: Sequence[Shapes]) -> Shapes:
+    """Check that the model was built for the caller's shapes, and return them."""
+    expected = f"expected a shape per input, such as {list(known[0]) if known else []}"
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise TypeError(f"shapes: {expected}, got {given!r}")
+    shapes = []
+    for shape in given:
+        if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+            raise TypeError(f"shapes: {expected}, got {given!r}")
+        shapes.append(tuple(as_int(size, "shapes", 0, 2**32 - 1) for size in shape))
+    if tuple(shapes) not in known:
+        listed = "; ".join(", ".join(map(str, row)) for row in known) or "none: it is static"
+        raise ValueError(
+            f"shapes: expected what the model was built for ({listed}), got "
+            f"{', '.join(map(str, shapes))}"
+        )
+    return tuple(shapes)
+
+
+def choose_shapes(
+    context: Context, inputs: Sequence[QueriedTensor], shapes: Shapes | None = None
+) -> None:
+    """Choose the input shapes of a dynamic model.
+
+    Without a choice librknnrt ends the process when memory is bound or the model is run.
+
+    Args:
+        context: Of the model.
+        inputs: Its inputs.
+        shapes: One of `dynamic_shapes`. None: those of ``inputs``, the biggest.
+    """
+    attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
+    name = "the biggest"
+    if shapes is not None:
+        name = ", ".join(map(str, shapes))
+        for attr, shape in zip(attrs, shapes):
+            attr.n_dims = len(shape)
+            attr.dims[0 : len(shape)] = shape
+    with context.lock:
+        status = lib.rkr_set_input_shapes(context.handle, context.opened(), len(attrs), attrs)
+        context.check_status(status, f"rknn_set_input_shapes({name})")
+
+
+def without_groups(tensor: QueriedTensor) -> QueriedTensor:
+    """Describe an output as NCHW in memory, into which librknnrt unpacks it.
+
+    In dynamic models 1.5.2 writes the channel groups that it reports, and 1.6.0 does not.
+    """
+    attr = tensor.attr
+    if not attr.is_packed:
+        return tensor
+    info = ffi.new("rknn_tensor_attr *", tensor.logical[0])
+    info.type = tensor.native.type
+    plain = replace(attr, dtype=attr.stored.dtype, native=None, nhwc=None)
+    return QueriedTensor(replace(attr, native=plain), tensor.logical, info)

@@ -1,4 +1,4 @@
-"""What a runtime is given to load: a model file's bytes, or what the simulation makes of it."""
+"""Open a model for a runtime: check its file, or prepare it for the simulated NPU."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 __all__ = ["Loadable", "init_extend", "opened_buffer", "opened_source"]
 
 
-#: What runtimes answer without a device, among other things.
+#: Answers of runtimes without a device, among other reasons.
 _NO_DEVICE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_DEVICE_UNAVAILABLE)
 
 
 @dataclass(frozen=True)
 class Loadable:
-    """The bytes for ``rknn_init``, and what their file says that no runtime does."""
+    """The bytes for ``rknn_init``, and facts that only their file tells."""
 
     data: Any
-    #: None where no file says it: it is encrypted, or the model is simulated.
+    #: None if the file is encrypted, or the model is simulated.
     needs: Needs | None
-    #: What computes a simulated model; None on an NPU.
+    #: Computes a simulated model; None on an NPU.
     simulation: PreparedModel | None
-    #: Mean and std per input; None where nobody says it.
+    #: Mean and std per input; None if unknown.
     preprocessing: tuple[Preprocessing | None, ...] = ()
-    #: What may be the cause when a run fails; empty when nothing is known.
+    #: Possible causes if a run fails; empty if none is known.
     suspects: str = ""
-    #: The SoC that the file is for, or that is simulated; empty where nothing says it.
+    #: The SoC of the file, or the simulated one; empty if unknown.
     soc: str = ""
 
 
@@ -52,22 +52,16 @@ def opened_source(
     Args:
         model: Path or bytes.
         library: The runtime that is to load it.
-        check: Refuse what this runtime would refuse, with the reason.
+        check: Refuse a file that this runtime would refuse, with the reason.
         zero_copy: It is for a `Model`, not for a `GeneralModel`.
         pixels: Mean and std are wanted of images, too, which the NPU normalises itself.
 
     Yields:
-        What ``rknn_init`` takes. A `RknnStatusError` that leaves the block says in addition
-        what is known of its cause, and which versions met.
-
-    Raises:
-        DeviceUnavailableError: The runtime would end the process on this machine's devices.
-        InvalidModelError: No model, or one that does not fit.
-        OSError: The file cannot be read.
-        TypeError: ``model`` is neither path nor bytes.
+        The arguments of ``rknn_init``. A `RknnStatusError` that leaves the block also names the
+        known causes and the versions.
     """
     if library.is_simulated:
-        # The only thread by which the simulation hangs: imported when it was asked for.
+        # Imported only here, when the caller asked for it.
         from rknn_runtime import sim
 
         simulation = sim.prepare(model, library)
@@ -75,7 +69,7 @@ def opened_source(
             simulation.data, None, simulation, simulation.preprocessing, soc=simulation.soc
         )
         return
-    # Here, as the simulated NPU does without and reading files is half of the import.
+    # Here, because the simulated NPU needs none of it and it is half of the import.
     from rknn_runtime.modelfile import compatibility
     from rknn_runtime.modelfile.container import ENCRYPTED, loaded
     from rknn_runtime.npu import device
@@ -128,10 +122,6 @@ def opened_buffer(model: Any, flags: InitFlag) -> tuple[DmaBuffer | None, Any]:
 
     Returns:
         The buffer, or None, and what is to be loaded.
-
-    Raises:
-        TypeError: MODEL_BUFFER_ZERO_COPY, and the model lies elsewhere.
-        ValueError: A buffer that is closed.
     """
     if not flags & InitFlag.MODEL_BUFFER_ZERO_COPY:
         return None, model

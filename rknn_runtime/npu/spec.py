@@ -1,4 +1,4 @@
-"""What a caller says of inputs and outputs where the usual is not meant."""
+"""A caller's description of inputs and outputs that differ from the default."""
 
 from __future__ import annotations
 
@@ -32,18 +32,16 @@ _FLOATS = _NUMBERS[1:]
 
 @dataclass(frozen=True)
 class InputSpec:
-    """Say what the arrays of one input are.
+    """Describe the arrays of one input.
 
     The values of an array are one of three things:
 
     - numbers in the unit of the input, such as pixels from 0 to 255: they are normalised with the
       mean and std of the conversion, and quantized. That is the default, for every dtype.
     - ``normalized``: mean and std were applied already; they are quantized only.
-    - ``pass_through``: the model's own elements, normalised and quantized; they are taken as they
-      are.
+    - ``pass_through``: the model's own elements, normalised and quantized; they are not changed.
 
     Raises:
-        TypeError: A field has another type.
         ValueError: Fields that contradict each other.
     """
 
@@ -80,10 +78,10 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """Say how the runtime is to write one output of a `Model`.
+    """Describe how the runtime writes one output of a `Model`.
 
-    The default is the NPU's own layout and elements, which nothing has to convert. The runtimes
-    convert on the CPU or by further work of the NPU, and not all of them everything:
+    The default is the NPU's own layout and elements, without conversion. The runtimes convert on
+    the CPU or with further work of the NPU, and differ in what they can convert:
 
     ===================  =============================  =========================
     .                    librknnrt                      librknnmrt
@@ -94,7 +92,6 @@ class OutputSpec:
     ===================  =============================  =========================
 
     Raises:
-        TypeError: A field has another type.
         ValueError: A layout that is neither NCHW nor NHWC.
     """
 
@@ -110,7 +107,7 @@ class OutputSpec:
             raise ValueError(f"layout: expected NCHW, NHWC or None, got {self.layout!r}")
 
 
-#: One per input in order, or by name or position; None and what is left out: the default.
+#: One per input in order, or by name or position. None or a missing key means the default.
 InputSpecs = Union[
     Sequence[Union[InputSpec, None]], Mapping[str, InputSpec], Mapping[int, InputSpec], None
 ]
@@ -135,13 +132,12 @@ def per_tensor(
     """Put specs into the order of the tensors.
 
     Args:
-        given: What the caller gave.
+        given: The caller's.
         attrs: The inputs or outputs.
         kind: Class of the specs.
         name: The caller's name of it, ``"inputs"`` or ``"outputs"``.
 
     Raises:
-        TypeError: No sequence or mapping of specs.
         ValueError: As many as there are no tensors, or a name or position that none has.
     """
     specs: list[_S | None] = [None] * len(attrs)
@@ -178,7 +174,6 @@ def position(attrs: Sequence[TensorAttr], key: Key, what: str) -> int:
     Raises:
         IndexError: No such position.
         ValueError: No such name.
-        TypeError: Neither.
     """
     if isinstance(key, str):
         for i, attr in enumerate(attrs):
@@ -193,9 +188,5 @@ def position(attrs: Sequence[TensorAttr], key: Key, what: str) -> int:
 
 
 def positions(attrs: Sequence[TensorAttr], only: Sequence[Key]) -> list[int]:
-    """Find the outputs that a caller wants.
-
-    Raises:
-        TypeError: No sequence; and as `position` does.
-    """
+    """Find the outputs that a caller wants."""
     return [position(attrs, key, "output") for key in as_list(only, "only", "a list of outputs")]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.npu.general import GeneralModel
+from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.npu.model import Model
 from rknn_runtime.npu.spec import InputSpec
 

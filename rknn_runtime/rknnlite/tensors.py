@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import SupportsIndex
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime.npu.base import LoadedModel
+from rknn_runtime.npu.loaded import LoadedModel
 
 __all__ = ["RawAttr", "Tensors"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rknn_runtime._locks import fork_generation
 from rknn_runtime.errors import ClosedError, ForkError
+from rknn_runtime.npu.locks import fork_generation
 
 __all__ = ["Results"]
 

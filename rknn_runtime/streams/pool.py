@@ -15,11 +15,11 @@ from time import monotonic, perf_counter
 from typing import Any, NoReturn
 
 from rknn_runtime._arrays import as_float, as_int, as_list
-from rknn_runtime._locks import fork_generation
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import ClosedError, ForkError, UnavailableError
-from rknn_runtime.npu.closing import Closing
+from rknn_runtime.npu.context import Closing
 from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.locks import fork_generation
 from rknn_runtime.npu.model import Model
 from rknn_runtime.streams import placement
 from rknn_runtime.streams.ordered import Results

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._arrays import as_float, as_int
-from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.streams import capture as opencv
 from rknn_runtime.streams.address import is_image, shown
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, as_pixels, files_with

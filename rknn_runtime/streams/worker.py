@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from rknn_runtime.enums import CoreMask
-from rknn_runtime.npu.owned import warn
+from rknn_runtime.npu.context import warn
 from rknn_runtime.streams.placement import pin_this_thread
 from rknn_runtime.streams.stats import ContextStats, Times
 

@@ -1,6 +1,6 @@
 """From an image to results: letterbox, decoders of native NPU memory, drawing."""
 
-from rknn_runtime._lazy import lazily
+from rknn_runtime import lazily
 from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
 from rknn_runtime.vision.nms import nms
 

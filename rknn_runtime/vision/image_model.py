@@ -11,7 +11,7 @@ import numpy as np
 from rknn_runtime._ffi import ffi
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.modelfile.custom_string import facts_of
-from rknn_runtime.npu.closing import Closing
+from rknn_runtime.npu.context import Closing
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.images import as_pixels

@@ -20,7 +20,7 @@ from rknn_runtime.errors import (
     OperationFailedError,
     UnavailableError,
 )
-from rknn_runtime.npu.matmul.rules import SOCS
+from rknn_runtime.npu.matmul_kinds import SOCS
 from rknn_runtime.sim import Control
 
 INT8 = MatmulType.INT8_MM_INT8_TO_INT32

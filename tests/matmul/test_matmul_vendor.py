@@ -9,8 +9,8 @@ from paths import PROJECT
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
-from rknn_runtime.npu.matmul import rules
-from rknn_runtime.npu.matmul.enums import MatmulType, MatrixLayout, MatrixScales
+from rknn_runtime.npu import matmul_kinds as rules
+from rknn_runtime.npu.matmul_kinds import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.sim import Control
 
 ANSWERS = PROJECT / "tests" / "data" / "matmul-librknnrt-2.3.2.txt"

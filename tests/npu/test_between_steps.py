@@ -18,10 +18,9 @@ from threads import in_threads
 
 from rknn_runtime import GeneralModel, InitFlag, Matmul, MatmulType, Model, TensorMemory
 from rknn_runtime.errors import OperationFailedError, RknnStatusError
-from rknn_runtime.npu import general, operator_registration, raw
-from rknn_runtime.npu.inner import InnerMemory
+from rknn_runtime.npu import general, operators, raw
+from rknn_runtime.npu.binding import InnerMemory
 from rknn_runtime.npu.memory import turns_of
-from rknn_runtime.npu.raw import flight
 from rknn_runtime.sim import Live
 from rknn_runtime.sim.bundle import read_bundle
 
@@ -163,13 +162,13 @@ def test_a_type_of_operators_is_registered_once(control, monkeypatch):
     """Of two threads that register one, the second is refused."""
     with Model(CUSTOM_SOFTMAX, library="sim") as model:
 
-        class Slow(operator_registration.Operator):
+        class Slow(operators.Operator):
             def __init__(self, *arguments):
                 monkeypatch.undo()
                 elsewhere(lambda: model.register_custom_op(CUSTOM, softmax))
                 super().__init__(*arguments)
 
-        monkeypatch.setattr(operator_registration, "Operator", Slow)
+        monkeypatch.setattr(operators, "Operator", Slow)
         with pytest.raises(ValueError, match="expected one without a function"):
             model.register_custom_op(CUSTOM, softmax)
         assert control.calls("rknn_register_custom_ops") == 1
@@ -199,7 +198,7 @@ def test_no_run_goes_on_with_operators_that_came_meanwhile(control, monkeypatch)
             elsewhere(lambda: model.register_custom_op(CUSTOM, softmax))
             return -1
 
-        monkeypatch.setattr(flight, "checked_fence", late)
+        monkeypatch.setattr(raw, "checked_fence", late)
         with pytest.raises(ValueError, match="expected one without custom operators"):
             raw.start(model)
 

@@ -16,10 +16,7 @@ import pytest
 from bundles import image, one_object, output, real, values
 
 from rknn_runtime import Detector, InitFlag, Model, TensorMemory
-from rknn_runtime.npu.binding import Binding
-from rknn_runtime.npu.bound import BoundModel
-from rknn_runtime.npu.bound_tensors import BoundTensors
-from rknn_runtime.npu.inner import InnerMemory
+from rknn_runtime.npu.binding import Binding, BoundTensors, InnerMemory
 from rknn_runtime.sim import Record, bundle_from_arrays
 
 WHITE, BLACK = (np.full((1, 8, 20, 3), value, np.uint8) for value in (255, 0))
@@ -32,7 +29,7 @@ STEPS = {
     function.__code__
     for function in (
         Binding.bind,
-        BoundModel._bind_locked,
+        Model._bind_locked,
         BoundTensors.outdate,
         BoundTensors.refresh,
         BoundTensors.replaced,

@@ -16,7 +16,7 @@ from sim_api import Api
 from rknn_runtime import GeneralModel, InputSpec
 from rknn_runtime._ffi import ffi
 from rknn_runtime.enums import TensorType
-from rknn_runtime.npu import copied
+from rknn_runtime.npu import general
 
 MODELS = DATA / "models"
 BATCH = MODELS / "batch2_build_rk3588.rknn"
@@ -27,7 +27,7 @@ TYPES = {"uint8": TensorType.UINT8, "int8": TensorType.INT8, "float32": TensorTy
 
 
 def is_newer(monkeypatch):
-    monkeypatch.setattr(copied, "misreads_images", lambda _: False)
+    monkeypatch.setattr(general, "misreads_images", lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_only_runtimes_that_were_asked_are_held_to_it(tmp_path, said, misreads):
     """Newer ones may do better, and others are unknown."""
     path = tmp_path / "librknnrt.so"
     path.write_bytes(b"\x7fELF" + said.encode())
-    assert copied.misreads_images(SimpleNamespace(path=path, is_simulated=False)) is misreads
+    assert general.misreads_images(SimpleNamespace(path=path, is_simulated=False)) is misreads
 
 
 def test_floats_of_a_batch():

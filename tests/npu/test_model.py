@@ -20,7 +20,7 @@ from rknn_runtime.errors import (
 )
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.reader import read
-from rknn_runtime.npu.normalisation import normalisation
+from rknn_runtime.npu.inputs import normalisation
 from rknn_runtime.sim import PreparedModel, Record, bundle_from_arrays, describe_input
 from rknn_runtime.sim.bundle import Bundle, RawRecord
 

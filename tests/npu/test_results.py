@@ -10,7 +10,7 @@ from bundles import output, recorded
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime.enums import TensorType
-from rknn_runtime.npu.results import ResultPool
+from rknn_runtime.npu.outputs import ResultPool
 from rknn_runtime.sim import describe_input
 
 #: Two outputs of 256 and 320 KiB as float32.

@@ -29,7 +29,7 @@ from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.npu import raw
 from rknn_runtime.npu.library import Library, open_library, printed
-from rknn_runtime.npu.matmul.enums import MatmulType
+from rknn_runtime.npu.matmul_kinds import MatmulType
 
 MODEL = DATA / "models" / "ic3_w37_rk3588.rknn"
 DYNAMIC = DATA / "models" / "dyn_in_rk3588.rknn"

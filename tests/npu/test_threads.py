@@ -9,23 +9,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from bundles import image, one_object, output, recorded
+from bundles import one_object, recorded
 from threads import in_threads
 
 from rknn_runtime import (
     Classifier,
     Detections,
     Detector,
-    GeneralModel,
     Model,
-    TensorMemory,
     letterbox,
 )
-from rknn_runtime.errors import ClosedError
 from rknn_runtime.kernels import dequantize_nc1hwc2, nc1hwc2_to_nchw, quantize_affine
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
@@ -47,76 +43,6 @@ def together(work: Callable[[int], None]) -> None:
             work(number)
 
     in_threads(run, ((number,) for number in range(THREADS)))
-
-
-@pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
-def test_one_model(control, soc: str) -> None:
-    """Runs and reads of one model: every result is whole."""
-    made = recorded(soc, outputs=[output(f"o{i}", (1, 5, 4, 6), soc, i) for i in range(3)])
-    with Model(made.data, library="sim") as model:
-
-        def work(_: int) -> None:
-            for found, expected in zip(model(FRAME), made.expected):
-                np.testing.assert_array_equal(found, expected)
-
-        together(work)
-
-
-def test_a_model_for_each(control) -> None:
-    """Models loaded, run and closed in every thread."""
-    made = recorded()
-
-    def work(_: int) -> None:
-        with Model(made.data, library="sim") as model:
-            np.testing.assert_array_equal(model(FRAME)[0], made.expected[0])
-
-    together(work)
-
-
-def test_the_general_api(control) -> None:
-    """One model of the general API: results belong to their call."""
-    made = recorded()
-    with GeneralModel(made.data, library="sim") as model:
-
-        def work(_: int) -> None:
-            np.testing.assert_array_equal(model.run(FRAME)[0], made.expected[0])
-
-        together(work)
-
-
-def test_memories_come_and_go_while_others_run(control) -> None:
-    """Half of the threads run, the others make memories and drop or close them."""
-    with Model(recorded().data, library="sim") as model:
-
-        def work(number: int) -> None:
-            if number % 2:
-                model.run(FRAME)
-                return
-            memory = TensorMemory(model._context, 4096)
-            memory.array()[:] = number
-            memory.sync_to_device()
-            if number % 4:
-                memory.close()
-
-        together(work)
-
-
-def test_close_while_others_use_the_model(control) -> None:
-    """Each gets its result or `ClosedError`."""
-    made = recorded(inputs=[image()])
-    for _ in range(10):  # rounds of rounds: only the first round of each meets an open model
-        model = Model(made.data, library="sim")
-
-        def work(number: int, model: Model = model) -> None:
-            if number == 0:
-                model.close()
-                return
-            try:
-                model(FRAME)
-            except ClosedError:
-                assert model.is_closed
-
-        together(work)
 
 
 def test_detectors_and_decoders(control) -> None:
@@ -155,20 +81,6 @@ def test_frames_through_every_door(control) -> None:
             else:
                 times = model.step_times
                 assert times is None or times.begin_s <= times.end_s
-
-        together(work)
-
-
-def test_detectors_of_duplicates(control) -> None:
-    """Each thread has a context of its own of one model."""
-    frame = np.zeros((48, 80, 3), np.uint8)
-    with ExitStack() as opened:
-        model = opened.enter_context(Model(one_object(), library="sim"))
-        models = [model, *(opened.enter_context(model.duplicate()) for _ in range(THREADS - 1))]
-        detectors = [Detector(each) for each in models]
-
-        def work(number: int) -> None:
-            assert len(detectors[number](frame)) == 1
 
         together(work)
 

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from rknn_runtime._files import read_file
-from rknn_runtime._printable import printable_lines
+from rknn_runtime._files import printable_lines, read_file
 from rknn_runtime.errors import InvalidModelError
 
 __all__ = ["Analysis", "AnalysisRow", "LayerError", "parse_analysis", "read_analysis"]

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rknn_runtime._printable import printable_lines
+from rknn_runtime._files import printable_lines
 from rknn_runtime.conversion.accuracy.average_precision import AveragePrecision
 
 __all__ = ["AccuracyReport", "DetectionRow", "Match", "OutputRow"]

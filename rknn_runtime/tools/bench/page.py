@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._html import page, table
+from rknn_runtime.conversion.html import page, table
 from rknn_runtime.tools.bench.result import COLUMNS, Result, Timing
 
 __all__ = ["import_figure", "plot", "to_html"]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int
-from rknn_runtime._printable import printable_lines
+from rknn_runtime._files import printable_lines
 
 __all__ = ["Result", "Timing", "load", "markdown"]
 

@@ -1,6 +1,6 @@
 """Decoders of the outputs of YOLO models and classifiers, one file per family."""
 
-from rknn_runtime._lazy import lazily
+from rknn_runtime import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rknn_runtime._arrays import as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import ExclusiveLock
+from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import BoundOutputs
 from rknn_runtime.vision.heads.outputs import channels_first, quantization_of, representable

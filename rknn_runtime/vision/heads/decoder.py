@@ -11,8 +11,8 @@ import numpy as np
 
 from rknn_runtime._arrays import MAX_DIMENSION, as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._locks import ExclusiveLock
 from rknn_runtime.enums import Layout
+from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.outputs import Outputs, Size, checked_size, quantization_of

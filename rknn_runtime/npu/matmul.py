@@ -2,48 +2,249 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import SCALE_RANGE, Array, as_int, as_member, refuse_overlaps, source
+from rknn_runtime._arrays import (
+    SCALE_RANGE,
+    Array,
+    as_int,
+    as_member,
+    plain,
+    refuse_overlaps,
+    result,
+    source,
+)
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import CoreMask
-from rknn_runtime.npu.closing import ContextOwner
-from rknn_runtime.npu.context import Context
+from rknn_runtime.enums import CoreMask, TensorType
+from rknn_runtime.errors import RknnError
+from rknn_runtime.kernels import layout, matrices
+from rknn_runtime.npu import matmul_kinds as rules
+from rknn_runtime.npu.context import Closing, Context
 from rknn_runtime.npu.library import Library, open_library
-from rknn_runtime.npu.matmul import rules
-from rknn_runtime.npu.matmul.arguments import FLOAT32, MOST, one_scale, rows_of
-from rknn_runtime.npu.matmul.enums import MatmulType, MatrixLayout, MatrixScales
-from rknn_runtime.npu.matmul.matrix import Matrix, MatrixB
+from rknn_runtime.npu.matmul_kinds import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.npu.memory import TensorMemory
 
-__all__ = ["Matmul"]
+__all__ = [
+    "BITS",
+    "FLOAT32",
+    "MOST",
+    "Matmul",
+    "MatmulType",
+    "Matrix",
+    "MatrixB",
+    "MatrixLayout",
+    "MatrixScales",
+    "one_scale",
+    "rows_of",
+    "values_dtype",
+]
 
 
-class _MatmulContext(Context):
-    """The context of a product, closed by ``rknn_matmul_destroy``."""
-
-    what = "product"
-
-    def __init__(self, library: Library, info: Any, shapes: Any, attrs: Any) -> None:
-        self._prepare(library)
-        count = len(shapes)
-        status = lib.rkr_session_init_matmul(self._session, info, count, shapes, attrs)
-        name = "rknn_matmul_create" + ("_dynamic_shape" if count > 1 else "")
-        rows = ", ".join(str(shape.M) for shape in shapes)
-        call = f"{name}({rows} x {shapes[0].K} x {shapes[0].N}, type {int(info.type)})"
-        self.check_status(status, call)
+BITS = {
+    TensorType.FLOAT32: 32, TensorType.INT32: 32, TensorType.FLOAT16: 16, TensorType.INT16: 16,
+    TensorType.BFLOAT16: 16, TensorType.INT8: 8, TensorType.INT4: 4,
+}  # fmt: skip
 
 
-class Matmul(ContextOwner):
+def values_dtype(dtype: TensorType) -> np.dtype[Any]:
+    """Return what elements are as a NumPy array: int4 is int8, bfloat16 is float32."""
+    if dtype is TensorType.INT4:
+        return np.dtype("int8")
+    return np.dtype("float32") if dtype is TensorType.BFLOAT16 else dtype.numpy
+
+
+class Matrix:
+    """Matrix A or C of a product, for one number of rows.
+
+    Attributes:
+        name: As the runtime calls it.
+        shape: Rows and columns.
+        stored_shape: The dimensions in memory.
+        dtype: Of the elements.
+        size_bytes: In memory.
+    """
+
+    def __init__(self, info: Any, shape: tuple[int, int], dtype: TensorType, kind: MatrixLayout):
+        """Read the runtime's description, and check it.
+
+        Args:
+            info: The ``rknn_matmul_tensor_attr``.
+            shape: Rows and columns.
+            dtype: Of the elements.
+            kind: The layout that was asked for.
+
+        Raises:
+            RknnError: The runtime says something else.
+        """
+        self.name = str(ffi.string(info.name).decode("utf-8", "backslashreplace"))
+        self.shape, self.dtype = shape, dtype
+        n_dims = min(int(info.n_dims), len(info.dims))
+        self.stored_shape = tuple(int(each) for each in info.dims[0:n_dims])
+        self._is_native = kind is MatrixLayout.NATIVE
+        bits = math.prod(shape) * BITS[dtype]
+        self.size_bytes = max(bits // 8, int(info.size))
+        fits = math.prod(self.stored_shape) == math.prod(shape) and bits % 8 == 0
+        if int(info.type) != dtype or not fits or not self._holds():
+            raise RknnError(
+                f"the runtime says that {self.name} of {shape} {dtype.name} is {self.stored_shape} "
+                f"of type {int(info.type)}, {int(info.size)} bytes"
+            )
+        self._values = values_dtype(dtype)
+        self._stored = np.dtype("uint8") if dtype is TensorType.INT4 else self._values
+        if dtype is TensorType.BFLOAT16:
+            self._stored = np.dtype("uint16")
+
+    def _holds(self) -> bool:
+        """Whether the dimensions in memory are as expected."""
+        rows, columns = self.shape
+        stored = self.stored_shape
+        if not self._is_native:
+            return stored == self.shape
+        return len(stored) == 3 and stored[1] == rows and stored[0] * stored[2] == columns
+
+    def checked(self, array: object) -> Array:
+        """Check values to store.
+
+        Raises:
+            ValueError: Of another shape.
+        """
+        values = plain(array, self.name)
+        if values.dtype != self._values:
+            raise TypeError(
+                f"{self.name}: expected dtype {self._values} ({self.dtype.name} elements), got "
+                f"{values.dtype}"
+            )
+        if values.shape != self.shape:
+            raise ValueError(f"{self.name}: expected shape {self.shape}, got {values.shape}")
+        return np.ascontiguousarray(values)
+
+    def packed(self, array: object) -> Array:
+        """Return values as they lie in memory, as bytes in one dimension.
+
+        Raises:
+            ValueError: Of another shape, or beyond what an int4 holds.
+        """
+        values = self._arranged(self.checked(array))
+        if self.dtype is TensorType.INT4:
+            values = matrices.pack_int4(values.reshape(-1))
+        return values.reshape(-1).view(np.uint8)
+
+    def _arranged(self, values: Array) -> Array:
+        if not self._is_native:
+            return values
+        rows, columns = self.shape
+        return layout.nhwc_to_nc1hwc2(values.reshape(1, rows, 1, columns), self.stored_shape[2])
+
+    def result(self, out: Array | None) -> Array:
+        """Check an array to `unpack` to, or make one."""
+        if out is not None:
+            source(out, "out", (self._values,), shape="M, N")
+        return result(out, self.shape, self._values)
+
+    def unpack(self, data: Array, out: Array) -> Array:
+        """Read values from memory.
+
+        Args:
+            data: uint8, at least `size_bytes`.
+            out: Of `result`.
+        """
+        rows, columns = self.shape
+        bits = rows * columns * BITS[self.dtype]
+        stored = data[: bits // 8].view(self._stored).reshape(self.stored_shape)
+        if self._is_native:
+            groups, _, group = self.stored_shape
+            stored = layout.nc1hwc2_to_nhwc(stored.reshape(1, groups, rows, 1, group), columns)
+            stored = stored.reshape(self.shape)
+        if self.dtype is TensorType.BFLOAT16:
+            stored = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        np.copyto(out, stored)
+        return out
+
+
+class MatrixB(Matrix):
+    """Matrix B."""
+
+    def __init__(
+        self,
+        info: Any,
+        shape: tuple[int, int],
+        dtype: TensorType,
+        kind: MatrixLayout,
+        segment_k: int | None,
+    ):
+        """As `Matrix`.
+
+        Args:
+            info: The ``rknn_matmul_tensor_attr``.
+            shape: Rows and columns.
+            dtype: Of the elements.
+            kind: The layout that was asked for.
+            segment_k: Rows of a segment of the native layout; None: all.
+        """
+        self._is_transposed = kind is MatrixLayout.TRANSPOSED
+        self._segment_k = segment_k
+        super().__init__(info, shape, dtype, kind)
+
+    def _holds(self) -> bool:
+        k, n = self.shape
+        stored = self.stored_shape
+        if self._is_transposed:
+            return stored == (n, k)
+        if not self._is_native:
+            return stored == self.shape
+        return (
+            len(stored) == 4
+            and stored[0] * stored[2] == n
+            and stored[1] * stored[3] == k
+            and (self._segment_k or k) % stored[3] == 0
+        )
+
+    def _arranged(self, values: Array) -> Array:
+        if self._is_transposed:
+            return np.ascontiguousarray(values.T)
+        if not self._is_native:
+            return values
+        _, _, tile_n, tile_k = self.stored_shape
+        return matrices.b_to_native(values, tile_k, tile_n, self._segment_k)
+
+
+#: Of one dimension, and of shapes.
+MOST = 2**31 - 1
+_MOST_SHAPES = 1024
+FLOAT32 = np.dtype("float32")
+
+
+def rows_of(m: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
+    """Read one number of rows, or several."""
+    if not isinstance(m, Sequence):
+        return (as_int(m, "m", 1, MOST),)
+    rows = tuple(as_int(each, "m", 1, MOST) for each in m)
+    if not rows or len(rows) > _MOST_SHAPES or len(set(rows)) < len(rows):
+        raise ValueError(f"m: expected 1 to {_MOST_SHAPES} different numbers, got {m!r}")
+    return rows
+
+
+def one_scale(scale: Any) -> Array:
+    """Read one scale."""
+    if isinstance(scale, (str, bytes)) or not hasattr(scale, "__float__"):
+        raise TypeError(f"scales: expected a number or an array of float32, got {scale!r}")
+    number = float(scale)
+    return np.array([number if math.isfinite(number) else math.inf], FLOAT32)
+
+
+class Matmul(Closing):
     """A product ``C = A * B`` of matrices of fixed sizes, computed by the NPU.
 
-    B stays in NPU memory, as weights do: `write_b` once, then call with each A. Thread-safe: one
-    run at a time, and the GIL is released meanwhile. Close it, use it as a context manager, or
-    let it be collected. RK3562, RK3566, RK3568, RK3576 and RK3588 have it, each with its own
-    types; see ``docs/matmul.md``.
+    B stays in NPU memory like weights: call `write_b` once, then the product with each A. It is
+    thread-safe: one run at a time, and the GIL is released meanwhile. Close it, use it as a
+    context manager, or let it be collected. Like a model it raises `ClosedError` once it is
+    closed, `ForkError` in a forked process, `RuntimeError` in the middle of another call, and
+    `RknnStatusError` if the runtime refuses. RK3562, RK3566, RK3568, RK3576 and RK3588 have it,
+    each with its own types; see ``docs/matmul.md``.
 
     Attributes:
         dtype: Elements of A, B and C.
@@ -75,20 +276,19 @@ class Matmul(ContextOwner):
             n: Columns of B and C.
             dtype: Elements of A, B and C.
             library: The runtime library; see `rknn_runtime.open_library`.
-            b_layout: How B lies in NPU memory. ``NATIVE`` is the fastest to run; `write_b` takes
-                B as it is and does what the layout needs.
-            ac_layout: How A and C lie in NPU memory, ``NORMAL`` or ``NATIVE``; likewise.
+            b_layout: Layout of B in NPU memory. ``NATIVE`` is the fastest to run; `write_b`
+                converts.
+            ac_layout: Layout of A and C in NPU memory, ``NORMAL`` or ``NATIVE``.
             b_scales: How many scales B has; see `set_scales`.
             group_size: Rows of a group, for ``PER_GROUP``; divides k.
             core_mask: NPU cores to run on (RK3588, RK3576); None leaves the choice to the runtime.
-            iommu_domain: Of the NPU's address spaces of 4 GB the one to be in, 0 to 15.
+            iommu_domain: Which of the NPU's address spaces of 4 GB to use, 0 to 15.
 
         Raises:
             AllocationError: The runtime has no memory left.
             LibraryLoadError: No runtime library could be loaded.
-            RknnError: The runtime describes the matrices in terms that make no sense.
+            RknnError: The runtime's description of the matrices contradicts itself.
             RknnStatusError: The runtime refused a call.
-            TypeError: An argument of another type.
             UnavailableError: The runtime does not multiply matrices, or the SoC not these.
             ValueError: Sizes that do not suit the NPU.
         """
@@ -119,7 +319,8 @@ class Matmul(ContextOwner):
         info.type, info.B_layout, info.AC_layout, info.B_quant_type = map(int, self._kind)
         shapes = ffi.new("rknn_matmul_shape[]", [(m, self.k, self.n) for m in self.sizes_of_m])
         self._attrs = ffi.new("rknn_matmul_io_attr[]", len(shapes))
-        self._context = _MatmulContext(self._library, info, shapes, self._attrs)
+        self._context = Context(self._library, what="product")
+        self._context.initialise_matmul(info, shapes, self._attrs)
         try:
             self._describe(segment_k)
             self._allocate()
@@ -127,11 +328,11 @@ class Matmul(ContextOwner):
             if mask is not None:
                 self.set_core_mask(mask)
         except BaseException:
-            self._give_up()
+            self._context.give_up()
             raise
 
     def _describe(self, segment_k: int | None) -> None:
-        """Read what the runtime says of the matrices, of every m."""
+        """Read the runtime's description of the matrices, for every m."""
         a, b, c = self.dtype.elements
         b_layout, ac_layout = self._kind.b_layout, self._kind.ac_layout
         self._of_m: dict[int, tuple[Matrix, Matrix, int]] = {}
@@ -161,6 +362,31 @@ class Matmul(ContextOwner):
         state = "closed" if self.is_closed else f"{self.m} x {self.k} x {self.n}"
         return f"<Matmul {state} {self.dtype.name}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Matmul can be neither copied nor pickled: it owns an NPU context. Make it where it "
+            "is needed"
+        )
+
+    @property
+    def library(self) -> Library:
+        """The runtime library; ``library.is_simulated`` tells the simulated NPU."""
+        return self._library
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has run."""
+        return self._context.is_closed
+
+    def close(self) -> None:
+        """Release memory and context; idempotent. In a forked child nothing is released.
+
+        Raises:
+            BufferError: An array that views its memory is alive; nothing was released.
+            RknnStatusError: The runtime refused; the product is closed all the same.
+        """
+        self._context.close_for(lambda: None)
+
     @property
     def m(self) -> int:
         """The current number of rows of A and C."""
@@ -168,33 +394,28 @@ class Matmul(ContextOwner):
 
     @property
     def a_memory(self) -> TensorMemory:
-        """The memory of A, for who writes it in the NPU's layout."""
+        """The memory of A, to write in the NPU's layout."""
         return self._memories["A"]
 
     @property
     def b_memory(self) -> TensorMemory:
-        """The memory of B, likewise."""
+        """The memory of B, to write in the NPU's layout."""
         return self._memories["B"]
 
     @property
     def c_memory(self) -> TensorMemory:
-        """The memory of C, for who reads it in the NPU's layout."""
+        """The memory of C, to read in the NPU's layout."""
         return self._memories["C"]
 
     @property
     def stored_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Dimensions of A, B and C in memory, elements; those of int4 are half a byte."""
+        """Dimensions of A, B and C in memory, in elements; an int4 has half a byte."""
         return self._a.stored_shape, self._b.stored_shape, self._c.stored_shape
 
     def set_m(self, m: SupportsIndex) -> None:
-        """Choose the number of rows of A and C, one of `sizes_of_m`; when it fails, choose again.
+        """Choose the number of rows of A and C, one of `sizes_of_m`; if it fails, choose again.
 
         Raises:
-            ClosedError: It is closed.
-            ForkError: This process was forked after it was made.
-            RknnStatusError: The runtime refused.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
-            TypeError: Not an integer.
             ValueError: None of them.
         """
         m = as_int(m, "m", 1, MOST)
@@ -221,11 +442,7 @@ class Matmul(ContextOwner):
         """Choose the NPU cores to run on; RK3588 and RK3576 have several.
 
         Raises:
-            ClosedError: It is closed.
-            ForkError: This process was forked after it was made.
             RknnStatusError: The runtime refused: librknnrt 2.3.2 takes single cores and AUTO.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
-            TypeError: No core mask.
             UnavailableError: The runtime has no such function.
         """
         mask = as_member(core_mask, "core_mask", CoreMask)
@@ -235,11 +452,11 @@ class Matmul(ContextOwner):
             self._context.check_status(status, f"rknn_matmul_set_core_mask({mask!r})")
 
     def set_scales(self, matrix: str, scales: float | Array) -> None:
-        """Say what the integers of a matrix stand for: ``real = integer * scale``.
+        """Set the scales of a matrix of integers: ``real = integer * scale``.
 
-        Without, every scale is 1. What C of real numbers becomes is the product of the real A and
-        B; C of int8 that divided by its own scale; C of other integers the sum of the integers,
-        whatever the scales.
+        By default every scale is 1. A float C is the product of the real A and B. C of int8 is
+        that product divided by its own scale. C of other integers is the sum of the integers and
+        ignores all scales.
 
         Args:
             matrix: ``"A"``, ``"B"`` or ``"C"``.
@@ -247,11 +464,6 @@ class Matmul(ContextOwner):
                 ``(k / group_size * n,)`` in the runtime's own order with ``PER_GROUP``.
 
         Raises:
-            ClosedError: It is closed.
-            ForkError: This process was forked after it was made.
-            RknnStatusError: The runtime refused.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
-            TypeError: No numbers.
             UnavailableError: The runtime has no such function.
             ValueError: No such matrix, another number of scales, or one out of range.
         """
@@ -282,17 +494,12 @@ class Matmul(ContextOwner):
             self._context.check_status(status, f"rknn_matmul_set_quant_params({matrix})")
 
     def write_b(self, b: Array) -> None:
-        """Write matrix B, in whatever layout the NPU wants it.
+        """Write matrix B, in the layout that the NPU needs.
 
         Args:
             b: ``(k, n)`` of B's element type; int8 from -8 to 7 for int4. Any strides.
 
         Raises:
-            ClosedError: It is closed.
-            ForkError: This process was forked after it was made.
-            RknnStatusError: The runtime refused a sync.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
-            TypeError: Not an ndarray, or of another dtype.
             ValueError: Of another shape, or beyond what an int4 holds.
         """
         data = self._b.packed(b)
@@ -314,11 +521,9 @@ class Matmul(ContextOwner):
             self._context.check_status(status, f"rknn_mem_sync({name}, mode={mode})")
 
     def run(self) -> None:
-        """Multiply what is in the memories, whoever wrote it and synced it there.
+        """Multiply the present contents of the memories, which you wrote and synced.
 
         Raises:
-            ClosedError: It is closed.
-            ForkError: This process was forked after it was made.
             RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler, or `set_m`
                 has failed.
@@ -343,12 +548,9 @@ class Matmul(ContextOwner):
             ``out``, or a new array, a copy: ``(m, n)`` of C's element type; float32 for bfloat16.
 
         Raises:
-            ClosedError: It is closed.
-            ForkError: This process was forked after it was made.
             RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler,
                 before `write_b`, or `set_m` has failed.
-            TypeError: Not an ndarray, or of another dtype.
             ValueError: Of another shape, beyond what an int4 holds, or ``out`` overlaps ``a`` or
                 NPU memory, or is not writable.
         """

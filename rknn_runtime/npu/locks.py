@@ -13,14 +13,14 @@ __all__ = ["ExclusiveLock", "fork_generation"]
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-#: How often this process came out of a fork.
+#: How often this process was forked.
 _generation = 0
 #: Every lock of this process.
 _locks: weakref.WeakSet[ExclusiveLock] = weakref.WeakSet()
 
 
 def fork_generation() -> int:
-    """Return how often this process came out of a fork: what was made before is the parent's."""
+    """Return how often this process was forked: earlier objects belong to a parent."""
     return _generation
 
 
@@ -31,23 +31,22 @@ class ExclusiveLock:
 
     def __init__(self) -> None:
         self._lock: Any = threading.RLock()
-        #: The thread that works for the one who has the lock, as a function that a runtime calls
-        #: elsewhere; None: nobody. To wait for the lock there were to wait for oneself.
+        #: The thread that works for the holder of the lock, for example a function that a runtime
+        #: calls; or None. If it waited for the lock, it would wait for itself.
         self.lent_to: int | None = None
         _locks.add(self)
 
     def held(self) -> AbstractContextManager[object]:
         """Return the lock to hold in a ``with`` block, unless this thread holds it already.
 
-        A signal handler, or the finalizer of an object that is collected meanwhile, runs in
-        the middle of another call: waiting for that one, it would wait for ever. The lock's own
-        ``with`` is C: a `KeyboardInterrupt` cannot come between taking it and the block, except
-        in Python 3.9 and 3.14, where a with statement of any lock has that gap, of nanoseconds.
+        A signal handler or a finalizer runs in the middle of another call; if it waited for that
+        call, it would wait for ever. The lock's own ``with`` is C, so that a `KeyboardInterrupt`
+        cannot come between taking the lock and the block, except for a gap of nanoseconds in
+        Python 3.9 and 3.14.
 
         Raises:
-            RuntimeError: This thread is in such a block, further down its stack. Or the
-                interpreter has ended, as when it deletes what modules hold, and another thread
-                is in one: it stands still for ever.
+            RuntimeError: This thread is in such a block already. Or the interpreter has ended
+                while another thread is in one, which will never continue.
         """
         lock = self._lock
         if is_finalizing() and not self._is_free():
@@ -76,12 +75,12 @@ class ExclusiveLock:
         return not self._lock._is_owned() and bool(self._lock.acquire(blocking=False))
 
     def release(self) -> None:
-        """Give back what `try_acquire` took."""
+        """Release the lock after `try_acquire`."""
         self._lock.release()
 
 
 def _after_fork() -> None:
-    """Free the locks in a child: the other threads, which may hold them, are in the parent."""
+    """Free the locks in a child: other threads that may hold them exist in the parent only."""
     global _generation
     _generation += 1
     for lock in list(_locks):

@@ -1,23 +1,72 @@
-"""Which products of matrices each SoC takes, and how it wants them in memory.
+"""Kinds of matrix products: their enums, and which of them each SoC takes.
 
-Recorded from librknnrt 2.3.2, asked under emulation as each SoC; no newer runtime is held to it.
-RV1126B has librknnrt, which multiplies nothing there; librknnmrt has no such functions.
+Recorded from librknnrt 2.3.2 under emulation as each SoC; newer runtimes may take more. On RV1126B
+librknnrt multiplies nothing, and librknnmrt has no such functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
+from rknn_runtime._ffi import lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile import compatibility
 from rknn_runtime.modelfile.soc import soc_of_this_machine
 from rknn_runtime.npu.library import Library
-from rknn_runtime.npu.matmul.enums import MatmulType, MatrixLayout, MatrixScales
 
-__all__ = ["RECORDED", "SOCS", "MatmulKind", "MatmulSoc", "check", "suit"]
+__all__ = [
+    "RECORDED", "SOCS", "MatmulKind", "MatmulSoc", "MatmulType", "MatrixLayout", "MatrixScales",
+    "check", "suit",
+]  # fmt: skip
+
+
+class MatmulType(IntEnum):
+    """Elements of A, B and C of a matrix multiplication (the vendor's ``rknn_matmul_type``)."""
+
+    FLOAT16_MM_FLOAT16_TO_FLOAT32 = lib.RKNN_FLOAT16_MM_FLOAT16_TO_FLOAT32
+    INT8_MM_INT8_TO_INT32 = lib.RKNN_INT8_MM_INT8_TO_INT32
+    INT8_MM_INT8_TO_INT8 = lib.RKNN_INT8_MM_INT8_TO_INT8
+    FLOAT16_MM_FLOAT16_TO_FLOAT16 = lib.RKNN_FLOAT16_MM_FLOAT16_TO_FLOAT16
+    FLOAT16_MM_INT8_TO_FLOAT32 = lib.RKNN_FLOAT16_MM_INT8_TO_FLOAT32
+    FLOAT16_MM_INT8_TO_FLOAT16 = lib.RKNN_FLOAT16_MM_INT8_TO_FLOAT16
+    FLOAT16_MM_INT4_TO_FLOAT32 = lib.RKNN_FLOAT16_MM_INT4_TO_FLOAT32
+    FLOAT16_MM_INT4_TO_FLOAT16 = lib.RKNN_FLOAT16_MM_INT4_TO_FLOAT16
+    INT8_MM_INT8_TO_FLOAT32 = lib.RKNN_INT8_MM_INT8_TO_FLOAT32
+    INT4_MM_INT4_TO_INT16 = lib.RKNN_INT4_MM_INT4_TO_INT16
+    INT8_MM_INT4_TO_INT32 = lib.RKNN_INT8_MM_INT4_TO_INT32
+    FLOAT16_MM_INT4_TO_BFLOAT16 = lib.RKNN_FLOAT16_MM_INT4_TO_BFLOAT16
+    INT8_MM_INT4_TO_FLOAT16 = lib.RKNN_INT8_MM_INT4_TO_FLOAT16
+
+    @property
+    def elements(self) -> tuple[TensorType, TensorType, TensorType]:
+        """Element types of A, B and C."""
+        a, _, b, _, c = self.name.split("_")
+        return TensorType[a], TensorType[b], TensorType[c]
+
+
+class MatrixLayout(IntEnum):
+    """How a matrix lies in memory (the vendor's ``rknn_matmul_layout``)."""
+
+    #: Row after row.
+    NORMAL = lib.RKNN_MM_LAYOUT_NORM
+    #: As the NPU reads and writes it: the fastest.
+    NATIVE = lib.RKNN_MM_LAYOUT_NATIVE
+    #: Column after column; of B alone.
+    TRANSPOSED = lib.RKNN_MM_LAYOUT_TP_NORM
+
+
+class MatrixScales(IntEnum):
+    """How many scales matrix B has (the vendor's ``rknn_matmul_quant_type``)."""
+
+    ONE = lib.RKNN_QUANT_TYPE_PER_LAYER_SYM
+    PER_COLUMN = lib.RKNN_QUANT_TYPE_PER_CHANNEL_SYM
+    #: One per column and group of rows.
+    PER_GROUP = lib.RKNN_QUANT_TYPE_PER_GROUP_SYM
+
 
 #: The version that was asked.
 RECORDED = (2, 3, 2)
@@ -25,14 +74,14 @@ RECORDED = (2, 3, 2)
 _T = MatmulType
 _PLAIN = (_T.FLOAT16_MM_FLOAT16_TO_FLOAT32, _T.INT8_MM_INT8_TO_INT32)
 _F16 = _T.FLOAT16_MM_FLOAT16_TO_FLOAT16
-#: Of these alone B may be column after column.
+#: Only for these B may be column after column.
 _TRANSPOSABLE = (*_PLAIN, _F16)
 _BY_INT4 = (_T.FLOAT16_MM_INT4_TO_FLOAT32, _T.FLOAT16_MM_INT4_TO_FLOAT16)
 
 
 @dataclass(frozen=True)
 class MatmulSoc:
-    """What one SoC takes."""
+    """Products that one SoC takes."""
 
     types: tuple[MatmulType, ...]
     #: Types whose B may have a scale per column, and per group.
@@ -128,7 +177,7 @@ _SAME_ROWS = 4096
 
 
 class MatmulKind(NamedTuple):
-    """What a product is, besides its sizes; see `Matmul`."""
+    """Types, layouts and scales of a product; see `Matmul`."""
 
     dtype: MatmulType
     b_layout: MatrixLayout
