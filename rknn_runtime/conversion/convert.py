@@ -15,7 +15,6 @@ from rknn_runtime._arrays import Array, as_list
 from rknn_runtime._files import printable_lines, replace_file
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
-from rknn_runtime.conversion.facts import custom_string
 from rknn_runtime.conversion.options import (
     LOADERS,
     check_names,
@@ -23,7 +22,7 @@ from rknn_runtime.conversion.options import (
     check_torchscript,
     soc_named,
 )
-from rknn_runtime.conversion.plan import Plan, plan_of
+from rknn_runtime.conversion.plan import Plan, custom_string, plan_of
 from rknn_runtime.conversion.report import ConversionReport, judged
 from rknn_runtime.conversion.toolkit import run_job
 from rknn_runtime.vision.labels import Labels

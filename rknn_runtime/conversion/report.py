@@ -12,8 +12,7 @@ from rknn_runtime._arrays import Array
 from rknn_runtime._files import printable_lines
 from rknn_runtime.conversion.accuracy import AccuracyReport, compare
 from rknn_runtime.conversion.calibration import framed
-from rknn_runtime.conversion.facts import custom_string
-from rknn_runtime.conversion.plan import Plan
+from rknn_runtime.conversion.plan import Plan, custom_string
 from rknn_runtime.emulation import TensorComparison, Verdict
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.reader import read

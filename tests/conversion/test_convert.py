@@ -283,7 +283,7 @@ def test_other_files_are_handed_through(toolkit, tmp_path):
     path.write_bytes(b"tflite")
     made = convert(path, "rk3588", load={"input_is_nchw": True}, environment=toolkit.folder)
     assert toolkit.calls["load_tflite"] == {"model": str(path), "input_is_nchw": True}
-    assert made.notes == ("only ONNX files are looked into: nothing is cut, and no head is found",)
+    assert made.notes == ("not an ONNX file: it is not cut, and its head is not looked for",)
     with zipfile.ZipFile(tmp_path / "x.pt", "w") as archive:
         archive.writestr("x/code/__torch__.py", "")
     load = {"input_size_list": [[1, 3, 8, 8]]}
@@ -305,7 +305,7 @@ def test_weights_are_no_network(toolkit, tmp_path, kind):
     if kind == "zip":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("best/data.pkl", "")
-    words = r"model: expected TorchScript, got weights .* yolo export model=best\.pt format=onnx"
+    words = r"model: expected TorchScript, got the weights .* yolo export model=best\.pt format=onnx"
     with pytest.raises(ValueError, match=words):
         convert(path, "rk3588", with_torch=True, environment=toolkit.folder)
 

@@ -62,7 +62,7 @@ def test_a_failed_installation_leaves_nothing(toolkit, tmp_path, monkeypatch):
     head, _, digest = line.strip().rpartition(":")
     (data / "requirements-2.3.2.txt").write_text(f"{head}:{'0' * len(digest)}\n")
     monkeypatch.setattr(environment, "_DATA", data)
-    with pytest.raises(ToolkitEnvironmentError, match="another file than the one that was tried"):
+    with pytest.raises(ToolkitEnvironmentError, match="another file than the tested one"):
         toolkit_python(folder=tmp_path / "made", python=sys.executable)
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["rknn-toolkit2-2.3.2.lock"]
 
