@@ -25,7 +25,7 @@ _STYLE = "figure{display:inline-block;margin:.5em;width:46%}img{width:100%}"
 
 
 def page_of(conversion: Conversion) -> str:
-    """Write a page that needs nothing from anywhere else."""
+    """Return a page that loads nothing from elsewhere."""
     ends = f"cut at {len(conversion.cut)} tensors" if conversion.cut else "ends as it did"
     head = html.escape(conversion.head or "not known")
     parts = [f"<p>For {conversion.target}; {ends}; head {head}.</p>"]
