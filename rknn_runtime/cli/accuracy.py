@@ -117,7 +117,7 @@ def run(arguments: Namespace) -> None:
 
 def _analysed(arguments: Namespace) -> Analysis:
     """Run the toolkit's analysis, or read its file."""
-    from rknn_runtime.conversion.accuracy.analysis import (
+    from rknn_runtime.conversion.analysis import (
         read_analysis,  # here, as `info` does without
     )
 

@@ -132,9 +132,7 @@ def run(arguments: Namespace) -> None:
     if arguments.report:
         write_text(arguments.report, json.dumps(made.to_dict(), indent=2))
     if arguments.html:
-        from rknn_runtime.conversion.page import page_of
-
-        write_text(arguments.html, page_of(made))
+        write_text(arguments.html, made.to_html())
 
 
 def _say(line: str) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_list
-from rknn_runtime._files import printable_lines, replace_file
+from rknn_runtime._files import replace_file
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
 from rknn_runtime.conversion.options import (
@@ -23,50 +22,11 @@ from rknn_runtime.conversion.options import (
     soc_named,
 )
 from rknn_runtime.conversion.plan import Plan, custom_string, plan_of
-from rknn_runtime.conversion.report import ConversionReport, judged
+from rknn_runtime.conversion.report import Conversion, judged
 from rknn_runtime.conversion.toolkit import run_job
 from rknn_runtime.vision.labels import Labels
 
 __all__ = ["Conversion", "convert"]
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """A converted file; ``str()`` is the report."""
-
-    #: The ``.rknn`` file.
-    path: Path
-    #: The SoC.
-    target: str
-    #: The tensors at the cut; empty if nothing was cut.
-    cut: tuple[str, ...]
-    #: The head, as in `Detector.head`; None if it is not known.
-    head: str | None
-    #: Warnings, and the reason if nothing was cut.
-    notes: tuple[str, ...]
-    #: None if it was not wanted, or cannot be made.
-    report: ConversionReport | None
-    #: All that the toolkit printed.
-    log: str = field(repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all but the log as plain Python values, ready for JSON."""
-        return {
-            "file": str(self.path),
-            "target": self.target,
-            "cut": list(self.cut),
-            "head": self.head,
-            "notes": list(self.notes),
-            "report": self.report and self.report.to_dict(),
-        }
-
-    def __str__(self) -> str:
-        ends = f"cut at {len(self.cut)} tensors" if self.cut else "ends as it did"
-        lines = [f"{self.path}: for {self.target}, {ends}, head {self.head or 'not known'}"]
-        lines += [f"note: {note}" for note in self.notes]
-        if self.report is not None:
-            lines += str(self.report).split("\n")
-        return printable_lines(lines)
 
 
 def convert(
