@@ -433,7 +433,7 @@ static bool find_product(const rkr_emu *emu, const emu_node *node, product *p) {
 }
 
 bool emu_check_matmul(const rkr_emu *emu, emu_node *node) {
-    product p;
+    product p = {0};
     return node->public.n_inputs >= 2 && find_product(emu, node, &p);
 }
 
@@ -451,7 +451,7 @@ static void multiply(const product *p, const float *a, const float *b, float *ou
 }
 
 bool emu_float_matmul(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    product p;
+    product p = {0};
     (void)find_product(emu, node, &p);
     for (size_t i = 0; i < p.batch; i++) {
         multiply(&p, in[0] + i * p.m * p.k, in[1] + i * p.k * p.n, out + i * p.m * p.n);
