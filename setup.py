@@ -44,7 +44,10 @@ FLAGS = ["-std=c11", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", *NEON]
 KERNELS = ["csrc/kernels", "csrc/decode"]
 #: Shared library -> the folders of its sources and what its linker is told.
 LIBRARIES = {
-    "rknn_runtime/sim/librknn_sim.so": (["csrc/sim", "csrc/emulator"], ["-lm", "-lpthread"])
+    "rknn_runtime/sim/librknn_sim.so": (
+        ["csrc/sim", "csrc/emulator", "csrc/modelfile"],
+        ["-lm", "-lpthread"],
+    )
 }
 if linked_runtime():
     LIBRARIES[LINKED] = (["csrc/runtime/link"], linked_runtime())

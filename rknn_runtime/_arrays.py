@@ -1,4 +1,4 @@
-"""Checks of arguments, and conversion between arrays and pointers."""
+"""Where ndarray becomes pointer and pointer becomes ndarray; nothing is silent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import operator
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeVar
 
 import numpy as np
@@ -62,9 +63,9 @@ _TYPES = {
 _ndarray, _index, _from_buffer, _cast = np.ndarray, operator.index, ffi.from_buffer, ffi.cast
 _BYTE_POINTER = ffi.typeof("uint8_t *")
 
-#: The largest dimension in the vendor's 32-bit structs.
+#: Of one dimension: what the vendor's 32-bit structs hold.
 MAX_DIMENSION = 2**31 - 1
-#: Range of a quantization's scale: the smallest normal and the largest float32.
+#: Of a quantization's scale: the smallest normal and the largest float32.
 SCALE_RANGE = (2.0**-126, (2 - 2.0**-23) * 2.0**127)
 
 
@@ -73,35 +74,50 @@ def pointer(array: Array) -> Any:
     return _from_buffer(_TYPES[array.dtype], array)
 
 
-#: View a checked array as C bytes, for a ``void *``; takes half the time of `pointer`.
+#: View a checked array as C bytes, for a ``void *``; in half the time of `pointer`.
 untyped = ffi.from_buffer
 
 
-def check_status(status: int, call: str, detail: str = "", printed: str = "") -> None:
-    """Raise the exception for a status other than success; see `status_error`."""
+def check_status(status: int, call: str) -> None:
+    """Raise the exception for a status other than success."""
     if status != lib.RKR_OK:
-        raise status_error(status, call, detail, printed)
+        raise status_error(status, call)
 
 
 def exact_int(value: object, name: str, expected: str, kind: type[Enum] | None = None) -> int:
-    """Take an integer; a bool or a member of another enum is a `TypeError`.
+    """Take an integer as an exact ``int``: a subclass may compare as another number.
+
+    A bool is none, nor is a member of an enum: ``CoreMask.CORE_1`` is no number of channels.
 
     Args:
-        value: The caller's.
+        value: What a caller gave.
         name: Of the argument, for messages.
         expected: What it should be, for messages.
         kind: An enum whose members are integers here.
+
+    Raises:
+        TypeError: Not an integer, or a member of another enum.
     """
     if type(value) is int:
         return value
     is_foreign = isinstance(value, Enum) and (kind is None or not isinstance(value, kind))
-    if not is_foreign and not isinstance(value, (bool, np.bool_)) and hasattr(value, "__index__"):
-        return int(_index(value))
-    raise TypeError(f"{name}: expected {expected}, got {value!r}")
+    try:
+        if is_foreign or isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = _index(value)  # type: ignore[arg-type]
+        # Before Python 3.10 that may be a subclass.
+        return number if type(number) is int else int.__index__(number)
+    except TypeError:
+        raise TypeError(f"{name}: expected {expected}, got {value!r}") from None
 
 
 def as_int(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
-    """Take an integer from ``lowest`` to ``highest``; see `exact_int`."""
+    """Take an integer from ``lowest`` to ``highest``.
+
+    Raises:
+        TypeError: Not an integer; see `exact_int`.
+        ValueError: Outside the range.
+    """
     number = exact_int(value, name, "an integer")
     if not lowest <= number <= highest:
         raise ValueError(f"{name}: expected {lowest} to {highest}, got {number}")
@@ -109,7 +125,12 @@ def as_int(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
 
 
 def as_member(value: object, name: str, kind: type[_E], highest: int = 2**31 - 1) -> _E:
-    """Take a member of an enum or a combination of flags, or its number; see `exact_int`."""
+    """Take a member of an enum or a combination of flags, or its number.
+
+    Raises:
+        TypeError: Neither; a bool, or a member of another enum.
+        ValueError: No such member.
+    """
     number = exact_int(value, name, f"a {kind.__name__}", kind)
     if not 0 <= number <= highest:
         raise ValueError(f"{name}: expected 0 to {highest}, got {number}")
@@ -120,7 +141,11 @@ def as_member(value: object, name: str, kind: type[_E], highest: int = 2**31 - 1
 
 
 def as_float(value: SupportsFloat, name: str) -> float:
-    """Take a number; one that float cannot hold becomes infinity."""
+    """Take a number; one that float cannot hold becomes infinity.
+
+    Raises:
+        TypeError: Not a number.
+    """
     try:
         # Not float(value), which would also read text.
         return value.__float__()
@@ -131,29 +156,43 @@ def as_float(value: SupportsFloat, name: str) -> float:
 
 
 def as_list(given: Any, name: str, expected: str) -> list[Any]:
-    """Take the elements of a sequence; an iterator, a mapping or text is a `TypeError`.
+    """Take the elements of a sequence that a caller gave.
+
+    An iterator is none, as it may never end; nor is text. Of a sequence no more elements are taken
+    than it says it has.
 
     Args:
-        given: The caller's.
+        given: What a caller gave.
         name: Of the argument, for messages.
         expected: What it should be, for messages, as ``"a list of shapes"``.
+
+    Raises:
+        TypeError: No sequence, or a memoryview of more than one dimension.
     """
+    if type(given) is list or type(given) is tuple:
+        return [*given]
     is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__")
     if not is_sequence or isinstance(given, (str, bytes, Mapping)):
         raise TypeError(f"{name}: expected {expected}, got {type(given).__name__}")
     try:
-        return list(given)
+        return list(islice(given, len(given)))
     except NotImplementedError as error:
         raise TypeError(f"{name}: expected {expected}, got a memoryview: {error}") from None
 
 
 def plain(array: object, name: str, expected: str = "a numpy.ndarray") -> Array:
-    """View an array without its subclass, whose methods may behave differently.
+    """View an array without its subclass, which may lie about its shape or its dtype.
 
     Args:
-        array: The caller's.
-        name: Of the argument, for messages.
-        expected: What it should be, for messages.
+        array: What the caller gave.
+        name: The caller's name of it, for the message.
+        expected: What it should have been, likewise.
+
+    Returns:
+        ``array`` itself, or of a subclass the same memory as a plain array.
+
+    Raises:
+        TypeError: Not an ndarray.
     """
     if type(array) is _ndarray:
         return array
@@ -168,13 +207,20 @@ def source(
     dtypes: Collection[np.dtype[Any]] = _TYPES,
     shape: str = "",
 ) -> Array:
-    """Check an array that C reads: aligned, C-contiguous, without subclass.
+    """Check an array that C reads.
 
     Args:
-        array: The caller's.
-        name: Of the argument, for messages.
-        dtypes: Accepted dtypes, in this machine's byte order.
+        array: What the caller gave.
+        name: The caller's name of it, for messages.
+        dtypes: The dtypes that are taken, in this machine's byte order.
         shape: The dimensions it must have, as ``"N, C, H, W"``; "" for any.
+
+    Returns:
+        The array, made `plain`: C would read beyond what there is.
+
+    Raises:
+        TypeError: Not an ndarray, or of another dtype.
+        ValueError: Of another rank, not C-contiguous, or not aligned.
     """
     if type(array) is not _ndarray:
         array = plain(array, name)
@@ -193,10 +239,18 @@ def source(
 
 
 def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Check ``out``, or allocate it if it is None."""
+    """Check ``out``, or allocate it where the caller gave none.
+
+    Returns:
+        ``out``, of a subclass the same memory as a plain array; or a new array.
+
+    Raises:
+        TypeError: Not an ndarray, or of another dtype.
+        ValueError: Of another shape, read-only, not C-contiguous, or not aligned.
+    """
     if out is None:
         return np.empty(shape, dtype)
-    # A suitable array passes this one test; the code below finds the fault of any other.
+    # A fitting array passes this one test; what is wrong with another is found below.
     if type(out) is _ndarray and out.dtype is dtype and out.shape == shape and out.flags.carray:
         return out
     out = source(out, "out", (dtype,))
@@ -210,18 +264,22 @@ def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
 def refuse_overlaps(
     outs: Sequence[Array], inputs: Sequence[object], taken: Iterable[tuple[int, int, str]] = ()
 ) -> None:
-    """Raise `ValueError` if an array of ``out`` shares memory with anything else.
+    """Check that what is written to is memory of its own.
 
     Args:
-        outs: The caller's ``out``, checked by `result`.
-        inputs: The caller's inputs, of any kind.
+        outs: The caller's arrays that were given as ``out``, checked by `result`.
+        inputs: What the caller gave as inputs, of any kind.
         taken: Other memory as begin, end and name; no two of them overlap.
+
+    Raises:
+        ValueError: Two share memory; the message names them.
     """
     spans = [*taken]
     for i, array in enumerate(outs):
         begin = int(_cast("uintptr_t", _from_buffer(array)))
         spans.append((begin, begin + array.nbytes, f"out[{i}]"))
         for k, source in enumerate(inputs):
+            # Their bounds are compared first, which is quick.
             if (
                 isinstance(source, _ndarray)
                 and np.may_share_memory(array, source)
@@ -238,7 +296,7 @@ def refuse_overlaps(
 def has_pixel_rows(image: Array) -> bool:
     """Tell whether an ``(H, W, C) uint8`` array has rows of contiguous pixels, one after another.
 
-    The rows may be apart, as in a crop; C takes such an array without a copy.
+    The rows may be apart, as in a crop; such an array goes to C as it is.
     """
     height, width, channels = image.shape
     row, pixel, channel = image.strides
@@ -270,15 +328,15 @@ def pixel_rows(image: Array) -> tuple[Any, int, int, int, int, int]:
 
 
 def address(rows: Array) -> Any:
-    """Return the address of an array whose first row is contiguous, as ``uint8_t *``.
+    """Return where an array begins whose first row is contiguous, as ``uint8_t *``.
 
-    The caller keeps the array alive. The array interface would take four times as long.
+    It does not keep the array alive. The array interface tells as much, in four times the time.
     """
     return _cast(_BYTE_POINTER, _from_buffer(rows if rows.flags.c_contiguous else rows[0]))
 
 
 class _Exporter:
-    """Gives NumPy the address of a span; NumPy keeps it alive as long as it uses the address."""
+    """What NumPy asks for a span's address, and keeps alive as long as it uses it."""
 
     __slots__ = ("__array_interface__", "__weakref__", "_owner")
 
@@ -293,7 +351,10 @@ class _Exporter:
 
 
 class Span:
-    """Bytes outside of NumPy, with a record of the arrays that view them. Not thread-safe."""
+    """Bytes in memory that NumPy does not own, and knowledge of who views them.
+
+    Not thread-safe.
+    """
 
     __slots__ = ("_exported", "_private", "_size_bytes", "address")
 
@@ -324,8 +385,8 @@ class Span:
     def private(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """View the bytes for the one user who drops the array before they are released.
 
-        The array keeps nothing alive. Otherwise a cycle through a model and its memory would leak,
-        because the garbage collector cannot look into arrays.
+        The array does not keep anything alive: the collector does not see through arrays, so
+        that one between a model and its memory would make every cycle around them a leak.
         """
         exporter = _Exporter(self.address, self._size_bytes, None)
         self._private = weakref.ref(exporter)

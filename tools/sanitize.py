@@ -113,7 +113,11 @@ def build(folder: Path, how: Build) -> None:
         (package / "_rkr.abi3.so", extension, ["-ldl", "-lm"]),
         (
             package / "sim/librknn_sim.so",
-            [*(SOURCES / "sim").glob("*.c"), *(SOURCES / "emulator").glob("*.c")],
+            [
+                path
+                for room in ("sim", "emulator", "modelfile")
+                for path in (SOURCES / room).glob("*.c")
+            ],
             ["-lm", "-lpthread"],
         ),
     ):

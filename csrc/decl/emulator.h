@@ -58,28 +58,11 @@ typedef struct {
     uint32_t native[16];
     uint64_t n_elems;      /* logical elements */
     uint32_t elem_bytes;   /* 0: a type that is not read */
-    uint32_t told_type;    /* what the runtime tells callers instead; 0: `type` */
     uint32_t native_bytes; /* reserved in the machine's memory */
 } rkr_emu_tensor;
 
-/* What a file says of the model besides its graph. */
-typedef struct {
-    uint32_t is_mini;
-    uint32_t container; /* version */
-    uint32_t batch;     /* images of one run, each a run of the graph */
-    uint64_t weight_bytes;
-    uint64_t scratch_bytes; /* between the nodes */
-    uint64_t command_bytes; /* of mini containers */
-    char custom_string[1024];
-} rkr_emu_file;
-
-/* What becomes of the values of an input: (value - mean) / std. */
-typedef struct {
-    uint32_t count;  /* channels for which the file says it, at most 16; 0: none */
-    uint32_t is_one; /* 1: all channels of the input have the first one */
-    float mean[16];
-    float std[16];
-} rkr_emu_normalisation;
+/* Mean and std of an input, see modelfile.h. */
+typedef rkr_normalisation rkr_emu_normalisation;
 
 typedef struct {
     const char *op;     /* "ConvRelu" */
@@ -114,11 +97,6 @@ typedef struct {
 typedef int rkr_emu_open_fn(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out,
                             char *error, size_t error_size);
 
-/* The same without weights and tasks: it can be asked about tensors and nodes, not run, and
- * the verdicts of the nodes are not found. */
-typedef int rkr_emu_describe_fn(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out,
-                                char *error, size_t error_size);
-
 /* Also accepts NULL. */
 typedef void rkr_emu_close_fn(rkr_emu *emu);
 
@@ -126,7 +104,6 @@ typedef void rkr_emu_close_fn(rkr_emu *emu);
 typedef const char *rkr_emu_error_fn(const rkr_emu *emu);
 
 typedef int rkr_emu_get_info_fn(const rkr_emu *emu, rkr_emu_info *info);
-typedef int rkr_emu_get_file_fn(const rkr_emu *emu, rkr_emu_file *file);
 typedef int rkr_emu_get_normalisation_fn(const rkr_emu *emu, uint32_t input,
                                          rkr_emu_normalisation *out);
 typedef int rkr_emu_get_tensor_fn(const rkr_emu *emu, uint32_t tensor, rkr_emu_tensor *out);

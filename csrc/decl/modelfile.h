@@ -141,6 +141,18 @@ int rkr_read_node(rkr_model *model, const rkr_model_graph *graph, uint32_t index
 int rkr_read_ports(rkr_model *model, const rkr_model_graph *graph, uint32_t is_output,
                    rkr_model_tensor *out);
 
+/* What becomes of the values of an input: (value - mean) / std. */
+typedef struct {
+    uint32_t count;  /* channels for which the file says it, at most 16; 0: none */
+    uint32_t is_one; /* 1: all channels of the input have the first one */
+    float mean[16];
+    float std[16];
+} rkr_normalisation;
+
+/* `port` is the input at this place. */
+int rkr_read_normalisation(rkr_model *model, const rkr_model_graph *graph, uint32_t index,
+                           const rkr_model_tensor *port, rkr_normalisation *out);
+
 /* ---- what runtimes report of a tensor -------------------------------------------- */
 
 #define RKR_VIEW_LOGICAL 0

@@ -50,7 +50,7 @@ static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
         last = extent(1, 0, conv->in_h, conv->in_line, conv->in_w, conv->in_c * bytes,
                       conv->in_c * bytes);
     } else {
-        const uint32_t atom = emu->soc->atom_bytes;
+        const uint32_t atom = emu->chip->c2_bytes;
         const uint32_t group = conv->fp16 ? atom / 2 : atom;
         last = extent(groups_of(conv->in_c, group), conv->in_plane, conv->in_h, conv->in_line,
                       conv->in_w, atom, atom);

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A `.rknn` file -> tensors, nodes, task table, commands, and the machine's memory.
+ * A model file -> tensors, nodes, tasks, commands, and the machine's memory.
  *
- * Header: "RKNN" 0 0 0 0, u64 version word (low byte: container, next: 0x10 mini), u64
- * bytes of data, 40 more bytes; data at 64. Standard (6): the data are a flatbuffer that
- * holds everything; weights, constants, commands (kind 9) and tasks (kind 10) are blobs of
- * tensors, and address words are relocated: word := address of a tensor + addend. Mini (4):
- * u32 sizes at 64 (F flatbuffer, T task table, N tasks, R commands, I internal, W weights,
- * X extra), then T, R, X, W, flatbuffer; addresses count from the begin of
- * [R | X | W | internal memory] and are final. Versions 1, 2 and 4 of toolkits up to 1.5.0:
- * see container_old.c.
+ * Standard containers (version 6): weights, constants, commands (kind 9) and tasks (kind 10) are
+ * blobs of tensors, and address words are relocated: word := address of a tensor + addend. Mini
+ * ones (4): addresses count from the begin of [commands | extra | weights | internal memory] and
+ * are final. Versions 1, 2 and 4 of toolkits up to 1.5.0: see container_old.c.
  *
  * A task, 40 bytes: u32 flags, node, enable mask, ..., u32 words at 24, u64 byte offset of
  * its first word at 32. */
@@ -20,11 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER_BYTES 64
-#define FIRST_HEADER_BYTES 24 /* of version 1 */
 #define MINI_HEADER 64
 #define TASK_BYTES 40
-#define MOST_READS 16 /* of the bytes of a file, which are read three times or so */
 #define LOOK_BYTES 16 /* that are read of a tensor to see that it is not the one that is wanted */
 #define KIND_INPUT 1
 #define KIND_INTERNAL 3
@@ -32,34 +25,17 @@
 #define KIND_COMPILER 8
 #define KIND_COMMANDS 9
 #define KIND_TASKS 10
+#define SLOT_BSON 9 /* of a node */
 
-/* The text of a slot; "" when absent. */
-static const char *text_of(loader *l, emu_table table, uint32_t slot) {
-    const emu_vector text = emu_flat_vector(&l->flat, table, slot, 1);
-    const size_t length = text.length < 4096 ? text.length : 4096;
-    const char *copy = emu_copy_text(l->model, l->flat.bytes + text.position, length);
-    return copy == NULL ? "" : copy;
+/* What the reader of files says. */
+static int bad_model(loader *l, int status) {
+    return status == RKR_ERR_MEMORY ? emu_fail(l->model, status, "no memory for the model")
+                                    : emu_bad_file(l, rkr_model_error(l->model->file));
 }
 
-static uint32_t element_bytes(uint32_t type) {
-    switch (type) {
-    case 2:
-    case 3:
-    case 9:
-        return 1;
-    case 4:
-    case 5:
-    case 10:
-        return 2;
-    case 1:
-    case 6:
-    case 12:
-        return 4;
-    case 7:
-        return 8;
-    default:
-        return 0;
-    }
+static const char *copied(loader *l, rkr_text text) {
+    const char *copy = emu_copy_text(l->model, text.at, text.length);
+    return copy == NULL ? "" : copy;
 }
 
 /* Product of dimensions, 0 for none; false where it is too large to be meant. */
@@ -76,164 +52,130 @@ static bool count_elements(const uint32_t *dims, uint32_t n, uint64_t *count) {
 }
 
 /* Weights may have more dimensions than fit: they are never read as values. */
-static uint32_t read_dims(loader *l, emu_table table, uint32_t slot, uint32_t *dims) {
-    const emu_vector vector = emu_flat_vector(&l->flat, table, slot, 4);
-    if (vector.length > RKR_EMU_MAX_DIMS) {
+static uint32_t copy_dims(const int32_t *from, uint32_t n, uint32_t *dims) {
+    if (n > RKR_EMU_MAX_DIMS) {
         return 0;
     }
-    for (uint32_t i = 0; i < vector.length; i++) {
-        dims[i] = emu_flat_u32(&l->flat, vector, i);
+    for (uint32_t i = 0; i < n; i++) {
+        dims[i] = (uint32_t)from[i];
     }
-    return vector.length;
+    return n;
 }
 
-static int read_tensor(loader *l, emu_table table, uint32_t index) {
+static int read_tensor(loader *l, uint32_t index) {
     emu_tensor *tensor = &l->model->tensors[index];
     rkr_emu_tensor *public = &tensor->public;
-    const uint32_t quantization = l->mini ? 6 : 10;
-    public->type = (uint32_t)emu_flat_scalar(&l->flat, table, 0, 1);
-    public->layout = (uint32_t)emu_flat_scalar(&l->flat, table, 1, 1);
-    public->kind = (uint32_t)emu_flat_scalar(&l->flat, table, 2, 1);
-    public->name = text_of(l, table, 5);
-    public->elem_bytes = element_bytes(public->type);
-    public->native_bytes = (uint32_t)emu_flat_scalar(&l->flat, table, l->mini ? 8 : 12, 4);
-    public->is_pixel = emu_flat_has(&l->flat, table, l->mini ? 12 : 20);
-    const emu_vector scales = emu_flat_vector(&l->flat, table, quantization, 4);
-    const emu_vector zeros = emu_flat_vector(&l->flat, table, quantization + 1, 4);
-    public->scale = 1.0f;
-    if (scales.length == 1 && zeros.length == 1) {
-        public->scale = emu_flat_f32(&l->flat, scales, 0);
-        public->zero_point = (int32_t)emu_flat_u32(&l->flat, zeros, 0);
-        public->quantized = public->scale > 0.0f && public->scale < 1e30f;
+    rkr_model_tensor file;
+    const int status = rkr_read_tensor(l->model->file, &l->graph, index, &file);
+    if (status != RKR_OK) {
+        return bad_model(l, status);
     }
-    public->n_native = read_dims(l, table, 3, public->native);
-    public->n_dims = read_dims(l, table, 4, public->dims);
+    *public = (rkr_emu_tensor){.name = copied(l, file.name),
+                               .type = file.type,
+                               .layout = file.layout,
+                               .kind = file.kind,
+                               .is_pixel = file.is_pixel,
+                               .scale = 1.0f,
+                               .elem_bytes = file.elem_bytes,
+                               .native_bytes = file.reserved_bytes};
+    if (file.n_scales == 1 && file.n_zero_points == 1) {
+        public->scale = file.scale;
+        public->zero_point = file.zero_point;
+        public->quantized = file.scale > 0.0f && file.scale < 1e30f;
+    }
+    public->n_native = copy_dims(file.native, file.n_native, public->native);
+    public->n_dims = copy_dims(file.dims, file.n_dims, public->dims);
     if (!count_elements(public->dims, public->n_dims, &public->n_elems)) {
         return emu_bad_file(l, "a tensor's dimensions");
     }
-    const uint64_t offset = emu_flat_scalar(&l->flat, table, l->mini ? 9 : 13, 4);
-    tensor->address = (uint32_t)offset; /* placed below */
-    tensor->bytes = public->native_bytes;
-    if (!l->mini) {
-        l->blob_of[index] = emu_flat_has(&l->flat, table, 18)
-                                ? (uint32_t)emu_flat_scalar(&l->flat, table, 18, 4)
-                                : UINT32_MAX;
-    }
+    tensor->address = file.offset; /* placed below */
+    tensor->bytes = file.reserved_bytes;
+    l->blob_of[index] = file.blob;
     return RKR_OK;
-}
-
-/* Tables of a vector, until one cannot be read. */
-static int read_each(loader *l, emu_vector tables, int (*read)(loader *, emu_table, uint32_t)) {
-    int status = RKR_OK;
-    for (uint32_t i = 0; i < tables.length && status == RKR_OK && !l->flat.bad; i++) {
-        status = read(l, emu_flat_item(&l->flat, tables, i), i);
-    }
-    return status;
 }
 
 static int read_tensors(loader *l) {
     emu_model *model = l->model;
-    const emu_vector tensors = emu_flat_vector(&l->flat, l->graph, 0, 4);
-    if (tensors.length > EMU_MAX_TENSORS) {
+    if (l->graph.n_tensors > EMU_MAX_TENSORS) {
         return emu_bad_file(l, "too many tensors");
     }
-    model->n_tensors = tensors.length;
-    model->tensors = emu_allocate(model, tensors.length, sizeof *model->tensors);
-    l->blob_of = emu_allocate(model, tensors.length, sizeof *l->blob_of);
-    if (model->tensors == NULL || l->blob_of == NULL) {
-        return RKR_ERR_MEMORY;
+    model->n_tensors = l->graph.n_tensors;
+    model->tensors = emu_allocate(model, model->n_tensors, sizeof *model->tensors);
+    l->blob_of = emu_allocate(model, model->n_tensors, sizeof *l->blob_of);
+    int status = model->tensors == NULL || l->blob_of == NULL ? RKR_ERR_MEMORY : RKR_OK;
+    for (uint32_t i = 0; i < model->n_tensors && status == RKR_OK; i++) {
+        status = read_tensor(l, i);
     }
-    const int status = read_each(l, tensors, read_tensor);
-    return l->flat.bad ? emu_bad_file(l, "its tensors") : status;
+    return status;
 }
 
-/* A vector of tensors' indices. */
-static int read_indices(loader *l, emu_table table, uint32_t slot, uint32_t *count,
-                        uint32_t **indices) {
-    const emu_vector vector = emu_flat_vector(&l->flat, table, slot, 4);
-    if (vector.length > EMU_MAX_TENSORS) {
-        return emu_bad_file(l, "too many tensors of a node");
+/* Indices of tensors. */
+static int copy_indices(loader *l, const uint8_t *from, uint32_t count, const uint32_t **indices) {
+    uint32_t *copy = count > EMU_MAX_TENSORS ? NULL : emu_allocate(l->model, count, sizeof *copy);
+    if (copy == NULL) {
+        return count > EMU_MAX_TENSORS ? emu_bad_file(l, "too many tensors of a node")
+                                       : RKR_ERR_MEMORY;
     }
-    *indices = emu_allocate(l->model, vector.length, sizeof **indices);
-    if (*indices == NULL) {
-        return RKR_ERR_MEMORY;
-    }
-    for (uint32_t i = 0; i < vector.length; i++) {
-        (*indices)[i] = emu_flat_u32(&l->flat, vector, i);
-        if ((*indices)[i] >= l->model->n_tensors) {
+    for (uint32_t i = 0; i < count; i++) {
+        copy[i] = (uint32_t)emu_number(from + 4 * (size_t)i, 4);
+        if (copy[i] >= l->model->n_tensors) {
             return emu_bad_file(l, "a tensor that it does not have");
         }
     }
-    *count = vector.length;
+    *indices = copy;
     return RKR_OK;
 }
 
-static int read_node(loader *l, emu_table table, uint32_t index) {
+static int read_node(loader *l, uint32_t index) {
     emu_file_node *node = &l->model->nodes[index];
-    uint32_t *inputs = NULL, *outputs = NULL;
-    node->op = text_of(l, table, 1);
-    node->name = text_of(l, table, 2);
+    rkr_model_node file;
+    int status = rkr_read_node(l->model->file, &l->graph, index, &file);
+    if (status != RKR_OK) {
+        return bad_model(l, status);
+    }
+    node->op = copied(l, file.op);
+    node->name = copied(l, file.name);
     const char *colon = strchr(node->name, ':');
     node->name = colon == NULL ? node->name : colon + 1;
-    node->attributes = table;
-    int status = read_indices(l, table, 4, &node->n_inputs, &inputs);
-    if (status == RKR_OK) {
-        status = read_indices(l, table, 5, &node->n_outputs, &outputs);
-    }
-    node->inputs = inputs;
-    node->outputs = outputs;
-    return status;
+    node->attributes = rkr_flat_table(l->flat, file.table);
+    node->n_inputs = file.n_inputs;
+    node->n_outputs = file.n_outputs;
+    status = copy_indices(l, file.inputs, file.n_inputs, &node->inputs);
+    return status == RKR_OK ? copy_indices(l, file.outputs, file.n_outputs, &node->outputs)
+                            : status;
 }
 
 static int read_nodes(loader *l) {
     emu_model *model = l->model;
-    const emu_vector nodes = emu_flat_vector(&l->flat, l->graph, 1, 4);
-    if (nodes.length > EMU_MAX_NODES) {
-        return emu_bad_file(l, "too many nodes");
-    }
-    model->n_nodes = nodes.length;
-    model->nodes = emu_allocate(model, nodes.length, sizeof *model->nodes);
-    if (model->nodes == NULL) {
-        return RKR_ERR_MEMORY;
-    }
-    int status = read_each(l, nodes, read_node);
-    if (status == RKR_OK) {
-        status = read_indices(l, l->graph, 2, &model->n_inputs, &model->inputs);
+    model->n_nodes = l->graph.n_nodes;
+    model->n_inputs = l->graph.n_inputs;
+    model->n_outputs = l->graph.n_outputs;
+    model->nodes = emu_allocate(model, model->n_nodes, sizeof *model->nodes);
+    int status = model->nodes == NULL ? RKR_ERR_MEMORY : RKR_OK;
+    for (uint32_t i = 0; i < model->n_nodes && status == RKR_OK; i++) {
+        status = read_node(l, i);
     }
     if (status == RKR_OK) {
-        status = read_indices(l, l->graph, 3, &model->n_outputs, &model->outputs);
+        status = copy_indices(l, l->graph.inputs, model->n_inputs, &model->inputs);
     }
-    return l->flat.bad ? emu_bad_file(l, "its nodes") : status;
+    return status == RKR_OK ? copy_indices(l, l->graph.outputs, model->n_outputs, &model->outputs)
+                            : status;
 }
 
-/* Mean and standard deviation of an image's channels. */
 static int read_normalisations(loader *l) {
     emu_model *model = l->model;
-    const emu_vector tables = emu_flat_vector(&l->flat, l->graph, 4, 4);
     model->normalisations = emu_allocate(model, model->n_inputs, sizeof *model->normalisations);
-    if (model->normalisations == NULL) {
-        return RKR_ERR_MEMORY;
-    }
-    for (uint32_t i = 0; i < model->n_inputs && i < tables.length; i++) {
-        const emu_table table = emu_flat_item(&l->flat, tables, i);
-        const emu_vector mean = emu_flat_vector(&l->flat, table, 0, 4);
-        const emu_vector std = emu_flat_vector(&l->flat, table, 1, 4);
-        rkr_emu_normalisation *normalisation = &model->normalisations[i];
-        const rkr_emu_tensor *input = &model->tensors[model->inputs[i]].public;
-        const uint32_t length = mean.length < std.length ? mean.length : std.length;
-        const uint32_t channels = input->n_dims == 4 ? input->dims[1] : length;
-        normalisation->is_one = 1;
-        for (uint32_t c = 0; c < channels && c < length; c++) {
-            const float m = emu_flat_f32(&l->flat, mean, c), s = emu_flat_f32(&l->flat, std, c);
-            if (c < 16) {
-                normalisation->mean[c] = m;
-                normalisation->std[c] = s;
-                normalisation->count = c + 1;
-            }
-            normalisation->is_one &= m == normalisation->mean[0] && s == normalisation->std[0];
+    int status = model->normalisations == NULL ? RKR_ERR_MEMORY : RKR_OK;
+    for (uint32_t i = 0; i < model->n_inputs && status == RKR_OK; i++) {
+        rkr_model_tensor input;
+        status = rkr_read_tensor(model->file, &l->graph, model->inputs[i], &input);
+        if (status == RKR_OK) {
+            status = rkr_read_normalisation(model->file, &l->graph, i, &input,
+                                            &model->normalisations[i]);
         }
+        status = status == RKR_OK ? RKR_OK : bad_model(l, status);
     }
-    return l->flat.bad ? emu_bad_file(l, "its means") : RKR_OK;
+    return status;
 }
 
 /* ---- memory ---------------------------------------------------------------- */
@@ -262,20 +204,22 @@ static int allocate_memory(loader *l, uint64_t constant_bytes, uint64_t internal
 
 static int place_mini(loader *l) {
     emu_model *model = l->model;
-    const uint64_t constants = l->regcmd + l->extra + l->weights;
-    const int status = allocate_memory(l, constants, l->internal);
+    const rkr_sections *sections = &model->file->sections;
+    const uint64_t commands = sections->commands, extra = sections->extra;
+    const uint64_t constants = commands + extra + sections->weights;
+    const int status = allocate_memory(l, constants, sections->internal);
     if (status != RKR_OK) {
         return status;
     }
     /* The pages of the commands are never touched: they take address space alone. */
-    model->command_bytes = l->regcmd;
-    memcpy(model->memory + l->regcmd, l->image + l->regcmd, (size_t)(constants - l->regcmd));
+    model->command_bytes = commands;
+    memcpy(model->memory + commands, l->image + commands, (size_t)(constants - commands));
     for (uint32_t i = 0; i < model->n_tensors; i++) {
         emu_tensor *tensor = &model->tensors[i];
         const uint32_t kind = tensor->public.kind;
         const uint64_t base = has_memory(tensor)      ? constants
-                              : kind == KIND_COMPILER ? l->regcmd
-                                                      : l->regcmd + l->extra;
+                              : kind == KIND_COMPILER ? commands
+                                                      : commands + extra;
         const uint64_t end = has_memory(tensor) ? model->memory_bytes : constants;
         tensor->is_constant = !has_memory(tensor);
         tensor->has_memory = kind >= KIND_INPUT && kind <= KIND_COMPILER && tensor->bytes != 0 &&
@@ -298,8 +242,8 @@ static int place_blobs(loader *l, uint64_t *addresses, uint64_t *constants) {
         if (has_memory(tensor) || at == UINT32_MAX || is_command(l, tensor)) {
             continue;
         }
-        const emu_vector bytes = emu_blob(l, at);
-        if (l->flat.bad) {
+        const rkr_vector bytes = emu_blob(l, at);
+        if (l->flat->bad) {
             return emu_bad_file(l, "its weights");
         }
         if (addresses[at] == UINT64_MAX) {
@@ -330,11 +274,11 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
             tensor->has_memory = tensor->bytes != 0;
             tensor->address += (uint32_t)constants;
         } else if (at != UINT32_MAX && !is_command(l, tensor)) {
-            const emu_vector bytes = emu_blob(l, at);
+            const rkr_vector bytes = emu_blob(l, at);
             tensor->has_memory = bytes.length != 0;
             tensor->address = (uint32_t)addresses[at];
             tensor->bytes = bytes.length;
-            memcpy(model->memory + tensor->address, l->flat.bytes + bytes.position, bytes.length);
+            memcpy(model->memory + tensor->address, l->flat->bytes + bytes.position, bytes.length);
         }
     }
     return RKR_OK;
@@ -342,27 +286,27 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
 
 /* Graphs of further shapes name their weights, and the first graph has them. */
 static void borrow_weights(loader *l) {
-    const emu_vector graphs = emu_flat_vector(&l->flat, l->root, 2, 4);
-    const emu_table first = emu_flat_item(&l->flat, graphs, 0);
-    const emu_vector lenders = emu_flat_vector(&l->flat, first, 0, 4);
+    const rkr_vector graphs = rkr_flat_vector(l->flat, l->model->file->root, 2, 4);
+    const rkr_table first = rkr_flat_item(l->flat, graphs, 0);
+    const rkr_vector lenders = rkr_flat_vector(l->flat, first, 0, 4);
     uint32_t next = 0; /* the graphs have their tensors in the same order */
-    for (uint32_t i = 0; i < l->model->n_tensors && !l->flat.bad; i++) {
+    for (uint32_t i = 0; i < l->model->n_tensors && !l->flat->bad; i++) {
         const emu_tensor *tensor = &l->model->tensors[i];
         const size_t length = strlen(tensor->public.name);
         const bool lacks = !has_memory(tensor) && l->blob_of[i] != UINT32_MAX &&
                            emu_blob(l, l->blob_of[i]).length == 0;
-        for (uint32_t k = 0; lacks && k < lenders.length && !l->flat.bad; k++) {
-            if (l->flat.left < LOOK_BYTES) {
-                l->flat.bad = true; /* they are in no order at all */
+        for (uint32_t k = 0; lacks && k < lenders.length && !l->flat->bad; k++) {
+            if (l->flat->left < LOOK_BYTES) {
+                l->flat->bad = true; /* they are in no order at all */
                 break;
             }
-            l->flat.left -= LOOK_BYTES;
+            l->flat->left -= LOOK_BYTES;
             const uint32_t lender = (next + k) % lenders.length;
-            const emu_table table = emu_flat_item(&l->flat, lenders, lender);
-            const emu_vector name = emu_flat_vector(&l->flat, table, 5, 1);
-            if (name.length == length && emu_flat_has(&l->flat, table, 18) &&
-                memcmp(l->flat.bytes + name.position, tensor->public.name, length) == 0) {
-                l->blob_of[i] = (uint32_t)emu_flat_scalar(&l->flat, table, 18, 4);
+            const rkr_table table = rkr_flat_item(l->flat, lenders, lender);
+            const rkr_vector name = rkr_flat_vector(l->flat, table, 5, 1);
+            if (name.length == length && rkr_flat_has(l->flat, table, 18) &&
+                memcmp(l->flat->bytes + name.position, tensor->public.name, length) == 0) {
+                l->blob_of[i] = (uint32_t)rkr_flat_scalar(l->flat, table, 18, 4);
                 next = lender + 1;
                 break;
             }
@@ -430,7 +374,7 @@ static const emu_tensor *find_tensor(const emu_tensor **sorted, uint32_t count, 
 }
 
 /* One tensor's addresses among the words. */
-static int relocate_tensor(loader *l, const emu_tensor *tensor, emu_vector places) {
+static int relocate_tensor(loader *l, const emu_tensor *tensor, rkr_vector places) {
     if (tensor == NULL) {
         return places.length == 0 ? RKR_OK : emu_bad_file(l, "a relocation of no tensor");
     }
@@ -439,7 +383,7 @@ static int relocate_tensor(loader *l, const emu_tensor *tensor, emu_vector place
         l->model->lacks_weights = true; /* the commands read what the file does not have */
     }
     for (uint32_t k = 0; k < places.length; k++) {
-        const uint8_t *place = l->flat.bytes + places.position + 8 * (size_t)k;
+        const uint8_t *place = l->flat->bytes + places.position + 8 * (size_t)k;
         const uint32_t addend = (uint32_t)emu_number(place, 4);
         const uint64_t at = emu_number(place + 4, 4);
         if (at >= l->model->n_words) {
@@ -461,17 +405,17 @@ static int relocate(loader *l) {
         sorted[i] = &l->model->tensors[i];
     }
     qsort(sorted, count, sizeof *sorted, order_of_tensors);
-    const emu_vector tables = emu_flat_vector(&l->flat, l->graph, 7, 4);
+    const rkr_vector tables = rkr_flat_vector(l->flat, l->table_of_graph, 7, 4);
     int status = RKR_OK;
-    for (uint32_t i = 0; i < tables.length && status == RKR_OK && !l->flat.bad; i++) {
-        const emu_table table = emu_flat_item(&l->flat, tables, i);
-        const emu_vector name = emu_flat_vector(&l->flat, table, 0, 1);
-        const emu_vector places = emu_flat_vector(&l->flat, table, 1, 8);
-        const uint8_t *bytes = l->flat.bytes + name.position;
+    for (uint32_t i = 0; i < tables.length && status == RKR_OK && !l->flat->bad; i++) {
+        const rkr_table table = rkr_flat_item(l->flat, tables, i);
+        const rkr_vector name = rkr_flat_vector(l->flat, table, 0, 1);
+        const rkr_vector places = rkr_flat_vector(l->flat, table, 1, 8);
+        const uint8_t *bytes = l->flat->bytes + name.position;
         status = relocate_tensor(l, find_tensor(sorted, count, bytes, name.length), places);
     }
     free(sorted);
-    return l->flat.bad ? emu_bad_file(l, "its relocations") : status;
+    return l->flat->bad ? emu_bad_file(l, "its relocations") : status;
 }
 
 /* The commands and tasks of a standard container, by the tensors that hold them. */
@@ -482,15 +426,15 @@ static int find_commands(loader *l) {
         if ((kind != KIND_COMMANDS && kind != KIND_TASKS) || l->blob_of[i] == UINT32_MAX) {
             continue;
         }
-        const emu_vector bytes = emu_blob(l, l->blob_of[i]);
-        if (l->flat.bad) {
+        const rkr_vector bytes = emu_blob(l, l->blob_of[i]);
+        if (l->flat->bad) {
             return emu_bad_file(l, "its commands");
         }
         if (kind == KIND_TASKS) {
-            l->table = l->flat.bytes + bytes.position;
+            l->table = l->flat->bytes + bytes.position;
             l->n_tasks = bytes.length / TASK_BYTES;
         } else if (l->model->words == NULL) {
-            status = copy_commands(l, l->flat.bytes + bytes.position, bytes.length);
+            status = copy_commands(l, l->flat->bytes + bytes.position, bytes.length);
         }
     }
     return status == RKR_OK ? relocate(l) : status;
@@ -500,16 +444,16 @@ static int find_commands(loader *l) {
 static void choose_tasks(loader *l, uint64_t *first, uint64_t *end) {
     *first = 0;
     *end = l->n_tasks;
-    if (l->mini || l->model->soc->cores == EMU_CORES_NONE) {
+    if (l->mini || l->model->chip->cores == 1) {
         return;
     }
-    const emu_vector lists = emu_flat_vector(&l->flat, l->graph, 10, 4);
-    if (l->model->soc->cores == EMU_CORES_RK3588 && lists.length > 2) {
-        *first = emu_flat_u32(&l->flat, lists, 2);
-        *end = lists.length > 3 ? emu_flat_u32(&l->flat, lists, 3) : l->n_tasks;
-    } else if (l->model->soc->cores == EMU_CORES_RK3576 && lists.length > 1) {
-        *first = emu_flat_u32(&l->flat, lists, 0);
-        *end = emu_flat_u32(&l->flat, lists, 1);
+    const rkr_vector lists = rkr_flat_vector(l->flat, l->table_of_graph, 10, 4);
+    if (l->model->chip->cores == 3 && lists.length > 2) {
+        *first = rkr_flat_u32(l->flat, lists, 2);
+        *end = lists.length > 3 ? rkr_flat_u32(l->flat, lists, 3) : l->n_tasks;
+    } else if (l->model->chip->cores == 2 && lists.length > 1) {
+        *first = rkr_flat_u32(l->flat, lists, 0);
+        *end = rkr_flat_u32(l->flat, lists, 1);
     }
 }
 
@@ -539,95 +483,100 @@ static int read_tasks(loader *l) {
 
 /* ---- the file -------------------------------------------------------------- */
 
-static int read_mini_header(loader *l, const uint8_t *data, uint64_t size) {
-    if (size < MINI_HEADER) {
-        return emu_bad_file(l, "it ends in its header");
-    }
-    uint64_t header[7];
-    for (size_t i = 0; i < 7; i++) {
-        header[i] = emu_number(data + 4 * i, 4);
-    }
-    const uint64_t flat = header[0], table = header[1];
-    l->n_tasks = header[2];
-    l->regcmd = header[3];
-    l->internal = header[4];
-    l->weights = header[5];
-    l->extra = header[6];
-    if (MINI_HEADER + table + l->regcmd + l->extra + l->weights + flat != size ||
-        l->n_tasks * TASK_BYTES > table) {
+static int open_mini(loader *l) {
+    const rkr_model *file = l->model->file;
+    const rkr_sections *sections = &file->sections;
+    l->n_tasks = sections->tasks;
+    if (l->n_tasks * TASK_BYTES > sections->table) {
         return emu_bad_file(l, "the sizes of its sections");
     }
-    l->table = data + MINI_HEADER;
-    l->image = l->table + table;
-    l->flat.start = l->flat.end - (size_t)flat;
-    return copy_commands(l, l->image, l->regcmd);
+    l->table = file->source.bytes + rkr_model_data(file) + MINI_HEADER;
+    l->image = l->table + sections->table;
+    return copy_commands(l, l->image, sections->commands);
 }
 
-static int read_header(loader *l, const uint8_t *bytes, size_t size) {
-    static const uint8_t magic[8] = {'R', 'K', 'N', 'N', 0, 0, 0, 0};
-    if (size < HEADER_BYTES || memcmp(bytes, magic, 8) != 0) {
-        return emu_bad_file(l, memcmp(bytes, "CYPTRKNN", size < 8 ? size : 8) == 0 && size >= 8
-                                   ? "it is encrypted"
-                                   : "it does not begin with RKNN");
+static int open_file(loader *l, const uint8_t *bytes, size_t size) {
+    emu_model *model = l->model;
+    char why[sizeof model->error];
+    const int status = rkr_open_model(bytes, size, -1, &model->file, why, sizeof why);
+    if (status != RKR_OK) {
+        return status == RKR_ERR_MEMORY ? emu_fail(model, status, "%s", why) : emu_bad_file(l, why);
     }
-    const uint64_t word = emu_number(bytes + 8, 8), data = emu_number(bytes + 16, 8);
-    l->version = (uint32_t)(word & 0xff);
-    l->mini = (word >> 8 & 0xff) == 0x10;
-    const size_t header = l->version == 1 ? FIRST_HEADER_BYTES : HEADER_BYTES;
-    if (data > size - header) {
-        return emu_bad_file(l, "it is cut");
+    const uint32_t version = model->file->version;
+    l->flat = &model->file->flat;
+    l->mini = model->file->is_mini;
+    l->old = !l->mini && version <= 4;
+    if (version == 3 || (l->mini && version < 4)) {
+        return emu_fail(model, RKR_EMU_ERR_UNKNOWN,
+                        "container version %u of an old toolkit: it is not understood", version);
     }
-    l->old = !l->mini && l->version <= 4;
-    if (l->version == 0 || l->version == 3 || (l->mini && l->version < 4)) {
-        return emu_fail(l->model, RKR_EMU_ERR_UNKNOWN,
-                        "container version %u of an old toolkit: it is not understood", l->version);
-    }
-    l->flat = (emu_flat){bytes, header, header + (size_t)data, false, MOST_READS * data};
-    return l->mini ? read_mini_header(l, bytes + header, data) : RKR_OK;
+    return l->mini ? open_mini(l) : RKR_OK;
 }
 
 static int read_model(loader *l, uint32_t graph) {
     emu_model *model = l->model;
-    l->root = emu_flat_root(&l->flat);
-    const char *target = text_of(l, l->root, l->mini ? 6 : 8);
-    model->toolkit = text_of(l, l->root, l->mini ? 5 : 7);
-    const emu_vector graphs = emu_flat_vector(&l->flat, l->root, 2, 4);
-    model->n_graphs = graphs.length;
-    if (l->flat.bad || graphs.length == 0) {
-        return emu_bad_file(l, "its flatbuffer");
+    rkr_model_header header;
+    rkr_model_description description;
+    int status = rkr_read_header(model->file, &header);
+    status = status == RKR_OK ? rkr_read_description(model->file, &description) : status;
+    if (status != RKR_OK) {
+        return bad_model(l, status);
     }
-    if (graph >= graphs.length) {
-        return emu_fail(model, RKR_ERR_ARGUMENT, "graph: expected 0 to %u, got %u",
-                        graphs.length - 1, graph);
+    model->toolkit = copied(l, header.toolkit);
+    model->n_graphs = description.graphs;
+    if (graph >= description.graphs) {
+        return description.graphs == 0
+                   ? emu_bad_file(l, "it has no graph")
+                   : emu_fail(model, RKR_ERR_ARGUMENT, "graph: expected 0 to %u, got %u",
+                              description.graphs - 1, graph);
     }
-    model->soc = emu_find_soc(target);
+    model->chip = rkr_find_soc(header.soc.at, header.soc.length);
+    model->soc = model->chip == NULL ? NULL : emu_find_soc(model->chip);
     if (model->soc == NULL) {
-        return emu_fail(model, RKR_EMU_ERR_UNKNOWN, "the SoC '%s' is not understood", target);
+        return emu_fail(model, RKR_EMU_ERR_UNKNOWN, "the SoC '%.*s' is not understood",
+                        (int)header.soc.length, (const char *)header.soc.at);
     }
-    snprintf(model->soc_name, sizeof model->soc_name, "%s", target);
-    l->graph = emu_flat_item(&l->flat, graphs, graph);
-    l->blobs =
-        l->mini ? (emu_vector){0, 0} : emu_flat_vector(&l->flat, l->root, l->old ? 4 : 20, 4);
+    status = rkr_read_graph(model->file, graph, &l->graph);
+    if (status != RKR_OK) {
+        return bad_model(l, status);
+    }
+    l->table_of_graph = rkr_flat_table(l->flat, l->graph.table);
+    l->blobs = l->mini ? (rkr_vector){0, 0}
+                       : rkr_flat_vector(l->flat, model->file->root, l->old ? 4 : 20, 4);
     return RKR_OK;
+}
+
+/* A copy of the BSON in slot 9 of a node. Garbage makes no bad file: nodes of the NPU do not need
+ * it. */
+static int keep_attribute(loader *l, emu_file_node *node) {
+    rkr_flat own = *l->flat;
+    const rkr_vector blob = rkr_flat_vector(&own, node->attributes, SLOT_BSON, 1);
+    l->flat->left = own.left;
+    uint8_t *copy = blob.length == 0 ? NULL : emu_allocate(l->model, blob.length, 1);
+    if (copy != NULL) {
+        memcpy(copy, l->flat->bytes + blob.position, blob.length);
+        node->bson = copy;
+        node->bson_bytes = blob.length;
+    }
+    return blob.length == 0 || copy != NULL ? RKR_OK : RKR_ERR_MEMORY;
 }
 
 /* Attributes that the file keeps by name; mini containers have none. */
 static int keep_attributes(loader *l) {
     int status = RKR_OK;
     for (uint32_t i = 0; !l->mini && i < l->model->n_nodes && status == RKR_OK; i++) {
-        status = emu_keep_attributes(l, &l->model->nodes[i]);
+        status = keep_attribute(l, &l->model->nodes[i]);
     }
     return status;
 }
 
-static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph, bool describe) {
-    int status = read_header(l, bytes, size);
+static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph) {
+    int status = open_file(l, bytes, size);
     status = status == RKR_OK ? read_model(l, graph) : status;
     status = status == RKR_OK ? read_tensors(l) : status;
     status = status == RKR_OK ? read_nodes(l) : status;
     status = status == RKR_OK ? read_normalisations(l) : status;
-    status = status == RKR_OK ? emu_read_description(l) : status;
-    if (status != RKR_OK || describe) {
+    if (status != RKR_OK) {
         return status;
     }
     status = l->mini ? place_mini(l) : place_standard(l);
@@ -636,15 +585,15 @@ static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph, bo
     return status != RKR_OK ? status : l->old ? emu_collect_old(l) : read_tasks(l);
 }
 
-int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, bool describe,
-                   emu_model **out, char *error, size_t error_size) {
+int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, emu_model **out, char *error,
+                   size_t error_size) {
     *out = NULL;
     emu_model *model = calloc(1, sizeof *model);
     if (model == NULL) {
         return RKR_ERR_MEMORY;
     }
     loader l = {.model = model};
-    int status = load(&l, bytes, size, graph, describe);
+    int status = load(&l, bytes, size, graph);
     if (model->lacks_memory) { /* whatever became of it, such as a text that is empty */
         status = emu_fail(model, RKR_ERR_MEMORY, "no memory for the model");
     }
@@ -655,8 +604,6 @@ int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, bool descr
         emu_close_model(model);
         return status;
     }
-    model->flat = l.flat;
-    model->is_mini = l.mini;
     *out = model;
     return RKR_OK;
 }

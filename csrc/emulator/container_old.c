@@ -46,11 +46,11 @@ static bool grow(collector *c, size_t words) {
 }
 
 /* The address of a relocated register; false: it is none. */
-static bool relocated(collector *c, emu_vector relocations, uint32_t number, uint32_t *value) {
+static bool relocated(collector *c, rkr_vector relocations, uint32_t number, uint32_t *value) {
     const emu_model *model = c->l->model;
     for (uint32_t i = 0; i < relocations.length; i++) {
         uint32_t entry[3];
-        memcpy(entry, c->l->flat.bytes + relocations.position + 24 * (size_t)i, sizeof entry);
+        memcpy(entry, c->l->flat->bytes + relocations.position + 24 * (size_t)i, sizeof entry);
         if (entry[0] == number && entry[1] < model->n_tensors) {
             *value = model->tensors[entry[1]].address + entry[2];
             return true;
@@ -59,19 +59,19 @@ static bool relocated(collector *c, emu_vector relocations, uint32_t number, uin
     return false;
 }
 
-static int add_task(collector *c, uint32_t node, emu_table task) {
+static int add_task(collector *c, uint32_t node, rkr_table task) {
     loader *l = c->l;
-    const uint32_t tensor = (uint32_t)emu_flat_scalar(&l->flat, task, 0, 4);
-    if (emu_flat_scalar(&l->flat, task, 7, 4) != 1) {
+    const uint32_t tensor = (uint32_t)rkr_flat_scalar(l->flat, task, 0, 4);
+    if (rkr_flat_scalar(l->flat, task, 7, 4) != 1) {
         return RKR_OK;
     }
     if (tensor >= l->model->n_tensors || l->blob_of[tensor] == UINT32_MAX ||
         c->n_entries >= EMU_MAX_TASKS) {
         return emu_bad_file(l, "the commands of a task");
     }
-    const emu_vector bytes = emu_blob(l, l->blob_of[tensor]);
-    const emu_vector relocations = emu_flat_vector(&l->flat, task, 5, 24);
-    if (l->flat.bad || relocations.length > MOST_RELOCATIONS) {
+    const rkr_vector bytes = emu_blob(l, l->blob_of[tensor]);
+    const rkr_vector relocations = rkr_flat_vector(l->flat, task, 5, 24);
+    if (l->flat->bad || relocations.length > MOST_RELOCATIONS) {
         return emu_bad_file(l, "the commands of a task");
     }
     if (!grow(c, bytes.length / 8)) {
@@ -79,15 +79,15 @@ static int add_task(collector *c, uint32_t node, emu_table task) {
     }
     c->entries[c->n_entries++] = (emu_task_entry){
         .node = node,
-        .enabled = (uint32_t)emu_flat_scalar(&l->flat, task, 3, 4),
+        .enabled = (uint32_t)rkr_flat_scalar(l->flat, task, 3, 4),
         .words = bytes.length / 8,
         .first_word = c->n_words,
     };
     for (uint32_t i = 0; i < bytes.length / 8; i++) {
         uint16_t head[2];
         uint32_t value;
-        memcpy(head, l->flat.bytes + bytes.position + 8 * (size_t)i, sizeof head);
-        memcpy(&value, l->flat.bytes + bytes.position + 8 * (size_t)i + 4, sizeof value);
+        memcpy(head, l->flat->bytes + bytes.position + 8 * (size_t)i, sizeof head);
+        memcpy(&value, l->flat->bytes + bytes.position + 8 * (size_t)i + 4, sizeof value);
         (void)relocated(c, relocations, head[1], &value);
         c->words[c->n_words++] = head[1] | (uint64_t)value << 16 | target_of(head[1]) << 48;
     }
@@ -96,18 +96,18 @@ static int add_task(collector *c, uint32_t node, emu_table task) {
 
 static int collect(collector *c) {
     loader *l = c->l;
-    const emu_vector nodes = emu_flat_vector(&l->flat, l->graph, 1, 4);
+    const rkr_vector nodes = rkr_flat_vector(l->flat, l->table_of_graph, 1, 4);
     for (uint32_t i = 0; i < l->model->n_nodes; i++) {
-        const emu_table node = emu_flat_item(&l->flat, nodes, i);
-        const emu_vector tasks = emu_flat_vector(&l->flat, node, 6, 4);
-        for (uint32_t k = 0; k < tasks.length && !l->flat.bad; k++) {
-            const int status = add_task(c, i, emu_flat_item(&l->flat, tasks, k));
+        const rkr_table node = rkr_flat_item(l->flat, nodes, i);
+        const rkr_vector tasks = rkr_flat_vector(l->flat, node, 6, 4);
+        for (uint32_t k = 0; k < tasks.length && !l->flat->bad; k++) {
+            const int status = add_task(c, i, rkr_flat_item(l->flat, tasks, k));
             if (status != RKR_OK) {
                 return status;
             }
         }
     }
-    return l->flat.bad ? emu_bad_file(l, "its tasks") : RKR_OK;
+    return l->flat->bad ? emu_bad_file(l, "its tasks") : RKR_OK;
 }
 
 int emu_collect_old(loader *l) {

@@ -108,7 +108,7 @@ static void stage_pixels(const emu_band *band, const uint8_t *line, uint32_t cou
 static void stage_feature(const emu_band *band, uint64_t line, uint32_t group, uint32_t count,
                           uint8_t *out) {
     const emu_convolution *conv = band->conv;
-    const uint32_t atom = band->emu->soc->atom_bytes;
+    const uint32_t atom = band->emu->chip->c2_bytes;
     for (uint32_t lane = 0; lane < EMU_LANES; lane += atom) {
         const uint32_t c = group * EMU_LANES + lane;
         const uint8_t *plane = band->emu->memory + line + (uint64_t)(c / atom) * conv->in_plane;
@@ -148,7 +148,7 @@ void emu_stage_row(const emu_band *band, int64_t row, uint32_t at) {
         if (count > 0 && conv->pixels) {
             stage_pixels(band, band->emu->memory + line, count, out + left * column);
         } else if (count > 0 && window->lanes == EMU_PIXEL_LANES) {
-            stage_thin(band, band->emu->memory + line, band->emu->soc->atom_bytes, count,
+            stage_thin(band, band->emu->memory + line, band->emu->chip->c2_bytes, count,
                        out + left * column);
         } else if (count > 0) {
             stage_feature(band, line, group, count, out + left * column);

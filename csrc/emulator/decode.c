@@ -187,7 +187,7 @@ static const emu_map *const maps[] = {
 static bool decode_blocks(rkr_emu *emu, const emu_registers *registers, uint32_t enabled,
                           emu_task *task) {
     const emu_map *map = maps[emu->soc->family];
-    task->dpu.atom_bytes = emu->soc->atom_bytes;
+    task->dpu.atom_bytes = emu->chip->c2_bytes;
     task->dpu.bias_group = emu->soc->packing.bias_group;
     if (enabled == map->pooling_mask) {
         task->kind = EMU_TASK_POOLING;

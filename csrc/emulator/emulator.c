@@ -48,25 +48,23 @@ static int take_nodes(rkr_emu *emu) {
     return RKR_OK;
 }
 
-static int prepare(rkr_emu *emu, bool describe) {
+static int prepare(rkr_emu *emu) {
     int status = take_nodes(emu);
-    if (status == RKR_OK && !describe) {
-        status = emu_read_attributes(emu);
-        status = status == RKR_OK ? emu_decode_tasks(emu) : status;
-        emu_drop_commands(emu->model);
-    }
+    status = status == RKR_OK ? emu_read_attributes(emu) : status;
+    status = status == RKR_OK ? emu_decode_tasks(emu) : status;
+    emu_drop_commands(emu->model);
     if (emu->model->lacks_memory) { /* whatever became of it, such as a refused node */
         status = emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the model");
     }
-    if (status == RKR_OK && !describe) {
+    if (status == RKR_OK) {
         emu_choose_ways(emu);
         emu->multiplications = count_multiplications(emu);
     }
     return status;
 }
 
-static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool describe,
-                      rkr_emu **out, char *error, size_t error_size) {
+int rkr_emu_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out, char *error,
+                 size_t error_size) {
     if (bytes == NULL || out == NULL) {
         return RKR_ERR_ARGUMENT;
     }
@@ -75,14 +73,15 @@ static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool de
     if (emu == NULL) {
         return RKR_ERR_MEMORY;
     }
-    int status = emu_open_model(bytes, size, graph, describe, &emu->model, error, error_size);
+    int status = emu_open_model(bytes, size, graph, &emu->model, error, error_size);
     if (status != RKR_OK) {
         free(emu);
         return status;
     }
+    emu->chip = emu->model->chip;
     emu->soc = emu->model->soc;
     emu->memory = emu->model->memory;
-    status = prepare(emu, describe);
+    status = prepare(emu);
     if (status != RKR_OK) {
         if (error != NULL && error_size > 0) {
             snprintf(error, error_size, "%s", emu->model->error);
@@ -92,16 +91,6 @@ static int open_graph(const uint8_t *bytes, size_t size, uint32_t graph, bool de
     }
     *out = emu;
     return RKR_OK;
-}
-
-int rkr_emu_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out, char *error,
-                 size_t error_size) {
-    return open_graph(bytes, size, graph, false, out, error, error_size);
-}
-
-int rkr_emu_describe(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out, char *error,
-                     size_t error_size) {
-    return open_graph(bytes, size, graph, true, out, error, error_size);
 }
 
 void rkr_emu_close(rkr_emu *emu) {
@@ -116,14 +105,14 @@ const char *rkr_emu_error(const rkr_emu *emu) {
     return emu == NULL ? "" : emu->model->error;
 }
 
-/* ---- describe ---------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------- */
 
 int rkr_emu_get_info(const rkr_emu *emu, rkr_emu_info *info) {
     if (emu == NULL || info == NULL) {
         return RKR_ERR_ARGUMENT;
     }
     *info = (rkr_emu_info){
-        .soc = emu->model->soc_name,
+        .soc = emu->chip->name,
         .toolkit = emu->model->toolkit,
         .graphs = emu->model->n_graphs,
         .tensors = emu->model->n_tensors,
@@ -135,14 +124,6 @@ int rkr_emu_get_info(const rkr_emu *emu, rkr_emu_info *info) {
         .internal_bytes = emu->model->memory_bytes - emu->model->constant_bytes,
         .multiplications = emu->multiplications,
     };
-    return RKR_OK;
-}
-
-int rkr_emu_get_file(const rkr_emu *emu, rkr_emu_file *file) {
-    if (emu == NULL || file == NULL) {
-        return RKR_ERR_ARGUMENT;
-    }
-    *file = emu->model->file;
     return RKR_OK;
 }
 
@@ -202,8 +183,7 @@ static bool run_task(rkr_emu *emu, const emu_task *task) {
 
 static bool run_node(rkr_emu *emu, const emu_node *node) {
     if (node->way == EMU_NODE_FUNCTION) {
-        return node->operation->run != NULL ? node->operation->run(emu, node)
-                                            : emu_compute_node(emu, node);
+        return node->operation->run(emu, node);
     }
     for (uint32_t i = 0; node->way == EMU_NODE_TASKS && i < node->n_tasks; i++) {
         if (!run_task(emu, &emu->tasks[node->first_task + i])) {
@@ -221,11 +201,6 @@ static int refuse_node(rkr_emu *emu, uint32_t node) {
                           refused->public.op, refused->public.name, refused->public.reason);
 }
 
-/* One that was only described has no memory. */
-static bool can_run(rkr_emu *emu) {
-    return emu->memory != NULL || emu_refuse(emu, "the model was opened to be described only");
-}
-
 /* Inner tensors may lie where the inputs did: a run uses them up. */
 static int take_inputs(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
@@ -238,7 +213,7 @@ static int take_inputs(rkr_emu *emu) {
 }
 
 int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
-    if (emu == NULL || !can_run(emu)) {
+    if (emu == NULL) {
         return RKR_ERR_ARGUMENT;
     }
     const uint32_t end = nodes < emu->model->n_nodes ? nodes : emu->model->n_nodes;
@@ -254,7 +229,7 @@ int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
 }
 
 int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
-    if (emu == NULL || !can_run(emu)) {
+    if (emu == NULL) {
         return RKR_ERR_ARGUMENT;
     }
     if (node >= emu->model->n_nodes) {
@@ -272,7 +247,7 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
 /* ---- a node of somebody else's ------------------------------------------------ */
 
 int rkr_emu_is_replaceable(const rkr_emu *emu, uint32_t node) {
-    if (emu == NULL || node >= emu->model->n_nodes || emu->memory == NULL) {
+    if (emu == NULL || node >= emu->model->n_nodes) {
         return 0;
     }
     const emu_node *n = &emu->nodes[node];
@@ -342,5 +317,8 @@ int rkr_emu_get_attribute(const rkr_emu *emu, uint32_t node, const char *name, u
         count == NULL || (data == NULL && size > 0)) {
         return RKR_ERR_ARGUMENT;
     }
-    return emu_find_attribute(&emu->model->nodes[node], name, type, count, data, size);
+    const emu_file_node *n = &emu->model->nodes[node];
+    return rkr_find_attribute(n->bson, n->bson_bytes, name, type, count, data, size)
+               ? RKR_OK
+               : RKR_EMU_ERR_UNKNOWN;
 }

@@ -4,23 +4,19 @@
 #ifndef RKR_EMULATOR_H
 #define RKR_EMULATOR_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "modelfile/modelfile.h"
 
 #ifndef RKR_DECL_EMULATOR
 #define RKR_DECL_EMULATOR
 #include "decl/emulator.h"
-#include "decl/status.h"
 #endif
 
 #define RKR_EMU_EXPORT __attribute__((visibility("default")))
 
 RKR_EMU_EXPORT rkr_emu_open_fn rkr_emu_open;
-RKR_EMU_EXPORT rkr_emu_describe_fn rkr_emu_describe;
 RKR_EMU_EXPORT rkr_emu_close_fn rkr_emu_close;
 RKR_EMU_EXPORT rkr_emu_error_fn rkr_emu_error;
 RKR_EMU_EXPORT rkr_emu_get_info_fn rkr_emu_get_info;
-RKR_EMU_EXPORT rkr_emu_get_file_fn rkr_emu_get_file;
 RKR_EMU_EXPORT rkr_emu_get_normalisation_fn rkr_emu_get_normalisation;
 RKR_EMU_EXPORT rkr_emu_get_tensor_fn rkr_emu_get_tensor;
 RKR_EMU_EXPORT rkr_emu_get_node_fn rkr_emu_get_node;

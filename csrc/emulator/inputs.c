@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 static uint32_t row_pixels(const rkr_emu *emu, const emu_tensor *tensor) {
-    return emu_align(tensor->public.dims[3], emu->soc->pixel_align / tensor->public.elem_bytes);
+    return emu_align(tensor->public.dims[3], emu->chip->row_bytes / tensor->public.elem_bytes);
 }
 
 /* The factor of a channel as a 15-bit number and a shift. */

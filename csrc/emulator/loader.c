@@ -8,10 +8,10 @@ int emu_bad_file(loader *l, const char *why) {
 }
 
 /* The bytes of a blob. */
-emu_vector emu_blob(loader *l, uint32_t index) {
+rkr_vector emu_blob(loader *l, uint32_t index) {
     if (index >= l->blobs.length) {
-        l->flat.bad = true;
-        return (emu_vector){0, 0};
+        l->flat->bad = true;
+        return (rkr_vector){0, 0};
     }
-    return emu_flat_vector(&l->flat, emu_flat_item(&l->flat, l->blobs, index), 0, 1);
+    return rkr_flat_vector(l->flat, rkr_flat_item(l->flat, l->blobs, index), 0, 1);
 }

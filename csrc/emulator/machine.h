@@ -47,10 +47,11 @@ typedef struct emu_node {
 
 struct rkr_emu {
     emu_model *model;
-    const emu_soc *soc; /* the model's */
-    uint8_t *memory;    /* the model's; NULL: it is only described */
-    emu_node *nodes;    /* as many as the model has */
-    bool *is_given;     /* per input: for the next run */
+    const rkr_soc *chip; /* the model's */
+    const emu_soc *soc;  /* the model's */
+    uint8_t *memory;     /* the model's */
+    emu_node *nodes;     /* as many as the model has */
+    bool *is_given;      /* per input: for the next run */
     emu_task *tasks;
     uint32_t n_tasks;
     struct emu_lut_bytes *lut_bytes; /* of the last task with a LUT; NULL: none has one */

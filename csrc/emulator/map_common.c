@@ -428,7 +428,7 @@ void emu_decode_source(const emu_registers *r, uint32_t notch, uint32_t surface,
 
 bool emu_decode_pooling(rkr_emu *emu, const emu_registers *r, emu_pooling *pool) {
     pool->precision = emu_bits(r, 0x6084, 2, 0) == 2 ? EMU_FLOAT16 : EMU_INT8;
-    pool->atom_bytes = emu->soc->atom_bytes;
+    pool->atom_bytes = emu->chip->c2_bytes;
     pool->in_w = emu_bits(r, 0x600c, 12, 0) + 1;
     pool->in_h = emu_bits(r, 0x6010, 12, 0) + 1;
     pool->c = emu_bits(r, 0x6014, 12, 0) + 1;

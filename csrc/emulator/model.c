@@ -45,8 +45,10 @@ int emu_fail(emu_model *model, int status, const char *format, ...) {
 }
 
 void emu_drop_commands(emu_model *model) {
+    rkr_close_model(model->file);
     free(model->words);
     free(model->tasks);
+    model->file = NULL;
     model->words = NULL;
     model->tasks = NULL;
     model->n_words = model->n_tasks = 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A `.rknn` file that was read: tensors, nodes, memory and commands. From the file to it:
- *   flat.c           reads a flatbuffer, trusting nothing
- *   container*.c     the containers -> tensors, nodes, tasks, memory
- *   description.c    what the file says of itself besides
- *   bson.c           what the file says of a node by name
+ * A `.rknn` file that was read for a machine: tensors, nodes, memory and commands. From the file
+ * to it:
+ *   modelfile/       reads the file, trusting nothing
+ *   container*.c     what it says -> tensors, nodes, tasks, memory
  *   soc.c            what differs by SoC
  *   model.c          its memory and errors
  *
@@ -12,7 +11,6 @@
 #ifndef RKR_EMULATOR_MODEL_H
 #define RKR_EMULATOR_MODEL_H
 
-#include "emulator/flat.h"
 #include "emulator/emulator.h"
 #include "emulator/soc.h"
 
@@ -33,7 +31,7 @@ typedef struct {
     const char *op, *name;
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs, *outputs; /* indices of tensors */
-    emu_table attributes;             /* valid while the bytes of the file are */
+    rkr_table attributes;             /* valid while the file is open */
     const uint8_t *bson;              /* NULL: none */
     uint32_t bson_bytes;
 } emu_file_node;
@@ -49,21 +47,18 @@ typedef struct {
 typedef struct emu_block emu_block;
 
 typedef struct {
-    const emu_soc *soc;
-    char soc_name[16];
+    const rkr_soc *chip;
+    const emu_soc *soc; /* what of it concerns the machine alone */
     const char *toolkit;
-    rkr_emu_file file;
     uint32_t n_graphs;
     emu_tensor *tensors;
     uint32_t n_tensors;
     emu_file_node *nodes;
     uint32_t n_nodes;
-    uint32_t *inputs, *outputs;
+    const uint32_t *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
     rkr_emu_normalisation *normalisations; /* per input */
-
-    /* Unless it is only described: */
-    uint8_t *memory; /* the machine's */
+    uint8_t *memory;                       /* the machine's */
     uint64_t memory_bytes;
     uint64_t constant_bytes; /* at the begin of the memory */
     uint64_t command_bytes;  /* at their begin: commands of a mini container, never values */
@@ -73,20 +68,19 @@ typedef struct {
     emu_task_entry *tasks;
     uint32_t n_tasks;
 
-    emu_flat flat; /* valid while the bytes of the file are */
-    bool is_mini;
+    rkr_model *file; /* until its commands are dropped */
 
     emu_block *blocks; /* everything allocated */
     bool lacks_memory; /* something was not */
     char error[240];
 } emu_model;
 
-/* Read a file; one that is only described has no memory and no tasks. On failure `error` (may be
+/* Read a file, whose bytes must stay until its commands are dropped. On failure `error` (may be
  * NULL) gets the reason. */
-int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, bool describe,
-                   emu_model **out, char *error, size_t error_size);
+int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, emu_model **out, char *error,
+                   size_t error_size);
 void emu_close_model(emu_model *model);
-/* The commands and tasks are not needed any more. */
+/* The file, its commands and tasks are not needed any more. */
 void emu_drop_commands(emu_model *model);
 
 /* Zeroed memory that lives as long as the model; NULL with an error. */
@@ -101,9 +95,5 @@ const char *emu_copy_text(emu_model *model, const uint8_t *text, size_t length);
 
 /* Set the error text; return `status`. */
 int emu_fail(emu_model *model, int status, const char *format, ...) EMU_PRINTF(3);
-
-/* An attribute that the file keeps by its name: see rkr_emu_get_attribute. */
-int emu_find_attribute(const emu_file_node *node, const char *name, uint32_t *type, uint32_t *count,
-                       void *data, size_t size);
 
 #endif

@@ -1,36 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The SoCs: which family of registers, which packing of weights. */
+ * The NPUs: which family of registers, which packing of weights. */
 #include "emulator/soc.h"
 
 #include <string.h>
 
-#define RV1106                                                                           \
-    .family = EMU_RV1106, .atom_bytes = 16, .pixel_align = 16, .converts_in_file = true, \
-    .weight_streams = 2,                                                                 \
-    .packing = {                                                                         \
-        .oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4}
-
-#define RK3566                                                                         \
-    .family = EMU_RK3566, .atom_bytes = 8, .pixel_align = 8, .converts_in_file = true, \
-    .weight_streams = 8,                                                               \
-    .packing = {                                                                       \
-        .oc_group = 16, .ic_group = 32, .pixel_group = 8, .depthwise_group = 32, .bias_group = 4}
-
-#define RK3576                                                                           \
-    .family = EMU_RK3576, .atom_bytes = 16, .pixel_align = 16, .converts_in_file = true, \
-    .weight_streams = 2,                                                                 \
-    .packing = {                                                                         \
-        .oc_group = 32, .ic_group = 32, .pixel_group = 4, .depthwise_group = 64, .bias_group = 8}
-
-#define RV1103B                                                                          \
-    .family = EMU_RV1103B, .atom_bytes = 8, .pixel_align = 16, .converts_in_file = true, \
-    .pads_inputs = true,                                                                 \
-    .packing = {                                                                         \
-        .oc_group = 8, .ic_group = 16, .pixel_group = 4, .depthwise_group = 8, .bias_group = 8}
-
 static const emu_soc socs[] = {
-    {.name = "rk3588",
+    {.npu = "RKNPU v2",
      .family = EMU_RK3588,
      .packing = {.oc_group = 32,
                  .ic_group = 32,
@@ -40,31 +16,48 @@ static const emu_soc socs[] = {
                  .depthwise_group = 64,
                  .depthwise_group_fp16 = 32,
                  .bias_group = 8},
-     .atom_bytes = 16,
-     .weight_streams = 16,
-     .pixel_align = 16,
-     .cores = EMU_CORES_RK3588},
-    {.name = "rv1106", RV1106},
-    {.name = "rv1103", RV1106},
-    {.name = "rk3566", RK3566},
-    {.name = "rk3568", RK3566},
-    {.name = "rk3562",
+     .weight_streams = 16},
+    {.npu = "RKNPU t3",
+     .family = EMU_RV1106,
+     .packing =
+         {.oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4},
+     .weight_streams = 2,
+     .converts_in_file = true},
+    {.npu = "RKNPU lite",
+     .family = EMU_RK3566,
+     .packing =
+         {.oc_group = 16, .ic_group = 32, .pixel_group = 8, .depthwise_group = 32, .bias_group = 4},
+     .weight_streams = 8,
+     .converts_in_file = true},
+    {.npu = "RKNPU t4",
      .family = EMU_RK3562,
      .packing =
          {.oc_group = 16, .ic_group = 32, .pixel_group = 4, .depthwise_group = 32, .bias_group = 4},
-     .atom_bytes = 16,
      .weight_streams = 2,
-     .pixel_align = 16,
      .converts_in_file = true},
-    {.name = "rk3576", .cores = EMU_CORES_RK3576, RK3576},
-    {.name = "rv1126b", RK3576},
-    {.name = "rv1103b", RV1103B},
-    {.name = "rv1106b", RV1103B},
+    {.npu = "RKNPU f2",
+     .family = EMU_RK3576,
+     .packing =
+         {.oc_group = 32, .ic_group = 32, .pixel_group = 4, .depthwise_group = 64, .bias_group = 8},
+     .weight_streams = 2,
+     .converts_in_file = true},
+    {.npu = "RKNPU f3",
+     .family = EMU_RK3576,
+     .packing =
+         {.oc_group = 32, .ic_group = 32, .pixel_group = 4, .depthwise_group = 64, .bias_group = 8},
+     .weight_streams = 2,
+     .converts_in_file = true},
+    {.npu = "RKNPU w1",
+     .family = EMU_RV1103B,
+     .packing =
+         {.oc_group = 8, .ic_group = 16, .pixel_group = 4, .depthwise_group = 8, .bias_group = 8},
+     .pads_inputs = true,
+     .converts_in_file = true},
 };
 
-const emu_soc *emu_find_soc(const char *name) {
+const emu_soc *emu_find_soc(const rkr_soc *soc) {
     for (size_t i = 0; i < sizeof socs / sizeof socs[0]; i++) {
-        if (strcmp(socs[i].name, name) == 0) {
+        if (strcmp(socs[i].npu, soc->npu) == 0) {
             return &socs[i];
         }
     }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What differs by SoC. */
+ * What of a SoC concerns the emulator alone; all else is in modelfile/soc.c. */
 #ifndef RKR_EMULATOR_SOC_H
 #define RKR_EMULATOR_SOC_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "modelfile/modelfile.h"
 
 /* SoCs of one family have the same registers. */
 typedef enum {
@@ -29,21 +28,16 @@ typedef struct {
     uint8_t bias_group; /* channels side by side in a block of biases, offsets, multipliers */
 } emu_packing;
 
-typedef enum { EMU_CORES_NONE, EMU_CORES_RK3588, EMU_CORES_RK3576 } emu_core_lists;
-
 typedef struct {
-    const char *name;
+    const char *npu; /* as in rkr_soc: SoCs with the same one are alike */
     emu_family family;
     emu_packing packing;
-    uint8_t atom_bytes;
     uint8_t weight_streams; /* of compressed weights; 0: not known */
-    uint8_t pixel_align;    /* pixels that a row of an image is rounded up to */
-    emu_core_lists cores;
-    bool pads_inputs;      /* planes of inputs are rounded up to 4 pixels, too */
-    bool converts_in_file; /* the file's commands convert pixels */
+    bool pads_inputs;       /* planes of inputs are rounded up to 4 pixels, too */
+    bool converts_in_file;  /* the file's commands convert pixels */
 } emu_soc;
 
 /* NULL: not known. */
-const emu_soc *emu_find_soc(const char *name);
+const emu_soc *emu_find_soc(const rkr_soc *soc);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Graph: slots 0 tensors, 1 nodes, 2 and 3 indices of the inputs and outputs. Node: 1 operator,
+ * Graph: slots 0 tensors, 1 nodes, 2 and 3 indices of the inputs and outputs,
+ * 4 {0 mean, 1 standard deviation} per input. Node: 1 operator,
  * 2 name, 3 device, 4 and 5 indices of what it reads and writes, 9 (mini) or 10 tasks per number
  * of cores. Tensor: 0 element type, 1 layout, 2 kind, 3 dimensions in memory, 4 logical ones,
  * 5 name, then by container (mini, standard) 6, 10 scale, 7, 11 zero point, 8, 12 reserved bytes,
@@ -134,6 +135,32 @@ int rkr_read_node(rkr_model *model, const rkr_model_graph *graph, uint32_t index
     if (out->has_tasks) {
         const rkr_vector tasks = rkr_flat_vector(flat, table, model->is_mini ? 9 : 10, 4);
         out->tasks = rkr_flat_u32(flat, tasks, 0);
+    }
+    return rkr_model_status(model);
+}
+
+int rkr_read_normalisation(rkr_model *model, const rkr_model_graph *graph, uint32_t index,
+                           const rkr_model_tensor *port, rkr_normalisation *out) {
+    rkr_flat *flat = &model->flat;
+    memset(out, 0, sizeof *out);
+    const rkr_vector tables = rkr_flat_vector(flat, rkr_flat_table(flat, graph->table), 4, 4);
+    if (index >= tables.length) {
+        return rkr_model_status(model);
+    }
+    const rkr_table table = rkr_flat_item(flat, tables, index);
+    const rkr_vector mean = rkr_flat_vector(flat, table, 0, 4);
+    const rkr_vector std = rkr_flat_vector(flat, table, 1, 4);
+    const uint32_t length = mean.length < std.length ? mean.length : std.length;
+    const uint32_t channels = port->n_dims == 4 ? (uint32_t)port->dims[1] : length;
+    out->is_one = 1;
+    for (uint32_t c = 0; c < channels && c < length; c++) {
+        const float m = rkr_flat_f32(flat, mean, c), s = rkr_flat_f32(flat, std, c);
+        if (c < 16) {
+            out->mean[c] = m;
+            out->std[c] = s;
+            out->count = c + 1;
+        }
+        out->is_one &= m == out->mean[0] && s == out->std[0];
     }
     return rkr_model_status(model);
 }

@@ -4,25 +4,12 @@
  * librknnrt's. Both answer as in version 2.3.2. */
 #include "rknn.h"
 
-#include "attributes.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REASON_BYTES 400
-
-typedef struct {
-    const char *name;
-    uint32_t cores;
-    uint32_t row_bytes;
-} soc;
-
-static const soc socs[] = {
-    {"rk3588", 3, 16},  {"rk3576", 2, 16},  {"rk3562", 1, 16}, {"rk3566", 1, 8},
-    {"rk3568", 1, 8},   {"rv1126b", 1, 16}, {"rv1103", 1, 16}, {"rv1106", 1, 16},
-    {"rv1103b", 1, 16}, {"rv1106b", 1, 16},
-};
+#define CONTRADICTION 1 /* a status: it was logged why */
 
 bool sim_is_rknn(const uint8_t *bytes, size_t size) {
     static const char *const begins[] = {"RKNN", "CYPTRKNN"};
@@ -36,7 +23,7 @@ bool sim_is_rknn(const uint8_t *bytes, size_t size) {
 }
 
 /* Mean and std as few numbers as do. */
-static void normalise(const rkr_emu_normalisation *file, sim_tensor *tensor) {
+static void normalise(const rkr_normalisation *file, sim_tensor *tensor) {
     const bool is_none =
         file->count == 0 || (file->is_one && file->mean[0] == 0.0f && file->std[0] == 1.0f);
     tensor->n_mean = is_none ? 0 : file->is_one ? 1 : file->count;
@@ -44,103 +31,170 @@ static void normalise(const rkr_emu_normalisation *file, sim_tensor *tensor) {
     memcpy(tensor->std, file->std, sizeof file->std);
 }
 
-/* The tensors of one graph, inputs before outputs. */
-static bool read_tensors(const rkr_emu *emu, const rkr_emu_info *info, const sim_rules *rules,
-                         sim_tensor *tensors) {
-    uint32_t indices[2 * SIM_MAX_TENSORS];
-    const uint32_t count = info->inputs + info->outputs;
-    (void)rkr_emu_get_inputs(emu, indices);
-    (void)rkr_emu_get_outputs(emu, indices + info->inputs);
-    for (uint32_t i = 0; i < count; i++) {
-        const bool is_input = i < info->inputs;
-        const uint32_t index = is_input ? i : i - info->inputs;
-        rkr_emu_tensor file;
-        rkr_emu_normalisation normalisation = {0};
-        (void)rkr_emu_get_tensor(emu, indices[i], &file);
-        if (is_input) {
-            (void)rkr_emu_get_normalisation(emu, index, &normalisation);
-        }
-        normalise(&normalisation, &tensors[i]);
-        if (!sim_describe(&file, index, is_input, rules, &tensors[i]) ||
-            !sim_tensor_settle(&tensors[i], is_input)) {
-            sim_log("the model contradicts itself in its tensor '%s'", file.name);
-            return false;
-        }
+static rknn_tensor_type type_of(uint32_t onnx) {
+    static const rknn_tensor_type types[11] = {
+        [1] = RKNN_TENSOR_FLOAT32, [2] = RKNN_TENSOR_UINT8, [3] = RKNN_TENSOR_INT8,
+        [4] = RKNN_TENSOR_UINT16,  [5] = RKNN_TENSOR_INT16, [6] = RKNN_TENSOR_INT32,
+        [7] = RKNN_TENSOR_INT64,   [9] = RKNN_TENSOR_BOOL,  [10] = RKNN_TENSOR_FLOAT16,
+    };
+    return types[onnx];
+}
+
+static rknn_tensor_format format_of(uint32_t layout) {
+    return layout == RKR_LAYOUT_PLAIN  ? RKNN_TENSOR_UNDEFINED
+           : layout == RKR_LAYOUT_NHWC ? RKNN_TENSOR_NHWC
+           : layout == RKR_LAYOUT_NCHW ? RKNN_TENSOR_NCHW
+                                       : RKNN_TENSOR_NC1HWC2;
+}
+
+/* Describe an input or an output in all its views; false: the file contradicts itself. */
+static bool describe(const rkr_model_tensor *file, uint32_t index, bool is_input,
+                     const rkr_rules *rules, sim_tensor *tensor) {
+    static const uint32_t kinds[SIM_KINDS] = {[SIM_LOGICAL] = RKR_VIEW_LOGICAL,
+                                              [SIM_NATIVE] = RKR_VIEW_NATIVE,
+                                              [SIM_NHWC] = RKR_VIEW_NHWC};
+    char reason[REASON_BYTES];
+    rkr_described found;
+    if (rkr_describe_tensor(file, is_input, rules, &found, reason, sizeof reason) != RKR_OK) {
+        sim_log("the model contradicts itself: %s", reason);
+        return false;
+    }
+    for (uint32_t kind = 0; kind < SIM_KINDS; kind++) {
+        const rkr_view *view = &found.views[kinds[kind]];
+        rknn_tensor_attr *attr = &tensor->attr[kind];
+        *attr = (rknn_tensor_attr){.index = index,
+                                   .n_dims = view->n_dims,
+                                   .n_elems = view->n_elems,
+                                   .size = view->size,
+                                   .fmt = format_of(view->layout),
+                                   .type = type_of(view->type),
+                                   .qnt_type = RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC,
+                                   .zp = found.zero_point,
+                                   .scale = found.scale,
+                                   .w_stride = view->w_stride,
+                                   .size_with_stride = view->size_with_stride};
+        memcpy(attr->dims, view->dims, sizeof attr->dims);
+        memcpy(attr->name, file->name.at, file->name.length);
+    }
+    tensor->is_pixel = is_input && file->is_pixel && file->n_dims == 4;
+    tensor->status[SIM_NHWC] = found.has_nhwc ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
+    if (!sim_tensor_settle(tensor, is_input)) {
+        sim_log("the model contradicts itself in its tensor '%s'", tensor->attr[0].name);
+        return false;
     }
     return true;
 }
 
-static bool counts_are_sound(const rkr_emu_info *info) {
-    return info->graphs >= 1 && info->graphs <= RKNN_MAX_DYNAMIC_SHAPE_NUM && info->inputs >= 1 &&
-           info->inputs <= SIM_MAX_TENSORS && info->outputs >= 1 &&
-           info->outputs <= SIM_MAX_TENSORS;
+/* The inputs, or the outputs, of one graph. */
+static int read_ports(rkr_model *file, const rkr_model_graph *graph, bool is_input,
+                      const rkr_rules *rules, sim_tensor *tensors) {
+    const uint32_t count = is_input ? graph->n_inputs : graph->n_outputs;
+    rkr_model_tensor *ports = calloc((size_t)count + 1, sizeof *ports);
+    if (ports == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    int status = rkr_read_ports(file, graph, !is_input, ports);
+    for (uint32_t i = 0; status == RKR_OK && i < count; i++) {
+        rkr_normalisation normalisation = {0};
+        if (is_input) {
+            status = rkr_read_normalisation(file, graph, i, &ports[i], &normalisation);
+        }
+        normalise(&normalisation, &tensors[i]);
+        if (status == RKR_OK && !describe(&ports[i], i, is_input, rules, &tensors[i])) {
+            status = CONTRADICTION;
+        }
+    }
+    free(ports);
+    return status;
+}
+
+static bool counts_are_sound(const rkr_model_description *said, const rkr_model_graph *graph) {
+    return said->graphs <= RKNN_MAX_DYNAMIC_SHAPE_NUM && graph->n_inputs >= 1 &&
+           graph->n_inputs <= SIM_MAX_TENSORS && graph->n_outputs >= 1 &&
+           graph->n_outputs <= SIM_MAX_TENSORS;
 }
 
 static uint32_t limit(uint64_t bytes) {
     return bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
 }
 
-/* What is said once, by the first graph. */
-static int read_file(const rkr_emu *emu, const rkr_emu_info *info, sim_model *model,
-                     sim_rules *rules) {
-    rkr_emu_file file;
-    const soc *known = NULL;
-    (void)rkr_emu_get_file(emu, &file);
-    for (size_t i = 0; i < sizeof socs / sizeof socs[0]; i++) {
-        known = strcmp(socs[i].name, info->soc) == 0 ? &socs[i] : known;
+/* What is said once, and by the first graph. */
+static int read_file(rkr_model *file, const rkr_model_graph *graph, sim_model *model,
+                     rkr_rules *rules) {
+    rkr_model_header header;
+    rkr_model_description said;
+    int status = rkr_read_header(file, &header);
+    status = status == RKR_OK ? rkr_read_description(file, &said) : status;
+    if (status != RKR_OK) {
+        return status;
     }
-    if (known == NULL || !counts_are_sound(info) || file.batch > 1024) {
-        sim_log("the model is for %s, has %u inputs, %u outputs, %u shapes and a batch of %u: it "
+    const rkr_soc *soc = rkr_find_soc(header.soc.at, header.soc.length);
+    if (soc == NULL || !counts_are_sound(&said, graph) || said.batch > 1024) {
+        sim_log("the model is for %.*s, has %u inputs, %u outputs, %u shapes and a batch of %u: it "
                 "is not simulated",
-                info->soc, info->inputs, info->outputs, info->graphs, file.batch);
-        return RKNN_ERR_MODEL_INVALID;
+                (int)header.soc.length, header.soc.at, graph->n_inputs, graph->n_outputs,
+                said.graphs, said.batch);
+        return CONTRADICTION;
     }
-    model->runtime = file.is_mini ? SIM_MINI : SIM_FULL;
+    model->runtime = header.is_mini ? SIM_MINI : SIM_FULL;
     snprintf(model->version, sizeof model->version, "2.3.2");
-    snprintf(model->soc, sizeof model->soc, "%s", known->name);
-    memcpy(model->custom_string, file.custom_string, sizeof model->custom_string);
-    model->cores = known->cores;
-    model->batch = file.batch;
-    model->n_input = info->inputs;
-    model->n_output = info->outputs;
-    model->n_shapes = info->graphs;
-    model->weight_bytes = limit(file.weight_bytes);
-    model->internal_bytes = limit(file.scratch_bytes);
-    model->dma_bytes = file.weight_bytes + file.scratch_bytes + file.command_bytes;
-    *rules = (sim_rules){.is_mini = file.is_mini,
-                         .is_dynamic = info->graphs > 1,
-                         .batch = file.batch,
-                         .container = file.container,
-                         .row_bytes = known->row_bytes};
+    snprintf(model->soc, sizeof model->soc, "%s", soc->name);
+    memcpy(model->custom_string, said.custom_string.at, said.custom_string.length);
+    model->cores = soc->cores;
+    model->batch = said.batch;
+    model->n_input = graph->n_inputs;
+    model->n_output = graph->n_outputs;
+    model->n_shapes = said.graphs;
+    model->weight_bytes = limit(said.weight_bytes);
+    model->internal_bytes = limit(said.scratch_bytes);
+    model->dma_bytes = said.weight_bytes + said.scratch_bytes + said.command_bytes;
+    *rules = (rkr_rules){.is_mini = header.is_mini,
+                         .is_dynamic = said.graphs > 1,
+                         .batch = said.batch,
+                         .version = header.version,
+                         .row_bytes = soc->row_bytes};
     model->tensors =
         calloc((size_t)model->n_shapes * sim_model_tensors(model), sizeof *model->tensors);
-    return model->tensors == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
+    return model->tensors == NULL ? RKR_ERR_MEMORY : RKR_OK;
 }
 
-static int read_graph(const uint8_t *bytes, size_t size, uint32_t graph, sim_model *model,
-                      sim_rules *rules) {
+/* Inputs before outputs. */
+static int read_graph(rkr_model *file, uint32_t index, sim_model *model, rkr_rules *rules) {
+    rkr_model_graph graph;
+    int status = rkr_read_graph(file, index, &graph);
+    if (status == RKR_OK && index == 0) {
+        status = read_file(file, &graph, model, rules);
+    }
+    if (status != RKR_OK || graph.n_inputs != model->n_input ||
+        graph.n_outputs != model->n_output) {
+        return status == RKR_OK ? CONTRADICTION : status;
+    }
+    sim_tensor *tensors = model->tensors + (size_t)index * sim_model_tensors(model);
+    status = read_ports(file, &graph, true, rules, tensors);
+    return status == RKR_OK ? read_ports(file, &graph, false, rules, tensors + graph.n_inputs)
+                            : status;
+}
+
+static int read_model(const uint8_t *bytes, size_t size, sim_model *model) {
     char reason[REASON_BYTES] = "";
-    rkr_emu *emu = NULL;
-    rkr_emu_info info;
-    const int opened = rkr_emu_describe(bytes, size, graph, &emu, reason, sizeof reason);
-    if (opened != RKR_OK) {
-        sim_log("the emulated NPU does not run this model: %s", reason);
-        return opened == RKR_ERR_MEMORY ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_MODEL_INVALID;
+    rkr_model *file = NULL;
+    rkr_rules rules = {0};
+    const char *why = reason;
+    int status = rkr_open_model(bytes, size, -1, &file, reason, sizeof reason);
+    for (uint32_t graph = 0; status == RKR_OK && graph < model->n_shapes; graph++) {
+        status = read_graph(file, graph, model, &rules);
+        why = rkr_model_error(file);
     }
-    (void)rkr_emu_get_info(emu, &info);
-    int status = graph == 0 ? read_file(emu, &info, model, rules) : RKNN_SUCC;
-    if (status == RKNN_SUCC &&
-        (info.inputs != model->n_input || info.outputs != model->n_output ||
-         !read_tensors(emu, &info, rules,
-                       model->tensors + (size_t)graph * sim_model_tensors(model)))) {
-        status = RKNN_ERR_MODEL_INVALID;
+    if (status == RKR_MODEL_ERR_FILE) {
+        sim_log("the emulated NPU does not run this model: %s", why);
     }
-    rkr_emu_close(emu);
-    return status;
+    rkr_close_model(file);
+    return status == RKR_OK           ? RKNN_SUCC
+           : status == RKR_ERR_MEMORY ? RKNN_ERR_MALLOC_FAIL
+                                      : RKNN_ERR_MODEL_INVALID;
 }
 
 int sim_rknn_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runtime *runtime) {
-    sim_rules rules;
     sim_model *model = calloc(1, sizeof *model);
     if (model == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
@@ -148,11 +202,8 @@ int sim_rknn_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runti
     model->references = 1;
     model->n_shapes = 1;
     model->runtime = *runtime; /* until the file says it */
-    int status = RKNN_SUCC;
-    for (uint32_t graph = 0; status == RKNN_SUCC && graph < model->n_shapes; graph++) {
-        status = read_graph(bytes, size, graph, model, &rules);
-        *runtime = model->runtime;
-    }
+    int status = read_model(bytes, size, model);
+    *runtime = model->runtime;
     if (status == RKNN_SUCC && !sim_shapes_agree(model)) {
         sim_log("the model contradicts itself from shape to shape");
         status = RKNN_ERR_MODEL_INVALID;

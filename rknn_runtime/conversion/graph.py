@@ -1,4 +1,4 @@
-"""An ONNX graph: the parts needed to find and cut a head."""
+"""An ONNX graph, as far as finding and cutting a head needs it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rknn_runtime.sim.executor import Graph
 
 __all__ = ["OnnxGraph", "import_onnx"]
 
-#: The limit of protocol buffers.
+#: No protocol buffer can be larger.
 _MAX_BYTES = 2**31 - 1
-#: Tensors up to this size may hold sizes, which shape inference needs; larger ones are weights.
+#: Of a tensor that may hold sizes, by which shapes are found; what is larger are weights.
 _MOST_SIZES_BYTES = 4096
-#: Anchors and grids take fewer nodes than this.
+#: Anchors and grids are computed by fewer.
 _MOST_CONSTANT_NODES = 64
 
 
@@ -28,7 +28,7 @@ def import_onnx() -> Any:
     """Import the package onnx.
 
     Raises:
-        ImportError: The package is not installed.
+        ImportError: It is not installed; says what to install.
     """
     try:
         import onnx
@@ -47,16 +47,17 @@ class OnnxGraph:
 
     Args:
         data: The bytes of the file.
-        name: The name of the file, for messages.
-        sizes: Shapes for open inputs.
+        name: Of the file, for messages.
+        sizes: Shapes for inputs that are open.
 
     Attributes:
-        inputs: Names and shapes of the inputs that are not constants; open sizes are None.
+        inputs: Names and shapes of the inputs that are no constants; None for open dimensions.
         outputs: Names of the outputs.
-        metadata: The metadata of the exporter.
+        metadata: What the exporter wrote beside the graph.
+        opset: Version of the standard operators.
 
     Raises:
-        InvalidModelError: The file is no ONNX file, or contradicts itself.
+        InvalidModelError: It is no ONNX file, or contradicts itself.
         ImportError: The package onnx is not installed.
     """
 
@@ -80,7 +81,10 @@ class OnnxGraph:
         self.nodes: list[Any] = list(graph.node)
         self.outputs = [each.name for each in graph.output]
         self.metadata = {each.key: each.value for each in model.metadata_props}
-
+        self.opset = max(
+            (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")),
+            default=0,
+        )
         self._tensors = {each.name: each for each in graph.initializer}
         self._shapes = {
             each.name: _shape(each) for each in (*graph.value_info, *graph.output, *graph.input)
@@ -98,26 +102,26 @@ class OnnxGraph:
         """Read a file.
 
         Args:
-            path: The path of the file.
-            inputs: Names of inputs with given shapes.
+            path: Of the file.
+            inputs: Names of inputs whose shapes are given.
             sizes: The shapes.
 
         Raises:
-            InvalidModelError: The file is no ONNX file.
-            OSError: The file cannot be read.
+            InvalidModelError: It is no ONNX file.
+            OSError: It cannot be read.
             ImportError: The package onnx is not installed.
         """
         data = bytes(read_file(path, _MAX_BYTES))
         return cls(data, str(path), dict(zip(inputs or (), sizes or ())))
 
     def producer(self, tensor: str) -> Any:
-        """Return the node that computes a tensor, or None for an input or a constant."""
+        """The node that computes a tensor, or None: an input or a constant."""
         return self._producers.get(tensor)
 
     def shape(self, tensor: str) -> tuple[int, ...] | None:
-        """Return the shape of a tensor, or None if it is open.
+        """The shape of a tensor, or None where it is open.
 
-        If the graph computes sizes itself, it is run once to see them.
+        Where exporters compute sizes in the graph, the graph is run once to see them.
         """
         if tensor in self._tensors:
             return tuple(self._tensors[tensor].dims)
@@ -127,7 +131,7 @@ class OnnxGraph:
         return None if shape is None else tuple(size for size in shape if size is not None)
 
     def value(self, tensor: str) -> Array | None:
-        """Return the values of a tensor that few nodes compute from constants, else None."""
+        """The values of what is computed from constants alone, None: from an input, or much."""
         values = self.constant(tensor)
         if values is not None or self.producer(tensor) is None:
             return values
@@ -145,7 +149,7 @@ class OnnxGraph:
         return found
 
     def _seen_shapes(self) -> dict[str, tuple[int | None, ...]]:
-        """Return shapes that only a run of the graph shows; none if an input is open."""
+        """Shapes in a run of the graph that are open without one; none if an input is open."""
         if self._seen is None:
             self._seen = {}
             if all(shape is not None and None not in shape for shape in self.inputs.values()):
@@ -156,7 +160,7 @@ class OnnxGraph:
         return self._seen
 
     def _run(self, names: list[str]) -> list[Array]:
-        """Compute tensors of the graph with zeros as inputs."""
+        """Compute tensors of the graph for inputs of zeros."""
         graph = Graph(self.cut(names))
         zeros = {
             tensor.name: np.zeros([size or 1 for size in tensor.shape], tensor.dtype)
@@ -165,7 +169,7 @@ class OnnxGraph:
         return graph.run(zeros, names)
 
     def constant(self, tensor: str) -> Array | None:
-        """Return the values of a constant, or None for any other tensor."""
+        """The values of a constant, or None: it is none."""
         to_array = self._onnx.numpy_helper.to_array
         if tensor in self._tensors:
             return np.asarray(to_array(self._tensors[tensor]))
@@ -182,18 +186,19 @@ class OnnxGraph:
         return None
 
     def operators(self, outputs: Iterable[str]) -> dict[str, int]:
-        """Count the operators that compute some tensors."""
+        """How often each operator occurs in what computes some tensors."""
         return dict(Counter(node.op_type for node in self._nodes_for(self._needed(outputs))))
 
     def inputs_of(self, outputs: Iterable[str]) -> dict[str, tuple[int | None, ...] | None]:
-        """Return the inputs that tensors are computed from, in the form of `inputs`."""
+        """The inputs that tensors are computed from, as `inputs` has them."""
         needed = self._needed(outputs)
         return {name: shape for name, shape in self.inputs.items() if name in needed}
 
     def cut(self, outputs: Iterable[str]) -> bytes:
         """Return an ONNX file that ends in other tensors of the graph.
 
-        Nodes and inputs that are no longer needed are dropped. Types and metadata are kept.
+        What only computed the former outputs is left out, inputs as well. Types and metadata
+        are kept.
         """
         graph = self._model.graph
         kinds = {each.name: each for each in (*graph.value_info, *graph.output)}
@@ -209,17 +214,17 @@ class OnnxGraph:
         return data
 
     def split_convolution(self, tensor: str, parts: Sequence[Sequence[int]]) -> list[str]:
-        """Split a convolution into several, each for a group of its channels.
+        """Compute groups of a convolution's channels by convolutions of their own.
 
         Args:
             tensor: The output of the convolution.
-            parts: The channel numbers of each group.
+            parts: Numbers of the channels of each group.
 
         Returns:
             Names of the new outputs.
 
         Raises:
-            ValueError: The weights are not constants.
+            ValueError: Its weights are no constants.
         """
         node, to_tensor = self.producer(tensor), self._onnx.numpy_helper.from_array
         constants = [self.constant(name) for name in node.input[1:]]
@@ -236,7 +241,7 @@ class OnnxGraph:
                 self._model.graph.initializer.append(rows)
                 self._tensors[name] = rows
                 new.input[k] = name
-            # Before the readers of the whole, since nodes are in the order of computation.
+            # Before what takes the whole: nodes stand in the order of their computation.
             self._model.graph.node.insert(list(self._model.graph.node).index(node), new)
             name = new.output[0]
             self._producers[name] = new
@@ -247,7 +252,7 @@ class OnnxGraph:
         return names
 
     def _needed(self, outputs: Iterable[str]) -> set[str]:
-        """Return the names of some tensors and of all that they are computed from."""
+        """Names of all tensors that some are computed from, with them."""
         needed: set[str] = set()
         todo = list(outputs)
         while todo:
@@ -269,7 +274,7 @@ class OnnxGraph:
 
 
 def _infer_shapes(onnx: Any, model: Any) -> None:
-    """Infer the shape of every tensor, without the three copies of weights that onnx makes."""
+    """Note the shape of every tensor of a model, without onnx's three copies of its weights."""
     graph = model.graph
     bare = _copy(model, "graph")
     bare.graph.CopyFrom(_copy(graph, "initializer"))
@@ -287,7 +292,7 @@ def _infer_shapes(onnx: Any, model: Any) -> None:
 
 
 def _copy(message: Any, *left_out: str) -> Any:
-    """Copy a message without some of its fields."""
+    """Copy a message but for some of its fields."""
     copy = type(message)()
     for field, value in message.ListFields():
         if field.name in left_out:

@@ -1,7 +1,8 @@
-"""A stand-in for PyTorch in the toolkit's environment, which saves gigabytes.
+"""Stands in for PyTorch in the toolkit's environment.
 
-rknn-toolkit2 always imports PyTorch. For an ONNX file it only splits and joins index numbers. Any
-other use raises an error that says how to get PyTorch.
+rknn-toolkit2 imports PyTorch, which is gigabytes, whatever it converts. Of an ONNX file it only
+wants index numbers, split and joined again. What is not here raises an error that says how to
+get the true one.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any, NoReturn
 
 import numpy
 
-#: A version that the toolkit accepts.
+#: One that the toolkit takes.
 __version__ = "2.4.0"
 
 
 class Tensor:
-    """An array with the few methods that the toolkit uses."""
+    """Numbers, as far as the toolkit computes with them."""
 
     def __init__(self, values: Any) -> None:
         self._values = numpy.asarray(values)
@@ -37,34 +38,34 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the sizes."""
+        """Sizes."""
         sizes: tuple[int, ...] = self._values.shape
         return sizes
 
     def reshape(self, *shape: Any) -> Tensor:
-        """Return the numbers in another shape."""
+        """Numbers in another shape."""
         return Tensor(self._values.reshape(*shape))
 
     view = reshape
 
     def flatten(self) -> Tensor:
-        """Return the numbers in one dimension."""
+        """All numbers in a row."""
         return Tensor(self._values.ravel())
 
     def numpy(self) -> Any:
-        """Return the numbers as an array."""
+        """Numbers as an array."""
         return self._values
 
     def tolist(self) -> Any:
-        """Return the numbers as a list."""
+        """Numbers as a list."""
         return self._values.tolist()
 
 
 class no_grad:
-    """A context manager and decorator that does nothing."""
+    """Nothing: there are no gradients here."""
 
     def __call__(self, function: Any) -> Any:
-        """Return the function."""
+        """Leave a function as it is."""
         return function
 
     def __enter__(self) -> no_grad:
@@ -75,12 +76,12 @@ class no_grad:
 
 
 def arange(*limits: int) -> Tensor:
-    """Return consecutive integers."""
+    """Integers one after the other."""
     return Tensor(numpy.arange(*limits, dtype=numpy.int64))
 
 
 def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> Any:
-    """Split along a dimension, into parts of one size or of given sizes."""
+    """Parts along a dimension: of one size, or of these sizes."""
     values, sizes = numpy.asarray(tensor), split_size_or_sections
     ends: Any = (
         range(sizes, values.shape[dim], sizes)
@@ -103,7 +104,7 @@ def _missing(name: str) -> NoReturn:
         raise AttributeError(name)
     raise NotImplementedError(
         f"torch.{name}: the toolkit's environment has only a stand-in for PyTorch; ask for the "
-        "real one: --with-torch, or with_torch=True"
+        "true one: --with-torch, or with_torch=True"
     )
 
 

@@ -60,13 +60,13 @@ def test_what_no_old_file_holds_is_refused() -> None:
 
 
 def shared(what: str) -> bytes:
-    """A file of 60 to 120 kB in which 3,000 tables share a vector, or one has 3,000 relocations."""
+    """A file of 40 to 120 kB in which many tables share a vector, or one has 3,000 relocations."""
     old, many = Old(MODELS[0].read_bytes()), 3000
     if what == "tensors":
         indices = Vector("I", *([0] * many))
-        old.nodes = [{1: "Conv", 2: "Conv:0", 3: u8(0), 4: indices, 5: indices}] * many
+        old.nodes = [{1: "Conv", 2: "Conv:0", 3: u8(0), 4: indices, 5: indices}] * 300
     elif what == "names":
-        old.nodes = [{1: "x" * many, 2: "x" * many, 3: u8(0)}] * many
+        old.nodes = [{1: "x", 2: "x" * many, 3: u8(0)}] * 250
     else:
         node = next(node for node in old.nodes if 6 in node)
         task = node[6][0]
@@ -81,8 +81,8 @@ def shared(what: str) -> bytes:
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
-        ("tensors", "its nodes"),
-        ("names", "its nodes"),
+        ("tensors", "beyond what such a file has"),
+        ("names", "beyond what such a file has"),
         ("commands", "the commands of a task"),
         ("relocations", "the commands of a task"),
     ],

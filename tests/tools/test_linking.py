@@ -108,7 +108,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vendor = root / "vendor"
     vendor.mkdir()
     (vendor / "probe.c").write_text(PROBE, encoding="utf-8")
-    parts = [path for room in ("sim", "emulator") for path in (root / "csrc" / room).glob("*.c")]
+    rooms = ("sim", "emulator", "modelfile")
+    parts = [path for room in rooms for path in (root / "csrc" / room).glob("*.c")]
     sources = [*sorted(parts), vendor / "probe.c"]
     done = run("cc", "-fPIC", f"-I{root / 'csrc'}", "-c", *sources, cwd=vendor)
     assert done.returncode == 0, done.stdout
