@@ -1,4 +1,4 @@
-"""What the examples share: the files that they take, and how they end."""
+"""Code that the examples share: how they end, and their arguments."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program; an error that the user can mend, or Ctrl-C, ends it without a traceback."""
+    """Run a program; errors that the user can fix, and Ctrl-C, end it without a traceback."""
     try:
         main()
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        sys.exit(130)  # as a shell says it: 128 and the number of the signal
+        sys.exit(130)  # as in a shell: 128 + the number of the signal
     except BrokenPipeError:
-        # The reader, such as `head`, has enough; without this Python complains at exit.
+        # The reader, such as `head`, has ended; without this Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (RknnError, OSError, ValueError, ImportError) as error:
         advice = ""
@@ -35,44 +35,13 @@ def run(main: Callable[[], None]) -> None:
             advice = ", which is Pillow: pip install Pillow"
         elif isinstance(error, LibraryLoadError):
             advice = (
-                "\nThis program takes the library as --library; the simulated NPU: --library sim"
+                "\nGive this program the library as --library; the simulated NPU: --library sim"
             )
         sys.exit(f"{Path(sys.argv[0]).name}: {error}{advice}")
 
 
-def read_labels(path: str) -> list[str]:
-    """Read the names of classes, for ``add_argument(type=read_labels)``.
-
-    The file has one name per line, in the order of the classes, or is JSON: ``["a", "b"]``,
-    ``{"0": "a", "1": "b"}``, or ``{"labels": ...}`` with one of these.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise argparse.ArgumentTypeError(f"cannot read {path}: {error}") from None
-    try:
-        said = json.loads(text)
-    except ValueError:
-        said = None
-    if not isinstance(said, (dict, list)):
-        said = text.rstrip().splitlines()
-    if isinstance(said, dict) and "labels" in said:
-        said = said["labels"]
-    if isinstance(said, dict):
-        said = [said.get(str(number)) for number in range(len(said))]
-    if not isinstance(said, list) or not said or not all(isinstance(name, str) for name in said):
-        raise argparse.ArgumentTypeError(
-            f'{path}: expected the names as lines, ["a", "b"], {{"0": "a", "1": "b"}} or '
-            '{"labels": ...}'
-        )
-    return said
-
-
 def image_file(path: str) -> Path:
-    """Check that an image can be written there, for ``add_argument(type=image_file)``.
-
-    Now, and not when the work is done and lost.
-    """
+    """Check that an image can be written, for ``add_argument(type=image_file)``."""
     from PIL import Image
 
     target = Path(path)
@@ -93,7 +62,7 @@ def image_file(path: str) -> Path:
 
 
 def demo_arguments(text: str) -> argparse.Namespace:
-    """Read the command line of the two programs that are as the vendor's YOLOv5 demo."""
+    """Read the command line of the two programs that follow the vendor's YOLOv5 demo."""
     parser = argparse.ArgumentParser(description=text.split("\n")[0])
     parser.add_argument("model", help=".rknn file, three outputs as in the vendor's model zoo")
     parser.add_argument("image")
@@ -107,7 +76,7 @@ def demo_arguments(text: str) -> argparse.Namespace:
 def show(
     detections: Detections, args: argparse.Namespace, image: Image, custom_string: str
 ) -> None:
-    """Print a line an object, as that demo does, and draw them where ``--save`` says."""
+    """Print a line per object, as that demo does, and save the annotated image for ``--save``."""
     labels = json.loads(custom_string or "{}").get("labels")
     for one in detections:
         name = labels[one.class_id] if labels else f"class {one.class_id}"

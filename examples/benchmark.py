@@ -2,7 +2,7 @@
 
     python benchmark.py MODEL [--library sim] [--runs 200] [--warm-up 20] [--json report.json]
 
-`rknn-runtime bench` is the same with more: several cores and contexts, pages, comparisons.
+`rknn-runtime bench` does the same and more: several cores and contexts, pages, comparisons.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--warm-up", type=int, default=20)
-    parser.add_argument("--json", type=Path, help="write the numbers here, too")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
     args = parser.parse_args()
     result = measure(args.model, Settings(args.warm_up, args.runs), library=args.library)
     print(result)

@@ -4,8 +4,8 @@
                      [--show] [--save last.png] [--stats]
 
 SOURCE: a camera's number, a video file or URL (these need OpenCV), an image or a folder of images.
-Of a camera or stream the newest frame is taken, and what nobody had time for is dropped.
-Ctrl-C ends it as the end of a video does.
+For a camera or stream, the newest frame is taken and older ones are dropped. Ctrl-C ends it like
+the end of a video.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime import Detections, Pool
-from rknn_runtime.examples._program import image_file, read_labels, run
+from rknn_runtime.examples._program import image_file, run
 
 
 def window() -> Any:
-    """Return a function that shows a BGR image and tells whether the user pressed escape."""
+    """Return a function that shows a BGR image and returns whether the user pressed escape."""
     try:
         import cv2
     except ImportError:
         raise SystemExit("--show needs OpenCV with windows: pip install opencv-python") from None
     if re.search(r"GUI:\s+NONE", cv2.getBuildInformation()):
         raise SystemExit(
-            "--show needs an OpenCV with windows, and this is the one without: "
+            "--show needs an OpenCV with windows, and this one has none: "
             "pip uninstall opencv-python-headless, then pip install opencv-python"
         )
     if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
@@ -59,13 +59,13 @@ def main() -> None:
     parser.add_argument("model", help=".rknn file")
     parser.add_argument("source", help="camera number, video, URL, image, or folder of images")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
-    parser.add_argument("--labels", type=read_labels, help="one name per line, or JSON")
+    parser.add_argument("--labels", help="names of the classes: a .txt, .json or .yaml file")
     parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
-    parser.add_argument("--head", default="auto", help="as yolov10, where outputs cannot tell it")
+    parser.add_argument("--head", default="auto", help="head, if outputs do not show it")
     parser.add_argument("--frames", type=int, help="stop after this many")
     parser.add_argument("--show", action="store_true", help="show a window (needs OpenCV's GUI)")
     parser.add_argument("--save", type=image_file, help="write the last frame, annotated, here")
-    parser.add_argument("--stats", action="store_true", help="say where the time went")
+    parser.add_argument("--stats", action="store_true", help="print the times of each phase")
     args = parser.parse_args()
 
     show = window() if args.show else None

@@ -1,9 +1,9 @@
-"""Tell what is in images, with a classifier such as MobileNet or ResNet.
+"""Classify images with a model such as MobileNet or ResNet.
 
     python classify.py MODEL IMAGE [IMAGE ...] [--labels names.txt] [--library sim]
 
-The labels are one name per line, in the order of the classes, or JSON; without, those in the
-model's custom string count, {"labels": [...]}, or the classes' numbers are printed.
+The labels are a file with one name per line in the order of the classes, .json or .yaml; without
+them, those in the model's custom string, {"labels": [...]}, or the numbers of the classes are used.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import argparse
 
 from rknn_runtime import Classifier, Model
-from rknn_runtime.examples._program import read_labels, run
+from rknn_runtime.examples._program import run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file")
     parser.add_argument("images", nargs="+")
-    parser.add_argument("--labels", type=read_labels, help="one name per line, or JSON")
+    parser.add_argument("--labels", help="names of the classes: a .txt, .json or .yaml file")
     parser.add_argument("--top", type=int, default=5, help="how many classes to print")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     args = parser.parse_args()

@@ -2,9 +2,9 @@
 
     python coco_test.py MODEL IMAGE [CONF_THRESHOLD] [--library sim]
 
-The counterpart of the example of the same name in the crate rknn-runtime: boxes are centre
-and size in pixels of the image. It keeps the image's proportions, which the crate does
-not, and takes an output of any layout. Other models than those: detect.py.
+The counterpart of the example with this name in the Rust crate rknn-runtime: boxes are centre and
+size in pixels of the image. Unlike the crate, it keeps the image's proportions and reads outputs of
+any layout. For other models use detect.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RUNS = 10
 
 
 def read(model: Model) -> Detector:
-    """Return what the model's file tells, or stop where it is another one than this decodes."""
+    """Return a detector for labels and input size, or stop if this cannot decode the model."""
     try:
         return Detector(model, head="yolov8-single")
     except ValueError as error:
@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help=".rknn file; its custom string may name the classes")
     parser.add_argument("image")
-    # A score of 0.5, the sigmoid of 0, says nothing; rounded to int8 it is 0.502.
+    # A score of 0.5, the sigmoid of 0, means nothing; rounded to int8 it is 0.502.
     parser.add_argument("conf_threshold", type=float, nargs="?", default=0.51)
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
     args = parser.parse_args()

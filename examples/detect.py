@@ -3,7 +3,7 @@
     python detect.py MODEL IMAGE [--library sim] [--labels names.txt] [--save out.png]
 
 `Detector` does all of this in one call; here each phase is timed. Without --labels, the model's
-custom string may name the classes: {"labels": [...]}. On a board, leave --library away.
+custom string may name the classes: {"labels": [...]}. On a board, omit --library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rknn_runtime import Detector, Model
-from rknn_runtime.examples._program import image_file, read_labels, run
+from rknn_runtime.examples._program import image_file, run
 from rknn_runtime.vision import letterbox
 
 times_ms: dict[str, float] = {}
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("model", help=".rknn file")
     parser.add_argument("image")
     parser.add_argument("--library", help='runtime library, or "sim" for the simulated NPU')
-    parser.add_argument("--labels", type=read_labels, help="one name per line, or JSON")
+    parser.add_argument("--labels", help="names of the classes: a .txt, .json or .yaml file")
     parser.add_argument("--conf", type=float, default=0.25, help="confidence threshold")
     parser.add_argument("--save", type=image_file, help="write the annotated image here")
     args = parser.parse_args()

@@ -1,11 +1,10 @@
-"""Detect objects with YOLOv5 by the vendor's general API; NumPy decodes.
+"""Detect objects with YOLOv5 through the vendor's general API; NumPy decodes.
 
     python yolov5_general_api.py MODEL IMAGE [--library sim] [--save out.png]
 
-What C programs do with rknn_inputs_set, rknn_run and rknn_outputs_get(want_float): the runtime
-copies the frame in, dequantizes every output and copies it out. Not for RV1103 and RV1106,
-whose runtime cannot do that; yolov5_zero_copy.py finds the same without these copies, and much
-faster.
+As C programs with rknn_inputs_set, rknn_run and rknn_outputs_get(want_float): the runtime copies
+the frame in, dequantizes every output and copies it out. RV1103 and RV1106 do not support that;
+yolov5_zero_copy.py finds the same without these copies, and much faster.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def decode(outputs, height, width, conf_threshold, iou_threshold):
         _, channels, rows, columns = output.shape
         p = output.reshape(3, channels // 3, rows, columns)
         y, x = np.mgrid[:rows, :columns]
-        # As in YOLOv5's own layer: a centre may leave its cell by half, sizes are squared.
+        # As in YOLOv5: a centre may leave its cell by half, sizes are squared.
         centre_x = (p[:, 0] * 2 - 0.5 + x) * (width / columns)
         centre_y = (p[:, 1] * 2 - 0.5 + y) * (height / rows)
         half_w = (p[:, 2] * 2) ** 2 * anchors[:, 0, None, None] / 2

@@ -1,10 +1,10 @@
-"""Detect objects with YOLOv5 without a copy: pixels go into NPU memory, boxes come out of it.
+"""Detect objects with YOLOv5 without copies: pixels go into NPU memory, boxes come out of it.
 
     python yolov5_zero_copy.py MODEL IMAGE [--library sim] [--save out.png]
 
-What C programs do with rknn_create_mem and rknn_set_io_mem, which Model has done once it is
-loaded: the letterbox writes where the NPU reads, and the decoder reads int8 where the NPU
-wrote. Finds what yolov5_general_api.py finds.
+As C programs with rknn_create_mem and rknn_set_io_mem, which Model calls when it is loaded: the
+letterbox writes where the NPU reads, and the decoder reads int8 where the NPU wrote. It finds the
+same objects as yolov5_general_api.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What `RKNNLite.inference` is given, checked and brought into the model's order.
+"""Check the arguments of `RKNNLite.inference`.
 
-What the vendor's package does with each argument was measured on its version 2.5.0. Its full
-toolkit is milder, as scripts for that show: an image may lack the dimension of its batch, and
-names of layouts may be in capitals.
+The behaviour of the vendor's package was measured on its version 2.5.0. Scripts for its full
+toolkit show that it accepts more: images without a batch dimension, and layouts in capitals.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["fitted", "input_arrays", "pass_through_flags"]
 
-#: Takes a message about something that is probably a mistake; raises it or logs it.
+#: Raises or logs a message about input that is probably wrong.
 Complain = Callable[[str], None]
 
 _FORMATS = ("nhwc", "nchw")
-#: dtypes that the vendor's package hands to the runtime, by the names that ``data_type`` takes.
+#: The dtypes that the vendor's package passes to the runtime; values of ``data_type``.
 _DTYPES = (
     "bool",
     "float16",
@@ -48,19 +47,15 @@ def input_arrays(
     """Check the inputs of an inference and bring them into the layout of the model.
 
     Args:
-        inputs: A list or tuple with an array per input; a bare array stands for one input.
-        attrs: Of the model's inputs.
+        inputs: A list or tuple with an array per input; a bare array counts as one input.
+        attrs: The model's inputs.
         data_type: None, the name of every array's dtype, or a list with one name per input.
-        data_format: None, ``"nhwc"``, ``"nchw"``, or a list with one of these per input, in
-            capitals or not.
-        complain: Is told of what the vendor's package takes and what is probably a mistake.
+        data_format: None, ``"nhwc"``, ``"nchw"``, or a list with one of these per input, in upper
+            or lower case.
+        complain: Called about input that the vendor's package accepts and is probably wrong.
 
     Returns:
-        C-contiguous arrays: the caller's own where they were so already, else copies.
-
-    Raises:
-        TypeError: No list of arrays, or a dtype that no runtime takes or ``data_type`` denies.
-        ValueError: Another number of inputs or dimensions, too few elements, or an unknown name.
+        C-contiguous arrays: the caller's if they were contiguous, otherwise copies.
     """
     arrays = _listed(inputs, attrs, complain)
     types = _per_input("data_type", data_type, len(arrays), _DTYPES)
@@ -69,12 +64,7 @@ def input_arrays(
 
 
 def pass_through_flags(flags: object, count: int) -> list[bool]:
-    """Check ``inputs_pass_through``.
-
-    Raises:
-        TypeError: No list of 0 and 1.
-        ValueError: Not one per input, or other numbers.
-    """
+    """Check ``inputs_pass_through``."""
     if flags is None:
         return [False] * count
     if not isinstance(flags, (list, tuple)):
@@ -133,7 +123,7 @@ def _prepared(
     data_type: str | None,
     data_format: str | None,
 ) -> Array:
-    """Check and turn one input."""
+    """Check one input and bring it into the model's layout."""
     name = f"inputs[{index}]"
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
         raise TypeError(
@@ -155,19 +145,9 @@ def _prepared(
 
 
 def fitted(name: str, array: Array, shape: tuple[int, ...], complain: Complain) -> Array:
-    """Do as the runtimes do with another shape: take the elements in their order.
+    """View a C-contiguous array in the model's shape.
 
-    Args:
-        name: Of the input, for messages.
-        array: C-contiguous.
-        shape: That the model takes.
-        complain: Is told.
-
-    Returns:
-        A view of the array with this shape.
-
-    Raises:
-        ValueError: The array has fewer elements.
+    As the runtimes do with another shape, take the elements in their order, after a complaint.
     """
     if array.shape == shape:
         return array

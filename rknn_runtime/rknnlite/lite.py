@@ -1,29 +1,35 @@
-"""The class that scripts for the vendor's ``rknnlite`` package use, on this package."""
+"""`RKNNLite`: the class of the vendor's ``rknnlite`` package, on top of this package."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+import time
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, SupportsIndex, TypeVar
 
-from rknn_runtime._arrays import Array
+import numpy as np
+
+from rknn_runtime._arrays import Array, as_int
 from rknn_runtime._files import opened_file
-from rknn_runtime.enums import CoreMask
+from rknn_runtime.npu.locks import ExclusiveLock
+from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import UnavailableError
+from rknn_runtime.npu.general import GeneralModel
 from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.model import Model
+from rknn_runtime.npu.spec import InputSpec
 from rknn_runtime.rknnlite.arguments import fitted, input_arrays, pass_through_flags
-from rknn_runtime.rknnlite.engine import Engine, init_flags
-from rknn_runtime.rknnlite.journal import Journal, new_logger
 from rknn_runtime.rknnlite.platforms import (
     chosen_cores,
     header_of,
     platforms_of,
     refuse_other_target,
 )
-from rknn_runtime.rknnlite.tensors import Tensors
 
 __all__ = ["RKNNLite"]
 
@@ -31,18 +37,22 @@ _T = TypeVar("_T")
 _F = TypeVar("_F")
 
 _ASYNC = "every inference returns the outputs of its own inputs; for frames in flight use Pool"
+_LOG_FORMAT = logging.Formatter("%(levelname).1s %(name)s %(message)s")
+#: Length of `RawAttr.dims`.
+_MAX_DIMS = 16
 
 
 class RKNNLite:
-    """A model on this machine's NPU, as the vendor's ``rknnlite.api.RKNNLite`` runs it.
+    """A model on this machine's NPU, with the interface of the vendor's ``rknnlite.api.RKNNLite``.
 
-    Calls, arguments and results are those of its version 2.5.0. What goes wrong is logged by
-    ``rknn_runtime.rknnlite``, and the call returns -1 or None as there; with ``strict=True`` it
-    is raised, and so is what the vendor's package takes by mistake. It also runs where the
-    vendor has no such package: on 32-bit ARM, and on RV1103 and RV1106, there over `Model`. For
-    new programs `Model` and `GeneralModel` are faster, and say more.
+    Calls, arguments and results are those of its version 2.5.0. A call that fails logs the error
+    to ``rknn_runtime.rknnlite`` and returns -1 or None, as the vendor's does. With ``strict=True``
+    it raises the error, and also refuses input that the vendor's package accepts by mistake. It
+    also runs on 32-bit ARM, RV1103 and RV1106, for which the vendor has no such package. For new
+    programs use `Model` or `GeneralModel`, which are faster and give better errors.
 
-    Threads may share an object for `inference` alone, which takes turns; a `Pool` does not wait.
+    Threads may share an object for `inference` alone, one call at a time; a `Pool` runs them in
+    parallel.
 
     Attributes:
         strict: Whether failures are raised.
@@ -68,21 +78,18 @@ class RKNNLite:
         """Prepare to load a model.
 
         Args:
-            verbose: Log what is done, too; to standard error where the program does not
-                configure logging. The root logger is left alone.
+            verbose: Log debug messages, too; to standard error unless the program configures
+                logging. The root logger is not changed.
             verbose_file: A file to which the log is written as well.
-            strict: Raise what else is logged.
+            strict: Raise errors instead of logging them.
             library: The runtime library; see `rknn_runtime.open_library`.
-
-        Raises:
-            TypeError: ``verbose_file`` is no path.
         """
         self.strict = bool(strict)
         self._library = library
-        self._log = new_logger(bool(verbose), verbose_file)
-        self.rknn_log = Journal(self._log)
+        self._log = _new_logger(bool(verbose), verbose_file)
+        self.rknn_log = _Journal(self._log)
         self._path = ""
-        self._engine: Engine | None = None
+        self._engine: _Engine | None = None
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an RKNNLite can be neither copied nor pickled: make it where it is needed")
@@ -93,17 +100,16 @@ class RKNNLite:
         """Choose the model; `init_runtime` reads it.
 
         Args:
-            path: Of a ``.rknn`` file; on the simulated NPU of all that `Model` takes.
-            key_path: Of the key of an encrypted model, which is not supported.
+            path: The ``.rknn`` file.
+            key_path: The key of an encrypted model, which is not supported.
 
         Returns:
             0, or -1 on failure.
 
         Raises:
             OSError: With ``strict``: the file cannot be read.
-            TypeError: With ``strict``: no path.
             UnavailableError: With ``strict``: a key was given.
-            ValueError: With ``strict``: a directory, a FIFO, a device; an empty file.
+            ValueError: With ``strict``: the path is not a regular file, or the file is empty.
         """
         return self._tried("load_rknn", -1, lambda: self._load(path, key_path))
 
@@ -118,21 +124,19 @@ class RKNNLite:
         perf_debug: bool = False,
         eval_mem: bool = False,
     ) -> int:
-        """Load the model into the runtime; a second call loads it anew.
+        """Load the model into the runtime; a second call loads it again.
 
         Args:
-            target: None, or the SoC that the model was converted for: nothing runs elsewhere.
+            target: None, or the SoC that the model was converted for.
             device_id: None; other devices cannot be reached.
-            async_mode: Has no effect but a warning, and is refused with ``strict``: every call of
-                `inference` returns the outputs of its own inputs. By the toolkit's reference
-                (2.3.0) they would be those of the frame before, but "at present not supported";
-                the vendor's package hands the flag to the runtime, no more.
+            async_mode: Logs a warning without other effect, and is refused with ``strict``: every
+                `inference` returns the outputs of its own inputs. The toolkit's reference (2.3.0)
+                describes outputs of the frame before, "at present not supported".
             core_mask: One of the ``NPU_CORE_`` numbers. As in the vendor's package, NPU_CORE_ALL
                 means all cores of the model's SoC, and RK3576 takes core 0 for NPU_CORE_2.
-            fallback_prior_device: ``"cpu"``, or ``"gpu"``: where operators run that the NPU does
-                not have.
-            perf_debug: Have the runtime time every layer, which slows runs down.
-            eval_mem: Taken, and without effect: `eval_memory` always works.
+            fallback_prior_device: ``"cpu"`` or ``"gpu"``: runs the operators that the NPU lacks.
+            perf_debug: Time every layer in the runtime, which slows runs down.
+            eval_mem: Ignored: `eval_memory` always works.
 
         Returns:
             0, or -1 on failure.
@@ -140,9 +144,8 @@ class RKNNLite:
         Raises:
             RknnError: With ``strict``: there is no library, or it refuses the model.
             OSError: With ``strict``: the file cannot be read.
-            TypeError: With ``strict``: an argument of another type.
-            UnavailableError: With ``strict``: ``async_mode``.
-            ValueError: With ``strict``: no model is loaded, the target is another, or the SoC
+            UnavailableError: With ``strict``: ``async_mode`` is on.
+            ValueError: With ``strict``: no model is loaded, the target is another SoC, or the SoC
                 does not have these cores.
         """
 
@@ -158,7 +161,7 @@ class RKNNLite:
 
     @property
     def rknn_runtime(self) -> Tensors | None:
-        """What scripts ask of the vendor's inner object; None before `init_runtime`."""
+        """The inner object that scripts query for tensors; None before `init_runtime`."""
         return None if self._engine is None else Tensors(self._engine.model)
 
     def inference(
@@ -173,19 +176,19 @@ class RKNNLite:
         """Run the model.
 
         Args:
-            inputs: An array per input, with as many dimensions as the model's, or without that
-                of a batch of 1: images as ``(N, H, W, C)`` or ``(H, W, C)``, or with the
-                channels before them with ``data_format``. A model that was built for several
-                shapes runs in that of the arrays. The numbers are those before
-                the normalisation of the conversion: uint8, float16 or float32; bool counts as
-                uint8. A model in int8 takes int8 as its own, normalised and quantized elements.
-            data_type: A dtype's name, or one per input, that the arrays must have.
+            inputs: An array per input, with the model's dimensions, or without a batch dimension
+                of 1: images as ``(N, H, W, C)`` or ``(H, W, C)``, or channels first with
+                ``data_format``. A model that was built for several shapes runs in the shape of
+                the arrays. Values are those before the normalisation of the conversion: uint8,
+                float16 or float32; bool counts as uint8. An int8 model takes int8 as normalised,
+                quantized elements.
+            data_type: The dtype's name that the arrays must have, or one per input.
             data_format: ``"nhwc"`` or ``"nchw"``, or one per input; None: NHWC.
-            inputs_pass_through: 0 or 1 per input. 1: the array has the model's own elements,
-                normalised and quantized, in the same shapes as else; they reach the NPU as they
-                are. Other flags than in the call before load the model anew.
-            get_frame_id: Append the number of the run twice: of its outputs and of its inputs.
-            reuse_outputs: Return the same arrays in every call, overwritten by the next.
+            inputs_pass_through: 0 or 1 per input. 1: the array has the model's own normalised,
+                quantized elements, in the same shape; they reach the NPU unchanged. Changed flags
+                load the model again.
+            get_frame_id: Append the number of the run twice: for its outputs and its inputs.
+            reuse_outputs: Return the same arrays in every call, overwritten by the next one.
 
         Returns:
             An array per output: float32 in its logical shape (NCHW for rank 4), new ones unless
@@ -193,47 +196,35 @@ class RKNNLite:
 
         Raises:
             RknnError: With ``strict``: the runtime failed.
-            RuntimeError: With ``strict``: in the middle of another call, as in a signal handler.
-            TypeError: With ``strict``: no list of arrays, or a dtype that the model does not take.
-            ValueError: With ``strict``: not initialised, or another number of inputs, dimensions
-                or elements.
+            TypeError: With ``strict``: `inputs` is not a list of arrays, or a dtype is wrong.
+            ValueError: With ``strict``: `init_runtime` was not called, or the number of inputs,
+                dimensions or elements is wrong.
         """
 
         def work() -> list[Array]:
             outputs = self._infer(
                 inputs, data_type, data_format, inputs_pass_through, bool(reuse_outputs)
             )
-            # As there: numbers at the end of the list of arrays.
+            # As in the vendor's package: numbers at the end of the list of arrays.
             numbers: list[Array] = [self._ready().n_runs] * 2 if get_frame_id else []  # type: ignore[list-item]
             return [*outputs, *numbers]
 
         return self._tried("inference", None, work)
 
     def get_sdk_version(self) -> str | None:
-        """Return the versions of runtime and driver, framed as there; None on failure.
-
-        Raises:
-            RknnError: With ``strict``: the runtime refused.
-            ValueError: With ``strict``: not initialised.
-        """
+        """Return the versions of runtime and driver as a framed text; None on failure."""
         return self._tried("get_sdk_version", None, lambda: self._ready().versions())
 
     def eval_perf(self, is_print: bool = True, fix_freq: bool = True) -> str | None:
-        """Time ten runs, of the inputs of the last inference or of zeros.
-
-        The vendor's full toolkit has this call, its ``rknnlite`` has not.
+        """Time ten runs with the inputs of the last inference or zeros; from the full toolkit.
 
         Args:
             is_print: Print the result, too.
-            fix_freq: Taken, and without effect: the clocks are left alone.
+            fix_freq: Ignored: the clocks are not changed.
 
         Returns:
             A text with the median time of a run, including the conversion of inputs and outputs,
             and the runs per second. None on failure.
-
-        Raises:
-            RknnError: With ``strict``: the runtime failed.
-            ValueError: With ``strict``: not initialised.
         """
 
         def work() -> str:
@@ -245,20 +236,14 @@ class RKNNLite:
         return self._tried("eval_perf", None, work)
 
     def eval_memory(self, is_print: bool = True) -> dict[str, int] | None:
-        """Ask what the model takes of NPU memory.
-
-        The vendor's full toolkit has this call, its ``rknnlite`` has not.
+        """Return the NPU memory that the model uses; from the full toolkit.
 
         Args:
             is_print: Print the result, too.
 
         Returns:
             Bytes by ``weight_memory``, ``internal_memory``, ``other_memory`` and
-            ``total_memory``; other is 0 where the runtime does not count it. None on failure.
-
-        Raises:
-            RknnError: With ``strict``: the runtime refused.
-            ValueError: With ``strict``: not initialised.
+            ``total_memory``; other is 0 if the runtime does not count it. None on failure.
         """
 
         def work() -> dict[str, int]:
@@ -270,18 +255,14 @@ class RKNNLite:
         return self._tried("eval_memory", None, work)
 
     def query(self, what: str) -> object:
-        """Ask about the model; the vendor's package has no such call.
+        """Return an attribute of the model; the vendor's package has no such call.
 
         Args:
             what: ``"inputs"`` or ``"outputs"``: a tuple of `TensorAttr`; ``"sdk_version"``,
-                ``"memory_size"`` or ``"custom_string"``: as of `Model`.
+                ``"memory_size"`` or ``"custom_string"``: as for `Model`.
 
         Returns:
-            The answer, or None on failure.
-
-        Raises:
-            RknnError: With ``strict``: the runtime refused.
-            ValueError: With ``strict``: not initialised, or something else is asked.
+            The attribute, or None on failure.
         """
 
         def work() -> object:
@@ -301,30 +282,21 @@ class RKNNLite:
             rknn_model: Path of a ``.rknn`` file.
 
         Returns:
-            ``{"filled_target_platform": [...], "support_target_platform": [...]}``: what the
-            conversion was told, and all that share its NPU. None without a model or on failure.
-
-        Raises:
-            InvalidModelError: With ``strict``: no model.
-            OSError: With ``strict``: the file cannot be read.
-            TypeError: With ``strict``: no path.
+            ``{"filled_target_platform": [...], "support_target_platform": [...]}``: the SoC of the
+            conversion, and all SoCs with its NPU. None without a model or on failure.
         """
         return self._tried("list_support_target_platform", None, lambda: platforms_of(rknn_model))
 
     def list_devices(self) -> tuple[list[str], list[str]]:
-        """Return two empty lists: only this machine's NPU can be reached, no device over USB."""
+        """Return two empty lists: no devices over USB, only this machine's NPU."""
         return [], []
 
     def release(self) -> None:
-        """Release what `init_runtime` took; idempotent.
-
-        Raises:
-            RknnError: With ``strict``: the runtime refused.
-        """
+        """Release everything that `init_runtime` took; idempotent."""
         self._tried("release", None, self._close)
 
     def _tried(self, call: str, failed: _F, work: Callable[[], _T]) -> _T | _F:
-        """Do something; a failure is raised if ``strict``, else logged and returned."""
+        """Do some work. If it fails, raise with ``strict``, otherwise log and return `failed`."""
         try:
             return work()
         except Exception as error:
@@ -335,12 +307,12 @@ class RKNNLite:
             return failed
 
     def _complain(self, text: str) -> None:
-        """Refuse or log what the vendor's package takes and what is probably a mistake."""
+        """Refuse or log input that the vendor's package accepts and that is probably wrong."""
         if self.strict:
             raise ValueError(text)
         self._log.warning("inference: %s", text)
 
-    def _ready(self) -> Engine:
+    def _ready(self) -> _Engine:
         if self._engine is None:
             raise ValueError("the runtime is not initialised: call init_runtime first")
         return self._engine
@@ -352,9 +324,9 @@ class RKNNLite:
             raise UnavailableError(
                 f"key_path: expected None, got {key_path!r}: no encrypted models"
             )
-        # Found even if the program changes its folder before init_runtime.
+        # Absolute, as the program may change its folder before init_runtime.
         place = Path(os.fspath(path)).absolute()
-        with opened_file(place, sys.maxsize):  # `init_runtime` knows how large a model may be
+        with opened_file(place, sys.maxsize):  # `init_runtime` checks the size
             self._path = str(place)
         return 0
 
@@ -365,13 +337,13 @@ class RKNNLite:
             raise ValueError("no model is loaded: call load_rknn first")
         if device_id is not None:
             raise ValueError(f"device_id: expected None: this runs here only, got {device_id!r}")
-        flags = init_flags(fallback, perf)
+        flags = _init_flags(fallback, perf)
         header = header_of(self._path)
         refuse_other_target(target, header)
         cores = chosen_cores(core_mask, header, self._log.warning)
         self._close()
         is_mini = header is not None and header.container == "mini"
-        self._engine = Engine(
+        self._engine = _Engine(
             self._path, is_mini, library=self._library, flags=flags, core_mask=cores
         )
         model = self._engine.model
@@ -396,3 +368,203 @@ class RKNNLite:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.model.close()
+
+
+class _Engine:
+    """A loaded model and everything that is kept from run to run.
+
+    Attributes:
+        model: A `GeneralModel`; or a `Model`, as librknnmrt has no general flow.
+        n_runs: How often `infer` has run it.
+        turn: Held from the choice of shapes to the outputs, as threads may share a model.
+    """
+
+    model: GeneralModel | Model
+
+    def __init__(self, path: str, is_mini: bool, **options: Any) -> None:
+        self._kind = Model if is_mini else GeneralModel
+        self._path, self._options = path, options
+        self.model = self._kind(path, **options)
+        self.n_runs = 0
+        self.turn = ExclusiveLock()
+        self._is_dynamic = bool(self.model.dynamic_shapes)
+        self._passed: list[bool] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the arrays of the last run, which do not fit the next one."""
+        self._kept: list[Array] | None = None
+        self._last: list[Array] | None = None
+
+    def pass_through(self, flags: list[bool]) -> None:
+        """Pass inputs through or not, which is set when a model is loaded."""
+        if flags == self._passed or not any((*flags, *self._passed)):
+            return
+        specs = [InputSpec(pass_through=True) if flag else None for flag in flags]
+        model = self._kind(self._path, **self._options, inputs=specs)
+        self.model.close()
+        self.model, self._passed = model, flags
+        self._forget()
+
+    def choose_shapes(self, shapes: list[tuple[int, ...]]) -> None:
+        """Set the shapes of a model that was built for several."""
+        if self._is_dynamic and shapes != [attr.shape for attr in self.model.inputs]:
+            self.model.set_input_shapes(shapes)
+            self._forget()
+
+    def infer(self, arrays: list[Array], *, reuse: bool) -> list[Array]:
+        """Run and return the outputs: new arrays, or the kept ones with `reuse`."""
+        outputs = self._run(arrays, self._kept if reuse else None)
+        if reuse:
+            self._kept = outputs
+        self._last = arrays
+        self.n_runs += 1
+        return outputs
+
+    def timed(self) -> str:
+        """Time ten runs of the last inputs or zeros; return the median as a text."""
+        arrays = self._last
+        if arrays is None:
+            arrays = [
+                np.zeros(attr.shape, np.uint8 if attr.takes_pixels else np.float32)
+                for attr in self.model.inputs
+            ]
+        times = []
+        for _ in range(10):
+            begin = time.perf_counter()
+            self._run(arrays, None)
+            times.append(time.perf_counter() - begin)
+        median_us = float(np.median(times)) * 1e6
+        return f"Total Time(us): {median_us:.0f}\nFPS: {1e6 / median_us:.2f}"
+
+    def versions(self) -> str:
+        """Return the versions of runtime and driver as a framed text."""
+        version, line = self.model.sdk_version, "=" * 46
+        return f"{line}\nRKNN VERSION:\n  API: {version.api}\n  DRV: {version.driver}\n{line}\n"
+
+    def memory(self) -> dict[str, int]:
+        """Return bytes of NPU memory by the names of the vendor's toolkit."""
+        size = self.model.memory_size
+        known = size.weight_bytes + size.internal_bytes
+        other = max(0, size.dma_allocated_bytes - known)
+        return {
+            "weight_memory": size.weight_bytes,
+            "internal_memory": size.internal_bytes,
+            "other_memory": other,
+            "total_memory": known + other,
+        }
+
+    def _run(self, arrays: list[Array], out: list[Array] | None) -> list[Array]:
+        if isinstance(self.model, Model):
+            return self.model(*arrays, out=out)
+        return self.model.run(*arrays, out=out)
+
+
+def _init_flags(fallback: object, is_timed: bool) -> InitFlag:
+    """Return the flags that the vendor's package uses."""
+    if fallback not in ("cpu", "gpu"):
+        raise ValueError(f'fallback_prior_device: expected "cpu" or "gpu", got {fallback!r}')
+    flags = InitFlag.PRIOR_MEDIUM
+    if is_timed:
+        flags |= InitFlag.COLLECT_PERF
+    if fallback == "gpu":
+        flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
+    return flags
+
+
+@dataclass(frozen=True)
+class RawAttr:
+    """An input or output with the names and numbers of the C API's ``rknn_tensor_attr``.
+
+    Attributes:
+        index: Position among the inputs or among the outputs.
+        n_dims: How many of ``dims`` count.
+        dims: 16 numbers, the dimensions followed by zeros: NHWC for image inputs.
+        name: In UTF-8.
+        n_elems: Elements.
+        size: Bytes.
+        fmt: 0 NCHW, 1 NHWC, 2 NC1HWC2, 3 undefined.
+        type: 0 float32, 1 float16, 2 int8, 3 uint8, 4 int16, and so on; see `TensorType`.
+        qnt_type: 0 none, 1 dynamic fixed point, 2 affine.
+        fl: For dynamic fixed point.
+        zp: Zero point.
+        scale: For affine quantization.
+        w_stride: Pixels from one row to the next; 0: equal to the width.
+        size_with_stride: Bytes including padded rows.
+        pass_through: 0.
+        h_stride: Rows from one image to the next; 0: equal to the height.
+    """
+
+    index: int
+    n_dims: int
+    dims: tuple[int, ...]
+    name: bytes
+    n_elems: int
+    size: int
+    fmt: int
+    type: int
+    qnt_type: int
+    fl: int
+    zp: int
+    scale: float
+    w_stride: int
+    size_with_stride: int
+    pass_through: int
+    h_stride: int
+
+
+class Tensors:
+    """``RKNNLite.rknn_runtime``: inputs and outputs of a model as in the vendor's inner object."""
+
+    def __init__(self, model: GeneralModel | Model) -> None:
+        self._model = model
+
+    def get_in_out_num(self) -> tuple[int, int]:
+        """Return how many inputs and how many outputs there are."""
+        return len(self._model.inputs), len(self._model.outputs)
+
+    def get_tensor_attr(self, index: SupportsIndex, is_output: bool = False) -> RawAttr:
+        """Return the attributes of an input or, with `is_output`, an output."""
+        attrs = self._model.outputs if is_output else self._model.inputs
+        attr = attrs[as_int(index, "index", 0, len(attrs) - 1)]
+        n_dims = len(attr.shape)
+        return RawAttr(
+            index=attr.index, n_dims=n_dims, dims=(*attr.shape, *[0] * (_MAX_DIMS - n_dims)),
+            name=attr.name.encode(), n_elems=attr.n_elems, size=attr.size, fmt=int(attr.layout),
+            type=int(attr.dtype), qnt_type=int(attr.qnt_type), fl=attr.fl, zp=attr.zero_point,
+            scale=attr.scale, w_stride=attr.w_stride, size_with_stride=attr.size_with_stride,
+            pass_through=0, h_stride=attr.h_stride,
+        )  # fmt: skip
+
+
+class _Journal(NamedTuple):
+    """``rknn_log`` of the vendor's class, where scripts look for the logger."""
+
+    logger: logging.Logger
+
+
+def _new_logger(verbose: bool, path: str | os.PathLike[str] | None) -> logging.Logger:
+    """Make a logger for one object, so that the level and file of others do not change.
+
+    It is a child of the logger ``rknn_runtime``, whose configuration applies to it.
+    """
+    logger = logging.Logger("rknn_runtime.rknnlite")
+    logger.parent = logging.getLogger("rknn_runtime")
+    if verbose:
+        logger.setLevel(logging.DEBUG)
+        if not logger.hasHandlers():
+            logger.addHandler(_formatted(logging.StreamHandler()))
+    if path is not None:
+        try:
+            handler = logging.FileHandler(path, encoding="utf-8")
+        except OSError as error:
+            logger.warning("verbose_file: %s", error)
+        else:
+            logger.addHandler(_formatted(handler))
+            weakref.finalize(logger, handler.close)
+    return logger
+
+
+def _formatted(handler: logging.Handler) -> logging.Handler:
+    handler.setFormatter(_LOG_FORMAT)
+    return handler

@@ -1,4 +1,4 @@
-"""SoCs as `RKNNLite` names them: targets, their cores, and who shares models."""
+"""SoCs for `RKNNLite`: targets, cores, and which of them share models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rknn_runtime.modelfile.soc import SOCS, find_soc
 __all__ = ["chosen_cores", "header_of", "platforms_of", "refuse_other_target"]
 
 _LINE = "*" * 50
-#: What a SoC with two cores takes in place of those that it lacks, as in the vendor's package.
+#: The cores that a SoC with two takes instead of missing ones, as in the vendor's package.
 _OF_TWO = {
     CoreMask.CORE_2: CoreMask.CORE_0,
     CoreMask.CORE_0_1_2: CoreMask.CORE_0_1,
@@ -38,7 +38,7 @@ def _sharing(npu: str) -> list[str]:
 
 
 def header_of(path: str) -> ModelHeader | None:
-    """Read what a file is for; None of what only the simulated NPU reads."""
+    """Read the header of a model; None if only the simulated NPU reads the file."""
     try:
         return read_header(path)
     except InvalidModelError:
@@ -46,16 +46,7 @@ def header_of(path: str) -> ModelHeader | None:
 
 
 def refuse_other_target(target: object, header: ModelHeader | None) -> None:
-    """Check that ``target`` is a SoC that the model was made for.
-
-    Args:
-        target: None or a SoC's name.
-        header: Of the model; None: not known.
-
-    Raises:
-        TypeError: No name.
-        ValueError: An unknown SoC, or another than the model's.
-    """
+    """Check that ``target`` is None or a SoC that runs the model."""
     if target is None:
         return
     if not isinstance(target, str):
@@ -73,18 +64,12 @@ def refuse_other_target(target: object, header: ModelHeader | None) -> None:
 def chosen_cores(
     core_mask: object, header: ModelHeader | None, warn: Callable[[str], object]
 ) -> CoreMask | None:
-    """Turn ``core_mask`` into what the runtime is asked for.
+    """Return the cores for the runtime; None leaves the choice to it.
 
     Args:
         core_mask: One of the numbers that `RKNNLite` names.
-        header: Of the model; None: not known, taken for that of an RK3588.
-        warn: Is told of cores that are taken in place of others.
-
-    Returns:
-        The cores; None leaves the choice to the runtime.
-
-    Raises:
-        ValueError: Another number, or the SoC has only one core.
+        header: The model's; None: not known, assume an RK3588.
+        warn: Called if other cores are taken.
     """
     if not isinstance(core_mask, (int, np.integer)) or core_mask not in (0, *_NAMED):
         numbers = ", ".join(str(int(mask)) for mask in (CoreMask.AUTO, *_NAMED))
@@ -106,16 +91,7 @@ def chosen_cores(
 
 
 def platforms_of(model: object) -> dict[str, list[str]] | None:
-    """Print, and return for a model, which SoCs run it.
-
-    Args:
-        model: Path of a ``.rknn`` file; None: all SoCs are printed.
-
-    Raises:
-        InvalidModelError: No model.
-        OSError: The file cannot be read.
-        TypeError: No path.
-    """
+    """Print which SoCs run a model, and return them; without a model print all SoCs."""
     if model is None:
         print(_LINE, "All supported target platforms:", sep="\n")
         for number, npu in enumerate(dict.fromkeys(soc.npu for soc in SOCS.values()), 1):

@@ -1,4 +1,4 @@
-"""What a converted estimator's file says besides the network: classes, scaling, task."""
+"""The metadata of a converted estimator: classes, scaling, task."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ __all__ = ["ACTIVATIONS", "TASKS", "Metadata", "Scaling", "metadata_of"]
 
 KEY = "sklearn"
 TASKS = ("binary", "multiclass", "multilabel", "regression")
-#: What the network leaves to the CPU: the function after its last layer. "none": the network
-#: has it already.
+#: The function after the last layer, which the CPU computes. "none": the network has it.
 ACTIVATIONS = ("identity", "logistic", "softmax", "exp", "none")
 #: Kinds of NumPy dtypes that classes may have: bool, integers, floats, texts, objects.
 _CLASS_KINDS = "biufUO"
@@ -41,7 +40,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What the board has to know of an estimator."""
+    """The facts about an estimator that the board needs."""
 
     #: One of `TASKS`.
     task: str
@@ -49,17 +48,13 @@ class Metadata:
     activation: str
     #: None for a regressor.
     classes: Array | None = None
-    #: What is done to the features before the network; None: nothing.
+    #: Scaling of the features before the network; None: none.
     features: Scaling | None = None
-    #: What was done to the targets that the network gives; None: nothing.
+    #: Scaling of the targets in the network's output; None: none.
     targets: Scaling | None = None
 
     def to_json(self) -> str:
-        """Write it as text.
-
-        Raises:
-            TypeError: The classes are of a type that no text stands for.
-        """
+        """Return it as text; TypeError if the classes are neither numbers nor texts."""
         said: dict[str, Any] = {"task": self.task, "activation": self.activation}
         if self.classes is not None:
             said["classes"] = _class_names(self.classes)
@@ -72,19 +67,19 @@ class Metadata:
 
 
 def metadata_of(text: str, where: str, n_features: int, n_outputs: int) -> Metadata | None:
-    """Read what `Metadata.to_json` wrote, or the file beside a model of the ``scirknn`` package.
+    """Read a text of `Metadata.to_json`, or the JSON file of the ``scirknn`` package.
 
     Args:
         text: The text.
-        where: It comes from, for messages.
+        where: Its source, for messages.
         n_features: Columns of the network's input.
         n_outputs: Columns of its output.
 
     Returns:
-        The metadata; None where the text is of something else.
+        The metadata; None if the text is something else.
 
     Raises:
-        InvalidModelError: It contradicts itself or the network.
+        InvalidModelError: The text contradicts itself or the network.
     """
     try:
         said = json.loads(text)
@@ -165,7 +160,7 @@ def _classes(names: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def _numbers(values: Array) -> list[float]:
-    """Return numbers that float32 distinguishes, in as few digits."""
+    """Return numbers with the fewest digits that float32 distinguishes."""
     return [float(str(value)) for value in values.astype(np.float32)]
 
 

@@ -1,4 +1,4 @@
-"""The board's side: classes with the methods of scikit-learn's, on a converted model."""
+"""The classes for the board, with scikit-learn's methods, on a converted model."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
-from rknn_runtime.sklearn.arguments import checked_rows, checked_targets, checked_weights
 from rknn_runtime.sklearn.metadata import Metadata, metadata_of
 
-__all__ = ["MLPClassifier", "MLPRegressor"]
+__all__ = ["MLPClassifier", "MLPRegressor", "checked_rows"]
 
 _P = TypeVar("_P", bound="_Perceptron")
-#: No honest file of metadata is bigger.
+#: No real file of metadata is larger.
 _MAX_JSON_BYTES = 1 << 24
 
 
 class _Perceptron:
-    """A converted network and what its file says of it."""
+    """A converted network and the metadata in its file."""
 
     _tasks: tuple[str, ...] = ()
 
@@ -36,20 +35,19 @@ class _Perceptron:
         library: str | os.PathLike[str] | Library | None = None,
         core_mask: CoreMask | None = None,
     ) -> None:
-        """Load a model that `convert` made, or the ``scirknn`` package.
+        """Load a model made by `convert` or by the ``scirknn`` package.
 
         Args:
-            model: Path of the ``.rknn`` file. Where its metadata did not fit into it, they are
-                in the file of the same name with ``.json`` after it.
+            model: Path of the ``.rknn`` file. Metadata that did not fit into it is in the file of
+                the same name with ``.json`` appended.
             library: As for `rknn_runtime.Model`.
             core_mask: As for `rknn_runtime.Model`.
 
         Raises:
-            InvalidModelError: No model, none that this machine runs, or none of such an
+            InvalidModelError: The file is not a model for this machine, or not of such an
                 estimator.
             OSError: A file cannot be read.
             RknnError: The runtime refused.
-            TypeError: An argument of another type.
         """
         if not isinstance(model, (str, os.PathLike)):
             raise TypeError(f"model: expected a path, got {type(model).__name__}")
@@ -94,11 +92,11 @@ class _Perceptron:
 
     @property
     def out_activation_(self) -> str:
-        """The function of the output layer, as in scikit-learn; "none": inside of the network."""
+        """The function of the output layer, as in scikit-learn; "none": the network has it."""
         return self._metadata.activation
 
     def _raw(self, X: object) -> Array:
-        """Run all rows: ``(n, n_outputs) float64`` of the last layer, before its activation."""
+        """Return ``(n, n_outputs) float64`` of the last layer for all rows, before activation."""
         rows = checked_rows(X, self.n_features_in_, type(self).__name__)
         metadata, batch = self._metadata, self._batch
         if metadata.features is not None:
@@ -135,13 +133,13 @@ class _Perceptron:
 
 
 class MLPClassifier(_Perceptron):
-    """In place of ``sklearn.neural_network.MLPClassifier``, fitted and converted.
+    """A fitted and converted ``sklearn.neural_network.MLPClassifier``.
 
-    X is what scikit-learn takes: rows of ``n_features_in_`` numbers as an array, nested lists or
-    a sparse matrix, any number of rows. As there, a row of its own is ``[row]``.
+    X is as for scikit-learn: any number of rows of ``n_features_in_`` numbers, as an array, nested
+    lists or a sparse matrix. A single row is ``[row]``.
 
     Attributes:
-        classes_: ``(n_classes,)`` of the dtype that they had.
+        classes_: ``(n_classes,)`` with their dtype.
         model: The `Model`.
         n_features_in_: Columns of X.
         n_outputs_: Neurons of the output layer.
@@ -166,7 +164,7 @@ class MLPClassifier(_Perceptron):
             ClosedError: The model is closed.
             OverflowError: A number left the range of float16.
             RknnStatusError: The runtime failed.
-            ValueError: No rows of so many finite numbers.
+            ValueError: X is not rows of ``n_features_in_`` finite numbers.
         """
         probabilities = self.predict_proba(X)
         if self._metadata.task == "multilabel":
@@ -178,16 +176,10 @@ class MLPClassifier(_Perceptron):
         return np.asarray(self.classes_[chosen])
 
     def predict_proba(self, X: object) -> Array:
-        """Return the probabilities of every class.
+        """Return the probabilities of every class; exceptions as for `predict`.
 
         Returns:
             ``(n, n_classes) float64``, in the order of ``classes_``.
-
-        Raises:
-            ClosedError: The model is closed.
-            OverflowError: A number left the range of float16.
-            RknnStatusError: The runtime failed.
-            ValueError: No rows of so many finite numbers.
         """
         if self.out_activation_ != "none":
             return np.exp(self.predict_log_proba(X))
@@ -195,7 +187,7 @@ class MLPClassifier(_Perceptron):
         return np.hstack([1 - values, values]) if self._metadata.task == "binary" else values
 
     def predict_log_proba(self, X: object) -> Array:
-        """Return the logarithms of `predict_proba`, also of probabilities that round to 0."""
+        """Return the logarithms of `predict_proba`, even of probabilities that round to 0."""
         if self.out_activation_ == "none":
             with np.errstate(divide="ignore"):
                 return np.log(self.predict_proba(X))
@@ -209,30 +201,26 @@ class MLPClassifier(_Perceptron):
         return np.asarray(-np.logaddexp(0, -values))
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
-        """Return the mean accuracy; of a multi-label classifier, of rows that are right in all.
+        """Return the mean accuracy; for multi-label, the share of rows with all labels right.
 
         Args:
             X: The rows.
-            y: Their classes, as `predict` gives them.
-            sample_weight: One weight per row; None: all alike.
-
-        Raises:
-            ValueError: ``y`` or the weights are not one per row; all other exceptions as of
-                `predict`.
+            y: Their classes, as from `predict`.
+            sample_weight: One weight per row; None: equal weights.
         """
         predicted = self.predict(X)
-        truth = checked_targets(y, predicted.shape)
-        # One by one, as NumPy compares arrays of texts and numbers in a way of each version.
+        truth = _checked_targets(y, predicted.shape)
+        # One by one: NumPy's versions compare arrays of texts and numbers differently.
         pairs = zip(predicted.tolist(), truth.tolist())
         right = np.array([said == true for said, true in pairs], np.float64)
-        return float(np.average(right, weights=checked_weights(sample_weight, len(right))))
+        return float(np.average(right, weights=_checked_weights(sample_weight, len(right))))
 
 
 class MLPRegressor(_Perceptron):
-    """In place of ``sklearn.neural_network.MLPRegressor``, fitted and converted.
+    """A fitted and converted ``sklearn.neural_network.MLPRegressor``.
 
-    X is what scikit-learn takes: rows of ``n_features_in_`` numbers as an array, nested lists or
-    a sparse matrix, any number of rows. As there, a row of its own is ``[row]``.
+    X is as for scikit-learn: any number of rows of ``n_features_in_`` numbers, as an array, nested
+    lists or a sparse matrix. A single row is ``[row]``.
 
     Attributes:
         model: The `Model`.
@@ -243,16 +231,10 @@ class MLPRegressor(_Perceptron):
     _tasks = ("regression",)
 
     def predict(self, X: object) -> Array:
-        """Return what is predicted for every row.
+        """Return the predictions for every row; exceptions as for `MLPClassifier.predict`.
 
         Returns:
-            ``(n,) float64``, or ``(n, n_outputs)`` where there are several.
-
-        Raises:
-            ClosedError: The model is closed.
-            OverflowError: A number left the range of float16.
-            RknnStatusError: The runtime failed.
-            ValueError: No rows of so many finite numbers.
+            ``(n,) float64``, or ``(n, n_outputs)`` for several outputs.
         """
         values = self._raw(X)
         if self.out_activation_ == "exp":
@@ -260,27 +242,76 @@ class MLPRegressor(_Perceptron):
         return values[:, 0] if self.n_outputs_ == 1 else values
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
-        """Return the coefficient of determination R2, the mean of those of several outputs.
+        """Return the coefficient of determination R2, averaged over the outputs.
 
-        ``1 - sum((y - predicted)**2) / sum((y - mean(y))**2)``; of a ``y`` that is all the same, 1
-        where it is met exactly, else 0, as in scikit-learn.
+        ``1 - sum((y - predicted)**2) / sum((y - mean(y))**2)``. As in scikit-learn, a constant
+        ``y`` gives 1 if it is predicted exactly, otherwise 0.
 
         Args:
             X: The rows.
-            y: Their targets, as `predict` gives them.
-            sample_weight: One weight per row; None: all alike.
-
-        Raises:
-            ValueError: ``y`` or the weights are not one per row; all other exceptions as of
-                `predict`.
+            y: Their targets, as from `predict`.
+            sample_weight: One weight per row; None: equal weights.
         """
         predicted = self.predict(X)
-        truth = np.asarray(checked_targets(y, predicted.shape), np.float64)
+        truth = np.asarray(_checked_targets(y, predicted.shape), np.float64)
         truth, predicted = (a.reshape(len(predicted), -1) for a in (truth, predicted))
-        weights = checked_weights(sample_weight, len(truth))
+        weights = _checked_weights(sample_weight, len(truth))
         weights = np.ones(len(truth)) if weights is None else weights
         missed = weights @ (truth - predicted) ** 2
         spread = weights @ (truth - np.average(truth, axis=0, weights=weights)) ** 2
         scores = np.where(missed == 0, 1.0, 0.0)
         np.divide(missed, spread, out=missed, where=spread != 0)
         return float(np.where(spread != 0, 1 - missed, scores).mean())
+
+
+def checked_rows(X: object, n_features: int, name: str) -> Array:
+    """Return X as ``(n, n_features) float64``.
+
+    Args:
+        X: An array, nested lists, a data frame, or a sparse matrix.
+        n_features: Columns that it must have.
+        name: The estimator's name, for messages.
+    """
+    if hasattr(X, "toarray"):  # scipy.sparse
+        X = X.toarray()
+    if not isinstance(X, np.ndarray):
+        # Refuses rows of different lengths; NumPy before 1.24 only warns.
+        np.asarray(X, np.float64)
+    array = np.asarray(X)
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"X: expected numbers, got dtype {array.dtype}")
+    rows = array.astype(np.float64)
+    if rows.ndim != 2:
+        advice = "; a single row is X.reshape(1, -1)" if rows.ndim == 1 else ""
+        raise ValueError(f"X: expected 2 dimensions, got shape {rows.shape}{advice}")
+    if rows.shape[1] != n_features:
+        raise ValueError(f"X: expected {n_features} features for this {name}, got {rows.shape[1]}")
+    if not len(rows):
+        raise ValueError("X: expected at least one row, got none")
+    if not np.isfinite(rows).all():
+        raise ValueError("X: expected finite numbers, got NaN or infinity")
+    return rows
+
+
+def _checked_targets(y: object, shape: tuple[int, ...]) -> Array:
+    """Return y in the shape of the predictions; a column of numbers is taken, too."""
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1 and len(shape) == 1:
+        array = array[:, 0]
+    if array.shape != shape:
+        raise ValueError(f"y: expected shape {shape}, got {array.shape}")
+    return array
+
+
+def _checked_weights(weights: object, count: int) -> Array | None:
+    """Return weights as ``(count,) float64``: finite, not negative, not all 0."""
+    if weights is None:
+        return None
+    array = np.asarray(weights, np.float64)
+    if array.shape != (count,):
+        raise ValueError(f"sample_weight: expected shape {(count,)}, got {array.shape}")
+    if not (np.isfinite(array).all() and (array >= 0).all() and array.any()):
+        raise ValueError(
+            f"sample_weight: expected finite numbers of at least 0, some above, got {weights!r}"
+        )
+    return array

@@ -1,4 +1,4 @@
-"""Addresses of sources as they may be shown: without what is secret in them."""
+"""Addresses of sources without the secrets in them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rknn_runtime.vision.images import IMAGE_SUFFIXES
 
 __all__ = ["is_image", "path_of", "shown"]
 
-#: ``user:password@``. Unescaped, a password may hold what ends it by the rules of addresses: so
-#: all up to the last ``@`` is hidden, unless the number of a port stands there.
+#: ``user:password@``. An unescaped password may hold characters that end it, so everything up to
+#: the last ``@`` is hidden, unless it is a port number.
 _PASSWORD = re.compile(r"(://[^\s/?#@:]*:)(?!\d+/)\S*@")
-#: In a query or a path, as some cameras take it; in a pipeline of GStreamer.
+#: A secret in a query or a path, as for some cameras, or in a pipeline of GStreamer.
 _WORD = re.compile(
     r"(?i)((?<![a-z])(?:pass|passwd|password|pwd|pw|secret|token|auth|key|apikey)=)"
     r'(?:"[^"]*"|.+?)(?=[&#/\s]|_[a-z]+=|$)'
@@ -21,30 +21,23 @@ _WORD = re.compile(
 
 
 def shown(source: str) -> str:
-    """Return the address of a source for messages, names and results.
-
-    Args:
-        source: A path, a camera's number, or an address.
-
-    Returns:
-        It, with ``***`` in place of a password or token.
-    """
+    """Return the address of a source with ``***`` instead of passwords and tokens."""
     if "://" not in source:
         return source
     return _WORD.sub(r"\1***", _PASSWORD.sub(r"\1***@", source))
 
 
 def path_of(source: str) -> PurePosixPath:
-    """Return the path in an address, or its host where it has none; of anything else, itself."""
+    """Return the path in an address, or its host if it has no path; other sources unchanged."""
     if "://" not in source:
         return PurePosixPath(source)
     try:
         parts = urlsplit(source)
         return PurePosixPath(parts.path.strip("/") or parts.hostname or "stream")
-    except ValueError:  # no address by the rules
+    except ValueError:  # a malformed address
         return PurePosixPath("stream")
 
 
 def is_image(source: str) -> bool:
-    """Whether a path or an address is that of an image, by its ending."""
+    """Whether a path or an address has the ending of an image file."""
     return path_of(source).suffix.lower() in IMAGE_SUFFIXES

@@ -18,16 +18,16 @@ from rknn_runtime.npu.locks import fork_generation
 
 __all__ = ["Results"]
 
-#: At the end of the program a source of the caller's own is waited for so long, seconds.
+#: How long to wait for a caller's source at the end of the program, seconds.
 _PATIENCE = 1.0
 
 
 class Results(Iterator[Any]):
     """An iterator over ``(frame, result)`` in the order of the frames; see `Pool.map`.
 
-    A thread of its own reads the source, from the first ``next`` on. What went wrong with a frame
-    is raised in its place, and another ``next`` goes on behind it. `close` it, use it in a
-    ``with`` block, or drop it when you leave a loop early: what waits is cancelled then.
+    A thread reads the source, starting with the first ``next``. The exception of a frame is raised
+    instead of its result; the following ``next`` continues. When you leave a loop early, `close`
+    the iterator, use it in a ``with`` block, or drop it: that cancels the waiting frames.
     """
 
     def __init__(
@@ -47,22 +47,19 @@ class Results(Iterator[Any]):
         Args:
             frames: The source.
             submit: Hands a frame to the pool.
-            ahead: So many frames at most are read and not yet returned.
-            drop_oldest: Give up older frames instead of letting the source wait.
-            on_drop: Called for each frame that is given up.
+            ahead: How many frames may be read and not yet returned.
+            drop_oldest: Drop older frames instead of letting the source wait.
+            on_drop: Called for each dropped frame.
             on_close: Called when no more frames are wanted, to end a wait in the source.
             copy: The source writes new frames into the same arrays.
-            returns_errors: What a frame raised is its result, instead of being raised.
-
-        Raises:
-            TypeError: `frames` cannot be iterated.
+            returns_errors: Return the exception of a frame as its result instead of raising it.
         """
         self._generation = fork_generation()
         self._returns_errors = returns_errors
         self._at_end: Callable[[], None] | None = None
         self._window = _Window(ahead, drop_oldest, on_drop, on_close)
         self._reader = _Reader(iter(frames), submit, self._window, copy)
-        # The thread knows the window only, and so does not keep this object.
+        # The thread refers to the window only, which does not keep this object alive.
         weakref.finalize(self, self._window.close).atexit = False
 
     @property
@@ -76,14 +73,13 @@ class Results(Iterator[Any]):
         Raises:
             ClosedError: The pool was closed before the frame's turn came.
             ForkError: This process was forked after the iterator was made.
-            StopIteration: There are no more frames.
-            Exception: What the source or the frame raised.
+            Exception: The exception of the source or the frame.
         """
         if self._generation != fork_generation():
             raise ForkError(
                 "this process was forked from the one with the pool: make a pool in the child"
             )
-        with self._window.lock:  # of several threads that ask for the first frame, one starts it
+        with self._window.lock:  # several threads may ask for the first frame
             if self._reader.ident is None:
                 self._reader.start()
         try:
@@ -99,18 +95,13 @@ class Results(Iterator[Any]):
         return frame, job.result()
 
     def close(self) -> None:
-        """Cancel the frames that wait, and read no more of the source; idempotent.
-
-        Raises:
-            RknnStatusError: The pool was made for this iterator alone, and the runtime refused
-                to release it.
-        """
+        """Cancel the waiting frames and stop reading the source; idempotent."""
         self._window.close()
         if self._at_end is not None:
             self._at_end()
 
     def ending_with(self, end: Callable[[], None]) -> Results:
-        """Return this, which from now on calls `end` when it is exhausted or closed."""
+        """Call `end` when the iterator is exhausted or closed; return the iterator."""
         self._at_end = end
         return self
 
@@ -122,7 +113,7 @@ class Results(Iterator[Any]):
 
 
 class _Entry:
-    """A frame that was read, and what becomes of it."""
+    """A frame that was read, and its future result."""
 
     __slots__ = ("frame", "is_done", "job")
 
@@ -132,11 +123,11 @@ class _Entry:
 
 
 class _Window:
-    """The frames that were read and not yet returned; between the reader and the iterator.
+    """The frames that were read and not yet returned, between the reader and the iterator.
 
-    Ctrl-C comes in the thread of the iterator, and must leave no lock behind: in the Python code
-    of ``with condition`` it could, after which the workers would wait for ever. So that thread
-    holds the lock itself, waits for another one, and asks no future that is still to be done.
+    Ctrl-C is raised in the iterator's thread and must not leave a lock held, as it could in the
+    Python code of ``with condition``: the workers would then wait forever. So that thread takes
+    the plain lock, waits for a second one, and never waits for a future.
     """
 
     def __init__(
@@ -149,9 +140,9 @@ class _Window:
         self._size, self._drop_oldest = size, drop_oldest
         self._on_drop, self._on_close = on_drop, on_close
         self.lock = threading.RLock()
-        #: What the reader waits for.
+        #: The reader waits here.
         self._has_room = threading.Condition(self.lock)
-        #: What the iterator waits for: it is released when there may be a result, or the end.
+        #: The iterator waits for this lock, which is released at a result or the end.
         self._news = threading.Lock()
         self._news.acquire()
         self._entries: deque[_Entry] = deque()
@@ -160,18 +151,18 @@ class _Window:
 
     @property
     def ends_wait(self) -> bool:
-        """Whether `close` ends a wait in the source, too."""
+        """Whether `close` also ends a wait in the source."""
         return self._on_close is not None
 
     def wait_for_room(self) -> bool:
-        """Wait until another frame may be read; return False when none is wanted any more."""
+        """Wait until another frame may be read; return False if no more are wanted."""
         with self.lock:
             while not (self._is_over or self._drop_oldest or len(self._entries) < self._size):
                 self._has_room.wait()
             return not self._is_over
 
     def add(self, frame: Any, job: Future[Any]) -> None:
-        """Append what becomes of a frame."""
+        """Append a frame and its future result."""
         entry = _Entry(frame, job)
         with self.lock:
             if self._is_over:
@@ -191,7 +182,7 @@ class _Window:
         job.add_done_callback(done)
 
     def _drop_one(self) -> bool:
-        """Drop the oldest frame that a newer one can replace, if there is any."""
+        """Drop the oldest frame that a newer one can replace, if any."""
         entries = self._entries
         if len(entries) > 1 and entries[0].is_done and entries[1].is_done:
             entries.popleft()
@@ -203,7 +194,7 @@ class _Window:
         return False
 
     def refuse(self, frame: np.ndarray[Any, Any], error: Exception) -> None:
-        """Fail the frames whose memory is that of this one."""
+        """Fail all frames that share the memory of this one."""
         with self.lock:
             for entry in self._entries:
                 if _address(entry.frame) == _address(frame):
@@ -211,7 +202,7 @@ class _Window:
             self._tell()
 
     def has_memory_of(self, frame: Any) -> bool:
-        """Whether a frame that is not returned yet begins at the same address."""
+        """Whether a frame that was not returned yet begins at the same address."""
         address = _address(frame)
         with self.lock:
             return address is not None and any(
@@ -224,7 +215,7 @@ class _Window:
             with self.lock:
                 if self._entries and self._entries[0].is_done:
                     entry = self._entries.popleft()
-                    self._tell()  # the reader, and whoever else waits for a result
+                    self._tell()  # the reader, and other threads that wait for a result
                     return entry.frame, entry.job
                 if self._is_over and not self._entries:
                     self._tell()
@@ -238,7 +229,7 @@ class _Window:
             self._tell()
 
     def close(self) -> None:
-        """Cancel what waits, and want no more."""
+        """Cancel the waiting frames and want no more."""
         with self.lock:
             self._is_over = True
             jobs = [entry.job for entry in self._entries]
@@ -250,7 +241,7 @@ class _Window:
             job.cancel()
 
     def _tell(self) -> None:
-        """Let those look who wait for something; the lock is held."""
+        """Wake the reader and the iterator; the lock is held."""
         self._has_room.notify_all()
         if self._news.locked():
             self._news.release()
@@ -259,9 +250,9 @@ class _Window:
 class _Reader(threading.Thread):
     """Reads a source.
 
-    A daemon, so that a source from which nothing comes cannot keep the interpreter from ending.
-    But a thread that is in OpenCV when the interpreter ends aborts the process: glibc ends it by
-    an exception of C++, which OpenCV catches. So `_end_readers` waits for it before that.
+    A daemon thread: a silent source must not keep the interpreter from ending. But a thread inside
+    OpenCV at the end of the interpreter aborts the process, because glibc ends it by a C++
+    exception that OpenCV catches. So `_end_readers` waits for it first.
     """
 
     def __init__(
@@ -281,7 +272,7 @@ def _end_readers() -> None:
     readers = [thread for thread in threading.enumerate() if isinstance(thread, _Reader)]
     for reader in readers:
         reader.window.close()
-    with suppress(KeyboardInterrupt):  # of somebody who waits no longer
+    with suppress(KeyboardInterrupt):  # the user does not want to wait
         for reader in readers:
             reader.join(None if reader.window.ends_wait else _PATIENCE)
 
@@ -313,7 +304,7 @@ def _read(
 
 
 class _SourceFailed(Future[Any]):
-    """Stands in place of a frame's result: the source raised."""
+    """The result that stands for an exception of the source."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -327,10 +318,10 @@ def _copied(frame: Any) -> Any:
 
 
 def _address(frame: Any) -> int | None:
-    """Where an array begins; None for what is none, as a path."""
+    """Return the address of an array, or None for anything else, such as a path."""
     if isinstance(frame, tuple) and frame:
         frame = frame[0]
     if not isinstance(frame, np.ndarray):
         return None
-    address: int = np.ndarray.__array_interface__.__get__(frame)["data"][0]
+    address: int = frame.__array_interface__["data"][0]
     return address

@@ -1,4 +1,4 @@
-"""Which cores: contexts on those of the NPU, threads on those of the CPU."""
+"""Spread contexts over the cores of the NPU and threads over the CPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rknn_runtime.npu.model import Model
 __all__ = ["core_masks", "cpus_of", "npu_cores", "pin_this_thread"]
 
 _SINGLE_CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
-#: How a runtime refuses a core.
+#: Statuses of a runtime that refuses a core.
 _NO_SUCH_CORE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID)
 _CPUS = "/sys/devices/system/cpu"
 
@@ -23,11 +23,8 @@ _CPUS = "/sys/devices/system/cpu"
 def npu_cores(model: Model) -> int:
     """Return how many cores a model can be bound to, one at a time.
 
-    Where the model's SoC is not known, each core is tried; the model is then left to choose its
-    cores, as a new one.
-
-    Raises:
-        RknnStatusError: The runtime failed, and not as it refuses a core.
+    If the model's SoC is not known, each core is tried; afterwards the model chooses its cores, as
+    a new one does.
     """
     if not model.library.has("rknn_set_core_mask"):
         return 1
@@ -48,34 +45,18 @@ def npu_cores(model: Model) -> int:
 
 
 def core_masks(cores: int, contexts: int) -> list[CoreMask | None]:
-    """Spread contexts over the cores of an NPU, one core each.
-
-    Args:
-        cores: Of the NPU, 1 to 3.
-        contexts: How many.
-
-    Returns:
-        A mask per context; None on an NPU of one core, where there is nothing to choose.
-    """
+    """Return a mask of one core per context; None on an NPU of one core."""
     if cores == 1:
         return [None] * contexts
     return [_SINGLE_CORES[i % cores] for i in range(contexts)]
 
 
 def cpus_of(cpus: str | Collection[int] | None, root: str = _CPUS) -> frozenset[int] | None:
-    """Return the CPUs that threads shall run on.
+    """Return the CPUs to run threads on; None: any, also if all CPUs are equally fast.
 
     Args:
-        cpus: Numbers of CPUs; ``"big"``: the fastest ones, as Linux tells
-            (``cpu_capacity``); None: any.
-        root: Where Linux tells it.
-
-    Returns:
-        The numbers; None for any, also where all CPUs are equally fast.
-
-    Raises:
-        TypeError: Neither a text nor integers.
-        ValueError: Another text, no CPU, or one that this process may not use.
+        cpus: Numbers of CPUs; ``"big"``: the fastest ones by Linux's ``cpu_capacity``; None: any.
+        root: The folder in which Linux describes the CPUs.
     """
     if cpus is None:
         return None
@@ -98,10 +79,10 @@ def cpus_of(cpus: str | Collection[int] | None, root: str = _CPUS) -> frozenset[
 def _capacity(root: str, cpu: int) -> int:
     try:
         return int(Path(f"{root}/cpu{cpu}/cpu_capacity").read_text("ascii"))
-    except (OSError, ValueError):  # a PC's kernel does not say
+    except (OSError, ValueError):  # PCs have no such file
         return 0
 
 
 def pin_this_thread(cpus: frozenset[int]) -> None:
     """Let the calling thread run on these CPUs only."""
-    os.sched_setaffinity(0, cpus)  # of Linux: of the thread, not of the process
+    os.sched_setaffinity(0, cpus)  # on Linux this is for the thread, not the process

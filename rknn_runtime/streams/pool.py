@@ -14,7 +14,7 @@ from sys import is_finalizing
 from time import monotonic, perf_counter
 from typing import Any, NoReturn
 
-from rknn_runtime._arrays import as_float, as_int, as_list
+from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import ClosedError, ForkError, UnavailableError
 from rknn_runtime.npu.context import Closing
@@ -25,29 +25,28 @@ from rknn_runtime.streams import placement
 from rknn_runtime.streams.ordered import Results
 from rknn_runtime.streams.source import Frame, FrameSource
 from rknn_runtime.streams.stats import PoolStats
-from rknn_runtime.streams.tasks import call_of, made_of
-from rknn_runtime.streams.worker import Job, JobQueue, Worker
+from rknn_runtime.streams.worker import Job, JobQueue, Worker, call_of, made_of
 from rknn_runtime.vision.detector import Detector
 
 __all__ = ["Pool"]
 
-#: One context per core leaves the core idle while Python scales the next image and decodes the
-#: last; with two it has always work.
+#: With one context per core, the core is idle while Python scales the next image and decodes the
+#: last one; with two it always has work.
 _CONTEXTS_PER_CORE = 2
 _MOST_CONTEXTS = 64
 
 
 class Pool(Closing):
-    """Contexts of one model, each with a thread, which share the frames that come.
+    """Contexts of one model that share the incoming frames, each with a thread.
 
-    A context that is free takes the next frame, scales, runs and decodes it; the GIL is released
-    in all three. The weights are in memory once (`Model.duplicate`). Where a runtime has no
-    duplicates (RV1103, RV1106, old ones of others), the pool has one context, and logs that.
+    A free context takes the next frame, scales, runs and decodes it; the GIL is released in all
+    three. The weights are in memory once (`Model.duplicate`). If a runtime has no duplicates
+    (RV1103, RV1106, old versions for others), the pool has one context and logs that.
     Thread-safe; use it as a context manager, or close it.
 
     Attributes:
-        core_masks: The cores that each context was given; None: the runtime chooses.
-        tasks: What `task` made of each context, such as its `Detector`.
+        core_masks: The cores of each context; None: the runtime chooses.
+        tasks: The task of each context, such as its `Detector`.
     """
 
     def __init__(
@@ -66,13 +65,11 @@ class Pool(Closing):
         """Load the model once and duplicate it.
 
         Args:
-            model: As for `Model`. Or a `Model`, which stays yours to close, and of which all
-                contexts are duplicates; where there are none, it is the only context. It brings
-                its own library and flags.
-            task: What is made of each context and called with each frame: `Detector`,
-                `Classifier`, or `Model`, whose frame is an array, or a tuple with one array per
-                input.
-            contexts: How many; None: two per core.
+            model: As for `Model`. Or a `Model`, which you close, with its own library and flags:
+                all contexts are its duplicates, or it is the only context if it has none.
+            task: Made of each context and called with each frame: `Detector`, `Classifier`, or
+                `Model`, whose frame is an array, or a tuple with one array per input.
+            contexts: Number of contexts; None: two per core.
             core_masks: The cores of each context, instead of `contexts`; None: one core each, in
                 turn.
             library: As for `Model`.
@@ -83,10 +80,10 @@ class Pool(Closing):
             **options: For `task`, such as ``conf_threshold``.
 
         Raises:
-            TypeError: An argument of another type, or an option that `task` does not take.
-            ValueError: `contexts` or `core_masks` is none or too many (64), of `cpus` there is
-                none, or `library` is given for a `Model`.
-            Exception: What `Model` and `task` raise.
+            TypeError: An argument has another type, or `task` does not take an option.
+            ValueError: `contexts` or `core_masks` is not 1 to 64, a CPU does not exist, or
+                `library` is given for a `Model`.
+            Exception: The exceptions of `Model` and `task`.
         """
         self._closed = threading.Event()
         self._generation = fork_generation()
@@ -104,7 +101,7 @@ class Pool(Closing):
             for i, (call, phases) in enumerate(calls):
                 worker = Worker(call, phases, self._jobs, self.core_masks[i], chosen, f"npu-{i}")
                 self._workers.append(worker)
-            # The threads know the queue, not this object: when it is dropped, they end, too.
+            # The threads refer to the queue, not to this object: they end when it is dropped.
             weakref.finalize(self, _dismiss, self._jobs, len(self._workers)).atexit = False
         except BaseException:
             self.close()
@@ -124,7 +121,7 @@ class Pool(Closing):
             raise ValueError("contexts, core_masks: expected one of them, got both")
         if contexts is not None:
             contexts = as_int(contexts, "contexts", 1, _MOST_CONTEXTS)
-        masks = None if core_masks is None else as_list(core_masks, "core_masks", "CoreMasks")
+        masks = None if core_masks is None else list(core_masks)
         if masks is not None and not 1 <= len(masks) <= _MOST_CONTEXTS:
             raise ValueError(f"core_masks: expected 1 to {_MOST_CONTEXTS}, got {len(masks)}")
         if not isinstance(model, Model):
@@ -135,7 +132,7 @@ class Pool(Closing):
             origin = self._context_of(model)
         self._models.append(origin)
         if masks is None:
-            # A model that others use, too, keeps its cores.
+            # A model that the caller uses, too, keeps its cores.
             cores = placement.npu_cores(origin) if self._lent is None else 1
             masks = placement.core_masks(cores, contexts or cores * _CONTEXTS_PER_CORE)
         if masks[0] is not None:
@@ -167,15 +164,15 @@ class Pool(Closing):
         )
 
     def submit(self, frame: Any, **options: Any) -> Future[Any]:
-        """Hand in one frame; never waits, so keep count of what you hand in, or use `map`.
+        """Submit one frame. This never waits, so limit the frames that you submit, or use `map`.
 
         Args:
-            frame: What the task takes. It must stay as it is until the future is done.
+            frame: A frame for the task. Do not change it until the future is done.
             **options: For the call, such as ``color="BGR"``.
 
         Returns:
-            A future of the task's result, or of what it raised. It can be cancelled until a
-            context has begun with it.
+            A future of the task's result or exception. It can be cancelled until a context has
+            begun with it.
 
         Raises:
             ClosedError: The pool is closed.
@@ -184,25 +181,18 @@ class Pool(Closing):
         self._check_open()
         job = Job(frame, options)
         self._jobs.put(job)
-        if self._closed.is_set():  # closed in the meantime: no worker may be left to take it
+        if self._closed.is_set():  # closed meanwhile: perhaps no worker is left to take it
             job.cancel()
         return job
 
     def detect(self, frame: Any, **options: Any) -> asyncio.Future[Any]:
-        """Hand in one frame, for ``await pool.detect(frame)`` in an event loop.
+        """Submit one frame, for ``await pool.detect(frame)`` in an event loop.
 
-        Args:
-            frame: As of `submit`.
-            **options: For the call.
+        Arguments and exceptions are those of `submit`; RuntimeError if no event loop is running.
 
         Returns:
-            An awaitable of the task's result, or of what it raised. Cancelling it cancels the
-            frame, unless a context has begun with it.
-
-        Raises:
-            ClosedError: The pool is closed.
-            ForkError: This process was forked after the pool was made.
-            RuntimeError: No event loop is running.
+            An awaitable of the task's result or exception. Cancelling it cancels the frame, unless
+            a context has begun with it.
         """
         self._check_open()
         loop = asyncio.get_running_loop()
@@ -222,16 +212,16 @@ class Pool(Closing):
 
         Args:
             frames: The source, such as a list, a generator or a camera that can be iterated. A
-                thread of the pool reads it, from the first ``next`` on.
+                thread of the pool reads it, starting with the first ``next``.
             drop: None: the source waits while all contexts are busy. ``"oldest"``, for live
-                sources: it is never kept waiting; of the frames that wait for a context only the
-                newest stays, and so of the results that nobody has fetched.
-            copy: Copy every array. Needed when the source writes new frames into the same array;
-                without it, such a source is refused.
-            ahead: So many frames at most are read and not yet returned, when nothing is dropped.
-                None: twice as many as there are contexts.
-            errors: What is done with what a frame raises. ``"raise"``: raised in its place.
-                ``"return"``: it stands in the place of the result, and the loop goes on.
+                sources: the source never waits; only the newest of the waiting frames and of the
+                results that nobody has fetched is kept.
+            copy: Copy every array. Needed if the source writes new frames into the same array;
+                otherwise such a source is refused.
+            ahead: How many frames may be read and not yet returned if nothing is dropped. None:
+                twice the number of contexts.
+            errors: ``"raise"``: raise the exception of a frame instead of returning its result.
+                ``"return"``: return it as the result, and continue.
             **options: For each call, such as ``color="BGR"``.
 
         Returns:
@@ -240,8 +230,8 @@ class Pool(Closing):
         Raises:
             ClosedError: The pool is closed.
             ForkError: This process was forked after the pool was made.
-            TypeError: `frames` cannot be iterated, or `ahead` is no integer.
-            ValueError: `drop` or `errors` is not known, or `ahead` less than 1.
+            TypeError: `frames` cannot be iterated.
+            ValueError: `drop`, `errors` or `ahead` is out of range.
         """
         self._check_open()
         if drop not in (None, "oldest"):
@@ -273,13 +263,13 @@ class Pool(Closing):
     ) -> Results:
         """Run on every image of a folder, a video, a camera or a network stream.
 
-        The results and the exceptions are those of `Detector.stream`.
+        Results and exceptions are as for `Detector.stream`.
 
         Args:
-            source: As `FrameSource` takes it, or such an object itself.
-            drop: As in `map`; ``"auto"``: ``"oldest"`` for cameras and network streams, None for
-                files.
-            reconnect_s: So long a camera or stream is opened again after it broke off; a
+            source: A `FrameSource`, or the source for one.
+            drop: As in `map`; ``"auto"`` is ``"oldest"`` for cameras and network streams and None
+                for files.
+            reconnect_s: How long to try to reopen a camera or stream after it broke off; a
                 `FrameSource` has its own.
             **options: For each call.
         """
@@ -304,7 +294,7 @@ class Pool(Closing):
         )
 
     def _count_drop(self) -> None:
-        with self._counting:  # by the reader of each `map`
+        with self._counting:  # several readers may call it
             self._dropped += 1
 
     def _check_open(self) -> None:
@@ -319,10 +309,10 @@ class Pool(Closing):
             raise RuntimeError("the interpreter has ended, and with it the threads of the pool")
 
     def stats(self) -> PoolStats:
-        """Return what the pool has done so far; ``print`` it for a table.
+        """Return counts and times so far; ``print`` them for a table.
 
-        Where contexts are busy all the time, the NPU or the CPU is the bottleneck; where they are
-        not, the source or the consumer is.
+        If the contexts are busy all the time, the NPU or the CPU is the bottleneck; otherwise the
+        source or the consumer is.
         """
         return PoolStats(
             tuple(worker.stats() for worker in self._workers),
@@ -337,18 +327,17 @@ class Pool(Closing):
         return self._closed.is_set()
 
     def close(self, timeout: float | None = None) -> None:
-        """Cancel the frames that wait, let those in work end, and release the contexts.
+        """Cancel the waiting frames, finish those in work, and release the contexts; idempotent.
 
-        Idempotent. In a forked child nothing is released, nor when the interpreter has ended.
+        Nothing is released in a forked child or after the end of the interpreter.
 
         Args:
             timeout: How long to wait for the frames in work, seconds; None: as long as it takes.
 
         Raises:
             BufferError: An array that views a model's memory is alive.
-            RknnStatusError: The runtime refused; the pool is closed all the same.
-            TimeoutError: A run did not end in time. Its context stays; call again to go on waiting.
-            TypeError: `timeout` is no number.
+            RknnStatusError: The runtime refused; the pool is closed nevertheless.
+            TimeoutError: A run did not end in time. Its context stays; call again to wait longer.
             ValueError: `timeout` is negative.
         """
         if timeout is not None:
@@ -364,33 +353,32 @@ class Pool(Closing):
                 if job is not None:
                     job.cancel()
         if is_finalizing():
-            return  # the workers stand still for ever, perhaps in the middle of a run
+            return  # the workers never continue, perhaps in the middle of a run
         _dismiss(self._jobs, len(self._workers))
         end = None if timeout is None else monotonic() + timeout
         for worker in self._workers:
             if not worker.join(None if end is None else max(0.0, end - monotonic())):
                 raise TimeoutError(f"a frame did not end within {timeout} s; close() again to wait")
-        # The duplicates first, though any order will do.
         for model in reversed(self._models):
             if model is not self._lent:
                 model.close()
 
 
 def _tell_of_one_context(reason: str, is_costly: bool) -> None:
-    """Log why a pool has but one context: as a warning where cores of the NPU stay idle.
+    """Log why a pool has one context only; as a warning if cores of the NPU stay idle.
 
-    librknnmrt has no duplicates, and its NPUs one core: nothing is wrong, nor to be done, there.
+    The NPUs of librknnmrt, which has no duplicates, have one core: nothing is wrong there.
     """
     import logging
 
     level = logging.WARNING if is_costly else logging.INFO
-    # The advice that follows is for one who loads models.
+    # The rest of the reason is advice about loading models.
     logging.getLogger("rknn_runtime").log(
         level, "a pool of one context: %s", reason.partition(": ")[0]
     )
 
 
 def _dismiss(jobs: JobQueue, workers: int) -> None:
-    """Let the workers end, behind what was handed in."""
+    """End the workers after the submitted frames."""
     for _ in range(workers):
         jobs.put(None)

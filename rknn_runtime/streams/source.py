@@ -1,4 +1,4 @@
-"""Where frames come from: folders, videos, cameras, network streams."""
+"""Sources of frames: folders, videos, cameras, network streams."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "FrameSource", "is_live"]
 
 _MOST_CAMERA = 2**31 - 1
-#: Between attempts to open a live source again: the first, and the longest, seconds.
+#: First and longest pause between attempts to reopen a live source, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
-#: So many images in a row that cannot be decoded are no accident.
+#: A source ends after so many images in a row that cannot be decoded.
 _MOST_DAMAGED = 100
 
 
@@ -36,17 +36,17 @@ class Frame:
     image: NDArray[Any]
     #: Counts from 0 within the source.
     index: int
-    #: Seconds: in a video, its place there; of a live source, when it was read
-    #: (``time.monotonic``); of image files 0.
+    #: Seconds: its time in a video; when it was read from a live source (``time.monotonic``); 0 for
+    #: image files.
     time_s: float
-    #: Of its file; else as the source was given, with ``***`` for a password in it.
+    #: Name of its file, otherwise the source as given, with ``***`` for a password in it.
     name: str
-    #: The image as the camera encoded it, where `FrameSource` was asked to keep that; else empty.
+    #: The image as the camera encoded it, if `FrameSource` was asked to keep it; otherwise empty.
     jpeg: bytes
 
 
 def is_live(source: str | os.PathLike[str] | int) -> bool:
-    """Whether a name is that of a camera or a stream; of an address, opening it tells."""
+    """Whether a source is a camera or may be a stream; opening an address shows the latter."""
     if isinstance(source, int):
         return True
     text = os.fspath(source)
@@ -54,39 +54,37 @@ def is_live(source: str | os.PathLike[str] | int) -> bool:
 
 
 class FrameSource(Iterator[Frame]):
-    """Reads the frames of a source one after the other.
+    """Reads the frames of a source one after another.
 
-    Several threads may iterate over it, one reads at a time, and each frame goes to one of them;
-    any thread may `close` it.
+    Several threads may iterate over it: one reads at a time, and each frame goes to one of them.
+    Any thread may `close` it.
 
     Args:
         source: A folder of images (in the order of their names), an image file, a video file, the
             number or ``/dev/video`` path of a camera, or the URL of a stream, a video or an image.
             Videos, cameras and URLs need OpenCV, images Pillow.
-        start: Number of the first frame that is wanted of a file.
-        reconnect_s: So long a live source is opened again after it broke off, with pauses that
-            grow from 0.5 to 30 seconds; 0 ends at once. Each attempt is logged, as a warning of
-            the logger ``rknn_runtime``. Files end where they end, also those of a server.
-        keep_jpeg: Keep the JPEG of each frame of a live source that sends such, to hand it on
-            without encoding it again. A camera of this machine is asked to send JPEG; streams
-            need OpenCV 4.7 or newer, and come as pixels alone with older ones.
+        start: Number of the first frame to read from a file.
+        reconnect_s: How long to try to reopen a live source that broke off, with pauses that grow
+            from 0.5 to 30 seconds; 0 ends at once. Each attempt is logged as a warning of the
+            logger ``rknn_runtime``. Files simply end, even those on a server.
+        keep_jpeg: Keep the JPEG of each frame of a live source, so that it need not be encoded
+            again. A local camera is asked to send JPEG; streams need OpenCV 4.7 or newer, older
+            versions give pixels alone.
 
     Attributes:
         name: The source as it was given, with ``***`` for a password in it.
-        is_live: Whether frames are lost when nobody reads them: a camera, or a stream that has no
-            end.
-        fps: Frames per second that a video, camera or stream says it has; 0: none.
-        damaged: Images of a live source that were left out, as their JPEG could not be decoded;
-            where `keep_jpeg` is not given, OpenCV decodes, and does not tell. The first is
-            logged, and after 100 in a row the source ends.
-        ended: Why a live source came to an end by itself; empty: it has not.
+        is_live: Whether frames are lost if nobody reads them: a camera, or a stream without end.
+        fps: Frames per second that a video, camera or stream states; 0: none.
+        damaged: How many images of a live source were left out because their JPEG could not be
+            decoded. The first is logged; 100 in a row end the source. Without `keep_jpeg` OpenCV
+            decodes and does not report damage.
+        ended: Why a live source ended by itself; empty: it has not.
 
     Raises:
-        ImportError: What reads the source is not installed.
+        ImportError: OpenCV or Pillow is not installed.
         OSError: The source cannot be opened.
-        TypeError: An argument of another type.
-        ValueError: A folder without images; a FIFO; a camera's number that none has; a name that
-            OpenCV cannot take; or `start` or `reconnect_s` is negative.
+        ValueError: A folder has no images, a file is a FIFO, OpenCV cannot take the name, or an
+            argument is out of range.
     """
 
     def __init__(
@@ -121,7 +119,7 @@ class FrameSource(Iterator[Frame]):
         if not self.is_live and (path.is_dir() or is_image(self._address)):
             self._frames = self._images(path)
         else:
-            # Opened here, so that what cannot be opened is told at once.
+            # Opened here, so that errors are raised at once.
             capture = opencv.opened(self._address)
             self.fps = opencv.rate_of(capture)
             if "://" in self._address:
@@ -133,9 +131,7 @@ class FrameSource(Iterator[Frame]):
 
         Raises:
             OSError: An image cannot be read, or there is no frame `start`.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
-            StopIteration: There are no more frames, or it is closed.
-            ValueError: An image of a form that is not known.
+            ValueError: An image cannot be decoded.
         """
         if self._is_closed.is_set():
             raise StopIteration
@@ -147,15 +143,15 @@ class FrameSource(Iterator[Frame]):
                 self._release()
 
     def close(self) -> None:
-        """End: the frame that is being read is the last one. Any thread may call it.
+        """Stop: a frame that is being read is the last one. Any thread may call it.
 
-        The camera or stream is let go at once, or when that frame is read.
+        The camera or stream is released at once, or after that frame.
         """
         self._is_closed.set()
         self._release()
 
     def _release(self) -> None:
-        if self._lock.try_acquire():  # else it is being read: `__next__` does this then
+        if self._lock.try_acquire():  # otherwise `__next__` is reading and does this
             try:
                 self._frames.close()
             finally:
@@ -226,7 +222,7 @@ class FrameSource(Iterator[Frame]):
             capture.release()
 
     def _leave_out(self) -> None:
-        """Count an image that cannot be decoded, and log the first."""
+        """Count an image that cannot be decoded; log the first."""
         self.damaged += 1
         if self.damaged == 1:
             import logging
@@ -239,7 +235,7 @@ class FrameSource(Iterator[Frame]):
             opencv.leave_encoded(capture, self._address)
 
     def _reopened(self) -> Any:
-        """Open a live source again; None when it does not come back in time, or nobody wants it."""
+        """Reopen a live source; None if it stays away too long or was closed."""
         import logging
 
         log = logging.getLogger("rknn_runtime").warning

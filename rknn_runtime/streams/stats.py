@@ -11,17 +11,17 @@ from rknn_runtime.enums import CoreMask
 
 __all__ = ["ContextStats", "PhaseStats", "PoolStats", "Times"]
 
-#: Percentiles are those of so many of the last frames.
+#: How many of the last frames the percentiles are of.
 _KEPT = 1000
 
 
 @dataclass(frozen=True)
 class PhaseStats:
-    """How long one phase of a frame took, of the last 1000 frames of a context."""
+    """Percentiles of the time of one phase, over the last 1000 frames of a context."""
 
-    #: ``"wait"`` for a free context, ``"write"`` (the image is read, scaled and in the input's
-    #: memory), ``"run"`` (syncs and NPU), and ``"decode"``, or ``"read"`` of a `Model`. What else
-    #: than `Detector`, `Classifier` and `Model` works in a pool has ``"wait"`` and ``"call"``.
+    #: ``"wait"`` for a free context, ``"write"`` (read, scale and write the image to the input),
+    #: ``"run"`` (syncs and NPU), and ``"decode"``, or ``"read"`` for a `Model`. Tasks other than
+    #: `Detector`, `Classifier` and `Model` have ``"wait"`` and ``"call"``.
     name: str
     p50_ms: float
     p99_ms: float
@@ -29,11 +29,11 @@ class PhaseStats:
 
 @dataclass(frozen=True)
 class ContextStats:
-    """What one context of a pool has done."""
+    """The frames and times of one context of a pool."""
 
-    #: The cores that it runs on; None: the runtime chooses for each run.
+    #: Cores that it runs on; None: the runtime chooses for each run.
     core_mask: CoreMask | None
-    #: Frames done, with those that failed.
+    #: Frames done, including failed ones.
     frames: int
     failed: int
     #: Time spent on frames, seconds.
@@ -43,10 +43,10 @@ class ContextStats:
 
 @dataclass(frozen=True)
 class PoolStats:
-    """What a pool has done so far; it prints as a table."""
+    """The frames and times of a pool so far; prints as a table."""
 
     contexts: tuple[ContextStats, ...]
-    #: Frames that wait for a context.
+    #: Frames waiting for a context.
     waiting: int
     #: Frames that were dropped for newer ones.
     dropped: int
@@ -73,11 +73,11 @@ class PoolStats:
 
 
 class Times:
-    """The times of one context's frames; written by its thread, read by any.
+    """The times of one context's frames; its thread writes, any thread reads.
 
     Attributes:
-        sums: Frames done, those of them that raised, and seconds spent on them: always of the
-            same frames, as they are replaced at once.
+        sums: Frames done, frames that raised, and seconds spent. They are replaced together, so
+            they always belong to the same frames.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -91,7 +91,7 @@ class Times:
 
         Args:
             marks: When it was submitted, when taken, and when each phase ended, seconds.
-            failed: It raised, somewhere; its phases are not counted.
+            failed: Whether it raised; then its phases are not counted.
         """
         frames, failures, busy_s = self.sums
         self.sums = frames + 1, failures + failed, busy_s + marks[-1] - marks[1]

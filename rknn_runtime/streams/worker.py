@@ -1,4 +1,4 @@
-"""One context of a pool and the thread that uses it: it takes the next frame when it is free."""
+"""The thread of one context of a pool: it takes the next frame when it is free."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from typing import Any
 
 from rknn_runtime.enums import CoreMask
 from rknn_runtime.npu.context import warn
+from rknn_runtime.npu.model import Model
 from rknn_runtime.streams.placement import pin_this_thread
 from rknn_runtime.streams.stats import ContextStats, Times
+from rknn_runtime.vision.image_model import ImageModel
 
-__all__ = ["Job", "JobQueue", "Worker"]
+__all__ = ["Job", "JobQueue", "Worker", "call_of", "made_of"]
 
 
 class Job(Future[Any]):
-    """What becomes of one frame.
+    """The future result of one frame.
 
     Attributes:
-        frame: Until it is taken; then None, so that results that nobody has read do not keep
-            the frames of a whole video.
-        submitted: When, in seconds of ``perf_counter``.
+        frame: The frame until a worker takes it, then None: results that nobody has read must not
+            keep the frames of a whole video.
+        submitted: Time in seconds of ``perf_counter``.
     """
 
     def __init__(self, frame: Any, options: dict[str, Any]) -> None:
@@ -34,22 +36,22 @@ class Job(Future[Any]):
         self.submitted = perf_counter()
 
     def cancel(self) -> bool:
-        """Give the frame up unless a context has begun with it; return whether that was done."""
+        """Cancel the frame unless a context has begun with it; return whether it was cancelled."""
         is_cancelled = super().cancel()
         if is_cancelled:
             self.frame = None
         return is_cancelled
 
     def settle(self, error: BaseException) -> None:
-        """Let nobody wait, after an error beside the work; where the job has ended, log it."""
+        """End the job after an error outside the work; log the error if the job has ended."""
         self.frame = None
         while not self.done():
-            # Memory may run out here, too: there is nothing to do but to try again.
+            # Memory may run out here, too; then try again.
             with suppress(MemoryError, InvalidStateError):
                 self.set_exception(error)
                 return
         if self.cancelled():
-            with suppress(RuntimeError):  # who waits for it was told
+            with suppress(RuntimeError):  # waiters were notified
                 self.set_running_or_notify_cancel()
         warn(f"a pool goes on after {error!r}, which no future could take")
 
@@ -62,13 +64,13 @@ class Worker:
     """A thread that takes jobs from a queue that it shares with others.
 
     Args:
-        call: Does the work: ``call(frame, mark, **options)``, where ``mark()`` notes that a
-            phase ends now, and ``mark(*times)`` when some ended, in seconds of ``perf_counter``.
+        call: Does the work: ``call(frame, mark, **options)``; ``mark()`` notes that a phase ends
+            now, ``mark(*times)`` when phases ended, in seconds of ``perf_counter``.
         phases: Names of the phases.
         jobs: The queue.
-        core_mask: What the context was given.
+        core_mask: Cores of the context.
         cpus: CPUs to run on; None: any.
-        name: Of the thread.
+        name: Name of the thread.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class Worker:
             except BaseException as error:
                 # Memory ran out, a caller settled the future itself, or its callback raised.
                 job.settle(error)
-            del job  # and with it the result, while waiting for the next
+            del job  # do not keep the result while waiting for the next
 
     def _do(self, job: Job) -> None:
         frame, job.frame = job.frame, None
@@ -115,7 +117,7 @@ class Worker:
             # Its traceback would hold arrays of the model, which could then not be closed.
             traceback.clear_frames(caught.__traceback__)
             error = caught
-        # Before the result is there: who waits for it finds it counted.
+        # Before the result is set: waiters find the frame counted.
         self._times.add([*marks, perf_counter()] if error else marks, error is not None)
         if error is None:
             job.set_result(result)
@@ -123,10 +125,41 @@ class Worker:
             job.set_exception(error)
 
     def stats(self) -> ContextStats:
-        """Return what was done so far."""
+        """Return the frames and times so far."""
         return ContextStats(self._core_mask, *self._times.sums, self._times.phases())
 
     def join(self, timeout: float | None) -> bool:
-        """Wait until it has ended; return whether it has."""
+        """Wait for the thread to end; return whether it has ended."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+
+def made_of(task: Callable[..., Any], model: Model, options: dict[str, Any]) -> Callable[..., Any]:
+    """Make a pool's task for a context; a `Model` is a task itself."""
+    if task is Model and options:
+        raise TypeError(f"a Model takes no options, got {', '.join(options)}")
+    return model if task is Model else task(model, **options)
+
+
+def call_of(made: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """Return the function that a worker calls with a frame, and the names of its phases."""
+    if not isinstance(made, (ImageModel, Model)):  # its phases are not known
+
+        def call(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
+            result = made(frame, **options)
+            mark()
+            return result
+
+        return call, ("call",)
+    is_plain = isinstance(made, Model)
+    model = made if isinstance(made, Model) else made.model
+    model.is_timed = True
+
+    def timed(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
+        result = made(*frame) if is_plain and isinstance(frame, tuple) else made(frame, **options)
+        _, written, _, _, done = model._frame.times_ns()
+        mark(written * 1e-9, done * 1e-9)
+        mark()
+        return result
+
+    return timed, ("write", "run", "read" if is_plain else "decode")

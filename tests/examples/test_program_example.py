@@ -14,7 +14,7 @@ from paths import PROJECT
 from planting import classification
 
 from rknn_runtime.errors import LibraryLoadError
-from rknn_runtime.examples._program import image_file, read_labels, run
+from rknn_runtime.examples._program import image_file, run
 
 Image = pytest.importorskip("PIL.Image")
 EXAMPLES = PROJECT / "examples"
@@ -155,46 +155,6 @@ def test_without_a_board_the_error_leads_to_the_simulated_npu(monkeypatch):
     message, _, option = caught.value.code.rpartition("\n")
     assert message == 'detect.py: pass library="sim"\n  /a.so: not there'
     assert option.endswith("the simulated NPU: --library sim")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "disc\nlarge star\n",
-        "disc\r\nlarge star\r\n\r\n",
-        "\ufeffdisc\nlarge star",
-        '["disc", "large star"]',
-        '{"1": "large star", "0": "disc"}',
-        '{"labels": ["disc", "large star"], "head": "yolov8"}',
-        '{"labels": {"0": "disc", "1": "large star"}}',
-    ],
-)
-def test_labels_are_lines_or_json(text, tmp_path):
-    """One name per line, a JSON list, or a JSON object by class or with ``labels``."""
-    path = tmp_path / "names.txt"
-    path.write_bytes(text.encode())
-    assert read_labels(str(path)) == ["disc", "large star"]
-
-
-@pytest.mark.parametrize(
-    "text", ["[1, 2]", '{"1": "a", "2": "b"}', '{"labels": 3}', "{}", "[]", ""]
-)
-def test_json_of_another_form_is_refused(text, tmp_path):
-    """Also a file without a name; the message shows the forms that are taken."""
-    path = tmp_path / "names.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(
-        argparse.ArgumentTypeError, match=r"names\.json: expected the names as lines"
-    ):
-        read_labels(str(path))
-
-
-def test_labels_that_cannot_be_read_are_an_error(tmp_path):
-    """No such file, or one that is no text."""
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    for name in ("none", "binary"):
-        with pytest.raises(argparse.ArgumentTypeError, match=f"cannot read .*{name}"):
-            read_labels(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("name", ["out.png", "out.JPG", "new/folder/out.jpeg", "out.bmp"])

@@ -154,7 +154,7 @@ def test_a_camera_that_cannot_be_opened(started, folder, trouble):
 
 def test_what_is_no_camera(tmp_path):
     """As a file that somebody put among the devices."""
-    from rknn_runtime.streams.camera import why_not
+    from rknn_runtime.streams.capture import why_not
 
     path = tmp_path / "video0"
     path.write_bytes(b"no device")
