@@ -122,7 +122,7 @@ class Detection:
 class Detections:
     """The objects found in one image, as parallel arrays.
 
-    Field names are those of roboflow/supervision, so
+    Fields have the names of roboflow/supervision's, so
     ``sv.Detections(xyxy=d.xyxy, confidence=d.confidence, class_id=d.class_id)`` works unchanged.
     The arrays are read-only views of the arrays that were passed in, not copies.
 
@@ -199,7 +199,7 @@ class Detections:
         return len(self.xyxy)
 
     def __repr__(self) -> str:
-        """Give the number of objects and the size of everything besides boxes."""
+        """Show the number of objects and the size of masks and keypoints."""
         return f"<Detections of {', '.join([_objects(len(self)), *_extras(self)])}>"
 
     def __str__(self) -> str:
@@ -535,7 +535,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _extras(found: Detection | Detections) -> list[str]:
-    """Describe everything besides boxes."""
+    """Describe masks, keypoints and corners."""
     extras = []
     if found.mask is not None:
         height, width = found.mask.shape[-2:]
@@ -615,8 +615,8 @@ def _run_lengths(mask: NDArray[np.bool_]) -> list[int]:
 def _compressed(mask: NDArray[np.bool_]) -> dict[str, Any]:
     """Return COCO's compressed run lengths, as maskApi of the COCO API writes them.
 
-    From the fourth on, a run is the difference to the run two before. Numbers are groups of 5
-    bits, lowest first, with a bit that announces another group; characters start at "0".
+    The fourth and later runs are differences to the run two before. Numbers are groups of 5 bits,
+    lowest first, with a bit that announces another group; characters start at "0".
     """
     counts = _run_lengths(mask)
     text = []

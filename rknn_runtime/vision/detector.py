@@ -22,7 +22,7 @@ class Detector(ImageModel):
 
     The image is scaled straight into NPU memory, and the outputs are decoded where the NPU wrote
     them. Several threads may share a detector; calls wait for each other, and nothing else runs
-    the model in the middle of a call. You close the model; a detector does not keep it open.
+    the model in the middle of a call. You close the model, at any time.
 
     A model that was converted for NV12 (``inputs_yuv_fmt``) takes NV12 camera frames of its input
     size unchanged; the NPU converts the colours.

@@ -133,7 +133,7 @@ def _check_places(
     mask: NDArray[np.bool_] | None,
     places: dict[str, NDArray[np.float32] | None],
 ) -> None:
-    """Refuse coordinates that are not finite, and masks of another size than the image."""
+    """Refuse infinite coordinates, NaN, and masks of another size than the image."""
     for name, values in places.items():
         if values is not None and not np.isfinite(values).all():
             raise ValueError(f"{name}: expected finite numbers, got a NaN or an infinity")
@@ -365,7 +365,7 @@ def _load_font(path: str | None, size: int) -> _Font:
 
 
 class _CaptionWriter:
-    """Writes captions inside the image, beside each other if there is room.
+    """Writes captions inside the image, without overlap if there is room.
 
     A caption is a name, which is shortened if there is no room, and a percentage.
     """
@@ -387,7 +387,7 @@ class _CaptionWriter:
         self._corners = place_captions(boxes, np.array(widths, np.int32), height, size).tolist()
 
     def _fitting(self, name: str, percent: str, room: int) -> tuple[str, str]:
-        """Shorten a name, with dots at the end, to the room beside the percentage."""
+        """Shorten a name so that it and the percentage fit, with dots at its end."""
         width, room = self._font.width, room - self._font.width(percent)
         # A name with more letters than the image has pixels in a row cannot fit.
         if len(name) <= self._canvas.width and width(name) <= room:

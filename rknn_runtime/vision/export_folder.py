@@ -29,7 +29,7 @@ class ExportFolder(NamedTuple):
     labels: Labels
     #: A key of `TASKS`.
     task: str
-    #: Height and width of the input in pixels; None: the metadata does not say.
+    #: Height and width of the input in pixels; None: unknown.
     image_size: tuple[int, int] | None
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import plain
 from rknn_runtime._files import read_file
 
 if TYPE_CHECKING:
@@ -19,35 +18,28 @@ if TYPE_CHECKING:
 
 __all__ = ["IMAGE_SUFFIXES", "as_pixels", "check_color", "files_with", "import_pillow"]
 
-#: No image that fits a model comes near; what is larger is something else.
+#: Far larger than any image for a model.
 MAX_FILE_BYTES = 1 << 28
 #: Order of the first three channels; a fourth is alpha in either.
 COLORS = ("RGB", "BGR")
-#: Files with these endings count as images where a folder is searched; Pillow reads them all.
+#: Endings of image files in folders; Pillow reads them all.
 IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
 def files_with(suffixes: Sequence[str], folder: Path, *, recursive: bool = False) -> list[Path]:
-    """List the files of a folder that have one of some endings, in the order of their names.
+    """List the files of a folder that have one of some endings, sorted by name.
 
     Args:
-        suffixes: Endings in lower case, with the dot; names may have them in capitals.
+        suffixes: Endings in lower case, with the dot; names may have them in upper case.
         folder: Where to look.
-        recursive: Look into the folders below it, too.
-
-    Raises:
-        OSError: The folder cannot be read.
+        recursive: Also look into the folders below it.
     """
     paths = folder.rglob("*") if recursive else folder.iterdir()
     return sorted(path for path in paths if path.suffix.lower() in suffixes)
 
 
 def import_pillow() -> Any:
-    """Return the package ``PIL`` with the modules that this package uses.
-
-    Raises:
-        ImportError: It is not installed; the message names the extra.
-    """
+    """Return the package ``PIL`` with the modules that this package uses."""
     try:
         import PIL.Image
         import PIL.ImageDraw
@@ -59,7 +51,7 @@ def import_pillow() -> Any:
 
 
 def check_color(color: str) -> None:
-    """Raise ValueError unless `color` is an order of channels that this package knows."""
+    """Raise ValueError unless `color` is ``"RGB"`` or ``"BGR"``."""
     if color not in COLORS:
         raise ValueError(f'color: expected "RGB" or "BGR", got {color!r}')
 
@@ -69,25 +61,25 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
 
     Args:
         image: An array ``(H, W)``, ``(H, W, 1)``, ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a
-            Pillow image, or the path of a file (turned upright as its EXIF data say).
+            Pillow image, or a file's path (turned upright by its EXIF data).
         color: Order of an array's channels, ``"RGB"`` or ``"BGR"``.
 
     Returns:
-        ``(H, W, C) uint8`` with C in {1, 3, 4}, a view of `image` where that is an array, and
-        the order of its channels: `color` for an array, ``"RGB"`` for all else.
+        ``(H, W, C) uint8`` with C in {1, 3, 4}, a view if `image` is an array, and the order of
+        its channels: `color` for an array, otherwise ``"RGB"``.
 
     Raises:
-        ImportError: A file is to be read and Pillow is not installed.
+        ImportError: `image` is a file and Pillow is not installed.
         OSError: The file cannot be read.
         TypeError: `image` is none of these, or an array of another dtype.
-        ValueError: An array has another shape, the image no pixel, or the file is no
-            regular one, larger than 256 MiB, no image, or a damaged one.
+        ValueError: An array has another shape, the image has no pixels, or the file cannot be
+            decoded or is larger than 256 MiB.
     """
     check_color(color)
     if isinstance(image, (str, os.PathLike)):
         return _pillow_pixels(_read(image)), "RGB"
     if isinstance(image, np.ndarray):
-        return _array_pixels(plain(image, "image")), color
+        return _array_pixels(image.view(np.ndarray)), color
     if hasattr(image, "getbands") and hasattr(image, "convert"):
         return _pillow_pixels(image), "RGB"
     raise TypeError(
@@ -105,7 +97,7 @@ def _read(path: str | os.PathLike[str]) -> Any:
             return pillow.ImageOps.exif_transpose(image)
     except MemoryError:
         raise
-    except Exception as error:  # of a damaged file Pillow's decoders raise all kinds
+    except Exception as error:  # Pillow raises many kinds for damaged files
         raise ValueError(f"{os.fspath(path)} cannot be decoded as an image: {error}") from error
 
 

@@ -26,17 +26,16 @@ def nms(
     iou_threshold: float = 0.45,
     max_detections: int = 300,
 ) -> NDArray[np.intp]:
-    """Return the indices of the boxes that no better box overlaps too much.
+    """Return the indices of the boxes that no more confident box overlaps too much.
 
-    Greedy: boxes are taken by falling confidence, equal ones by rising index; one is kept
-    unless its IoU with a box kept before it is above `iou_threshold`.
-    IoU is ``inter / (area_a + area_b - inter)`` in float32.
+    Greedy: boxes are taken by falling confidence, equal ones by rising index; a box is kept
+    unless its IoU with a box kept before is above `iou_threshold`. IoU is
+    ``inter / (area_a + area_b - inter)`` in float32.
 
     Args:
         xyxy: ``(n, 4) float32``.
         confidence: ``(n,) float32``.
-        class_id: ``(n,) int32``: only boxes of the same class suppress each other. None:
-            all do.
+        class_id: ``(n,) int32``: only boxes of the same class suppress each other. None: all do.
         iou_threshold: 0..1.
         max_detections: The most indices returned.
 
@@ -45,8 +44,8 @@ def nms(
 
     Raises:
         TypeError: An array has another dtype, or a threshold or limit another type.
-        ValueError: An array has another shape, is not contiguous or has values that are not
-            finite; a threshold or limit is outside its range.
+        ValueError: An array has another shape, is not contiguous or has infinite or NaN values;
+            or a threshold or limit is out of range.
     """
     xyxy = source(xyxy, "xyxy", (_FLOAT32,), "n, 4")
     confidence = source(confidence, "confidence", (_FLOAT32,), "n")
@@ -77,12 +76,7 @@ def nms(
 
 
 def as_threshold(value: SupportsFloat, name: str, highest: float) -> float:
-    """Take a number from 0 to `highest`.
-
-    Raises:
-        TypeError: It is not a number.
-        ValueError: It is outside the range.
-    """
+    """Return a number, which must be from 0 to `highest`."""
     number = as_float(value, name)
     if not 0 <= number <= highest:
         expected = f"0..{highest}" if highest == 1 else "a finite number >= 0"

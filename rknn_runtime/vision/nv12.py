@@ -1,4 +1,4 @@
-"""The input of a model that was converted for camera frames in NV12: one tensor per plane."""
+"""The input of a model that was converted for NV12 camera frames: one tensor per plane."""
 
 from __future__ import annotations
 
@@ -17,37 +17,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Nv12Input", "nv12_input"]
 
-#: How the toolkit calls the planes of ``inputs_yuv_fmt``, behind the input's own name.
+#: The toolkit's names of the planes of ``inputs_yuv_fmt``, after the input's own name.
 _LUMA, _CHROMA = "_y_channel", "_uv_channel"
 
 
 class Nv12Input:
-    """The planes Y and UV of a model's input.
-
-    Args:
-        model: With these two inputs, as `nv12_input` finds them.
-
-    Attributes:
-        size: Height and width in pixels.
-    """
+    """The planes Y and UV of a model's input, as `nv12_input` finds them."""
 
     def __init__(self, model: Model) -> None:
         luma, _ = model.inputs
         self._model, self._frame = model, model._frame
         self.size = luma.height, luma.width
         self._row_bytes = luma.stored.w_stride or luma.width
-        #: Of a memory that holds both planes, that of its second.
+        #: A memory that holds both planes -> the memory of its second plane.
         self._chromas: weakref.WeakKeyDictionary[TensorMemory, TensorMemory] = (
             weakref.WeakKeyDictionary()
         )
 
     def planes(self, image: Any, color: str) -> list[NDArray[np.uint8]]:
-        """Check a frame; return views of its planes, ``(H, W)`` and ``(H / 2, W)``.
-
-        Raises:
-            TypeError: No arrays of uint8.
-            ValueError: Another format or size, or rows that are not contiguous.
-        """
+        """Check a frame; return views of its planes, ``(H, W)`` and ``(H / 2, W)``."""
         if color != "NV12":
             raise ValueError(
                 f'color: expected "NV12", as the model was converted for it, got {color!r}: '
@@ -62,19 +50,14 @@ class Nv12Input:
         return planes
 
     def write(self, planes: list[NDArray[np.uint8]]) -> None:
-        """Copy planes into the memory of the inputs, inside ``with context.lock``."""
+        """Copy planes into the memory of the inputs; the lock is held."""
         for binding, plane in zip(self._frame.inputs, planes):
             np.copyto(binding.private()[0, :, :, 0], plane)
 
     def chroma_of(self, memory: TensorMemory) -> TensorMemory:
-        """Return the memory of UV in one that holds a frame, the rows of Y before those of UV.
+        """Return the UV part of a memory that holds the rows of Y and then the rows of UV.
 
-        It is made once, and goes with the frame's memory.
-
-        Raises:
-            ClosedError: The memory is closed.
-            RknnStatusError: The runtime refused.
-            ValueError: It is too small or of another model, or has no descriptor.
+        It is made once and released with the frame's memory.
         """
         chroma = self._chromas.get(memory)
         if chroma is not None:
@@ -95,21 +78,16 @@ class Nv12Input:
         return self._chromas.setdefault(memory, self._part(memory, begin, second.needs))
 
     def bind(self, memory: TensorMemory, chroma: TensorMemory) -> None:
-        """Bind a frame's memory and that of its UV, inside ``with context.lock``.
-
-        Raises:
-            ClosedError: One is closed.
-            RknnStatusError: The runtime refused.
-        """
+        """Bind the memories of a frame and of its UV part; the lock is held."""
         for binding, each in zip(self._frame.inputs, (memory, chroma)):
             if not (binding.is_bound and binding.memory is each):
                 self._model._bind_locked(binding, each, True)
 
     def _part(self, memory: TensorMemory, begin: int, size_bytes: int) -> TensorMemory:
-        """Return a part of a DMA-BUF as a memory of its own."""
+        """Return a part of a DMA-BUF as a new memory."""
         if memory.fd < 0:
             raise ValueError(
-                f"memory: expected one with a file descriptor, as of from_fd, got {memory!r}: UV "
+                f"memory: expected one with a file descriptor, as from from_fd, got {memory!r}: UV "
                 "is bound by it; or bind both planes with bind_input and run the model"
             )
         fd = os.dup(memory.fd)
@@ -128,7 +106,7 @@ class Nv12Input:
 
 
 def nv12_input(model: Model) -> Nv12Input | None:
-    """Find the two inputs of a model that was converted for NV12; None: it was not."""
+    """Return the two inputs of a model that was converted for NV12; None for other models."""
     if len(model.inputs) != 2:
         return None
     luma, chroma = model.inputs

@@ -13,20 +13,20 @@ __all__ = ["filled", "outline"]
 
 
 def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the outline of the largest part of a mask.
+    """Return the outline of the largest part of a mask, without holes.
 
-    Parts that touch at a corner alone are two. Holes, and smaller parts, are not in it.
+    Parts that only touch at a corner are separate.
 
     Args:
         mask: ``(height, width) bool``.
 
     Returns:
-        ``(n, 2) float64``: x and y of its corners in pixels, clockwise as one sees them; of no
-        corner where the mask is empty.
+        ``(n, 2) float64``: x and y of its corners in pixels, clockwise in the image; no corners if
+        the mask is empty.
     """
     padded = np.pad(np.asarray(mask, bool), 1)
     inside, outside = padded, ~padded
-    # Directed edges between pixels, the mask on their right hand: start -> end.
+    # Directed edges between pixels with the mask to their right: start -> end.
     moves: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def add(found: NDArray[Any], start: tuple[int, int], end: tuple[int, int]) -> None:
@@ -49,12 +49,12 @@ def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def _loop(moves: dict[tuple[int, int], list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """Take one closed line out of the edges; where two cross, turn right."""
+    """Take one closed line out of the edges; at crossings turn right."""
     start = next(iter(moves))
     loop, at, step = [start], start, (0, 0)
     while True:
         choices = moves[at]
-        # Right of a step (dx, dy) is (-dy, dx), as y grows downwards.
+        # To the right of a step (dx, dy) is (-dy, dx): y grows downwards.
         right = (at[0] - step[1], at[1] + step[0])
         after = right if right in choices else choices[0]
         choices.remove(after)
@@ -74,14 +74,11 @@ def _area(loop: list[tuple[int, int]]) -> float:
 
 
 def filled(points: NDArray[Any], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return the mask of a polygon, by the rule of even and odd crossings.
+    """Return the mask of a polygon: the pixels whose centre is inside by the even-odd rule.
 
     Args:
         points: ``(n, 2)``: x and y in pixels.
         size: Height and width of the mask.
-
-    Returns:
-        ``(height, width) bool``: whether the middle of a pixel lies in the polygon.
     """
     height, width = size
     mask = np.zeros((height, width), bool)

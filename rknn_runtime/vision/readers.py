@@ -1,4 +1,4 @@
-"""Detections from files: YOLO's label files, which also say what is true of an image."""
+"""Read detections from YOLO label files, which also hold the ground truth of data sets."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def from_yolo(
     """Read a YOLO label file.
 
     Args:
-        text: A line an object, as `Detections.to_yolo` writes them.
+        text: One line per object, as from `Detections.to_yolo`.
         image_size: Height and width of the image in pixels.
-        task: ``"detect"``: middle, width and height of a box; ``"segment"``: the outline of a
+        task: ``"detect"``: centre, width and height of a box; ``"segment"``: the outline of a
             mask; ``"pose"``: a box, then ``x y v`` of each keypoint; ``"obb"``: four corners.
-        confidence: Whether each line ends with one; else it is 1.0.
+        confidence: Whether each line ends with a confidence; otherwise it is 1.0.
 
     Returns:
         The objects in pixels.
 
     Raises:
-        TypeError: `text` is no str, or `image_size` no pair of integers.
+        TypeError: `text` is not a str, or `image_size` not a pair of integers.
         ValueError: A line has another form, or the task is not known.
     """
     if not isinstance(text, str):

@@ -326,7 +326,7 @@ def test_a_source_that_cannot_be_opened_stops_nothing(model, photos, capsys):
     assert [row["source"] for row in rows] == [*map(str, broken), str(photos / "b.jpg")]
     assert ["error" in row for row in rows] == [True, True, True, False]
     assert detect.complaints.count("\n") == 3
-    for text in ("it is no video that it reads", "no such camera", "gone.png"):
+    for text in ("it is not a video that OpenCV reads", "no such camera", "gone.png"):
         assert text in detect.complaints
 
 

@@ -158,7 +158,7 @@ def test_what_is_no_camera(tmp_path):
 
     path = tmp_path / "video0"
     path.write_bytes(b"no device")
-    assert why_not(str(path)) == "this is no camera"
+    assert why_not(str(path)) == "this is not a camera"
     assert why_not(str(tmp_path)) == os.strerror(21)  # a folder
 
 

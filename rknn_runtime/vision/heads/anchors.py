@@ -74,7 +74,7 @@ class _Scale:
 
 @dataclass(frozen=True)
 class AnchorForm:
-    """What outputs are in a head with anchors."""
+    """The outputs of a head with anchors."""
 
     num_classes: int
     #: Finest first.
@@ -126,24 +126,22 @@ def _scale_of(attr: TensorAttr, input_size: Size, n: int) -> _Scale | str:
 class AnchorDecoder(Decoder):
     """Decode one output per scale: ``[1, anchors * (5 + classes), h, w]``.
 
-    Also ``[1, anchors, h, w, 5 + classes]`` and ``[1, anchors, 5 + classes, h, w]``. Per
-    anchor: x, y, width, height, objectness, class scores; confidence is objectness times
-    class score.
+    Also ``[1, anchors, h, w, 5 + classes]`` and ``[1, anchors, 5 + classes, h, w]``. An anchor has
+    x, y, width, height, objectness, class scores; confidence is objectness times class score.
 
     Args:
         outputs: Logical attributes of the outputs, scales in any order.
         input_size: Height and width of the model's input in pixels.
         anchors: ``(scales, anchors, 2)``: width and height in pixels, finest scale first.
-            None: those of YOLOv5, for three or four scales (YOLOv7-tiny and -W6 have the same).
-        logits: Whether the sigmoid is still to be applied. None: an integer output that can
-            be clearly below 0 needs it, anything else does not.
-        class_scores: False: confidence is objectness alone, and all is class 0. YOLOv7 does not
-            train the class score of a model with one class; it stays near 0.5.
+            None: those of YOLOv5 for three or four scales (YOLOv7-tiny and -W6 have the same).
+        logits: Whether values still need the sigmoid. None: if an integer output can be clearly
+            below 0.
+        class_scores: False: confidence is objectness alone, and every object is class 0. YOLOv7
+            does not train the class score of a model with one class; it stays near 0.5.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
-        ValueError: The outputs are not of this form, the anchors do not fit them; or see
-            `Decoder`.
+        ValueError: The outputs are not of this form, or the anchors do not fit them.
     """
 
     #: See `SplitDecoder`.
@@ -218,7 +216,7 @@ def _checked_anchors(anchors: Anchors) -> Array:
 
 
 def _anchors_of(scales: list[_Scale], given: Array | None) -> Array:
-    """Return the anchors of these scales; raise if their number is another."""
+    """Return the anchors of these scales."""
     known = {3: YOLOV5_ANCHORS, 4: YOLOV5_P6_ANCHORS}
     if given is None:
         if len(scales) not in known:

@@ -25,9 +25,9 @@ __all__ = ["ClassificationDecoder", "Classifications"]
 
 
 class Classifications(NamedTuple):
-    """The most likely classes, by falling confidence.
+    """The most likely classes by falling confidence.
 
-    Field names are those of roboflow/supervision.
+    Fields have the names of roboflow/supervision's.
     """
 
     #: ``(k,) int32``.
@@ -56,14 +56,13 @@ class ClassificationDecoder:
 
     Args:
         output: Logical attribute of the output.
-        top_k: How many classes to return; fewer where the model has fewer.
-        softmax: Whether scores are logits. None: integer outputs that reach from 0, or from
-            -1 in symmetric quantization, to 1 at most are probabilities, others are not; float
-            outputs are when they are all in 0..1 and their sum is 1. False: they are taken as
-            they are, which may be outside of 0..1.
+        top_k: How many classes to return; fewer if the model has fewer.
+        softmax: Whether scores are logits. None: integer outputs from 0 (or -1 in symmetric
+            quantization) to at most 1 are probabilities, others are logits; float outputs are
+            probabilities if all are in 0..1 and their sum is 1. False: take them unchanged, even
+            outside 0..1.
 
     Raises:
-        TypeError: `top_k` is not an integer.
         ValueError: The output has another form, or a dtype that cannot be read.
     """
 
@@ -92,14 +91,14 @@ class ClassificationDecoder:
         """Decode one frame.
 
         Args:
-            raw: The output in native layout, as ``model.output_raw(i)`` gives it.
+            raw: The output in native layout, as from ``model.output_raw(i)``.
 
         Returns:
             The most likely classes, as new arrays.
 
         Raises:
             TypeError: The array has another dtype than the output.
-            ValueError: It has another shape, or is not contiguous.
+            ValueError: The array has another shape, or is not contiguous.
         """
         with self._lock.held():
             self._bound.bind((raw,))
@@ -113,7 +112,7 @@ class ClassificationDecoder:
     def settled(self) -> Any:
         """Return to the memory that `settle` noted; see `Decoder.settled`.
 
-        The scores are few: `results` decodes them, into the arrays that it returns.
+        `results` decodes the few scores, into the arrays that it returns.
         """
         self._bound.return_home()
         return ffi.NULL
@@ -123,7 +122,7 @@ class ClassificationDecoder:
         return self._decoded()
 
     def _decoded(self) -> Classifications:
-        """Decode what is bound, while the lock is held."""
+        """Decode the bound output; the lock is held."""
         found = Classifications(np.empty(self.top_k, np.int32), np.empty(self.top_k, np.float32))
         status = lib.rkr_top_k(
             self._view,

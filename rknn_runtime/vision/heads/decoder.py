@@ -197,8 +197,8 @@ class Decoder:
     several threads wait for each other.
 
     Boxes are xyxy in pixels of the model's input, not clipped to it, by falling confidence;
-    equal ones in the order of the head's predictions. A prediction with a score or a coordinate
-    that is not finite is dropped.
+    equal ones in the order of the head's predictions. Predictions with an infinite or NaN score or
+    coordinate are dropped.
 
     Args:
         outputs: Logical attributes of the head's outputs.

@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class OrientedForm:
-    """What outputs are in a split head with angles."""
+    """The outputs of a split head with angles."""
 
     num_classes: int
     boxes: SplitForm
@@ -56,8 +56,8 @@ def read_oriented_split(
         scales = by_scale(outputs, input_size, (3,))
         if isinstance(scales, str):
             return "expected one output of angles, [1, 1, N], or [1, 1, h, w] per scale"
-        # Class scores of one class come before angles, and an output never below 0 looks like
-        # the sum of class scores.
+        # Scores of one class come before angles; an output without negative values looks like the
+        # sum of class scores.
         places = [i for i, attr in enumerate(scales[0]) if attr.shape[1] == 1]
         if not places:
             return "expected angles [1, 1, h, w] as one of three outputs per scale"
@@ -90,7 +90,7 @@ def read_oriented_single(
     form = read_single(outputs, input_size, objectness=False, n_extra=1, per_cell=per_cell)
     if isinstance(form, str) or form.num_classes != 80:
         return form
-    return replace(form, doubts=form.doubts + 4)  # the 80 classes of COCO have upright boxes
+    return replace(form, doubts=form.doubts + 4)  # COCO has upright boxes
 
 
 class _OrientedDecoder(Decoder):
@@ -102,7 +102,7 @@ class _OrientedDecoder(Decoder):
         self._out.corners = pointer(self._corners)
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
-        """Return what was decoded last, with its corners."""
+        """Return the results of the last decoding with their corners."""
         n = self._out.count
         corners = self._corners[:n].copy()
         if transform is not None:
@@ -117,18 +117,16 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
     outputs are taken too), then ``[1, 1, N]`` (or ``[1, 1, 1, N]``, ``[1, 1, N, 1]``): for the
     cells of all scales, finest first, v after the sigmoid; the angle is ``(v - 0.25) * pi``,
     from the x axis towards the y axis. ``xyxyxyxy`` of the detections is ``(n, 4, 2)
-    float32``, the corners in order; ``xyxy`` their upright hull. (Layout: examples/yolov8_obb of
-    the zoo.) Where the graph was cut behind its last convolutions, the angles are
-    ``[1, 1, h, w]`` per scale, before the sigmoid; there those of YOLO26, whose boxes have 1
-    bin, are radians. That is known where an integer output reaches below 0, or where the class
-    scores need the sigmoid, too.
+    float32``, the corners in order; ``xyxy`` is their upright hull. (Layout: examples/yolov8_obb
+    in the zoo.) If the graph was cut after its last convolutions, the angles are ``[1, 1, h, w]``
+    per scale, before the sigmoid; with 1 bin (YOLO26) they are radians. This is known from an
+    integer output that reaches below 0, or class scores that need the sigmoid, too.
 
-    A box is suppressed by the exact IoU of the two rectangles, as in the zoo, so that
-    `iou_threshold` means the same as for upright boxes. Ultralytics compares Gaussians
-    instead (ProbIoU, arXiv 2106.06072), which is above 0 even for rectangles that do not meet:
-    its thresholds do not carry over.
+    Suppression uses the exact IoU of two rectangles, as in the zoo, so that `iou_threshold` means
+    the same as for upright boxes. Thresholds of Ultralytics do not carry over: it compares
+    Gaussians (ProbIoU, arXiv 2106.06072), which overlap even if the rectangles do not.
 
-    Arguments and exceptions are those of `SplitDecoder`; the outputs are all of the model.
+    Arguments and exceptions are as for `SplitDecoder`; pass all outputs of the model.
     """
 
     _read = staticmethod(read_oriented_split)
@@ -155,8 +153,8 @@ class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):
 class SingleOrientedDecoder(_OrientedDecoder, SingleOutputDecoder):
     """Decode Ultralytics' single output ``[1, 4 + classes + 1, N]``.
 
-    As `SingleOutputDecoder`, with the angle in radians behind the class scores; so are the
-    arguments and the exceptions. For the results see `SplitOrientedDecoder`.
+    As `SingleOutputDecoder`, with the angle in radians after the class scores. For the results see
+    `SplitOrientedDecoder`.
     """
 
     def __init__(self, output: TensorAttr, input_size: Size, **options: Any) -> None:

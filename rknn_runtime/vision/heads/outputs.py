@@ -1,4 +1,4 @@
-"""What the outputs of a model look like: their ranges, scales and grids.
+"""Facts about the outputs of a model: ranges, scales and grids.
 
 A reader, ``read_...(outputs, input_size)``, tells whether outputs have one form of a head. It
 returns the form, or one line that says why they do not have it. `outputs` are in NCHW and in the
@@ -152,7 +152,7 @@ def has_boxes_in_0_to_1(attr: TensorAttr, input_size: Size) -> bool:
 
 
 def reaches_below_zero(attr: TensorAttr) -> bool:
-    """Tell whether an integer output holds negative numbers, which a sigmoid does not give.
+    """Tell whether an integer output holds negative numbers, unlike the output of a sigmoid.
 
     A symmetric quantization of 0..1 reaches down to -1, or to -2 if the scale is a power of 2,
     without using those values.

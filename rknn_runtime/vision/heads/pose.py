@@ -42,11 +42,11 @@ __all__ = ["SinglePoseDecoder", "SplitPoseDecoder", "read_pose_single", "read_po
 
 @dataclass(frozen=True)
 class PoseForm:
-    """What outputs are in a split head with keypoints."""
+    """The outputs of a split head with keypoints."""
 
     num_classes: int
     boxes: SplitForm
-    #: Per scale, finest first, as convolutions give them; or the one of all scales, worked out.
+    #: Outputs of convolutions per scale, finest first; or one output of all scales, in pixels.
     points: list[TensorAttr]
     raw: bool
     doubts: int
@@ -105,7 +105,7 @@ def read_pose_single(
     form = read_single(outputs, input_size, transposed=transposed, objectness=False, **kind)
     if isinstance(form, str):
         return form
-    # 56 channels are 17 keypoints of a person; others look more like classes.
+    # 56 channels are the 17 keypoints of a person; other numbers look more like classes.
     return replace(form, doubts=0 if layout.channels == 56 else 3)
 
 
@@ -121,7 +121,7 @@ def _gather(grids: Any, channels: int, source: NDArray[np.uint32]) -> NDArray[np
 def _with_keypoints(
     decoder: Decoder, values: NDArray[np.float32], transform: LetterboxTransform | None
 ) -> Detections:
-    """Return the results with ``(n, k, 2 or 3)`` keypoints; 1 where they have no confidence."""
+    """Return the results with ``(n, k, 2 or 3)`` keypoints; a missing confidence becomes 1."""
     if values.shape[2] == 2:
         values = np.concatenate([values, np.ones((*values.shape[:2], 1), np.float32)], axis=2)
     if transform is not None:
@@ -136,12 +136,13 @@ class SplitPoseDecoder(SplitDecoder):
     Per scale ``[1, 4 * bins + classes, h, w]`` (see `SplitDecoder`; separate box and class
     outputs are taken too), then ``[1, k, 3, N]`` or ``[1, 3 * k, N]``: x, y in pixels of the
     input and confidence of each keypoint, for the cells of all scales, finest first.
-    ``keypoints`` of the detections is ``(n, k, 3) float32``. (Layout: examples/yolov8_pose of
-    the zoo.) Where the graph was cut behind its last convolutions, the keypoints are
-    ``[1, 3 * k, h, w]`` per scale: twice (in YOLO26, whose boxes have 1 bin: once) the way from
-    the cell to x and y in strides, from its corner (centre), and the confidence's logit.
+    ``keypoints`` of the detections is ``(n, k, 3) float32``. (Layout: examples/yolov8_pose in
+    the zoo.) If the graph was cut after its last convolutions, the keypoints are
+    ``[1, 3 * k, h, w]`` per scale: half of the distance in strides from the cell's corner to x and
+    y, and the confidence's logit. With 1 bin (YOLO26) it is the whole distance from the cell's
+    centre.
 
-    Arguments and exceptions are those of `SplitDecoder`; the outputs are all of the model.
+    Arguments and exceptions are as for `SplitDecoder`; pass all outputs of the model.
 
     Warns:
         UserWarning: One scale quantizes positions and confidences of the keypoints together,
@@ -170,7 +171,7 @@ class SplitPoseDecoder(SplitDecoder):
         _warn_when_coarse(points)
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
-        """Return what was decoded last, with its keypoints."""
+        """Return the results of the last decoding with their keypoints."""
         n = self._out.count
         source = self._source[:n]
         if self._planes == 1:
@@ -186,12 +187,7 @@ class SplitPoseDecoder(SplitDecoder):
 
 
 class _RawKeypoints:
-    """Keypoints as convolutions give them.
-
-    Args:
-        form: What was read.
-        input_size: Height and width of the model's input.
-    """
+    """Works out keypoints from the outputs of convolutions."""
 
     def __init__(self, form: PoseForm, input_size: Size) -> None:
         self._factor, self._centre = (1.0, 0.5) if form.boxes.bins == 1 else (2.0, 0.0)
@@ -206,7 +202,7 @@ class _RawKeypoints:
     def worked_out(
         self, values: NDArray[np.float32], source: NDArray[np.uint32]
     ) -> NDArray[np.float32]:
-        """Return ``(n, k, 3)`` keypoints in pixels of the model's input, of these cells."""
+        """Return ``(n, k, 3)`` keypoints of cells in pixels of the model's input."""
         scale = np.searchsorted(self._starts, source, side="right") - 1
         y, x = np.divmod(source - self._starts[scale], self._widths[scale])
         corner = np.stack([x, y], axis=1).astype(np.float32) + np.float32(self._centre)
@@ -226,10 +222,10 @@ def _keypoint_output(outputs: Outputs) -> TensorAttr | None:
         if (len(attr.shape) == 4 and attr.shape[2] in (2, 3) and attr.shape[3] > attr.shape[2])
         or (len(attr.shape) == 3 and attr.shape[1] % 3 == 0)
     ]
-    # A coarse grid can have 3 rows too, but not as many columns as there are cells.
+    # A coarse grid can have 3 rows too, but fewer columns than there are cells.
     most = max((attr.shape[-1] for attr in taken), default=0)
     taken = [attr for attr in taken if attr.shape[-1] == most]
-    if len(taken) > 1:  # a grid of 3 rows has the shape of keypoints, but not their number
+    if len(taken) > 1:  # a grid of 3 rows has the shape of keypoints, but another number
         grids = {attr.shape[2:] for attr in outputs if len(attr.shape) == 4}
         counts = {id(attr): sum(h * w for h, w in grids - {attr.shape[2:]}) for attr in taken}
         taken = [attr for attr in taken if attr.shape[-1] == counts[id(attr)]]
@@ -252,16 +248,15 @@ def _warn_when_coarse(points: TensorAttr) -> None:
 class SinglePoseDecoder(SingleOutputDecoder):
     """Decode Ultralytics' single output ``[1, 4 + classes + k * d, N]``.
 
-    As `SingleOutputDecoder`, with x, y and (d = 3) confidence of each keypoint behind the
-    class scores, in the unit of the boxes. ``keypoints`` of the detections is
-    ``(n, k, 3) float32``.
+    As `SingleOutputDecoder`, with x, y and (d = 3) confidence of each keypoint after the class
+    scores, in the unit of the boxes. ``keypoints`` of the detections is ``(n, k, 3) float32``.
 
     Args:
         output: See `SingleOutputDecoder`.
-        input_size: See there.
-        keypoint_shape: k and d. None: what is left beside `num_classes`, with d = 3.
-        num_classes: Classes. None: one, or what is left beside a `keypoint_shape`.
-        transposed: See there.
+        input_size: See `SingleOutputDecoder`.
+        keypoint_shape: k and d. None: all channels after the class scores, with d = 3.
+        num_classes: Classes. None: one, or all channels before those of `keypoint_shape`.
+        transposed: See `SingleOutputDecoder`.
         **options: `normalized` of `SingleOutputDecoder`; thresholds and limits, see `Decoder`.
 
     Raises:
@@ -296,7 +291,7 @@ class SinglePoseDecoder(SingleOutputDecoder):
         self._points[0].first = self._first_extra
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
-        """Return what was decoded last, with its keypoints."""
+        """Return the results of the last decoding with their keypoints."""
         (count, dims), n = self.keypoint_shape, self._out.count
         values = _gather(self._points, count * dims, self._source[:n]).reshape(n, count, dims)
         if self.normalized:

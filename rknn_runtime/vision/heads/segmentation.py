@@ -40,16 +40,16 @@ __all__ = [
     "read_segmentation_split",
 ]
 
-#: What the native code has room for.
+#: Limits of the native code.
 _MOST_PROTOTYPES, _MOST_COLUMNS = 256, 1024
 
 
 class _Masks:
-    """Makes masks for what a decoder found.
+    """Makes the masks of found objects.
 
     Args:
         prototypes: The bound output ``[1, p, h, w]``.
-        grids: C array: where the p coefficients of each prediction lie.
+        grids: C array with the places of the p coefficients of each prediction.
         input_size: Height and width of the model's input.
     """
 
@@ -84,7 +84,7 @@ class _Masks:
         return Detections._of(decoder._columns, n, mask=mask)
 
     def _place(self, transform: LetterboxTransform | None) -> None:
-        """Say how large the masks are and where they lie on the prototypes."""
+        """Set the size of the masks and their place on the prototypes."""
         image = resized = self._input_size
         offset = (0, 0)
         if transform is not None:
@@ -98,11 +98,11 @@ class _Masks:
 
 @dataclass(frozen=True)
 class SegmentationForm:
-    """What outputs are in a head with masks."""
+    """The outputs of a head with masks."""
 
     num_classes: int
     boxes: SplitForm | AnchorForm | SingleForm
-    #: Per scale, finest first; none where they are channels of the boxes' output.
+    #: Per scale, finest first; empty if they are channels of the boxes' output.
     coefficients: list[TensorAttr]
     prototypes: TensorAttr
     doubts: int
@@ -133,11 +133,11 @@ def _read_scales(
     per_cell: int,
     read: Callable[[Outputs, Size], Any],
 ) -> SegmentationForm | str:
-    """Read heads that have coefficients beside the boxes of each scale.
+    """Read heads whose scales have an output of coefficients.
 
     Args:
         outputs: As for all readers.
-        input_size: Likewise.
+        input_size: As for all readers.
         counts: How many outputs a scale can have.
         per_cell: Predictions of each cell.
         read: Reads the boxes.
@@ -194,7 +194,7 @@ class _SegmentationDecoder(Decoder):
     _masks: _Masks
 
     def _add_task(self, form: SegmentationForm) -> None:
-        """Find the coefficients in outputs of their own, scale after scale."""
+        """Bind the coefficients, which are separate outputs, scale after scale."""
         count = form.prototypes.shape[1]
         anchors = form.coefficients[0].shape[1] // count
         grids = ffi.new("rkr_yolo_grid[]", anchors * len(form.coefficients))
@@ -205,7 +205,7 @@ class _SegmentationDecoder(Decoder):
         self._masks = _Masks(self._binding(form.prototypes), grids, self.input_size)
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
-        """Return what was decoded last, with its masks."""
+        """Return the results of the last decoding with their masks."""
         return self._masks.add(self, self._out.count, transform)
 
 
@@ -214,12 +214,12 @@ class SplitSegmentationDecoder(_SegmentationDecoder, SplitDecoder):
 
     Per scale a box, a class, perhaps a sum output (see `SplitDecoder`) and ``[1, p, h, w]``
     mask coefficients; then ``[1, p, H, W]`` prototypes. ``mask`` of the detections is
-    ``(n, height, width) bool``, of the model's input or, with a transform, of the image:
-    where the coefficients' sum of prototypes, interpolated bilinearly, is above 0 (its
-    sigmoid above 0.5), inside the box. They take height * width bytes per object. (Layout:
-    examples/yolov8_seg of the zoo.)
+    ``(n, height, width) bool`` in the size of the model's input or, with a transform, of the image.
+    A mask is true inside the box if the sum of prototypes times coefficients, interpolated
+    bilinearly, is above 0 (its sigmoid above 0.5). It takes height * width bytes. (Layout:
+    examples/yolov8_seg in the zoo.)
 
-    Arguments and exceptions are those of `SplitDecoder`; the outputs are all of the model.
+    Arguments and exceptions are as for `SplitDecoder`; pass all outputs of the model.
     """
 
     _read = staticmethod(read_segmentation_split)
@@ -230,9 +230,9 @@ class AnchorSegmentationDecoder(_SegmentationDecoder, AnchorDecoder):
 
     Per scale ``[1, anchors * (5 + classes), h, w]`` (see `AnchorDecoder`) and
     ``[1, anchors * p, h, w]`` mask coefficients; then ``[1, p, H, W]`` prototypes. For
-    ``mask`` see `SplitSegmentationDecoder`. (Layout: examples/yolov5_seg of the zoo.)
+    ``mask`` see `SplitSegmentationDecoder`. (Layout: examples/yolov5_seg in the zoo.)
 
-    Arguments and exceptions are those of `AnchorDecoder`; the outputs are all of the model.
+    Arguments and exceptions are as for `AnchorDecoder`; pass all outputs of the model.
     """
 
     _read = staticmethod(read_segmentation_anchors)
@@ -241,12 +241,12 @@ class AnchorSegmentationDecoder(_SegmentationDecoder, AnchorDecoder):
 class SingleSegmentationDecoder(_SegmentationDecoder, SingleOutputDecoder):
     """Decode Ultralytics' two outputs: ``[1, 4 + classes + p, N]`` and ``[1, p, H, W]``.
 
-    The first is that of `SingleOutputDecoder` (for YOLOv5-seg ``[1, N, 5 + classes + p]``), with
-    p mask coefficients behind the class scores, the second the prototypes. For ``mask`` see
+    The first is as for `SingleOutputDecoder` (for YOLOv5-seg ``[1, N, 5 + classes + p]``), with p
+    mask coefficients after the class scores; the second has the prototypes. For ``mask`` see
     `SplitSegmentationDecoder`.
 
-    Arguments and exceptions are those of `SingleOutputDecoder`, with both outputs, in the
-    model's order, in place of the one, and without `n_extra`.
+    Arguments and exceptions are as for `SingleOutputDecoder`, but pass both outputs in the model's
+    order, and no `n_extra`.
     """
 
     def __init__(self, outputs: Outputs, input_size: Size, **options: Any) -> None:

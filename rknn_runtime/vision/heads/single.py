@@ -42,7 +42,7 @@ COARSE = 0.02
 
 @dataclass(frozen=True)
 class SingleForm:
-    """What one output with boxes, scores and perhaps more is."""
+    """One output with boxes, scores and perhaps more."""
 
     num_classes: int
     objectness: bool
@@ -88,8 +88,8 @@ def read_single(
 def looks_decoded(output: TensorAttr, input_size: Size) -> bool:
     """Tell boxes in pixels or 0..1 from YOLOX's grid, by the range of an integer output.
 
-    The grid has logarithms of sizes in strides: below 0 for small boxes, and never as large as
-    pixels are.
+    The grid has logarithms of sizes in strides, which are below 0 for small boxes and never as
+    large as pixels.
     """
     lowest, highest = representable(output)
     return min(input_size) / 4 < highest < math.inf or (lowest > -0.5 and highest < 2)
@@ -99,22 +99,22 @@ class SingleOutputDecoder(Decoder):
     """Decode ``[1, 4 + classes, N]``: centre x, centre y, width, height, class scores.
 
     Rank 4 forms (``[1, 4 + classes, N, 1]``, ``[1, 4 + classes, 1, N]``) and the transposed
-    ``[1, N, 4 + classes]`` are the same head. Scores are taken as they are, after the sigmoid
-    that the exported graph ends with. YOLOv5 and v7 have objectness before the class scores,
+    ``[1, N, 4 + classes]`` are the same head. Exported graphs end with a sigmoid, so scores are
+    taken unchanged. YOLOv5 and v7 have objectness before the class scores,
     ``[1, N, 5 + classes]``: confidence is objectness times class score.
 
     Args:
         output: Logical attribute of the output.
         input_size: Height and width of the model's input in pixels.
-        num_classes: Classes; None: all channels behind the box.
-        normalized: Whether boxes are 0..1 of the input instead of pixels. None: they are in an
-            integer output whose largest value, which may be one of the other channels, is below
-            a quarter of the input's shorter side; anything else is in pixels.
-        transposed: Whether predictions come before channels. None: when there are more of
-            the former, as in every real model.
-        objectness: Whether there is an objectness. None: when N is three times the number of
-            cells, one prediction per anchor.
-        n_extra: Channels behind the class scores that are something else.
+        num_classes: Classes; None: all channels after the box.
+        normalized: Whether boxes are 0..1 of the input instead of pixels. None: they are if the
+            output is an integer one whose largest value, in any channel, is below a quarter of
+            the input's shorter side.
+        transposed: Whether predictions come before channels. None: if there are more predictions,
+            as in every real model.
+        objectness: Whether there is an objectness. None: if N is three times the number of cells,
+            one prediction per anchor.
+        n_extra: Channels after the class scores for other uses.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
@@ -163,7 +163,7 @@ class SingleOutputDecoder(Decoder):
 
     @property
     def _first_extra(self) -> int:
-        """The first channel behind the class scores."""
+        """The first channel after the class scores."""
         return 4 + self.objectness + self.num_classes
 
     def _add_view(self, output: TensorAttr, view: Any) -> None:
@@ -190,8 +190,8 @@ def warn_when_coarse(
     Args:
         output: The output.
         factors: How many scores are multiplied to a confidence.
-        remedy: How to convert the model instead; else the forms where scores are apart.
-        in_0_to_1: Whether the boxes are divided by the input's size already.
+        remedy: How to convert the model instead; "": the split form.
+        in_0_to_1: Whether the boxes are already divided by the input's size.
     """
     scale = quantization_of(output)[1]
     if math.isfinite(representable(output)[1]) and scale > COARSE:
@@ -207,7 +207,7 @@ def warn_when_coarse(
 
 @dataclass(frozen=True)
 class EndToEndForm:
-    """What an output of detections is."""
+    """One output of detections."""
 
     n: int
     num_classes: None = None
@@ -230,9 +230,7 @@ class EndToEndDecoder(Decoder):
     Args:
         output: Logical attribute of the output.
         input_size: Height and width of the model's input in pixels.
-        normalized: Whether boxes are 0..1 of the input instead of pixels. None: they are in an
-            integer output whose largest value, which may be a class number, is below a quarter
-            of the input's shorter side; anything else is in pixels.
+        normalized: Whether boxes are 0..1 of the input; None: see `SingleOutputDecoder`.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:

@@ -37,11 +37,11 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class SplitForm:
-    """What outputs are in a split head."""
+    """The outputs of a split head."""
 
     num_classes: int
     bins: int
-    #: Per scale, finest first: box, class scores, perhaps their sum; or the one that is both.
+    #: Per scale, finest first: box, class scores, perhaps their sum; or one output of both.
     scales: list[list[TensorAttr]]
     #: How unusual this reading is; see `Fit`.
     doubts: int
@@ -62,7 +62,7 @@ def read_split(
 ) -> SplitForm | str:
     """Read the form of `SplitDecoder`.
 
-    Class scores may come before boxes where the numbers of channels tell them apart.
+    Class scores may come before boxes if the numbers of channels distinguish them.
     """
     counts = {None: (1, 2, 3), True: (1,), False: (2, 3)}[joined]
     scales = by_scale(outputs, input_size, counts)
@@ -104,8 +104,8 @@ def _read_in_order(
         not in_order,
         order[-1] != len(order) - 1 and len(sums) > 0,  # sums are made last
         representable(box)[1] < 1.05,  # distances and their distributions need more than 0..1
-        # A sum is one of probabilities: below 0 it is something else, such as an angle, and so
-        # it is beside class scores that still need the sigmoid.
+        # A sum is one of probabilities. An output below 0, or together with class scores that need
+        # the sigmoid, is something else, such as an angle.
         *(reaches_below_zero(each) or looks_like_logits(score) for each in sums),
         2 * (found not in _USUAL_BINS),
     ]
@@ -120,20 +120,19 @@ class SplitDecoder(Decoder):
     Per scale, ``[1, 4 * bins, h, w]`` holds the distances from the cell's centre to the left,
     top, right and bottom in strides, each as a number (1 bin) or as a distribution (16 bins in
     YOLOv8 to 12, 17 in PP-YOLOE; distribution focal loss); ``[1, classes, h, w]`` the class
-    scores; a third output ``[1, 1, h, w]``, if there, the sum of the class scores, which
-    rejects most cells before their classes are read.
-    Both can also be one output ``[1, 4 * bins + classes, h, w]``, where the graph was cut
-    before them.
+    scores. A third output ``[1, 1, h, w]``, if there is one, is the sum of the class scores, which
+    rejects most cells before their classes are read. Boxes and class scores can also be one output
+    ``[1, 4 * bins + classes, h, w]``, if the graph was cut before they were separated.
 
     Args:
-        outputs: Logical attributes of the outputs, in the model's order. Where the numbers of
-            channels leave open which is which, boxes come before class scores, and these
-            before their sum. Scales in any order.
+        outputs: Logical attributes of the outputs, in the model's order. If the numbers of
+            channels are ambiguous, boxes come before class scores, and these before their sum.
+            Scales in any order.
         input_size: Height and width of the model's input in pixels.
-        bins: Bins of each distance. None: what the box outputs have, 16 where box and classes
-            are one output.
-        logits: Whether class scores still need the sigmoid. None: they do where box and
-            classes are one output, and where an integer output can be clearly below 0.
+        bins: Bins of each distance. None: as in the box outputs, or 16 if boxes and classes are
+            one output.
+        logits: Whether class scores still need the sigmoid. None: they do if boxes and classes are
+            one output, or if an integer output can be clearly below 0.
         nms: False for heads that are trained to give one box per object: YOLOv10, YOLO26.
         **options: Thresholds and limits, see `Decoder`.
 
@@ -141,7 +140,7 @@ class SplitDecoder(Decoder):
         ValueError: The outputs are not of this form; or see `Decoder`.
     """
 
-    #: Reads the form of the outputs. A task has its own, whose form has that of this class as
+    #: Reads the form of the outputs. A subclass for a task reads a form with a `SplitForm` as its
     #: `boxes`.
     _read: Any = staticmethod(read_split)
 

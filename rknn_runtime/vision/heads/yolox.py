@@ -34,10 +34,10 @@ _EXPECTED = "expected outputs of 5 + classes channels, one per scale or one for 
 
 @dataclass(frozen=True)
 class YoloxForm:
-    """What outputs are in YOLOX's head."""
+    """The outputs of YOLOX's head."""
 
     num_classes: int
-    #: Outputs per scale, finest first; or none, and the one of all scales.
+    #: Outputs per scale, finest first; empty if there is one output of all scales.
     scales: list[TensorAttr]
     one: Predictions | None
     doubts: int = 0
@@ -69,21 +69,20 @@ def read_yolox(
 class YoloxDecoder(Decoder):
     """Decode ``[1, 5 + classes, h, w]`` per scale, or all scales in ``[1, N, 5 + classes]``.
 
-    The single output is the raw grid that ``export --decode_in_inference=False`` gives; its
-    channels-first form ``[1, 5 + classes, N]`` is taken too. Per cell: x, y relative to the
-    cell, logarithms of width and height in strides, objectness, class scores; confidence is
-    objectness times class score.
+    The single output is the raw grid of ``export --decode_in_inference=False``, also channels
+    first, ``[1, 5 + classes, N]``. A cell has x, y relative to the cell, logarithms of width and
+    height in strides, objectness, class scores; confidence is objectness times class score.
 
     Args:
         outputs: Logical attributes: one per scale, in any order, or the single one.
         input_size: Height and width of the model's input in pixels.
         strides: Pixels between cells of each scale of a single output, in its order. None: the
-            usual ones that make so many predictions.
+            usual ones with this number of predictions.
         logits: Whether scores still need the sigmoid. The published exports end with it.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
-        ValueError: The outputs are not of this form, or the strides do not fit; or see `Decoder`.
+        ValueError: The outputs are not of this form, or the strides do not fit.
 
     Warns:
         UserWarning: The single output has one scale for boxes and scores, which makes these
