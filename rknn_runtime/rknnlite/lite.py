@@ -16,11 +16,11 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, as_int
 from rknn_runtime._files import opened_file
-from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu.general import GeneralModel
 from rknn_runtime.npu.library import Library
+from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.npu.model import Model
 from rknn_runtime.npu.spec import InputSpec
 from rknn_runtime.rknnlite.arguments import fitted, input_arrays, pass_through_flags
