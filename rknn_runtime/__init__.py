@@ -2,9 +2,9 @@
 
 `Detector` and `Classifier` turn images into results; `Model` and `GeneralModel` run any model;
 a `Pool` keeps every core of the NPU busy.
-The rest has its room: `rknn_runtime.errors`, `rknn_runtime.kernels` (layouts, quantization,
-resizing), `rknn_runtime.modelfile` (what a file says of itself), `rknn_runtime.vision` (heads,
-letterbox, drawing), `rknn_runtime.sim` (the simulated NPU).
+See also `rknn_runtime.errors`, `rknn_runtime.kernels` (layouts, quantization, resizing),
+`rknn_runtime.modelfile` (reads model files), `rknn_runtime.vision` (heads, letterbox, drawing)
+and `rknn_runtime.sim` (the simulated NPU).
 
 Names are imported when they are first used.
 """

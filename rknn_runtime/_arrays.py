@@ -1,4 +1,4 @@
-"""Where ndarray becomes pointer and pointer becomes ndarray; nothing is silent."""
+"""Checks of arguments, and conversion between arrays and pointers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import operator
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from itertools import islice
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeVar
 
 import numpy as np
@@ -63,9 +62,9 @@ _TYPES = {
 _ndarray, _index, _from_buffer, _cast = np.ndarray, operator.index, ffi.from_buffer, ffi.cast
 _BYTE_POINTER = ffi.typeof("uint8_t *")
 
-#: Of one dimension: what the vendor's 32-bit structs hold.
+#: The largest dimension in the vendor's 32-bit structs.
 MAX_DIMENSION = 2**31 - 1
-#: Of a quantization's scale: the smallest normal and the largest float32.
+#: Range of a quantization's scale: the smallest normal and the largest float32.
 SCALE_RANGE = (2.0**-126, (2 - 2.0**-23) * 2.0**127)
 
 
@@ -74,50 +73,35 @@ def pointer(array: Array) -> Any:
     return _from_buffer(_TYPES[array.dtype], array)
 
 
-#: View a checked array as C bytes, for a ``void *``; in half the time of `pointer`.
+#: View a checked array as C bytes, for a ``void *``; takes half the time of `pointer`.
 untyped = ffi.from_buffer
 
 
-def check_status(status: int, call: str) -> None:
-    """Raise the exception for a status other than success."""
+def check_status(status: int, call: str, detail: str = "", printed: str = "") -> None:
+    """Raise the exception for a status other than success; see `status_error`."""
     if status != lib.RKR_OK:
-        raise status_error(status, call)
+        raise status_error(status, call, detail, printed)
 
 
 def exact_int(value: object, name: str, expected: str, kind: type[Enum] | None = None) -> int:
-    """Take an integer as an exact ``int``: a subclass may compare as another number.
-
-    A bool is none, nor is a member of an enum: ``CoreMask.CORE_1`` is no number of channels.
+    """Take an integer; a bool or a member of another enum is a `TypeError`.
 
     Args:
-        value: What a caller gave.
+        value: The caller's.
         name: Of the argument, for messages.
         expected: What it should be, for messages.
         kind: An enum whose members are integers here.
-
-    Raises:
-        TypeError: Not an integer, or a member of another enum.
     """
     if type(value) is int:
         return value
     is_foreign = isinstance(value, Enum) and (kind is None or not isinstance(value, kind))
-    try:
-        if is_foreign or isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        number = _index(value)  # type: ignore[arg-type]
-        # Before Python 3.10 that may be a subclass.
-        return number if type(number) is int else int.__index__(number)
-    except TypeError:
-        raise TypeError(f"{name}: expected {expected}, got {value!r}") from None
+    if not is_foreign and not isinstance(value, (bool, np.bool_)) and hasattr(value, "__index__"):
+        return int(_index(value))
+    raise TypeError(f"{name}: expected {expected}, got {value!r}")
 
 
 def as_int(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
-    """Take an integer from ``lowest`` to ``highest``.
-
-    Raises:
-        TypeError: Not an integer; see `exact_int`.
-        ValueError: Outside the range.
-    """
+    """Take an integer from ``lowest`` to ``highest``; see `exact_int`."""
     number = exact_int(value, name, "an integer")
     if not lowest <= number <= highest:
         raise ValueError(f"{name}: expected {lowest} to {highest}, got {number}")
@@ -125,12 +109,7 @@ def as_int(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
 
 
 def as_member(value: object, name: str, kind: type[_E], highest: int = 2**31 - 1) -> _E:
-    """Take a member of an enum or a combination of flags, or its number.
-
-    Raises:
-        TypeError: Neither; a bool, or a member of another enum.
-        ValueError: No such member.
-    """
+    """Take a member of an enum or a combination of flags, or its number; see `exact_int`."""
     number = exact_int(value, name, f"a {kind.__name__}", kind)
     if not 0 <= number <= highest:
         raise ValueError(f"{name}: expected 0 to {highest}, got {number}")
@@ -141,11 +120,7 @@ def as_member(value: object, name: str, kind: type[_E], highest: int = 2**31 - 1
 
 
 def as_float(value: SupportsFloat, name: str) -> float:
-    """Take a number; one that float cannot hold becomes infinity.
-
-    Raises:
-        TypeError: Not a number.
-    """
+    """Take a number; one that float cannot hold becomes infinity."""
     try:
         # Not float(value), which would also read text.
         return value.__float__()
@@ -156,43 +131,29 @@ def as_float(value: SupportsFloat, name: str) -> float:
 
 
 def as_list(given: Any, name: str, expected: str) -> list[Any]:
-    """Take the elements of a sequence that a caller gave.
-
-    An iterator is none, as it may never end; nor is text. Of a sequence no more elements are taken
-    than it says it has.
+    """Take the elements of a sequence; an iterator, a mapping or text is a `TypeError`.
 
     Args:
-        given: What a caller gave.
+        given: The caller's.
         name: Of the argument, for messages.
         expected: What it should be, for messages, as ``"a list of shapes"``.
-
-    Raises:
-        TypeError: No sequence, or a memoryview of more than one dimension.
     """
-    if type(given) is list or type(given) is tuple:
-        return [*given]
     is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__")
     if not is_sequence or isinstance(given, (str, bytes, Mapping)):
         raise TypeError(f"{name}: expected {expected}, got {type(given).__name__}")
     try:
-        return list(islice(given, len(given)))
+        return list(given)
     except NotImplementedError as error:
         raise TypeError(f"{name}: expected {expected}, got a memoryview: {error}") from None
 
 
 def plain(array: object, name: str, expected: str = "a numpy.ndarray") -> Array:
-    """View an array without its subclass, which may lie about its shape or its dtype.
+    """View an array without its subclass, whose methods may behave differently.
 
     Args:
-        array: What the caller gave.
-        name: The caller's name of it, for the message.
-        expected: What it should have been, likewise.
-
-    Returns:
-        ``array`` itself, or of a subclass the same memory as a plain array.
-
-    Raises:
-        TypeError: Not an ndarray.
+        array: The caller's.
+        name: Of the argument, for messages.
+        expected: What it should be, for messages.
     """
     if type(array) is _ndarray:
         return array
@@ -207,20 +168,13 @@ def source(
     dtypes: Collection[np.dtype[Any]] = _TYPES,
     shape: str = "",
 ) -> Array:
-    """Check an array that C reads.
+    """Check an array that C reads: aligned, C-contiguous, without subclass.
 
     Args:
-        array: What the caller gave.
-        name: The caller's name of it, for messages.
-        dtypes: The dtypes that are taken, in this machine's byte order.
+        array: The caller's.
+        name: Of the argument, for messages.
+        dtypes: Accepted dtypes, in this machine's byte order.
         shape: The dimensions it must have, as ``"N, C, H, W"``; "" for any.
-
-    Returns:
-        The array, made `plain`: C would read beyond what there is.
-
-    Raises:
-        TypeError: Not an ndarray, or of another dtype.
-        ValueError: Of another rank, not C-contiguous, or not aligned.
     """
     if type(array) is not _ndarray:
         array = plain(array, name)
@@ -239,18 +193,10 @@ def source(
 
 
 def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Check ``out``, or allocate it where the caller gave none.
-
-    Returns:
-        ``out``, of a subclass the same memory as a plain array; or a new array.
-
-    Raises:
-        TypeError: Not an ndarray, or of another dtype.
-        ValueError: Of another shape, read-only, not C-contiguous, or not aligned.
-    """
+    """Check ``out``, or allocate it if it is None."""
     if out is None:
         return np.empty(shape, dtype)
-    # A fitting array passes this one test; what is wrong with another is found below.
+    # A suitable array passes this one test; the code below finds the fault of any other.
     if type(out) is _ndarray and out.dtype is dtype and out.shape == shape and out.flags.carray:
         return out
     out = source(out, "out", (dtype,))
@@ -264,22 +210,18 @@ def result(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
 def refuse_overlaps(
     outs: Sequence[Array], inputs: Sequence[object], taken: Iterable[tuple[int, int, str]] = ()
 ) -> None:
-    """Check that what is written to is memory of its own.
+    """Raise `ValueError` if an array of ``out`` shares memory with anything else.
 
     Args:
-        outs: The caller's arrays that were given as ``out``, checked by `result`.
-        inputs: What the caller gave as inputs, of any kind.
+        outs: The caller's ``out``, checked by `result`.
+        inputs: The caller's inputs, of any kind.
         taken: Other memory as begin, end and name; no two of them overlap.
-
-    Raises:
-        ValueError: Two share memory; the message names them.
     """
     spans = [*taken]
     for i, array in enumerate(outs):
         begin = int(_cast("uintptr_t", _from_buffer(array)))
         spans.append((begin, begin + array.nbytes, f"out[{i}]"))
         for k, source in enumerate(inputs):
-            # Their bounds are compared first, which is quick.
             if (
                 isinstance(source, _ndarray)
                 and np.may_share_memory(array, source)
@@ -296,7 +238,7 @@ def refuse_overlaps(
 def has_pixel_rows(image: Array) -> bool:
     """Tell whether an ``(H, W, C) uint8`` array has rows of contiguous pixels, one after another.
 
-    The rows may be apart, as in a crop; such an array goes to C as it is.
+    The rows may be apart, as in a crop; C takes such an array without a copy.
     """
     height, width, channels = image.shape
     row, pixel, channel = image.strides
@@ -328,15 +270,15 @@ def pixel_rows(image: Array) -> tuple[Any, int, int, int, int, int]:
 
 
 def address(rows: Array) -> Any:
-    """Return where an array begins whose first row is contiguous, as ``uint8_t *``.
+    """Return the address of an array whose first row is contiguous, as ``uint8_t *``.
 
-    It does not keep the array alive. The array interface tells as much, in four times the time.
+    The caller keeps the array alive. The array interface would take four times as long.
     """
     return _cast(_BYTE_POINTER, _from_buffer(rows if rows.flags.c_contiguous else rows[0]))
 
 
 class _Exporter:
-    """What NumPy asks for a span's address, and keeps alive as long as it uses it."""
+    """Gives NumPy the address of a span; NumPy keeps it alive as long as it uses the address."""
 
     __slots__ = ("__array_interface__", "__weakref__", "_owner")
 
@@ -351,10 +293,7 @@ class _Exporter:
 
 
 class Span:
-    """Bytes in memory that NumPy does not own, and knowledge of who views them.
-
-    Not thread-safe.
-    """
+    """Bytes outside of NumPy, with a record of the arrays that view them. Not thread-safe."""
 
     __slots__ = ("_exported", "_private", "_size_bytes", "address")
 
@@ -385,8 +324,8 @@ class Span:
     def private(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """View the bytes for the one user who drops the array before they are released.
 
-        The array does not keep anything alive: the collector does not see through arrays, so
-        that one between a model and its memory would make every cycle around them a leak.
+        The array keeps nothing alive. Otherwise a cycle through a model and its memory would leak,
+        because the garbage collector cannot look into arrays.
         """
         exporter = _Exporter(self.address, self._size_bytes, None)
         self._private = weakref.ref(exporter)

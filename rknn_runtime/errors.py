@@ -1,7 +1,7 @@
-"""Exceptions: one root, and beside it the built-in class that a caller would expect.
+"""Exceptions: each is an `RknnError` and also the built-in class that a caller expects.
 
-What a runtime or a model file does wrong is an `RknnError`. A wrong argument is a plain
-`TypeError` or `ValueError`, as in NumPy. docs/errors.md has the tree, causes and remedies.
+Faults of a runtime or a model file raise an `RknnError`. A wrong argument is a plain `TypeError` or
+`ValueError`, as in NumPy. docs/errors.md has the tree, causes and remedies.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ForkError(RknnError, RuntimeError):
 
 
 class InvalidModelError(RknnError, ValueError):
-    """The bytes are not a model that can be loaded; the message says what they are."""
+    """The bytes are no model that can be loaded; the message gives the reason."""
 
 
 class UnavailableError(RknnError, NotImplementedError):
@@ -81,7 +81,7 @@ class LibraryLoadError(RknnError, OSError):
 class RknnStatusError(RknnError):
     """A function of the vendor library returned a status other than success.
 
-    A status that has no class of its own (newer runtimes have more) is this class itself.
+    A status without a subclass, as from newer runtimes, raises this class itself.
 
     Attributes:
         code: The status, a negative int.
@@ -156,7 +156,7 @@ class ModelRefusedError(RknnStatusError, InvalidModelError):
 
 
 class InvalidContextError(RknnStatusError, ValueError):
-    """Status -7: the context is not valid, or not in a state for this call."""
+    """Status -7: the context is invalid, or in a wrong state for this call."""
 
     name = "RKNN_ERR_CTX_INVALID"
     advice = "the context is not valid (any more); load the model anew"
@@ -205,7 +205,7 @@ class TargetPlatformError(RknnStatusError, InvalidModelError):
 
 
 class InvalidKeyError(RknnStatusError, InvalidModelError):
-    """Status -14: the key does not fit the encrypted model."""
+    """Status -14: the encrypted model needs another key."""
 
     name = "RKNN_ERR_KEY_INVALID"
     advice = "the model is encrypted, and the key is missing or another one"

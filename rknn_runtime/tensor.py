@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn, final
+from typing import Any
 
 from rknn_runtime._arrays import SCALE_RANGE
 from rknn_runtime.enums import Layout, QuantType, TensorType
 
 __all__ = ["TensorAttr"]
 
-#: What the vendor's structs hold.
+#: Ranges of the vendor's structs.
 _MAX_DIMENSION = 2**32 - 1
 _FL_RANGE = (-128, 127)
 #: An input of more channels is no image to the runtimes: it comes quantized and packed.
@@ -21,7 +21,6 @@ _FLOATS = (TensorType.FLOAT16, TensorType.FLOAT32, TensorType.BFLOAT16)
 _QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16, TensorType.INT4)
 
 
-@final
 @dataclass(frozen=True)
 class TensorAttr:
     """Describe one input or output of a model, as the runtime describes it.
@@ -57,25 +56,14 @@ class TensorAttr:
     native: TensorAttr | None
     nhwc: TensorAttr | None
 
-    def __init_subclass__(cls) -> None:
-        raise TypeError("TensorAttr has no subclasses: one could say another shape than C was told")
-
     def __post_init__(self) -> None:
-        """Check what decoders and layouts compute with, and keep exact numbers of it.
-
-        Raises:
-            TypeError: A field has another type.
-            ValueError: A dimension is not a positive number, or a number too large.
-        """
+        """Check the fields that decoders and layouts compute with."""
         for name, kinds in _KINDS.items():
             if not isinstance(getattr(self, name), kinds):
-                _refuse(name, " or ".join(kind.__name__ for kind in kinds), getattr(self, name))
-        for name in _INTEGERS:
-            if type(getattr(self, name)) is not int:
-                _set(self, name, _exact(name, getattr(self, name)))
-        _set(self, "shape", tuple(_exact("shape", size) for size in self.shape))
-        if type(self.scale) is not float:
-            _set(self, "scale", _exact_float(self.scale))
+                expected = " or ".join(kind.__name__ for kind in kinds)
+                raise TypeError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
+        if not all(isinstance(size, int) for size in self.shape):
+            raise TypeError(f"shape: expected integers, got {self.shape}")
         if not all(0 < size <= _MAX_DIMENSION for size in self.shape):
             raise ValueError(
                 f"shape of tensor {self.name!r}: expected dimensions from 1 to {_MAX_DIMENSION}, "
@@ -86,14 +74,14 @@ class TensorAttr:
 
     @property
     def stored(self) -> TensorAttr:
-        """The attribute of the tensor as it lies in memory: ``native``, or itself without one."""
+        """The attribute of the tensor in memory: ``native``, or itself if there is none."""
         return self if self.native is None else self.native
 
     @property
     def is_packed(self) -> bool:
-        """Whether it lies in memory as NC1HWC2, while its shape is in another order.
+        """Whether memory has NC1HWC2 while the shape has another order.
 
-        librknnmrt 1.6.0 calls some inputs NC1HWC2 throughout: these are not.
+        librknnmrt 1.6.0 describes some inputs entirely in NC1HWC2: those are not packed.
         """
         return self.stored.layout is Layout.NC1HWC2 and self.layout is not Layout.NC1HWC2
 
@@ -104,9 +92,9 @@ class TensorAttr:
 
     @property
     def takes_pixels(self) -> bool:
-        """Of a logical input: whether it is an image, which `Model.run` takes as uint8 pixels.
+        """Whether a logical input is an image, which `Model.run` takes as uint8 pixels.
 
-        So are inputs in NHWC with 1 to 4 channels; the NPU normalises and quantizes them.
+        Images are in NHWC with 1 to 4 channels; the NPU normalises and quantizes them.
         """
         return self.is_nhwc and self.shape[3] <= _MOST_PIXEL_CHANNELS
 
@@ -120,29 +108,17 @@ class TensorAttr:
 
     @property
     def channels(self) -> int:
-        """Channels of a tensor in NCHW or NHWC.
-
-        Raises:
-            ValueError: It has another rank or layout.
-        """
+        """Channels of a tensor in NCHW or NHWC; `ValueError` for any other."""
         return self._image_shape()[0]
 
     @property
     def height(self) -> int:
-        """Rows of a tensor in NCHW or NHWC.
-
-        Raises:
-            ValueError: It has another rank or layout.
-        """
+        """Rows of a tensor in NCHW or NHWC; `ValueError` for any other."""
         return self._image_shape()[1]
 
     @property
     def width(self) -> int:
-        """Columns of a tensor in NCHW or NHWC, without padding.
-
-        Raises:
-            ValueError: It has another rank or layout.
-        """
+        """Columns of a tensor in NCHW or NHWC without padding; `ValueError` for any other."""
         return self._image_shape()[2]
 
     def _image_shape(self) -> tuple[int, int, int]:
@@ -158,19 +134,19 @@ class TensorAttr:
     def affine(self) -> tuple[int, float] | None:
         """Zero point and scale of the elements in memory: ``real = (q - zero_point) * scale``.
 
-        Dynamic fixed point is affine, too. None where the elements are the real numbers
-        themselves: floats, and integers such as indices. The numbers are the runtime's: that
-        the zero point is in the range of the dtype, and the scale finite, is not checked.
+        Dynamic fixed point is affine, too. None if the elements are the real numbers
+        themselves: floats, and integers such as indices. The numbers are the runtime's and are
+        not checked.
         """
         stored = self.stored
         if stored.dtype in _FLOATS:
             return None
         if stored.qnt_type is QuantType.DFP:
             return 0, 2.0**-stored.fl
-        # RV1106's runtime says scale 0 of what is not quantized.
+        # RV1106's runtime reports scale 0 if a tensor is not quantized.
         if stored.qnt_type is not QuantType.AFFINE or stored.scale < SCALE_RANGE[0]:
             return None
-        # librknnrt says 0 and 1.
+        # librknnrt reports 0 and 1.
         if stored.dtype not in _QUANTIZED and (stored.zero_point, stored.scale) == (0, 1.0):
             return None
         return stored.zero_point, stored.scale
@@ -206,38 +182,17 @@ class TensorAttr:
         return max(max(view.size, view.size_with_stride) for view in views)
 
 
-#: What fills a field of a frozen object.
-_set = object.__setattr__
 _KINDS: dict[str, tuple[type[Any], ...]] = {
     "name": (str,),
     "shape": (tuple,),
     "layout": (Layout,),
     "dtype": (TensorType,),
     "qnt_type": (QuantType,),
+    "scale": (float, int),
     "native": (TensorAttr, type(None)),
     "nhwc": (TensorAttr, type(None)),
-}
-_INTEGERS = (
-    "index", "zero_point", "fl", "n_elems", "size", "size_with_stride", "w_stride", "h_stride",
-)  # fmt: skip
-
-
-def _refuse(name: str, expected: str, value: object) -> NoReturn:
-    raise TypeError(f"{name}: expected {expected}, got {value!r}")
-
-
-def _exact(name: str, value: int) -> int:
-    """Copy an integer: a subclass may compare as another number than the one that C gets."""
-    try:
-        return int.__index__(value)
-    except TypeError:
-        _refuse(name, "int", value)
-
-
-def _exact_float(scale: float) -> float:
-    try:
-        return float.__float__(scale) if isinstance(scale, float) else float(int.__index__(scale))
-    except TypeError:
-        _refuse("scale", "float", scale)
-    except OverflowError:
-        raise ValueError("scale: expected a number that float holds, got a larger one") from None
+    **dict.fromkeys(
+        ("index", "zero_point", "fl", "n_elems", "size", "size_with_stride", "w_stride",
+         "h_stride"), (int,),
+    ),
+}  # fmt: skip

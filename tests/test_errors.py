@@ -184,7 +184,7 @@ def test_refused_arguments_are_worded_in_one_way():
 
 #: What keeps its small letter, besides words with a digit or an underscore.
 SMALL = {"bool", "float", "k", "librknnmrt", "librknnrt", "matplotlib", "onnxruntime",
-         "scikit-learn", "supervision"}  # fmt: skip
+         "scikit-learn", "shtab", "supervision"}  # fmt: skip
 SECTION = re.compile(r"^(?:Args|Attributes|Raises):\n((?: .*\n?|\n)+)", re.M)
 
 

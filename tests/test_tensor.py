@@ -8,7 +8,6 @@ import pickle
 from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
-from native_tensors import LyingInt
 
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.tensor import TensorAttr
@@ -60,32 +59,9 @@ def test_equality_and_hash_look_at_every_field():
     assert attr != replace(attr, native=attribute())
 
 
-class LyingFloat(float):
-    """A number that is never too small, and another one when it is converted."""
-
-    def __lt__(self, other):
-        return False
-
-    def __float__(self):
-        return 1.0
-
-
 INTEGERS = (
     "index", "zero_point", "fl", "n_elems", "size", "size_with_stride", "w_stride", "h_stride",
 )  # fmt: skip
-
-
-def test_every_number_is_exactly_that():
-    """Subclasses, which may compare as they like, are copied as the numbers that C would see."""
-    attr = replace(attribute(), **{name: LyingInt(7) for name in INTEGERS})
-    assert [(type(getattr(attr, name)), getattr(attr, name)) for name in INTEGERS] == [
-        (int, 7) for _ in INTEGERS
-    ]
-    attr = replace(attribute(), shape=(1, LyingInt(1 << 20), True), scale=LyingFloat(0.25))
-    assert (attr.shape, attr.scale) == ((1, 1 << 20, 1), 0.25)
-    assert [type(size) for size in attr.shape] == [int, int, int]
-    assert (type(attr.shape), type(attr.scale)) == (tuple, float)
-    assert type(replace(attribute(), scale=1).scale) is float
 
 
 @pytest.mark.parametrize(
@@ -93,7 +69,7 @@ def test_every_number_is_exactly_that():
     [
         *(({name: 1.0}, TypeError, f"{name}: expected int, got 1.0") for name in INTEGERS),
         ({"shape": [1, 2]}, TypeError, r"shape: expected tuple, got \[1, 2\]"),
-        ({"shape": (1, 2.0)}, TypeError, "shape: expected int, got 2.0"),
+        ({"shape": (1, 2.0)}, TypeError, "shape: expected integers, got"),
         ({"shape": (1, 0)}, ValueError, "expected dimensions from 1 to"),
         ({"shape": (1, -1)}, ValueError, "expected dimensions from 1 to"),
         ({"shape": (1, 1 << 32)}, ValueError, "expected dimensions from 1 to"),
@@ -101,8 +77,7 @@ def test_every_number_is_exactly_that():
         ({"layout": 0}, TypeError, "layout: expected Layout, got 0"),
         ({"dtype": 2}, TypeError, "dtype: expected TensorType, got 2"),
         ({"qnt_type": 1}, TypeError, "qnt_type: expected QuantType, got 1"),
-        ({"scale": "1"}, TypeError, "scale: expected float, got '1'"),
-        ({"scale": 10**400}, ValueError, "scale: expected a number that float holds"),
+        ({"scale": "1"}, TypeError, "scale: expected float or int, got '1'"),
         ({"fl": 128}, ValueError, "fl: expected -128 to 127, got 128"),
         ({"native": "x"}, TypeError, "native: expected TensorAttr or NoneType, got 'x'"),
         ({"nhwc": ()}, TypeError, r"nhwc: expected TensorAttr or NoneType, got \(\)"),
@@ -112,14 +87,6 @@ def test_what_is_no_attribute_is_refused(change, error, message):
     """Each field has its type; a dimension and ``fl`` have the range of the vendor's struct."""
     with pytest.raises(error, match=message):
         replace(attribute(), **change)
-
-
-def test_it_has_no_subclass():
-    """A subclass could say another shape each time it is asked."""
-    with pytest.raises(TypeError, match="no subclasses"):
-
-        class Changing(TensorAttr):
-            shape = property(lambda self: (1,))
 
 
 def described(shape, layout, dtype=TensorType.INT8, **fields):

@@ -83,10 +83,6 @@ typedef struct {
     uint8_t *space, *weights; /* of 16 kernels, at a cache line */
 } runner;
 
-static uint32_t span(uint32_t out, uint32_t stride, uint32_t kernel, uint32_t dilation) {
-    return (out - 1) * stride + (kernel - 1) * dilation + 1;
-}
-
 /* First value of the window of a pixel, in values. */
 static size_t first_value(const runner *r, uint32_t y, uint32_t x) {
     const emu_convolution *conv = &r->task->conv;
@@ -254,7 +250,7 @@ static void run_block(const runner *r, uint32_t first_row, uint32_t rows, uint32
 static uint32_t rows_of_input(const runner *r, uint32_t rows) {
     const emu_convolution *conv = &r->task->conv;
     const uint32_t whole = r->in_tiles ? emu_align(rows, 4) : rows;
-    return span(whole, conv->stride_y, conv->kernel_h, conv->dilation_y);
+    return emu_span(whole, conv->stride_y, conv->kernel_h, conv->dilation_y);
 }
 
 static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
@@ -287,7 +283,7 @@ static bool plan(runner *r) {
     b->emu = r->emu;
     b->conv = conv;
     b->window = &r->window;
-    b->columns = span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
+    b->columns = emu_span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
     b->columns += conv->pad_left; /* where a window does not reach it */
     r->band_rows = conv->out_h;
     r->in_tiles = r->task->is_winograd;

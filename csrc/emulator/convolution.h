@@ -60,6 +60,11 @@ void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_wind
 /* float16: the weights of 16 kernels, [tap][channel][16], depthwise [tap][16]. */
 void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel, float *out);
 
+/* Rows or columns of the input that the windows of `out` results cover. */
+static inline uint32_t emu_span(uint32_t out, uint32_t stride, uint32_t kernel, uint32_t dilation) {
+    return (out - 1) * stride + (kernel - 1) * dilation + 1;
+}
+
 /* Windows of pixels side by side, and the weights of 16 kernels or channels. All but
  * `weights` counts in values, of one or two bytes. */
 typedef struct {

@@ -19,12 +19,6 @@ typedef struct {
     float *weights;     /* of 16 kernels: [tap][channel][16], depthwise [tap][16] */
 } band;
 
-static float half_at(const uint8_t *bytes) {
-    uint16_t half;
-    memcpy(&half, bytes, sizeof half);
-    return emu_half_to_float(half);
-}
-
 /* Row `row` of the padded and inserted input -> row `at` of the band. */
 static void stage_row(const band *b, int64_t row, uint32_t at) {
     const emu_convolution *conv = &b->task->conv;
@@ -45,7 +39,7 @@ static void stage_row(const band *b, int64_t row, uint32_t at) {
             const uint8_t *value = conv->pixels ? line + ((uint64_t)x * conv->in_c + c) * 2
                                                 : line + (uint64_t)(c / group) * conv->in_plane +
                                                       (uint64_t)x * atom + c % group * 2;
-            out[column * b->channels + c] = half_at(value);
+            out[column * b->channels + c] = emu_half_at(value);
         }
     }
 }
@@ -74,13 +68,9 @@ static void accumulate(const band *b, uint32_t block, uint32_t y, uint32_t x, fl
     }
 }
 
-static uint32_t span(uint32_t out, uint32_t stride, uint32_t kernel, uint32_t dilation) {
-    return (out - 1) * stride + (kernel - 1) * dilation + 1;
-}
-
 static void run_band(const band *b, uint32_t first_row, uint32_t rows) {
     const emu_convolution *conv = &b->task->conv;
-    const uint32_t staged = span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
+    const uint32_t staged = emu_span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
     float values[CHUNK * 16];
     for (uint32_t i = 0; i < staged; i++) {
         stage_row(b, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i, i);
@@ -104,11 +94,11 @@ static void run_band(const band *b, uint32_t first_row, uint32_t rows) {
 static bool plan(band *b) {
     const emu_convolution *conv = &b->task->conv;
     b->channels = emu_align(conv->in_c, 16);
-    b->columns = span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
+    b->columns = emu_span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
     b->columns += conv->pad_left;
     b->band_rows = conv->out_h;
     for (;;) {
-        b->rows = span(b->band_rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
+        b->rows = emu_span(b->band_rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
         const uint64_t count = (uint64_t)b->rows * b->columns * b->channels;
         if (count <= BAND_VALUES || b->band_rows == 1) {
             return count <= MAX_BAND_VALUES;

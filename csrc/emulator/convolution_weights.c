@@ -287,9 +287,8 @@ void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel
                 uint32_t unused;
                 const uint64_t at = conv->depthwise ? depthwise_at(packing, conv, k, tap)
                                                     : packed_at(packing, conv, k, c, tap, &unused);
-                uint16_t half;
-                memcpy(&half, emu->memory + conv->weights + 2 * at, sizeof half);
-                out[((size_t)tap * depth + c) * 16 + k % 16] = emu_half_to_float(half);
+                out[((size_t)tap * depth + c) * 16 + k % 16] =
+                    emu_half_at(emu->memory + conv->weights + 2 * at);
             }
         }
     }

@@ -20,10 +20,6 @@ static float float_at(const uint8_t *bytes) {
     return emu_float_of_bits((uint32_t)emu_number(bytes, 4));
 }
 
-static float half_at(const uint8_t *bytes) {
-    return emu_half_to_float((uint16_t)emu_number(bytes, 2));
-}
-
 static void read_values(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
                         uint32_t channel, float *add, float *mul) {
     const uint8_t *block = emu->memory + stage->block;
@@ -32,7 +28,7 @@ static void read_values(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage 
         add[lane] = stage->add == EMU_MEMORY     ? float_at(block + 4 * (size_t)c)
                     : stage->add == EMU_CONSTANT ? emu_float_of_bits(stage->add_bits)
                                                  : 0.0f;
-        mul[lane] = stage->mul == EMU_MEMORY     ? half_at(block + 2 * (size_t)c)
+        mul[lane] = stage->mul == EMU_MEMORY     ? emu_half_at(block + 2 * (size_t)c)
                     : stage->mul == EMU_CONSTANT ? emu_half_to_float((uint16_t)stage->mul_bits)
                                                  : 1.0f;
         add[lane] = stage->subtract ? -add[lane] : add[lane];
@@ -77,7 +73,7 @@ static float operand_at(const rkr_emu *emu, const emu_dpu *dpu, uint32_t c, uint
     const uint8_t *at = emu->memory + ew->address + (uint64_t)(c / group) * ew->plane +
                         (uint64_t)(ew->per_channel ? 0 : pixel) * dpu->atom_bytes +
                         c % group * bytes;
-    return bytes == 4 ? float_at(at) : half_at(at);
+    return bytes == 4 ? float_at(at) : emu_half_at(at);
 }
 
 static float combine(emu_ew_op op, float v, float e) {
@@ -168,7 +164,7 @@ static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
         for (uint32_t i = 0; i < n; i++) {
             for (uint32_t lane = 0; lane < group; lane++) {
                 const uint8_t *at = line + (uint64_t)i * dpu->atom_bytes + lane * bytes;
-                values[i * LANES + base + lane] = bytes == 4 ? float_at(at) : half_at(at);
+                values[i * LANES + base + lane] = bytes == 4 ? float_at(at) : emu_half_at(at);
             }
         }
     }

@@ -183,7 +183,8 @@ static bool run_task(rkr_emu *emu, const emu_task *task) {
 
 static bool run_node(rkr_emu *emu, const emu_node *node) {
     if (node->way == EMU_NODE_FUNCTION) {
-        return node->operation->run(emu, node);
+        return node->operation->run != NULL ? node->operation->run(emu, node)
+                                            : emu_compute_node(emu, node);
     }
     for (uint32_t i = 0; node->way == EMU_NODE_TASKS && i < node->n_tasks; i++) {
         if (!run_task(emu, &emu->tasks[node->first_task + i])) {

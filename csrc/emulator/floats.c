@@ -9,41 +9,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
-    return &emu->model->tensors[node->public.inputs[index]];
+static const rkr_emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
+    return &emu_input(emu, node, index)->public;
 }
 
-static const emu_tensor *output_of(const rkr_emu *emu, const emu_node *node) {
-    return &emu->model->tensors[node->public.outputs[0]];
+static const rkr_emu_tensor *output_of(const rkr_emu *emu, const emu_node *node) {
+    return &emu_output(emu, node, 0)->public;
 }
 
-/* Real values of a tensor, freed by the caller; NULL without memory. */
-static float *take(rkr_emu *emu, const emu_tensor *tensor) {
-    float *values = malloc((size_t)tensor->public.n_elems * sizeof *values + 1);
-    if (values == NULL) {
-        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
-    } else {
-        emu_get_floats(emu, tensor, values);
+bool emu_compute_node(rkr_emu *emu, const emu_node *node) {
+    const emu_operator *op = node->operation;
+    float *in[3] = {NULL};
+    float *out = calloc((size_t)output_of(emu, node)->n_elems + 1, sizeof *out);
+    bool ok = out != NULL;
+    for (uint32_t i = 0; i < op->inputs && ok; i++) {
+        in[i] = malloc((size_t)input_of(emu, node, i)->n_elems * sizeof *in[i] + 1);
+        ok = in[i] != NULL;
+        if (ok) {
+            emu_get_floats(emu, emu_input(emu, node, i), in[i]);
+        }
     }
-    return values;
-}
-
-static float *room_for(rkr_emu *emu, const emu_tensor *tensor) {
-    float *values = calloc((size_t)tensor->public.n_elems + 1, sizeof *values);
-    if (values == NULL) {
+    if (!ok) {
         (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
     }
-    return values;
-}
-
-/* Store the results, free both. */
-static bool finish(rkr_emu *emu, const emu_node *node, float *a, float *b, float *out) {
-    const bool ok = out != NULL;
+    ok = ok && op->compute(emu, node, in, out);
     if (ok) {
-        emu_put_floats(emu, output_of(emu, node), out);
+        emu_put_floats(emu, emu_output(emu, node, 0), out);
     }
-    free(a);
-    free(b);
+    for (size_t i = 0; i < 3; i++) {
+        free(in[i]);
+    }
     free(out);
     return ok;
 }
@@ -88,36 +83,52 @@ static unary_fn *find_unary(const char *op) {
     return NULL;
 }
 
-bool emu_float_unary(rkr_emu *emu, const emu_node *node) {
-    float *values = take(emu, input_of(emu, node, 0));
+bool emu_float_unary(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
     unary_fn *function = find_unary(node->public.op);
-    for (uint64_t i = 0; values != NULL && i < output_of(emu, node)->public.n_elems; i++) {
-        values[i] = (float)function((double)values[i]);
+    for (uint64_t i = 0; i < output_of(emu, node)->n_elems; i++) {
+        out[i] = (float)function((double)in[0][i]);
     }
-    return finish(emu, node, NULL, NULL, values);
+    return true;
 }
 
-static double binary(char op, double a, double b) {
-    switch (op) {
-    case 'A':
-        return a + b;
-    case 'S':
-        return a - b;
-    case 'M':
-        return a * b;
-    case 'D':
-        return a / b;
-    case 'P':
-        return pow(a, b);
-    case '>':
-        return a > b ? a : b;
-    default:
-        return a < b ? a : b;
-    }
+typedef double binary_fn(double a, double b);
+
+static double sum_of(double a, double b) {
+    return a + b;
 }
 
-static char binary_code(const char *op) {
-    return strcmp(op, "Max") == 0 ? '>' : strcmp(op, "Min") == 0 ? '<' : op[0];
+static double difference_of(double a, double b) {
+    return a - b;
+}
+
+static double product_of(double a, double b) {
+    return a * b;
+}
+
+static double quotient_of(double a, double b) {
+    return a / b;
+}
+
+static double larger_of(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double smaller_of(double a, double b) {
+    return a < b ? a : b;
+}
+
+static binary_fn *find_binary(const char *op) {
+    static const struct {
+        const char *name;
+        binary_fn *function;
+    } known[] = {{"Add", sum_of}, {"Sub", difference_of}, {"Mul", product_of}, {"Div", quotient_of},
+                 {"Pow", pow},    {"Max", larger_of},     {"Min", smaller_of}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(known[i].name, op) == 0) {
+            return known[i].function;
+        }
+    }
+    return NULL;
 }
 
 /* Steps of an operand along the dimensions of the result: 0 where it is broadcast. */
@@ -142,27 +153,20 @@ static bool broadcast_steps(const rkr_emu_tensor *t, const rkr_emu_tensor *out, 
 
 bool emu_check_binary(const rkr_emu *emu, emu_node *node) {
     int64_t steps[RKR_EMU_MAX_DIMS];
-    const rkr_emu_tensor *out = &output_of(emu, node)->public;
-    return node->public.n_inputs >= 2 &&
-           broadcast_steps(&input_of(emu, node, 0)->public, out, steps) &&
-           broadcast_steps(&input_of(emu, node, 1)->public, out, steps);
+    const rkr_emu_tensor *out = output_of(emu, node);
+    return node->public.n_inputs >= 2 && broadcast_steps(input_of(emu, node, 0), out, steps) &&
+           broadcast_steps(input_of(emu, node, 1), out, steps);
 }
 
-bool emu_float_binary(rkr_emu *emu, const emu_node *node) {
-    const rkr_emu_tensor *t = &output_of(emu, node)->public;
-    float *a = take(emu, input_of(emu, node, 0)), *b = take(emu, input_of(emu, node, 1));
-    float *out = room_for(emu, output_of(emu, node));
+bool emu_float_binary(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+    const rkr_emu_tensor *t = output_of(emu, node);
     int64_t steps[2][RKR_EMU_MAX_DIMS], at[2] = {0, 0};
     uint32_t index[RKR_EMU_MAX_DIMS] = {0};
-    const char op = binary_code(node->public.op);
-    if (a == NULL || b == NULL || out == NULL) {
-        free(out);
-        return finish(emu, node, a, b, NULL);
-    }
-    (void)broadcast_steps(&input_of(emu, node, 0)->public, t, steps[0]);
-    (void)broadcast_steps(&input_of(emu, node, 1)->public, t, steps[1]);
+    binary_fn *function = find_binary(node->public.op);
+    (void)broadcast_steps(input_of(emu, node, 0), t, steps[0]);
+    (void)broadcast_steps(input_of(emu, node, 1), t, steps[1]);
     for (uint64_t i = 0; i < t->n_elems; i++) {
-        out[i] = (float)binary(op, (double)a[at[0]], (double)b[at[1]]);
+        out[i] = (float)function((double)in[0][at[0]], (double)in[1][at[1]]);
         for (uint32_t d = t->n_dims; d-- > 0;) {
             at[0] += steps[0][d];
             at[1] += steps[1][d];
@@ -174,11 +178,11 @@ bool emu_float_binary(rkr_emu *emu, const emu_node *node) {
             index[d] = 0;
         }
     }
-    return finish(emu, node, a, b, out);
+    return true;
 }
 
 bool emu_check_same_count(const rkr_emu *emu, emu_node *node) {
-    return input_of(emu, node, 0)->public.n_elems == output_of(emu, node)->public.n_elems;
+    return input_of(emu, node, 0)->n_elems == output_of(emu, node)->n_elems;
 }
 
 /* ---- along an axis ------------------------------------------------------------- */
@@ -202,9 +206,14 @@ static bool view_axis(const rkr_emu_tensor *t, int32_t axis, axis_view *view) {
     return true;
 }
 
+/* Where line `i` of outer * inner along the axis begins. */
+static size_t first_of(const axis_view *view, size_t i) {
+    return i / view->inner * view->count * view->inner + i % view->inner;
+}
+
 bool emu_check_softmax(const rkr_emu *emu, emu_node *node) {
     axis_view view;
-    return view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view) &&
+    return view_axis(input_of(emu, node, 0), node->values->axis, &view) &&
            emu_check_same_count(emu, node);
 }
 
@@ -237,69 +246,62 @@ static void softmax(float *v, size_t count, size_t step, power *powers) {
     }
 }
 
-bool emu_float_softmax(rkr_emu *emu, const emu_node *node) {
+bool emu_float_softmax(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
     axis_view view;
     power powers[POWERS] = {{0.0, 0.0}};
-    float *values = take(emu, input_of(emu, node, 0));
-    (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
-    for (size_t i = 0; values != NULL && i < view.outer * view.inner; i++) {
-        softmax(values + i / view.inner * view.count * view.inner + i % view.inner, view.count,
-                view.inner, powers);
+    memcpy(out, in[0], (size_t)output_of(emu, node)->n_elems * sizeof *out);
+    (void)view_axis(input_of(emu, node, 0), node->values->axis, &view);
+    for (size_t i = 0; i < view.outer * view.inner; i++) {
+        softmax(out + first_of(&view, i), view.count, view.inner, powers);
     }
-    return finish(emu, node, NULL, NULL, values);
+    return true;
 }
 
-/* Of the norms only this: values divided by the root of the sum of their squares. */
+/* The only norm that is known: values divided by the root of the sum of their squares. */
 bool emu_check_norm(const rkr_emu *emu, emu_node *node) {
     axis_view view;
     emu_attributes *a = node->values;
     a->axis = a->values[0];
     return strcmp(a->mode, "l2") == 0 && a->n_values == 1 &&
-           view_axis(&input_of(emu, node, 0)->public, a->axis, &view) &&
-           emu_check_same_count(emu, node);
+           view_axis(input_of(emu, node, 0), a->axis, &view) && emu_check_same_count(emu, node);
 }
 
-bool emu_float_norm(rkr_emu *emu, const emu_node *node) {
+bool emu_float_norm(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
     axis_view view;
-    float *values = take(emu, input_of(emu, node, 0));
-    (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
-    for (size_t i = 0; values != NULL && i < view.outer * view.inner; i++) {
-        float *v = values + i / view.inner * view.count * view.inner + i % view.inner;
+    (void)view_axis(input_of(emu, node, 0), node->values->axis, &view);
+    for (size_t i = 0; i < view.outer * view.inner; i++) {
+        const float *v = in[0] + first_of(&view, i);
+        float *to = out + first_of(&view, i);
         double sum = 0.0;
         for (size_t k = 0; k < view.count; k++) {
             sum += (double)v[k * view.inner] * (double)v[k * view.inner];
         }
-        for (size_t k = 0; k < view.count && sum > 0.0; k++) {
-            v[k * view.inner] = (float)((double)v[k * view.inner] / sqrt(sum));
+        for (size_t k = 0; k < view.count; k++) {
+            const double value = (double)v[k * view.inner];
+            to[k * view.inner] = (float)(sum > 0.0 ? value / sqrt(sum) : value);
         }
     }
-    return finish(emu, node, NULL, NULL, values);
+    return true;
 }
 
 bool emu_check_argmax(const rkr_emu *emu, emu_node *node) {
     axis_view view;
-    return view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view) &&
-           view.count > 0 && output_of(emu, node)->public.n_elems == view.outer * view.inner;
+    return view_axis(input_of(emu, node, 0), node->values->axis, &view) && view.count > 0 &&
+           output_of(emu, node)->n_elems == view.outer * view.inner;
 }
 
-bool emu_float_argmax(rkr_emu *emu, const emu_node *node) {
+bool emu_float_argmax(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
     axis_view view;
-    float *values = take(emu, input_of(emu, node, 0));
-    float *out = room_for(emu, output_of(emu, node));
-    (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
-    for (size_t i = 0; values != NULL && out != NULL && i < view.outer * view.inner; i++) {
-        const float *v = values + i / view.inner * view.count * view.inner + i % view.inner;
+    (void)view_axis(input_of(emu, node, 0), node->values->axis, &view);
+    for (size_t i = 0; i < view.outer * view.inner; i++) {
+        const float *v = in[0] + first_of(&view, i);
         size_t best = 0;
         for (size_t k = 1; k < view.count; k++) {
             best = v[k * view.inner] > v[best * view.inner] ? k : best;
         }
         out[i] = (float)best;
     }
-    if (values == NULL) {
-        free(out);
-        out = NULL;
-    }
-    return finish(emu, node, values, NULL, out);
+    return true;
 }
 
 /* Which dimensions are reduced; none named: all. */
@@ -318,7 +320,7 @@ static bool reduced_dims(const rkr_emu_tensor *t, const emu_attributes *a, bool 
 }
 
 bool emu_check_reduce(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *t = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *t = input_of(emu, node, 0);
     bool reduced[RKR_EMU_MAX_DIMS];
     uint64_t kept = 1;
     if (!reduced_dims(t, node->values, reduced)) {
@@ -327,43 +329,38 @@ bool emu_check_reduce(const rkr_emu *emu, emu_node *node) {
     for (uint32_t d = 0; d < t->n_dims; d++) {
         kept *= reduced[d] ? 1 : t->dims[d];
     }
-    return kept == output_of(emu, node)->public.n_elems;
+    return kept == output_of(emu, node)->n_elems;
 }
 
-bool emu_float_reduce(rkr_emu *emu, const emu_node *node) {
-    const rkr_emu_tensor *t = &input_of(emu, node, 0)->public;
-    const uint64_t results = output_of(emu, node)->public.n_elems;
+bool emu_float_reduce(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+    const rkr_emu_tensor *t = input_of(emu, node, 0);
+    const uint64_t results = output_of(emu, node)->n_elems;
     const bool is_max = strcmp(node->public.op, "ReduceMax") == 0;
-    const bool is_mean = strcmp(node->public.op, "ReduceMean") == 0;
     bool reduced[RKR_EMU_MAX_DIMS];
     uint32_t index[RKR_EMU_MAX_DIMS] = {0};
-    float *values = take(emu, input_of(emu, node, 0)), *out = room_for(emu, output_of(emu, node));
-    double *sums = calloc((size_t)results + 1, sizeof *sums);
-    if (values == NULL || out == NULL || sums == NULL) {
-        free(sums);
-        free(out);
-        return finish(emu, node, values, NULL, NULL);
+    double *sums = malloc((size_t)results * sizeof *sums + 1);
+    if (sums == NULL) {
+        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
+        return false;
     }
     (void)reduced_dims(t, node->values, reduced);
-    for (uint64_t i = 0; is_max && i < results; i++) {
-        sums[i] = -INFINITY;
+    for (uint64_t i = 0; i < results; i++) {
+        sums[i] = is_max ? -INFINITY : 0.0;
     }
     for (uint64_t i = 0; i < t->n_elems; i++) {
         uint64_t at = 0;
         for (uint32_t d = 0; d < t->n_dims; d++) {
             at = reduced[d] ? at : at * t->dims[d] + index[d];
         }
-        const double v = (double)values[i];
+        const double v = (double)in[0][i];
         sums[at] = is_max ? (v > sums[at] ? v : sums[at]) : sums[at] + v;
-        for (uint32_t d = t->n_dims; d-- > 0 && ++index[d] == t->dims[d];) {
-            index[d] = 0;
-        }
+        emu_next_index(t, index);
     }
     for (uint64_t i = 0; i < results; i++) {
-        out[i] = (float)(is_mean ? sums[i] * (double)results / (double)t->n_elems : sums[i]);
+        out[i] = (float)(is_max ? sums[i] : sums[i] * (double)results / (double)t->n_elems);
     }
     free(sums);
-    return finish(emu, node, values, NULL, out);
+    return true;
 }
 
 bool emu_check_gather(const rkr_emu *emu, emu_node *node) {
@@ -371,34 +368,26 @@ bool emu_check_gather(const rkr_emu *emu, emu_node *node) {
     if (node->public.n_inputs < 2) {
         return false;
     }
-    const rkr_emu_tensor *t = &input_of(emu, node, 0)->public;
-    const uint64_t picks = input_of(emu, node, 1)->public.n_elems;
+    const rkr_emu_tensor *t = input_of(emu, node, 0);
+    const uint64_t picks = input_of(emu, node, 1)->n_elems;
     return view_axis(t, node->values->axis, &view) &&
-           output_of(emu, node)->public.n_elems == view.outer * view.inner * picks;
+           output_of(emu, node)->n_elems == view.outer * view.inner * picks;
 }
 
-bool emu_float_gather(rkr_emu *emu, const emu_node *node) {
+bool emu_float_gather(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
     axis_view view;
-    float *values = take(emu, input_of(emu, node, 0)), *picks = take(emu, input_of(emu, node, 1));
-    float *out = room_for(emu, output_of(emu, node));
-    const size_t count = (size_t)input_of(emu, node, 1)->public.n_elems;
-    (void)view_axis(&input_of(emu, node, 0)->public, node->values->axis, &view);
-    bool ok = values != NULL && picks != NULL && out != NULL;
-    for (size_t i = 0; ok && i < view.outer * count; i++) {
-        const double pick = (double)picks[i % count];
+    const size_t count = (size_t)input_of(emu, node, 1)->n_elems;
+    (void)view_axis(input_of(emu, node, 0), node->values->axis, &view);
+    for (size_t i = 0; i < view.outer * count; i++) {
+        const double pick = (double)in[1][i % count];
         const double from = pick < 0.0 ? pick + (double)view.count : pick;
         if (!(from >= 0.0 && from < (double)view.count)) {
-            ok = emu_refuse(emu, "Gather '%s': an index outside of its input", node->public.name);
-            break;
+            return emu_refuse(emu, "Gather '%s': an index outside of its input", node->public.name);
         }
-        memcpy(out + i * view.inner, values + (i / count * view.count + (size_t)from) * view.inner,
+        memcpy(out + i * view.inner, in[0] + (i / count * view.count + (size_t)from) * view.inner,
                view.inner * sizeof *out);
     }
-    if (!ok) {
-        free(out);
-        out = NULL;
-    }
-    return finish(emu, node, values, picks, out);
+    return true;
 }
 
 /* ---- products ------------------------------------------------------------------ */
@@ -410,9 +399,9 @@ typedef struct {
 } product;
 
 static bool find_product(const rkr_emu *emu, const emu_node *node, product *p) {
-    const rkr_emu_tensor *a = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *b = &input_of(emu, node, 1)->public;
-    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    const rkr_emu_tensor *a = input_of(emu, node, 0);
+    const rkr_emu_tensor *b = input_of(emu, node, 1);
+    const rkr_emu_tensor *out = output_of(emu, node);
     const bool ours = strcmp(node->public.op, "exMatMul") == 0;
     if (a->n_dims != b->n_dims || a->n_dims != out->n_dims || a->n_dims < 2 ||
         (ours && (a->n_dims != 4 || a->dims[2] != 1 || b->dims[2] != 1 || out->dims[2] != 1))) {
@@ -444,7 +433,7 @@ static bool find_product(const rkr_emu *emu, const emu_node *node, product *p) {
 }
 
 bool emu_check_matmul(const rkr_emu *emu, emu_node *node) {
-    product p;
+    product p = {0};
     return node->public.n_inputs >= 2 && find_product(emu, node, &p);
 }
 
@@ -461,18 +450,13 @@ static void multiply(const product *p, const float *a, const float *b, float *ou
     }
 }
 
-bool emu_float_matmul(rkr_emu *emu, const emu_node *node) {
-    product p;
-    float *a = take(emu, input_of(emu, node, 0)), *b = take(emu, input_of(emu, node, 1));
-    float *out = room_for(emu, output_of(emu, node));
-    if (a == NULL || b == NULL || out == NULL || !find_product(emu, node, &p)) {
-        free(out);
-        return finish(emu, node, a, b, NULL);
-    }
+bool emu_float_matmul(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+    product p = {0};
+    (void)find_product(emu, node, &p);
     for (size_t i = 0; i < p.batch; i++) {
-        multiply(&p, a + i * p.m * p.k, b + i * p.k * p.n, out + i * p.m * p.n);
+        multiply(&p, in[0] + i * p.m * p.k, in[1] + i * p.k * p.n, out + i * p.m * p.n);
     }
-    return finish(emu, node, a, b, out);
+    return true;
 }
 
 /* Attention: Q [h, d, 1, N], K [h, d, 1, M], V [h, e, 1, M] -> [h, e, 1, N]. */
@@ -480,10 +464,10 @@ bool emu_check_attention(const rkr_emu *emu, emu_node *node) {
     if (node->public.n_inputs < 3) {
         return false;
     }
-    const rkr_emu_tensor *q = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *k = &input_of(emu, node, 1)->public;
-    const rkr_emu_tensor *v = &input_of(emu, node, 2)->public;
-    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    const rkr_emu_tensor *q = input_of(emu, node, 0);
+    const rkr_emu_tensor *k = input_of(emu, node, 1);
+    const rkr_emu_tensor *v = input_of(emu, node, 2);
+    const rkr_emu_tensor *out = output_of(emu, node);
     return q->n_dims == 4 && k->n_dims == 4 && v->n_dims == 4 && out->n_dims == 4 &&
            q->dims[2] == 1 && k->dims[2] == 1 && v->dims[2] == 1 && out->dims[2] == 1 &&
            q->dims[0] == k->dims[0] && q->dims[0] == v->dims[0] && q->dims[0] == out->dims[0] &&
@@ -491,18 +475,19 @@ bool emu_check_attention(const rkr_emu *emu, emu_node *node) {
            out->dims[3] == q->dims[3];
 }
 
-bool emu_float_attention(rkr_emu *emu, const emu_node *node) {
-    const rkr_emu_tensor *tq = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *tv = &input_of(emu, node, 2)->public;
+bool emu_float_attention(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+    const rkr_emu_tensor *tq = input_of(emu, node, 0), *tv = input_of(emu, node, 2);
     const size_t heads = tq->dims[0], d = tq->dims[1], n = tq->dims[3];
     const size_t e = tv->dims[1], m = tv->dims[3];
-    float *q = take(emu, input_of(emu, node, 0)), *k = take(emu, input_of(emu, node, 1));
-    float *v = take(emu, input_of(emu, node, 2)), *out = room_for(emu, output_of(emu, node));
-    float *weights = calloc(m + 1, sizeof *weights);
-    const bool ok = q != NULL && k != NULL && v != NULL && out != NULL && weights != NULL;
+    const float *q = in[0], *k = in[1], *v = in[2];
     const double scale = 1.0 / sqrt((double)d);
     power powers[POWERS] = {{0.0, 0.0}};
-    for (size_t i = 0; ok && i < heads * n; i++) {
+    float *weights = malloc(m * sizeof *weights + 1);
+    if (weights == NULL) {
+        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
+        return false;
+    }
+    for (size_t i = 0; i < heads * n; i++) {
         const size_t h = i / n, x = i % n;
         for (size_t y = 0; y < m; y++) {
             double sum = 0.0;
@@ -521,20 +506,15 @@ bool emu_float_attention(rkr_emu *emu, const emu_node *node) {
         }
     }
     free(weights);
-    free(v);
-    if (!ok) {
-        free(out);
-        out = NULL;
-    }
-    return finish(emu, node, q, k, out);
+    return true;
 }
 
 /* ---- sizes ---------------------------------------------------------------------- */
 
 /* Tile and Expand: the input again and again, as often as the output has room. */
 bool emu_check_repeat(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    const rkr_emu_tensor *in = input_of(emu, node, 0);
+    const rkr_emu_tensor *out = output_of(emu, node);
     bool ok = in->n_dims == out->n_dims;
     for (uint32_t d = 0; ok && d < in->n_dims; d++) {
         ok = in->dims[d] != 0 && out->dims[d] % in->dims[d] == 0;
@@ -542,26 +522,18 @@ bool emu_check_repeat(const rkr_emu *emu, emu_node *node) {
     return ok;
 }
 
-bool emu_float_repeat(rkr_emu *emu, const emu_node *node) {
-    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *t = &output_of(emu, node)->public;
-    float *values = take(emu, input_of(emu, node, 0)), *out = room_for(emu, output_of(emu, node));
+bool emu_float_repeat(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+    const rkr_emu_tensor *from = input_of(emu, node, 0), *t = output_of(emu, node);
     uint32_t index[RKR_EMU_MAX_DIMS] = {0};
-    for (uint64_t i = 0; values != NULL && out != NULL && i < t->n_elems; i++) {
+    for (uint64_t i = 0; i < t->n_elems; i++) {
         uint64_t at = 0;
         for (uint32_t d = 0; d < t->n_dims; d++) {
-            at = at * in->dims[d] + index[d] % in->dims[d];
+            at = at * from->dims[d] + index[d] % from->dims[d];
         }
-        out[i] = values[at];
-        for (uint32_t d = t->n_dims; d-- > 0 && ++index[d] == t->dims[d];) {
-            index[d] = 0;
-        }
+        out[i] = in[0][at];
+        emu_next_index(t, index);
     }
-    if (values == NULL) {
-        free(out);
-        out = NULL;
-    }
-    return finish(emu, node, values, NULL, out);
+    return true;
 }
 
 /* Resize of the last two dimensions; half_pixel unless it says asymmetric or align_corners. */
@@ -570,8 +542,8 @@ static bool is_one_of(const char *text, const char *a, const char *b) {
 }
 
 bool emu_check_resize(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *out = &output_of(emu, node)->public;
+    const rkr_emu_tensor *in = input_of(emu, node, 0);
+    const rkr_emu_tensor *out = output_of(emu, node);
     const emu_attributes *a = node->values;
     return in->n_dims == 4 && out->n_dims == 4 && in->dims[0] == out->dims[0] &&
            in->dims[1] == out->dims[1] && in->n_elems > 0 &&
@@ -600,26 +572,20 @@ static double source_of(const emu_attributes *a, uint32_t at, uint32_t in, uint3
     return strcmp(a->mode, "nearest") == 0 ? 0.0 : x - floor(x);
 }
 
-bool emu_float_resize(rkr_emu *emu, const emu_node *node) {
-    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *t = &output_of(emu, node)->public;
-    float *values = take(emu, input_of(emu, node, 0)), *out = room_for(emu, output_of(emu, node));
-    for (uint64_t i = 0; values != NULL && out != NULL && i < t->n_elems; i++) {
+bool emu_float_resize(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+    const rkr_emu_tensor *from = input_of(emu, node, 0), *t = output_of(emu, node);
+    for (uint64_t i = 0; i < t->n_elems; i++) {
         uint32_t xs[2], ys[2];
         const uint32_t x = (uint32_t)(i % t->dims[3]), y = (uint32_t)(i / t->dims[3] % t->dims[2]);
         const float *plane =
-            values + i / ((uint64_t)t->dims[3] * t->dims[2]) * in->dims[2] * in->dims[3];
-        const double fx = source_of(node->values, x, in->dims[3], t->dims[3], xs);
-        const double fy = source_of(node->values, y, in->dims[2], t->dims[2], ys);
-        const float *top = plane + (size_t)ys[0] * in->dims[3];
-        const float *bottom = plane + (size_t)ys[1] * in->dims[3];
+            in[0] + i / ((uint64_t)t->dims[3] * t->dims[2]) * from->dims[2] * from->dims[3];
+        const double fx = source_of(node->values, x, from->dims[3], t->dims[3], xs);
+        const double fy = source_of(node->values, y, from->dims[2], t->dims[2], ys);
+        const float *top = plane + (size_t)ys[0] * from->dims[3];
+        const float *bottom = plane + (size_t)ys[1] * from->dims[3];
         const double upper = (double)top[xs[0]] * (1 - fx) + (double)top[xs[1]] * fx;
         const double lower = (double)bottom[xs[0]] * (1 - fx) + (double)bottom[xs[1]] * fx;
         out[i] = (float)(upper * (1 - fy) + lower * fy);
     }
-    if (values == NULL) {
-        free(out);
-        out = NULL;
-    }
-    return finish(emu, node, values, NULL, out);
+    return true;
 }

@@ -17,14 +17,6 @@ static bool is_same_form(const rkr_emu_tensor *a, const rkr_emu_tensor *b) {
            (!a->quantized || (a->scale == b->scale && a->zero_point == b->zero_point));
 }
 
-static const emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
-    return &emu->model->tensors[node->public.inputs[index]];
-}
-
-static const emu_tensor *output_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
-    return &emu->model->tensors[node->public.outputs[index]];
-}
-
 /* Logical values of a tensor, in the form of another one. Freed by the caller. */
 static uint8_t *take(rkr_emu *emu, const emu_tensor *from, const emu_tensor *as) {
     const size_t count = (size_t)from->public.n_elems;
@@ -50,7 +42,7 @@ static uint8_t *take(rkr_emu *emu, const emu_tensor *from, const emu_tensor *as)
 }
 
 bool emu_move_reshape(rkr_emu *emu, const emu_node *node) {
-    const emu_tensor *in = input_of(emu, node, 0), *out = output_of(emu, node, 0);
+    const emu_tensor *in = emu_input(emu, node, 0), *out = emu_output(emu, node, 0);
     uint8_t *values = take(emu, in, out);
     if (values == NULL) {
         return no_memory(emu);
@@ -122,7 +114,7 @@ static bool move(rkr_emu *emu, const emu_tensor *in, const emu_tensor *out, cons
 }
 
 bool emu_move_transpose(rkr_emu *emu, const emu_node *node) {
-    const emu_tensor *in = input_of(emu, node, 0), *out = output_of(emu, node, 0);
+    const emu_tensor *in = emu_input(emu, node, 0), *out = emu_output(emu, node, 0);
     int64_t strides[RKR_EMU_MAX_DIMS], steps[RKR_EMU_MAX_DIMS];
     strides_of(&in->public, strides);
     for (uint32_t d = 0; d < out->public.n_dims; d++) {
@@ -132,7 +124,7 @@ bool emu_move_transpose(rkr_emu *emu, const emu_node *node) {
 }
 
 bool emu_move_slice(rkr_emu *emu, const emu_node *node) {
-    const emu_tensor *in = input_of(emu, node, 0), *out = output_of(emu, node, 0);
+    const emu_tensor *in = emu_input(emu, node, 0), *out = emu_output(emu, node, 0);
     const emu_attributes *a = node->values;
     int64_t strides[RKR_EMU_MAX_DIMS], base = 0;
     strides_of(&in->public, strides);
@@ -144,12 +136,12 @@ bool emu_move_slice(rkr_emu *emu, const emu_node *node) {
 }
 
 bool emu_move_split(rkr_emu *emu, const emu_node *node) {
-    const emu_tensor *in = input_of(emu, node, 0);
+    const emu_tensor *in = emu_input(emu, node, 0);
     const uint32_t axis = (uint32_t)node->values->axis;
     int64_t strides[RKR_EMU_MAX_DIMS], base = 0;
     strides_of(&in->public, strides);
     for (uint32_t i = 0; i < node->public.n_outputs; i++) {
-        const emu_tensor *out = output_of(emu, node, i);
+        const emu_tensor *out = emu_output(emu, node, i);
         if (!move(emu, in, out, strides, base)) {
             return false;
         }
@@ -159,7 +151,7 @@ bool emu_move_split(rkr_emu *emu, const emu_node *node) {
 }
 
 bool emu_move_concat(rkr_emu *emu, const emu_node *node) {
-    const emu_tensor *out = output_of(emu, node, 0);
+    const emu_tensor *out = emu_output(emu, node, 0);
     const uint32_t axis = (uint32_t)node->values->axis, count = node->values->n_parts;
     const size_t bytes = out->public.elem_bytes;
     uint8_t *joined = malloc((size_t)out->public.n_elems * bytes + 1);
@@ -173,7 +165,7 @@ bool emu_move_concat(rkr_emu *emu, const emu_node *node) {
     }
     row = out->public.dims[axis] * inner;
     for (uint32_t i = 0; i < count; i++) {
-        const emu_tensor *in = input_of(emu, node, i);
+        const emu_tensor *in = emu_input(emu, node, i);
         const size_t part = in->public.dims[axis] * inner;
         uint8_t *values = take(emu, in, out);
         if (values == NULL) {
@@ -202,12 +194,12 @@ static bool same_dims_but(const rkr_emu_tensor *a, const rkr_emu_tensor *b, uint
 }
 
 bool emu_check_reshape(const rkr_emu *emu, emu_node *node) {
-    return input_of(emu, node, 0)->public.n_elems == output_of(emu, node, 0)->public.n_elems;
+    return emu_input(emu, node, 0)->public.n_elems == emu_output(emu, node, 0)->public.n_elems;
 }
 
 bool emu_check_transpose(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *out = &output_of(emu, node, 0)->public;
+    const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
     emu_attributes *a = node->values;
     uint32_t seen = 0;
     if (a->n_values == 0) { /* the default: reversed */
@@ -226,7 +218,7 @@ bool emu_check_transpose(const rkr_emu *emu, emu_node *node) {
 }
 
 bool emu_check_concat(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *out = &output_of(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
     emu_attributes *a = node->values;
     a->axis += a->axis < 0 ? (int32_t)out->n_dims : 0;
     uint64_t total = 0;
@@ -234,7 +226,7 @@ bool emu_check_concat(const rkr_emu *emu, emu_node *node) {
     /* Behind the parts there may be scratch tensors and matrices of the compiler. */
     while (a->axis >= 0 && a->n_parts < node->public.n_inputs && (uint32_t)a->axis < out->n_dims &&
            total < out->dims[a->axis]) {
-        const rkr_emu_tensor *in = &input_of(emu, node, a->n_parts)->public;
+        const rkr_emu_tensor *in = &emu_input(emu, node, a->n_parts)->public;
         if (!same_dims_but(in, out, (uint32_t)a->axis)) {
             return false;
         }
@@ -245,12 +237,12 @@ bool emu_check_concat(const rkr_emu *emu, emu_node *node) {
 }
 
 bool emu_check_split(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
+    const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
     emu_attributes *a = node->values;
     a->axis += a->axis < 0 ? (int32_t)in->n_dims : 0;
     uint64_t total = 0;
     for (uint32_t i = 0; i < node->public.n_outputs; i++) {
-        const rkr_emu_tensor *out = &output_of(emu, node, i)->public;
+        const rkr_emu_tensor *out = &emu_output(emu, node, i)->public;
         if (a->axis < 0 || !same_dims_but(out, in, (uint32_t)a->axis)) {
             return false;
         }
@@ -262,7 +254,7 @@ bool emu_check_split(const rkr_emu *emu, emu_node *node) {
 /* Whole numbers of a constant input: starts, axes ... */
 static bool constant_numbers(const rkr_emu *emu, const emu_node *node, uint32_t index,
                              uint32_t *count, int64_t *numbers) {
-    const emu_tensor *tensor = input_of(emu, node, index);
+    const emu_tensor *tensor = emu_input(emu, node, index);
     float values[RKR_EMU_MAX_DIMS];
     *count = 0;
     if (!tensor->is_constant || tensor->public.n_elems > RKR_EMU_MAX_DIMS ||
@@ -288,8 +280,8 @@ static int64_t clamped(int64_t value, int64_t size, int64_t low, int64_t high) {
 
 /* Pad: what stands around is a number, 0 unless it is given. */
 bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *out = &output_of(emu, node, 0)->public;
+    const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
     int64_t pads[RKR_EMU_MAX_DIMS];
     uint32_t count = 0;
     emu_attributes *a = node->values;
@@ -299,8 +291,8 @@ bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
         return false;
     }
     a->fill = 0.0f;
-    if (node->public.n_inputs > 2 && input_of(emu, node, 2)->public.name[0] != 0) {
-        const emu_tensor *fill = input_of(emu, node, 2);
+    if (node->public.n_inputs > 2 && emu_input(emu, node, 2)->public.name[0] != 0) {
+        const emu_tensor *fill = emu_input(emu, node, 2);
         if (!fill->is_constant || fill->public.n_elems != 1 || !emu_is_readable(emu, fill)) {
             return false;
         }
@@ -317,7 +309,7 @@ bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
 }
 
 bool emu_move_pad(rkr_emu *emu, const emu_node *node) {
-    const emu_tensor *in = input_of(emu, node, 0), *out = output_of(emu, node, 0);
+    const emu_tensor *in = emu_input(emu, node, 0), *out = emu_output(emu, node, 0);
     const rkr_emu_tensor *t = &out->public;
     const emu_attributes *a = node->values;
     uint8_t *values = take(emu, in, out);
@@ -342,9 +334,7 @@ bool emu_move_pad(rkr_emu *emu, const emu_node *node) {
         } else {
             emu_store_float(t, a->fill, to);
         }
-        for (uint32_t d = t->n_dims; d-- > 0 && ++index[d] == t->dims[d];) {
-            index[d] = 0;
-        }
+        emu_next_index(t, index);
     }
     emu_put_values(emu, out, padded);
     free(values);
@@ -353,8 +343,8 @@ bool emu_move_pad(rkr_emu *emu, const emu_node *node) {
 }
 
 bool emu_check_slice(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &input_of(emu, node, 0)->public;
-    const rkr_emu_tensor *out = &output_of(emu, node, 0)->public;
+    const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
+    const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
     int64_t numbers[4][RKR_EMU_MAX_DIMS];
     uint32_t counts[4] = {0};
     emu_attributes *a = node->values;
@@ -397,7 +387,8 @@ bool emu_check_slice(const rkr_emu *emu, emu_node *node) {
 bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs) {
     for (uint32_t i = 0; i < inputs; i++) {
         for (uint32_t k = 0; k < node->public.n_outputs; k++) {
-            if (!is_same_form(&input_of(emu, node, i)->public, &output_of(emu, node, k)->public)) {
+            if (!is_same_form(&emu_input(emu, node, i)->public,
+                              &emu_output(emu, node, k)->public)) {
                 return false;
             }
         }

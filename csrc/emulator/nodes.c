@@ -12,36 +12,56 @@
 #define TYPE_NORM_MINI 62
 
 static const emu_operator operators[] = {
-    {.names = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "exDataConvert"},
-     .run = emu_move_reshape,
-     .check = emu_check_reshape,
-     .inputs = 1,
-     .moves = true},
-    {{"Transpose"}, emu_move_transpose, emu_check_transpose, 1, true, 25, -1, 0, -1},
-    {{"Slice"}, emu_move_slice, emu_check_slice, 1, true, 0, -1, -1, -1},
-    {{"Split"}, emu_move_split, emu_check_split, 1, true, 20, 0, -1, -1},
-    {{"Pad"}, emu_move_pad, emu_check_pad, 1, true, TYPE_PAD, -1, -1, -1},
-    {{"Concat"}, emu_move_concat, emu_check_concat, 255, true, 19, 0, -1, -1},
-    {.names = {"Exp", "Log", "Sqrt", "Sin", "Cos", "Erf", "Sigmoid", "Tanh", "exSwish", "Relu",
-               "Abs", "Neg", "Floor", "Ceil", "Cast"},
-     .run = emu_float_unary,
-     .check = emu_check_same_count,
+    {{"Reshape", "Flatten", "Squeeze", "Unsqueeze", "exDataConvert"},
+     emu_move_reshape,
+     NULL,
+     emu_check_reshape,
      .inputs = 1},
-    {.names = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"},
-     .run = emu_float_binary,
-     .check = emu_check_binary,
+    {{"Transpose"},
+     emu_move_transpose,
+     NULL,
+     emu_check_transpose,
+     .inputs = 1,
+     .type = 25,
+     .values = 1},
+    {{"Slice"}, emu_move_slice, NULL, emu_check_slice, .inputs = 1},
+    {{"Split"}, emu_move_split, NULL, emu_check_split, .inputs = 1, .type = 20, .axis = 1},
+    {{"Pad"}, emu_move_pad, NULL, emu_check_pad, .inputs = 1, .type = TYPE_PAD},
+    {{"Concat"}, emu_move_concat, NULL, emu_check_concat, .inputs = 255, .type = 19, .axis = 1},
+    {{"Exp", "Log", "Sqrt", "Sin", "Cos", "Erf", "Sigmoid", "Tanh", "exSwish", "Relu", "Abs", "Neg",
+      "Floor", "Ceil", "Cast"},
+     NULL,
+     emu_float_unary,
+     emu_check_same_count,
+     .inputs = 1},
+    {{"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"},
+     NULL,
+     emu_float_binary,
+     emu_check_binary,
      .inputs = 2},
-    {{"Softmax"}, emu_float_softmax, emu_check_softmax, 1, false, 18, 0, -1, -1},
-    {{"exSoftmax13"}, emu_float_softmax, emu_check_softmax, 1, false, 61, 0, -1, -1},
-    {{"exNorm"}, emu_float_norm, emu_check_norm, 1, false, TYPE_NORM, -1, 2, -1},
-    {{"ArgMax"}, emu_float_argmax, emu_check_argmax, 1, false, 51, 0, -1, 1},
-    {{"ReduceMean"}, emu_float_reduce, emu_check_reduce, 1, false, 34, -1, 0, 1},
-    {{"ReduceMax"}, emu_float_reduce, emu_check_reduce, 1, false, 53, -1, 0, 1},
-    {{"Gather"}, emu_float_gather, emu_check_gather, 2, false, 50, 0, -1, -1},
-    {{"MatMul", "exMatMul"}, emu_float_matmul, emu_check_matmul, 2, false, 0, -1, -1, -1},
-    {{"exSDPAttention"}, emu_float_attention, emu_check_attention, 3, false, 0, -1, -1, -1},
-    {{"Tile", "Expand"}, emu_float_repeat, emu_check_repeat, 1, false, 0, -1, -1, -1},
-    {{"Resize"}, emu_float_resize, emu_check_resize, 1, false, 26, -1, -1, -1},
+    {{"Softmax"}, NULL, emu_float_softmax, emu_check_softmax, .inputs = 1, .type = 18, .axis = 1},
+    {{"exSoftmax13"},
+     NULL,
+     emu_float_softmax,
+     emu_check_softmax,
+     .inputs = 1,
+     .type = 61,
+     .axis = 1},
+    {{"exNorm"}, NULL, emu_float_norm, emu_check_norm, .inputs = 1, .type = TYPE_NORM, .values = 3},
+    {{"ArgMax"}, NULL, emu_float_argmax, emu_check_argmax, .inputs = 1, .type = 51, .axis = 1},
+    {{"ReduceMean"},
+     NULL,
+     emu_float_reduce,
+     emu_check_reduce,
+     .inputs = 1,
+     .type = 34,
+     .values = 1},
+    {{"ReduceMax"}, NULL, emu_float_reduce, emu_check_reduce, .inputs = 1, .type = 53, .values = 1},
+    {{"Gather"}, NULL, emu_float_gather, emu_check_gather, .inputs = 2, .type = 50, .axis = 1},
+    {{"MatMul", "exMatMul"}, NULL, emu_float_matmul, emu_check_matmul, .inputs = 2},
+    {{"exSDPAttention"}, NULL, emu_float_attention, emu_check_attention, .inputs = 3},
+    {{"Tile", "Expand"}, NULL, emu_float_repeat, emu_check_repeat, .inputs = 1},
+    {{"Resize"}, NULL, emu_float_resize, emu_check_resize, .inputs = 1, .type = TYPE_RESIZE},
 };
 
 static const emu_operator *find_operator(const char *name) {
@@ -85,14 +105,11 @@ static bool read_attributes(rkr_emu *emu, emu_node *node, rkr_table attributes) 
     if (op->type == TYPE_NORM) {
         a->mode = short_text(emu, flat, table, 0);
     }
-    if (op->axis_slot >= 0) {
-        a->axis = (int32_t)(uint32_t)rkr_flat_scalar(flat, table, (uint32_t)op->axis_slot, 4);
+    if (op->axis != 0) {
+        a->axis = (int32_t)(uint32_t)rkr_flat_scalar(flat, table, op->axis - 1u, 4);
     }
-    if (op->keepdims_slot >= 0) {
-        a->keepdims = rkr_flat_scalar(flat, table, (uint32_t)op->keepdims_slot, 1) != 0;
-    }
-    if (op->values_slot >= 0) {
-        const rkr_vector values = rkr_flat_vector(flat, table, (uint32_t)op->values_slot, 4);
+    if (op->values != 0) {
+        const rkr_vector values = rkr_flat_vector(flat, table, op->values - 1u, 4);
         for (uint32_t i = 0; i < values.length && i < RKR_EMU_MAX_DIMS; i++) {
             a->values[i] = (int32_t)rkr_flat_u32(flat, values, i);
         }
@@ -183,7 +200,7 @@ static void choose(rkr_emu *emu, emu_node *node) {
         return;
     }
     node->way = EMU_NODE_FUNCTION;
-    if (node->operation->moves && emu_keeps_bits(emu, node, inputs_needed(node))) {
+    if (node->operation->run != NULL && emu_keeps_bits(emu, node, inputs_needed(node))) {
         public->verdict = RKR_EMU_EXACT;
         public->reason = "";
         return;

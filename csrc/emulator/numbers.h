@@ -60,4 +60,9 @@ static inline uint16_t emu_float_to_half(float value) {
     return (uint16_t)(sign | (uint16_t)((rounded - 0x38000000) >> 13));
 }
 
+/* A float16 at any address. */
+static inline float emu_half_at(const uint8_t *bytes) {
+    return emu_half_to_float((uint16_t)emu_number(bytes, 2));
+}
+
 #endif

@@ -65,12 +65,6 @@ static float reciprocal(uint32_t bits) {
     return exponent == 0 ? 0.0f : fraction * (float)(1u << exponent) * 0x1p-15f;
 }
 
-static float half_at(const uint8_t *bytes) {
-    uint16_t half;
-    memcpy(&half, bytes, sizeof half);
-    return emu_half_to_float(half);
-}
-
 static float pool_float(const emu_pooling *pool, const uint8_t *plane, uint32_t lane, uint32_t ox,
                         uint32_t oy) {
     const int64_t x0 = (int64_t)ox * pool->stride_x - pool->pad_left;
@@ -82,7 +76,8 @@ static float pool_float(const emu_pooling *pool, const uint8_t *plane, uint32_t 
             if (y < 0 || y >= pool->in_h || x < 0 || x >= pool->in_w) {
                 continue;
             }
-            const float v = half_at(plane + y * pool->in_line + x * pool->atom_bytes + 2 * lane);
+            const float v =
+                emu_half_at(plane + y * pool->in_line + x * pool->atom_bytes + 2 * lane);
             sum += v;
             best = !any || (pool->method == 1 ? v > best : v < best) ? v : best;
             any = true;

@@ -216,24 +216,6 @@ static float float_of(const rkr_emu_tensor *t, const uint8_t *at) {
     return t->quantized ? (float)((double)(v - t->zero_point) * (double)t->scale) : (float)v;
 }
 
-void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values) {
-    const rkr_emu_tensor *t = &tensor->public;
-    placement at;
-    (void)place(emu, tensor, &at);
-    const uint8_t *memory = emu->memory + tensor->address;
-    for (uint64_t n = 0; n < at.n; n++) {
-        for (uint64_t c = 0; c < at.c; c++) {
-            for (uint64_t h = 0; h < at.h; h++) {
-                const uint8_t *line = memory + n * at.batch + c / at.group * at.plane + h * at.row +
-                                      c % at.group * t->elem_bytes;
-                for (uint64_t w = 0; w < at.w; w++) {
-                    *values++ = float_of(t, line + w * at.column);
-                }
-            }
-        }
-    }
-}
-
 /* Half to even, as rint, without a call for nearly all. */
 static double rounded(double v) {
     return fabs(v) < 0x1p51 ? (v + 0x1.8p52) - 0x1.8p52 : rint(v);
@@ -260,7 +242,9 @@ void emu_store_float(const rkr_emu_tensor *t, float value, uint8_t *at) {
     memcpy(at, &whole, t->elem_bytes);
 }
 
-void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values) {
+/* Real numbers one way or the other, in the framework's order. */
+static inline __attribute__((always_inline)) void
+convert(const rkr_emu *emu, const emu_tensor *tensor, float *values, bool to_memory) {
     const rkr_emu_tensor *t = &tensor->public;
     placement at;
     (void)place(emu, tensor, &at);
@@ -270,10 +254,22 @@ void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values)
             for (uint64_t h = 0; h < at.h; h++) {
                 uint8_t *line = memory + n * at.batch + c / at.group * at.plane + h * at.row +
                                 c % at.group * t->elem_bytes;
-                for (uint64_t w = 0; w < at.w; w++) {
-                    emu_store_float(t, *values++, line + w * at.column);
+                for (uint64_t w = 0; w < at.w; w++, values++, line += at.column) {
+                    if (to_memory) {
+                        emu_store_float(t, *values, line);
+                    } else {
+                        *values = float_of(t, line);
+                    }
                 }
             }
         }
     }
+}
+
+void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values) {
+    convert(emu, tensor, values, false);
+}
+
+void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values) {
+    convert(emu, tensor, (float *)(uintptr_t)values, true);
 }

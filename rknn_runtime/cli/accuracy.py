@@ -1,9 +1,9 @@
-"""Compare two runs of a model: how far outputs, and what they detect, lie apart.
+"""Compare two runs of a model: their outputs, and their detections.
 
 Both sides run on the same images. A side is an .onnx file (onnxruntime, float),
 a .rknn file or a bundle (simulated NPU), or an .npz file of recorded outputs.
-An .onnx file alone is judged layer by layer by the vendor's toolkit, and the
-error_analysis.txt that this leaves is shown as a table.
+A single .onnx file is judged layer by layer by the vendor's toolkit; the
+error_analysis.txt of the toolkit is shown as a table.
 
 Examples:
   rknn-runtime accuracy yolov8n.onnx yolov8n.rknn --images photos/ --std 255,255,255
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-#: Options of one form of the command, or of two.
+#: Options that not all forms of the command have.
 _OF_TOOLKIT = (
     "for", "calibrate", "judge", "keep-graph", "color", "quantized-algorithm", "device", "toolkit",
     "environment",
@@ -55,42 +55,42 @@ _OF_SIDES = ("images", "detect", "labels", *_OF_DETECTIONS)
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("reference", metavar="REFERENCE", help="the side that counts as right")
-    parser.add_argument("other", metavar="OTHER", nargs="?", help="the side that is judged")
+    parser.add_argument("reference", metavar="REFERENCE", help="the reference")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="the side to judge")
     parser.add_argument("--images", metavar="FOLDER", help="a folder of images, or of .npy inputs")
-    layers = parser.add_argument_group("layer by layer, of one .onnx file")
+    layers = parser.add_argument_group("layer by layer, for one .onnx file")
     layers.add_argument("--for", dest="target", metavar="SOC", help="rk3588 ...")
     layers.add_argument("--calibrate", metavar="IMAGES", help="a folder of images to quantize with")
     layers.add_argument(
-        "--judge", metavar="FILE", help="image to judge with; else the first of IMAGES"
+        "--judge", metavar="FILE", help="the image to judge with; default: the first of IMAGES"
     )
     add_switch(layers, "--keep-graph", "do not cut off the head")
-    layers.add_argument("--color", choices=("RGB", "BGR"), help="of its input; default: RGB")
+    layers.add_argument("--color", choices=("RGB", "BGR"), help="of the input; default: RGB")
     layers.add_argument(
-        "--quantized-algorithm", metavar="NAME", help="as the toolkit's config; default: normal"
+        "--quantized-algorithm", metavar="NAME", help="as in the toolkit's config; default: normal"
     )
     layers.add_argument(
         "--device", nargs="?", const=True, default=False, metavar="NAME",
-        help="also run each layer on a board that is connected over USB",
+        help="also run each layer on a board connected over USB",
     )  # fmt: skip
     add_toolkit(layers)
     layers.add_argument("--plot", metavar="FILE", help="also write a plot, as .svg")
-    parser.add_argument("--limit", type=int, metavar="N", help="take N images, evenly out of all")
-    add_switch(parser, "--detect", "also decode both, and compare the detections")
+    parser.add_argument("--limit", type=int, metavar="N", help="take N images, spread evenly")
+    add_switch(parser, "--detect", "also decode both and compare the detections")
     parser.add_argument(
         "--labels",
         metavar="FOLDER",
-        help="YOLO label files, named as the images, .txt: gives mAP; implies --detect",
+        help="YOLO label files (.txt) with the names of the images, for mAP; implies --detect",
     )
     parser.add_argument(
-        "--names", metavar="FILE", help='names of the classes: a file, or "coco"; tells the head'
+        "--names", metavar="FILE", help='class names: a file, or "coco"; helps to find the head'
     )
-    parser.add_argument("--head", help="the head, as Detector takes it; default: auto")
+    parser.add_argument("--head", help="the head, as for Detector; default: auto")
     parser.add_argument(
         "--mean", type=numbers, metavar="A,B,C", help="mean of the channels, for .onnx files"
     )
     parser.add_argument(
-        "--std", type=numbers, metavar="A,B,C", help="what to divide the channels by, likewise"
+        "--std", type=numbers, metavar="A,B,C", help="divisor of the channels, for .onnx files"
     )
     add_switch(parser, "--json", "print JSON")
     add_switch(parser, "--quiet", "show no progress")
@@ -101,7 +101,7 @@ def run(arguments: Namespace) -> None:
 
     Raises:
         OSError: A file cannot be read.
-        RknnError: A side does not run, or the two do not fit each other.
+        RknnError: A side does not run, or the sides do not fit each other.
     """
     report: AccuracyReport | Analysis
     check_readable(
@@ -116,8 +116,8 @@ def run(arguments: Namespace) -> None:
 
 
 def _analysed(arguments: Namespace) -> Analysis:
-    """Run the toolkit's analysis, or read the file of one."""
-    from rknn_runtime.conversion.accuracy.analysis import (
+    """Run the toolkit's analysis, or read its file."""
+    from rknn_runtime.conversion.analysis import (
         read_analysis,  # here, as `info` does without
     )
 
@@ -136,7 +136,7 @@ def _analysed(arguments: Namespace) -> Analysis:
 
 
 def _judged(arguments: Namespace) -> Analysis:
-    """Have the toolkit judge the layers of a network."""
+    """Let the toolkit judge the layers of a network."""
     from rknn_runtime.conversion.analysis import analyse
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
 
@@ -207,7 +207,7 @@ def _progress(done: int, total: int | None) -> None:
 
 
 def _truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:
-    """The labels of each image; none where it has no file, as YOLO's tools take it."""
+    """Yield the labels of each image; an image without a file has none, as for YOLO's tools."""
     from rknn_runtime.vision.images import as_pixels
     from rknn_runtime.vision.readers import from_yolo
 

@@ -1,8 +1,8 @@
-"""Make a .rknn file of a trained network, on a PC.
+"""Make a .rknn file from a trained network, on a PC.
 
-The vendor's rknn-toolkit2 converts it, and is installed into the user's cache
-when it is first needed. A detector's graph is cut so that int8 works, and the
-file says what Detector needs to know.
+The vendor's rknn-toolkit2 converts it; it is installed into the user's cache on
+first use. The graph of a detector is cut so that int8 works, and the file holds
+all that Detector needs.
 
 Examples:
   rknn-runtime convert yolov8n.onnx --for rk3588
@@ -29,20 +29,20 @@ from rknn_runtime.cli.options import add_switch, add_toolkit, numbers, refusals
 
 __all__ = ["add_arguments", "run"]
 
-#: Flags of parameters of the toolkit that are asked for most, with its names.
+#: Parameters of the toolkit that have an option of their own: its call, and the help.
 _TOOLKIT_FLAGS = {
     "quantized_algorithm": ("config", "normal, kl_divergence or mmse"),
     "quantized_method": ("config", "layer or channel"),
     "quantized_dtype": ("config", "w8a8, w16a16i_dfp ..."),
     "optimization_level": ("config", "0 to 3"),
     "dynamic_input": ("config", "[[[1,3,640,640]],[[1,3,320,320]]]"),
-    "rknn_batch_size": ("build", "images of a run"),
+    "rknn_batch_size": ("build", "images per run"),
 }
 _TOOLKIT_SWITCHES = {
     "single_core_mode": ("config", "for one core: smaller (RK3588, RK3576)"),
-    "auto_hybrid": ("build", "keep layers in float16 that int8 hurts"),
+    "auto_hybrid": ("build", "keep layers in float16 where int8 is bad"),
 }
-#: Options that `convert` takes under their own names.
+#: Options that are parameters of `convert` under the same name.
 _PARAMETERS = (
     "calibrate", "color", "environment", "evaluate", "head", "keep_graph", "labels", "limit",
     "mean", "python", "std", "with_torch",
@@ -58,10 +58,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--calibrate", metavar="IMAGES", help="a folder of images to quantize with; else float16"
     )
     network = parser.add_argument_group("the network")
-    add_switch(network, "--keep-graph", "do not cut it")
-    network.add_argument("--head", default="auto", help="what it is, as Detector takes it")
-    network.add_argument("--labels", metavar="FILE", help='names of the classes, or "coco"')
-    network.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of its input")
+    add_switch(network, "--keep-graph", "do not cut the graph")
+    network.add_argument("--head", default="auto", help="the head, as for Detector")
+    network.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
+    network.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of the input")
     network.add_argument("--mean", type=numbers, default=[0, 0, 0], metavar="A,B,C")
     network.add_argument("--std", type=numbers, default=[255, 255, 255], metavar="A,B,C")
     toolkit = parser.add_argument_group("the toolkit")
@@ -72,16 +72,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name in ("config", "load", "build"):
         toolkit.add_argument(
             f"--{name}", type=_pair, action="append", default=[], metavar="KEY=VALUE",
-            help=f"any parameter of its {name}, by its name",
+            help=f"any parameter of the toolkit's {name}",
         )  # fmt: skip
     add_toolkit(toolkit)
-    toolkit.add_argument("--python", metavar="PROGRAM", help="a Python 3.9 to 3.12 for it")
-    add_switch(toolkit, "--with-torch", "install PyTorch, too: for TorchScript")
-    toolkit.add_argument("--log", metavar="FILE", help="write all that it printed")
+    toolkit.add_argument("--python", metavar="PROGRAM", help="a Python 3.9 to 3.12 for the toolkit")
+    add_switch(toolkit, "--with-torch", "also install PyTorch, for TorchScript")
+    toolkit.add_argument("--log", metavar="FILE", help="write all that the toolkit printed")
     report = parser.add_argument_group("the report")
     report.add_argument("--evaluate", metavar="FOLDER", help="other images than IMAGES")
-    report.add_argument("--limit", type=int, default=100, help="images of a folder at most")
-    add_switch(report, "--no-report", "convert only")
+    report.add_argument("--limit", type=int, default=100, help="most images of a folder (100)")
+    add_switch(report, "--no-report", "only convert")
     add_switch(report, "--json", "print it as one JSON object")
     report.add_argument("--report", metavar="FILE", help="write it as JSON")
     report.add_argument("--html", metavar="FILE", help="write it as a page with images")
@@ -93,7 +93,7 @@ def run(arguments: Namespace) -> None:
 
     Raises:
         OSError: A file cannot be read or written.
-        RknnError: It cannot be converted.
+        RknnError: The network cannot be converted.
     """
     from rknn_runtime.conversion.convert import convert
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
@@ -132,9 +132,7 @@ def run(arguments: Namespace) -> None:
     if arguments.report:
         write_text(arguments.report, json.dumps(made.to_dict(), indent=2))
     if arguments.html:
-        from rknn_runtime.conversion.page import page_of
-
-        write_text(arguments.html, page_of(made))
+        write_text(arguments.html, made.to_html())
 
 
 def _say(line: str) -> None:
@@ -146,7 +144,7 @@ def _flag(name: str) -> str:
 
 
 def _value(text: str) -> Any:
-    """A Python literal, else the text."""
+    """Read a Python literal; anything else is a text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -1,7 +1,6 @@
 """Find objects in images, videos, cameras and streams, on all cores of the NPU.
 
-Objects have boxes, masks, keypoints or oriented boxes; or images are
-classified.
+Results are boxes, masks, keypoints, oriented boxes, or classes of images.
 
 Examples:
   rknn-runtime detect yolov8n.rknn bus.jpg
@@ -52,22 +51,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         "number, or a URL (videos, cameras and URLs need OpenCV)",
     )
     forms = ("text", "jsonl", "csv", "coco", "yolo")
-    parser.add_argument("--format", choices=forms, default="text", help="of the results")
+    parser.add_argument("--format", choices=forms, default="text", help="format of the results")
     parser.add_argument(
         "--json", action="store_const", const="jsonl", dest="format", help="as --format jsonl"
     )
     parser.add_argument(
-        "-o", "--output", metavar="PATH", help="write there: a file; of yolo a folder"
+        "-o", "--output", metavar="PATH", help="write to this file; for yolo, to this folder"
     )
     parser.add_argument(
-        "--top", type=int, metavar="N", help="of a classifier: the N most likely classes (5)"
+        "--top", type=int, metavar="N", help="for classifiers: the N most likely classes (5)"
     )
-    add_switch(parser, "--coco-ids", "of coco: number the 80 classes as COCO does, 1 to 90")
+    add_switch(parser, "--coco-ids", "for coco: number the 80 classes from 1 to 90 as COCO does")
     parser.add_argument(
-        "--save", type=Path, metavar="FOLDER", help="draw the objects, and write images or videos"
+        "--save", type=Path, metavar="FOLDER", help="write images or videos with the objects drawn"
     )
     parser.add_argument("--frames", type=int, metavar="N", help="stop after N images")
-    add_switch(parser, "--every-frame", "drop none of a live source")
+    add_switch(parser, "--every-frame", "drop no frame of a live source")
     add_switch(parser, "--quiet", "show no progress")
 
 
@@ -81,17 +80,17 @@ def add_model_arguments(parser: ArgumentParser) -> None:
         "--task",
         choices=("auto", "detect", "classify"),
         default="auto",
-        help="auto: what the outputs look like",
+        help="default: guessed from the outputs",
     )
-    parser.add_argument("--labels", metavar="FILE", help='names of the classes: a file, or "coco"')
+    parser.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
     parser.add_argument("--conf", type=float, help="confidence threshold (0.25)")
     parser.add_argument("--iou", type=float, help="IoU threshold of the NMS (0.45)")
-    parser.add_argument("--head", help="such as yolov10, where the outputs cannot tell it")
+    parser.add_argument("--head", help="such as yolov10, if the outputs do not tell")
     parser.add_argument("--contexts", type=int, help="contexts of the NPU; default: two per core")
 
 
 def check_model_arguments(arguments: Namespace) -> None:
-    """Check what `add_model_arguments` declared.
+    """Check the arguments of `add_model_arguments`.
 
     Raises:
         OSError: A file cannot be read.
@@ -106,12 +105,12 @@ def check_model_arguments(arguments: Namespace) -> None:
 
 
 def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
-    """Return what `Pool` takes: the model, and what makes a detector or classifier of it.
+    """Return the arguments of `Pool`: the model, and a factory of detectors or classifiers.
 
-    What it makes refuses options of the other task.
+    The factory refuses options of the other task.
 
     Raises:
-        ValueError: The folder of an export says another task.
+        ValueError: The folder of an export is for another task.
     """
     from rknn_runtime.vision.classifier import Classifier
     from rknn_runtime.vision.detector import Detector
@@ -154,7 +153,7 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
     return model, made
 
 
-#: Options that one task alone has, by the names of what they are given to.
+#: Options of one task: the parameter of `Detector` or `Classifier`, and the option.
 _OF_DETECTORS = {"conf_threshold": "conf", "iou_threshold": "iou", "head": "head"}
 _OF_CLASSIFIERS = {"top_k": "top"}
 
@@ -170,14 +169,13 @@ def _refuse(given: dict[str, Any], names: dict[str, str], wanted: str, got: str)
 
 
 def run(arguments: Namespace) -> int:
-    """Detect, and write what was found.
+    """Detect, and write the results.
 
     Returns:
-        0; 1 when an image could not be read or run; 130 when it was told to end: the
-        results so far are written.
+        0; 1 if an image could not be read or run; 130 after a signal, with the results so far.
 
     Raises:
-        OSError: A source cannot be opened, or a file not written.
+        OSError: A source cannot be opened, or a file cannot be written.
         RknnError: The model cannot be loaded, or an argument does not fit it.
     """
     from rknn_runtime.cli.sources import expanded
@@ -203,7 +201,7 @@ def _check(arguments: Namespace) -> None:
 
 
 def _check_places(arguments: Namespace, sources: list[str]) -> None:
-    """Refuse what cannot be written, and to write over what is read."""
+    """Refuse outputs that cannot be written, or that would overwrite an input."""
     from rknn_runtime.streams.source import is_live
 
     read = [Path(source) for source in sources if not is_live(source)]
@@ -293,7 +291,7 @@ def _complain(item: Item, error: Exception, progress: _Progress) -> None:
 
 
 class _Progress:
-    """A line on the terminal that counts the images, where the results do not go there."""
+    """A line on the terminal that counts the images, if the results go elsewhere."""
 
     def __init__(self, is_wanted: bool, is_output_elsewhere: bool) -> None:
         self._is_wanted = is_wanted and (is_output_elsewhere or not sys.stdout.isatty())

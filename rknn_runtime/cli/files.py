@@ -1,7 +1,6 @@
-"""Files and folders that are named on the command line: can they be used, and if not, why.
+"""Check files and folders of the command line, and word errors the same way in every command.
 
-Every command tells it in one wording, with the name in front: ``x: no such file``,
-``x: is a directory``, ``x: permission denied``.
+The name comes first: ``x: no such file``, ``x: is a directory``, ``x: permission denied``.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ __all__ = [
 
 
 def check_readable(*names: str | None) -> None:
-    """Find out before anything else whether files can be read; None is none.
+    """Check that files can be read; None is skipped.
 
     Raises:
-        OSError: One is not there, is a folder, or not for this user.
+        OSError: A file is missing, is a folder, or this user may not read it.
     """
     for name in filter(None, names):
         if stat.S_ISDIR(Path(name).stat().st_mode):
@@ -36,15 +35,15 @@ def check_readable(*names: str | None) -> None:
 
 
 def labels_file(labels: str | None) -> str | None:
-    """Return the file that an option for names of classes names; None where it names none."""
+    """Return the file of an option for class names; None for ``coco``, which needs none."""
     return None if labels == "coco" else labels
 
 
 def check_writable(*names: str | None) -> None:
-    """Find out before a long work whether the files that it makes can be written; None is none.
+    """Check, before long work, that files can be written; None is skipped.
 
     Raises:
-        OSError: One cannot, or its folder is missing.
+        OSError: A file cannot be written, or its folder is missing.
     """
     for name in filter(None, names):
         path = Path(name)
@@ -57,15 +56,15 @@ def check_writable(*names: str | None) -> None:
 
 
 def check_folder(name: str | None, mode: int = os.R_OK | os.X_OK, is_made: bool = False) -> None:
-    """Find out before a long work whether a folder can be used; None is none.
+    """Check, before long work, that a folder can be used; None is skipped.
 
     Args:
-        name: Of the folder.
-        mode: What it is used for, as `os.access` takes it.
-        is_made: It is made where it is missing.
+        name: The folder.
+        mode: The wanted access, as for `os.access`.
+        is_made: Whether the command makes a missing folder.
 
     Raises:
-        OSError: It cannot, or there is none.
+        OSError: The folder is missing or cannot be used.
     """
     if name is None:
         return
@@ -81,21 +80,21 @@ def check_folder(name: str | None, mode: int = os.R_OK | os.X_OK, is_made: bool 
 
 
 def _refusal(code: int, name: str) -> OSError:
-    return OSError(code, os.strerror(code), name)  # Python makes the fitting class of it
+    return OSError(code, os.strerror(code), name)  # Python picks the subclass
 
 
 def write_text(name: str, text: str) -> None:
-    """Write a file; a name in it that is no text is escaped, as where it is printed.
+    """Write a file; characters that UTF-8 does not have are escaped.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     with naming(name):
         Path(name).write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def line_of(error: BaseException) -> str:
-    """Return what is wrong in one wording, with the file's name in front: ``x: no such file``."""
+    """Return the message of an error, after the name of its file: ``x: no such file``."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if error.filename is None:
@@ -111,19 +110,19 @@ def _reason(error: OSError) -> str:
 
 
 def told(path: str, error: Exception) -> str:
-    """Return what is wrong with a file, with its name in front, once."""
+    """Return the message of an error about a file, after the name of the file."""
     reason = _reason(error) if isinstance(error, OSError) and error.strerror else str(error)
-    # Some messages begin with the path already.
+    # Some messages already begin with the path.
     return f"{printable(path)}: {reason.removeprefix(f'{Path(path)}: ')}"
 
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Put the name of a model in front of what is wrong with it; of a file, as of a full disk, too.
+    """Add the name of a file to errors that do not have it, such as those of a full disk.
 
     Raises:
-        InvalidModelError: With the name.
-        OSError: With the name, where it had none.
+        InvalidModelError: The error with the name.
+        OSError: The error with the name.
     """
     try:
         yield

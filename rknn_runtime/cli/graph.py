@@ -1,4 +1,7 @@
-"""What ``rknn-runtime info --graph`` writes: the network as a drawing, SVG or a page with it."""
+"""The drawing of ``rknn-runtime info --graph``: the network as SVG, or as a page with it.
+
+It shows which layers run on the NPU and which on the CPU, and the MACs of each.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from rknn_runtime.modelfile.layers import Layer
 __all__ = ["draw", "write"]
 
 WIDTH, HEIGHT = 190, 50
-#: Between boxes, between ranks, and what an arrow that passes a rank takes of its width.
+#: Space between boxes, distance of ranks, and the width for an arrow that passes a rank.
 GAP, STEP, LANE = 24, 92, 14
 MARGIN = 30
 SWEEPS = 8
-#: Nobody looks at more, and the time to order them grows faster than their number.
+#: More layers than anyone can look at; the time to order them grows faster than their number.
 MOST_LAYERS = 3000
 
-#: Fill and edge of a box by device: blue, orange and grey are told apart by all eyes.
+#: Fill and edge of a box by device, in colours that colour-blind people can tell apart.
 COLOURS = {"NPU": ("#dbeafe", "#2563eb"), "CPU": ("#ffe0b8", "#d97706"), "": ("#eeeeee", "#888888")}
 STYLE = (
     "text{font:11px sans-serif;fill:#111;text-anchor:middle}.o{font-weight:bold;font-size:13px}"
@@ -30,11 +33,11 @@ STYLE = (
 
 
 def write(path: str, title: str, layers: Sequence[Layer]) -> None:
-    """Draw a model into a file, a page where its name says so.
+    """Draw a model into an SVG file, or into a page if the name says so.
 
     Raises:
-        OSError: It cannot be written.
-        UnavailableError: The model has more layers than anyone can look at.
+        OSError: The file cannot be written.
+        UnavailableError: The model has too many layers.
     """
     drawing = draw(title, layers)
     if not path.lower().endswith(".svg"):
@@ -50,10 +53,10 @@ def draw(title: str, layers: Sequence[Layer]) -> str:
     """Draw layers from top to bottom, each below all that it reads.
 
     Returns:
-        SVG that needs nothing else; names are escaped.
+        The text of an SVG file.
 
     Raises:
-        UnavailableError: There are more layers than anyone can look at.
+        UnavailableError: There are too many layers.
     """
     if len(layers) > MOST_LAYERS:
         raise UnavailableError(f"expected at most {MOST_LAYERS} layers to draw, got {len(layers)}")
@@ -72,9 +75,9 @@ def draw(title: str, layers: Sequence[Layer]) -> str:
 
 
 class _Layout:
-    """Where boxes and arrows lie: the usual steps of ranks, lanes, orders and places.
+    """The places of boxes and arrows, by ranks, lanes, orders and coordinates.
 
-    Points are numbered: first the layers, then the lanes where an arrow passes a rank.
+    Points are numbered: first the layers, then the lanes for arrows that pass a rank.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
@@ -96,7 +99,7 @@ class _Layout:
         for row in self.rows:
             self._pack(row, [0.0] * len(row))
         for sweep in range(SWEEPS):
-            # The last ones keep the order and only straighten.
+            # The last sweeps keep the order and only straighten.
             self._sweep(self.rows, self._above, sort=sweep < SWEEPS - 3)
             self._sweep(self.rows[::-1], self._below, sort=sweep < SWEEPS - 3)
         self._sweep(self.rows, self._above, sort=False)
@@ -106,22 +109,22 @@ class _Layout:
         self.width, self.height = right + MARGIN, self.y(len(self.rows) - 1) + HEIGHT + MARGIN
 
     def half(self, point: int) -> float:
-        """Half of the width of a box or lane."""
+        """Return half of the width of a box or lane."""
         return (WIDTH if point < self._boxes else LANE) / 2
 
     def y(self, rank: int) -> float:
-        """The upper edge of a rank; the legend stands above the first."""
+        """Return the upper edge of a rank, below the legend."""
         return 2 * MARGIN + 20 + rank * STEP
 
     def _lanes(self, source: int, target: int) -> list[int]:
-        """Points of an arrow: its ends, and one in every rank between."""
+        """Return the points of an arrow: its ends, and one in every rank between."""
         between = range(self.ranks[source] + 1, self.ranks[target])
         start = len(self.ranks)
         self.ranks += between
         return [source, *range(start, len(self.ranks)), target]
 
     def _sweep(self, rows: list[list[int]], beside: dict[int, list[int]], *, sort: bool) -> None:
-        """Move each point towards the middle of those before it."""
+        """Move each point towards the middle of its neighbours."""
         for row in rows:
             wanted = {point: self._middle(point, beside[point]) for point in row}
             if sort:
@@ -135,9 +138,9 @@ class _Layout:
         return (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
 
     def _pack(self, row: list[int], wanted: list[float]) -> None:
-        """Place a row near to where it wants to be, without overlaps, in its order.
+        """Place a row near its wanted coordinates, in order and without overlaps.
 
-        Points that would overlap form a block, which lies where its members want it on average.
+        Points that would overlap form a block at the average of its members' wishes.
         """
         blocks: list[tuple[float, list[tuple[int, float]]]] = []
         for point, want in zip(row, wanted):
@@ -159,7 +162,7 @@ class _Layout:
 
 
 def _edges(layers: Sequence[Layer]) -> list[tuple[int, int, str]]:
-    """Who reads what of whom; a later writer of a tensor takes the place of an earlier."""
+    """Return writer, reader and tensor of each arrow; the last writer of a tensor counts."""
     writers: dict[str, int] = {}
     edges: dict[tuple[int, int], str] = {}
     for number, layer in enumerate(layers):
@@ -173,7 +176,7 @@ def _edges(layers: Sequence[Layer]) -> list[tuple[int, int, str]]:
 
 
 def _ranks(layers: int, edges: list[tuple[int, int, str]]) -> list[int]:
-    """One below the lowest that a layer reads; what reads nothing stands above its reader."""
+    """Put each layer one rank below the lowest layer that it reads."""
     ranks = [0] * layers
     for source, target, _ in sorted(edges, key=lambda edge: edge[1]):
         ranks[target] = max(ranks[target], ranks[source] + 1)
@@ -239,6 +242,6 @@ def _legend(title: str, layers: Sequence[Layer]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text for XML, without the characters that XML cannot hold."""
+    """Escape text for XML, also characters that XML cannot hold."""
     printable = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
     return html.escape(printable)

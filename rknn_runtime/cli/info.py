@@ -1,4 +1,4 @@
-"""Show what a model wants and gives, read from the file alone.
+"""Show the inputs, outputs and memory of a model, read from the file alone.
 
 Several files make a table with one row each.
 
@@ -42,11 +42,11 @@ _MOST_NODES = 20
 
 @dataclass
 class _Described:
-    """A model, and what was asked about it; None where it was not asked."""
+    """A model and the answers to the options; None if an option was not given."""
 
     model: str
     info: ModelInfo
-    #: A text is the reason why it was refused.
+    #: A text is the reason of a refusal.
     emulation: Emulation | str | None
     symptoms: tuple[Symptom, ...] | None
     layers: Sequence[Layer] | None
@@ -265,7 +265,7 @@ def _section(title: str, rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _emulation_rows(found: Emulation | str) -> list[list[str]]:
-    """Return a summary, then the nodes that are not exact, with the reason."""
+    """Return a summary, then the nodes in float and the refused ones, with their reasons."""
     if isinstance(found, str):
         return [[f"refused: {found}"]]
     nodes = [node for node in found.nodes if node.verdict in (Verdict.FLOAT, Verdict.REFUSED)]

@@ -126,7 +126,7 @@ def make_parser(words: Iterable[str]) -> ArgumentParser:
 
 
 def declare(name: str, parser: ArgumentParser) -> None:
-    """Import a command and give a parser its arguments; what it parses then has ``run``."""
+    """Import a command and give a parser its arguments; parsed arguments then have ``run``."""
     command = import_module(f"rknn_runtime.cli.{name.replace('-', '_')}")
     parser.description = command.__doc__
     command.add_arguments(parser)

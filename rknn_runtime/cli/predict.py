@@ -45,18 +45,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--for", dest="soc", metavar="SOC", choices=tuple(SOCS),
-        help=f"of this SoC: {', '.join(PREDICTED_SOCS)}; else of all these",
+        help=f"one of {', '.join(PREDICTED_SOCS)}; default: all of them",
     )  # fmt: skip
-    add_switch(parser, "--layers", "also what each layer adds")
+    add_switch(parser, "--layers", "also print the time of each layer")
     add_switch(parser, "--json", "print JSON, with the layers")
 
 
 def run(arguments: Namespace) -> None:
-    """Print what is predicted.
+    """Print the prediction.
 
     Raises:
         OSError: The file cannot be read.
-        RknnError: It is no model, or one that cannot be predicted.
+        RknnError: The file is no model, or one that cannot be predicted.
     """
     layers, info = _read(arguments.model)
     batch = 1 if info is None else info.batch
@@ -79,12 +79,13 @@ def run(arguments: Namespace) -> None:
     ]
     print("\n".join([*table(facts), "", *table(rows)]))
     print(
-        "\nPredicted, never measured: one core, highest clocks, without what is done before and "
-        "after.\nOf detectors that were left out of the fit, half were off by more than the median "
-        "error, two of ten\nlay outside of the range; small and unlike networks can be off by more."
+        "\nPredicted, never measured: one core at the highest clocks, without the work before and "
+        "after.\nIn a test on detectors outside of the fit, half were off by more than the median "
+        "error, and two of ten\nwere outside of the range. Small or unusual networks can be off by "
+        "more."
     )
     if info is not None and info.soc not in PREDICTED_SOCS:
-        print(f"Of {info.soc}, for which it was made, nothing is predicted: {NO_MEASUREMENTS}.")
+        print(f"The model is made for {info.soc}, which is not predicted: {NO_MEASUREMENTS}.")
     if on_cpu:
         print("Layers on the CPU count as copies and can take much longer.")
     for one in found if arguments.layers else ():
@@ -92,16 +93,16 @@ def run(arguments: Namespace) -> None:
 
 
 def _read(model: str) -> tuple[Sequence[Layer], ModelInfo | None]:
-    """Return the layers, and what the file says of itself; None: it is no .rknn file yet."""
+    """Return the layers and the description of a model; the latter is None for an ONNX file."""
     check_readable(model)
     if not model.lower().endswith(".onnx"):
         with naming(model):
             return read_layers(model), read(model)
-    # Programs that predict .rknn files do not load it.
+    # Imported only here: .rknn files do not need it.
     from rknn_runtime.conversion.expected_layers import expected_layers
 
     shows = is_terminal(sys.stderr)
-    if shows:  # it takes seconds for weights of hundreds of MB
+    if shows:  # hundreds of MB of weights take seconds
         show_progress(f"reading {model}")
     try:
         with refusals():
@@ -124,7 +125,7 @@ def _row(one: Prediction) -> tuple[str, ...]:
 
 
 def _parts(one: Prediction) -> list[tuple[str, float]]:
-    """Which part of the time each bound takes, the largest first."""
+    """Return the share of the time of each bound, the largest first."""
     sums: dict[str, float] = {}
     for time in one.layers:
         sums[time.bound] = sums.get(time.bound, 0.0) + time.us

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Coco", "Gallery", "Report", "Yolo", "image_size"]
 
-#: Frames per second of a video if the source does not tell.
+#: Frames per second of a video whose source tells no rate.
 _FPS = 25.0
 
 
@@ -292,7 +292,7 @@ class _Video:
             raise OSError(f"{path}: OpenCV cannot write a video there")
 
     def add(self, item: Item, drawn: Any) -> None:
-        """Write a frame in its place in time."""
+        """Write a frame at its time."""
         if item.is_live:
             due = (item.time_s - self._began_s) * self._fps
             if self._written - due > self._fps / 2:

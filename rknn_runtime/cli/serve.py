@@ -242,7 +242,7 @@ def _wait_until(due: float) -> None:
 
 
 def _status(view: LiveView, pool: Pool, failures: _Failures) -> dict[str, Any]:
-    from rknn_runtime.tools.bench.board import resident_kb, state
+    from rknn_runtime.tools.board import resident_kb, state
 
     stats, board = pool.stats(), state()
     busy = {

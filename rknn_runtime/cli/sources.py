@@ -16,9 +16,9 @@ from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 
 __all__ = ["MOST_FAILURES", "RECONNECT_S", "Item", "Names", "expanded", "results_of"]
 
-#: So long a camera or stream that broke off is waited for.
+#: A camera or stream that broke off may come back for this long.
 RECONNECT_S = 60.0
-#: After so many failures in a row, a source that has no end is given up.
+#: After this many failures in a row, a live source is given up.
 MOST_FAILURES = 100
 
 
@@ -26,12 +26,12 @@ class Item(NamedTuple):
     """One image of a source.
 
     Attributes:
-        source: The path of an image, else the source as it was given, without its password.
-        frame: Counts from 0 within a video, camera or stream; None for an image.
+        source: The path of an image, else the given source without its password.
+        frame: The number of the frame from 0; None for an image.
         time_s: As `Frame.time_s`.
         image: The path of an image, else ``(H, W, 3) uint8``, BGR.
-        fps: Of a video, camera or stream, if it says so; else 0.
-        is_live: Whether it is of a camera or a stream.
+        fps: The frame rate of the source; 0 if it is not known.
+        is_live: Whether the source is a camera or a stream.
     """
 
     source: str
@@ -43,19 +43,19 @@ class Item(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """The name of its file without the ending; of a stream, that of its path, or the host."""
+        """The file name without its ending; for a stream, the name in its path, or the host."""
         return path_of(self.source).stem.replace("***", "").replace(":", "_") or "stream"
 
 
 class Names:
-    """Names for files that are written, with a number where two sources have the same."""
+    """Names for files to write, with a number if two sources have the same name."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
 
     def of(self, item: Item, suffix: str) -> str:
-        """Return the name of a source's file."""
+        """Return the file name for a source."""
         if item.source not in self._names:
             name, number = f"{item.stem}{suffix}", 1
             while name in self._taken:
@@ -67,11 +67,11 @@ class Names:
 
 
 def expanded(sources: list[str]) -> list[str]:
-    """Return the files of patterns and folders in their order, and the rest as it is.
+    """Replace patterns and folders by their files, in order.
 
     Raises:
-        FileNotFoundError: Nothing is there under a name.
-        ValueError: A folder without images.
+        FileNotFoundError: A source does not exist.
+        ValueError: A folder has no images.
     """
     names = []
     for source in sources:
@@ -87,7 +87,7 @@ def expanded(sources: list[str]) -> list[str]:
             names.append(source)
         else:
             found = sorted(glob.glob(source, recursive=True))  # noqa: PTH207
-            if "**" in source:  # finds folders, and by itself what is in them
+            if "**" in source:  # finds folders, too, besides the files in them
                 found = [name for name in found if not Path(name).is_dir()]
             if not found:
                 raise FileNotFoundError(f"{source}: no such file, folder, camera or stream")
@@ -98,15 +98,15 @@ def expanded(sources: list[str]) -> list[str]:
 def results_of(
     pool: Pool, sources: list[str], drop: str | None = "auto"
 ) -> Generator[tuple[Item, Any], None, None]:
-    """Run a pool on all of the sources, in their order.
+    """Run a pool on all sources, in order.
 
     Args:
-        pool: Of detectors or classifiers.
-        sources: As `expanded` gives them.
-        drop: As of `Pool.stream`.
+        pool: A pool of detectors or classifiers.
+        sources: The result of `expanded`.
+        drop: As for `Pool.stream`.
 
     Yields:
-        Each item, and what the pool made of it, or the exception that it raised.
+        Each item with its result, or with the exception that it raised.
     """
     images: list[str] = []
     for source in sources:
@@ -120,7 +120,7 @@ def results_of(
 
 
 def _images(pool: Pool, paths: list[str]) -> Iterator[tuple[Item, Any]]:
-    # By their paths: one that cannot be read is then an error of this image alone.
+    # Paths, not pixels: an unreadable image then fails alone.
     with pool.map(paths, errors="return") as results:
         for path, result in results:
             yield Item(path, None, 0.0, path), result
@@ -132,7 +132,7 @@ def _item(frame: Frame, frames: FrameSource) -> Item:
 
 
 def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, Any]]:
-    """Run on a video, a camera, or what is at a URL."""
+    """Run on a video, a camera or a URL."""
     failed = Item(shown(source), None, 0.0, shown(source))
     try:
         frames = FrameSource(source, reconnect_s=RECONNECT_S)
@@ -146,7 +146,7 @@ def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, A
                 frame, result = next(results)
             except StopIteration:
                 break
-            except (OSError, ValueError, RknnError) as error:  # of one frame; the next may do
+            except (OSError, ValueError, RknnError) as error:  # the next frame may succeed
                 failures += 1
                 yield failed, error
                 continue

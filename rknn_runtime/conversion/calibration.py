@@ -1,4 +1,4 @@
-"""Images to calibrate with, as the network will see them on the board."""
+"""Images for calibration, prepared as on the board."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ __all__ = ["framed", "images_in", "listing", "written"]
 def images_in(
     folder: str | os.PathLike[str], name: str, limit: int | None = None, *, recursive: bool = True
 ) -> list[Path]:
-    """List images and arrays of a folder and those below, in the order of their names.
+    """List the images and arrays of a folder in the order of their names.
 
     Args:
-        folder: With images, or ``.npy`` files.
-        name: What it is given as, for messages.
-        limit: How many at most, evenly out of all: folders are often sorted by class. None: all.
-        recursive: Look into the folders below it, too.
+        folder: A folder with images, or ``.npy`` files.
+        name: The name of the argument, for messages.
+        limit: The most files to take, spread evenly since folders are often sorted by class.
+            None: all.
+        recursive: Whether to include subfolders.
 
     Raises:
-        OSError: It cannot be read.
-        TypeError: It is no path, or `limit` no integer.
-        ValueError: There are none, or `limit` is below 1.
+        OSError: The folder cannot be read.
+        TypeError: `folder` is no path, or `limit` is no integer.
+        ValueError: The folder has no images, or `limit` is below 1.
     """
     if limit is not None:
         limit = as_int(limit, "limit", 1, 2**31 - 1)
@@ -47,14 +48,14 @@ def images_in(
 
 
 def framed(path: Path, size: tuple[int, int], color: str) -> Array:
-    """Read an image and fit it into the input as `Detector` does.
+    """Read an image and letterbox it as `Detector` does.
 
     Returns:
         ``(1, height, width, C) uint8``.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: A ``.npy`` file of another shape or type.
+        OSError: The file cannot be read.
+        ValueError: An ``.npy`` file has another shape or type.
     """
     channels = 1 if color == "GRAY" else 3
     if path.suffix.lower() != ".npy":
@@ -72,7 +73,7 @@ def framed(path: Path, size: tuple[int, int], color: str) -> Array:
 
 
 def written(images: Sequence[Path], size: tuple[int, int], color: str, folder: Path) -> list[str]:
-    """Write images as the toolkit takes them unchanged: arrays in NCHW, a file each."""
+    """Write each image as an array in NCHW, which the toolkit takes unchanged."""
     paths = []
     for i, image in enumerate(images):
         path = folder / f"{i:05}.npy"
@@ -82,7 +83,7 @@ def written(images: Sequence[Path], size: tuple[int, int], color: str, folder: P
 
 
 def listing(paths: Sequence[str], folder: Path) -> str:
-    """Write the toolkit's list of files, and return its path."""
+    """Write the list of files for the toolkit, and return its path."""
     path = folder / "calibration.txt"
     path.write_text("".join(f"{each}\n" for each in paths), "utf-8")
     return str(path)

@@ -1,8 +1,8 @@
-"""Finds where the head of a detector begins in its ONNX graph.
+"""Find where to cut the ONNX graph of a detector: after the last convolutions of its head.
 
-int8 gives a tensor one scale. Behind the head's last convolutions, exporters join boxes in
-pixels with scores in 0..1, and such a tensor loses its scores. The outputs of these convolutions
-have scales of their own, and `Detector` computes on the CPU what comes behind.
+int8 gives a tensor one scale. After the last convolutions, exporters join boxes in pixels with
+scores in 0..1, and such a tensor loses its scores. Cut at the convolutions, each output gets its
+own scale, and `Detector` computes the rest on the CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rknn_runtime.conversion.graph import OnnxGraph
 
 __all__ = ["Scale", "Tail", "coefficients_apart", "find_tail"]
 
-#: What stands between the last convolutions and an output that is to be decoded.
+#: Operators between the last convolutions and a decoded output.
 _BEHIND = frozenset(
     (
         "Add", "And", "ArgMax", "Cast", "Ceil", "Clip", "Concat", "ConstantOfShape", "Cos", "Div",
@@ -29,38 +29,38 @@ _BEHIND = frozenset(
         "Transpose", "Unsqueeze", "Where", "EfficientNMS_TRT",
     )
 )  # fmt: skip
-#: Of a cell of YOLOv5.
+#: Anchors of a cell of YOLOv5.
 _ANCHORS = 3
-#: An activation, where the prototypes of masks come out of one.
+#: Operators of an activation, which may produce the prototypes of masks.
 _ACTIVATIONS = frozenset(("Sigmoid", "Mul", "Relu", "LeakyRelu", "HardSwish", "Clip", "Identity"))
 
 
 class Scale(NamedTuple):
-    """The convolutions of one size of grid."""
+    """The last convolutions of one grid size."""
 
     height: int
     width: int
-    #: Names and channels: boxes before classes before what comes besides.
+    #: Names and channels: boxes, then classes, then the rest.
     tensors: tuple[tuple[str, int], ...]
 
 
 class Tail(NamedTuple):
-    """Where a head begins."""
+    """The place where a head begins."""
 
-    #: Finest first.
+    #: The scales, finest first.
     scales: tuple[Scale, ...]
-    #: Outputs of the graph that stay as they are: the prototypes of masks.
+    #: Outputs of the graph that are not cut: the prototypes of masks.
     kept: tuple[str, ...]
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the tensors to end in."""
+        """Names of the tensors to cut at."""
         ends = tuple(name for scale in self.scales for name, _ in scale.tensors)
         return (*ends, *self.kept)
 
 
 class _End(NamedTuple):
-    """A tensor of a last convolution."""
+    """The output of a last convolution."""
 
     name: str
     channels: int
@@ -71,7 +71,7 @@ def find_tail(graph: OnnxGraph) -> Tail | str:
     """Find the last convolutions of a detector.
 
     Returns:
-        Where its head begins, or what speaks against that it has one known here.
+        The tail, or the reason why the graph has no known head.
     """
     kept: list[str] = []
     heads: list[list[_End]] = []
@@ -97,13 +97,13 @@ def find_tail(graph: OnnxGraph) -> Tail | str:
 
 
 def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
-    """Give YOLOv5's mask coefficients convolutions of their own, as its decoder takes them.
+    """Split the mask coefficients of YOLOv5 off the convolutions, as its decoder wants them.
 
-    There one convolution of a scale gives box, classes and coefficients of each anchor.
+    In this head, one convolution per scale gives box, classes and coefficients of each anchor.
 
     Args:
-        graph: The graph, which gets the convolutions where the tail is of this form.
-        tail: Where its head begins.
+        graph: The graph, which gets new convolutions if the tail has this form.
+        tail: The place where the head begins.
     """
     shapes = [graph.shape(name) for name in tail.kept]
     if len(shapes) != 1 or shapes[0] is None or any(len(s.tensors) != 1 for s in tail.scales):
@@ -145,8 +145,8 @@ def _ends(graph: OnnxGraph, output: str) -> list[_End] | str:
             todo += reversed([each for each in inputs if each])
         else:
             return (
-                f"between output {output!r} and the last convolutions stands {node.op_type}, "
-                "which no known head has there"
+                f"{node.op_type} is between output {output!r} and the last convolutions, and no "
+                "known head has it there"
             )
     if not found:
         return f"output {output!r} is not computed from convolutions"
@@ -154,7 +154,7 @@ def _ends(graph: OnnxGraph, output: str) -> list[_End] | str:
 
 
 def _end_at(graph: OnnxGraph, tensor: str, node: Any) -> _End | str | None:
-    """Return the tensor if a head begins there, None if not, or why it cannot be told."""
+    """Return the tensor if a head begins there, None if not, or an error."""
     is_scaled = node.op_type in ("Mul", "Add") and _scaled_convolution(graph, node)
     if node.op_type != "Conv" and not is_scaled:
         return None
@@ -168,7 +168,7 @@ def _end_at(graph: OnnxGraph, tensor: str, node: Any) -> _End | str | None:
 
 
 def _is_expectation(graph: OnnxGraph, node: Any) -> bool:
-    """Whether a convolution weighs the bins of a distribution by 0, 1, 2 ...: DFL's."""
+    """Tell whether a convolution weighs bins of a distribution by 0, 1, 2 ..., as DFL does."""
     weights = graph.constant(node.input[1])
     if weights is None or weights.ndim < 3 or weights.shape[0] != 1 or weights.shape[1] < 2:
         return False
@@ -176,7 +176,7 @@ def _is_expectation(graph: OnnxGraph, node: Any) -> bool:
 
 
 def _scaled_convolution(graph: OnnxGraph, node: Any) -> bool:
-    """Whether a number per channel is multiplied with a convolution: YOLOR's and YOLOv7's."""
+    """Tell whether a node scales a convolution per channel, as in YOLOR and YOLOv7."""
     for given, other in (node.input, reversed(node.input)):
         values = graph.constant(other)
         before = graph.producer(given)
@@ -189,7 +189,7 @@ def _scaled_convolution(graph: OnnxGraph, node: Any) -> bool:
 
 
 def _is_prototype(graph: OnnxGraph, output: str, shape: tuple[int, ...] | None) -> bool:
-    """Whether an output is an image of channels, straight from a convolution's activation."""
+    """Tell whether an output comes straight from a convolution and its activation."""
     if shape is None or len(shape) != 4 or shape[0] != 1:
         return False
     todo = [output]
@@ -203,13 +203,13 @@ def _is_prototype(graph: OnnxGraph, output: str, shape: tuple[int, ...] | None) 
 
 
 def _order(graph: OnnxGraph, heads: list[list[_End]]) -> list[_End]:
-    """Bring the convolutions of all outputs in one order: boxes, classes, what comes besides."""
+    """Order the convolutions of all outputs: boxes, then classes, then the rest."""
     distinct: list[list[_End]] = []
     for ends in heads:
         if not any(set(ends) == set(other) for other in distinct):
             distinct.append(ends)
     if len(distinct) > 1 and _are_alike(distinct):
-        # YOLOv9's second output is that of the main branch, the first one's only helped training.
+        # The second output of YOLOv9 is the main branch; the first only helped the training.
         distinct = distinct[-1:]
     ends = list(dict.fromkeys(end for head in distinct for end in head))
     names = {end.name for end in ends}
@@ -222,14 +222,14 @@ def _order(graph: OnnxGraph, heads: list[list[_End]]) -> list[_End]:
 
 
 def _are_alike(heads: Sequence[list[_End]]) -> bool:
-    """Whether each is a whole head: of the same form, sharing no convolution."""
+    """Tell whether each is a whole head: they have the same form and share no convolution."""
     forms = {tuple(sorted((end.size, end.channels) for end in head)) for head in heads}
     apart = len({end for head in heads for end in head}) == sum(map(len, heads))
     return apart and len(forms) == 1 and len({end.size for end in heads[0]}) > 1
 
 
 def _joint(graph: OnnxGraph, names: set[str], sizes: set[tuple[int, int]], ends: list[_End]) -> Any:
-    """Find the first node that joins boxes and scores of all scales, whose operands tell them."""
+    """Find the first node that joins boxes and scores of all scales as separate operands."""
     size_of = {end.name: end.size for end in ends}
     for node in graph.nodes:
         if node.op_type != "Concat" or len(node.input) < 2:
@@ -243,7 +243,7 @@ def _joint(graph: OnnxGraph, names: set[str], sizes: set[tuple[int, int]], ends:
 
 
 def _reached(graph: OnnxGraph, tensor: str, names: set[str]) -> set[str]:
-    """Walk back from a tensor to those of the names that it is computed from."""
+    """Return the names among `names` that a tensor is computed from."""
     found, seen, todo = set(), set(), [tensor]
     while todo:
         name = todo.pop()
@@ -266,7 +266,7 @@ def _scales(graph: OnnxGraph, ends: list[_End]) -> list[Scale] | str:
         groups.setdefault(end.size, []).append(end)
     scores = {name for node in graph.nodes if node.op_type == "Sigmoid" for name in node.input}
     for group in groups.values():
-        if len(group) == 2:  # YOLOv6 exports them the other way round, too
+        if len(group) == 2:  # YOLOv6 also exports them in the other order
             group.sort(key=lambda end: end.name in scores)
     scales = [
         Scale(*size, tuple((end.name, end.channels) for end in group))
@@ -284,9 +284,9 @@ def _scales(graph: OnnxGraph, ends: list[_End]) -> list[Scale] | str:
 
 
 def _joined_at_yolox(graph: OnnxGraph, scale: Scale) -> Scale:
-    """Take YOLOX's box, objectness and classes where they are joined, as its decoder does.
+    """Cut YOLOX after box, objectness and classes are joined, as its decoder wants them.
 
-    Its boxes are relative to the grid, small numbers like its scores.
+    One scale is enough there, since boxes relative to the grid are as small as scores.
     """
     if len(scale.tensors) != 3 or {4, 1} - {channels for _, channels in scale.tensors}:
         return scale

@@ -1,8 +1,7 @@
-"""A Python of its own for rknn-toolkit2, made once and kept in the user's cache.
+"""A virtual environment for rknn-toolkit2, installed once into the user's cache.
 
-The toolkit wants old versions of NumPy, onnx and protobuf, and no Python newer than 3.12. The
-requirements of each version are in ``data``, with the hashes of what the package index had when
-they were tried; nothing else is installed.
+The toolkit wants old versions of NumPy, onnx and protobuf, and Python 3.12 at most. ``data`` has
+the tested packages of each version with their hashes; nothing else is installed.
 """
 
 from __future__ import annotations
@@ -26,21 +25,22 @@ __all__ = [
     "DEFAULT_VERSION",
     "VERSIONS",
     "ToolkitEnvironmentError",
-    "clean_environment",
     "find_python",
     "toolkit_python",
+    "watch",
 ]
 
-#: Of the toolkit; docs/conversion.md says which networks each builds.
+#: Versions of the toolkit; docs/conversion.md says which networks each builds.
 VERSIONS = ("2.3.2", "2.5.0")
 DEFAULT_VERSION = VERSIONS[0]
-#: Those that the requirements have wheels for, best first.
+#: Pythons that the requirements have wheels for, best first.
 _PYTHONS = ((3, 12), (3, 11), (3, 10), (3, 9))
 _MACHINES = ("x86_64", "aarch64")
 _DATA = Path(__file__).with_name("data")
 _TORCH = Path(__file__).with_name("torch_standin.py")
 _READY = "ready.json"
-#: What an installation takes while it is made, and with PyTorch.
+_COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+#: Space for an installation, without and with PyTorch.
 _ROOM_BYTES = {False: 1_500_000_000, True: 12_000_000_000}
 _ABOUT = "import json, platform, sys; import venv, ensurepip; print(json.dumps([sys.version_info[:2], platform.machine(), sys.maxsize > 2**32]))"  # noqa: E501
 
@@ -59,24 +59,22 @@ def toolkit_python(
     with_torch: bool = False,
     progress: Progress | None = None,
 ) -> str:
-    """Return a Python that has rknn-toolkit2, after installing it where it is not yet.
+    """Return a Python that has rknn-toolkit2, and install it first if needed.
 
-    An installation that was interrupted, or whose Python is gone, is made anew. Two processes
-    do not make one at once: the second waits.
+    An interrupted or broken installation is replaced. If another process is installing, wait.
 
     Args:
-        version: Of the toolkit, one of `VERSIONS`.
-        folder: Where environments are kept. None: ``rknn-runtime/toolkit`` in
+        version: The version of the toolkit, one of `VERSIONS`.
+        folder: The place of the environments. None: ``rknn-runtime/toolkit`` in
             ``$XDG_CACHE_HOME``, or in ``~/.cache``.
-        python: The program to make it with. None: `find_python` does.
-        with_torch: Install PyTorch, too, which only TorchScript needs.
+        python: The Python to make the environment with. None: the result of `find_python`.
+        with_torch: Also install PyTorch, which only TorchScript needs.
         progress: Called with a line about each step.
 
     Raises:
         OSError: The folder cannot be written.
         ToolkitEnvironmentError: No Python fits, or the installation failed.
-        TypeError: An argument of another type.
-        ValueError: An unknown version.
+        ValueError: The version is unknown.
     """
     if version not in VERSIONS:
         raise ValueError(f"toolkit: expected {' or '.join(VERSIONS)}, got {version!r}")
@@ -96,12 +94,12 @@ def find_python() -> str:
     """Find a Python that rknn-toolkit2 has wheels for: this one, or one on the ``PATH``.
 
     Raises:
-        ToolkitEnvironmentError: There is none; says which is wanted and how to get it.
+        ToolkitEnvironmentError: No Python fits; says how to get one.
     """
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _MACHINES or sys.maxsize < 2**32:
         raise ToolkitEnvironmentError(
-            "rknn-toolkit2 exists for 64-bit Linux on x86 and ARM alone, and this is "
+            "rknn-toolkit2 exists only for 64-bit Linux on x86 and ARM, and this is "
             f"{sys.platform} on {machine}: convert on such a machine, or in a container"
         )
     own = getattr(sys, "_base_executable", None) or sys.executable
@@ -118,8 +116,44 @@ def find_python() -> str:
     )
 
 
-def clean_environment() -> dict[str, str]:
-    """This process's environment without what would lead another Python to our packages."""
+def watch(
+    words: Sequence[str], see: Callable[[str], None], folder: str | os.PathLike[str] | None = None
+) -> int:
+    """Run a program of another Python, and pass on each line that it prints, without colours.
+
+    Args:
+        words: The command.
+        see: Called with each line.
+        folder: The folder to run it in.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        OSError: The program cannot be started.
+    """
+    with subprocess.Popen(
+        words,
+        cwd=folder,
+        env={**_clean_environment(), "PYTHONIOENCODING": "utf-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for data in process.stdout:
+                text = _COLORS.sub("", data.decode("utf-8", "replace"))
+                # A bar of progress redraws its line with returns.
+                see(text.rstrip("\r\n").rpartition("\r")[2])
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode
+
+
+def _clean_environment() -> dict[str, str]:
+    """Return this process's environment without paths to our own packages."""
     ours = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTHONWARNINGS")
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "PYTHONNOUSERSITE": "1"}
@@ -132,11 +166,11 @@ def _cache() -> Path:
 
 
 def _fits(python: str) -> bool:
-    """Whether a program is a Python to make the environment with."""
+    """Tell whether a program is a Python to make the environment with."""
     words = [python, "-I", "-c", _ABOUT]
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=60, check=True, env=clean_environment()
+            words, capture_output=True, text=True, timeout=60, check=True, env=_clean_environment()
         )
         version, machine, is_wide = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -146,7 +180,7 @@ def _fits(python: str) -> bool:
 
 @contextmanager
 def _locked(path: Path, say: Progress) -> Iterator[None]:
-    """Hold a lock among processes; it ends with the one that holds it."""
+    """Hold a lock among processes, which also ends with this process."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -157,7 +191,7 @@ def _locked(path: Path, say: Progress) -> Iterator[None]:
 
 
 def _made_of(version: str, python: str | None, with_torch: bool) -> dict[str, object]:
-    """What an environment is made of; made of anything else, it is stale."""
+    """Describe the ingredients of an environment; another description means that it is stale."""
     digest = hashlib.sha256()
     for path in _files(version, with_torch):
         digest.update(path.read_bytes())
@@ -170,7 +204,7 @@ def _files(version: str, with_torch: bool) -> list[Path]:
 
 
 def _is_ready(place: Path, made_of: dict[str, object]) -> bool:
-    """Whether an environment was finished, of the same, and its Python is still there."""
+    """Tell whether an environment is complete, up to date, and still has its Python."""
     try:
         said = json.loads((place / _READY).read_text("utf-8"))
     except (OSError, ValueError):
@@ -181,7 +215,7 @@ def _is_ready(place: Path, made_of: dict[str, object]) -> bool:
         return False
     words = [str(place / "bin" / "python"), "-I", "-c", "import rknn"]
     try:
-        done = subprocess.run(words, capture_output=True, env=clean_environment(), check=False)
+        done = subprocess.run(words, capture_output=True, env=_clean_environment(), check=False)
     except OSError:
         return False
     return done.returncode == 0
@@ -195,16 +229,16 @@ def _make(
     with_torch: bool,
     say: Progress,
 ) -> None:
-    """Make an environment; what says that it is finished is written last."""
+    """Make an environment; the file that marks it complete is written last."""
     program = python or find_python()
     if place.exists():
-        say(f"removing what is left of an installation in {place}")
+        say(f"removing an incomplete or old installation in {place}")
         shutil.rmtree(place)
     room, free = _ROOM_BYTES[with_torch], shutil.disk_usage(place.parent).free
     if free < room:
         raise ToolkitEnvironmentError(
             f"{place.parent}: expected {room / 1e9:.1f} GB of room for rknn-toolkit2, got "
-            f"{free / 1e9:.1f}: free some, or name another folder with --environment"
+            f"{free / 1e9:.1f}: free some space, or give another folder with --environment"
         )
     say(f"installing rknn-toolkit2 {version} into {place}, once")
     try:
@@ -230,42 +264,30 @@ def _install(place: Path, requirements: Sequence[Path], say: Progress) -> None:
 
 
 def _run(words: Sequence[str], say: Progress) -> None:
-    """Run a step of an installation, and tell what it downloads."""
+    """Run a step of an installation, and report its downloads."""
     lines = []
-    with subprocess.Popen(
-        words,
-        env=clean_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                lines.append(line.strip())
-                match = re.match(r"Collecting (\S+)|(Installing) collected", line)
-                if match:
-                    say(match[1] or "unpacking")
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode:
+
+    def see(line: str) -> None:
+        lines.append(line.strip())
+        match = re.match(r"Collecting (\S+)|(Installing) collected", line)
+        if match:
+            say(match[1] or "unpacking")
+
+    if watch(words, see):
         raise ToolkitEnvironmentError(_explained(lines, words))
 
 
-#: What pip says when it cannot reach an index, and what it concludes from that.
+#: Messages of pip that mean that it cannot reach an index.
 _OFFLINE = ("connection broken", "Failed to establish", "name resolution", "Max retries",
             "No matching distribution", "Network is unreachable", "timed out")  # fmt: skip
 
 
 def _explained(lines: Sequence[str], words: Sequence[str]) -> str:
-    """Say why a step failed, from what it printed."""
+    """Explain from its output why a step failed."""
     errors = [line for line in lines if line.startswith("ERROR: ")] or list(lines)[-3:]
     reason = " ".join(line.removeprefix("ERROR: ") for line in errors) or "it printed nothing"
     if any("HASHES" in line for line in lines):
-        advice = "the package index gave another file than the one that was tried: do not use it"
+        advice = "the package index has another file than the tested one: do not use it"
     elif any(sign in line for line in lines for sign in _OFFLINE):
         advice = (
             "is the package index reachable? Without a network, put the wheels that "

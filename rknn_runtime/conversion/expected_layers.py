@@ -1,4 +1,4 @@
-"""The layers that the toolkit is likely to make of an ONNX graph, to predict their time."""
+"""Guess the layers that the toolkit makes of an ONNX graph, to predict their time."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from rknn_runtime.modelfile.layers import Layer, LayerTensor
 
 __all__ = ["expected_layers"]
 
-#: What becomes a part of the convolution in front of it.
+#: Operators that the toolkit fuses with the convolution before them.
 _FUSED = {
     "BatchNormalization", "Clip", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu",
     "Relu", "Sigmoid", "Softplus", "Tanh",
 }  # fmt: skip
-#: The same, where the other operand is a constant.
+#: Operators that it fuses if the other operand is a constant.
 _FUSED_WITH_CONSTANTS = {"Add", "Div", "Mul", "Sub"}
 _NOTHING = {"Cast", "Dropout", "Identity"}
-#: Only the shape changes: the CPU's, and a copy at the most.
+#: Operators that only change the shape: they run on the CPU, and cost a copy at most.
 _ON_CPU = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 _MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
-#: int8 channels lie in groups of so many, but for those of an image and of reshaped matrices.
+#: int8 channels are stored in groups of 16, except in images and in reshaped matrices.
 _GROUP, _MOST_OF_AN_IMAGE = 16, 4
-#: Between the two products of an attention, which become one layer with them.
+#: Operators between the two products of an attention; all become one layer.
 _IN_ATTENTION = {"Div", "Mul", "Softmax", "Transpose"}
 
 
 def expected_layers(
     model: str | os.PathLike[str], *, keep_graph: bool = False
 ) -> tuple[Layer, ...]:
-    """Read an ONNX file and guess the layers that an int8 model of it will have.
+    """Read an ONNX file and guess the layers of its int8 model.
 
-    The graph is cut as `convert` cuts it. Activations, normalisations and constants are counted
-    as parts of the convolutions before them, as the toolkit makes them.
+    The graph is cut as by `convert`. Activations, normalisations and constants count as parts of
+    the convolutions before them, as in the toolkit.
 
     Args:
         model: An ONNX file.
-        keep_graph: Do not cut it.
+        keep_graph: Do not cut the graph.
 
     Raises:
-        InvalidModelError: It is no ONNX file.
-        OSError: It cannot be read.
+        InvalidModelError: The file is no ONNX file.
+        OSError: The file cannot be read.
         ImportError: The package onnx is not installed.
-        ValueError: Its shapes are open.
+        ValueError: The shapes are open.
     """
     path = Path(model)
     onnx = plan_of(path, {}, keep_graph, "auto", None, "RGB").onnx
@@ -65,10 +65,10 @@ class _Layers:
         self._graph = graph
         self._uses = Counter(name for node in graph.nodes for name in node.input)
         self._uses.update(graph.outputs)
-        #: Tensors that are the same as others, in memory.
+        #: Tensors that share the memory of others.
         self._same: dict[str, str] = {}
         self._constants: set[str] = {""}
-        #: Tensor to the place of the multiplying layer that it is the end of.
+        #: Tensors at the end of a multiplying layer, and the place of the layer.
         self._open: dict[str, int] = {}
         self._reshaped: set[str] = set()
         self.made: list[Layer] = []
@@ -112,7 +112,7 @@ class _Layers:
         return self._same.get(name, name)
 
     def _is_gate(self, one: str, other: str) -> bool:
-        """Whether one of two factors is the sigmoid of the other: their product is a swish."""
+        """Tell whether a product is a swish: one factor is the sigmoid of the other."""
         for gate, value in ((one, other), (other, one)):
             node = self._graph.producer(gate)
             if node is not None and node.op_type in ("Sigmoid", "HardSigmoid"):
@@ -120,7 +120,7 @@ class _Layers:
         return False
 
     def _gates(self) -> set[int]:
-        """The sigmoids that are parts of swishes."""
+        """Return the sigmoids that are parts of swishes."""
         found: set[int] = set()
         for node in self._graph.nodes:
             if node.op_type == "Mul" and len(node.input) == 2 and self._is_gate(*node.input):
@@ -134,7 +134,7 @@ class _Layers:
         return found
 
     def _with_attentions(self) -> list[Layer]:
-        """Join what lies between two products of computed matrices, with a softmax in it."""
+        """Join two products of computed matrices and the softmax between them to one layer."""
         by_output = {layer.outputs[0].name: layer for layer in self.made}
         gone: set[str] = set()
         joined: dict[str, Layer] = {}
@@ -198,7 +198,7 @@ def _macs(
     outputs: tuple[LayerTensor, ...],
     weights: list[Array],
 ) -> int:
-    """Multiplications: for each element of the output, those of one sum."""
+    """Return the multiplications: elements of the output times the terms of one sum."""
     if kind == "Conv" and weights:
         return math.prod((*outputs[0].shape, *weights[0].shape[1:]))
     if kind == "ConvTranspose" and weights:

@@ -1,4 +1,4 @@
-"""An ONNX graph, as far as finding and cutting a head needs it."""
+"""An ONNX graph: the parts needed to find and cut a head."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rknn_runtime.sim.executor import Graph
 
 __all__ = ["OnnxGraph", "import_onnx"]
 
-#: No protocol buffer can be larger.
+#: The limit of protocol buffers.
 _MAX_BYTES = 2**31 - 1
-#: Of a tensor that may hold sizes, by which shapes are found; what is larger are weights.
+#: Tensors up to this size may hold sizes, which shape inference needs; larger ones are weights.
 _MOST_SIZES_BYTES = 4096
-#: Anchors and grids are computed by fewer.
+#: Anchors and grids take fewer nodes than this.
 _MOST_CONSTANT_NODES = 64
 
 
@@ -28,7 +28,7 @@ def import_onnx() -> Any:
     """Import the package onnx.
 
     Raises:
-        ImportError: It is not installed; says what to install.
+        ImportError: The package is not installed.
     """
     try:
         import onnx
@@ -47,17 +47,16 @@ class OnnxGraph:
 
     Args:
         data: The bytes of the file.
-        name: Of the file, for messages.
-        sizes: Shapes for inputs that are open.
+        name: The name of the file, for messages.
+        sizes: Shapes for open inputs.
 
     Attributes:
-        inputs: Names and shapes of the inputs that are no constants; None for open dimensions.
+        inputs: Names and shapes of the inputs that are not constants; open sizes are None.
         outputs: Names of the outputs.
-        metadata: What the exporter wrote beside the graph.
-        opset: Version of the standard operators.
+        metadata: The metadata of the exporter.
 
     Raises:
-        InvalidModelError: It is no ONNX file, or contradicts itself.
+        InvalidModelError: The file is no ONNX file, or contradicts itself.
         ImportError: The package onnx is not installed.
     """
 
@@ -81,10 +80,7 @@ class OnnxGraph:
         self.nodes: list[Any] = list(graph.node)
         self.outputs = [each.name for each in graph.output]
         self.metadata = {each.key: each.value for each in model.metadata_props}
-        self.opset = max(
-            (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")),
-            default=0,
-        )
+
         self._tensors = {each.name: each for each in graph.initializer}
         self._shapes = {
             each.name: _shape(each) for each in (*graph.value_info, *graph.output, *graph.input)
@@ -102,26 +98,26 @@ class OnnxGraph:
         """Read a file.
 
         Args:
-            path: Of the file.
-            inputs: Names of inputs whose shapes are given.
+            path: The path of the file.
+            inputs: Names of inputs with given shapes.
             sizes: The shapes.
 
         Raises:
-            InvalidModelError: It is no ONNX file.
-            OSError: It cannot be read.
+            InvalidModelError: The file is no ONNX file.
+            OSError: The file cannot be read.
             ImportError: The package onnx is not installed.
         """
         data = bytes(read_file(path, _MAX_BYTES))
         return cls(data, str(path), dict(zip(inputs or (), sizes or ())))
 
     def producer(self, tensor: str) -> Any:
-        """The node that computes a tensor, or None: an input or a constant."""
+        """Return the node that computes a tensor, or None for an input or a constant."""
         return self._producers.get(tensor)
 
     def shape(self, tensor: str) -> tuple[int, ...] | None:
-        """The shape of a tensor, or None where it is open.
+        """Return the shape of a tensor, or None if it is open.
 
-        Where exporters compute sizes in the graph, the graph is run once to see them.
+        If the graph computes sizes itself, it is run once to see them.
         """
         if tensor in self._tensors:
             return tuple(self._tensors[tensor].dims)
@@ -131,7 +127,7 @@ class OnnxGraph:
         return None if shape is None else tuple(size for size in shape if size is not None)
 
     def value(self, tensor: str) -> Array | None:
-        """The values of what is computed from constants alone, None: from an input, or much."""
+        """Return the values of a tensor that few nodes compute from constants, else None."""
         values = self.constant(tensor)
         if values is not None or self.producer(tensor) is None:
             return values
@@ -149,7 +145,7 @@ class OnnxGraph:
         return found
 
     def _seen_shapes(self) -> dict[str, tuple[int | None, ...]]:
-        """Shapes in a run of the graph that are open without one; none if an input is open."""
+        """Return shapes that only a run of the graph shows; none if an input is open."""
         if self._seen is None:
             self._seen = {}
             if all(shape is not None and None not in shape for shape in self.inputs.values()):
@@ -160,7 +156,7 @@ class OnnxGraph:
         return self._seen
 
     def _run(self, names: list[str]) -> list[Array]:
-        """Compute tensors of the graph for inputs of zeros."""
+        """Compute tensors of the graph with zeros as inputs."""
         graph = Graph(self.cut(names))
         zeros = {
             tensor.name: np.zeros([size or 1 for size in tensor.shape], tensor.dtype)
@@ -169,7 +165,7 @@ class OnnxGraph:
         return graph.run(zeros, names)
 
     def constant(self, tensor: str) -> Array | None:
-        """The values of a constant, or None: it is none."""
+        """Return the values of a constant, or None for any other tensor."""
         to_array = self._onnx.numpy_helper.to_array
         if tensor in self._tensors:
             return np.asarray(to_array(self._tensors[tensor]))
@@ -186,19 +182,18 @@ class OnnxGraph:
         return None
 
     def operators(self, outputs: Iterable[str]) -> dict[str, int]:
-        """How often each operator occurs in what computes some tensors."""
+        """Count the operators that compute some tensors."""
         return dict(Counter(node.op_type for node in self._nodes_for(self._needed(outputs))))
 
     def inputs_of(self, outputs: Iterable[str]) -> dict[str, tuple[int | None, ...] | None]:
-        """The inputs that tensors are computed from, as `inputs` has them."""
+        """Return the inputs that tensors are computed from, in the form of `inputs`."""
         needed = self._needed(outputs)
         return {name: shape for name, shape in self.inputs.items() if name in needed}
 
     def cut(self, outputs: Iterable[str]) -> bytes:
         """Return an ONNX file that ends in other tensors of the graph.
 
-        What only computed the former outputs is left out, inputs as well. Types and metadata
-        are kept.
+        Nodes and inputs that are no longer needed are dropped. Types and metadata are kept.
         """
         graph = self._model.graph
         kinds = {each.name: each for each in (*graph.value_info, *graph.output)}
@@ -214,17 +209,17 @@ class OnnxGraph:
         return data
 
     def split_convolution(self, tensor: str, parts: Sequence[Sequence[int]]) -> list[str]:
-        """Compute groups of a convolution's channels by convolutions of their own.
+        """Split a convolution into several, each for a group of its channels.
 
         Args:
             tensor: The output of the convolution.
-            parts: Numbers of the channels of each group.
+            parts: The channel numbers of each group.
 
         Returns:
             Names of the new outputs.
 
         Raises:
-            ValueError: Its weights are no constants.
+            ValueError: The weights are not constants.
         """
         node, to_tensor = self.producer(tensor), self._onnx.numpy_helper.from_array
         constants = [self.constant(name) for name in node.input[1:]]
@@ -241,7 +236,7 @@ class OnnxGraph:
                 self._model.graph.initializer.append(rows)
                 self._tensors[name] = rows
                 new.input[k] = name
-            # Before what takes the whole: nodes stand in the order of their computation.
+            # Before the readers of the whole, since nodes are in the order of computation.
             self._model.graph.node.insert(list(self._model.graph.node).index(node), new)
             name = new.output[0]
             self._producers[name] = new
@@ -252,7 +247,7 @@ class OnnxGraph:
         return names
 
     def _needed(self, outputs: Iterable[str]) -> set[str]:
-        """Names of all tensors that some are computed from, with them."""
+        """Return the names of some tensors and of all that they are computed from."""
         needed: set[str] = set()
         todo = list(outputs)
         while todo:
@@ -274,7 +269,7 @@ class OnnxGraph:
 
 
 def _infer_shapes(onnx: Any, model: Any) -> None:
-    """Note the shape of every tensor of a model, without onnx's three copies of its weights."""
+    """Infer the shape of every tensor, without the three copies of weights that onnx makes."""
     graph = model.graph
     bare = _copy(model, "graph")
     bare.graph.CopyFrom(_copy(graph, "initializer"))
@@ -292,7 +287,7 @@ def _infer_shapes(onnx: Any, model: Any) -> None:
 
 
 def _copy(message: Any, *left_out: str) -> Any:
-    """Copy a message but for some of its fields."""
+    """Copy a message without some of its fields."""
     copy = type(message)()
     for field, value in message.ListFields():
         if field.name in left_out:

@@ -1,4 +1,4 @@
-"""Tells which head of `Detector` a cut graph ends in, and what the decoder has to be told."""
+"""Find the head of a cut graph, and the options for its decoder."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rknn_runtime.vision.heads.find import Reading, find_head
 
 __all__ = ["CutHead", "head_at_end", "head_of"]
 
-#: What Ultralytics calls the tasks, and what the names of their heads have in them.
+#: Tasks of Ultralytics, and the endings of the names of their heads.
 _ENDINGS = {"segment": "-seg", "pose": "-pose", "obb": "-obb"}
-#: Forms whose decoders take scores that went through the sigmoid already.
+#: Heads whose decoders take scores after the sigmoid.
 _WITH_SIGMOID = ("yolox",)
 
 
 class CutHead(NamedTuple):
-    """What `Detector` makes of the outputs."""
+    """The head of a cut graph, as `Detector` finds it."""
 
     name: str
     num_classes: int | None
-    #: For its decoder, whatever the type of the outputs.
+    #: Options for the decoder, for any type of outputs.
     options: dict[str, Any]
-    #: Whether scores are logits, which float outputs do not tell.
+    #: Whether scores are logits, which the range of float outputs does not tell.
     logits: bool
 
 
@@ -44,16 +44,16 @@ def head_of(
     task: str | None = None,
     whole: Tail | None = None,
 ) -> CutHead:
-    """Find the head that a graph ends in when it is cut.
+    """Find the head of a graph after the cut.
 
     Args:
         graph: The whole graph.
-        tail: Where it is cut.
+        tail: The place of the cut.
         size: Height and width of the input.
         head: As for `Detector`.
-        num_classes: If known.
-        task: As Ultralytics names it, if known.
-        whole: Where the graph's own tail begins, if `tail` has other convolutions.
+        num_classes: The number of classes, if known.
+        task: The task as Ultralytics names it, if known.
+        whole: The tail before its convolutions were split, if they were.
 
     Raises:
         ValueError: No head of `Detector` has these outputs; the message lists them.
@@ -78,12 +78,12 @@ def head_at_end(
     num_classes: int | None = None,
     task: str | None = None,
 ) -> CutHead | None:
-    """Find the head of a graph whose boxes and scores are outputs of their own, scale by scale.
+    """Find the head of a graph that already has separate boxes and scores for each scale.
 
-    So end the exports of the vendor's forks of the YOLO repositories.
+    Exports of the vendor's forks of the YOLO repositories have this form.
 
     Returns:
-        The head; None: the graph does not end so, or no head of `Detector` has these outputs.
+        The head; None if the graph does not have this form, or no known head.
     """
     shapes = [graph.shape(name) for name in graph.outputs]
     grids = [shape[2:] for shape in shapes if shape is not None and len(shape) == 4]
@@ -101,9 +101,9 @@ def head_at_end(
 
 
 def _attr(graph: OnnxGraph, name: str, index: int) -> TensorAttr:
-    """Describe an output as int8 will have it, whose range tells logits from probabilities.
+    """Describe an output as int8 will store it; its range tells logits from probabilities.
 
-    Its name is that of the layer, which says more where exporters number tensors.
+    The name is the layer's, which says more than a numbered tensor.
     """
     shape, node = graph.shape(name), graph.producer(name)
     assert shape is not None
@@ -130,15 +130,15 @@ def _reading(
     except ValueError:
         if head != "auto" or not ending:
             raise
-    # The graph says more than the outputs.
+    # The task of the graph says more than the outputs.
     return find_head(attrs, size, f"yolov8{ending}", num_classes)
 
 
 def anchors_in(graph: OnnxGraph, tail: Tail) -> list[list[list[float]]] | None:
-    """Read the anchors that a graph multiplies widths and heights with, in pixels.
+    """Read the anchors, in pixels, from the multiplications of widths and heights.
 
     Returns:
-        ``[scale][anchor][width, height]``, finest first; None where they are not constants.
+        ``[scale][anchor][width, height]``, finest first; None if they are not constants.
     """
     ends = {name: i for i, scale in enumerate(tail.scales) for name, _ in scale.tensors}
     found: dict[int, list[list[float]]] = {}
@@ -159,7 +159,7 @@ def anchors_in(graph: OnnxGraph, tail: Tail) -> list[list[list[float]]] | None:
 
 
 def _sizes(values: Any) -> list[list[float]] | None:
-    """Anchors of ``[1, anchors, ..., 2]`` that are the same in every cell, else None."""
+    """Return anchors of ``[1, anchors, ..., 2]`` if all cells have the same, else None."""
     if values.ndim < 3 or values.shape[-1] != 2 or values.dtype.kind != "f":
         return None
     cells = values.reshape(values.shape[-4] if values.ndim > 3 else values.shape[0], -1, 2)
@@ -170,7 +170,7 @@ def _sizes(values: Any) -> list[list[float]] | None:
 
 
 def _is_doubled(graph: OnnxGraph, tensor: str) -> bool:
-    """Whether a tensor was multiplied by 2 since it was split from others."""
+    """Tell whether a tensor was multiplied by 2 after it was split off."""
     node = graph.producer(tensor)
     while node is not None and node.op_type in ("Mul", "Pow"):
         values = [graph.value(each) for each in node.input]
@@ -182,7 +182,7 @@ def _is_doubled(graph: OnnxGraph, tensor: str) -> bool:
 
 
 def _scale_of(graph: OnnxGraph, tensor: str, ends: dict[str, int]) -> int | None:
-    """The scale that a tensor is computed from, None: of several, or none."""
+    """Return the scale that a tensor is computed from; None if it is not exactly one."""
     seen, todo, scales = set(), [tensor], set()
     while todo:
         name = todo.pop()

@@ -1,4 +1,4 @@
-"""Names of the toolkit's parameters, and what is refused before anything is built."""
+"""The toolkit's parameters, and checks before anything is built."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "soc_named",
 ]
 
-#: Which call takes which files.
+#: The toolkit's call for each kind of file.
 LOADERS = {
     ".onnx": "load_onnx",
     ".tflite": "load_tflite",
@@ -39,11 +39,11 @@ _CONFIG = (
     "dynamic_input", "model_pruning", "op_target", "quantize_weight", "remove_reshape",
     "sparse_infer", "enable_flash_attention", "auto_hybrid_cos_thresh", "auto_hybrid_euc_thresh",
 )  # fmt: skip
-#: Of 2.5.0.
+#: Parameters that version 2.5.0 added.
 _CONFIG_SINCE_2_5 = (
     "mini_rknn", "memory_plan_strategy", "compute_order", "compiler_control_file",
 )  # fmt: skip
-#: What each call takes besides what `convert` gives it: the model, the target, the calibration.
+#: Parameters of each call, without those that `convert` sets: model, target and calibration.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "config": _CONFIG,
     "build": ("rknn_batch_size", "auto_hybrid"),
@@ -54,7 +54,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "load_darknet": ("weight",),
     "load_tensorflow": ("inputs", "input_size_list", "outputs", "input_is_nchw"),
 }
-#: What the calls cannot do without.
+#: Parameters that must be given.
 _NEEDED = {
     "load_pytorch": ("input_size_list",),
     "load_darknet": ("weight",),
@@ -67,7 +67,7 @@ def check_names(call: str, given: Mapping[str, Any], version: str) -> None:
     """Check the names of parameters.
 
     Raises:
-        ValueError: The call has none of this name, or one is missing.
+        ValueError: The call has no parameter of this name, or one is missing.
     """
     group = "load" if call.startswith("load_") else call
     known = PARAMETERS[call]
@@ -87,11 +87,11 @@ def check_names(call: str, given: Mapping[str, Any], version: str) -> None:
 
 
 def check_torchscript(path: Path) -> None:
-    """Refuse weights, as training saves them, in place of a network in TorchScript.
+    """Refuse bare weights instead of a network in TorchScript.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It has no code; says how to export it.
+        ValueError: The file has no code; says how to export it.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -100,8 +100,8 @@ def check_torchscript(path: Path) -> None:
     except zipfile.BadZipFile:
         pass
     raise ValueError(
-        f"model: expected TorchScript, got weights as training saves them: {str(path)!r}; export "
-        f"them to ONNX and convert that: yolo export model={path.name} format=onnx"
+        f"model: expected TorchScript, got the weights of a training: {str(path)!r}; export them "
+        f"to ONNX and convert that: yolo export model={path.name} format=onnx"
     )
 
 
@@ -110,7 +110,7 @@ def soc_named(target: object) -> Soc:
 
     Raises:
         TypeError: The name is no str.
-        ValueError: No such SoC.
+        ValueError: The SoC is unknown.
     """
     if not isinstance(target, str):
         raise TypeError(f"target: expected the name of a SoC, got {type(target).__name__}")
@@ -122,19 +122,19 @@ def soc_named(target: object) -> Soc:
 def check_possible(
     soc: Soc, quantized: bool, config: Mapping[str, Any], operators: Mapping[str, int]
 ) -> list[str]:
-    """Refuse what cannot work, before minutes are spent on it.
+    """Refuse conversions that cannot work, before minutes are spent on them.
 
     Args:
-        soc: What is converted for.
-        quantized: Whether there is something to calibrate with.
+        soc: The target.
+        quantized: Whether images for calibration were given.
         config: Parameters of the toolkit's ``config``.
-        operators: Of the graph that is left.
+        operators: Operators of the cut graph.
 
     Returns:
-        Warnings: what may not work.
+        Warnings about operators that may fail.
 
     Raises:
-        ValueError: What cannot; says why, and what to do.
+        ValueError: The conversion cannot work; says why, and what to do.
     """
     if not soc.mini:
         return []
@@ -145,8 +145,8 @@ def check_possible(
         )
     if config.get("dynamic_input") is not None:
         raise ValueError(
-            f"dynamic_input: expected none for {soc.name}, got some: {soc.runtime} does not read "
-            "the container that the toolkit writes with it; convert one file for each shape"
+            f"dynamic_input: expected none for {soc.name}, got some: the toolkit then writes a "
+            f"container that {soc.runtime} cannot read; convert one file for each shape"
         )
     for name in ("ArgMax", "TopK"):
         if name in operators:

@@ -1,7 +1,9 @@
-"""What is to be made of a network: where it is cut, its head, its labels, its input."""
+"""The plan of a conversion: where the network is cut, its head, its labels, its input."""
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,27 +11,29 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime.conversion.cut import coefficients_apart, find_tail
-from rknn_runtime.conversion.facts import exported_facts
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_at_end, head_of
 from rknn_runtime.vision.labels import Labels
 
-__all__ = ["Plan", "plan_of"]
+__all__ = ["MAX_CUSTOM_BYTES", "Plan", "custom_string", "exported_facts", "plan_of"]
+
+#: The toolkit's limit is below 1024 bytes.
+MAX_CUSTOM_BYTES = 1023
 
 
 @dataclass(frozen=True)
 class Plan:
     """How a network will be converted."""
 
-    #: The graph that is left; None: no ONNX file.
+    #: The cut network; None for other files than ONNX.
     onnx: bytes | None
-    #: Tensors that it ends in, where it is cut.
+    #: The tensors at the cut.
     cut: tuple[str, ...]
     head: CutHead | None
     labels: Labels | None
-    #: As Ultralytics names it.
+    #: The task, as Ultralytics names it.
     task: str | None
-    #: Height and width of the input; None: no image.
+    #: Height and width of the input; None if it is no image.
     size: tuple[int, int] | None
     channels: int
     #: ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
@@ -48,12 +52,12 @@ def plan_of(
     labels: Labels | str | os.PathLike[str] | None,
     color: str,
 ) -> Plan:
-    """Read a network and decide.
+    """Read a network and plan its conversion.
 
     Raises:
-        InvalidModelError: Its file cannot be read.
+        InvalidModelError: The file is no network.
         OSError: A file cannot be read.
-        ValueError: Its shapes are open, or `head` or `labels` do not fit.
+        ValueError: The shapes are open, or `head` or `labels` do not fit.
     """
     named = _labels(labels)
     if model.suffix.lower() != ".onnx":
@@ -89,19 +93,19 @@ def plan_of(
 def _cut(
     graph: OnnxGraph, head: str, num_classes: int | None, task: str | None
 ) -> tuple[tuple[str, ...], CutHead, list[str]]:
-    """Decide where a graph is cut.
+    """Decide where to cut a graph.
 
     Returns:
-        The tensors to end in, none where it ends so already; the head; what to know.
+        The tensors to cut at, none if the graph already ends there; the head; notes.
 
     Raises:
-        ValueError: It has no head that is known, or not the one that was named; says why.
+        ValueError: The graph has no known head, or not the named one; says why.
     """
     kind: dict[str, Any] = {"head": head, "num_classes": num_classes, "task": task}
     size, _ = _image(graph.inputs)
     already = None if size is None else head_at_end(graph, size, **kind)
     if already is not None:
-        return (), already, ["not cut: boxes and scores are outputs of their own already"]
+        return (), already, ["not cut: boxes and scores are already separate outputs"]
     tail = find_tail(graph)
     if isinstance(tail, str):
         raise ValueError(tail)
@@ -109,7 +113,7 @@ def _cut(
     if size is None:
         raise ValueError("the boxes are not computed from one image alone")
     parted = coefficients_apart(graph, tail)
-    if parted != tail and head == "auto":  # parted as that form wants it
+    if parted != tail and head == "auto":
         kind["head"] = "yolov5-seg"
     found = head_of(graph, parted, size, **kind, whole=tail)
     notes = []
@@ -119,7 +123,7 @@ def _cut(
 
 
 def _load_of(load: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
-    """What is left of the arguments for loading, of a graph that was cut."""
+    """Return the arguments for loading that still apply to a cut graph."""
     rest = {name: value for name, value in load.items() if name != "outputs"}
     for name in ("input_size_list", "input_initial_val", "inputs"):
         if name in rest and "inputs" in load:
@@ -129,13 +133,13 @@ def _load_of(load: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
 
 
 def _handed_through(load: Mapping[str, Any], labels: Labels | None, color: str) -> Plan:
-    """Other files than ONNX are the toolkit's to read."""
+    """Plan for a file that only the toolkit can read."""
     size, channels = None, 3
     shapes = load.get("input_size_list")
     if isinstance(shapes, list) and len(shapes) == 1 and len(shapes[0]) == 4:
         _, channels, height, width = shapes[0]
         size = (int(height), int(width))
-    note = "only ONNX files are looked into: nothing is cut, and no head is found"
+    note = "not an ONNX file: it is not cut, and its head is not looked for"
     return Plan(None, (), None, labels, None, size, channels, color, {}, dict(load), (note,))
 
 
@@ -148,7 +152,7 @@ def _labels(labels: Labels | str | os.PathLike[str] | None) -> Labels | None:
 
 
 def _check_shapes(graph: OnnxGraph) -> None:
-    """Refuse open shapes, with what to say instead."""
+    """Refuse open shapes, and suggest arguments."""
     shapes = {name: shape or () for name, shape in graph.inputs.items()}
     if all(shape is not None and None not in shape for shape in graph.inputs.values()):
         return
@@ -156,14 +160,14 @@ def _check_shapes(graph: OnnxGraph) -> None:
     sizes = [[size or (1 if i == 0 else 640) for i, size in enumerate(s)] for s in shapes.values()]
     raise ValueError(
         f"model: expected fixed shapes, got {shown} (None is open): export with a fixed size, or "
-        f"say it, such as load inputs={list(shapes)} and input_size_list={sizes}"
+        f"give it, such as load inputs={list(shapes)} and input_size_list={sizes}"
     )
 
 
 def _image(
     inputs: Mapping[str, tuple[int | None, ...] | None],
 ) -> tuple[tuple[int, int] | None, int]:
-    """Height and width of the input, if it is one image, and its channels."""
+    """Return height and width of the input, if it is one image, and its channels."""
     shapes = list(inputs.values())
     if len(shapes) != 1 or shapes[0] is None or len(shapes[0]) != 4:
         return None, 0
@@ -177,3 +181,63 @@ def _check_outputs(graph: OnnxGraph, names: tuple[str, ...]) -> None:
     for name in names:
         if graph.producer(name) is None:
             raise ValueError(f"outputs: expected names of tensors of the graph, got {name!r}")
+
+
+def exported_facts(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Read ``names`` and ``task`` from the metadata of Ultralytics.
+
+    Returns:
+        ``labels`` (a list) and ``task``, each only if present.
+    """
+    facts: dict[str, Any] = {}
+    try:
+        names = ast.literal_eval(metadata.get("names", ""))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        names = None
+    if isinstance(names, dict) and sorted(names) == list(range(len(names))):
+        names = [names[i] for i in range(len(names))]
+    if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+        facts["labels"] = names
+    if metadata.get("task") in ("detect", "segment", "pose", "obb", "classify"):
+        facts["task"] = metadata["task"]
+    return facts
+
+
+def custom_string(
+    head: CutHead | None,
+    labels: Labels | None,
+    task: str | None,
+    size: tuple[int, int] | None,
+    color: str,
+    *,
+    quantized: bool,
+) -> tuple[str, bool]:
+    """Write the custom string that tells `Detector` the head, the labels and the input.
+
+    Returns:
+        JSON, and whether it has the labels, which may be too long.
+    """
+    said: dict[str, Any] = {}
+    if head is not None:
+        options = dict(head.options)
+        if head.logits and not quantized:  # the range of integers tells it
+            options["logits"] = True
+        said["head"] = head.name
+        if options:
+            said["options"] = options
+    if task is not None:
+        said["task"] = task
+    if size is not None:
+        said["input"] = {"width": size[1], "height": size[0], "color": color}
+    if not said and labels is None:
+        return "", True
+    if labels is not None:
+        numbered = labels if isinstance(labels, dict) else list(labels)
+        whole = _json({"labels": numbered, **said})
+        if len(whole.encode()) <= MAX_CUSTOM_BYTES:
+            return whole, True
+    return _json(said), labels is None
+
+
+def _json(said: dict[str, Any]) -> str:
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)

@@ -1,38 +1,46 @@
-"""How good a converted file is: what it detects beside the network in float."""
+"""The result of a conversion: the file, and a comparison with the float network."""
 
 from __future__ import annotations
 
+import base64
+import html
+import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import printable_lines
 from rknn_runtime.conversion.accuracy import AccuracyReport, compare
 from rknn_runtime.conversion.calibration import framed
-from rknn_runtime.conversion.facts import custom_string
-from rknn_runtime.conversion.plan import Plan
+from rknn_runtime.conversion.html import page, table
+from rknn_runtime.conversion.plan import Plan, custom_string
 from rknn_runtime.emulation import TensorComparison, Verdict
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.reader import read
 from rknn_runtime.npu.model import Model
 from rknn_runtime.sim.make import bundle_from_onnx
 from rknn_runtime.vision.detector import Detector
+from rknn_runtime.vision.images import import_pillow
 
-__all__ = ["ConversionReport", "Example", "judged"]
+__all__ = ["Conversion", "ConversionReport", "Example", "judged"]
 
-#: Images that are kept for the page.
+_STYLE = "figure{display:inline-block;margin:.5em;width:46%}img{width:100%}"
+
+#: Images on the page.
 _EXAMPLES = 4
 _NORMALIZATION = ("mean_values", "std_values")
-#: Layers that are named.
+#: Layers in the report.
 _WORST = 5
 
 
 @dataclass(frozen=True)
 class Example:
-    """An image with what was found drawn in."""
+    """An image with the detections of both drawn in."""
 
     name: str
     #: ``(H, W, 3) uint8``, RGB.
@@ -42,15 +50,14 @@ class Example:
 
 @dataclass(frozen=True)
 class ConversionReport:
-    """A file beside its network; ``str()`` is a text."""
+    """A comparison of a file with its network; ``str()`` is a text."""
 
-    #: Who computed the file's outputs.
+    #: The program that computed the outputs of the file.
     by: str
     accuracy: AccuracyReport
     #: The worst layers of one image, worst first.
     layers: tuple[TensorComparison, ...]
-    #: Operators without commands of the NPU, and how many there are: the board's CPU runs them.
-    #: None: not known.
+    #: Operators that the board's CPU runs, and how many of each; None if not known.
     on_cpu: dict[str, int] | None
     file_bytes: int
     weight_bytes: int
@@ -88,7 +95,7 @@ class ConversionReport:
                 f"  {layer.cosine:8.5f}  {layer.name} ({layer.op}), {layer.saturated:.1%} clipped"
                 for layer in self.layers
             ]
-        lines.append(f"on the CPU: {cpu_words(self.on_cpu)}")
+        lines.append(f"on the CPU: {_cpu_words(self.on_cpu)}")
         lines.append(
             f"{_mib(self.file_bytes)} file, {_mib(self.weight_bytes)} weights, "
             f"{_mib(self.internal_bytes)} memory while it runs"
@@ -96,8 +103,57 @@ class ConversionReport:
         return printable_lines(lines)
 
 
-def cpu_words(on_cpu: Mapping[str, int] | None) -> str:
-    """Operators of the CPU for people."""
+@dataclass(frozen=True)
+class Conversion:
+    """A converted file; ``str()`` is the report."""
+
+    #: The ``.rknn`` file.
+    path: Path
+    #: The SoC.
+    target: str
+    #: The tensors at the cut; empty if nothing was cut.
+    cut: tuple[str, ...]
+    #: The head, as in `Detector.head`; None if it is not known.
+    head: str | None
+    #: Warnings, and the reason if nothing was cut.
+    notes: tuple[str, ...]
+    #: None if it was not wanted, or cannot be made.
+    report: ConversionReport | None
+    #: All that the toolkit printed.
+    log: str = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the log as plain Python values, ready for JSON."""
+        return {
+            "file": str(self.path),
+            "target": self.target,
+            "cut": list(self.cut),
+            "head": self.head,
+            "notes": list(self.notes),
+            "report": self.report and self.report.to_dict(),
+        }
+
+    def to_html(self) -> str:
+        """Return the report as a page with plots and images, which loads nothing from elsewhere."""
+        ends = f"cut at {len(self.cut)} tensors" if self.cut else "ends as it did"
+        head = html.escape(self.head or "not known")
+        parts = [f"<p>For {self.target}; {ends}; head {head}.</p>"]
+        parts += [f'<p class="note">{html.escape(note)}</p>' for note in self.notes]
+        if self.report is not None:
+            parts += _of_report(self.report)
+        return page(self.path.name, parts, _STYLE)
+
+    def __str__(self) -> str:
+        ends = f"cut at {len(self.cut)} tensors" if self.cut else "ends as it did"
+        lines = [f"{self.path}: for {self.target}, {ends}, head {self.head or 'not known'}"]
+        lines += [f"note: {note}" for note in self.notes]
+        if self.report is not None:
+            lines += str(self.report).split("\n")
+        return printable_lines(lines)
+
+
+def _cpu_words(on_cpu: Mapping[str, int] | None) -> str:
+    """List the operators of the CPU for people."""
     if on_cpu is None:
         return "not known"
     return ", ".join(f"{count} {name}" for name, count in on_cpu.items()) or "nothing"
@@ -112,17 +168,17 @@ def judged(
     simulate: Callable[[Sequence[Path]], list[list[Array]]],
     notes: list[str],
 ) -> ConversionReport:
-    """Compare a file with the network in float.
+    """Compare a file with the float network.
 
     Args:
         path: The file.
-        plan: What was made of the network; an ONNX file of one image.
-        images: To compare with.
-        folder: An empty place.
-        config: The parameters that it was built with.
-        simulate: Gives the outputs of the toolkit's own simulator, which is asked where the
-            simulated NPU does not run the file.
-        notes: Where that is noted.
+        plan: The plan of the conversion, for an ONNX file of one image.
+        images: The images to compare with.
+        folder: A folder for temporary files.
+        config: The parameters of the toolkit's ``config``.
+        simulate: Returns the outputs of the toolkit's simulator, for files that the simulated NPU
+            does not run.
+        notes: Receives a note if so.
     """
     assert plan.onnx is not None
     network = folder / "float.onnx"
@@ -161,7 +217,7 @@ def judged(
 
 
 def _sizes(path: Path) -> tuple[int, int, int]:
-    """Bytes of the file, of its weights, and of what it takes while it runs."""
+    """Return the bytes of the file, of its weights, and of its memory while it runs."""
     info = read(path)
     return info.file_bytes, info.weight_bytes, info.internal_bytes
 
@@ -178,7 +234,7 @@ def _options(plan: Plan) -> dict[str, Any]:
 
 
 class _Frames:
-    """The images as the network gets them, read one by one."""
+    """The images as the network gets them, read one at a time."""
 
     def __init__(self, plan: Plan, images: Sequence[Path]) -> None:
         self._plan, self._images = plan, images
@@ -196,7 +252,7 @@ def _examples(
     means: Sequence[Sequence[float]],
     stds: Sequence[Sequence[float]],
 ) -> tuple[Example, ...]:
-    """Draw what both find."""
+    """Draw the detections of both."""
     if plan.head is None or plan.color == "GRAY" or plan.onnx is None or plan.size is None:
         return ()
     said, _ = custom_string(plan.head, plan.labels, None, None, plan.color, quantized=False)
@@ -224,3 +280,93 @@ def _finite(value: float) -> float | None:
 
 def _mib(count: int) -> str:
     return f"{count / 2**20:.2f} MiB"
+
+
+def _of_report(report: ConversionReport) -> Iterable[str]:
+    yield f"<p>Judged by {html.escape(report.by)}.</p>"
+    yield from _of_accuracy(report.accuracy)
+    if report.layers:
+        yield "<h2>Worst layers</h2>"
+        rows = [
+            (layer.name, layer.op, f"{layer.cosine:.5f}", f"{layer.saturated:.1%}")
+            for layer in report.layers
+        ]
+        yield table(("layer", "operator", "cosine", "clipped"), rows)
+    yield "<h2>Sizes</h2>"
+    yield f"<p>On the board's CPU: {html.escape(_cpu_words(report.on_cpu))}.</p>"
+    sizes = (report.file_bytes, report.weight_bytes, report.internal_bytes)
+    shown = [f"{size / 2**20:.2f} MiB" for size in sizes]
+    yield table(("file", "weights", "memory while it runs"), [shown])
+    if report.examples:
+        yield "<h2>Images</h2><p>Left: in float. Right: the file.</p>"
+    for example in report.examples:
+        for pixels in (example.in_float, example.converted):
+            yield f"<figure>{_image(pixels, example.name)}</figure>"
+
+
+def _of_accuracy(accuracy: AccuracyReport) -> Iterable[str]:
+    found = accuracy.detections
+    if found is not None:
+        yield f"<h2>Detections in {accuracy.frames} images</h2>"
+        rows = [
+            ("in float", str(found.count)),
+            ("in the file", str(found.other_count)),
+            ("in both", str(len(found.matches))),
+            ("only in float", str(len(found.missed))),
+            ("only in the file", str(len(found.extra))),
+        ]
+        if found.matches:
+            rows += [
+                ("mean IoU", f"{found.mean_iou:.4f}"),
+                ("mean difference of confidence", f"{found.mean_confidence_difference:.4f}"),
+            ]
+        yield table((), rows)
+        pairs = [(match.confidence, match.other_confidence) for match in found.matches]
+        yield _scatter(pairs, "confidence in float", "confidence in the file")
+        yield _histogram([match.iou for match in found.matches], "IoU of what both find")
+    yield "<h2>Outputs</h2>"
+    outputs = [
+        (row.name, f"{row.cosine:.6f}", f"{row.worst_cosine:.6f}", f"{row.max_error:.4g}")
+        for row in accuracy.worst(len(accuracy.outputs))
+    ]
+    yield table(("output", "cosine", "of the worst image", "largest error"), outputs)
+
+
+def _scatter(points: Sequence[tuple[float, float]], across: str, up: str) -> str:
+    """Plot pairs of 0..1."""
+    dots = "".join(
+        f'<circle cx="{40 + 200 * x:.1f}" cy="{220 - 200 * y:.1f}" r="2.5" fill="#06c8"/>'
+        for x, y in points
+    )
+    line = '<line x1="40" y1="220" x2="240" y2="20" stroke="#bbb"/>'
+    return _svg(line + dots, across, up)
+
+
+def _histogram(values: Sequence[float], across: str) -> str:
+    """Plot a histogram of values of 0..1 in 20 columns."""
+    counts, _ = np.histogram(values, 20, (0, 1))
+    top = max(int(counts.max()), 1)
+    bars = "".join(
+        f'<rect x="{40 + 10 * i}" y="{220 - 200 * int(n) / top:.1f}" width="9" '
+        f'height="{200 * int(n) / top:.1f}" fill="#06c"/>'
+        for i, n in enumerate(counts)
+    )
+    return _svg(bars, across, f"up to {top}")
+
+
+def _svg(marks: str, across: str, up: str) -> str:
+    return (
+        '<svg width="260" height="250" font-size="11">'
+        '<rect x="40" y="20" width="200" height="200" fill="#fff" stroke="#ccc"/>'
+        f'{marks}<text x="40" y="238">0</text><text x="232" y="238">1</text>'
+        f'<text x="140" y="245" text-anchor="middle">{html.escape(across)}</text>'
+        f'<text x="14" y="120" transform="rotate(-90 14 120)" text-anchor="middle">'
+        f"{html.escape(up)}</text></svg>"
+    )
+
+
+def _image(pixels: Array, name: str) -> str:
+    file = io.BytesIO()
+    import_pillow().Image.fromarray(pixels).save(file, "PNG")
+    data = base64.b64encode(file.getvalue()).decode()
+    return f'<img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'

@@ -1,8 +1,7 @@
-"""What the toolkit's own Python runs: one job, described in a JSON file.
+"""The program that the toolkit's own Python runs: one job, described in a JSON file.
 
-It is started by `rknn_runtime.conversion.toolkit` as a program and imports nothing of this
-package, which that Python does not have. The toolkit prints what it likes; what became of the
-job is written beside it.
+`rknn_runtime.conversion.toolkit` starts it. It imports nothing of this package, which that Python
+does not have. The result is a second file, since the toolkit prints as it likes.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: Begins the lines that tell which step is under way.
+#: The start of lines that name the current step.
 STEP = "@rknn-runtime "
 
 
 class Refused(Exception):
-    """A step of the toolkit returned something else than 0."""
+    """A step of the toolkit did not return 0."""
 
 
 def main(job_path: str, result_path: str) -> int:
-    """Do a job from a file and write what became of it."""
+    """Do a job from a file and write the result."""
     result = do(json.loads(Path(job_path).read_text("utf-8")), _say)
     Path(result_path).write_text(json.dumps(result), "utf-8")
     return int(result["error"] is not None)
 
 
 def do(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
-    """Do a job, telling each step that is begun.
+    """Do a job, and call `say` with each step.
 
     Returns:
-        ``step``, the last that was begun, and ``error``, None when all succeeded.
+        ``step``, the last step, and ``error``, None after success.
     """
     result: dict[str, Any] = {"step": "import", "error": None}
     toolkit: Any = None
@@ -49,7 +48,7 @@ def do(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
                 work(toolkit, job[name])
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # it ends the program from anywhere
+    except BaseException as error:  # the toolkit also exits
         words = traceback.format_exception_only(type(error), error)
         result["error"] = "".join(words).strip()
         if not isinstance(error, Refused):
@@ -94,7 +93,7 @@ def _export(toolkit: Any, path: str) -> None:
 
 
 def _simulate(toolkit: Any, simulate: dict[str, Any]) -> None:
-    """Run the toolkit's own simulator on files of inputs, a ``.npz`` of outputs for each."""
+    """Run the toolkit's simulator on input files, and write an ``.npz`` of outputs for each."""
     import numpy as np
 
     _checked("init_runtime", toolkit.init_runtime())

@@ -1,8 +1,7 @@
-"""Stands in for PyTorch in the toolkit's environment.
+"""A stand-in for PyTorch in the toolkit's environment, which saves gigabytes.
 
-rknn-toolkit2 imports PyTorch, which is gigabytes, whatever it converts. Of an ONNX file it only
-wants index numbers, split and joined again. What is not here raises an error that says how to
-get the true one.
+rknn-toolkit2 always imports PyTorch. For an ONNX file it only splits and joins index numbers. Any
+other use raises an error that says how to get PyTorch.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import Any, NoReturn
 
 import numpy
 
-#: One that the toolkit takes.
+#: A version that the toolkit accepts.
 __version__ = "2.4.0"
 
 
 class Tensor:
-    """Numbers, as far as the toolkit computes with them."""
+    """An array with the few methods that the toolkit uses."""
 
     def __init__(self, values: Any) -> None:
         self._values = numpy.asarray(values)
@@ -38,34 +37,34 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes."""
+        """Return the sizes."""
         sizes: tuple[int, ...] = self._values.shape
         return sizes
 
     def reshape(self, *shape: Any) -> Tensor:
-        """Numbers in another shape."""
+        """Return the numbers in another shape."""
         return Tensor(self._values.reshape(*shape))
 
     view = reshape
 
     def flatten(self) -> Tensor:
-        """All numbers in a row."""
+        """Return the numbers in one dimension."""
         return Tensor(self._values.ravel())
 
     def numpy(self) -> Any:
-        """Numbers as an array."""
+        """Return the numbers as an array."""
         return self._values
 
     def tolist(self) -> Any:
-        """Numbers as a list."""
+        """Return the numbers as a list."""
         return self._values.tolist()
 
 
 class no_grad:
-    """Nothing: there are no gradients here."""
+    """A context manager and decorator that does nothing."""
 
     def __call__(self, function: Any) -> Any:
-        """Leave a function as it is."""
+        """Return the function."""
         return function
 
     def __enter__(self) -> no_grad:
@@ -76,12 +75,12 @@ class no_grad:
 
 
 def arange(*limits: int) -> Tensor:
-    """Integers one after the other."""
+    """Return consecutive integers."""
     return Tensor(numpy.arange(*limits, dtype=numpy.int64))
 
 
 def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> Any:
-    """Parts along a dimension: of one size, or of these sizes."""
+    """Split along a dimension, into parts of one size or of given sizes."""
     values, sizes = numpy.asarray(tensor), split_size_or_sections
     ends: Any = (
         range(sizes, values.shape[dim], sizes)
@@ -104,7 +103,7 @@ def _missing(name: str) -> NoReturn:
         raise AttributeError(name)
     raise NotImplementedError(
         f"torch.{name}: the toolkit's environment has only a stand-in for PyTorch; ask for the "
-        "true one: --with-torch, or with_torch=True"
+        "real one: --with-torch, or with_torch=True"
     )
 
 

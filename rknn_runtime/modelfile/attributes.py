@@ -155,6 +155,8 @@ def output_attr(tensor: FileTensor, index: int, rules: Rules) -> TensorAttr:
 
 def _described(tensor: FileTensor, index: int, rules: Rules, *, is_input: bool) -> TensorAttr:
     numbers = {dtype: number for number, dtype in ELEMENT_TYPES.items()}
+    if not isinstance(tensor.name, str):
+        raise TypeError(f"name: expected str, got {tensor.name!r}")
     name = ffi.new("uint8_t[]", tensor.name.encode())
     fields = {
         "name": {"at": name, "length": len(name)},

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rknn_runtime._arrays import Span
+from rknn_runtime._arrays import Span, check_status
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library, printed
@@ -371,7 +371,7 @@ class Context:
         if status != lib.RKNN_SUCC:
             if status == lib.RKR_ERR_UNAVAILABLE:
                 detail = f"this function does not exist in {self.library.path}"
-            raise status_error(status, call, detail or self.library.last_message(), printed())
+            check_status(status, call, detail or self.library.last_message(), printed())
 
     def check_run(self, status: int, call: str) -> None:
         """Raise the exception for a run that failed, with what Python code raised in it."""

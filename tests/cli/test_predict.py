@@ -43,7 +43,7 @@ def test_of_what_nobody_measured_nothing_is_predicted(capsys: pytest.CaptureFixt
     model = SHAPES.replace("rk3588", "rv1106")
     assert main(["predict", model]) == 0
     page = capsys.readouterr().out
-    assert "\nOf rv1106, for which it was made, nothing is predicted: no measurements" in page
+    assert "\nThe model is made for rv1106, which is not predicted: no measurements" in page
     assert "rv1106 " not in page.partition("soc ")[2].partition("\n\n")[0]
     assert main(["predict", model, "--for", "rv1106"]) == 1
     refused = capsys.readouterr()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sys
+import types
 import zipfile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ MODEL = PROJECT / "examples/models/shapes_rk3588.rknn"
 #: What takes the toolkit's place: it notes its calls, and "builds" the file that it is told to.
 STAND_IN = """
 import json, os, shutil
+from pathlib import Path
 NOTES = os.environ.get("STAND_IN_NOTES")
 class RKNN:
     def __init__(self, **options):
@@ -49,7 +51,7 @@ class RKNN:
     def build(self, do_quantization, dataset):
         files = []
         if dataset:
-            files = open(dataset).read().split()
+            files = Path(dataset).read_text().split()
             shutil.copy(files[0], NOTES + ".npy")
         return self._do("build", {"do_quantization": do_quantization, "files": len(files)})
     def export_rknn(self, path):
@@ -57,7 +59,7 @@ class RKNN:
         return self._do("export_rknn", {})
     def release(self):
         if NOTES:
-            json.dump(self.calls, open(NOTES, "w"))
+            Path(NOTES).write_text(json.dumps(self.calls))
 """
 
 
@@ -130,10 +132,26 @@ class Toolkit:
 
 
 @pytest.fixture
-def toolkit(installed, requirements, tmp_path, monkeypatch):
-    """The stand-in: what it was called with, and what it is to fail in."""
+def toolkit_process(installed, requirements, tmp_path, monkeypatch):
+    """The stand-in in a Python of its own: what it was called with, and where it is to fail."""
     notes = tmp_path / "notes.json"
     monkeypatch.setattr(environment, "_DATA", requirements)
     monkeypatch.setenv("STAND_IN_NOTES", os.fspath(notes))
     monkeypatch.setenv("STAND_IN_MODEL", os.fspath(MODEL))
     return Toolkit(installed, notes)
+
+
+@pytest.fixture
+def toolkit(tmp_path, monkeypatch):
+    """The stand-in in this process, which starts no other."""
+    notes = tmp_path / "notes.json"
+    monkeypatch.setenv("STAND_IN_NOTES", os.fspath(notes))
+    monkeypatch.setenv("STAND_IN_MODEL", os.fspath(MODEL))
+    api = types.ModuleType("rknn.api")
+    exec(STAND_IN, vars(api))
+    monkeypatch.setitem(sys.modules, "rknn", types.ModuleType("rknn"))
+    monkeypatch.setitem(sys.modules, "rknn.api", api)
+    monkeypatch.setattr(
+        "rknn_runtime.conversion.convert.toolkit_python", lambda version, **options: None
+    )
+    return Toolkit(None, notes)

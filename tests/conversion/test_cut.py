@@ -22,10 +22,9 @@ from nets import (
 
 from rknn_runtime import Detector, Model
 from rknn_runtime.conversion.cut import coefficients_apart, find_tail
-from rknn_runtime.conversion.facts import custom_string
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import head_of
-from rknn_runtime.conversion.plan import plan_of
+from rknn_runtime.conversion.plan import custom_string, plan_of
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.sim import bundle_from_onnx
 
@@ -188,7 +187,7 @@ def test_what_ends_apart_already_is_left_so(net, head, tmp_path):
     plan = plan_of(path, {}, False, "auto", None, "RGB")
     assert plan.cut == ()
     assert (plan.head.name, plan.head.num_classes, plan.head.logits) == (head, CLASSES, False)
-    assert plan.notes == ("not cut: boxes and scores are outputs of their own already",)
+    assert plan.notes == ("not cut: boxes and scores are already separate outputs",)
     said, _ = custom_string(plan.head, None, None, (SIZE, SIZE), "RGB", quantized=False)
     taken, found = found_in(plan.onnx, "auto", **json.loads(said))
     assert taken == head

@@ -17,27 +17,27 @@ from rknn_runtime.conversion.environment import (
 )
 
 
-def test_it_is_made_once(toolkit, monkeypatch):
+def test_it_is_made_once(toolkit_process, monkeypatch):
     """The second time nothing is run but its Python."""
-    python = toolkit_python(folder=toolkit.folder)
+    python = toolkit_python(folder=toolkit_process.folder)
     found = subprocess.run([python, "-c", "import rknn.api"], check=False)
     assert found.returncode == 0
     monkeypatch.setattr(environment, "_make", None)
     said = []
-    assert toolkit_python(folder=toolkit.folder, progress=said.append) == python
+    assert toolkit_python(folder=toolkit_process.folder, progress=said.append) == python
     assert said == []
 
 
-def test_it_has_nothing_of_ours(toolkit):
+def test_it_has_nothing_of_ours(toolkit_process):
     """Neither this package nor its paths."""
-    python = toolkit_python(folder=toolkit.folder)
+    python = toolkit_python(folder=toolkit_process.folder)
     code = "import sys; print([p for p in sys.path if 'rknn' not in p and 'site-packages' in p])"
     done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("damage", ["ready.json", "bin/python", "half"])
-def test_a_broken_one_is_made_anew(toolkit, tmp_path, monkeypatch, damage):
+def test_a_broken_one_is_made_anew(toolkit_process, tmp_path, monkeypatch, damage):
     """An interrupted installation has no mark, and may lack its Python."""
     place = tmp_path / "rknn-toolkit2-2.3.2"
     made = []
@@ -53,7 +53,7 @@ def test_a_broken_one_is_made_anew(toolkit, tmp_path, monkeypatch, damage):
     assert made == [place]
 
 
-def test_a_failed_installation_leaves_nothing(toolkit, tmp_path, monkeypatch):
+def test_a_failed_installation_leaves_nothing(toolkit_process, tmp_path, monkeypatch):
     """And says pip's reason: here, that the file is another one than was tried."""
     data = tmp_path / "data"
     data.mkdir()
@@ -62,12 +62,12 @@ def test_a_failed_installation_leaves_nothing(toolkit, tmp_path, monkeypatch):
     head, _, digest = line.strip().rpartition(":")
     (data / "requirements-2.3.2.txt").write_text(f"{head}:{'0' * len(digest)}\n")
     monkeypatch.setattr(environment, "_DATA", data)
-    with pytest.raises(ToolkitEnvironmentError, match="another file than the one that was tried"):
+    with pytest.raises(ToolkitEnvironmentError, match="another file than the tested one"):
         toolkit_python(folder=tmp_path / "made", python=sys.executable)
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["rknn-toolkit2-2.3.2.lock"]
 
 
-def test_without_a_network_it_says_what_to_do(toolkit, tmp_path, monkeypatch):
+def test_without_a_network_it_says_what_to_do(toolkit_process, tmp_path, monkeypatch):
     """Wheels can be brought in a folder."""
     data = tmp_path / "data"
     data.mkdir()
@@ -82,14 +82,14 @@ def test_without_a_network_it_says_what_to_do(toolkit, tmp_path, monkeypatch):
         toolkit_python(folder=tmp_path / "made", python=sys.executable)
 
 
-def test_a_full_disk_is_told_before(toolkit, tmp_path, monkeypatch):
+def test_a_full_disk_is_told_before(toolkit_process, tmp_path, monkeypatch):
     """With the room that is wanted."""
     monkeypatch.setattr(environment, "_ROOM_BYTES", {False: 10**18, True: 10**18})
     with pytest.raises(ToolkitEnvironmentError, match=r"expected 1000000000\.0 GB of room"):
         toolkit_python(folder=tmp_path, python=sys.executable)
 
 
-def test_two_do_not_install_at_once(toolkit, tmp_path, monkeypatch):
+def test_two_do_not_install_at_once(toolkit_process, tmp_path, monkeypatch):
     """The second waits for the first, and then finds it made."""
     inside, waits, done = threading.Event(), threading.Event(), []
 
@@ -116,7 +116,7 @@ def test_two_do_not_install_at_once(toolkit, tmp_path, monkeypatch):
     assert said == ["waiting for another process that installs rknn-toolkit2"]
 
 
-def test_the_cache_is_the_users(toolkit, tmp_path, monkeypatch):
+def test_the_cache_is_the_users(toolkit_process, tmp_path, monkeypatch):
     """XDG_CACHE_HOME where it is absolute, else ~/.cache."""
     made = []
     monkeypatch.setattr(environment, "_make", lambda place, *arguments: made.append(place))

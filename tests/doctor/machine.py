@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rknn_runtime.modelfile.info import ModelHeader
 from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.npu._elf import Elf
 from rknn_runtime.tools.doctor.facts import ModelFacts, Surroundings
-from rknn_runtime.tools.doctor.files import model_facts
+from rknn_runtime.tools.doctor.look import model_facts
 
 VIDEO, RENDER = 44, 105
 GROUPS = f"root:x:0:\nvideo:x:{VIDEO}:\nrender:x:{RENDER}:\n"
@@ -27,19 +28,25 @@ REQUIRED = ("init", "destroy", "query", "run", "create_mem", "destroy_mem", "set
 
 @dataclass(frozen=True)
 class Case:
-    """A machine on which something is wrong, as a public thread tells it."""
+    """A row of ``threads.json`` or ``machines.json``: a machine on which something is wrong."""
 
-    #: ``owner/repository#number``, or a page's address.
-    thread: str
-    #: In our own words.
-    about: str
-    #: The rule that names the first cause; several that are equally right with "|" between them;
-    #: "new: ..." where the cases had no name for it, and the command alone decides.
+    #: The rule that names the first cause, or several that are equally right with "|" between
+    #: them. "new: ..." if there was no such rule when the row was written; the command decides.
     rule: str
     #: A part of the command that repairs it, or "re:" and a pattern that it has.
     cure: str
-    #: What of the machine is not as `build` has it by itself.
-    given: dict[str, Any] = field(default_factory=dict)
+    #: Arguments of `build`.
+    machine: dict[str, Any]
+    #: ``owner/repository#number``, or a page's address.
+    thread: str = ""
+    #: The thread in our own words.
+    about: str = ""
+    #: Which of the eleven searches found it.
+    search: int = 0
+    #: It was written down before any rule was run on it.
+    held_out: bool = False
+    #: The facts do not tell it apart from what is more common, so it stays wrong.
+    unknown: bool = False
 
     def right(self, rule: str, cure: str) -> bool:
         """Whether a first cause and its command are what the thread says."""
@@ -49,16 +56,11 @@ class Case:
             return named and bool(re.search(self.cure[3:], cure, re.IGNORECASE))
         return named and self.cure in cure
 
-    @property
-    def address(self) -> str:
-        if self.thread.startswith("https://"):
-            return self.thread
-        repository, _, number = self.thread.partition("#")
-        return f"https://github.com/{repository}/issues/{number}"
 
-
-def case(thread: str, about: str, rule: str, cure: str, **given: Any) -> Case:
-    return Case(thread, about, rule, cure, given)
+def cases(name: str) -> list[Case]:
+    """Read a file of cases that lies beside this one."""
+    rows = json.loads(Path(__file__).with_name(name).read_text("utf-8"))
+    return [Case(**row) for row in rows]
 
 
 def library(words: str) -> bytes:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import threading
 
 import numpy as np
 import pytest
-from forks import in_child
 from reference import matrices as reference
-from threads import in_threads, running
 
 from rknn_runtime import CoreMask, Matmul, MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.errors import (
-    ClosedError,
-    ForkError,
     OperationFailedError,
     UnavailableError,
 )
@@ -314,86 +309,6 @@ def test_wrong_scales(control, matrix, scales, error):
     with small() as matmul, pytest.raises(error):
         matmul.set_scales(matrix, scales)
     assert control.calls("rknn_matmul_set_quant_params") == 0
-
-
-METHODS = {
-    "call": lambda matmul: matmul(values((4, 64), "INT8")),
-    "run": lambda matmul: matmul.run(),
-    "write_b": lambda matmul: matmul.write_b(values((64, 64), "INT8")),
-    "set_m": lambda matmul: matmul.set_m(4),
-    "set_core_mask": lambda matmul: matmul.set_core_mask(CoreMask.CORE_0),
-    "set_scales": lambda matmul: matmul.set_scales("A", 1.0),
-    "array": lambda matmul: matmul.a_memory.array(),
-}
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_after_close(control, method):
-    """Every method says that it is closed; closing again does nothing."""
-    matmul = small()
-    matmul.close()
-    matmul.close()
-    assert matmul.is_closed
-    assert repr(matmul) == "<Matmul closed INT8_MM_INT8_TO_INT32>"
-    with pytest.raises(ClosedError, match="closed"):
-        METHODS[method](matmul)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_in_a_forked_child(control, method):
-    """Every method says so, closing releases nothing, and the parent goes on."""
-    with small() as matmul:
-        matmul.write_b(values((64, 64), "INT8"))
-
-        def refused():
-            with pytest.raises(ForkError):
-                METHODS[method](matmul)
-            matmul.close()
-
-        in_child(refused)
-        METHODS[method](matmul)
-
-
-def test_threads_share_one(control):
-    """8 threads call one product, and each gets its own result."""
-    b = values((64, 64), "INT8", 1)
-    with small() as matmul:
-        matmul.write_b(b)
-
-        def call(seed: int) -> None:
-            a = values((4, 64), "INT8", seed)
-            expected = a.astype(int) @ b.astype(int)
-            for _ in range(20):
-                assert (matmul(a) == expected).all()
-
-        in_threads(call, ((seed,) for seed in range(8)))
-
-
-def test_closed_by_another_thread(control):
-    """Callers finish or learn that it is closed; nobody reads memory that is gone."""
-    matmul = small()
-    matmul.write_b(values((64, 64), "INT8"))
-    started = threading.Barrier(5)
-
-    def call() -> None:
-        started.wait()
-        with pytest.raises(ClosedError):
-            while True:
-                matmul(values((4, 64), "INT8"))
-
-    with running(call, [()] * 4):
-        started.wait()
-        matmul.close()
-
-
-def test_it_is_collected_in_a_cycle(control):
-    """Memories, then context, whoever goes first."""
-    matmul = small()
-    cycle = [matmul, matmul.a_memory]
-    cycle.append(cycle)
-    del matmul, cycle
-    gc.collect()
-    assert control.live == (0, 0, 0)
 
 
 def test_it_is_neither_copied_nor_pickled(control):

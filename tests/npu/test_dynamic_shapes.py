@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 from bundles import image, output, recorded
@@ -19,10 +17,8 @@ from rknn_runtime import (
     TensorMemory,
     TensorType,
 )
-from rknn_runtime.errors import ClosedError, RknnStatusError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.modelfile.reader import read
-from rknn_runtime.sim import Live
 from rknn_runtime.sim.bundle import Bundle, RawRecord
 
 INFO = read(DATA / "models" / "dyn_in_rk3588.rknn")
@@ -151,39 +147,6 @@ def test_memory_that_was_bound_stays_if_it_is_large_enough(control):
         assert model.input_memory() is large
 
 
-@both
-@pytest.mark.parametrize("code", [-1, -5, -42])
-def test_a_choice_that_fails_can_be_made_again(control, kind, code):
-    """In every call of it; until one succeeds the model does not run."""
-    with kind(DATA_BYTES, library="sim") as model:
-        control.reset()
-        model.set_input_shapes(SMALL)
-        steps = [("rknn_set_input_shapes", 1)]
-        steps += [("rknn_query", nth) for nth in range(2, control.calls("rknn_query") + 1)]
-        if kind is Model:
-            steps += [("rknn_set_io_mem", 1), ("rknn_set_io_mem", 2)]
-        failed = 0
-        for function, nth in steps:
-            control.reset()
-            control.fail(function, nth, code)
-            try:
-                model.set_input_shapes(BIG)
-            except RknnStatusError:
-                failed += 1
-                with pytest.raises(RuntimeError, match="choose shapes again"):
-                    model.run(frame(model))
-                if kind is Model:
-                    with pytest.raises(RuntimeError, match="choose shapes again"):
-                        model.bind_input(0, model.input_memory())
-                    with pytest.raises(RuntimeError, match="choose shapes again"):
-                        model.output_f32(0)
-            control.reset()
-            model.set_input_shapes(SMALL)
-            np.testing.assert_array_equal(result(model), ANSWERS[1])
-        assert failed >= len(steps) - 4  # some queries have a second form
-    assert control.live == Live(0, 0, 0)
-
-
 def test_a_detector_refuses_another_shape(control):
     """It was made for one; in that it stays right."""
     sizes = [(96, 64), (64, 64)]
@@ -219,69 +182,6 @@ def test_a_detector_refuses_another_shape(control):
         np.testing.assert_array_equal(detector(some_image).xyxy, first.xyxy)
         with pytest.raises(RuntimeError, match="shapes were changed"):
             other(some_image)
-
-
-def run_any(model):
-    """Run with a frame of either shape, and return what was answered: a shape of the model's."""
-    for shapes in (BIG, SMALL):
-        try:
-            (values,) = model(np.zeros(shapes[0], np.uint8))
-        except ValueError:
-            continue
-        assert values.shape == ANSWERS[(BIG, SMALL).index(shapes)].shape
-
-
-def read_output(model):
-    """Read what the last run left: in one shape or the other."""
-    assert model.output_f32(0).shape in {answer.shape for answer in ANSWERS}
-
-
-def bind_again(model):
-    """Bind a memory that is large enough for all shapes."""
-    model.bind_input(0, TensorMemory(model, 1 << 16))
-
-
-@pytest.mark.parametrize("use", [run_any, read_output, bind_again])
-def test_threads_that_choose_and_use_never_mix_shapes(control, use):
-    """Each call sees one shape whole, or is refused while they change; nothing stays behind."""
-    wrong = []
-    with Model(DATA_BYTES, library="sim") as model:
-        stop = threading.Event()
-
-        def keep_using():
-            while not stop.is_set():
-                try:
-                    use(model)
-                except RuntimeError as error:
-                    if "set_input_shapes has not succeeded" not in str(error):
-                        wrong.append(error)
-                except Exception as error:
-                    wrong.append(error)
-
-        threads = [threading.Thread(target=keep_using) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        try:
-            for turn in range(60):
-                model.set_input_shapes((BIG, SMALL)[turn % 2])
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-        assert wrong == []
-    assert control.last_violation == ""
-    assert control.live == Live(0, 0, 0)
-
-
-@both
-def test_after_close_nothing_is_chosen(control, kind):
-    """And nothing is asked."""
-    model = kind(DATA_BYTES, library="sim")
-    model.close()
-    with pytest.raises(ClosedError):
-        model.set_input_shapes(SMALL)
-    with pytest.raises(ClosedError):
-        _ = model.dynamic_shapes
 
 
 @pytest.mark.parametrize("cls", [Model, GeneralModel])

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from bundles import recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
-from forks import in_child
 
 from rknn_runtime import GeneralModel, Model, TensorMemory
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import InitFlag
-from rknn_runtime.errors import ClosedError, ForkError, RknnStatusError, UnavailableError
+from rknn_runtime.errors import ClosedError, RknnStatusError, UnavailableError
 from rknn_runtime.npu import raw
 from rknn_runtime.sim.bundle import read_bundle
 
@@ -228,19 +227,6 @@ def test_waiting_in_another_thread(model, engine):
     assert read(model) == {0.875}
 
 
-def test_another_process(model, engine):
-    """A fork has no part in the run of its parent."""
-    flight = raw.start(model)
-
-    def refused():
-        with pytest.raises(ForkError):
-            flight.wait()
-
-    in_child(refused)
-    engine.may_end.set()
-    flight.wait()
-
-
 def test_who_cannot(control):
     """No flag, no librknnrt, custom operators, the copying flow, no model, missing memory."""
     with (
@@ -289,22 +275,6 @@ def test_a_wait_that_is_too_short(control, model, engine):
     engine.may_end.set()
     assert lib.rkr_wait(context.handle, context.opened(), extend) == -1
     control.reset()
-
-
-@pytest.mark.soak
-def test_many_flights(control):
-    """No thread and no memory is left of 2,000; each has the outputs of its own frame."""
-    case = recorded()
-    with Model(case.data, library="sim", flags=FENCE) as model:
-        view = model.input_view()
-        for i in range(2000):
-            view[...] = i % 256
-            model.input_memory().sync_to_device()
-            raw.start(model, frame_id=i).wait()
-        del view
-        model.output_memory().sync_from_device()
-        assert np.array_equal(model.output_f32(), case.expected[0])
-    assert threading.active_count() < 50
 
 
 @pytest.fixture

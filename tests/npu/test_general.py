@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tracemalloc
 from dataclasses import replace
 
@@ -10,13 +9,10 @@ import numpy as np
 import pytest
 import stub
 from bundles import WHOLE, image, output, recorded
-from forks import in_child
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime.enums import InitFlag, TensorType
 from rknn_runtime.errors import (
-    ClosedError,
-    ForkError,
     InvalidParameterError,
     OperationFailedError,
     RknnError,
@@ -145,16 +141,6 @@ def test_a_wrong_out_is_refused(control, out, error, message):
         with pytest.raises(error, match=message):
             model.run(FRAME, out=out)
         assert control.calls("rknn_inputs_set") == 0
-
-
-def test_a_read_only_out_is_refused():
-    """It is not written to."""
-    out = np.zeros((1, 5, 4, 6), np.float32)
-    out.flags.writeable = False
-    model = GeneralModel(recorded().data, library="sim")
-    with model, pytest.raises(ValueError, match="writable"):
-        model.run(FRAME, out=[out])
-    assert not out.any()
 
 
 # What goes in
@@ -389,32 +375,6 @@ def test_nonsense_about_an_output_is_refused_at_once(tmp_path, patch, message):
 # Failures and the end
 
 
-def test_a_closed_model_refuses_every_use():
-    """`ClosedError`, not a crash."""
-    model = GeneralModel(recorded().data, library="sim")
-    assert (
-        repr(model) == "<GeneralModel image (1, 8, 20, 3) -> map (1, 5, 4, 6), computed by records>"
-    )
-    model.close()
-    model.close()
-    for use in (lambda: model.run(FRAME), lambda: model.sdk_version, lambda: model.memory_size):
-        with pytest.raises(ClosedError):
-            use()
-    assert (model.is_closed, repr(model)) == (True, "<GeneralModel closed>")
-
-
-def test_garbage_is_collected(control):
-    """Models without a close, also in cycles, leave nothing."""
-    data = recorded().data
-    for _ in range(20):
-        model = GeneralModel(data, library="sim")
-        model.me = model
-        model.run(FRAME)
-    del model
-    gc.collect()
-    assert control.live == NOTHING
-
-
 @pytest.mark.parametrize(
     "flags", [InitFlag.ASYNC, InitFlag.MEM_ALLOC_OUTSIDE, InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE]
 )
@@ -423,25 +383,3 @@ def test_flags_that_leave_work_to_the_caller_are_refused(control, flags):
     with pytest.raises(ValueError, match=f"flags: expected none.* a GeneralModel.*{flags.name}"):
         GeneralModel(recorded().data, library="sim", flags=flags)
     assert control.calls("rknn_init") == 0
-
-
-def test_a_model_of_load_is_of_its_class():
-    """The other constructor, with its options."""
-    with GeneralModel(recorded().data, library="sim") as model:
-        assert type(model) is GeneralModel
-        assert model.library.is_simulated
-        assert "simulated" in model.sdk_version.api
-
-
-def test_a_forked_child_is_refused_and_releases_nothing(control):
-    """In a child every use raises `ForkError`; the parent works on."""
-    with GeneralModel(recorded().data, library="sim") as model:
-
-        def refused():
-            with pytest.raises(ForkError):
-                model.run(FRAME)
-            model.close()
-            assert control.calls("rknn_destroy") == 0
-
-        in_child(refused)
-        model.run(FRAME)

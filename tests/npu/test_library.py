@@ -15,8 +15,7 @@ from rknn_runtime._ffi import ffi
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.modelfile import soc
 from rknn_runtime.npu import _elf, library
-from rknn_runtime.npu.library import SIMULATED, Library, open_library
-from rknn_runtime.sim import Control
+from rknn_runtime.npu.library import SIMULATED, open_library
 
 
 @pytest.fixture
@@ -395,16 +394,6 @@ def test_a_damaged_elf_file_is_no_crash(tmp_path, wide):
         path.write_bytes(content)
         answer = _elf.read(str(path))
         assert answer is None or isinstance(answer, _elf.Elf)
-
-
-def test_two_libraries_are_two(tmp_path):
-    """A simulated and a real library are open side by side, each found under its path."""
-    real, simulated = open_library(stub.build(tmp_path)), open_library("sim")
-    assert isinstance(real, Library)
-    assert real is not simulated
-    assert open_library(real.path) is real
-    with pytest.raises(UnavailableError, match="is not simulated"):
-        Control(real)
 
 
 def test_a_child_opens_libraries_while_a_thread_of_the_parent_does():

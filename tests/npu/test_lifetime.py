@@ -9,19 +9,16 @@ import subprocess
 import sys
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bundles import WHOLE, image, output, real, recorded, values
+from bundles import recorded
 from paths import PROJECT
-from threads import in_threads, running
 
-from rknn_runtime import GeneralModel, Model, TensorMemory
-from rknn_runtime.errors import ClosedError, RknnStatusError
+from rknn_runtime import Model, TensorMemory
 from rknn_runtime.kernels import quantization
-from rknn_runtime.sim import Live, Record, bundle_from_arrays
+from rknn_runtime.sim import Live
 from rknn_runtime.sim.executor import Executor
 
 NOTHING = Live(0, 0, 0)
@@ -117,16 +114,6 @@ def test_close_is_refused_while_a_view_lives(control, method):
     assert control.live == NOTHING
 
 
-def test_close_is_refused_while_a_memory_array_lives(control):
-    """An array of `input_memory` counts, too."""
-    model = Model(recorded().data, library="sim")
-    array = model.input_memory().array()
-    with pytest.raises(BufferError):
-        model.close()
-    del array
-    model.close()
-
-
 def test_the_traceback_of_a_refusal_holds_nothing(control):
     """Errors about arguments may be kept: the model closes."""
     model = Model(recorded().data, library="sim")
@@ -160,54 +147,7 @@ def test_close_is_refused_while_a_traceback_holds_memory(control, monkeypatch):
     model.close()
 
 
-def test_a_with_block_passes_an_exception_on(control):
-    """A view in a traceback does not turn the real error into a `BufferError`."""
-
-    def fails(view):
-        raise KeyError("the real reason")
-
-    with (
-        pytest.raises(KeyError, match="the real reason"),
-        Model(recorded().data, library="sim") as model,
-    ):
-        fails(model.input_view())
-    del model
-    gc.collect()
-    assert control.live == NOTHING
-
-
-def test_garbage_of_many_models_is_collected(control):
-    """A hundred models without a close leave nothing."""
-    data = recorded().data
-    for _ in range(100):
-        Model(data, library="sim").run(FRAME)
-    gc.collect()
-    assert control.live == NOTHING
-
-
 # Threads
-
-
-@pytest.mark.parametrize(("kind", "rtol"), [(Model, 0), (GeneralModel, 1e-6)])
-def test_calls_from_threads_do_not_mix(control, kind, rtol):
-    """Each thread gets the answer to its own frame, though they share one model."""
-    pixels, attr = image(), output("y", (1, 5, 4, 6))
-    frames = [np.full((1, 8, 20, 3), i, np.uint8) for i in range(4)]
-    arrays = [values(attr, i) for i in range(4)]
-    records = [Record([array], [frame]) for frame, array in zip(frames, arrays)]
-    data = bundle_from_arrays([pixels], [attr], records, preprocessing=[WHOLE])
-    with kind(data, library="sim") as model:
-        run = model.run if kind is GeneralModel else model
-
-        def work(i):
-            expected = real(arrays[i], attr)
-            for _ in range(200):
-                np.testing.assert_allclose(run(frames[i])[0], expected, rtol, atol=0)
-
-        in_threads(work, ((i,) for i in range(4)))
-    assert control.calls("rknn_run") == 800
-    if kind is GeneralModel:
-        assert control.calls("rknn_outputs_release") == 800
 
 
 def test_other_threads_run_while_the_npu_works(control):
@@ -234,30 +174,6 @@ def test_other_threads_run_while_the_npu_works(control):
             thread.join()
     assert free
     assert ended
-
-
-def test_close_waits_for_the_run(control):
-    """Closing from another thread lets the run end, and the next one raises."""
-    model = Model(recorded().data, library="sim")
-    control.set_latency(20_000)
-    results = []
-
-    def work():
-        while True:
-            try:
-                model.run(FRAME)
-            except ClosedError as error:
-                results.append(error)
-                return
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    while control.calls("rknn_run") == 0:
-        pass
-    model.close()
-    thread.join()
-    assert len(results) == 1
-    assert control.live == NOTHING
 
 
 # Processes
@@ -302,45 +218,6 @@ frame = np.zeros((8, 20, 3), np.uint8)
 """
 
 
-def test_a_forked_child_is_refused_and_releases_nothing(bundle):
-    """In a child every use raises `ForkError`, close is silent, and the parent works on."""
-    run = script(
-        HEAD
-        + """
-memory, view = model.input_memory(), model.output_raw()
-calls = Control().calls
-pid = os.fork()
-if pid == 0:
-    refused = 0
-    for use in (lambda: model.run(frame), lambda: model(frame), model.input_view,
-                model.output_f32, lambda: model.sdk_version, memory.array,
-                memory.sync_to_device):
-        try:
-            use()
-        except ForkError as error:
-            refused += "forked" in str(error)
-    del view
-    model.close()
-    model.close()
-    del model, memory
-    gc.collect()
-    untouched = calls("rknn_destroy") == calls("rknn_destroy_mem") == 0
-    own = Model(sys.argv[1], library="sim")
-    own.run(frame)
-    own.close()
-    os._exit(0 if (refused, untouched) == (7, True) else 1)
-assert os.waitpid(pid, 0)[1] == 0
-model.run(frame)
-del view
-model.close()
-assert Control().live == Live(0, 0, 0)
-print("fine")
-""",
-        bundle,
-    )
-    assert (run.stdout, run.stderr) == ("fine\n", "")
-
-
 def test_a_child_is_refused_while_a_thread_of_the_parent_runs(bundle):
     """The lock that another thread holds at the fork does not stop the child for ever."""
     run = script(
@@ -367,26 +244,6 @@ print("fine")
         bundle,
     )
     assert (run.stdout, run.stderr) == ("fine\n", "")
-
-
-@pytest.mark.parametrize(
-    "ending",
-    [
-        "",
-        "view = model.output_raw()",
-        "model.me = model",
-        "sys.modules['keep'] = model",
-        "import atexit; atexit.register(model.run, frame)",
-        "import threading; Control().set_latency(300_000); "
-        "threading.Thread(target=model.run, args=(frame,), daemon=True).start()\n"
-        "while Control().calls('rknn_run') == 0: pass",
-    ],
-    ids=["open", "view", "cycle", "module", "atexit", "daemon"],
-)
-def test_a_process_ends_cleanly_with_an_open_model(bundle, ending):
-    """Exit without close: no crash, no message, status 0."""
-    run = script(HEAD + ending, bundle)
-    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(("use", "ending"), [("late", ""), ("view", "view = model.output_raw()")])
@@ -441,28 +298,6 @@ def test_fifty_thousand_frames_take_no_memory(control):
             gc.enable()
     assert control.calls("rknn_run") == 51_000
     assert grown <= 256
-
-
-@pytest.mark.soak
-def test_thousands_of_loads_take_no_memory(control):
-    """Loading, failing to load, and closing leave nothing behind."""
-    data = recorded().data
-
-    def loads(count):
-        for _ in range(count):
-            with Model(data, library="sim") as model:
-                model.run(FRAME)
-            control.fail("rknn_set_io_mem", 2, -1)
-            with pytest.raises(RknnStatusError):
-                Model(data, library="sim")
-
-    gc.collect()
-    loads(200)
-    gc.collect()
-    before = resident_kilobytes()
-    loads(1_000)
-    gc.collect()
-    assert resident_kilobytes() - before <= 512
 
 
 # Interruptions
@@ -547,21 +382,6 @@ def test_close_is_refused_while_further_memory_is_viewed(control):
         del view
 
 
-def test_threads_may_close_at_once(control):
-    """Closing is idempotent, also for a thread that waited while another one closed."""
-    model = Model(recorded().data, library="sim")
-    control.set_latency(50_000)
-    run = threading.Thread(target=model.run, args=(FRAME,))
-    run.start()
-    while control.calls("rknn_run") == 0:
-        pass
-    with ThreadPoolExecutor(4) as pool:
-        closings = [pool.submit(model.close) for _ in range(4)]
-        outcomes = [closing.exception() for closing in closings]
-    run.join()
-    assert outcomes == [None] * 4
-
-
 # Collected in the middle of a call
 
 
@@ -606,26 +426,6 @@ def test_a_memory_dropped_within_this_threads_own_run_is_released_after_it(contr
     assert model.sdk_version.api
     assert control.calls("rknn_destroy_mem") == before + 1
     model.close()
-
-
-def test_models_close_while_others_are_collected(control):
-    """Threads that drop memories of a model do not disturb its ``close``."""
-    for _ in range(20):
-        model = Model(recorded().data, library="sim")
-        memories = [TensorMemory(model._context, 64) for _ in range(50)]
-        halves = [memories[:25], memories[25:]]
-        del memories
-        start = threading.Barrier(3)
-
-        def drop(half, start=start):
-            start.wait()
-            while half:
-                half.pop()
-
-        with running(drop, ((half,) for half in halves)):
-            start.wait()
-            model.close()
-        assert control.live == NOTHING
 
 
 # Forks while a thread is inside

@@ -602,17 +602,6 @@ def test_an_input_that_has_but_the_native_layout_is_taken_in_it(tmp_path):
             model.run(packed[0])
 
 
-@pytest.mark.parametrize("kind", [Model, GeneralModel])
-@pytest.mark.parametrize("name", ["flags", "core_mask"])
-@pytest.mark.parametrize(
-    ("wrong", "error"), [(1.0, TypeError), ("0", TypeError), (-1, ValueError), (2**40, ValueError)]
-)
-def test_flags_are_integers(kind, name, wrong, error):
-    """A float or a text is none, and none is negative."""
-    with pytest.raises(error, match=f"^{name}: expected "):
-        kind(recorded().data, library="sim", **{name: wrong})
-
-
 @pytest.mark.parametrize("wrong", [{0: None}, {None}, 5, iter([None])])
 def test_out_is_a_sequence(wrong):
     """A dict, a set and an iterator are none."""
@@ -773,16 +762,6 @@ def test_a_failing_sync_is_named(control, nth, name):
         control.fail("rknn_mem_sync", nth, -3)
         with pytest.raises(OSError, match=name):
             model.run(some_image(model.inputs[0]))
-
-
-def test_a_model_works_on_after_a_failed_run(control):
-    """One failed run leaves the model as it was."""
-    case = recorded()
-    with Model(case.data, library="sim") as model:
-        control.fail("rknn_run", 1, -2)
-        with pytest.raises(TimeoutError):
-            model.run(some_image(model.inputs[0]))
-        same(model(some_image(model.inputs[0]))[0], case.expected[0])
 
 
 def test_a_closed_model_refuses_every_use():

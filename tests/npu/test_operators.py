@@ -13,15 +13,12 @@ import pytest
 import stub
 from bundles import recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, FRAME, SOFTMAX, STOCK, renamed, softmax
-from forks import in_child
 from paths import DATA
-from threads import in_threads
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import (
     ClosedError,
-    ForkError,
     LibraryLoadError,
     OperationFailedError,
     RknnError,
@@ -469,16 +466,6 @@ def test_names_of_all_lengths(model):
     model.register_custom_op("\udcff", softmax)
 
 
-@pytest.mark.parametrize("code", [*range(-16, 0), -999])
-def test_every_code(control, model, code):
-    """The exception has it, nothing is registered, and the next attempt succeeds."""
-    control.fail("rknn_register_custom_ops", 1, code)
-    with pytest.raises(RknnError, match=rf"rknn_register_custom_ops\('{CUSTOM}'\)"):
-        model.register_custom_op(CUSTOM, softmax)
-    model.register_custom_op(CUSTOM, softmax)
-    run(model)
-
-
 def test_who_takes_none(control):
     """On librknnmrt there is no such function; duplicates neither have nor take operators."""
     with Model(recorded("rv1106").data, library="sim") as model, pytest.raises(UnavailableError):
@@ -492,16 +479,6 @@ def test_who_takes_none(control):
         run(model)
     with pytest.raises(ClosedError):
         model.register_custom_op(CUSTOM, softmax)
-
-
-def test_another_process(model):
-    """A fork has the parent's model in name only."""
-
-    def refused():
-        with pytest.raises(ForkError):
-            model.register_custom_op(CUSTOM, softmax)
-
-    in_child(refused)
 
 
 def test_a_function_that_knows_its_model(control):
@@ -525,22 +502,6 @@ def test_models_in_the_functions_of_others(control):
             CUSTOM, lambda node, inputs, outputs: np.copyto(outputs[0].ravel(), run(stock).ravel())
         )
         assert np.array_equal(run(model), run(stock))
-
-
-def test_threads(control):
-    """Eight of them on two models with operators: every run has its own outputs."""
-    models = [Model(CUSTOM_SOFTMAX, library="sim") for _ in range(2)]
-    for model in models:
-        model.register_custom_op(CUSTOM, softmax)
-    expected = run(models[0])
-
-    def work(model):
-        for _ in range(20):
-            assert np.array_equal(run(model), expected)
-
-    in_threads(work, ((models[i % 2],) for i in range(8)))
-    for model in models:
-        model.close()
 
 
 PLUGIN = """

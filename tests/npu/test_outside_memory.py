@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 from bundles import WHOLE, image, output, recorded
 
-from rknn_runtime import Detector, MemoryFlag, Model, TensorMemory, letterbox
+from rknn_runtime import Detector, MemoryFlag, Model, TensorMemory
 from rknn_runtime.errors import (
     AllocationError,
     ClosedError,
-    ForkError,
     InvalidParameterError,
     OperationFailedError,
 )
@@ -435,32 +434,6 @@ def test_a_view_of_bound_memory_keeps_the_model_open(control):
         memory.shared_with(model)
 
 
-def test_a_forked_child_binds_nothing(control):
-    """It is refused, and its end releases nothing of the parent's."""
-    with loaded() as (model, expected):
-        fd = shared_file(4096, padded(model))
-        memory = TensorMemory.from_fd(model, fd, 4096, owned=True)
-        child = os.fork()
-        if child == 0:
-            refused = 0
-            for use in (
-                lambda: model.bind_input(0, memory),
-                lambda: TensorMemory.from_fd(model, fd, 4096),
-                memory.array,
-            ):
-                try:
-                    use()
-                except ForkError:
-                    refused += 1
-            memory.close()
-            model.close()
-            os._exit(refused)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-        model.bind_input(0, memory)
-        model.run()
-        np.testing.assert_array_equal(model.output_f32(), expected)
-
-
 # Bus addresses
 
 
@@ -651,13 +624,3 @@ def test_what_is_not_synced_is_noticed(control):
         control.fail("rknn_mem_sync", 1, -5)
         with pytest.raises(InvalidParameterError, match="output 0 'map', from device"):
             model.run()
-
-
-def test_a_letterboxed_frame_reaches_memory_that_was_bound(control):
-    """The way of `letterbox` with ``out``: into any mapped memory."""
-    with loaded() as (model, expected):
-        memory = TensorMemory(model, 4096)
-        model.bind_input(0, memory)
-        letterbox(FRAME[0], (8, 20), out=model.input_view(), color="RGB", out_color="RGB")
-        model.run()
-        np.testing.assert_array_equal(model.output_f32(), expected)

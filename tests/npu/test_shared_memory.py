@@ -11,14 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bundles import image, output, recorded
-from forks import in_child
 from test_outside_memory import descriptors, shared_file
-from threads import in_threads, running
 
 from rknn_runtime import CoreMask, GeneralModel, InitFlag, Model, TensorMemory
 from rknn_runtime.errors import (
     ClosedError,
-    ForkError,
     OperationFailedError,
     RknnStatusError,
     UnavailableError,
@@ -85,21 +82,6 @@ def test_weights_stay_as_long_as_a_duplicate(control):
     assert control.live == NOTHING
 
 
-@pytest.mark.parametrize("collected", list(itertools.permutations(range(3))), ids=str)
-def test_duplicates_are_collected_in_any_order(control, collected):
-    """Also in one cycle."""
-    original = Model(case_of().data, library="sim")
-    models = [original, original.duplicate(), original.duplicate()]
-    for position in collected[:2]:
-        models[position] = None
-        original = None
-        gc.collect()
-    models[collected[2]].cycle = models
-    del models
-    gc.collect()
-    assert control.live == NOTHING
-
-
 @pytest.mark.parametrize("code", [-1, -4, -42])
 def test_a_duplicate_that_fails_leaves_the_original(control, code):
     """In any of its steps; nothing of it is alive then."""
@@ -154,52 +136,6 @@ def test_a_batch_has_no_duplicates(control, kind):
     with kind(recorded(inputs=[vectors]).data, library="sim") as model:
         model.duplicate().close()
     assert control.calls("rknn_dup_context") == 1
-
-
-def test_duplicates_run_at_the_same_time(control):
-    """From several threads, one each, with results of their own."""
-    case = case_of()
-    with Model(case.data, library="sim") as original:
-        twins = [original.duplicate() for _ in range(4)]
-
-        def work(model):
-            for _ in range(50):
-                np.testing.assert_array_equal(model(FRAME)[0], case.expected[0])
-
-        with running(work, ((twin,) for twin in twins)):
-            original.close()
-        for twin in twins:
-            twin.close()
-
-
-def test_memories_come_and_go_in_many_threads(control):
-    """One at a time in the process, whatever model they are of."""
-    with Model(case_of().data, library="sim") as original:
-        models = [original, original.duplicate()] * 4
-
-        def work(model):
-            for _ in range(100):
-                TensorMemory(model, 4096).close()
-
-        in_threads(work, ((model,) for model in models))
-        models[1].close()
-        assert control.live.memories == 2
-
-
-def test_a_forked_child_gets_no_duplicate(control):
-    """And closing both there releases nothing of the parent's."""
-    case = case_of()
-    with Model(case.data, library="sim") as original, original.duplicate() as twin:
-
-        def refused():
-            with pytest.raises(ForkError):
-                original.duplicate()
-            original.close()
-            twin.close()
-
-        in_child(refused)
-        same(original, case)
-        same(twin, case)
 
 
 # Weights of another model
@@ -379,52 +315,6 @@ def test_a_duplicate_needs_no_weights_of_its_own(control):
             twin.bind_input(0, TensorMemory(twin, 8192))
             twin.bind_output(0, TensorMemory(twin, 8192))
             same(twin, case)
-
-
-@pytest.mark.parametrize("code", [-1, -4, -5, -42])
-@pytest.mark.parametrize("function", [
-    "rknn_init", "rknn_query", "rknn_create_mem", "rknn_create_mem_from_fd", "rknn_set_io_mem",
-    "rknn_set_weight_mem", "rknn_set_internal_mem", "rknn_run", "rknn_destroy_mem", "rknn_destroy",
-])  # fmt: skip
-def test_every_failure_of_the_flow_is_an_error_and_leaves_nothing(control, function, code):
-    """Figure 3-4 with two models in one memory: each call fails once with each status."""
-    data = case_of().data
-
-    def flow():
-        models = []
-        try:
-            for _ in range(2):
-                models.append(Model(data, library="sim", flags=OUTSIDE))
-                give_all(models[-1])
-            memory = models[0]._inner._held["the internal memory"][0].shared_with(models[1])
-            models[1].set_internal_memory(memory)
-            for model in models:
-                model.run(FRAME)
-        finally:
-            for model in models:
-                model.close()
-
-    flow()
-    calls = control.calls(function)
-    control.reset()
-    refused = 0
-    before = descriptors()
-    for nth in range(1, calls + 1):
-        control.fail(function, nth, code)
-        try:
-            flow()
-        except (RknnStatusError, MemoryError):
-            refused += 1
-        except BaseException as error:
-            raise AssertionError(f"{function} {nth} {code}") from error
-        gc.collect()
-        assert control.live == NOTHING, (function, nth, code)
-        control.reset()
-    assert descriptors() == before
-    tolerated = {-1: 2, -5: 6}.get(code, 0) if function == "rknn_query" else 0
-    if function == "rknn_destroy_mem":
-        tolerated = 1  # of the memory that another took the place of: the collector's, logged
-    assert refused == calls - tolerated
 
 
 # The model's own file in a DMA-BUF

@@ -27,7 +27,7 @@ from rtsp import RtspServer
 
 from rknn_runtime import Detections
 from rknn_runtime.streams import FrameSource
-from rknn_runtime.tools.bench.board import resident_kb
+from rknn_runtime.tools.board import resident_kb
 from rknn_runtime.tools.serve import LiveView, Server, is_loopback
 
 Image = pytest.importorskip("PIL.Image")

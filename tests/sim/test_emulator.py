@@ -21,7 +21,6 @@ from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim.emulator import Emulator, EmulatorError, Verdict
 
-DATA = DATA
 MODELS, MACHINES, NETS = (DATA / name for name in ("models", "emulator", "nets"))
 SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
 EVERY = sorted(path for folder in (MODELS, MACHINES, NETS) for path in folder.glob("*.rknn"))
@@ -81,13 +80,6 @@ def replace_register(model: bytes, number: int, value: int) -> bytes:
 # ---- results
 
 
-def test_the_oracle_knows_most_models() -> None:
-    """At least one model of every kind of file is compared with it."""
-    names = {path.stem for path in ORACLE}
-    assert {"machine_rk3588", "machine_rv1106", "sp7x7_c33_rk3588", "ic5_rv1106"} <= names
-    assert len(ORACLE) > 15
-
-
 def assert_every_bit_is_the_oracles(model: bytes) -> None:
     emulator, machine = Emulator(model), Machine(model)
     for index, values in enumerate(fill(emulator)):
@@ -101,12 +93,14 @@ def assert_every_bit_is_the_oracles(model: bytes) -> None:
 
 @pytest.mark.parametrize("path", ORACLE, ids=lambda path: path.stem)
 def test_every_bit_is_the_oracles(path: Path) -> None:
-    """All outputs equal those of the NumPy machine, which shares no code with it."""
+    """All outputs equal those of the NumPy machine, which shares no code with the emulator."""
+    assert len(ORACLE) > 15
     assert_every_bit_is_the_oracles(path.read_bytes())
 
 
-@pytest.mark.parametrize("channels", [3, 4, 5])
-@pytest.mark.parametrize(("width", "height"), [(31, 27), (1, 1), (2, 3), (32, 31), (29, 32)])
+@pytest.mark.parametrize(
+    ("width", "height", "channels"), [(31, 27, 3), (1, 1, 4), (2, 3, 5), (32, 31, 5), (29, 32, 3)]
+)
 def test_every_bit_is_the_oracles_in_other_sizes(width: int, height: int, channels: int) -> None:
     """3 x 3 and 1 x 1 of few channels; results that are no whole number of tiles of 4 x 4."""
     model = (MODELS / "ic5_rk3588.rknn").read_bytes()
@@ -117,17 +111,16 @@ def test_every_bit_is_the_oracles_in_other_sizes(width: int, height: int, channe
     assert_every_bit_is_the_oracles(model)
 
 
-@pytest.mark.parametrize("soc", ["rk3566", "rk3562", "rv1106"])
-def test_other_socs_give_the_bits_of_rk3588(soc: str) -> None:
-    """One network converted for several SoCs: other registers and packings, the same bits."""
-    expected = results(MACHINES / "machine_rk3588.rknn")
-    for ours, theirs in zip(results(MACHINES / f"machine_{soc}.rknn"), expected):
-        np.testing.assert_array_equal(ours, theirs)
+@pytest.mark.parametrize(
+    ("soc", "other"),
+    [("rk3566", "rk3588"), ("rk3562", "rk3588"), ("rv1106", "rk3588"), ("rv1126b", "rk3576")],
+)
+def test_socs_give_the_same_bits(soc: str, other: str) -> None:
+    """One network has other registers and packings for each SoC, and the same results.
 
-
-def test_rv1126b_gives_the_bits_of_rk3576() -> None:
-    """Both have one set of registers; their compiler fuses differently from RK3588's."""
-    pair = [results(MACHINES / f"machine_{soc}.rknn") for soc in ("rk3576", "rv1126b")]
+    RV1126B has the registers of RK3576, whose compiler fuses differently from RK3588's.
+    """
+    pair = [results(MACHINES / f"machine_{each}.rknn") for each in (soc, other)]
     for ours, theirs in zip(*pair):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -139,14 +132,6 @@ def test_rv1103b_differs_only_where_nothing_is_fused() -> None:
     np.testing.assert_array_equal(ours[0], theirs[0])
     np.testing.assert_array_equal(ours[2], theirs[2])
     assert np.abs(ours[1].astype(int) - theirs[1]).max() <= 2
-
-
-@pytest.mark.parametrize("name", ["ic3_w37", "ic5", "sp7x7_c33", "yolov5_5d_nt", "rank1_in_vec"])
-def test_pairs_of_socs_agree(name: str) -> None:
-    """Files of one network for RK3588 and RV1106 give the same bits."""
-    pair = [results(MODELS / f"{name}_{soc}.rknn") for soc in ("rk3588", "rv1106")]
-    for ours, theirs in zip(*pair):
-        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("soc", ["rk3566", "rk3562", "rk3576", "rv1106", "rv1126b", "rv1103b"])
@@ -161,8 +146,10 @@ def test_one_offset_for_all_weights(soc: str) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["ic5", "ic3_w37"])
-@pytest.mark.parametrize(("soc", "bits"), [("rk3588", 3), ("rk3588", 31), ("rv1106", 0x63)])
+@pytest.mark.parametrize(
+    ("name", "soc", "bits"),
+    [("ic5", "rk3588", 3), ("ic3_w37", "rk3588", 31), ("ic3_w37", "rv1106", 0x63)],
+)
 def test_truncated_accumulators_are_the_oracles(name: str, soc: str, bits: int) -> None:
     """Shifted and rounded to even in front of all that the DPU does, by the file's bits."""
     model = (MODELS / f"{name}_{soc}.rknn").read_bytes()
@@ -186,17 +173,6 @@ def test_truncated_accumulators_of_other_socs(soc: str, number: int) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(("soc", "number"), [("rv1106", 0x301C), ("rk3562", 0x3024)])
-@pytest.mark.parametrize("bits", [0x43, 0x03, 0x60, 0x400])
-def test_a_truncation_that_contradicts_itself_is_refused(soc: str, number: int, bits: int) -> None:
-    """Two numbers that are not one, and bits beyond them."""
-    model = (MACHINES / f"single_{soc}.rknn").read_bytes()
-    emulator = Emulator(replace_register(model, number, bits))
-    reasons = [n.reason for n in emulator.nodes if n.verdict == Verdict.REFUSED]
-    assert reasons
-    assert all(f"{number:04x} = 0x{bits:08x}" in reason for reason in reasons)
-
-
 @pytest.mark.parametrize(
     ("soc", "scale", "shift"), [("rk3588", 0x4084, 0x4088), ("rk3562", 0x40B0, 0x40B4)]
 )
@@ -207,26 +183,6 @@ def test_a_scale_that_no_factor_reaches(soc: str, scale: int, shift: int) -> Non
     assert not Emulator(negative).is_runnable
     for values in results(replace_register(negative, scale, 0)):
         assert len(np.unique(values)) == 1
-
-
-@pytest.mark.parametrize(
-    ("soc", "number", "value"),
-    [
-        ("rv1106", 0x4054, 0x8000FF81),
-        ("rv1106", 0x4054, 0x80010081),
-        ("rk3566", 0x4054, 0x0000FF81),
-        ("rk3566", 0x4054, 0xFFFF0081),
-        ("rv1103b", 0x1078, 0x8100),
-        ("rv1103b", 0x1078, 0x0081),
-    ],
-)
-def test_an_offset_that_contradicts_itself_is_refused(soc: str, number: int, value: int) -> None:
-    """The bits that repeat the sign, or on RV1103B the byte, are asked."""
-    model = (MACHINES / f"single_{soc}.rknn").read_bytes()
-    emulator = Emulator(replace_register(model, number, value))
-    reasons = [n.reason for n in emulator.nodes if n.verdict == Verdict.REFUSED]
-    assert reasons
-    assert all(f"{number:04x} = 0x{value:08x}" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(
@@ -351,13 +307,29 @@ def test_int16_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "value"),
-    [(0x1100, 1), (0x100C, 0x40000005), (0x4010, 7), (0x4060, 0x800)],
+    ("model", "number", "value"),
+    [
+        ("ic5_rk3588", 0x100C, 0x40000005),  # a mode
+        ("ic5_rk3588", 0x4010, 7),  # a precision
+        ("ic5_rk3588", 0x4060, 0x800),  # a bit
+        ("ic5_rk3588", 0x1100, 1),  # weights that are compressed, and are not
+        ("single_rv1106", 0x301C, 0x43),  # truncation: two numbers that differ, ...
+        ("single_rk3562", 0x3024, 0x03),
+        ("single_rv1106", 0x301C, 0x400),  # ... and a bit beyond them
+        ("single_rv1106", 0x4054, 0x8000FF81),  # offsets whose signs are not repeated
+        ("single_rv1106", 0x4054, 0x80010081),
+        ("single_rk3566", 0x4054, 0x0000FF81),
+        ("single_rk3566", 0x4054, 0xFFFF0081),
+        ("single_rv1103b", 0x1078, 0x8100),  # an offset that is not repeated
+        ("single_rv1103b", 0x1078, 0x0081),
+    ],
 )
-def test_unknown_bits_are_refused_with_register_and_value(number: int, value: int) -> None:
-    """Compressed weights, an unknown mode, precision and bit: named, never executed."""
-    model = (MODELS / "ic5_rk3588.rknn").read_bytes()
-    emulator = Emulator(replace_register(model, number, value))
+def test_unknown_bits_are_refused_with_register_and_value(
+    model: str, number: int, value: int
+) -> None:
+    """Every node whose commands have them is refused and names them; nothing is executed."""
+    (path,) = (path for path in EVERY if path.stem == model)
+    emulator = Emulator(replace_register(path.read_bytes(), number, value))
     reasons = [n.reason for n in emulator.nodes if n.verdict == Verdict.REFUSED]
     assert reasons
     assert all(f"{number:04x} = 0x{value:08x}" in reason for reason in reasons)
@@ -473,14 +445,6 @@ def test_wrong_inputs_are_refused() -> None:
         emulator.set_input(0, np.zeros((1, 32, 32, 5), np.uint8))
 
 
-def test_a_tensor_without_values_is_not_read() -> None:
-    """Weights are no values in the framework's order."""
-    emulator = Emulator(MODELS / "ic5_rk3588.rknn")
-    weights = next(tensor for tensor in emulator.tensors if len(tensor.native_shape) == 6)
-    with pytest.raises(EmulatorError, match="cannot be read"):
-        emulator.read(weights)
-
-
 def test_nothing_is_allocated_for_a_tensor_that_cannot_be_read(monkeypatch) -> None:
     """A file may say any shape: its values would be gigabytes."""
     emulator = Emulator(MODELS / "ic5_rk3588.rknn")
@@ -491,14 +455,12 @@ def test_nothing_is_allocated_for_a_tensor_that_cannot_be_read(monkeypatch) -> N
             read(weights)
 
 
-@pytest.mark.parametrize("size", [0, 7, 63, 64, 200, 5000, -1])
-@pytest.mark.parametrize("name", ["ic5_rk3588", "ic5_rv1106"])
-def test_cut_files_are_refused(name: str, size: int) -> None:
+@pytest.mark.parametrize("size", [0, 63, 200, 5000])
+def test_cut_files_are_refused(size: int) -> None:
     """Wherever a file ends too early, it says that it is not readable."""
-    model = (MODELS / f"{name}.rknn").read_bytes()
-    end = size if size >= 0 else len(model) // 2
-    with pytest.raises(EmulatorError, match="not a readable model"):
-        Emulator(model[:end])
+    for name in ("ic5_rk3588", "ic5_rv1106"):
+        with pytest.raises(EmulatorError, match="not a readable model"):
+            Emulator((MODELS / f"{name}.rknn").read_bytes()[:size])
 
 
 def test_other_socs_and_containers_are_refused() -> None:

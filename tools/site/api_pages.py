@@ -77,7 +77,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "What a file says of itself, how one is made, and whether it is healthy.",
         (
             "rknn_runtime.conversion.convert.convert",
-            "rknn_runtime.conversion.convert.Conversion",
+            "rknn_runtime.conversion.report.Conversion",
             "rknn_runtime.modelfile",
             "rknn_runtime.conversion.health",
             "rknn_runtime.quantization",

@@ -21,8 +21,8 @@ from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
 from rknn_runtime.streams.placement import npu_cores
 from rknn_runtime.streams.pool import Pool
-from rknn_runtime.tools.bench.board import resident_kb, state
 from rknn_runtime.tools.bench.result import Result, Timing
+from rknn_runtime.tools.board import resident_kb, state
 from rknn_runtime.vision.detector import Detector
 from rknn_runtime.vision.letterbox import LetterboxTransform
 

@@ -1,4 +1,4 @@
-"""Mean average precision by the definition of COCO's detection task."""
+"""Overlap of boxes, pairs of detections, and mean average precision as COCO defines it."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime.conversion.accuracy.boxes import overlaps
 from rknn_runtime.vision.detections import Detections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AveragePrecision", "average_precision"]
+__all__ = ["AveragePrecision", "average_precision", "overlaps", "pairs"]
 
-#: IoU from which a detection counts as right: 0.50, 0.55, ... 0.95.
+#: A detection counts as right from one of these IoUs on: 0.50, 0.55, ... 0.95.
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
-#: Recalls at which the precision is read: 0.00, 0.01, ... 1.00.
+#: The precision is read at these recalls: 0.00, 0.01, ... 1.00.
 RECALLS = np.linspace(0, 1, 101)
-#: Detections of one class in one image that count.
+#: The most detections of one class in one image that count.
 MOST = 100
 _NO_MORE = object()
 
 
 @dataclass(frozen=True)
 class AveragePrecision:
-    """mAP over all classes that have objects; NaN where none has."""
+    """Precision over all classes that have objects; NaN if none has."""
 
-    #: Over IoU 0.50 to 0.95: the number that is called mAP.
+    #: mAP: the mean over IoU 0.50 to 0.95.
     mean: float
     at_50: float
     at_75: float
-    #: mAP over IoU 0.50 to 0.95 of each class that has objects, by class number.
+    #: The mean over IoU 0.50 to 0.95 of each class that has objects, by class number.
     per_class: dict[int, float]
 
     def __str__(self) -> str:
@@ -42,25 +41,25 @@ class AveragePrecision:
 
 
 def average_precision(found: Iterable[Detections], truth: Iterable[Detections]) -> AveragePrecision:
-    """Compare detections with the ground truth.
+    """Compare detections with the ground truth as COCO does.
 
-    As COCO defines it (cocodataset.org, "Detection evaluation"), for boxes of any area without
-    marks for crowds: per class at most 100 detections an image, matched in the order of falling
-    confidence to the free object with the largest IoU; precision at 101 recalls, made monotonic.
+    The definition is at cocodataset.org, "Detection evaluation"; here for boxes of any area, and
+    without crowds. Per class, at most 100 detections of an image are matched by falling confidence
+    to the free object with the largest IoU. Precision is read at 101 recalls and made monotonic.
 
     Args:
-        found: Of each image.
-        truth: Of each image, in the same order; confidences count for nothing.
+        found: The detections of each image.
+        truth: The objects of each image in the same order; confidences are ignored.
 
     Returns:
-        The result.
+        The precision.
 
     Raises:
-        TypeError: Something else than `Detections`.
-        ValueError: Not as many images in both.
+        TypeError: An element is no `Detections`.
+        ValueError: `found` and `truth` have different lengths.
     """
     images: tuple[list[Detections], list[Detections]] = [], []
-    # Side by side, and looked at as they come: one of them may never end.
+    # In pairs, and checked one at a time, since one of them may never end.
     for pair in zip_longest(found, truth, fillvalue=_NO_MORE):
         for name, one, taken in zip(("found", "truth"), pair, images):
             if one is _NO_MORE:
@@ -85,7 +84,7 @@ def average_precision(found: Iterable[Detections], truth: Iterable[Detections]) 
 def _of_class(
     class_id: int, found: list[Detections], truth: list[Detections]
 ) -> NDArray[np.float64]:
-    """Average precision of a class at each threshold."""
+    """Return the average precision of a class at each threshold."""
     n_objects = 0
     scores, right = [], []
     for ours, theirs in zip(found, truth):
@@ -101,7 +100,7 @@ def _of_class(
 
 
 def _right(iou: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which detections of an image are right, at each threshold."""
+    """Tell which detections of an image are right at each threshold."""
     n_found, n_objects = iou.shape
     right = np.zeros((len(THRESHOLDS), n_found), bool)
     for row, threshold in enumerate(THRESHOLDS):
@@ -109,16 +108,59 @@ def _right(iou: NDArray[np.float64]) -> NDArray[np.bool_]:
         for i in range(n_found):
             fits = np.where(free, iou[i], -1.0)
             if n_objects and fits.max() >= min(threshold, 1 - 1e-10):
-                # Where several are equal the last one, as in pycocotools.
+                # The last one of several equal ones, as in pycocotools.
                 free[n_objects - 1 - int(np.argmax(fits[::-1]))] = False
                 right[row, i] = True
     return right
 
 
 def _area(hits: NDArray[Any], n_objects: int) -> float:
-    """Mean of the precisions at the recalls."""
+    """Return the mean of the precisions at the recalls."""
     true = np.cumsum(hits)
     precision = true / np.arange(1, len(hits) + 1)
     falling = np.maximum.accumulate(precision[::-1])[::-1]
     places = np.searchsorted(true / n_objects, RECALLS, side="left")
     return float(np.append(falling, 0.0)[places].mean())
+
+
+def overlaps(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the IoU of every box of one set with every box of the other.
+
+    Args:
+        a: ``(n, 4)``: left, top, right, bottom.
+        b: ``(m, 4)``: left, top, right, bottom.
+
+    Returns:
+        ``(n, m) float64``, 0 to 1; 0.0 if both have no area.
+    """
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    corner, other = np.maximum(a[:, None, :2], b[:, :2]), np.minimum(a[:, None, 2:], b[:, 2:])
+    shared = np.clip(other - corner, 0, None).prod(axis=-1)
+    areas = [np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=-1) for boxes in (a, b)]
+    union = areas[0][:, None] + areas[1] - shared
+    found: NDArray[np.float64] = np.divide(
+        shared, union, out=np.zeros_like(shared), where=union > 0
+    )
+    return found
+
+
+def pairs(iou: NDArray[np.float64], same: NDArray[np.bool_], least: float) -> list[tuple[int, int]]:
+    """Pair rows with columns, the largest overlaps first, each once.
+
+    Args:
+        iou: ``(n, m)``.
+        same: ``(n, m)``, whether a pair has the same class.
+        least: The smallest IoU of a pair.
+
+    Returns:
+        Row and column of each pair.
+    """
+    rows, columns = np.nonzero(same & (iou >= least))
+    order = np.argsort(-iou[rows, columns], kind="stable")
+    found, used_rows, used_columns = [], set(), set()
+    for row, column in zip(rows[order].tolist(), columns[order].tolist()):
+        if row not in used_rows and column not in used_columns:
+            used_rows.add(row)
+            used_columns.add(column)
+            found.append((row, column))
+    return found

@@ -1,30 +1,189 @@
-"""Runs two sides on the same frames, and measures how far they lie apart."""
+"""Compare two runs of a model: float, the simulated NPU, a board, or recorded outputs.
+
+`compare` compares outputs and detections. The accuracy analysis of the vendor's toolkit, which
+judges single layers, is in `rknn_runtime.conversion.analysis`, and can be imported from here.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Union
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_float, as_list
-from rknn_runtime.conversion.accuracy.average_precision import average_precision
-from rknn_runtime.conversion.accuracy.boxes import overlaps, pairs
-from rknn_runtime.conversion.accuracy.decoding import Decoding
-from rknn_runtime.conversion.accuracy.report import AccuracyReport, DetectionRow, Match, OutputRow
-from rknn_runtime.conversion.accuracy.sources import Comparable, Source, open_source
+from rknn_runtime._files import printable_lines
+from rknn_runtime.conversion.analysis import (
+    Analysis,
+    AnalysisRow,
+    LayerError,
+    parse_analysis,
+    read_analysis,
+)
+from rknn_runtime.conversion.average_precision import (
+    AveragePrecision,
+    average_precision,
+    overlaps,
+    pairs,
+)
+from rknn_runtime.conversion.sides import Comparable, Decoding, OnnxSide, Side, open_side
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.vision.detections import Detections
 
-__all__ = ["compare"]
+__all__ = [
+    "AccuracyReport", "Analysis", "AnalysisRow", "AveragePrecision", "DetectionRow", "LayerError",
+    "Match", "OutputRow", "average_precision", "compare", "parse_analysis", "read_analysis",
+]  # fmt: skip
 
-#: What a frame may be: the path of an image, one input, or all of them.
+#: The forms of a frame: the path of an image, one input, or all inputs.
 GivenFrame = Union[str, "os.PathLike[str]", Array, Sequence[Array]]
 Progress = Callable[[int, Union[int, None]], object]
+
+
+@dataclass(frozen=True)
+class OutputRow:
+    """An output of both sides, over all frames."""
+
+    name: str
+    #: The shape for one frame, in the order of the exporting framework.
+    shape: tuple[int, ...]
+    #: The cosine of both, with all values of all frames as one vector; 1.0 is the same direction.
+    cosine: float
+    #: The smallest cosine of a frame, and the number of this frame from 0.
+    worst_cosine: float
+    worst_frame: int
+    #: Largest and mean absolute difference, in the unit of the output.
+    max_error: float
+    mean_error: float
+    #: Signal to noise, ``10 log10(sum(a**2) / sum((a - b)**2))`` in decibels; infinite if both are
+    #: equal.
+    snr_db: float
+
+
+@dataclass(frozen=True)
+class Match:
+    """A detection of both sides."""
+
+    frame: int
+    class_id: int
+    iou: float
+    #: The confidence of the reference, and of the other.
+    confidence: float
+    other_confidence: float
+
+
+@dataclass(frozen=True)
+class DetectionRow:
+    """The detections of both sides, over all frames."""
+
+    #: The number of detections of the reference, and of the other.
+    count: int
+    other_count: int
+    matches: tuple[Match, ...]
+    #: ``(frame, class, confidence)`` of detections that only the reference has.
+    missed: tuple[tuple[int, int, float], ...]
+    #: ``(frame, class, confidence)`` of detections that only the other has.
+    extra: tuple[tuple[int, int, float], ...]
+
+    @property
+    def mean_iou(self) -> float:
+        """The mean IoU of the matches; NaN without a match."""
+        return _mean([match.iou for match in self.matches])
+
+    @property
+    def mean_confidence_difference(self) -> float:
+        """The mean absolute difference of confidence of the matches; NaN without a match."""
+        return _mean([abs(m.other_confidence - m.confidence) for m in self.matches])
+
+    @property
+    def max_confidence_difference(self) -> float:
+        """The largest absolute difference of confidence of the matches; NaN without a match."""
+        found = [abs(m.other_confidence - m.confidence) for m in self.matches]
+        return max(found, default=math.nan)
+
+
+@dataclass(frozen=True)
+class AccuracyReport:
+    """A comparison of two runs; ``str()`` is a table, the worst output first."""
+
+    #: The names of both sides.
+    reference: str
+    other: str
+    frames: int
+    #: The outputs in the order of the reference; empty if the sides have different outputs.
+    outputs: tuple[OutputRow, ...]
+    #: None if detections were not wanted.
+    detections: DetectionRow | None = None
+    #: The precision of the reference and of the other, if the ground truth was given.
+    average_precision: tuple[AveragePrecision, AveragePrecision] | None = None
+
+    def worst(self, count: int = 5) -> tuple[OutputRow, ...]:
+        """Return the outputs with the smallest cosines, smallest first."""
+        return tuple(sorted(self.outputs, key=lambda row: row.cosine)[:count])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; None replaces NaN and infinity."""
+        said = asdict(self)
+        if self.detections is not None:
+            for name in ("mean_iou", "mean_confidence_difference", "max_confidence_difference"):
+                said["detections"][name] = getattr(self.detections, name)
+        plain: dict[str, Any] = _plain(said)
+        return plain
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return `to_dict` as a JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        frames = "1 frame" if self.frames == 1 else f"{self.frames} frames"
+        lines = [f"{self.reference} beside {self.other}, {frames}"]
+        if self.outputs:
+            lines.append("   cosine     worst  max error mean error  SNR dB  output")
+        for row in self.worst(len(self.outputs)):
+            lines.append(
+                f"{row.cosine:9.6f} {row.worst_cosine:9.6f} {row.max_error:10.4g} "
+                f"{row.mean_error:10.4g} {row.snr_db:7.2f}  {row.name}"
+            )
+        if self.detections is not None:
+            lines += _words(self.detections)
+        if self.average_precision is not None:
+            for name, found in zip((self.reference, self.other), self.average_precision):
+                lines.append(f"{found}  {name}")
+        return printable_lines(lines)
+
+
+def _words(row: DetectionRow) -> list[str]:
+    lines = [
+        f"detections: {row.count} and {row.other_count}, {len(row.matches)} in both, "
+        f"{len(row.missed)} missed, {len(row.extra)} extra"
+    ]
+    if row.matches:
+        lines.append(
+            f"in both: IoU {row.mean_iou:.4f} on average, {min(m.iou for m in row.matches):.4f} "
+            f"at least; confidence {row.mean_confidence_difference:.4f} apart on average, "
+            f"{row.max_confidence_difference:.4f} at most"
+        )
+    return lines
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def compare(
@@ -40,29 +199,34 @@ def compare(
     progress: Progress | None = None,
     **options: Any,
 ) -> AccuracyReport:
-    """Run two sides on the same frames, and tell how far they lie apart.
+    """Run two sides on the same frames, and compare their outputs.
 
-    A side is the path of an ``.onnx`` file, which onnxruntime computes in float; the path of a
-    ``.rknn`` file, or a bundle (path or bytes), on the simulated NPU; a loaded `Model` or
-    `GeneralModel`, as on a board; or what was recorded: the path of an ``.npz`` file with an array
-    per output, whose first dimension counts the frames, or a list with a list of arrays per frame.
+    A side has one of these forms:
 
-    Frames are taken one by one, so a generator over thousands needs no memory for them.
+    - the path of an ``.onnx`` file, which onnxruntime computes in float;
+    - a ``.rknn`` file or a bundle, by path or as bytes, on the simulated NPU;
+    - a loaded `Model` or `GeneralModel`, as on a board;
+    - the path of an ``.npz`` file of recorded outputs: an array per output, whose first dimension
+      counts the frames;
+    - a list of recorded outputs: a list of arrays per frame.
+
+    Frames are taken one at a time, so a generator over thousands needs little memory.
 
     Args:
         a: The reference.
-        b: The other.
-        frames: Each the inputs as `Model.run` takes them (an array stands for one), or an image,
-            a path or ``(H, W, C) uint8`` of any size, which is letterboxed into the input.
-        detect: Also decode both, and compare what they detect.
-        truth: What is true of each frame, in pixels of the image: gives mAP; implies `detect`.
-        match_iou: Detections of a class are the same from this IoU on.
-        mean_values: Per input the mean of each channel, as the toolkit's ``config`` has it, for
-            ONNX files. None: as the other side's model says, else 0.
-        std_values: Likewise, what to divide by. None: likewise, else 1.
-        progress: Is called with the number of frames done, and of all (None: not known).
-        **options: With `detect`: ``head``, ``labels`` (names, or a file of them), and what the
-            head's decoder takes, as `Detector` does.
+        b: The other side.
+        frames: For each frame, the inputs as for `Model.run` (or the only one), or an image of any
+            size to letterbox: a path, or ``(H, W, C) uint8``.
+        detect: Also decode both, and compare the detections.
+        truth: The true objects of each frame, in pixels of the image, for mAP; implies `detect`.
+        match_iou: Detections of a class match from this IoU on.
+        mean_values: For ONNX files: the mean of each channel per input, as in the toolkit's
+            ``config``. None: the values of the other side's model, else 0.
+        std_values: For ONNX files: the divisor of each channel per input. None: the values of the
+            other side's model, else 1.
+        progress: Called with the number of frames done, and of all (None if not known).
+        **options: With `detect`: ``head``, ``labels`` (names, or a file of them), and the options
+            of the decoder, as for `Detector`.
 
     Returns:
         The report.
@@ -72,9 +236,9 @@ def compare(
         OSError: A file cannot be read.
         ImportError: onnxruntime is not installed.
         RknnError: A model fails.
-        TypeError: An argument of another type.
-        ValueError: The sides have other outputs and `detect` is not asked for, a frame does not
-            fit, or there is none; or the outputs make no known head.
+        TypeError: An argument has another type.
+        ValueError: The sides have different outputs (without `detect`), a frame does not fit, no
+            frame was given, or no known head has such outputs.
     """
     threshold = as_float(match_iou, "match_iou")
     if not 0 < threshold <= 1:
@@ -88,7 +252,7 @@ def compare(
     with ExitStack() as opened:
         sides = []
         for side, name in ((a, "a"), (b, "b")):
-            sides.append(open_source(side, name, given))
+            sides.append(open_side(side, name, given))
             opened.callback(sides[-1].close)
         if given is None:
             _share_preprocessing(sides)
@@ -124,8 +288,8 @@ def _floats(values: Sequence[float], name: str) -> tuple[float, ...]:
     return tuple(as_float(value, name) for value in given)
 
 
-def _share_preprocessing(sides: Sequence[Source]) -> None:
-    """Normalise for an ONNX file as the `.rknn` model beside it does."""
+def _share_preprocessing(sides: Sequence[Side]) -> None:
+    """Give an ONNX file the normalization of the `.rknn` model on the other side."""
     for side, other in (sides, sides[::-1]):
         if side.inputs is None and side.preprocessing is None:
             side.preprocessing = other.preprocessing
@@ -135,7 +299,7 @@ class _Run:
     """One comparison."""
 
     def __init__(
-        self, sides: list[Source], detect: bool, options: dict[str, Any], match_iou: float
+        self, sides: list[Side], detect: bool, options: dict[str, Any], match_iou: float
     ) -> None:
         self._sides = sides
         self._match_iou = match_iou
@@ -152,7 +316,7 @@ class _Run:
         truth: Iterable[Detections] | None,
         progress: Progress | None,
     ) -> AccuracyReport:
-        """Go over the frames."""
+        """Run both sides on all frames."""
         total = len(frames) if isinstance(frames, Sequence) else None
         count = 0
         for count, frame in enumerate(frames, 1):
@@ -228,8 +392,8 @@ class _Run:
         )
 
 
-def _inputs(frame: GivenFrame, sides: Sequence[Source]) -> tuple[tuple[Array, ...], Any]:
-    """The arrays of a frame; where an image was letterboxed, how."""
+def _inputs(frame: GivenFrame, sides: Sequence[Side]) -> tuple[tuple[Array, ...], Any]:
+    """Return the arrays of a frame, and the transform if it was letterboxed."""
     is_image = isinstance(frame, (str, os.PathLike))
     if not is_image and not isinstance(frame, np.ndarray):
         arrays = as_list(frame, "frames", "paths, arrays or lists of them")
@@ -245,30 +409,30 @@ def _inputs(frame: GivenFrame, sides: Sequence[Source]) -> tuple[tuple[Array, ..
             return (frame,), None
     if size is None:
         raise ValueError("frames: expected arrays, as no side has one image input, got an image")
-    # Only here: arrays that fit need no images.
+    # Imported only here: arrays that fit do not need it.
     from rknn_runtime.vision.letterbox import letterbox
 
     pixels, transform = letterbox(frame, size)
     return (pixels[None],), transform
 
 
-def _image_size(sides: Sequence[Source]) -> tuple[int, int] | None:
-    """Height and width of the one image input."""
+def _image_size(sides: Sequence[Side]) -> tuple[int, int] | None:
+    """Return height and width of the one image input."""
     for side in sides:
         if side.inputs is not None:
             if len(side.inputs) == 1 and side.inputs[0].takes_pixels:
                 return side.inputs[0].height, side.inputs[0].width
             return None
     for side in sides:
-        graph = getattr(side, "graph", None)
-        if graph is not None and len(graph.inputs) == 1 and len(graph.inputs[0].shape) == 4:
-            height, width = graph.inputs[0].shape[2:]
+        graphs = side.graph.inputs if isinstance(side, OnnxSide) else ()
+        if len(graphs) == 1 and len(graphs[0].shape) == 4:
+            height, width = graphs[0].shape[2:]
             return (height, width) if height and width else None
     return None
 
 
-def _pairing(sides: Sequence[Source], results: list[list[Array]], *, must: bool) -> list[int]:
-    """Find the other side's output for each of the reference: by name, else by position."""
+def _pairing(sides: Sequence[Side], results: list[list[Array]], *, must: bool) -> list[int]:
+    """Find the output of the other side for each of the reference, by name or by position."""
     names = [side.output_names for side in sides]
     order = list(range(len(results[0])))
     if names[0] and names[1] and sorted(names[0]) == sorted(names[1]):
@@ -296,13 +460,13 @@ class _Sum:
         self._worst = (math.inf, 0)
 
     def add(self, index: int, ours: Array, theirs: Array) -> None:
-        """Take the output of one frame."""
+        """Add the output of one frame."""
         a, b = (np.asarray(array, np.float64).ravel() for array in (ours, theirs))
         if a.size != b.size:
             raise ValueError(
                 f"frame {index}: expected {a.size} values in {self._name!r} of both, got {b.size}"
             )
-        with np.errstate(all="ignore"):  # what is not finite in an output is so in its row
+        with np.errstate(all="ignore"):  # NaN and infinity go on into the row
             products = np.array([a @ b, a @ a, b @ b])
             difference = np.abs(a - b)
             self._noise += float(difference @ difference)
@@ -315,7 +479,7 @@ class _Sum:
             self._worst = (cosine, index)
 
     def row(self) -> OutputRow:
-        """Sum up."""
+        """Return the result."""
         signal, noise = float(self._products[1]), self._noise
         ratio = signal / noise if noise else math.inf
         snr = ratio if math.isnan(ratio) else 10 * math.log10(ratio) if ratio else -math.inf
@@ -331,7 +495,7 @@ class _Sum:
 
 
 def _cosine(products: Array) -> float:
-    """1.0 for two vectors without a length, 0.0 for one beside one with a length."""
+    """Return the cosine; 1.0 if both vectors are zero, and 0.0 if only one is."""
     both, first, second = products.tolist()
     if 0.0 in (first, second):
         return float(first == second)

@@ -1,0 +1,513 @@
+"""Look at a machine: board, driver, device nodes, libraries, model, memory, logs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rknn_runtime._files import opened_file, read_file, read_kernel_file
+from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.modelfile import container
+from rknn_runtime.modelfile.compatibility import Failure, driver_version, failures, runtime_in
+from rknn_runtime.modelfile.reader import ModelFile
+from rknn_runtime.modelfile.soc import DEVICE_TREE, soc_of_this_machine
+from rknn_runtime.npu import _elf
+from rknn_runtime.npu.device import DRI, DRM_CLASS, HEAP, RKNPU
+from rknn_runtime.npu.library import LINKED, NAMES, VARIABLE, folders
+from rknn_runtime.tools.doctor.facts import (
+    Facts,
+    LibraryFacts,
+    ModelFacts,
+    NodeFacts,
+    Surroundings,
+)
+from rknn_runtime.tools.doctor.signs import KERNEL, SIGNS, signs_in
+
+__all__ = ["Tree", "gather", "model_facts", "surroundings"]
+
+_MOST_LINKS = 40
+
+
+class Tree:
+    """Reads what there is; what is not there, or not ours to read, is empty.
+
+    Args:
+        root: The folder that stands for /.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    @property
+    def is_this_machine(self) -> bool:
+        """The root is /."""
+        return self.root == Path("/")
+
+    def path(self, name: str, *, follow: bool = True) -> Path:
+        """Where the file of an absolute name lies; links lead nowhere outside the root.
+
+        Args:
+            name: Absolute.
+            follow: Whether the last part is followed, when it is a link.
+        """
+        if self.is_this_machine:
+            return Path(name)
+        left, found, links = name.split("/")[::-1], self.root, 0
+        while left:
+            part = left.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                found = found if found == self.root else found.parent
+                continue
+            path = found / part
+            if (follow or left) and path.is_symlink():
+                links += 1
+                if links > _MOST_LINKS:
+                    return self.root / "a link to itself"
+                goal = str(path.readlink())
+                found = self.root if goal.startswith("/") else found
+                left += goal.split("/")[::-1]
+            else:
+                found = path
+        return found
+
+    def text(self, name: str) -> str:
+        """The beginning of a file of /proc, /sys or /etc, without what ends it."""
+        return read_kernel_file(self.path(name)).decode("utf-8", "replace").strip("\0\n ")
+
+    def exists(self, name: str) -> bool:
+        """Whether something has this name, also a link that leads nowhere."""
+        return os.path.lexists(self.path(name, follow=False))
+
+    def glob(self, pattern: str) -> Iterator[str]:
+        """Names that match a pattern, sorted."""
+        folder = pattern.partition("*")[0].rpartition("/")[0]
+        base = self.path(folder)
+        try:
+            found = sorted(base.glob(pattern[len(folder) + 1 :]))
+        except OSError:
+            found = []
+        return (f"{folder}/{path.relative_to(base)}" for path in found)
+
+
+#: Names of ELF machines, as uname has them.
+_MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
+#: Where small systems keep modules of their only kernel.
+_MODULES = ("/oem/usr/ko", "/vendor/lib/modules", "/vendor/lib64/modules", "/lib/modules")
+_BLACKLIST_OPTION = re.compile(r"\b(module_|modprobe\.|initcall_)blacklist=\S*rknpu\S*")
+_BLACKLIST = re.compile(
+    r"^\s*(blacklist\s+rknpu\b|install\s+rknpu\s+\S*(false|true)\b)", re.MULTILINE
+)
+_CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "libpod")
+
+
+def surroundings(tree: Tree) -> Surroundings:
+    """Describe this process; of another root the Python that lies there, for a user who may all."""
+    if not tree.is_this_machine:
+        return _surroundings_below(tree)
+    import sysconfig
+    from importlib import metadata
+
+    import numpy as np
+
+    mine = _elf.read(sys.executable) if sys.executable else None
+    return Surroundings(
+        uid=os.geteuid(),
+        gids=tuple({os.getegid(), *os.getgroups()}),
+        machine=platform.machine(),
+        interpreter=mine,
+        multiarch=sysconfig.get_config_var("MULTIARCH") or "",
+        versions={
+            "Python": platform.python_version(),
+            "numpy": np.__version__,
+            "cffi": metadata.version("cffi"),
+        },
+        variables=dict(os.environ),
+        live=True,
+    )
+
+
+def _surroundings_below(tree: Tree) -> Surroundings:
+    try:
+        python = _elf.read(str(tree.path("/usr/bin/python3")))
+    except OSError:
+        python = None
+    machine = _MACHINES.get(python.machine, "") if python is not None else ""
+    return Surroundings(machine=machine, interpreter=python)
+
+
+def board(tree: Tree) -> dict[str, Any]:
+    """Which board and kernel this is, and whether this is a container."""
+    raw = read_kernel_file(tree.path(DEVICE_TREE))
+    compatible = tuple(text.decode("ascii", "replace") for text in raw.split(b"\0") if text)
+    chips = [text.partition(",")[2] for text in compatible if text.startswith("rockchip,")]
+    return {
+        "compatible": compatible,
+        "board": tree.text("/proc/device-tree/model"),
+        "soc": soc_of_this_machine(tree.path(DEVICE_TREE)),
+        "chip": next((name for name in reversed(chips) if name[:2] in ("rk", "rv", "px")), ""),
+        "kernel": tree.text("/proc/sys/kernel/osrelease"),
+        "container": _container(tree),
+    }
+
+
+def _container(tree: Tree) -> str:
+    told = tree.text("/proc/1/cgroup") + tree.text("/run/systemd/container")
+    if "lxc" in told:
+        return "lxc"
+    marked = tree.exists("/.dockerenv") or tree.exists("/run/.containerenv")
+    return "docker" if marked or any(mark in told for mark in _CONTAINER_MARKS) else ""
+
+
+def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
+    """Which driver the kernel has for the NPU, and how it shows it."""
+    version = driver_version(str(tree.root)) or logged_driver(log)
+    told = "\n".join(log)
+    drm = any("rknpu" in text for text in _uevents(tree).values())
+    found = ""
+    if version or drm or any(map(tree.exists, ("/sys/module/rknpu",
+                                               "/sys/bus/platform/drivers/RKNPU"))):  # fmt: skip
+        found = "rknpu"
+    elif "RKNPU3" in told or tree.exists("/sys/module/rknpu3"):
+        found = "rknpu3"
+    elif tree.exists("/sys/module/rocket") or "Initialized rocket" in told or _is_rocket(tree):
+        found = "rocket"
+    elif tree.exists("/sys/module/galcore") or tree.exists("/dev/galcore"):
+        found = "galcore"
+    elif tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink():
+        found = "rknpu"
+    misc = tree.exists("/sys/class/misc/rknpu") or (
+        tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink()
+    )
+    kernel = tree.text("/proc/sys/kernel/osrelease")
+    # It becomes a part of a pattern.
+    is_name = re.fullmatch(r"\w[\w.+~-]*", kernel)
+    own = [f"/lib/modules/{kernel}/**/rknpu.ko*"] if is_name else []
+    return {
+        "driver": found,
+        "driver_version": version if found == "rknpu" else "",
+        "interface": "drm" if drm else "misc" if misc else "",
+        "module": _first(tree, own + [f"{folder}/rknpu.ko" for folder in _MODULES]),
+        "other_module": "" if found else _first(tree, ["/lib/modules/*/**/rknpu.ko*"]),
+        "blacklist": _blacklist(tree),
+        "disabled": tuple(
+            name.rpartition("/")[0]
+            for name in _properties(tree, "status")
+            if tree.text(name) == "disabled"
+        ),
+        "described": tuple(
+            text for name in _properties(tree, "compatible") for text in tree.text(name).split("\0")
+        ),
+    }
+
+
+def _blacklist(tree: Tree) -> str:
+    option = _BLACKLIST_OPTION.search(tree.text("/proc/cmdline"))
+    if option:
+        return option[0]
+    names = tree.glob("/etc/modprobe.d/*.conf")
+    return next((name for name in names if _BLACKLIST.search(tree.text(name))), "")
+
+
+def _first(tree: Tree, patterns: Iterable[str]) -> str:
+    return next((name for pattern in patterns for name in tree.glob(pattern)), "")
+
+
+def _properties(tree: Tree, name: str) -> Iterator[str]:
+    """Files with a property of the device tree's nodes for the NPU."""
+    for pattern in (f"npu@*/{name}", f"*/npu@*/{name}"):
+        yield from tree.glob(f"/proc/device-tree/{pattern}")
+
+
+def has_demo(tree: Tree) -> bool:
+    """Whether the vendor's program for the camera runs."""
+    return any(tree.text(name) == "rkipc" for name in tree.glob("/proc/[0-9]*/comm"))
+
+
+def _uevents(tree: Tree) -> dict[str, str]:
+    """What the kernel says of each DRM node: its name -> lower-case text."""
+    return {
+        name.split("/")[4]: tree.text(name).lower()
+        for name in tree.glob(f"{DRM_CLASS}/*/device/uevent")
+    }
+
+
+def _is_rocket(tree: Tree) -> bool:
+    if any(tree.glob("/dev/accel/accel*")) and soc_of_this_machine(tree.path(DEVICE_TREE)):
+        return True  # no other accelerator of the kernel's is on these chips
+    texts = [tree.text(name) for name in tree.glob("/sys/class/accel/accel*/device/uevent")]
+    return any("rocket" in text or "rknn-core" in text for text in texts)
+
+
+def nodes(tree: Tree, process: Surroundings) -> dict[str, Any]:
+    """Nodes that may be the NPU's, and the heap from which runtimes allocate."""
+    events = _uevents(tree)
+    found = [_node(tree, process, RKNPU, "rknpu")] if tree.exists(RKNPU) else []
+    for name in tree.glob(f"{DRI}/*"):
+        short = name.rpartition("/")[2]
+        # A container may lack /sys: then any may be it.
+        if short.startswith(("card", "renderD")) and "rknpu" in events.get(short, "rknpu"):
+            found.append(_node(tree, process, name, "drm"))
+    heap = _node(tree, process, HEAP, "heap") if tree.exists(HEAP) else None
+    return {"nodes": tuple(found), "heap": heap}
+
+
+def _node(tree: Tree, process: Surroundings, name: str, kind: str) -> NodeFacts:
+    path, itself = tree.path(name), tree.path(name, follow=False)
+    link = str(itself.readlink()) if itself.is_symlink() else ""
+    if name in process.owners:
+        uid, gid, mode = process.owners[name]
+    else:
+        try:
+            status = path.stat()
+            uid, gid, mode = status.st_uid, status.st_gid, status.st_mode & 0o777
+        except OSError:  # a link that leads nowhere
+            uid, gid, mode = 0, 0, 0
+    wanted = 0o4 if kind == "heap" else 0o6
+    if process.live:  # also knows of access lists
+        usable = os.access(path, os.R_OK if kind == "heap" else os.R_OK | os.W_OK)
+    else:
+        usable = process.may((uid, gid, mode), wanted)
+    return NodeFacts(name, kind, uid, gid, _group(tree, gid), mode, usable, link)
+
+
+def _group(tree: Tree, gid: int) -> str:
+    for line in tree.text("/etc/group").splitlines():
+        name, *rest = line.split(":")
+        if len(rest) > 1 and rest[1] == str(gid):
+            return name
+    return "root" if gid == 0 else str(gid)
+
+
+def memory(tree: Tree) -> dict[str, int]:
+    """Numbers of /proc/meminfo, kB, by their names."""
+    found = {}
+    for line in tree.text("/proc/meminfo").splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            found[name] = int(words[0])
+    return found
+
+
+#: Without these no library is a runtime (`csrc/runtime/shim.c`).
+_REQUIRED = (
+    "init", "destroy", "query", "run", "create_mem", "destroy_mem", "set_io_mem",
+)  # fmt: skip
+_MOST_BYTES = 1 << 28
+_HEAD_BYTES = 64
+#: How a file of Git LFS begins that stands for another, and a web page.
+_POINTERS = (b"version https://git-lfs", b"<!DOCTYPE", b"<!doctype", b"<html")
+
+
+def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
+    """Describe every file with the name of a runtime, in the order of the search."""
+    seen = set()
+    found = []
+    for name in _names(tree, process):
+        path = tree.path(name)
+        try:
+            real = path.resolve()
+            if real in seen or not (path.is_file() or path.is_dir()):
+                continue
+        except (OSError, RuntimeError):  # before Python 3.13 the latter, for links to themselves
+            continue
+        seen.add(real)
+        if name in process.owners and not process.may(process.owners[name], 0o4):
+            found.append(LibraryFacts(name, None, None, "unreadable"))
+        else:
+            found.append(_library(name, path))
+    return tuple(found)
+
+
+def _names(tree: Tree, process: Surroundings) -> Iterator[str]:
+    wanted = process.variables.get(VARIABLE, "")
+    if os.sep in wanted:  # nothing else is tried then
+        yield wanted
+        return
+    if process.live and Path(LINKED).exists():
+        yield LINKED
+    paths = [each for each in process.variables.get("LD_LIBRARY_PATH", "").split(":") if each]
+    wide = process.interpreter is None or process.interpreter.bits == 64
+    paths += folders(process.multiarch or None, wide)
+    # Those that a Python of the other word size would take: one of them may be all there is.
+    paths += [each for each in folders(None, not wide) if each not in paths]
+    paths += ["/usr/lib/aarch64-linux-gnu", "/usr/lib/arm-linux-gnueabihf"]
+    for folder in dict.fromkeys(paths):
+        yield from (f"{folder}/{name}" for name in NAMES)
+
+
+def _library(name: str, path: Path) -> LibraryFacts:
+    if path.is_dir():
+        return LibraryFacts(name, None, None, "folder")
+    try:
+        elf = _elf.read(str(path))
+        if elf is None:
+            return LibraryFacts(name, None, None, "foreign")
+        if _elf.cut_short(str(path)):
+            return LibraryFacts(name, runtime_in(path), elf, "cut")
+        content = read_file(path, _MOST_BYTES)
+    except (OSError, ValueError):
+        return LibraryFacts(name, None, None, "unreadable")
+    missing = ", ".join(
+        f"rknn_{each}" for each in _REQUIRED if b"\0rknn_%s\0" % each.encode() not in content
+    )
+    return LibraryFacts(name, runtime_in(path), elf, "", missing)
+
+
+def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
+    """Describe a model file.
+
+    Raises:
+        OSError: It cannot be read.
+        TypeError: It is no path.
+    """
+    name = os.fspath(model)
+    size = Path(model).stat().st_size
+    try:
+        with container.opened(model) as data:
+            head = bytes(data[:_HEAD_BYTES])
+            if head.startswith((container.ENCRYPTED, b"RKCE")):
+                return ModelFacts(name, "encrypted", file_bytes=size)
+            if head.startswith(_POINTERS):
+                return ModelFacts(name, "pointer", file_bytes=size)
+            if head and not any(head):
+                return ModelFacts(name, "damaged", message="it begins with zeros", file_bytes=size)
+            file = ModelFile(data)
+            file.check_whole()
+            found: tuple[Failure, ...] = ()
+            with suppress(InvalidModelError, ValueError):  # of a SoC that nobody here knows
+                found = tuple(failures(file.info()))
+            return ModelFacts(name, "rknn", file.header, "", found, size)
+    except InvalidModelError as error:
+        text = str(error)
+        kinds = {"RKNN1": "rknn1", "RKNN3": "rknn3", "truncated": "damaged", "damaged": "damaged",
+                 "0 bytes": "damaged"}  # fmt: skip
+        kind = next((kind for mark, kind in kinds.items() if mark in text), "other")
+        return ModelFacts(name, kind, message=text, file_bytes=size)
+
+
+_NPU = re.compile(r"rknpu|rknn|rocket|\bnpu\b|galcore", re.ASCII)
+#: What a line has to have to be kept: of the kernel, and of a file that was handed in.
+_OF_KERNEL = (_NPU, *(SIGNS[name] for name in KERNEL))
+_OF_FILE = (_NPU, *SIGNS.values())
+_RUNTIME = re.compile(r"rknnm?rt version: ([0-9]+)\.([0-9]+)\.([0-9]+)")
+_DRIVER = re.compile(r"(?:driver version|Driver Information,? version|Initialized rknpu):? v?"
+                     r"([0-9]+\.[0-9]+\.[0-9]+)")  # fmt: skip
+_MOST_LINES = 2000
+#: Of a file that is read, of one that may be given, and of a line.
+_MOST_BYTES = 1 << 24
+_MOST_FILE_BYTES = 1 << 40
+_MOST_CHARACTERS = 2000
+_FILES = ("/var/log/dmesg", "/var/log/kern.log")
+
+
+def log_lines(tree: Tree, live: bool, log: str | os.PathLike[str] | None) -> tuple[str, ...]:
+    """Read the lines of the kernel's log, and of a file, that speak of the NPU.
+
+    Args:
+        tree: Where ``/dev/kmsg`` or ``/var/log`` lie.
+        live: It is this machine's own.
+        log: A file of what the kernel or a program printed; None: the kernel alone is asked.
+
+    Raises:
+        OSError: ``log`` cannot be read.
+        ValueError: It is empty, or no regular file.
+    """
+    lines: list[str] = []
+    if log is not None:
+        with opened_file(log, _MOST_FILE_BYTES) as data:
+            lines += _lines_of(_OF_FILE, bytes(data[:_MOST_BYTES]).decode("utf-8", "replace"))
+    kernel = _kernel_messages(tree.path("/dev/kmsg")) if live else ""
+    for text in [kernel] if kernel else map(tree.text, _FILES):
+        lines += _lines_of(_OF_KERNEL, text)
+    return tuple(lines[-_MOST_LINES:])
+
+
+def _lines_of(topics: Sequence[re.Pattern[str]], text: str) -> list[str]:
+    lines = (line[:_MOST_CHARACTERS].strip() for line in text.splitlines())
+    return [line for line in lines if any(topic.search(line.lower()) for topic in topics)]
+
+
+def _kernel_messages(path: Path) -> str:
+    """Read what the kernel keeps of its log: a message a call, until it would wait."""
+    found: list[str] = []
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # for root only, on most systems
+        return ""
+    try:
+        while len(found) < 100_000:
+            try:
+                message = os.read(descriptor, 8192)
+            except BrokenPipeError:  # overwritten meanwhile: the next one is there
+                continue
+            if not message:
+                break
+            found.append(message.partition(b";")[2].partition(b"\n")[0].decode("utf-8", "replace"))
+    except OSError:  # the end, for now
+        pass
+    finally:
+        os.close(descriptor)
+    return "\n".join(found)
+
+
+def logged_runtime(lines: Sequence[str]) -> tuple[int, ...]:
+    """Version of the runtime that the log names last; empty: none."""
+    for line in reversed(lines):
+        match = _RUNTIME.search(line)
+        if match:
+            return tuple(map(int, match.groups()))
+    return ()
+
+
+def logged_driver(lines: Sequence[str]) -> str:
+    """Version of the driver that the log names last; empty: none."""
+    for line in reversed(lines):
+        match = _DRIVER.search(line)
+        if match:
+            return match[1]
+    return ""
+
+
+def gather(
+    root: str | os.PathLike[str],
+    surroundings: Surroundings,
+    *,
+    log: str | os.PathLike[str] | None = None,
+    model: ModelFacts | None = None,
+    simulated: bool = False,
+) -> Facts:
+    """Look at everything.
+
+    Raises:
+        OSError: ``log`` cannot be read.
+    """
+    from rknn_runtime.tools.board import state
+
+    tree = Tree(root)
+    lines = log_lines(tree, surroundings.live, log)
+    found: dict[str, Any] = {
+        **board(tree), **driver(tree, lines), **nodes(tree, surroundings),
+    }  # fmt: skip
+    return Facts(
+        surroundings=surroundings,
+        simulated=simulated,
+        libraries=libraries(tree, surroundings),
+        clocks=state(str(tree.root)),
+        memory_kb=memory(tree),
+        has_demo=bool(found["soc"] and found["soc"].mini) and has_demo(tree),
+        log=lines,
+        told=log is not None,
+        signs=signs_in(lines),
+        logged_runtime=logged_runtime(lines),
+        model=model,
+        **found,
+    )
