@@ -38,9 +38,8 @@ from rknn_runtime.modelfile.soc import find_soc, soc_of_this_machine
 from rknn_runtime.npu import raw
 from rknn_runtime.rknnlite import RKNNLite
 from rknn_runtime.streams import FrameSource
-from rknn_runtime.tools import bench, verify
-from rknn_runtime.tools.bench import board, page
-from rknn_runtime.tools.bench.result import load
+from rknn_runtime.tools import bench, board, verify
+from rknn_runtime.tools.bench import load
 from rknn_runtime.tools.doctor import doctor
 from rknn_runtime.tools.serve import LiveView, Server
 
@@ -78,7 +77,7 @@ def use_result(cores, contexts, fps, phases_ms, growth_kb, about):
     timing = {"cores": cores, "contexts": contexts, "fps": fps, "phases_ms": phases_ms}
     data = {"form": 1, "about": about, "timings": [{**timing, "growth_kb": growth_kb}]}
     result = load(json.dumps(data, default=str))
-    page.to_html(result)
+    bench.to_html(result)
     result.to_markdown()
 
 
@@ -152,7 +151,6 @@ def use_problems(header, soc, runtime, name):
 CALLS = {
     "bench.measure": (use_settings, (FILE, 1, 2, None, False, "sim", lambda name, done: None)),
     "bench.Result": (use_result, ("AUTO", 1, 10.0, {"run": [1.0, 2.0]}, 0, dict(MEASURED.about))),
-    "bench.compare": (bench.compare, (MEASURED, MEASURED)),
     "bench.load": (load, (MEASURED.to_json(),)),
     "bench.state": (board.state, ("/nowhere",)),
     "LiveView": (use_view, (["cat"], 80, True, IMAGE, FOUND, {"frame": 1}, 0, 0.01)),

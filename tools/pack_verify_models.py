@@ -1,4 +1,4 @@
-"""Write ``questions.tar.xz`` of ``rknn_runtime/verify``: models, and their possible answers.
+"""Write ``rknn_runtime/tools/questions.tar.xz``: models, and their possible answers.
 
 ::
 
@@ -26,8 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from reference import alternatives
 
-from rknn_runtime.tools.verify.questions import ARCHIVE, INDEX, fingerprint, pattern
-from rknn_runtime.tools.verify.report import run_model
+from rknn_runtime.tools.verify import ARCHIVE, INDEX, fingerprint, pattern, run_model
 
 #: Similar models lie side by side, so that they compress well.
 SOCS = ("rk3588", "rk3562", "rk3576", "rv1106", "rk3566")

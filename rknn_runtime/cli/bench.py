@@ -123,7 +123,7 @@ def _check_places(arguments: Namespace) -> None:
     """Find out before minutes of measuring whether the results can be written."""
     check_writable(arguments.output, arguments.html, arguments.plot)
     if arguments.plot:
-        from rknn_runtime.tools.bench.page import import_figure
+        from rknn_runtime.tools.bench import import_figure
 
         import_figure()
 
@@ -183,19 +183,18 @@ def _show(arguments: Namespace, result: Result) -> None:
     if arguments.output:
         write_text(arguments.output, result.to_json() + "\n")
     if arguments.html:
-        from rknn_runtime.tools.bench.page import to_html
+        from rknn_runtime.tools.bench import to_html
 
         write_text(arguments.html, to_html(result))
     if arguments.plot:
-        from rknn_runtime.tools.bench.page import plot
+        from rknn_runtime.tools.bench import plot
 
         with naming(arguments.plot):
             plot(result, arguments.plot)
 
 
 def _compare(paths: list[str], arguments: Namespace) -> int:
-    from rknn_runtime.tools.bench import compare
-    from rknn_runtime.tools.bench.result import load
+    from rknn_runtime.tools.bench import compare, load
 
     if len(paths) != 2:
         raise ValueError(f"compare: expected two files of JSON, got {len(paths)}")
@@ -259,7 +258,7 @@ def _layers(arguments: Namespace, path: str) -> int:
 def _print_rows(rows: Sequence[tuple[str, ...]], mark: str, is_markdown: bool) -> None:
     """Print a table, the head in its first row."""
     if is_markdown:
-        from rknn_runtime.tools.bench.result import markdown
+        from rknn_runtime.tools.bench import markdown
 
         print(printable_lines(["", *markdown(rows, mark), ""]))
     else:
@@ -310,7 +309,7 @@ def _suite(arguments: Namespace, paths: list[str]) -> int:
 
 def _table(results: list[Result]) -> str:
     """One row per model: its fastest choice, and the latency of one context."""
-    from rknn_runtime.tools.bench.result import markdown
+    from rknn_runtime.tools.bench import markdown
 
     rows = [("model", "SoC", "runtime", "FPS", "cores, contexts", "ms a frame, p50", "weights")]
     mark = ""

@@ -11,10 +11,17 @@ from paths import PROJECT
 from rknn_runtime import modelfile
 from rknn_runtime.errors import RknnError
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
-from rknn_runtime.tools.bench import Result, Settings, Timing, compare, measure
-from rknn_runtime.tools.bench.measure import _predicted
-from rknn_runtime.tools.bench.page import plot, to_html
-from rknn_runtime.tools.bench.result import load
+from rknn_runtime.tools.bench import (
+    Result,
+    Settings,
+    Timing,
+    _predicted,
+    compare,
+    load,
+    measure,
+    plot,
+    to_html,
+)
 from rknn_runtime.tools.board import resident_kb, state
 
 PHASES = ["input copy", "sync in", "run", "sync out", "decode", "frame", "npu"]

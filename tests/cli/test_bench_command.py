@@ -11,7 +11,7 @@ import pytest
 from paths import PROJECT
 
 from rknn_runtime.cli import main
-from rknn_runtime.tools.bench.result import load
+from rknn_runtime.tools.bench import load
 
 MODEL = str(PROJECT / "examples" / "models" / "shapes_rk3588.rknn")
 QUICK = [MODEL, "--sim", "--warm-up", "1"]

@@ -25,7 +25,7 @@ from rknn_runtime.cli import main
 from rknn_runtime.cli.main import COMMANDS, ended_by_signals
 from rknn_runtime.cli.reports import Coco
 from rknn_runtime.cli.sources import Item
-from rknn_runtime.tools.bench.result import load
+from rknn_runtime.tools.bench import load
 
 STATUSES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 HANDLED = (signal.SIGTERM, signal.SIGHUP)

@@ -7,7 +7,7 @@ import runpy
 import pytest
 from paths import PROJECT
 
-from rknn_runtime.tools.bench.result import load
+from rknn_runtime.tools.bench import load
 
 EXAMPLE = PROJECT / "examples" / "benchmark.py"
 

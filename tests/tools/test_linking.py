@@ -219,7 +219,11 @@ def test_what_lies_in_the_checkout_does_not_get_into_a_build(source: Path, stati
     programs = {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
     modules = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
     libraries = {"rknn_runtime/_rkr.abi3.so", "rknn_runtime/sim/librknn_sim.so"}
-    data = {"rknn_runtime/py.typed", "rknn_runtime/tools/verify/questions.tar.xz"}
+    data = {
+        "rknn_runtime/py.typed",
+        "rknn_runtime/tools/questions.tar.xz",
+        "rknn_runtime/tools/serve.html",
+    }
     data |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/*/data/*")}
     assert built == programs | modules | libraries | data
     assert all((source / "clean" / name).read_bytes() != b"stale" for name in libraries)

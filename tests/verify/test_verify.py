@@ -21,11 +21,12 @@ from rknn_runtime.errors import RknnError, UnavailableError
 from rknn_runtime.modelfile.soc import find_soc
 from rknn_runtime.sim.emulator import Emulator
 from rknn_runtime.tools.verify import (
+    ARCHIVE,
+    INDEX,
     ask,
     fingerprint,
     page,
     pattern,
-    questions,
     questions_for,
     run_model,
 )
@@ -72,7 +73,7 @@ def test_there_are_models_for_five_npus_in_few_bytes() -> None:
     """All that the table of the documents names; they are in every wheel."""
     assert len(EVERY) == 43
     assert {q.name for q in QUESTIONS["rk3588"]} == set(alternatives.QUESTIONS)
-    assert questions.ARCHIVE.stat().st_size < 30_000
+    assert ARCHIVE.stat().st_size < 30_000
 
 
 def test_images_are_the_same_everywhere() -> None:
@@ -239,11 +240,11 @@ def test_a_python_without_lzma_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_archive_holds_models_and_an_index_only() -> None:
     """Anybody can look at it with tar."""
-    with tarfile.open(questions.ARCHIVE) as archive:
+    with tarfile.open(ARCHIVE) as archive:
         names = archive.getnames()
-        index = json.load(archive.extractfile(questions.INDEX))
+        index = json.load(archive.extractfile(INDEX))
     expected = [f"{soc}/{question.name}.rknn" for soc, question in EVERY]
-    assert sorted(names) == sorted([questions.INDEX, *expected])
+    assert sorted(names) == sorted([INDEX, *expected])
     assert [entry["name"] for entry in index] == [q.name for q in QUESTIONS["rk3588"]]
     assert questions_for("rk9999") == []
 
@@ -274,7 +275,7 @@ def test_parities_of_offsets_are_known_and_held_to() -> None:
 def test_questions_are_read_from_another_archive(tmp_path: Path) -> None:
     """Given as a path; a file that is none is an error of the archive."""
     copy = tmp_path / "mine.tar.xz"
-    copy.write_bytes(questions.ARCHIVE.read_bytes())
+    copy.write_bytes(ARCHIVE.read_bytes())
     assert questions_for("rk3588", copy) == QUESTIONS["rk3588"]
     with pytest.raises(FileNotFoundError):
         questions_for("rk3588", tmp_path / "none.tar.xz")
