@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a runtime says, to stdout and stderr alone, about a call that fails. */
+ * A runtime's output, which explains a failed call only on stdout and stderr. */
 
 #define RKR_LOG_BYTES 4096 /* kept per thread, the last ones */
 
@@ -9,6 +9,6 @@
  * table of imports cannot be written. */
 int rkr_log_keep(const void *inside);
 
-/* Copy what it printed on this thread since its last call began, at most the last `text_size`
- * bytes, without a NUL; return how many. What a C++ stream prints is not among it. */
+/* Copy the output on this thread since its last call began, at most the last `text_size` bytes,
+ * without a NUL; return how many. The output of C++ streams is not recorded. */
 size_t rkr_log_read(char *text, size_t text_size);

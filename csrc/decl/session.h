@@ -2,10 +2,9 @@
  *
  * What one context owns: itself and its memories.
  *
- * Python delivers a signal as soon as a call of C returns, before it has stored the result.
- * So what a runtime gives is noted here, within the call that gives it, and what is released
- * is forgotten here before the runtime is asked to: whatever interrupts Python, nothing is lost
- * and nothing is released twice.
+ * Python raises a signal as soon as a call of C returns, before it has stored the result. So a
+ * new memory is noted here within the call that creates it, and forgotten here before the runtime
+ * releases it. An interrupt of Python then neither loses a memory nor releases one twice.
  *
  * A session is used by one thread at a time. Memories come and go one at a time in the whole
  * process, whatever session they belong to: a driver was seen to panic when threads created and

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions in Python that C calls (decl/python.cdef), for CFFI's own file alone, which has
- * them. A run that began before the interpreter ended may call them after it: what is left of
- * Python then would crash the process, so the call fails instead. */
+ * The Python functions that C calls (decl/python.cdef), for CFFI's own file. A run may outlive the
+ * interpreter; calling Python would then crash the process, so the call fails instead. */
 #ifndef RKR_RUNTIME_CALLBACKS_H
 #define RKR_RUNTIME_CALLBACKS_H
 

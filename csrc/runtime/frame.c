@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins what the layers below do for one frame. */
+ * Runs one frame: letterbox, run, decode. */
 #include "rkr.h"
 
 int rkr_run_frame(rkr_bound_model *model, const rkr_letterbox *letterbox, const uint8_t *image,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Replaces functions that one loaded library imports: the dynamic linker has written their
- * addresses into the library's own tables, and others are written there. Every other library,
- * and the functions themselves, stay as they are. */
+ * Replaces functions that one loaded library imports, by writing other addresses into that
+ * library's own tables. All other libraries are unchanged. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "rkr.h"
 
@@ -20,7 +19,7 @@
 #define TYPE_OF ELF32_R_TYPE
 #endif
 
-/* The relocations that make an entry of a table of addresses. */
+/* Relocations that fill an entry of a table of addresses. */
 #if defined(__aarch64__)
 #define IS_ADDRESS(type) ((type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_JUMP_SLOT)
 #elif defined(__arm__)
@@ -31,14 +30,13 @@
 #define IS_ADDRESS(type) ((type) == R_386_GLOB_DAT || (type) == R_386_JMP_SLOT)
 #endif
 
-/* A library, and what is to be replaced in it. */
+/* A library and its replacements. */
 typedef struct {
     uintptr_t inside; /* any address of its code */
     const rkr_import *imports;
     size_t n_imports;
     size_t n_replaced;
-    /* Found in its headers: where it lies, its names, and the pages that were made read-only
-     * when all addresses were written. */
+    /* From its headers: address, names, and the pages that became read-only after relocation. */
     uintptr_t base;
     const ElfW(Sym) * symbols;
     const char *names;
@@ -53,7 +51,7 @@ static void replace_at(target *library, uintptr_t slot, void (*function)(void)) 
     if (is_frozen && mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) {
         return;
     }
-    /* Another thread may be calling through it. */
+    /* Atomic, because another thread may be calling through it. */
     __atomic_store_n((uintptr_t *)slot, (uintptr_t)function, __ATOMIC_RELEASE);
     if (is_frozen) {
         mprotect(page, page_bytes, PROT_READ);
@@ -77,7 +75,7 @@ static void replace_in(target *library, uintptr_t table, size_t bytes, size_t en
     }
 }
 
-/* An address of the dynamic section: some linkers leave it relative to the library. */
+/* Return an address of the dynamic section, which some linkers leave relative to the library. */
 static uintptr_t absolute(const target *library, ElfW(Addr) value) {
     return value < library->base ? library->base + value : value;
 }

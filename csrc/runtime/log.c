@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps a copy of what a runtime prints, thread by thread: its calls of printf() and the like go
- * through the functions below, which print as they were asked. No file descriptor is touched. */
+ * Keeps a copy of a runtime's output for each thread. The runtime's calls of printf() and similar
+ * functions come to the functions below, which print as before and note the text. */
 #include "rkr.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define LONGEST 1024 /* of one printf() */
 
-/* What was printed on this thread since the last call of the runtime began; the oldest goes. */
+/* Output of this thread since its last call of the runtime began. The oldest text is dropped. */
 static _Thread_local struct {
     size_t used;
     char bytes[RKR_LOG_BYTES];
@@ -42,7 +42,7 @@ static int is_log(const FILE *stream) {
 __attribute__((format(printf, 2, 0))) static int said_vfprintf(FILE *stream, const char *format,
                                                                va_list arguments) {
     if (is_log(stream)) {
-        const int error = errno; /* for %m, and for who reads it afterwards */
+        const int error = errno; /* for %m and for the caller */
         char text[LONGEST];
         va_list copy;
         va_copy(copy, arguments);
@@ -109,7 +109,7 @@ static int said_putchar(int character) {
     return said_fputc(character, stdout);
 }
 
-/* Those that the vendor's runtimes import, and those that a compiler makes of them. */
+/* Functions that the vendor's runtimes import, and those that a compiler substitutes for them. */
 static const rkr_import PRINTING[] = {
     {"printf", (void (*)(void))said_printf},   {"fprintf", (void (*)(void))said_fprintf},
     {"vprintf", (void (*)(void))said_vprintf}, {"vfprintf", (void (*)(void))said_vfprintf},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opens a custom operator's library. What is in it is the client's own code. */
+ * Opens a custom operator's library, which is the client's own code. */
 #include "rkr.h"
 
 #include <dlfcn.h>

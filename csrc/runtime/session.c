@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What one context owns, kept where no signal of Python comes between a call and its note. */
+ * What one context owns. It is noted in C, because Python may raise a signal after each call. */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "rkr.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Held while a memory or a context comes or goes, and while parents and children are counted. */
+/* Held while a memory or a context is created or destroyed, and while children are counted. */
 static pthread_mutex_t lifetimes = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -26,7 +26,7 @@ static void after_fork(void) {
     pthread_mutex_unlock(&lifetimes);
 }
 
-/* A fork takes the mutex itself, so that a child never finds it held by a thread of its parent. */
+/* A fork takes the mutex itself, so that no thread of the parent holds it in the child. */
 static void watch_forks(void) {
     pthread_atfork(before_fork, after_fork, after_fork);
 }
@@ -74,7 +74,7 @@ int rkr_session_init(rkr_session *session, rkr_session *parent, void *model, uin
         (parent != NULL && (!parent->is_open || extend == NULL))) {
         return RKR_ERR_ARGUMENT;
     }
-    if (parent == NULL) { /* of its own, it need not wait for others */
+    if (parent == NULL) { /* shares nothing, so it need not wait for others */
         return opened(session, NULL,
                       rkr_init(session->library, &session->context, model, size, flag, extend));
     }
@@ -112,7 +112,7 @@ int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32
     return status;
 }
 
-/* With the mutex held: destroy a context that nobody uses, then each parent that waited for it. */
+/* With the mutex held, destroy a context without children, then each parent that waited for it. */
 static int destroy_contexts(rkr_session *session) {
     int status = RKNN_SUCC;
     while (session != NULL && session->n_children == 0) {
@@ -133,7 +133,7 @@ static int destroy_contexts(rkr_session *session) {
 
 /* ---- memories ---------------------------------------------------------------- */
 
-/* Room for one more entry, before the runtime is asked for what it is to hold. */
+/* Make room for one more entry, before the runtime creates the memory. */
 static int reserve(rkr_session *session, const uint64_t *id) {
     if (session == NULL || !session->is_open || id == NULL) {
         return RKR_ERR_ARGUMENT;
@@ -151,7 +151,7 @@ static int reserve(rkr_session *session, const uint64_t *id) {
     return RKR_OK;
 }
 
-/* Note a memory where there is room for it. */
+/* Note a memory; there is room for it. */
 static void note(rkr_session *session, rkr_session_entry entry, uint64_t *id) {
     entry.id = *id = ++session->last_id;
     session->entries[session->n_entries++] = entry;
@@ -177,7 +177,7 @@ int rkr_session_create_mem(rkr_session *session, uint64_t size, uint64_t alloc_f
     return leave(status);
 }
 
-/* Map a file from its start, as the runtime counts the offset from there, too. */
+/* Map a file from its start, because the runtime counts the offset from there. */
 static int map_fd(rkr_session_entry *entry, int32_t fd, uint32_t size, int32_t offset) {
     const uint64_t end = (uint64_t)offset + size;
     if (end > SIZE_MAX) {
@@ -193,7 +193,7 @@ static int map_fd(rkr_session_entry *entry, int32_t fd, uint32_t size, int32_t o
     return RKR_OK;
 }
 
-/* Give back what is ours of a memory, after the runtime has released its part. */
+/* Release our part of a memory, after the runtime has released its own. */
 static void let_go(const rkr_session_entry *entry) {
     if (entry->map != NULL) {
         munmap(entry->map, entry->map_bytes);
@@ -216,7 +216,7 @@ int rkr_session_import_fd(rkr_session *session, int32_t fd, uint32_t size, int32
     if (fstat(fd, &info) != 0) {
         return RKR_ERR_LOAD;
     }
-    /* Beyond the end of a file every access is a SIGBUS; a DMA-BUF refuses to be mapped so. */
+    /* Access beyond the end of a file is a SIGBUS; a DMA-BUF refuses such a mapping. */
     if (S_ISREG(info.st_mode) && (uint64_t)info.st_size < (uint64_t)offset + size) {
         return RKR_ERR_SHAPE;
     }
@@ -290,7 +290,7 @@ int rkr_session_wait(rkr_session *session) {
     return session->is_lost ? RKNN_ERR_TIMEOUT : status;
 }
 
-/* Position of a memory; n_entries when it is not there. */
+/* Position of a memory; n_entries if it is not there. */
 static size_t find(const rkr_session *session, uint64_t id) {
     size_t i = 0;
     while (i < session->n_entries && session->entries[i].id != id) {
@@ -315,7 +315,7 @@ uint8_t *rkr_session_data(const rkr_session *session, uint64_t id) {
     return i == session->n_entries ? NULL : session->entries[i].data;
 }
 
-/* With the mutex held: forget the entry at i, then release what it held. */
+/* With the mutex held, forget the entry at i, then release its memory. */
 static int destroy_at(rkr_session *session, size_t i) {
     const rkr_session_entry entry = session->entries[i];
     session->n_entries--;
@@ -352,7 +352,7 @@ int rkr_session_close(rkr_session *session, int *memory_status) {
     }
     (void)rkr_session_wait(session);
     session->is_open = 0;
-    if (session->is_lost) { /* the NPU may still write there: leaked, as that is the lesser evil */
+    if (session->is_lost) { /* leaked on purpose, because the NPU may still write there */
         session->n_entries = 0;
         return RKNN_SUCC;
     }

@@ -56,9 +56,6 @@ class Elf:
 def read(path: str) -> Elf | None:
     """Read an ELF file's header.
 
-    Args:
-        path: A file.
-
     Returns:
         None when the file is no ELF file, or is damaged.
     """
@@ -144,9 +141,6 @@ def cut_short(path: str) -> str | None:
     The dynamic linker would map the missing part, too, and the process would end by SIGBUS, often
     inside dlopen.
 
-    Args:
-        path: A file.
-
     Returns:
         The fault; None if everything that gets mapped is there, or it is no ELF file.
     """
@@ -159,9 +153,6 @@ def cut_short(path: str) -> str | None:
 
 def mismatch(path: str) -> str | None:
     """Say why this process cannot load a library file.
-
-    Args:
-        path: A file.
 
     Returns:
         The reason in words, or None when its header shows none.

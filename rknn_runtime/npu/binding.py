@@ -46,16 +46,7 @@ class Binding:
         info: Any,
         least_bytes: int = 0,
     ) -> None:
-        """Prepare; nothing is bound yet.
-
-        Args:
-            context: Of the model.
-            name: Such as ``input 0 'images'``, for messages.
-            attr: The logical attribute.
-            bound: The attribute that the memory has.
-            info: The same as ``rknn_tensor_attr *`` for the runtime.
-            least_bytes: Of memory, when the attributes want less.
-        """
+        """Prepare; nothing is bound yet."""
         self.name = name
         self.attr = attr
         self.shape = bound.shape
@@ -91,10 +82,6 @@ class Binding:
 
     def memory_after(self, before: Binding | None, is_outside: bool) -> TensorMemory | None:
         """Return the memory to bind, after the shape changed or at first.
-
-        Args:
-            before: The binding for the shape before, or None.
-            is_outside: Every memory is the caller's.
 
         Returns:
             The memory of ``before`` if it is large enough, else a new one. None: the caller has
@@ -228,13 +215,7 @@ class InnerMemory:
     """
 
     def __init__(self, context: Context, flags: InitFlag, *, has_weights: bool = False) -> None:
-        """Ask how much is needed.
-
-        Args:
-            context: Of the model.
-            flags: With which it was made.
-            has_weights: Another model's.
-        """
+        """Ask how much is needed."""
         self._context, self._flags = context, flags
         #: Memories that the runtime may use: one of each, more only after an interrupted call.
         self._held: dict[str, list[TensorMemory]] = {}
@@ -249,12 +230,7 @@ class InnerMemory:
         self.missing += [name for name in _FLAGS if flags & _FLAGS[name] and self._needs[name]]
 
     def give(self, name: str, memory: TensorMemory) -> None:
-        """Give one of the two to the runtime, inside ``with context.lock``.
-
-        Args:
-            name: `WEIGHTS` or `INTERNAL`.
-            memory: Of this model.
-        """
+        """Give one of the two to the runtime, inside ``with context.lock``."""
         call = "rknn_set_weight_mem" if name == WEIGHTS else "rknn_set_internal_mem"
         if not self._flags & _FLAGS[name]:
             raise ValueError(

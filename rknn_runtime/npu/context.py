@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rknn_runtime._arrays import Span, check_status
@@ -168,20 +167,6 @@ class Owned:
                 self.destroy_orphans()
             finally:
                 self.lock.release()
-
-
-@dataclass(frozen=True)
-class NewMemory:
-    """A memory of the runtime."""
-
-    #: Identifies it in its context; no number is used twice.
-    number: int
-    #: The ``rknn_tensor_mem *``.
-    pointer: Any
-    #: Who views it; None if the CPU cannot see it.
-    span: Span | None
-    #: Releases it when its owner is collected, unless the owner detaches this.
-    finalizer: weakref.finalize[[Any], object]
 
 
 class Context:
@@ -417,7 +402,7 @@ class Context:
         create: Callable[[Any, Any], int],
         *,
         is_seen: bool = True,
-    ) -> NewMemory:
+    ) -> tuple[int, Any, Span | None, Any]:
         """Create a memory that the NPU sees.
 
         It is released with the context, by `destroy_memory`, or when ``owner`` is collected.
@@ -429,9 +414,9 @@ class Context:
             create: Calls it, with the session and ``uint64_t *`` for the number.
             is_seen: Whether the CPU must see it.
 
-        Raises:
-            AllocationError: The runtime has none.
-            RknnError: The runtime returned a memory that cannot be used.
+        Returns:
+            Its number, which no other memory of the context has; the ``rknn_tensor_mem *``; the
+            span, None if the CPU cannot see it; the finalizer that releases it with its owner.
         """
         number = ffi.new("uint64_t *")
         finalizer = weakref.finalize(owner, self._owned.finalize_memory, number)
@@ -449,7 +434,7 @@ class Context:
                         gave = f"{mem.size} bytes" if address else "no address"
                         raise RknnError(f"{call} gave {gave}")
                     span = self._owned.spans[number[0]] = Span(address, size_bytes)
-                return NewMemory(number[0], mem, span, finalizer)
+                return number[0], mem, span, finalizer
             except BaseException:
                 self._owned.destroy_memory(number[0])  # no memory has number 0
                 raise

@@ -43,9 +43,6 @@ def trouble() -> str:
 def check_heap(runtime: Runtime | None) -> None:
     """Check for the heap that librknnrt 2.3.2 needs with ``/dev/rknpu``: it crashes without it.
 
-    Args:
-        runtime: The one that will load a model; None: unknown, nothing is checked.
-
     Raises:
         DeviceUnavailableError: ``rknn_init`` would end the process.
     """

@@ -46,16 +46,7 @@ class CopiedInput:
         library: Library,
         had_pixels: set[int],
     ) -> None:
-        """Find out which arrays it takes.
-
-        Args:
-            name: Such as ``input 0 'images'``, for messages.
-            tensor: The input.
-            spec: The caller's description of its arrays.
-            struct: ``rknn_input``; everything that does not change is filled in.
-            library: The runtime, which may be one that `misreads_images`.
-            had_pixels: Positions of the inputs that `fill` has given uint8.
-        """
+        """Find out which arrays it takes."""
         attr = tensor.attr
         self._name, self._attr, self._struct = name, attr, struct
         struct.index, struct.fmt = attr.index, int(attr.layout)

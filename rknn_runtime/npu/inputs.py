@@ -51,11 +51,6 @@ def normalisation(
 ) -> tuple[_Array, _Array] | None:
     """Return mean and std in the shape that broadcasts over an input.
 
-    Args:
-        name: Such as ``input 0 'images'``, for messages.
-        attr: The logical attribute.
-        given: The model file's mean and std, or None.
-
     Returns:
         Two float32 arrays, or None where they change nothing.
     """
@@ -176,14 +171,7 @@ class Intake:
         spec: InputSpec | None,
         preprocessing: Preprocessing | None,
     ) -> None:
-        """Find out which arrays it takes.
-
-        Args:
-            name: Such as ``input 0 'images'``, for messages.
-            attr: The logical attribute.
-            spec: The caller's; None: own elements or float32, by the array's dtype.
-            preprocessing: Its mean and std; None: unknown.
-        """
+        """Find out which arrays it takes."""
         check_layouts(name, attr)
         self._name, self._attr = name, attr
         self.dtype = element_dtype(name, attr.stored)
@@ -226,12 +214,7 @@ class Intake:
         return {(spec.dtype or TensorType.FLOAT32).numpy: False}
 
     def store(self, array: Array, target: Array) -> None:
-        """Check an array and write it in the native form.
-
-        Args:
-            array: The caller's.
-            target: Of the shape and dtype of the native attribute; any strides unless packed.
-        """
+        """Check an array and write it in the native form."""
         array, is_own = self._checked(array)
         if self._is_native:
             np.copyto(target, array)
@@ -286,14 +269,7 @@ class TensorInput(InputBinding):
     """Any other input, in the NPU's own element type and layout."""
 
     def __init__(self, context: Context, name: str, queried: QueriedTensor, intake: Intake) -> None:
-        """Prepare the native attribute with pass-through.
-
-        Args:
-            context: Of the model.
-            name: Such as ``input 0 'images'``, for messages.
-            queried: The input.
-            intake: Of its arrays.
-        """
+        """Prepare the native attribute with pass-through."""
         attr = queried.attr
         info = ffi.new("rknn_tensor_attr *", queried.native[0])
         info.pass_through = 1

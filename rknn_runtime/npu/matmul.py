@@ -71,12 +71,6 @@ class Matrix:
     def __init__(self, info: Any, shape: tuple[int, int], dtype: TensorType, kind: MatrixLayout):
         """Read the runtime's description, and check it.
 
-        Args:
-            info: The ``rknn_matmul_tensor_attr``.
-            shape: Rows and columns.
-            dtype: Of the elements.
-            kind: The layout that was asked for.
-
         Raises:
             RknnError: The runtime says something else.
         """
@@ -146,12 +140,7 @@ class Matrix:
         return result(out, self.shape, self._values)
 
     def unpack(self, data: Array, out: Array) -> Array:
-        """Read values from memory.
-
-        Args:
-            data: uint8, at least `size_bytes`.
-            out: Of `result`.
-        """
+        """Read values from memory."""
         rows, columns = self.shape
         bits = rows * columns * BITS[self.dtype]
         stored = data[: bits // 8].view(self._stored).reshape(self.stored_shape)
@@ -176,15 +165,7 @@ class MatrixB(Matrix):
         kind: MatrixLayout,
         segment_k: int | None,
     ):
-        """As `Matrix`.
-
-        Args:
-            info: The ``rknn_matmul_tensor_attr``.
-            shape: Rows and columns.
-            dtype: Of the elements.
-            kind: The layout that was asked for.
-            segment_k: Rows of a segment of the native layout; None: all.
-        """
+        """As `Matrix`."""
         self._is_transposed = kind is MatrixLayout.TRANSPOSED
         self._segment_k = segment_k
         super().__init__(info, shape, dtype, kind)

@@ -10,7 +10,7 @@ from rknn_runtime._arrays import Array, Span, as_int, as_member, plain
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import MemoryFlag
 from rknn_runtime.errors import ClosedError
-from rknn_runtime.npu.context import Closing, Context, NewMemory
+from rknn_runtime.npu.context import Closing, Context
 from rknn_runtime.npu.loaded import LoadedModel
 from rknn_runtime.npu.locks import ExclusiveLock
 
@@ -257,13 +257,12 @@ class TensorMemory(Closing):
 
     def _make(self, call: str, create: Any, *, is_seen: bool = True) -> None:
         """Have the runtime make the memory; see `Context.create_memory`."""
-        made: NewMemory = self._context.create_memory(
+        self._number, pointer, self._span, self._finalizer = self._context.create_memory(
             self, self.size_bytes, call, create, is_seen=is_seen
         )
-        self._number, self._span, self._finalizer = made.number, made.span, made.finalizer
-        self.fd = int(made.pointer.fd)
-        self.offset = int(made.pointer.offset)
-        self.physical_address = int(made.pointer.phys_addr)
+        self.fd = int(pointer.fd)
+        self.offset = int(pointer.offset)
+        self.physical_address = int(pointer.phys_addr)
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{self.size_bytes} bytes"

@@ -86,11 +86,6 @@ _QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 def written_as(queried: QueriedTensor, spec: OutputSpec, *, is_mini: bool) -> QueriedTensor:
     """Describe an output as the runtime writes it for an `OutputSpec`.
 
-    Args:
-        queried: The output.
-        spec: What the caller asks for.
-        is_mini: The runtime is librknnmrt.
-
     Returns:
         The output, whose native attribute is what will be in memory.
     """
@@ -150,14 +145,7 @@ class OutputBinding(Binding):
     def __init__(
         self, context: Context, name: str, queried: QueriedTensor, reserved_bytes: int = 0
     ) -> None:
-        """Prepare the native attribute.
-
-        Args:
-            context: Of the model.
-            name: Such as ``output 0 'boxes'``, for messages.
-            queried: The output.
-            reserved_bytes: What the model file sets aside for it; 0: unknown.
-        """
+        """Prepare the native attribute."""
         attr = queried.attr
         check_layouts(name, attr)
         self._results = ResultPool([attr.shape])

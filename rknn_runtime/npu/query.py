@@ -315,11 +315,6 @@ def choose_shapes(
     """Choose the input shapes of a dynamic model.
 
     Without a choice librknnrt ends the process when memory is bound or the model is run.
-
-    Args:
-        context: Of the model.
-        inputs: Its inputs.
-        shapes: One of `dynamic_shapes`. None: those of ``inputs``, the biggest.
     """
     attrs = ffi.new("rknn_tensor_attr[]", [tensor.logical[0] for tensor in inputs])
     name = "the biggest"

@@ -116,10 +116,6 @@ def opened_source(
 def opened_buffer(model: Any, flags: InitFlag) -> tuple[DmaBuffer | None, Any]:
     """Take a model apart that lies in a DMA-BUF.
 
-    Args:
-        model: What the caller gave.
-        flags: Of ``rknn_init``.
-
     Returns:
         The buffer, or None, and what is to be loaded.
     """

@@ -157,7 +157,7 @@ def per_tensor(
             raise ValueError(
                 f"{name}: expected {len(attrs)} of {kind.__name__} or None, got {len(given)}"
             )
-        specs = as_list(given, name, f"a list of {kind.__name__}")
+        specs = list(given)
     else:
         raise TypeError(
             f"{name}: expected a list or a dict of {kind.__name__}, got {type(given).__name__}"
