@@ -15,14 +15,11 @@ import numpy as np
 import pytest
 import stub
 from bundles import recorded
-from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
-from forks import in_child
 from paths import DATA
 from threads import in_threads, running
 
 from rknn_runtime import CoreMask, GeneralModel, InitFlag, Matmul, Model, TensorMemory
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import MemoryFlag
 from rknn_runtime.errors import AllocationError, OperationFailedError, RknnStatusError
 from rknn_runtime.modelfile.compatibility import Runtime, newer_toolkit
 from rknn_runtime.modelfile.container import opened
@@ -32,7 +29,6 @@ from rknn_runtime.npu.library import Library, open_library, printed
 from rknn_runtime.npu.matmul_kinds import MatmulType
 
 MODEL = DATA / "models" / "ic3_w37_rk3588.rknn"
-DYNAMIC = DATA / "models" / "dyn_in_rk3588.rknn"
 FRAME = np.zeros((8, 20, 3), np.uint8)
 #: Says something in every call, and fails in the one that it is told.
 TALKING = r"""
@@ -101,19 +97,6 @@ def talking(one_talking: Talking, control: object) -> Iterator[Talking]:
     one_talking.switch("count", 0)
 
 
-def memory_of(model: Model) -> TensorMemory:
-    return TensorMemory(model, 1 << 20)
-
-
-def imported(model: Model) -> None:
-    fd = os.memfd_create("frame")
-    try:
-        os.ftruncate(fd, 4096)
-        TensorMemory.from_fd(model, fd, 4096)
-    finally:
-        os.close(fd)
-
-
 def destroyed(model: Model) -> None:
     TensorMemory(model, 64).close()
 
@@ -163,54 +146,20 @@ def whole(action: Callable[[Talking], object]) -> Callable[..., None]:
     return act
 
 
-def reshaped(talking: Talking) -> None:
-    with Model(DYNAMIC, library=talking.library, check=False) as model:
-        model.set_input_shapes([(1, 32, 32, 3)])
-
-
-def operated(talking: Talking) -> None:
-    with Model(CUSTOM_SOFTMAX, library=talking.library, check=False) as model:
-        model.register_custom_op(CUSTOM, softmax)
-
-
-OUTSIDE = InitFlag.MEM_ALLOC_OUTSIDE
-#: What makes each call.
+#: Calls of each kind: that return a status, NULL, or nothing, alone or among several.
 CALLS: dict[str, Callable[..., None]] = {
     "init": whole(lambda talking: talking.model()),
-    "query": whole(lambda talking: talking.model()),
     "create_mem": whole(lambda talking: talking.model()),
-    "set_io_mem": whole(lambda talking: talking.model()),
-    "dup_context": use(lambda model: model.duplicate()),
     "run": use(lambda model: model.run(FRAME)),
     "mem_sync": use(lambda model: model.run(FRAME)),
-    "set_core_mask": use(lambda model: model.set_core_mask(CoreMask.CORE_1)),
-    "set_batch_core_num": use(lambda model: model.set_batch_core_num(1)),
-    "create_mem2": use(lambda model: TensorMemory(model, 64, flags=MemoryFlag.CACHEABLE)),
-    "create_mem_from_fd": use(imported),
-    "create_mem_from_phys": use(lambda model: TensorMemory.from_physical(model, 1 << 30, 64)),
     "destroy_mem": use(destroyed),
-    "set_weight_mem": use(lambda model: model.set_weight_memory(memory_of(model)), OUTSIDE),
-    "set_internal_mem": use(lambda model: model.set_internal_memory(memory_of(model)), OUTSIDE),
     "wait": use(lambda model: raw.start(model).wait(), InitFlag.FENCE_OUT_OUTSIDE),
-    "inputs_set": whole(lambda talking: general(talking).run(FRAME)),
     "outputs_get": whole(lambda talking: general(talking).run(FRAME)),
     "outputs_release": whole(lambda talking: general(talking).run(FRAME)),
-    "set_input_shapes": whole(reshaped),
-    "register_custom_ops": whole(operated),
-    "matmul_create": whole(multiply),
-    "matmul_set_io_mem": whole(multiply),
-    "matmul_set_core_mask": whole(multiply),
-    "matmul_set_quant_params": whole(multiply),
     "matmul_run": whole(multiply),
     "matmul_destroy": whole(multiply),
     "destroy": whole(lambda talking: talking.model().close()),
 }
-
-
-def test_every_call_is_in_the_table():
-    """The library below forwards these, and no others."""
-    rows = forwarding.FUNCTIONS.strip().splitlines()
-    assert {row.split("|")[1] for row in rows} == set(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -307,20 +256,6 @@ def test_threads_get_their_own_lines(tmp_path, control, capfd):
     assert said == {i: {f"E RKNN: rknn_init, by {i};; E RKNN: rknn_init, then"} for i in range(8)}
     err = capfd.readouterr().err
     assert (err.count("one\n"), err.count("two\n"), err.count("then\n")) == (500, 500, 160)
-
-
-def test_a_child_hears_its_own(talking, capfd):
-    """After a fork as before, and the parent afterwards."""
-    talking.fail("rknn_init")
-
-    def load() -> None:
-        with pytest.raises(OperationFailedError, match="E RKNN: rknn_init, first"):
-            talking.model()
-
-    load()
-    in_child(load)
-    load()
-    assert capfd.readouterr().err.count("rknn_init, then") == 3
 
 
 def test_a_signal_in_a_call_leaves_no_lines_behind(talking):
