@@ -18,7 +18,8 @@ from rknn_runtime.npu.library import open_library
 @pytest.fixture(params=["rk3588", "rv1106"])
 def context(request, control):
     """A context of the simulated NPU without a model around it."""
-    context = Context(open_library("sim"), recorded(request.param).data, 0)
+    context = Context(open_library("sim"))
+    context.initialise(recorded(request.param).data, 0)
     yield context
     context.close()
 
@@ -127,7 +128,8 @@ def test_a_reused_address_is_not_released_twice(context, control):
 
 def test_the_context_takes_its_memories_with_it(control):
     """A memory whose context was closed is closed, and closing it is harmless."""
-    context = Context(open_library("sim"), recorded().data, 0)
+    context = Context(open_library("sim"))
+    context.initialise(recorded().data, 0)
     memory = TensorMemory(context, 64)
     context.close()
     assert memory.is_closed
