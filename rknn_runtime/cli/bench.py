@@ -1,8 +1,8 @@
 """Measure how fast a model runs here.
 
 Measures each phase of a frame; with --sweep with every core mask and number of
-contexts, too. `bench compare A B` sets two measurements beside each other,
-`bench suite` measures many models.
+contexts as well. `bench compare A B` compares two measurements, `bench suite`
+measures many models.
 
 Examples:
   rknn-runtime bench yolov8n.rknn
@@ -49,17 +49,17 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-#: Of a measurement in a file.
+#: Limit for a file with a measurement.
 _MOST_JSON_BYTES = 1 << 24
 _WARM_UP = 20
-#: Between two lines of progress.
+#: Seconds between two lines of progress.
 _STEP_S = 0.2
 #: Options that only `bench MODEL` has.
 _OF_PHASES = ("html", "plot", "sweep", "frames", "seconds", "warm-up")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments."""
     parser.add_argument(
         "words",
         nargs="+",
@@ -67,15 +67,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="a .rknn file; or `compare A.json B.json`; or `suite` and models, or folders of them",
     )
     add_library(parser)
-    parser.add_argument("--frames", type=int, metavar="N", help="that count (200)")
-    parser.add_argument("--seconds", type=float, metavar="T", help="of each choice, instead")
-    parser.add_argument("--warm-up", type=int, metavar="N", help=f"frames before ({_WARM_UP})")
+    parser.add_argument("--frames", type=int, metavar="N", help="frames that count (200)")
+    parser.add_argument("--seconds", type=float, metavar="T", help="time for each choice, instead")
+    parser.add_argument("--warm-up", type=int, metavar="N", help=f"frames before that ({_WARM_UP})")
     add_switch(parser, "--sweep", "also several cores and contexts")
     add_switch(parser, "--layers", "the time of each layer (librknnrt)")
     forms = parser.add_mutually_exclusive_group()
     add_switch(forms, "--json", "print JSON, as `compare` reads it")
     add_switch(forms, "--markdown", "print tables to paste")
-    parser.add_argument("-o", "--output", metavar="FILE", help="also write the JSON there")
+    parser.add_argument("-o", "--output", metavar="FILE", help="also write the JSON to a file")
     parser.add_argument("--html", metavar="FILE", help="also write a page with drawings")
     parser.add_argument(
         "--plot", type=file_ending_in(".png", ".svg"), metavar="FILE",
@@ -88,8 +88,7 @@ def run(arguments: Namespace) -> int:
     """Measure one model or several, or compare two measurements.
 
     Returns:
-        0; 1 when a model of a suite failed; 130 when it was told to end, with what was
-        measured.
+        0; 1 if a model of a suite failed; 130 after Ctrl-C, with the frames until then.
 
     Raises:
         OSError: A file cannot be read or written.
@@ -120,7 +119,7 @@ def _refuse(arguments: Namespace, form: str, *options: str) -> None:
 
 
 def _check_places(arguments: Namespace) -> None:
-    """Find out before minutes of measuring whether the results can be written."""
+    """Check before minutes of measuring that the results can be written."""
     check_writable(arguments.output, arguments.html, arguments.plot)
     if arguments.plot:
         from rknn_runtime.tools.bench import import_figure
@@ -153,7 +152,7 @@ def _measured(arguments: Namespace, model: str) -> Result:
 
 
 class _Progress:
-    """A line that counts the frames: some take microseconds, others seconds."""
+    """A line that counts the frames."""
 
     def __init__(self) -> None:
         self._shown = 0.0
@@ -173,7 +172,7 @@ def _status(result: Result) -> int:
 
 
 def _show(arguments: Namespace, result: Result) -> None:
-    """Print first: what was measured is not lost where a file cannot be written after all."""
+    """Print first, so the measurement is not lost if a file cannot be written."""
     if arguments.json:
         print(result.to_json())
     elif arguments.markdown:
@@ -216,7 +215,7 @@ def _compare(paths: list[str], arguments: Namespace) -> int:
         spread = f"{ratio.low:.3f} to {ratio.high:.3f}"
         rows.append((ratio.name, ratio.phase, f"{ratio.ratio:.3f}", spread, ratio.verdict))
     mark = results[0].mark
-    print(printable(f"{mark}time of {paths[1]} as a multiple of that of {paths[0]}"))
+    print(printable(f"{mark}time of {paths[1]} divided by the time of {paths[0]}"))
     _print_rows(rows, mark, arguments.markdown)
     return 0
 
@@ -256,7 +255,7 @@ def _layers(arguments: Namespace, path: str) -> int:
 
 
 def _print_rows(rows: Sequence[tuple[str, ...]], mark: str, is_markdown: bool) -> None:
-    """Print a table, the head in its first row."""
+    """Print a table whose first row is the head."""
     if is_markdown:
         from rknn_runtime.tools.bench import markdown
 
@@ -268,7 +267,7 @@ def _print_rows(rows: Sequence[tuple[str, ...]], mark: str, is_markdown: bool) -
 def _suite(arguments: Namespace, paths: list[str]) -> int:
     for name in paths:
         if Path(name).is_dir():
-            check_folder(name)  # of a sealed one, no name is told
+            check_folder(name)
     models = [
         path
         for name in paths
@@ -308,7 +307,7 @@ def _suite(arguments: Namespace, paths: list[str]) -> int:
 
 
 def _table(results: list[Result]) -> str:
-    """One row per model: its fastest choice, and the latency of one context."""
+    """Return a row per model: its fastest choice, and the latency of one context."""
     from rknn_runtime.tools.bench import markdown
 
     rows = [("model", "SoC", "runtime", "FPS", "cores, contexts", "ms a frame, p50", "weights")]
@@ -318,7 +317,7 @@ def _table(results: list[Result]) -> str:
         best = max(result.timings, key=lambda timing: timing.fps)
         latency = result.timings[0].summary("frame")["p50"]
         weights = f"{about['memory']['weight_bytes'] / 1e6:.1f} MB"
-        mark = result.mark  # of all: they ran on one runtime
+        mark = result.mark  # the same for all
         rows.append(
             (about["model"], about["soc"] or "unknown", about["runtime"], f"{best.fps:.1f}",
              best.name, f"{latency:.3f}", weights)

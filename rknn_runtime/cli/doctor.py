@@ -1,8 +1,8 @@
-"""Say why models do not run here, and what repairs it.
+"""Find out why models do not run here, and how to repair it.
 
 Looks at board, driver, device nodes, libraries, model, memory, clocks and logs,
-and names the first cause first, with the command that repairs it. With a model
-it is also loaded and run once.
+and prints the first cause first, with the command that repairs it. A model is
+also loaded and run once.
 
 Examples:
   rknn-runtime doctor                           # this machine
@@ -40,21 +40,21 @@ _COLOURS = {"problem": "\033[31m", "warning": "\033[33m", "ok": "\033[32m"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="a .rknn file that is to run")
+    """Declare the arguments."""
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="a .rknn file to check")
     add_library(parser, "on the simulated NPU")
-    parser.add_argument("--log", metavar="FILE", help="what a program, or dmesg, printed")
+    parser.add_argument("--log", metavar="FILE", help="output of a program, or of dmesg")
     parser.add_argument(
-        "--root", default="/", metavar="FOLDER", help="where /proc, /sys, /dev and /usr are (/)"
+        "--root", default="/", metavar="FOLDER", help="folder with /proc, /sys, /dev, /usr (/)"
     )
     add_switch(parser, "--json", "print one JSON object")
 
 
 def run(arguments: Namespace) -> int:
-    """Print what was found.
+    """Print the report.
 
     Returns:
-        0, or 1 when there is a problem.
+        0, or 1 if there is a problem.
 
     Raises:
         OSError: The model or the log cannot be read.
@@ -84,7 +84,7 @@ def _progress(text: str) -> None:
 
 
 def lines(found: Diagnosis, coloured: bool) -> Iterator[str]:
-    """Write the report: a line each, and below it what repairs it."""
+    """Yield the lines of the report, each followed by its commands."""
     width = max((len(each.topic) for each in found.observations), default=0)
     for each in found.observations:
         word = f"{each.severity:<7}"

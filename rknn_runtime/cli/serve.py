@@ -1,8 +1,8 @@
-"""Show a live image and what is seen in it, in a browser.
+"""Show a live image and the objects in it in a browser.
 
-The newest image of a camera, stream, video or folder of images, with the
-objects in it; also as JSON (/detections) and for Prometheus (/metrics). A frame
-that fails is counted and left out.
+The source is a camera, stream, video or folder of images. The objects are also
+available as JSON (/detections), the numbers for Prometheus (/metrics). A frame
+that fails is counted and skipped.
 
 Examples:
   rknn-runtime serve yolov8n.rknn 0
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-#: How long an image file is shown, seconds.
+#: Seconds for which an image file is shown.
 _IMAGE_SECONDS = 1.0
-#: Between two lines about frames that failed, seconds.
+#: Seconds between two lines about frames that failed.
 _QUIET_S = 60.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments."""
     add_model_arguments(parser)
     parser.add_argument(
         "source", metavar="SOURCE", help="a camera's number, a URL, a video, or a folder of images"
@@ -52,25 +52,25 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--listen",
         default="127.0.0.1:8080",
         metavar="HOST:PORT",
-        help="address (127.0.0.1:8080: this machine only; port 0: any that is free)",
+        help="address (127.0.0.1:8080, for this machine only); port 0 for any free one",
     )
     parser.add_argument(
         "--token",
-        help="what clients must give; without it one is made where others reach the address "
+        help="the token that clients must send (one is made if others reach the address) "
         "(or set RKNN_SERVE_TOKEN)",
     )
-    parser.add_argument("--viewers", type=int, default=32, metavar="N", help="at most (32)")
-    parser.add_argument("--quality", type=int, default=80, metavar="Q", help="of the JPEG (80)")
+    parser.add_argument("--viewers", type=int, default=32, metavar="N", help="most viewers (32)")
+    parser.add_argument("--quality", type=int, default=80, metavar="Q", help="JPEG quality (80)")
     add_switch(parser, "--draw", "draw into the images, not in the browser")
     add_switch(parser, "--json", "print the address and the token as one JSON object")
-    add_switch(parser, "--loop", "begin a file or folder anew at its end")
+    add_switch(parser, "--loop", "restart a file or folder at its end")
 
 
 def run(arguments: Namespace) -> None:
-    """Serve until the source ends, or until it is told to end, by Ctrl-C or a signal.
+    """Serve until the source ends, or until Ctrl-C or a signal.
 
     Raises:
-        OSError: The source cannot be opened, breaks off, or the address is not available.
+        OSError: The source cannot be opened or breaks off, or the address is not available.
         RknnError: The model cannot be loaded, an argument makes no sense, or many frames in a
             row failed.
     """
@@ -125,7 +125,7 @@ def _serve(arguments: Namespace) -> None:
 
 
 def _check_source(source: str) -> None:
-    """Refuse what is not there, before the model is loaded."""
+    """Refuse a missing source before the model is loaded."""
     from rknn_runtime.cli.sources import expanded
     from rknn_runtime.streams.source import is_live
 
@@ -143,11 +143,11 @@ def _address(text: str) -> tuple[str, int]:
 
 
 class _Failures:
-    """Frames that were left out: they are counted and told, and end the server only in a row.
+    """Counts and reports skipped frames, and ends the server after many in a row.
 
     Attributes:
-        last: What was wrong with the last one.
-        source: Of the frames, which leaves out some by itself.
+        last: The error of the last one.
+        source: The source, which skips frames as well.
     """
 
     def __init__(self) -> None:
@@ -158,11 +158,11 @@ class _Failures:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Number of skipped frames."""
         return self._count + (0 if self.source is None else self.source.damaged)
 
     def add(self, error: Exception) -> None:
-        """Note one.
+        """Count one.
 
         Raises:
             RknnError: There were too many in a row.
@@ -176,10 +176,10 @@ class _Failures:
         if now - self._told >= _QUIET_S:
             self._told = now
             log = logging.getLogger("rknn_runtime").warning
-            log("frames that failed, and were left out: %d, the last: %s", self.count, self.last)
+            log("frames that failed and were skipped: %d, the last: %s", self.count, self.last)
 
     def end_row(self) -> None:
-        """Note that a frame did not fail."""
+        """Note a frame without an error."""
         self._in_row = 0
 
 
@@ -193,7 +193,7 @@ def _opened(source: str, start: int = 0) -> FrameSource:
 def _feed(
     pool: Pool, view: LiveView, failures: _Failures, source: str, frames: FrameSource
 ) -> None:
-    """Publish the results; a file at its own pace, a live source as it comes."""
+    """Publish the results, of a file at its own pace, of a live source at once."""
     begun = time.monotonic()
     done = images = 0
     while True:
@@ -207,7 +207,7 @@ def _feed(
                     )
                 except StopIteration:
                     break
-                except Exception as caught:  # of one frame, whatever it is; the next may do
+                except Exception as caught:  # any error of one frame; the next one may work
                     error = caught
                     failures.add(caught)
                 else:
@@ -218,7 +218,7 @@ def _feed(
             raise OSError(f"{frames.name}: {frames.ended}")
         if error is None or not Path(source).is_dir():
             break
-        frames = _opened(source, done)  # the rest of a folder, behind what cannot be read
+        frames = _opened(source, done)  # the rest of a folder, after a file that cannot be read
     if not done:
         raise ValueError(f"{source}: expected images, got none")
     _wait_until(begun + images * _IMAGE_SECONDS)
@@ -227,7 +227,7 @@ def _feed(
 def _publish(
     frame: Frame, found: Detections, view: LiveView, frames: FrameSource, due: float
 ) -> bool:
-    """Show a frame at its time; return whether it was an image by itself, for which `due` is."""
+    """Show a frame at its time; return whether it was an image file, shown at `due`."""
     from rknn_runtime.streams.address import is_image
 
     is_alone = is_image(frame.name)

@@ -1,10 +1,10 @@
-"""Ask this board's NPU how it computes, where the emulator only assumes it.
+"""Ask this board's NPU how it computes, if the emulator only assumes it.
 
 Runs about a dozen tiny models on the NPU and says, for each rule that the
 emulator had to assume, which one the NPU follows. The text is for an issue.
 
 Examples:
-  rknn-runtime verify                # on a board, as root where others may not use the NPU
+  rknn-runtime verify                # on a board, as a user who may use the NPU
   rknn-runtime verify --sim --json   # what the emulator assumes
 """
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-#: For which NPUs there are questions; other SoCs with the same NPU are asked the same.
+#: NPUs with questions; other SoCs with the same NPU get the same ones.
 ASKED = ("rk3588", "rv1106", "rk3566", "rk3562", "rk3576")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments."""
     add_library(parser, sim="ask the simulated NPU what it assumes")
     parser.add_argument(
-        "--soc", choices=ASKED, help="ask the questions of this SoC; not given, this machine's"
+        "--soc", choices=ASKED, help="ask the questions for this SoC (this machine's)"
     )
     add_switch(parser, "--json", "print a JSON object")
 
@@ -40,7 +40,7 @@ def run(arguments: Namespace) -> int:
     """Ask, and print.
 
     Returns:
-        0 when all is as assumed, 1 when something is not.
+        0 if all answers are as assumed, else 1.
 
     Raises:
         RknnError: There are no questions for this SoC.
@@ -75,14 +75,14 @@ def _say_what_it_is(simulated: bool) -> None:
 
 
 def _asked(simulated: bool) -> str:
-    """Return the SoC with this machine's NPU; where it is simulated, the one with all questions."""
+    """Return the SoC with this machine's NPU; for the simulated NPU one with all questions."""
     if simulated:
         return ASKED[0]
     soc = soc_of_this_machine()
     if soc is None:
         raise RknnError(
-            "this machine names no SoC that is known: say which questions to ask with --soc, or "
-            "ask the simulated NPU with --sim"
+            "this machine names no known SoC: choose the questions with --soc, or ask the "
+            "simulated NPU with --sim"
         )
     for name in ASKED:
         if SOCS[name].npu == soc.npu:

@@ -311,7 +311,7 @@ def measure(
             raise
         interrupted = True
     about["interrupted"] = interrupted
-    # A predicted time of a board is misleading beside the time of an emulator.
+    # Next to the time of an emulator, a predicted time of a board is misleading.
     predicted = None if about["simulated"] else _predicted(model, about["soc"])
     about.update(predicted=predicted, before=before, after=state())
     about["memory"]["resident_kb"] = resident_kb()
@@ -351,7 +351,7 @@ def _about(model: str | os.PathLike[str], loaded: Model) -> dict[str, Any]:
 
 
 def _predicted(model: str | os.PathLike[str], soc: str | None) -> dict[str, float] | None:
-    """Return what the file predicts for a run; None if it cannot, as for float16."""
+    """Return the predicted time of a run; None if it is unknown, as for float16."""
     try:
         found = predict(read_layers(model), soc or "", batch=read(model).batch)
     except RknnError:

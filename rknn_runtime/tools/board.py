@@ -12,16 +12,15 @@ __all__ = ["resident_kb", "state"]
 
 
 def state(root: str = "/") -> dict[str, Any]:
-    """Return the state that Linux reports; what it does not report is left out.
+    """Return the state, as far as Linux reports it.
 
     Args:
-        root: Where ``/proc`` and ``/sys`` are, for tests.
+        root: The folder with ``/proc`` and ``/sys``, for tests.
 
     Returns:
-        ``"frequency_mhz"`` and ``"governor"`` by the name of a clock (``cpu0``, ``npu``,
-        ``dmc`` ...), ``"temperature_c"`` by the name of a zone, ``"npu_load_percent"`` by core
-        (which the driver tells root alone), ``"throttled"``: the clocks that are held below what
-        their governor asks for.
+        ``"frequency_mhz"`` and ``"governor"`` by clock (``cpu0``, ``npu``, ``dmc`` ...),
+        ``"temperature_c"`` by zone, ``"npu_load_percent"`` by core (for root only), and
+        ``"throttled"``: the clocks whose limit is below their maximum.
     """
     base = Path(root)
     frequency: dict[str, float] = {}
@@ -64,14 +63,14 @@ def state(root: str = "/") -> dict[str, Any]:
 
 
 def _load(base: Path) -> dict[str, float]:
-    """As the driver says it: ``NPU load:  Core0: 12%, Core1:  0%,``, or ``NPU load: 12%``."""
+    """Parse ``NPU load:  Core0: 12%, Core1:  0%,`` or ``NPU load: 12%``."""
     text = _text(base / "sys/kernel/debug/rknpu/load") or _text(base / "proc/rknpu/load")
     cores = re.findall(r"(Core\d+):\s*(\d+)%", text) or re.findall(r"(NPU) load:\s*(\d+)%", text)
     return {name.lower(): float(percent) for name, percent in cores}
 
 
 def resident_kb(root: str = "/") -> int:
-    """Return the memory that this process holds, kB of 1024 bytes; 0 where it is not told."""
+    """Return the memory of this process, kB of 1024 bytes; 0 if it is unknown."""
     for line in _text(Path(root) / "proc/self/status").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])

@@ -116,7 +116,7 @@ def test_frames_that_fail_are_left_out(feed, caplog, monkeypatch):
     lines = "".join(_metric_lines(status))
     assert "rknn_failed 50\n" in lines and "planted" not in lines
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line == "frames that failed, and were left out: 1, the last: planted 2"
+    assert line == "frames that failed and were skipped: 1, the last: planted 2"
 
 
 def test_only_a_row_of_failures_ends_it(feed, monkeypatch):

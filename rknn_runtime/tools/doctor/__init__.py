@@ -1,4 +1,4 @@
-"""Say why models do not run on a machine, and what repairs it."""
+"""Find out why models do not run on a machine, and how to repair it."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ with Model(path, library=library or None) as model:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found.
+    """The findings.
 
     Attributes:
-        observations: Problems, then warnings, each with the first cause first; then what is well.
+        observations: Problems, then warnings, each with the first cause first; then healthy topics.
         facts: What the rules judged.
     """
 
@@ -74,19 +74,18 @@ def doctor(
 
     Args:
         model: A .rknn file to check. If nothing else is wrong and ``root`` is /, it is also loaded
-            and run once in a process of its own. None to look at the machine only.
+            and run once in another process. None to look at the machine only.
         library: Path of a runtime, or ``"sim"`` for the simulated NPU, for which nothing of the
             board matters. None to choose as `open_library` does.
-        root: Where /proc, /sys, /dev, /etc and /usr/lib are, such as a container's host; nothing
-            outside is read.
-        surroundings: What is known of the process. None for this one, or for the Python below
-            another ``root``.
-        log: A file of what the kernel or a program printed, here or on another machine. The
+        root: The folder with /proc, /sys, /dev, /etc and /usr/lib, such as a container's host.
+            Nothing outside of it is read.
+        surroundings: The process. None for this one, or for the Python below another ``root``.
+        log: A file with the output of a program or of dmesg, from here or another machine. The
             kernel's own log is read as well.
-        progress: Called with a sentence before what may take longer than a second.
+        progress: Called with a sentence before a step that may take longer than a second.
 
     Returns:
-        What is wrong, the first cause first, with what repairs it, and what is well.
+        The problems with their repairs, the first cause first, and the healthy topics.
 
     Raises:
         OSError: ``model`` or ``log`` cannot be read.
@@ -112,7 +111,7 @@ def doctor(
 
 
 def _trial(path: str, library: str | None) -> TrialFacts:
-    """Load a model and run it in a process of its own, as runtimes may end the process."""
+    """Load a model and run it in another process, as runtimes may end the process."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _TRIAL, path, library or ""],
@@ -134,7 +133,7 @@ def _trial(path: str, library: str | None) -> TrialFacts:
 
 
 def _well(facts: Facts, found: Sequence[Observation]) -> list[Observation]:
-    """Return a line for each topic of which something is known and nothing is wrong."""
+    """Return a line for each healthy topic with known facts."""
     chip = f"{facts.soc.name} ({facts.soc.npu})" if facts.soc else facts.chip
     kernel = f"Linux {facts.kernel}" if facts.kernel else ""
     kind = {"drm": ", as a DRM device", "misc": ", as /dev/rknpu"}.get(facts.interface, "")

@@ -1,4 +1,4 @@
-"""What was found on a machine, and what follows from it: the words of the rules."""
+"""Facts about a machine and conclusions from them, which the rules name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LAST_REFUSING = REFUSALS[FULL_RUNTIME][0]
 _OF_VERSIONS = frozenset(
     ("model-version", "magic", "model-refused", "symbol", "unknown-target", "operator", "crash")
 )
-#: librknnrt before 1.4.0 does not open the DRM node of drivers from 0.8 on.
+#: librknnrt before 1.4.0 cannot open the DRM node of drivers from 0.8 on.
 _OPENS_DRM, _DRM_DRIVER = (1, 4, 0), (0, 8, 0)
 #: "failed to submit" is mostly solved by 0.9.6; 0.9.8 has several address spaces of 4 GB.
 _GOOD_DRIVER, _LARGE_MEMORY_DRIVER = (0, 9, 6), (0, 9, 8)
@@ -81,7 +81,7 @@ _DISTRIBUTIONS = {
 
 @dataclass(frozen=True)
 class Surroundings:
-    """This process, which the tree of files does not show."""
+    """Facts about this process, which are not in the tree of files."""
 
     uid: int = 0
     gids: tuple[int, ...] = ()
@@ -162,7 +162,7 @@ class ModelFacts:
     #: LFS, or a web page), ``"other"``.
     kind: str
     header: ModelHeader | None = None
-    #: What the reader said of it.
+    #: The message of the reader.
     message: str = ""
     failures: tuple[Failure, ...] = ()
     file_bytes: int = 0
@@ -170,7 +170,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class TrialFacts:
-    """How a test load and run went."""
+    """The result of a test load and run."""
 
     passed: bool
     text: str
@@ -204,7 +204,7 @@ class Facts:
     blacklist: str = ""
     #: Nodes of the device tree that are the NPU's and switched off.
     disabled: tuple[str, ...] = ()
-    #: What the device tree calls the NPU, such as ``"rockchip,rk3588-rknpu"``.
+    #: The device tree's names for the NPU, such as ``"rockchip,rk3588-rknpu"``.
     described: tuple[str, ...] = ()
     #: The vendor's camera program runs on a chip where it holds the NPU's memory.
     has_demo: bool = False
@@ -220,7 +220,7 @@ class Facts:
     signs: frozenset[str] = frozenset()
     #: A log was given, which may be of another machine.
     told: bool = False
-    #: What the log says was loaded.
+    #: The version of the loaded runtime in the log.
     logged_runtime: tuple[int, ...] = ()
     model: ModelFacts | None = None
     trial: TrialFacts | None = None
@@ -237,7 +237,7 @@ class Facts:
 
     @property
     def is_mini(self) -> bool:
-        """RV1103, RV1106 and the like."""
+        """The chip uses librknnmrt, as RV1103 and RV1106 do."""
         return self.soc is not None and self.soc.mini
 
     @property
@@ -258,7 +258,7 @@ class Facts:
 
     @property
     def not_served(self) -> str:
-        """What is wrong with a chip that this package does not serve."""
+        """Why this package does not serve the chip."""
         name = self.chip or "this chip"
         if self.soc is not None:
             return ""
@@ -293,12 +293,12 @@ class Facts:
 
     @property
     def module_elsewhere(self) -> str:
-        """The driver's file for another kernel, where there is none for this one."""
+        """The driver's file for another kernel, if this one has none."""
         return self.other_module if self._lacks_driver and not self.module else ""
 
     @property
     def blacklisted(self) -> str:
-        """What keeps the driver from being loaded."""
+        """A file or option that keeps the driver from being loaded."""
         return self.blacklist if not self.driver and not self.container else ""
 
     @property
@@ -321,7 +321,7 @@ class Facts:
 
     @property
     def ported_and_failed(self) -> str:
-        """The kernel in which a ported driver fails."""
+        """The release of a kernel with a ported driver that fails."""
         failed = self.signs & {"submit", "no-system-call", "kernel-crash", "page-fault"}
         return self.kernel if self.ported and failed else ""
 
@@ -332,7 +332,7 @@ class Facts:
 
     @property
     def wrong_tree(self) -> str:
-        """What the device tree calls the NPU, where the vendor's driver finds none in it."""
+        """The device tree's name for the NPU, if the vendor's driver does not find it."""
         has_driver = self.driver == "rknpu" or self.module
         if self.container or self.nodes or not (has_driver and self.compatible and self.soc):
             return ""
@@ -342,7 +342,7 @@ class Facts:
 
     @property
     def unsaid_device(self) -> bool:
-        """A line that does not name its device may be about the NPU."""
+        """A line without a device may be about the NPU."""
         return self.told or not self.nodes
 
     # The nodes.
@@ -398,7 +398,7 @@ class Facts:
 
     @property
     def lacking_heap(self) -> str:
-        """The runtime that allocates from a heap which is not there, or is not for this user.
+        """The runtime that allocates from a heap which is missing, or forbidden for this user.
 
         On /dev/rknpu newer librknnrt allocate from the heap: see `rknn_runtime.npu.device`. With
         drivers that others built for mainline kernels they do so on DRM nodes as well.
@@ -481,7 +481,7 @@ class Facts:
 
     @property
     def unfit(self) -> LibraryFacts | None:
-        """The library that should be loaded, where none can be."""
+        """The library that should be loaded, if none can be."""
         if not self.libraries or self.library is not None:
             return None
         named = [each for each in self.libraries if each.name == self.wanted_library]
@@ -494,7 +494,7 @@ class Facts:
 
     @property
     def damage(self) -> str:
-        """What is wrong with its file, if it is damaged."""
+        """How its file is damaged."""
         texts = {
             "foreign": "is not a library: perhaps a web page or a Git LFS pointer",
             "cut": "lacks its end: the copy was interrupted",
@@ -545,7 +545,7 @@ class Facts:
 
     @property
     def library_of_other_chip(self) -> str:
-        """What is wrong with a library that is not for this chip."""
+        """Why the library is not for this chip."""
         runtime, soc = self.runtime, self.soc
         if soc is not None and runtime is not None and runtime.name != soc.runtime:
             return f"{soc.name} needs {soc.runtime}.so, and there is only {runtime}"
@@ -632,7 +632,7 @@ class Facts:
 
     @property
     def older_loaded(self) -> str:
-        """The version of the library in the log, where that is older than the one found here."""
+        """The version of the library in the log, if it is older than the one found here."""
         runtime, logged = self.runtime, self.logged_runtime
         if runtime is None or runtime.version <= _LAST_REFUSING:
             return ""
@@ -657,7 +657,7 @@ class Facts:
 
     @property
     def refusing_runtime(self) -> str:
-        """The runtime that refused the version of a container, where it may be too old."""
+        """The runtime that refused the version of a container, if it may be too old."""
         if "model-version" not in self.signs:
             return ""
         known = self.runtime.version if self.runtime else self.logged_runtime
@@ -667,19 +667,19 @@ class Facts:
 
     @property
     def newer_toolkit(self) -> str:
-        """That the model's toolkit is newer than the runtime."""
+        """A sentence if the model's toolkit is newer than the runtime."""
         header = self._header
         return newer_toolkit(header, self.runtime) if header is not None else ""
 
     @property
     def newer_toolkit_fails(self) -> str:
-        """The same, where the log has a failure that this explains."""
+        """The same, if it explains a failure in the log."""
         failed = self.signs & {"crash", "magic", "submit", "model-refused"}
         return self.newer_toolkit if failed else ""
 
     @property
     def known_failure(self) -> str:
-        """What the runtime is known to fail on in the model."""
+        """A part of the model on which this runtime is known to fail."""
         model, runtime = self.model, self.runtime
         if model is None or runtime is None or runtime.name != FULL_RUNTIME:
             return ""
@@ -701,7 +701,7 @@ class Facts:
 
     @property
     def mini_memory(self) -> str:
-        """What is used up on a chip without an IOMMU."""
+        """The memory that is used up on a chip without an IOMMU."""
         held = self.has_demo and "model-refused" in self.signs
         if not (held or self.signs & {"allocation", "cma"}) or not self.is_mini:
             return ""
@@ -721,7 +721,7 @@ class Facts:
 
     @property
     def driver_that_fails(self) -> bool:
-        """A driver does not finish tasks, as newer ones do."""
+        """The driver left a task unfinished, and newer ones finish it."""
         failed = "submit" in self.signs and self.driver_is_before(_GOOD_DRIVER)
         language = "language-run" in self.signs and self.driver_is_before(_LARGE_MEMORY_DRIVER)
         return failed or language
@@ -748,7 +748,7 @@ class Facts:
 
     @property
     def too_old_to_open(self) -> str:
-        """The runtime that does not open the nodes of newer drivers."""
+        """The version of a runtime that cannot open the nodes of newer drivers."""
         version = self.logged_runtime or (self.runtime.version if self.runtime else ())
         newer = self.driver_version and not self.driver_is_before(_DRM_DRIVER)
         if not (self.log_open and newer and () < version < _OPENS_DRM):
@@ -757,7 +757,7 @@ class Facts:
 
     @property
     def little_memory(self) -> str:
-        """How much is free, where it is less than a model takes."""
+        """How much is free, if it is less than a model takes."""
         available = self.memory_kb.get("MemAvailable")
         if available is None or self.model is None:
             return ""
@@ -767,13 +767,13 @@ class Facts:
 
     @property
     def not_emulated(self) -> str:
-        """What the emulator does not understand of a model."""
+        """The part of a model that the emulator cannot run."""
         text = "" if self.trial is None else self.trial.text
         return text.partition("the emulated NPU does not run this model: ")[2]
 
     @property
     def trial_failed(self) -> str:
-        """What the test run said when it failed."""
+        """The message of a failed test run."""
         return self.trial.text if self.trial is not None and not self.trial.passed else ""
 
     @property

@@ -35,7 +35,7 @@ _MOST_LINKS = 40
 
 
 class Tree:
-    """Reads what there is; what is not there, or not ours to read, is empty.
+    """Reads files; a missing or unreadable one is empty.
 
     Args:
         root: The folder that stands for /.
@@ -46,15 +46,15 @@ class Tree:
 
     @property
     def is_this_machine(self) -> bool:
-        """The root is /."""
+        """Whether the root is /."""
         return self.root == Path("/")
 
     def path(self, name: str, *, follow: bool = True) -> Path:
-        """Where the file of an absolute name lies; links lead nowhere outside the root.
+        """Return the path of an absolute name; links cannot leave the root.
 
         Args:
-            name: Absolute.
-            follow: Whether the last part is followed, when it is a link.
+            name: An absolute name.
+            follow: Also follow the last part if it is a link.
         """
         if self.is_this_machine:
             return Path(name)
@@ -79,15 +79,15 @@ class Tree:
         return found
 
     def text(self, name: str) -> str:
-        """The beginning of a file of /proc, /sys or /etc, without what ends it."""
+        """Return the beginning of a file of /proc, /sys or /etc, stripped."""
         return read_kernel_file(self.path(name)).decode("utf-8", "replace").strip("\0\n ")
 
     def exists(self, name: str) -> bool:
-        """Whether something has this name, also a link that leads nowhere."""
+        """Return whether the name exists, also as a broken link."""
         return os.path.lexists(self.path(name, follow=False))
 
     def glob(self, pattern: str) -> Iterator[str]:
-        """Names that match a pattern, sorted."""
+        """Return the names that match a pattern, sorted."""
         folder = pattern.partition("*")[0].rpartition("/")[0]
         base = self.path(folder)
         try:
@@ -97,9 +97,9 @@ class Tree:
         return (f"{folder}/{path.relative_to(base)}" for path in found)
 
 
-#: Names of ELF machines, as uname has them.
+#: The names that uname has for ELF machines.
 _MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
-#: Where small systems keep modules of their only kernel.
+#: Folders for the modules of small systems.
 _MODULES = ("/oem/usr/ko", "/vendor/lib/modules", "/vendor/lib64/modules", "/lib/modules")
 _BLACKLIST_OPTION = re.compile(r"\b(module_|modprobe\.|initcall_)blacklist=\S*rknpu\S*")
 _BLACKLIST = re.compile(
@@ -109,7 +109,7 @@ _CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "libpod")
 
 
 def surroundings(tree: Tree) -> Surroundings:
-    """Describe this process; of another root the Python that lies there, for a user who may all."""
+    """Describe this process, or root with the Python of another tree."""
     if not tree.is_this_machine:
         return _surroundings_below(tree)
     import sysconfig
@@ -144,7 +144,7 @@ def _surroundings_below(tree: Tree) -> Surroundings:
 
 
 def board(tree: Tree) -> dict[str, Any]:
-    """Which board and kernel this is, and whether this is a container."""
+    """Find out the board, the kernel, and whether this is a container."""
     raw = read_kernel_file(tree.path(DEVICE_TREE))
     compatible = tuple(text.decode("ascii", "replace") for text in raw.split(b"\0") if text)
     chips = [text.partition(",")[2] for text in compatible if text.startswith("rockchip,")]
@@ -167,7 +167,7 @@ def _container(tree: Tree) -> str:
 
 
 def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
-    """Which driver the kernel has for the NPU, and how it shows it."""
+    """Find out the driver of the NPU, and how it shows the NPU."""
     version = driver_version(str(tree.root)) or logged_driver(log)
     told = "\n".join(log)
     drm = any("rknpu" in text for text in _uevents(tree).values())
@@ -187,7 +187,7 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
         tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink()
     )
     kernel = tree.text("/proc/sys/kernel/osrelease")
-    # It becomes a part of a pattern.
+    # It becomes a part of a glob pattern.
     is_name = re.fullmatch(r"\w[\w.+~-]*", kernel)
     own = [f"/lib/modules/{kernel}/**/rknpu.ko*"] if is_name else []
     return {
@@ -221,18 +221,18 @@ def _first(tree: Tree, patterns: Iterable[str]) -> str:
 
 
 def _properties(tree: Tree, name: str) -> Iterator[str]:
-    """Files with a property of the device tree's nodes for the NPU."""
+    """Yield the files with a property of the NPU's nodes in the device tree."""
     for pattern in (f"npu@*/{name}", f"*/npu@*/{name}"):
         yield from tree.glob(f"/proc/device-tree/{pattern}")
 
 
 def has_demo(tree: Tree) -> bool:
-    """Whether the vendor's program for the camera runs."""
+    """Return whether the vendor's program for the camera runs."""
     return any(tree.text(name) == "rkipc" for name in tree.glob("/proc/[0-9]*/comm"))
 
 
 def _uevents(tree: Tree) -> dict[str, str]:
-    """What the kernel says of each DRM node: its name -> lower-case text."""
+    """Return the kernel's text about each DRM node by name, in lower case."""
     return {
         name.split("/")[4]: tree.text(name).lower()
         for name in tree.glob(f"{DRM_CLASS}/*/device/uevent")
@@ -241,18 +241,18 @@ def _uevents(tree: Tree) -> dict[str, str]:
 
 def _is_rocket(tree: Tree) -> bool:
     if any(tree.glob("/dev/accel/accel*")) and soc_of_this_machine(tree.path(DEVICE_TREE)):
-        return True  # no other accelerator of the kernel's is on these chips
+        return True  # these chips have no other accelerator
     texts = [tree.text(name) for name in tree.glob("/sys/class/accel/accel*/device/uevent")]
     return any("rocket" in text or "rknn-core" in text for text in texts)
 
 
 def nodes(tree: Tree, process: Surroundings) -> dict[str, Any]:
-    """Nodes that may be the NPU's, and the heap from which runtimes allocate."""
+    """Find nodes that may be the NPU's, and the heap from which runtimes allocate."""
     events = _uevents(tree)
     found = [_node(tree, process, RKNPU, "rknpu")] if tree.exists(RKNPU) else []
     for name in tree.glob(f"{DRI}/*"):
         short = name.rpartition("/")[2]
-        # A container may lack /sys: then any may be it.
+        # Without /sys, as in some containers, any node may be the NPU's.
         if short.startswith(("card", "renderD")) and "rknpu" in events.get(short, "rknpu"):
             found.append(_node(tree, process, name, "drm"))
     heap = _node(tree, process, HEAP, "heap") if tree.exists(HEAP) else None
@@ -287,7 +287,7 @@ def _group(tree: Tree, gid: int) -> str:
 
 
 def memory(tree: Tree) -> dict[str, int]:
-    """Numbers of /proc/meminfo, kB, by their names."""
+    """Return the numbers of /proc/meminfo by name, kB."""
     found = {}
     for line in tree.text("/proc/meminfo").splitlines():
         name, _, rest = line.partition(":")
@@ -297,18 +297,18 @@ def memory(tree: Tree) -> dict[str, int]:
     return found
 
 
-#: Without these no library is a runtime (`csrc/runtime/shim.c`).
+#: Functions that every runtime has (`csrc/runtime/shim.c`).
 _REQUIRED = (
     "init", "destroy", "query", "run", "create_mem", "destroy_mem", "set_io_mem",
 )  # fmt: skip
 _MOST_BYTES = 1 << 28
 _HEAD_BYTES = 64
-#: How a file of Git LFS begins that stands for another, and a web page.
+#: The beginning of a Git LFS pointer, and of web pages.
 _POINTERS = (b"version https://git-lfs", b"<!DOCTYPE", b"<!doctype", b"<html")
 
 
 def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
-    """Describe every file with the name of a runtime, in the order of the search."""
+    """Describe every file with a runtime's name, in the order of the search."""
     seen = set()
     found = []
     for name in _names(tree, process):
@@ -317,7 +317,7 @@ def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
             real = path.resolve()
             if real in seen or not (path.is_file() or path.is_dir()):
                 continue
-        except (OSError, RuntimeError):  # before Python 3.13 the latter, for links to themselves
+        except (OSError, RuntimeError):  # the latter for loops of links, before Python 3.13
             continue
         seen.add(real)
         if name in process.owners and not process.may(process.owners[name], 0o4):
@@ -329,7 +329,7 @@ def libraries(tree: Tree, process: Surroundings) -> tuple[LibraryFacts, ...]:
 
 def _names(tree: Tree, process: Surroundings) -> Iterator[str]:
     wanted = process.variables.get(VARIABLE, "")
-    if os.sep in wanted:  # nothing else is tried then
+    if os.sep in wanted:  # nothing else is tried
         yield wanted
         return
     if process.live and Path(LINKED).exists():
@@ -337,7 +337,7 @@ def _names(tree: Tree, process: Surroundings) -> Iterator[str]:
     paths = [each for each in process.variables.get("LD_LIBRARY_PATH", "").split(":") if each]
     wide = process.interpreter is None or process.interpreter.bits == 64
     paths += folders(process.multiarch or None, wide)
-    # Those that a Python of the other word size would take: one of them may be all there is.
+    # A library of the other word size may be the only one.
     paths += [each for each in folders(None, not wide) if each not in paths]
     paths += ["/usr/lib/aarch64-linux-gnu", "/usr/lib/arm-linux-gnueabihf"]
     for folder in dict.fromkeys(paths):
@@ -367,7 +367,7 @@ def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
 
     Raises:
         OSError: It cannot be read.
-        TypeError: It is no path.
+        TypeError: It is not a path.
     """
     name = os.fspath(model)
     size = Path(model).stat().st_size
@@ -383,7 +383,7 @@ def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
             file = ModelFile(data)
             file.check_whole()
             found: tuple[Failure, ...] = ()
-            with suppress(InvalidModelError, ValueError):  # of a SoC that nobody here knows
+            with suppress(InvalidModelError, ValueError):  # an unknown SoC
                 found = tuple(failures(file.info()))
             return ModelFacts(name, "rknn", file.header, "", found, size)
     except InvalidModelError as error:
@@ -395,14 +395,14 @@ def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
 
 
 _NPU = re.compile(r"rknpu|rknn|rocket|\bnpu\b|galcore", re.ASCII)
-#: What a line has to have to be kept: of the kernel, and of a file that was handed in.
+#: Patterns of the lines that are kept, of the kernel's log and of a given file.
 _OF_KERNEL = (_NPU, *(SIGNS[name] for name in KERNEL))
 _OF_FILE = (_NPU, *SIGNS.values())
 _RUNTIME = re.compile(r"rknnm?rt version: ([0-9]+)\.([0-9]+)\.([0-9]+)")
 _DRIVER = re.compile(r"(?:driver version|Driver Information,? version|Initialized rknpu):? v?"
                      r"([0-9]+\.[0-9]+\.[0-9]+)")  # fmt: skip
 _MOST_LINES = 2000
-#: Of a file that is read, of one that may be given, and of a line.
+#: Limits of the part that is read, of the whole file, and of a line.
 _MOST_BYTES = 1 << 24
 _MOST_FILE_BYTES = 1 << 40
 _MOST_CHARACTERS = 2000
@@ -410,16 +410,16 @@ _FILES = ("/var/log/dmesg", "/var/log/kern.log")
 
 
 def log_lines(tree: Tree, live: bool, log: str | os.PathLike[str] | None) -> tuple[str, ...]:
-    """Read the lines of the kernel's log, and of a file, that speak of the NPU.
+    """Read the lines about the NPU in the kernel's log and in a file.
 
     Args:
-        tree: Where ``/dev/kmsg`` or ``/var/log`` lie.
-        live: It is this machine's own.
-        log: A file of what the kernel or a program printed; None: the kernel alone is asked.
+        tree: Has ``/dev/kmsg`` or ``/var/log``.
+        live: The tree is this machine's own.
+        log: A file with the output of a program; None for none.
 
     Raises:
         OSError: ``log`` cannot be read.
-        ValueError: It is empty, or no regular file.
+        ValueError: It is empty, or not a regular file.
     """
     lines: list[str] = []
     if log is not None:
@@ -437,22 +437,22 @@ def _lines_of(topics: Sequence[re.Pattern[str]], text: str) -> list[str]:
 
 
 def _kernel_messages(path: Path) -> str:
-    """Read what the kernel keeps of its log: a message a call, until it would wait."""
+    """Read the kernel's log: one message per call, until a call would wait."""
     found: list[str] = []
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # for root only, on most systems
+    except OSError:  # most systems allow it to root only
         return ""
     try:
         while len(found) < 100_000:
             try:
                 message = os.read(descriptor, 8192)
-            except BrokenPipeError:  # overwritten meanwhile: the next one is there
+            except BrokenPipeError:  # overwritten meanwhile; the next one is available
                 continue
             if not message:
                 break
             found.append(message.partition(b";")[2].partition(b"\n")[0].decode("utf-8", "replace"))
-    except OSError:  # the end, for now
+    except OSError:  # no more messages
         pass
     finally:
         os.close(descriptor)
@@ -460,7 +460,7 @@ def _kernel_messages(path: Path) -> str:
 
 
 def logged_runtime(lines: Sequence[str]) -> tuple[int, ...]:
-    """Version of the runtime that the log names last; empty: none."""
+    """Return the last version of the runtime in the log; empty if there is none."""
     for line in reversed(lines):
         match = _RUNTIME.search(line)
         if match:
@@ -469,7 +469,7 @@ def logged_runtime(lines: Sequence[str]) -> tuple[int, ...]:
 
 
 def logged_driver(lines: Sequence[str]) -> str:
-    """Version of the driver that the log names last; empty: none."""
+    """Return the last version of the driver in the log; empty if there is none."""
     for line in reversed(lines):
         match = _DRIVER.search(line)
         if match:

@@ -1,4 +1,4 @@
-"""The rules of the doctor: a table of what is looked for, what it means, and what repairs it."""
+"""The rules of the doctor: a table of conditions, causes and repairs."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Rule(NamedTuple):
 
     name: str
     topic: str
-    #: Words that must all apply. ``log:NAME`` is a sign of the log, ``NAME`` a fact that is not
-    #: empty, ``!NAME`` one that is, ``NAME=A|B`` one of these values.
+    #: Words that must all apply: ``log:NAME`` for a sign of the log, ``NAME`` for a fact with a
+    #: value, ``!NAME`` for one without, ``NAME=A|B`` for one of these values.
     when: str
     #: Shows ``{found}``, which is the line of the log or the fact of the last such word, and
     #: ``{facts.NAME}``.
@@ -72,7 +72,7 @@ class Rule(NamedTuple):
     log: str = ""
 
     def judge(self, facts: Facts) -> Observation | None:
-        """Return what is wrong, or None if the rule does not apply."""
+        """Return a line of the report, or None if the rule does not apply."""
         found: Any = None
         applies: Any
         for word in self.when.split():
@@ -104,7 +104,7 @@ def judge(facts: Facts) -> tuple[Observation, ...]:
     for rule in RULES:
         if facts.simulated and (
             rule.topic not in _SIMULATED_TOPICS
-            # What the runtime said of a model is not about the simulated one.
+            # The log is not of the simulated runtime.
             or (rule.name in ("model-target", "model-too-new", "model-damaged") and not facts.model)
         ):
             continue
@@ -114,7 +114,7 @@ def judge(facts: Facts) -> tuple[Observation, ...]:
     return tuple(sorted(found.values(), key=lambda each: each.severity != PROBLEM))
 
 
-#: In the order of causes: the first one explains the later ones.
+#: Sorted by cause: an earlier rule explains the later ones.
 RULES: tuple[Rule, ...] = (
     # The board and its driver.
     Rule("no-board", "board", "no_board", """

@@ -1,4 +1,4 @@
-"""What lines of a log mean, by the names that the rules use."""
+"""Patterns of lines of a log, by the names that the rules use."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _status(*names: str) -> str:
     return rf"rknn_err_({'|'.join(names)})\b|{call}\W{{0,4}}-({numbers})\b(?!\(error_)"
 
 
-#: An error of the runtime that is not about a call of its API.
+#: An error of the runtime, except those about calls of its API.
 _ERROR = r"\be rknn\b(?!.*(rknn_\w|target|core))"
 #: Excludes warnings, which use the words of errors.
 _NO_WARNING = r"^(?!.*\b[wid] rknn\b|[wid] )"
 _NPU_IOMMU = r"(fda[bcd]|fde4|2770|ff30|ff66)\w+\.iommu"
-#: A shell's name before what it could not start.
+#: A shell's name before a program that it could not start.
 _SHELL = r"(\b|/)(ba|z|da|a)?sh: (line \d+: |\d+: )?"
 _MISSING = r"(not found|no such file)"
 #: The linkers of glibc, musl, uClibc and Android.
