@@ -24,9 +24,11 @@ DELIVERIES = [
     ("float16", "c2=16"),
     ("float32", "nchw"),
 ]
-#: Run a test with each of them.
-every_case = pytest.mark.parametrize(("size", "strides", "classes"), CASES)
-every_delivery = pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+#: Run a test with each delivery; sizes, strides and classes take turns.
+every_delivery = pytest.mark.parametrize(
+    ("dtype", "form", "size", "strides", "classes"),
+    [(*each, *CASES[i % len(CASES)]) for i, each in enumerate(DELIVERIES)],
+)
 
 
 def iou(a, b):

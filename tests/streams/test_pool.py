@@ -11,7 +11,7 @@ import os
 import pickle
 import sys
 import threading
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -341,34 +341,6 @@ def test_memory_that_runs_out_fails_its_frame_alone(data, live, monkeypatch, ste
         assert float(pool.submit(frame(2)).result(60)[0][0, 0]) == 2
 
 
-def test_memory_that_runs_out_once_more(data, live, monkeypatch):
-    """The future is told as soon as there is memory again; a cancelled one stays so."""
-    gate, inner, short = Gate(), Future.set_exception, [MemoryError("none"), MemoryError("none")]
-
-    def run_out(future, *arguments):
-        if short:
-            raise short.pop()
-        return inner(future, *arguments)
-
-    def fail(future):
-        monkeypatch.undo()
-        raise MemoryError("none")
-
-    with Pool(data, gate, library="sim", contexts=1) as pool:
-        first, second = pool.submit(0), pool.submit(1)
-        gate.wait_until_begun(1)
-        assert second.cancel()
-        monkeypatch.setattr(Future, "set_running_or_notify_cancel", fail)
-        gate.open(1)
-        assert first.result(60) == 0
-        assert wait([second], 60).done == {second}
-        monkeypatch.setattr(Future, "set_exception", run_out)
-        monkeypatch.setattr(Future, "set_running_or_notify_cancel", lambda job: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            pool.submit(2).result(60)
-        assert not short
-
-
 def test_a_future_that_its_owner_settles(data, live, caplog):
     """Or whose callback ends the thread: it is logged, and the pool goes on."""
     gate = Gate()
@@ -523,13 +495,6 @@ def test_a_pool_that_is_dropped_ends_by_itself(data, live):
     assert float(future.result(60)[0][0, 0]) == 4
 
 
-def test_an_interrupted_loop_leaves_nothing(data, live):
-    """As by Ctrl-C in the loop's body."""
-    with pytest.raises(KeyboardInterrupt), Pool(data, Model, library="sim") as pool:
-        for _ in pool.map(map(frame, range(1000))):
-            raise KeyboardInterrupt
-
-
 def test_ctrl_c_leaves_no_lock_behind():
     """Wherever in the iterator it comes, those who work on frames can end."""
 
@@ -589,28 +554,6 @@ def test_detectors_and_classifiers(live):
     )
     with Pool(scores, Classifier, library="sim") as pool:
         assert {int(found.class_id[0]) for _, found in pool.map(frames)} == {2}
-
-
-def test_a_chain_of_two_pools(live, data):
-    """Detect, crop, classify: the second pool works while the first goes on."""
-
-    def find(model):
-        return lambda item: [item, item + 1]
-
-    def classify(model):
-        return lambda item: item * 10
-
-    with (
-        Pool(data, find, library="sim") as detectors,
-        Pool(data, classify, library="sim", contexts=2) as classifiers,
-    ):
-        rows = [
-            (n, [classifiers.submit(part) for part in parts])
-            for n, parts in detectors.map(range(20))
-        ]
-        assert [(n, [f.result() for f in futures]) for n, futures in rows] == [
-            (n, [10 * n, 10 * (n + 1)]) for n in range(20)
-        ]
 
 
 def test_stats(data, live):

@@ -169,18 +169,6 @@ def test_copies_and_pickles(clone: Any) -> None:
     assert clone(everything()[1]) == everything()[1]
 
 
-def test_the_length_that_a_subclass_claims_is_not_believed() -> None:
-    """All fields have as many objects as there are boxes in memory."""
-
-    class Long(np.ndarray):
-        def __len__(self) -> int:
-            return 9
-
-    boxes = np.zeros((1, 4), np.float32).view(Long)
-    with pytest.raises(ValueError, match=r"confidence: expected shape \(1\)"):
-        Detections(boxes, np.ones(9, np.float32), np.zeros(9, np.int32))
-
-
 def test_supervision_takes_the_fields_as_they_are() -> None:
     """roboflow/supervision builds its own detections from ours."""
     with warnings.catch_warnings():

@@ -137,8 +137,11 @@ def assert_sound(found, decoder):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("dtype", ITEM)
+@pytest.mark.parametrize(
+    ("dtype", "packed"),
+    [("int8", True), ("int8", False), ("uint8", False), ("int16", True), ("float16", True),
+     ("float32", False)],
+)  # fmt: skip
 @pytest.mark.parametrize("head", HEADS)
 def test_garbage(head, dtype, packed):
     """Random bits and extremes against forbidden pages; all variants agree bit by bit."""
@@ -171,7 +174,7 @@ def test_garbage(head, dtype, packed):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("threshold", [0.0, 1e-30, 0.999])
+@pytest.mark.parametrize("threshold", [0.0, 0.999])
 @pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
 def test_garbage_at_any_threshold(head, threshold):
     """Thresholds that let everything or next to nothing pass."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import guarded
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_tensors import attribute, deliver
-from planting import Scene, deliver_all, every_case
+from planting import Scene, deliver_all
 from planting import split as planted_split
-from planting.oriented import iou, planted, truth
+from planting.oriented import iou, planted
 from reference import yolo as reference
 
 from rknn_runtime._ffi import ffi, lib
@@ -88,46 +87,6 @@ def test_split(dtype, form, joined):
     expected = reference.split_oriented(pairs, STRIDES, real[-1].ravel(), 0.25, 0.45)
     assert len(found) >= len(scene.xyxy) - 2
     assert_equal(found, expected)
-
-
-@every_case
-@pytest.mark.parametrize("form", ["c2=16", "padded", "nchw"])
-def test_what_quantization_costs(form, size, strides, classes):
-    """int8: the rectangles of floats, which are those that were planted."""
-    scene = Scene(9, size, strides, classes)
-    tensors, angles = planted(scene)
-    flat = [x for pair in tensors for x in pair]
-    attrs, raw, _ = deliver_all([*flat, angles[None, None]], "int8", form)
-    found = SplitOrientedDecoder(attrs, size, logits=True)(raw)
-    corners, confidence, class_id = reference.split_oriented(tensors, strides, angles, 0.25, 0.45)
-    assert len(found) == len(corners) == len(scene.xyxy)
-    overlaps = [[iou(a, b) for b in corners] for a in found.xyxyxyxy]
-    best = np.argmax(overlaps, axis=1)
-    assert sorted(best.tolist()) == list(range(len(corners)))
-    assert np.max(overlaps, axis=1).min() >= 0.99
-    assert np.array_equal(found.class_id, class_id[best])
-    step = max(attr.native.scale for attr in attrs[1:-1:2]) / 4  # sigmoid's steepest slope
-    assert np.abs(found.confidence - confidence[best]).max() <= step
-    to_truth = np.array([[iou(a, b) for b in truth(scene)] for a in found.xyxyxyxy])
-    assert sorted(to_truth.argmax(axis=1).tolist()) == list(range(len(scene.xyxy)))
-    assert to_truth.max(axis=1).min() > 0.95
-    assert np.array_equal(found.class_id, scene.class_id[to_truth.argmax(axis=1)])
-
-
-def test_raising_the_threshold_never_adds_a_box():
-    """The boxes at a higher threshold are the first of those at a lower one."""
-    scene = Scene(9, SIZE, STRIDES, 3)
-    tensors, angles = planted(scene)
-    flat = [x for pair in tensors for x in pair]
-    attrs, raw, _ = deliver_all([*flat, angles[None, None]], "int8", "c2=16")
-    decoder = SplitOrientedDecoder(attrs, SIZE, logits=True, conf_threshold=0.05)
-    before = decoder(raw)
-    for threshold in np.linspace(0.05, 1.05, 30):
-        decoder.conf_threshold = threshold
-        found = decoder(raw)
-        assert found == before[: len(found)]
-        before = found
-    assert len(before) == 0
 
 
 def test_limits_and_classes():
@@ -233,32 +192,6 @@ def test_refusals(shapes, match):
     attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
     with pytest.raises(ValueError, match=match):
         SplitOrientedDecoder(attrs, (64, 64))
-
-
-@pytest.mark.parametrize("end", [True, False])
-@pytest.mark.parametrize("dtype", ["int8", "float32"])
-def test_within_the_bounds(dtype, end):
-    """Outputs that end, or begin, where the memory does give the same boxes."""
-    scene = Scene(9, SIZE, STRIDES, 3)
-    tensors, angles = planted(scene)
-    flat = [np.concatenate(pair) for pair in tensors]
-    attrs, raw, _ = deliver_all([*flat, angles[None, None]], dtype, "nchw")
-    decoder = SplitOrientedDecoder(attrs, SIZE)
-    expected = decoder(raw)
-    assert len(expected) > 5
-    assert decoder([guarded.copy(array, end) for array in raw]) == expected
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_bits(seed):
-    """Whatever the floats are, what comes out is finite and ordered, and at most the limit."""
-    bits = np.random.default_rng(seed).integers(0, 256, 4 * 8 * 500, dtype=np.uint8)
-    x = bits.view(np.float32).reshape(1, 8, 500)
-    attr = attribute(x.shape, "float32")
-    found = SingleOrientedDecoder(attr, SIZE, conf_threshold=0.0, max_detections=50)(x)
-    assert len(found) <= 50
-    assert np.isfinite(found.xyxyxyxy).all() and np.isfinite(found.xyxy).all()
-    assert (np.diff(found.confidence) <= 0).all()
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import guarded
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
-from planting import Scene, deliver_all, every_case, iou
+from planting import Scene, deliver_all
 from planting import split as planted_split
-from planting.compare import assert_equal, assert_finds, assert_same_set
+from planting.compare import assert_equal, assert_finds
 from reference import yolo as reference
 
 from rknn_runtime.vision.heads.find import find_head
@@ -73,27 +72,6 @@ def test_split(dtype, form, joined, rank):
     assert found.keypoints.shape == (len(found), K, 3)
     values = real[-1].reshape(K, 3, n)[..., expected[3]]
     assert np.array_equal(found.keypoints, values.transpose(2, 0, 1))
-
-
-@every_case
-@pytest.mark.parametrize("form", ["c2=16", "padded", "nchw"])
-def test_what_quantization_costs(form, size, strides, classes):
-    """int8 boxes and float16 keypoints, as the zoo converts: floats' objects, to one pixel."""
-    scene = Scene(9, size, strides, classes)
-    tensors = planted_split.planted(scene, 16)
-    n = sum(h * w for h, w in scene.grids())
-    points = scene.rng.uniform(0, 1, (K, 3, n)).astype(np.float32)
-    points[:, :2] *= np.array(size[::-1], np.float32)[:, None]
-    attrs, raw, _ = deliver_all([x for pair in tensors for x in pair], "int8", form)
-    attr, raw_points, _ = deliver(points[None], "float16", form, index=len(attrs), name="points")
-    found = SplitPoseDecoder([*attrs, attr], size)([*raw, raw_points])
-    expected = planted_split.reference_of(tensors, scene)
-    assert_same_set(found, expected, max(attr.native.scale for attr in attrs[1::2]) + 1e-3)
-    assert_finds(found, scene)
-    in_floats = points[..., expected[3]].transpose(2, 0, 1)
-    best = iou(found.xyxy.astype(np.float64), expected[0].astype(np.float64)).argmax(axis=1)
-    assert np.abs(found.keypoints[..., :2] - in_floats[best][..., :2]).max() < 1
-    assert np.abs(found.keypoints[..., 2] - in_floats[best][..., 2]).max() < 1e-3
 
 
 def test_coarse_keypoints_are_warned_of():
@@ -217,31 +195,6 @@ def test_refusals_of_keypoint_shapes(shape):
     """What does not fit into the channels is no shape."""
     with pytest.raises(ValueError, match=r"keypoint_shape|no room"):
         SinglePoseDecoder(attribute((1, 56, 1008), "float32"), SIZE, keypoint_shape=shape)
-
-
-@pytest.mark.parametrize("end", [True, False])
-@pytest.mark.parametrize("dtype", ["int16", "float16", "float32"])
-def test_within_the_bounds(dtype, end):
-    """Outputs that end, or begin, where the memory does give the same keypoints."""
-    scene = Scene(1, SIZE, STRIDES, 1)
-    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
-    n = sum(h * w for h, w in scene.grids())
-    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], dtype, "nchw")
-    decoder = SplitPoseDecoder(attrs, SIZE)
-    expected = decoder(raw)
-    assert len(expected) > 5
-    assert decoder([guarded.copy(array, end) for array in raw]) == expected
-
-
-def test_random_bits():
-    """Keypoints of any bits come as they are; boxes of nonsense do not come at all."""
-    for seed in range(20):
-        bits = np.random.default_rng(seed).integers(0, 256, 4 * 56 * 300, dtype=np.uint8)
-        x = bits.view(np.float32).reshape(1, 56, 300)
-        attr = attribute(x.shape, "float32")
-        found = SinglePoseDecoder(attr, SIZE, conf_threshold=0.0)(x)
-        assert np.isfinite(found.xyxy).all() and np.isfinite(found.confidence).all()
-        assert found.keypoints.shape == (len(found), 17, 3)
 
 
 @pytest.mark.parametrize("bins", [16, 1])

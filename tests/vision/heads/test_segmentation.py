@@ -6,7 +6,7 @@ import guarded
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
-from planting import Scene, deliver_all, every_case, every_delivery
+from planting import CASES, Scene, deliver_all, every_delivery
 from planting import anchors as planted_anchors
 from planting import split as planted_split
 from planting.compare import assert_equal, assert_finds, assert_same_set
@@ -81,7 +81,6 @@ def assert_ellipses(found, scene, transform, iou_at_least=0.85):
         assert (mask & expected).sum() / (mask | expected).sum() > iou_at_least
 
 
-@every_case
 @every_delivery
 def test_split(dtype, form, size, strides, classes):
     """YOLOv8-seg, 10 and 13 outputs: the boxes of the plain head, and their masks."""
@@ -114,7 +113,6 @@ def test_split(dtype, form, size, strides, classes):
         assert_masks(found, rows, real[-1], t)
 
 
-@every_case
 @every_delivery
 def test_anchors(dtype, form, size, strides, classes):
     """YOLOv5-seg, 7 or 9 outputs: each anchor has coefficients of its own."""
@@ -138,9 +136,11 @@ def test_anchors(dtype, form, size, strides, classes):
     assert_ellipses(found, scene, identity(size))
 
 
-@pytest.mark.parametrize("form", ["c2=16", "nchw", "rank3", "transposed"])
-@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
-@every_case
+@pytest.mark.parametrize(("size", "strides", "classes"), CASES[1:])
+@pytest.mark.parametrize(
+    ("dtype", "form"),
+    [("int8", "c2=16"), ("int8", "transposed"), ("float16", "rank3"), ("float32", "nchw")],
+)
 @pytest.mark.parametrize("objectness", [False, True])
 def test_single(objectness, dtype, form, size, strides, classes):
     """Ultralytics' form, the outputs in both orders: coefficients behind the scores.
@@ -332,10 +332,22 @@ class Call:
         )
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "float32"])
-@pytest.mark.parametrize("channels", [1, 7, 16, 17, 32, 256])
-@pytest.mark.parametrize("c2", [1, 8, 16])
-@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 9), (9, 11)])
+@pytest.mark.parametrize(
+    ("dtype", "channels", "c2", "height", "width"),
+    [
+        ("int8", 1, 1, 1, 1),
+        ("int8", 17, 16, 9, 11),
+        ("int8", 256, 8, 1, 9),
+        ("uint8", 7, 8, 9, 11),
+        ("uint8", 32, 16, 1, 9),
+        ("int16", 16, 8, 9, 11),
+        ("int16", 17, 1, 1, 1),
+        ("float16", 7, 8, 1, 9),
+        ("float16", 256, 16, 9, 11),
+        ("float32", 17, 1, 9, 11),
+        ("float32", 32, 8, 1, 1),
+    ],
+)
 def test_within_the_bounds(dtype, channels, c2, height, width):
     """Every array ends where the memory does; masks are NumPy's."""
     call = Call(dtype, channels, height, width, c2)

@@ -4,45 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from native_tensors import attribute, deliver
-from planting import Scene, deliver_all, every_case, every_delivery
-from planting.compare import assert_equal, assert_finds, assert_same_set
+from native_tensors import attribute
+from planting import Scene, deliver_all
+from planting.compare import assert_equal, assert_finds
 from planting.yolox import planted, reference_of
 
 from rknn_runtime.vision.heads.yolox import YoloxDecoder
-
-
-@every_case
-@every_delivery
-def test_split_form_equals_the_reference(dtype, form, size, strides, classes):
-    """One output per scale."""
-    scene = Scene(classes, size, strides, classes)
-    tensors = planted(scene)
-    attrs, raw, real = deliver_all(tensors, dtype, form)
-    decoder = YoloxDecoder(attrs, size)
-    found = decoder(raw)
-    assert decoder.num_classes == classes
-    assert_equal(found, reference_of(real, scene))
-    assert_finds(found, scene)
-    step = 2 * max(attr.native.scale for attr in attrs) + 2e-3
-    assert_same_set(found, reference_of(tensors, scene), step, 0.97 if "int8" in dtype else 0.99)
-
-
-@every_case
-@pytest.mark.parametrize("form", ["c2=16", "padded", "nchw", "rank3", "transposed"])
-@pytest.mark.parametrize("dtype", ["int8", "float32"])
-def test_raw_grid_equals_the_reference(dtype, form, size, strides, classes):
-    """All scales in one output, predictions or channels first."""
-    scene = Scene(classes, size, strides, classes)
-    tensors = planted(scene)
-    whole = np.concatenate([t.reshape(len(t), -1) for t in tensors], axis=1)
-    attr, raw, real = deliver(whole[None, :, None], dtype, form)
-    found = YoloxDecoder([attr], size, strides=strides)(raw)
-    ends = np.cumsum([h * w for h, w in scene.grids()])[:-1]
-    parts = np.split(real[0, :, 0], ends, axis=1)
-    parts = [p.reshape(len(p), *grid) for p, grid in zip(parts, scene.grids())]
-    assert_equal(found, reference_of(parts, scene))
-    assert_finds(found, scene)
 
 
 def test_coarse_scores_are_warned_of():
