@@ -10,7 +10,7 @@
 
 #include "emulator/numbers.h"
 
-/* The largest side, number of channels, kernels: those of the registers' fields. */
+/* The largest side and number of channels or kernels that fit in the registers. */
 #define MAX_SIDE 8192u
 #define MAX_CHANNELS 65536u
 

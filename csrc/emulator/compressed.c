@@ -9,7 +9,7 @@
  *   1100 1 or, of two streams, 5; 0 also where the weights are still in the buffer
  *   1104 size of each stream's header: 2 bits, in 16 bytes; lite 3 bits, in 8 bytes
  *   1110 first stream; lite 1114.. the others; else they follow each other, at whole lines
- *   1140.. bytes of each behind the first 16, in 16; lite has them elsewhere
+ *   1140.. bytes of each after the first 16, in units of 16; lite has them elsewhere
  *
  * A stream of RK3588 and lite begins with a header:
  *
@@ -49,7 +49,7 @@ typedef struct {
     uint32_t first, log2, step, count, at;
 } sink;
 
-/* At most 8 bits. Behind the end are zeros: is_over tells whoever reads on. */
+/* At most 8 bits. Reads zeros after the end; check is_over afterwards. */
 static uint32_t take(stream *s, uint32_t bits) {
     const uint64_t at = s->bit / 8, left = at < s->size ? s->size - at : 0;
     const uint64_t two = emu_number(s->bytes + (left > 0 ? at : 0), left > 1 ? 2 : left);
@@ -192,7 +192,7 @@ static bool unpack(const rkr_emu *emu, const emu_registers *r, emu_unpacked *unp
     return true;
 }
 
-/* Of the same streams; of those that start alike where a task does not name them. */
+/* Find weights by their first `named` streams: a task may name only the first one. */
 static const emu_unpacked *find(const rkr_emu *emu, uint32_t bytes, const uint32_t *starts,
                                 uint32_t named) {
     const emu_unpacked *each = emu->unpacked;

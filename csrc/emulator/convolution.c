@@ -13,8 +13,8 @@
  * form, convolution_weights.c the file's weights of 16 kernels, convolution_kernels.c multiplies,
  * and the DPU takes the sums. Nothing of it outlives the task.
  *
- * Where numbers are bytes, weights lack their offset o: what is missing is the sum of a pixel's
- * window times o[k]. */
+ * Where numbers are bytes, the weights lack their offset o: the sum of a pixel's window times o[k]
+ * is added later. */
 #include "emulator/check.h"
 #include "emulator/convolution.h"
 #include "emulator/dpu_fast.h"
@@ -136,7 +136,7 @@ static emu_dot dot_of(const runner *r, uint32_t block, uint32_t y, uint32_t x) {
     };
 }
 
-/* The sums of the windows of a row of results, of those of their columns. */
+/* Add the sums of columns to sums of windows, for a row of results. */
 static void sum_windows(const runner *r, uint32_t y, int32_t *windows) {
     const emu_convolution *conv = &r->task->conv;
     const int32_t *first = r->sums + first_value(r, y, 0) / r->window.lanes;
@@ -284,7 +284,7 @@ static bool plan(runner *r) {
     b->conv = conv;
     b->window = &r->window;
     b->columns = emu_span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
-    b->columns += conv->pad_left; /* where a window does not reach it */
+    b->columns += conv->pad_left; /* if no window reaches it */
     r->band_rows = conv->out_h;
     r->in_tiles = r->task->is_winograd;
     const uint32_t unit = r->in_tiles ? 4 : 1;

@@ -38,7 +38,7 @@ typedef struct {
     const emu_window *window;
     uint32_t columns, rows; /* padding included */
     uint8_t *values;
-    int8_t pixels[4][256]; /* what a pixel's byte becomes */
+    int8_t pixels[4][256]; /* pixel byte -> stored value */
     bool is_one_table;     /* the same for all channels */
 } emu_band;
 
@@ -52,9 +52,9 @@ void emu_sum_channels(const emu_band *band, uint32_t at, int32_t *sums);
 bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest);
 /* Whether Winograd's way is exact with these weights. */
 bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_window *window);
-/* The weights of 16 kernels from `kernel` on, [entry][width / side][16][side], zero where there is
- * no kernel or channel, and what is to be added to all weights of each kernel: words have it
- * already. Depthwise, of 16 channels: [tap][16], for AVX2 in pairs, see convolution_kernels.c. */
+/* Unpack the weights of 16 kernels from `kernel` on, [entry][width / side][16][side], with zeros
+ * for kernels and channels that do not exist. `offsets` are still to be added to bytes; words
+ * contain them. Depthwise, 16 channels: [tap][16], in pairs for AVX2. */
 void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_window *window,
                         uint32_t kernel, void *out, int32_t offsets[16]);
 /* float16: the weights of 16 kernels, [tap][channel][16], depthwise [tap][16]. */
@@ -86,10 +86,9 @@ bool emu_unpack_words(const int8_t *weights, size_t stride, const int32_t *offse
 /* int8 -> int16. */
 void emu_widen(const uint8_t *bytes, size_t n, int16_t *words);
 
-/* Winograd's way, convolution_winograd.c: what a band and 16 kernels are turned into. Tiles are
- * of 4 x 4 results. */
+/* A band and 16 kernels transformed for convolution_winograd.c. A tile has 4 x 4 results. */
 #define EMU_WINOGRAD_TILES 12 /* that are computed at once */
-/* From one of the 36 to the next: no power of two, whose lines would be in each other's way. */
+/* The distance between two of the 36. A power of two would make cache lines collide. */
 #define EMU_WINOGRAD_WEIGHTS(groups) ((size_t)(groups) * 256 + 32)
 typedef struct {
     uint32_t tiles;        /* side by side */

@@ -3,8 +3,8 @@
  * Weights of convolutions, read from the file's own bytes whenever a band needs them.
  *
  * In the file: kernels in groups of oc_group, in each the channels in groups of ic_group (the
- * last one rounded), in each kernel rows, columns, kernels, channels. Channels side by side
- * are so for the dot products, too: what is left is to put kernels side by side. */
+ * last one rounded), in each kernel rows, columns, kernels, channels. The dot products want
+ * channels side by side, too; only the kernels are moved. */
 #include "emulator/convolution.h"
 
 #include <assert.h>
@@ -16,8 +16,7 @@ static const int8_t *weights_of(const rkr_emu *emu, const emu_convolution *conv)
                                   : (const int8_t *)emu->memory + conv->weights;
 }
 
-/* Offset of a weight in the file's packing, in weights. Those of the following channels of a
- * group follow. */
+/* Offset of a weight in the file's packing, in weights. The other channels of its group follow. */
 static uint64_t packed_at(const emu_packing *packing, const emu_convolution *conv, uint32_t k,
                           uint32_t c, uint32_t tap, uint32_t *to_next_kernel) {
     const uint32_t taps = conv->kernel_w * conv->kernel_h, channels = conv->weight_channels;
@@ -84,7 +83,7 @@ static uint64_t weight_bytes(const emu_convolution *conv) {
 
 /* ---- when a model is opened -------------------------------------------------- */
 
-/* Those in memory are there for channels that exist; what lies behind them may change. */
+/* Memory has offsets only for channels that exist; the bytes after them may change. */
 static void offsets_of(const rkr_emu *emu, const emu_task *task, uint32_t k, int32_t offsets[16]) {
     const emu_dpu *dpu = &task->dpu;
     memset(offsets, 0, 16 * sizeof *offsets);
@@ -137,8 +136,8 @@ bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
 
 /* ---- 16 kernels -------------------------------------------------------------- */
 
-/* The weights of one entry that lie side by side in the file, from value `at` on, of the first
- * of 8 kernels; those of the others follow, as they are of one group. */
+/* Weights of one entry that lie side by side in the file, from value `at` on, for the first of 8
+ * kernels of a group. The other kernels follow. */
 typedef struct {
     const int8_t *from;
     uint32_t count, to_next_kernel;

@@ -3,9 +3,9 @@
  * Command words -> the registers of each task -> a decoded task.
  *
  * A word: bits 0..15 register, 16..47 value, 48..63 target. Each block has two groups of
- * registers. Writes go to the current one; a task that enables the block runs with it, and
- * then the block switches: short tasks rely on what was written two tasks of the block
- * before. S_POINTER (offset 4) = 0x30 goes back to group 0. The tables of the LUT exist
+ * registers. Writes go to the current one. A task that enables the block runs with it, and
+ * then the block switches: short tasks rely on values that were written two tasks of the
+ * block before. S_POINTER (offset 4) = 0x30 goes back to group 0. The tables of the LUT exist
  * once and are loaded by writes: 4100 (bit 17 write, bit 16 table, [9:0] index), then one
  * 4104 per entry. A task that loads them does nothing else. */
 #include "emulator/decode.h"
@@ -53,7 +53,7 @@ static uint32_t block_of(uint32_t target) {
         return EMU_PPU_RDMA;
     case 0x0000: /* alignment */
     case 0x0041: /* separator */
-    case 0x0081: /* operation enable: the task table says it */
+    case 0x0081: /* operation enable: repeated in the task table */
     case 0x0101: /* the chain of tasks */
     case 0x0401: /* DMA settings and the multipliers' block: no effect on results */
         return 0;
@@ -162,7 +162,7 @@ static bool check_bits(decoder *d, const emu_registers *registers) {
 static const uint8_t enabled_block[8] = {EMU_CNA,  0,       EMU_CORE,     EMU_DPU,
                                          EMU_RDMA, EMU_PPU, EMU_PPU_RDMA, 0};
 
-/* Tasks of the compiler's that only wait: they write to a scratch tensor of their own. */
+/* Tasks that only wait: the compiler lets them write to a scratch tensor. */
 static bool is_fence(const rkr_emu *emu, uint32_t address) {
     static const char *const names[2] = {"fenceConv_", "clear_unpooling_"};
     for (uint32_t i = 0; i < emu->model->n_tensors && address < emu->model->constant_bytes; i++) {
@@ -183,7 +183,7 @@ static const emu_map *const maps[] = {
     [EMU_RK3576] = &emu_map_rk3562, [EMU_RV1103B] = &emu_map_rv1103b,
 };
 
-/* What the enabled blocks do together. */
+/* Decode the task of the enabled blocks. */
 static bool decode_blocks(rkr_emu *emu, const emu_registers *registers, uint32_t enabled,
                           emu_task *task) {
     const emu_map *map = maps[emu->soc->family];
@@ -239,7 +239,7 @@ static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
         registers.block[block] = registers.block[block] == NULL ? none : registers.block[block];
     }
     if (task->dpu.lut.tables == NULL) {
-        task->dpu.lut.tables = d->lut; /* dropped where the task does not use it */
+        task->dpu.lut.tables = d->lut; /* removed later if the task has no LUT */
     }
     if (!decode_blocks(d->emu, &registers, enabled, task)) {
         return false;
@@ -251,7 +251,7 @@ static bool decode_task(decoder *d, uint32_t enabled, emu_task *task) {
     return emu_check_task(d->emu, task) && prepare(d->emu, task);
 }
 
-/* Why a task is not understood; out of memory is noted by itself. */
+/* Keep the reason of a refusal. model->lacks_memory records failed allocations. */
 static void note_reason(rkr_emu *emu, emu_node *node, uint32_t task) {
     char text[sizeof emu->model->error + 32];
     const int length =

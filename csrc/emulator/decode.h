@@ -6,8 +6,7 @@
 
 #include "emulator/machine.h"
 
-/* Decode, check and prepare the tasks of the model; a node of which one is not understood has
- * the reason. */
+/* Decode, check and prepare the tasks of the model. A refused task sets the reason of its node. */
 int emu_decode_tasks(rkr_emu *emu);
 
 #endif

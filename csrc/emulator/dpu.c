@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * DPU: what a value goes through on its way to memory, for integers:
+ * DPU: the steps of a value on its way to memory, for integers:
  *
  *     v += in_offset
  *     BS   v += add; p = v * mul; v = rne(p, p >= 0 ? shift_pos : shift_neg); clamp
  *     BN   the same, or p = v * mul + add (mul_first); PReLU: v < 0 rne(v * mul, shift_neg),
  *          else rne(v, shift_pos)
- *     EW   v op e, e = rne((operand + offset) * scale, shift); or the LUT in its place
+ *     EW   v op e, e = rne((operand + offset) * scale, shift); or the LUT instead
  *     out  clip(rne(v * out_scale, out_shift) + out_offset)
  *
  * rne rounds half to even. */

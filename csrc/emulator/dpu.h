@@ -18,7 +18,7 @@ void emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t c
 void emu_dpu_float(rkr_emu *emu, const emu_task *task, float *values, uint32_t channel,
                    uint32_t pixel, uint32_t n);
 
-/* What the DPU reads per channel, of 16 channels from `channel` on. */
+/* Values per channel, for 16 channels from `channel` on. */
 typedef struct {
     int32_t add[16];
     int32_t mul[16];
@@ -33,7 +33,7 @@ void emu_weight_offsets(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel
 /* Stored bytes of n pixels of one row -> memory. */
 void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
                      uint32_t pixel, uint32_t n);
-/* Where n pixels of one row lie in memory side by side; NULL: they do not. */
+/* The place of n pixels of one row, if they lie side by side in memory; else NULL. */
 int8_t *emu_row_to_store(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel);
 
 #endif

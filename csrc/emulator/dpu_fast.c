@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fast DPU: which tasks may take it, what it needs of 16 channels, the loops in plain C and
- * AVX2, and where bytes go. One pixel after the other goes through all steps, so that nothing but
- * its bytes goes to memory. */
+ * The fast DPU: it finds the tasks that may use it, prepares 16 channels, and runs the loops in
+ * plain C or AVX2. Each pixel goes through all steps at once, so only its bytes go to memory. */
 #include "emulator/dpu_fast.h"
 
 #include "emulator/cpu_level.h"
@@ -324,9 +323,9 @@ static void place_plain(const emu_fast *fast, const int32_t *acc, const int8_t *
 /* ---- AVX2 --------------------------------------------------------------------------
  *
  * Sums of int32 plus 2^31 are the lower halves of doubles from 2^52 on, so nothing is converted.
- * Numbers are held plus EMU_ROUNDER, whose lower half is 0: a fused multiplication and addition of
- * what keeps them so is exact before it is rounded, to whole numbers and to even, and the
- * int32 at its lower end is the number. */
+ * Numbers are kept plus EMU_ROUNDER, whose lower half is 0. A fused multiply-add with constants
+ * that preserve this is exact until it rounds to whole numbers, half to even. Its lower int32 is
+ * the number. */
 
 #define AVX2 __attribute__((target("avx2,fma")))
 

@@ -20,8 +20,8 @@ typedef struct {
     double low, high;
 } emu_fast_stage;
 
-/* The same steps for AVX2 where each is one multiplication at most, see dpu_fast_steps.c; 16
- * channels in the order in which it has them. */
+/* The same steps for AVX2, if each is one multiplication at most; 16 channels in the order of its
+ * unpack instructions. */
 typedef struct {
     bool suits;
     int32_t before[16];            /* added to sums, and 2^31 */

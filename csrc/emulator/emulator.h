@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The emulator's door: its functions, for whoever is linked with it. */
+ * The functions of the emulator. */
 #ifndef RKR_EMULATOR_H
 #define RKR_EMULATOR_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Operators whose tasks are not understood, computed from their tensors as ONNX defines
- * them: inputs are dequantized, results rounded to the output's quantization (half to
- * even) or to float16. Close to what the NPU gives, not every bit. */
+ * Operators with unknown tasks, computed from their tensors as ONNX defines them: inputs are
+ * dequantized, results rounded to the output's quantization (half to even) or to float16. The
+ * results are close to the NPU's, but not equal in every bit. */
 #include "emulator/nodes.h"
 
 #include <math.h>

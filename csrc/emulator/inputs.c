@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Values for the inputs, and what the runtime changes in the commands for them.
+ * Values for the inputs, and the changes that the runtime makes to the commands for them.
  *
  * Images of SoCs whose file converts pixels: values that are already quantized switch the
  * conversion off. Of the others (RK3588): uint8 switches it on, with
@@ -97,7 +97,7 @@ static int bind_image(rkr_emu *emu, uint32_t index, uint32_t form) {
     return RKR_OK;
 }
 
-/* What stands in the columns that fill up a row of an image. */
+/* The value of the columns that fill up a row of an image. */
 static uint8_t fill_of(const rkr_emu *emu, uint32_t index, uint32_t form, uint32_t c) {
     const rkr_emu_normalisation *normalisation = &emu->model->normalisations[index];
     const rkr_emu_tensor *t = &emu->model->tensors[emu->model->inputs[index]].public;

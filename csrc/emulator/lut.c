@@ -52,7 +52,7 @@ int32_t emu_lut_value(const emu_lut *lut, int64_t value) {
     return (int32_t)emu_rne(table[entry] * (step - f) + table[entry + 1] * f, index);
 }
 
-/* ---- with the conversion behind it: a byte for every value ------------------------ */
+/* ---- followed by the conversion: a byte for every value ------------------------ */
 
 /* Values of one of the two tables. */
 #define SIDE (EMU_LUT_LAST / 2)

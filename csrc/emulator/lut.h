@@ -8,7 +8,7 @@
 
 int32_t emu_lut_value(const emu_lut *lut, int64_t value);
 
-/* What values from `start` on are stored as. */
+/* The stored byte of every value from `start` on. */
 #define EMU_LUT_LAST (2 * 512 * 32)
 typedef struct emu_lut_bytes {
     const emu_dpu *dpu; /* whose it is; NULL: nobody's yet */
@@ -18,12 +18,12 @@ typedef struct emu_lut_bytes {
 } emu_lut_bytes;
 
 bool emu_suits_lut_bytes(const emu_dpu *dpu);
-/* Those of a task; valid until the next one asks. */
+/* The bytes of a task, valid until the next call. */
 const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
 /* One of any value. */
 int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value);
 
-/* bytes[n] = table[what they are as uint8]; bytes are read and written up to a multiple of 32. */
+/* bytes[i] = table[(uint8_t)bytes[i]]; reads and writes up to a multiple of 32 bytes. */
 void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is refused, and what lies in memory. */
+ * Refusals, and checks of addresses. */
 #include "emulator/machine.h"
 
 #include <stdarg.h>

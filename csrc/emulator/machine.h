@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * The machine that executes a model. From the file to the answer:
- *   registers.c     command words -> register groups -> one decoded task each
- *   known_bits.c    which bits of which registers are understood
- *   map_*.c         what the registers of a family of SoCs mean; map_cna.c map_dpu.c: of several
+ *   decode.c        command words -> register groups -> one decoded task each
+ *   known_bits.c    the bits of registers that are understood
+ *   map_*.c         the meaning of registers: of one family of SoCs, or of several (map_common.c)
  *   check.c         every address of a decoded task lies in the machine's memory
  *   compressed.c    weights that the toolkit compressed
  *   convolution*.c  CNA and CORE: accumulators
- *   dpu*.c lut*.c   DPU: from accumulators or memory to stored values
+ *   dpu*.c lut.c    DPU: from accumulators or memory to stored values
  *   pooling.c       PPU
  *   tensors.c       logical values of a tensor <-> its memory
- *   nodes.c         what is done per node; floats.c moves.c: nodes without tasks
+ *   nodes.c         how each node is executed; floats.c moves.c: nodes without tasks
  *   emulator.c      the public functions
  *
  * Everything that depends on the file alone is decoded and checked when it is opened:
@@ -61,7 +61,7 @@ struct rkr_emu {
     uint32_t n_unpacked;
 };
 
-/* A command that is not understood: the text becomes the node's reason. Returns false. */
+/* Refuse a command: the text becomes the node's reason. Returns false. */
 bool emu_refuse(rkr_emu *emu, const char *format, ...) EMU_PRINTF(2);
 /* The same for bits of a register. */
 bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t number,

@@ -7,7 +7,7 @@
 
 /* ---- CNA and CORE: convolutions ---------------------------------------------- */
 
-/* Bits high..low of a register, and what they count from; IF_LATER: 1 in later SoCs. */
+/* Bits high..low of a register, and the value of 0; IF_LATER: 1 in later SoCs, else 0. */
 typedef struct {
     uint16_t number;
     uint8_t high, low, from;
@@ -125,7 +125,7 @@ bool emu_decode_depthwise_channels(rkr_emu *emu, const emu_registers *r, emu_con
 
 /* ---- DPU: stages, operands, results -------------------------------------------- */
 
-/* A stage takes from its block only what the block holds. */
+/* A stage reads only values that its block has. */
 bool emu_check_parts(rkr_emu *emu, const emu_registers *r, uint32_t number, emu_stage *stage) {
     const bool off = emu_is_lite(emu) && emu_bit(r, number, 0);
     const uint32_t parts = off ? 0 : emu_bits(r, number, 4, 1);
@@ -237,9 +237,8 @@ bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
 /* Operations of the ALU. */
 static const emu_ew_op alu[5] = {EMU_EW_MAX, EMU_EW_MIN, EMU_EW_ADD, EMU_EW_NONE, EMU_EW_SUB};
 
-/* What EW does in place of a LUT or beside it, from `base` on: its configuration, the offset
- * of its operand, and the scale. Where it operates, `op` is set: what its operand is remains
- * to be read. */
+/* EW or its LUT. The registers from `base` on: configuration, offset of the operand, scale. If EW
+ * is on, `op` is set, and the caller reads the operand. */
 bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t priorities,
                    emu_dpu *dpu) {
     const uint32_t config = emu_reg(r, base);
@@ -355,7 +354,7 @@ bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) 
     return true;
 }
 
-/* What is read has the size of what is written. */
+/* Source and result have one size. */
 bool emu_check_result_size(rkr_emu *emu, const emu_registers *r, const emu_dpu *dpu) {
     return emu_bits(r, 0x405c, 12, 0) + 1 != dpu->w || emu_bits(r, 0x405c, 28, 16) + 1 != dpu->h
                ? emu_refuse_register(emu, r, 0x405c, "sizes of source and result")

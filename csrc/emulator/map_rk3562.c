@@ -19,7 +19,7 @@
 
 /* ---- CNA and CORE ---------------------------------------------------------- */
 
-/* What is convolved, and how its weights are written. */
+/* The kind of convolution, and the form of its weights. */
 static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const bool is_later = emu_is_later(emu);
     const uint32_t mode = emu_bits(r, 0x100c, 3, 0), pixel = emu_bits(r, 0x100c, 15, 12);
@@ -43,7 +43,7 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
     return true;
 }
 
-/* Where the input lies: with reuse the address is that of the first new row. */
+/* Where the input lies. With reuse, the address is the first new row's. */
 static bool decode_input(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const bool is_later = emu_is_later(emu), reuses = emu_bit(r, 0x1018, 31);
     const uint32_t fetched = emu_bits(r, 0x1078, 15, 0) + (is_later ? 1 : 0);
@@ -151,7 +151,7 @@ static bool read_constants(rkr_emu *emu, const emu_registers *r, uint32_t number
     return true;
 }
 
-/* From the constants and the channels' values: what a stage adds and multiplies by. */
+/* The terms and factors of a stage: constants or values of channels. */
 static bool later_stage(rkr_emu *emu, const emu_registers *r, uint32_t number, uint32_t table,
                         bool adds, bool multiplies, emu_stage *stage, constants *c) {
     const uint32_t parts = emu_reg(r, number);
@@ -222,7 +222,7 @@ static bool decode_stages(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
            emu_check_parts(emu, r, 0x5028, &dpu->bn);
 }
 
-/* Limits from which the lines of later SoCs go on are those of the tables in all files seen. */
+/* The lines of later SoCs begin at the limits of the tables in all files seen. */
 static bool decode_lut_lines(rkr_emu *emu, const emu_registers *r, emu_lut *lut) {
     static const uint16_t low[3] = {0x4114, 0x4118, 0x411c}, high[3] = {0x4144, 0x4148, 0x414c};
     for (size_t i = 0; i < 3; i++) {

@@ -194,7 +194,7 @@ static bool is_known_precision(const emu_dpu *dpu, uint32_t proc, bool fp16) {
            (dpu->out_precision == EMU_FLOAT16 || dpu->out_precision == EMU_FLOAT32);
 }
 
-/* What floats have that integers have not, and the other way round. */
+/* Refuse settings that only floats or only integers may have. */
 static bool check_float(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const bool combines = dpu->is_float && dpu->from_memory && dpu->in_precision == EMU_FLOAT32;
     if (emu_bit(r, 0x400c, 31) && !combines) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The registers of RV1103 and RV1106 -> decoded tasks: those of RK3588 where not said
- * otherwise. The CNA converts pixels; 4018 is added to every value first; the multiplier
- * of BS is on where 4050 bit 1 is 0, with shifts in 4040 and 4054; clamps have a lower and
- * an upper bound. */
+ * The registers of RV1103 and RV1106 -> decoded tasks: like RK3588, with differences. The CNA
+ * converts pixels; 4018 is added to every value first; the multiplier of BS is on where 4050 bit 1
+ * is 0, with shifts in 4040 and 4054; clamps have a lower and an upper bound. */
 #include "emulator/maps.h"
 
 #define ATOM 16u
@@ -119,7 +118,7 @@ static bool decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return dpu->ew.op == EMU_EW_NONE ? true : emu_decode_operand(emu, r, dpu);
 }
 
-/* What the convolution adds to its weights. */
+/* The offset that is added to the weights. */
 static bool decode_weight_offset(rkr_emu *emu, const emu_registers *r, const emu_task *task,
                                  emu_dpu *dpu) {
     const uint32_t parts = emu_bits(r, 0x501c, 4, 1);

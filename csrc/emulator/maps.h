@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the maps of registers share. */
+ * Helpers of all maps of registers. */
 #ifndef RKR_EMULATOR_MAPS_H
 #define RKR_EMULATOR_MAPS_H
 
@@ -71,8 +71,8 @@ bool emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t 
 bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 bool emu_check_result_size(rkr_emu *emu, const emu_registers *r, const emu_dpu *dpu);
 bool emu_only_moves(const emu_dpu *dpu);
-/* What results are multiplied with and shifted by. Of a scale that is too large for it a toolkit
- * writes 0 and a shift below 0, and nothing shifted is nothing. */
+/* The factor and shift of results. For scales out of range a toolkit writes the factor 0 and a
+ * negative shift: the result is 0. */
 bool emu_decode_factor(rkr_emu *emu, const emu_registers *r, uint32_t scale, uint32_t shift,
                        emu_dpu *dpu);
 bool emu_decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Nodes that move values: Reshape, Transpose, Slice, Split, Concat, Pad, from their tensors'
- * layouts and attributes. Values keep their bits where the quantization does not change. */
+ * layouts and attributes. Values keep their bits if the quantization is the same. */
 #include "emulator/nodes.h"
 
 #include <stdlib.h>
@@ -278,7 +278,7 @@ static int64_t clamped(int64_t value, int64_t size, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* Pad: what stands around is a number, 0 unless it is given. */
+/* Pad with a number: 0 unless it is given. */
 bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
     const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
     const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;

@@ -48,7 +48,7 @@ typedef struct {
     bool folded;         /* the columns of a pixel kernel are packed side by side */
     uint32_t folded_row; /* bytes of their row */
     bool pixels;         /* the input is rows of NHWC pixels */
-    uint32_t in_w, in_h; /* what is read; outside is pad_value */
+    uint32_t in_w, in_h; /* of the input; pad_value stands outside */
     uint32_t in_c;       /* channels that exist: padded ones have no effect */
     uint32_t in_address;
     uint32_t in_line;  /* bytes from line to line */
@@ -104,7 +104,7 @@ typedef struct {
     emu_source source;
     bool per_channel; /* one value for all pixels of a channel */
     bool convert;     /* (value + offset) * scale >> shift */
-    bool clamp_after; /* the clamp of BN comes behind it */
+    bool clamp_after; /* BN clamps after EW */
     bool relu;
     emu_precision precision;
     int32_t offset, scale;

@@ -8,7 +8,7 @@
 
 /* Whether the values of a tensor can be read and written. */
 bool emu_is_readable(const rkr_emu *emu, const emu_tensor *tensor);
-/* Logical elements of its own type in the framework's order <-> its memory. */
+/* Logical elements of the tensor's type in the framework's order <-> its memory. */
 void emu_get_values(const rkr_emu *emu, const emu_tensor *tensor, uint8_t *values);
 void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *values);
 /* The same as real numbers; integers that are not quantized keep their value. */
