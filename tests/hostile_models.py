@@ -32,7 +32,7 @@ MOST_MULTIPLICATIONS = 1 << 27
 
 
 class Seed(NamedTuple):
-    """A model that runs, and what is worth damaging in it."""
+    """A model that runs, and the places that are worth damaging."""
 
     name: str
     model: bytes
@@ -150,7 +150,7 @@ def set_inputs(emulator: Emulator, rng: random.Random) -> None:
 
 
 def ask_nodes(emulator: Emulator) -> None:
-    """Ask what a runtime asks that computes nodes itself."""
+    """Ask like a runtime that computes nodes itself."""
     numbers = ffi.new("uint32_t[2]")
     data = ffi.new("char[32]")
     for node in emulator.nodes:

@@ -1,7 +1,7 @@
-"""Writes a model of today anew as toolkits until 1.5.0 did: versions 1, 2, 4 of the container.
+"""Rewrites a model as toolkits until 1.5.0 wrote it: versions 1, 2, 4 of the container.
 
 Nobody can make such files any more with a toolkit that installs. Commands, weights and tensors
-stay what they are; where they lie in the file, and how a command is spelled, are the old ones.
+are kept; their places in the file and the spelling of commands are the old ones.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Old:
         }
 
     def old_tasks(self, graph: int) -> None:
-        """Each task of the list for one core gets commands of its own."""
+        """Each task of the list for one core gets separate commands."""
         blobs = {kind: self.blobs[self.blob_of(kind)] for kind in (COMMANDS, TASKS)}
         words = np.frombuffer(blobs[COMMANDS], "<u8")
         names = {fields[5]: index for index, fields in enumerate(self.tensors)}

@@ -33,7 +33,7 @@ def code(path: Path) -> str:
 
 
 def included(path: Path) -> list[Path]:
-    """Return the headers of ours that a file includes."""
+    """Return the headers of ``csrc`` that a file includes."""
     names = re.findall(r'^#include "(.+)"$', path.read_text(encoding="utf-8"), re.MULTILINE)
     return [next(p for p in (path.parent / n, CSRC / n) if p.exists()) for n in names]
 
@@ -48,13 +48,12 @@ def with_templates(path: Path) -> str:
     return "\n".join([code(path), *map(with_templates, templates)])
 
 
-#: All sources and headers, but for those of declarations, which include nothing.
+#: All sources and headers but the declarations, which include nothing.
 FILES = sorted(p for p in CSRC.rglob("*.[ch]") if room_of(p) != "decl")
 #: Source -> its code. `csrc/runtime/link` is what other libraries are linked with.
 CODE = {p: with_templates(p) for p in FILES if p.suffix == ".c" and p.parent.name != "link"}
 
-#: A function or table that other files can use: it begins a line, is not static, has one of our
-#: prefixes, and a body or values follow.
+#: The beginning of a function or table that other files can use.
 DEFINITION = re.compile(
     r"^(?!static\b|typedef\b|extern\b|#)[A-Za-z_][\w \t*]*?\b((?:rkr|rknn|emu|sim)_\w+)"
     r"(?:\([^;{}]*\)\s*\{|(?:\[[^\]]*\])*\s*=)",
@@ -124,7 +123,7 @@ def test_the_declarations_are_included_by_one_file():
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_header_is_guarded_unless_it_is_a_template(room):
-    """A template is included many times and undefines what it defines; all else once."""
+    """A template is included many times and undefines its macros; other headers are guarded."""
     for path in (p for p in FILES if p.suffix == ".h" and room_of(p) == room):
         text = path.read_text(encoding="utf-8")
         if path.name.endswith("_tmpl.h"):

@@ -1,1 +1,1 @@
-"""The NumPy oracle: what the kernels must compute, written for reading. Imports nothing of ours."""
+"""The NumPy oracle of the kernels, written for reading. It imports nothing of the package."""

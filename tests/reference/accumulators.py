@@ -2,7 +2,7 @@
 
 From the ``.rknn`` file come only scale and zero point of a node's input. The weights are
 quantized here as the toolkit does it, per kernel over a range that holds 0, and the sum of
-products is that of ONNX: ``sum((x - zero point of x) * (q - zero point of the kernel))``.
+products follows ONNX: ``sum((x - zero point of x) * (q - zero point of the kernel))``.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Listening(Machine):
                 self.outputs += mine.size, np.count_nonzero(mine != theirs)
 
     def begin(self, node):
-        """Compute what the sums of a node must be, and what raw stored values add to each."""
+        """Compute the sums of a node, and the excess of sums of raw stored values."""
         inputs = self.nodes[node][1]
         found = [self.tensors[i].name for i in inputs if self.tensors[i].name in self.layers]
         (self.compared if found else self.others).append(node)

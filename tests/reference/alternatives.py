@@ -1,7 +1,7 @@
-"""What the NPU might do where nobody has looked: the machine in NumPy with one rule replaced.
+"""Possible behaviour of the NPU that nobody has measured: the machine in NumPy with another rule.
 
-Each question of ``rknn-runtime verify`` has the answers of a few such machines. The first is
-what the emulator assumes.
+Each question of ``rknn-runtime verify`` has the answers of a few such machines. The emulator
+assumes the first one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ POOL = npu.pool
 
 
 def pool_with(value):
-    """What stands outside of a map is `value`, and takes part."""
+    """The border of a map is `value`, and takes part."""
 
     def pool(x, method, kernel, stride, pads, size, pad_value=0, reciprocals=(0, 0)):
         x = np.pad(x, ((0, 0), *((p, p) for p in pads)), constant_values=value)
@@ -109,7 +109,7 @@ def pool_with(value):
 
 
 def pool_inside(x, method, kernel, stride, pads, size, pad_value=0, reciprocals=(0, 0)):
-    """The mean of what lies inside."""
+    """The mean of the values inside."""
     counts = _sums(np.ones((1, *x.shape[1:]), np.int64), kernel, stride, pads, size)
     return clip8(np.rint(_sums(x.astype(np.int64), kernel, stride, pads, size) / counts))
 
@@ -262,7 +262,7 @@ def border(data, pixels):
 
 
 def sigmoid_fp16(data, pixels):
-    """Of the function itself; what the emulator gives is not computed here."""
+    """Compute the function itself; the emulator's result is not computed here."""
     machine = Machine(data)
     named = {t.name: t for t in machine.tensors}
     w = machine.memory[named["w0"].address :][:6].view(np.float16).astype(np.float32)

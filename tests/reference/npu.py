@@ -1,6 +1,6 @@
-"""The NPU of RK3588 and RV1106 in NumPy, int8: what the commands of a ``.rknn`` file do.
+"""The NPU of RK3588 and RV1106 in NumPy, int8: it executes the commands of a ``.rknn`` file.
 
-Slow and short: no file of ours is used, the container is read here again, and every block
+Slow and short: it imports nothing of the package, the container is read here again, and every block
 is one formula over whole arrays. Nothing is refused: only models that are understood.
 """
 
@@ -304,7 +304,7 @@ class Machine:
     # ---- tasks
 
     def run(self):
-        """All tasks but those of the graph's ends."""
+        """All tasks but the ones of the graph's ends."""
         for node in range(len(self.nodes)):
             if self.nodes[node][0] not in ("InputOperator", "OutputOperator"):
                 self.run_node(node)
@@ -323,7 +323,7 @@ class Machine:
                 self.run_convolution(node, r, lut)
 
     def accumulated(self, node, registers, acc):
-        """What a test listens to: the sums of a task, stored values times weights."""
+        """A hook for tests: the sums of a task, stored values times weights."""
 
     def run_convolution(self, node, r, lut):
         kw, kh, kernels = r(0x1038, 28, 24), r(0x1038, 20, 16), r(0x1038, 13, 0)
@@ -563,7 +563,7 @@ class Machine:
 
 
 class Registers:
-    """Registers of one task; what was never written is 0."""
+    """Registers of one task; registers that were never written are 0."""
 
     def __init__(self, values):
         self.values = values

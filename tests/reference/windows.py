@@ -4,7 +4,7 @@ import numpy as np
 
 
 def sliding_windows(array, shape, axis):
-    """View every window along two axes, `axis` and the one behind it.
+    """View every window along two axes, `axis` and the next one.
 
     As NumPy's ``sliding_window_view``, which 1.19 does not have yet.
     """

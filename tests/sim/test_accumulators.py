@@ -1,4 +1,4 @@
-"""The sums of convolutions are those of the ONNX file: weights, padding, strides, and groups.
+"""The sums of convolutions equal the ONNX file's: weights, padding, strides, and groups.
 
 Nothing of a ``.rknn`` file is used for them but scale and zero point of a node's input. The
 sums are seen in the machine in NumPy, whose stored values are compared with the emulator's.
@@ -20,7 +20,7 @@ from reference.accumulators import Layers, Listening, convolved, quantized
 
 
 def pairs() -> list[tuple[Path, Path]]:
-    """Models of int8 for the SoCs of the machine in NumPy, and what they were made of."""
+    """Return int8 models for the SoCs of the machine in NumPy, with their ONNX files."""
     found = []
     for folder in (DATA / "models", DATA / "emulator", DATA / "nets", PROJECT / "examples/models"):
         for path in sorted(folder.glob("*.rknn")):
@@ -84,7 +84,7 @@ def test_weights_are_quantized_over_a_range_that_holds_zero() -> None:
 
 
 def test_convolution_of_integers() -> None:
-    """Strides, padding of one side, dilation and groups, beside sums written out."""
+    """Strides, padding of one side, dilation and groups equal sums written out."""
     x = np.arange(2 * 4 * 5).reshape(2, 4, 5)
     w = np.arange(1, 9).reshape(2, 1, 2, 2)
     out = convolved(x, w, [2, 1], [1, 0, 0, 1], [1, 2], 2)

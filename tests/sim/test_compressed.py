@@ -1,7 +1,7 @@
 """Weights that the toolkit compressed are unpacked when a model is opened.
 
-That they are those of the network is shown with all other models: the sums of its convolutions
-in ``test_accumulators.py``, every bit against the machine in NumPy in ``test_emulator.py``.
+Other tests show that they are the network's: ``test_accumulators.py`` by the sums of its
+convolutions, ``test_emulator.py`` by every bit of the machine in NumPy.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_more_weights_than_a_file_can_mean_are_refused() -> None:
 
 
 def test_other_modes_are_refused() -> None:
-    """5 on RK3588 is that of float16, whose streams are not understood."""
+    """5 on RK3588 is the mode of float16, whose streams are unknown."""
     model = model_of("rk3588").read_bytes()
     word = struct.pack("<HIH", 0x1100, 1, 0x0201)
     assert word in model

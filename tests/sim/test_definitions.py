@@ -1,4 +1,4 @@
-"""Nodes of trained nets do what ONNX says: what they gave beside what they were given.
+"""Nodes of trained nets do the operations of ONNX: their outputs follow from their inputs.
 
 A wrong meaning of a register would show as a plausible wrong result. So every node that only
 moves, repeats or chooses values is compared with its definition, on the emulator's own values.

@@ -27,7 +27,7 @@ EVERY = sorted(path for folder in (MODELS, MACHINES, NETS) for path in folder.gl
 
 
 def fill(emulator: Emulator, seed: int = 0) -> list[np.ndarray]:
-    """Give every input random values of its own type."""
+    """Give every input random values of the tensor's type."""
     random, given = np.random.default_rng(seed), []
     for index, tensor in enumerate(emulator.inputs):
         if tensor.dtype == np.int8:
@@ -93,7 +93,7 @@ def assert_every_bit_is_the_oracles(model: bytes) -> None:
 
 @pytest.mark.parametrize("path", ORACLE, ids=lambda path: path.stem)
 def test_every_bit_is_the_oracles(path: Path) -> None:
-    """All outputs equal those of the NumPy machine, which shares no code with the emulator."""
+    """All outputs equal the NumPy machine's, which shares no code with the emulator."""
     assert len(ORACLE) > 15
     assert_every_bit_is_the_oracles(path.read_bytes())
 
@@ -126,7 +126,7 @@ def test_socs_give_the_same_bits(soc: str, other: str) -> None:
 
 
 def test_rv1103b_differs_only_where_nothing_is_fused() -> None:
-    """Its sigmoid is a task of its own and rounds once more; the rest equals RK3588."""
+    """Its sigmoid is a separate task and rounds once more; the rest equals RK3588."""
     ours = results(MACHINES / "machine_rv1103b.rknn")
     theirs = results(MACHINES / "machine_rk3588.rknn")
     np.testing.assert_array_equal(ours[0], theirs[0])
@@ -275,7 +275,7 @@ def test_nodes_tell_what_they_are() -> None:
 
 
 def test_softmax_is_computed_in_float_and_says_so() -> None:
-    """Its tasks are not understood: the node says which register, and the result sums to 1."""
+    """Its tasks are unknown: the reason names the register, and the result sums to 1."""
     emulator = Emulator(MODELS / "fc1000_softmax_rv1106.rknn")
     node = next(node for node in emulator.nodes if node.op == "exSoftmax13")
     assert node.verdict == Verdict.FLOAT
@@ -295,7 +295,7 @@ def test_float16_is_executed_but_not_called_exact() -> None:
 
 
 def test_int16_is_refused() -> None:
-    """A precision that is not understood: the reason has register and value, run fails."""
+    """An unknown precision: the reason has register and value, and run fails."""
     emulator = Emulator(MODELS / "i16_ic1_w37_rk3588.rknn")
     assert not emulator.is_runnable
     refused = [node for node in emulator.nodes if node.verdict == Verdict.REFUSED]
@@ -435,7 +435,7 @@ def test_all_shapes_of_a_dynamic_model_have_the_same_weights() -> None:
 
 
 def test_wrong_inputs_are_refused() -> None:
-    """Another shape or dtype, none at all, or pixels for what is no image."""
+    """Another shape or dtype, no values at all, or pixels for an input that is no image."""
     emulator = Emulator(MODELS / "ic5_rk3588.rknn")
     with pytest.raises(EmulatorError, match="input 0 has no values"):
         emulator.run()
@@ -457,7 +457,7 @@ def test_nothing_is_allocated_for_a_tensor_that_cannot_be_read(monkeypatch) -> N
 
 @pytest.mark.parametrize("size", [0, 63, 200, 5000])
 def test_cut_files_are_refused(size: int) -> None:
-    """Wherever a file ends too early, it says that it is not readable."""
+    """A file that ends too early is refused as unreadable."""
     for name in ("ic5_rk3588", "ic5_rv1106"):
         with pytest.raises(EmulatorError, match="not a readable model"):
             Emulator((MODELS / f"{name}.rknn").read_bytes()[:size])
@@ -475,7 +475,7 @@ def test_other_socs_and_containers_are_refused() -> None:
 
 
 def test_files_are_opened_by_path(tmp_path: Path) -> None:
-    """A path that is not there is an error of the system."""
+    """A missing path raises the system's error."""
     with pytest.raises(FileNotFoundError):
         Emulator(tmp_path / "none.rknn")
 
@@ -487,7 +487,7 @@ def test_only_the_simulated_runtime_has_an_emulator(tmp_path: Path) -> None:
 
 
 def test_weights_are_read_where_they_lie() -> None:
-    """Constants of convolutions are the file's bytes, before a run and behind it."""
+    """Constants of convolutions are the file's bytes, before and after a run."""
     emulator = Emulator(SHAPES)
     used = {i for node in emulator.nodes if node.op.startswith("Conv") for i in node.inputs}
     before = [native_bytes(emulator, i) for i in sorted(used)]

@@ -77,7 +77,7 @@ def assert_refused(op: str, registers: dict[int, int], reason: str) -> None:
     assert all(node.verdict == Verdict.REFUSED and reason in node.reason for node in nodes)
 
 
-#: Few bytes that many steps would read or write: which registers, and what the node is told.
+#: Few bytes that many steps would read or write: the operator, the registers, and the reason.
 ENDLESS = {
     "8192 channels that lie on each other": (
         "MaxPool",
@@ -167,7 +167,7 @@ def test_names_are_not_compared_pairwise() -> None:
 
 
 def test_lenders_of_weights_are_not_looked_through_without_end() -> None:
-    """The same of tensors without weights, and those of the first graph that may have them."""
+    """The same pairs: tensors without weights, and tensors of the first graph that may lend them."""
     nameless, lacking = ({2: handmade.u8(4), 5: name, 18: handmade.u32(0)} for name in ("", "a"))
     model = many({0: [nameless] * 65_000}, {0: [lacking] * 65_000})
     with pytest.raises(EmulatorError, match="not a readable model: its weights"):

@@ -1,4 +1,4 @@
-"""The emulator's outputs are those of the vendor's runtime, which were recorded.
+"""The emulator's outputs equal the recorded outputs of the vendor's runtime.
 
 The runtime 2.3.2 ran under emulation, on a device that executed the commands it was given.
 """
@@ -34,7 +34,7 @@ GIVEN_OTHERWISE = {"batch2_build_rk3588", "batch4_build_rk3588", "ic2_rk3588"}
 def of_ignored_strides(path: Path, images: list[np.ndarray]) -> list[bytes]:
     """The machine in NumPy with that error: no step between a deconvolution's inputs.
 
-    Its inputs are what the commands make of pixels: 128 less.
+    The commands convert pixels to its inputs: 128 less.
     """
     with mock.patch.object(npu, "insert", lambda values, steps, between: values):
         machine = npu.Machine(path.read_bytes())
