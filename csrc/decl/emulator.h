@@ -16,11 +16,11 @@ typedef struct rkr_emu rkr_emu;
 
 #define RKR_EMU_MAX_DIMS 16
 
-/* What is known about the result of a node. */
+/* How well the result of a node is known. */
 #define RKR_EMU_EXACT 0   /* its commands are executed; every bit as the NPU is known to */
 #define RKR_EMU_FLOAT 1   /* executed or computed in floating point: close, not every bit */
-#define RKR_EMU_REFUSED 2 /* not understood: the model does not run */
-#define RKR_EMU_NOTHING 3 /* nothing to do: the ends of the graph, what only the runtime does */
+#define RKR_EMU_REFUSED 2 /* unknown commands: the model cannot run */
+#define RKR_EMU_NOTHING 3 /* nothing to do: the ends of the graph, work of the runtime */
 
 /* Layouts of a tensor in memory, numbered as in the file. */
 #define RKR_EMU_PLAIN 0 /* the dimensions of the exporting framework, in order */
@@ -57,7 +57,7 @@ typedef struct {
     uint32_t n_native;
     uint32_t native[16];
     uint64_t n_elems;      /* logical elements */
-    uint32_t elem_bytes;   /* 0: a type that is not read */
+    uint32_t elem_bytes;   /* 0: an unknown type */
     uint32_t native_bytes; /* reserved in the machine's memory */
 } rkr_emu_tensor;
 
@@ -67,7 +67,7 @@ typedef rkr_normalisation rkr_emu_normalisation;
 typedef struct {
     const char *op;     /* "ConvRelu" */
     const char *name;   /* of the exported graph */
-    const char *reason; /* why the verdict is not RKR_EMU_EXACT; may be empty */
+    const char *reason; /* of a verdict other than RKR_EMU_EXACT; may be empty */
     uint32_t verdict;
     uint32_t tasks; /* commands executed: 0 where it is computed from its tensors */
     uint32_t n_inputs;
@@ -80,14 +80,14 @@ typedef struct {
 #define RKR_EMU_AS_STORED 0 /* logical elements of the tensor's own type, framework's order */
 #define RKR_EMU_AS_NATIVE 1 /* bytes of the tensor's memory; nothing is converted or changed */
 #define RKR_EMU_AS_PIXELS 2 /* uint8 NHWC, normalised by the NPU; only of an image input */
-/* As STORED; of an image of RK3588 whose rows are filled up, other columns behind them. The
- * runtime fills them with the zero point, but by how it is given the values also so: */
+/* As STORED, for images of RK3588 whose rows are filled up, with other columns after each row. The
+ * runtime usually fills them with the zero point, but depending on the call also: */
 #define RKR_EMU_AS_STORED_ZEROS 3 /* with 0 */
 #define RKR_EMU_AS_STORED_MEAN 4  /* with the mean */
-#define RKR_EMU_AS_STORED_EDGE 5  /* with nothing: they are not read */
+#define RKR_EMU_AS_STORED_EDGE 5  /* with nothing: nobody reads them */
 
 /* How a tensor is read. */
-#define RKR_EMU_READ_STORED 0 /* logical elements of its own type, framework's order */
+#define RKR_EMU_READ_STORED 0 /* logical elements of the tensor's type, framework's order */
 #define RKR_EMU_READ_NATIVE 1 /* its memory */
 #define RKR_EMU_READ_FLOAT 2  /* logical elements, dequantized, float32 */
 

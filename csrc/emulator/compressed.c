@@ -11,7 +11,7 @@
  *   1110 first stream; lite 1114.. the others; else they follow each other, at whole lines
  *   1140.. bytes of each after the first 16, in units of 16; lite has them elsewhere
  *
- * A stream of RK3588 and lite begins with a header:
+ * On RK3588 and lite, a stream begins with a header:
  *
  *     byte 0    [3:0] 1 with runs, [7:4] bits n of a long run's index; 0 without runs
  *     1..2      base, int16; all values are base + d, modulo 256

@@ -27,7 +27,7 @@
 #define KIND_TASKS 10
 #define SLOT_BSON 9 /* of a node */
 
-/* What the reader of files says. */
+/* The error of the reader of files. */
 static int bad_model(loader *l, int status) {
     return status == RKR_ERR_MEMORY ? emu_fail(l->model, status, "no memory for the model")
                                     : emu_bad_file(l, rkr_model_error(l->model->file));
@@ -380,7 +380,7 @@ static int relocate_tensor(loader *l, const emu_tensor *tensor, rkr_vector place
     }
     if (places.length != 0 && tensor->is_constant && !tensor->has_memory &&
         !is_command(l, tensor)) {
-        l->model->lacks_weights = true; /* the commands read what the file does not have */
+        l->model->lacks_weights = true; /* the commands read weights that the file lacks */
     }
     for (uint32_t k = 0; k < places.length; k++) {
         const uint8_t *place = l->flat->bytes + places.position + 8 * (size_t)k;
@@ -440,7 +440,7 @@ static int find_commands(loader *l) {
     return status == RKR_OK ? relocate(l) : status;
 }
 
-/* Which tasks are those of one core. */
+/* Find the tasks of one core. */
 static void choose_tasks(loader *l, uint64_t *first, uint64_t *end) {
     *first = 0;
     *end = l->n_tasks;

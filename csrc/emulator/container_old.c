@@ -3,7 +3,7 @@
  * Standard containers of versions 1 (toolkits 1.1 and 1.2, with a header of 24 bytes), 2 (1.3
  * and 1.4) and 4 (1.5.0): blobs are in Model slot 4, and
  * each node has its tasks in slot 6: {0 tensor of the commands, 3 enable mask, 5 relocations,
- * 7 mask of cores}. Those of one core have mask 1. A relocation, 24 bytes: u32 register, u32
+ * 7 mask of cores}. Tasks of one core have mask 1. A relocation, 24 bytes: u32 register, u32
  * tensor, u32 addend, ... A command: u16 0, u16 register, u32 value. */
 #include "emulator/loader.h"
 

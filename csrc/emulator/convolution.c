@@ -13,7 +13,7 @@
  * form, convolution_weights.c the file's weights of 16 kernels, convolution_kernels.c multiplies,
  * and the DPU takes the sums. Nothing of it outlives the task.
  *
- * Where numbers are bytes, the weights lack their offset o: the sum of a pixel's window times o[k]
+ * If numbers are bytes, the weights lack their offset o: the sum of a pixel's window times o[k]
  * is added later. */
 #include "emulator/check.h"
 #include "emulator/convolution.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the readers of the containers share while a model is opened. */
+ * Shared by the readers of the containers while a model is opened. */
 #ifndef RKR_EMULATOR_LOADER_H
 #define RKR_EMULATOR_LOADER_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The memory of a model and the text of its last error. */
-#include "emulator/model.h"
+#include "emulator/loader.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,4 +66,19 @@ void emu_close_model(emu_model *model) {
     emu_drop_commands(model);
     free(model->memory);
     free(model);
+}
+
+/* ---- for the readers of containers -------------------------------------------- */
+
+int emu_bad_file(loader *l, const char *why) {
+    return emu_fail(l->model, RKR_EMU_ERR_FILE, "not a readable model: %s", why);
+}
+
+/* The bytes of a blob. */
+rkr_vector emu_blob(loader *l, uint32_t index) {
+    if (index >= l->blobs.length) {
+        l->flat->bad = true;
+        return (rkr_vector){0, 0};
+    }
+    return rkr_flat_vector(l->flat, rkr_flat_item(l->flat, l->blobs, index), 0, 1);
 }

@@ -3,8 +3,8 @@
  * A `.rknn` file that was read for a machine: tensors, nodes, memory and commands. From the file
  * to it:
  *   modelfile/       reads the file, trusting nothing
- *   container*.c     what it says -> tensors, nodes, tasks, memory
- *   soc.c            what differs by SoC
+ *   container*.c     its contents -> tensors, nodes, tasks, memory
+ *   soc.c            differences between SoCs
  *   model.c          its memory and errors
  *
  * The memory of the machine is one array; addresses are offsets in it. Constants come first. */

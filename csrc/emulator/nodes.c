@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is done for each node: its tasks where all of them are understood; else, where the
- * node only moves values or its meaning is known, it is computed from its tensors. */
+ * How each node is executed: by its tasks if all of them are understood, else from its tensors
+ * if its operator is known. */
 #include "emulator/nodes.h"
 
 #include <string.h>
@@ -176,7 +176,7 @@ static void choose(rkr_emu *emu, emu_node *node) {
         return;
     }
     if (node->n_tasks > 0 && emu->model->lacks_weights) {
-        public->reason = ""; /* whatever was read in their place */
+        public->reason = ""; /* of tasks that read other bytes */
         refuse(node, "the file has no weights, as the toolkit's remove_weight=True leaves it");
         return;
     }

@@ -18,7 +18,7 @@ typedef struct emu_attributes {
     const char *coordinates;
 } emu_attributes;
 
-/* Computes a node; or its real values, from those of its inputs, where `out` is zeroed. */
+/* The first computes a node; the second its real values from real inputs, with `out` zeroed. */
 typedef bool emu_node_fn(rkr_emu *emu, const emu_node *node);
 typedef bool emu_compute_fn(rkr_emu *emu, const emu_node *node, float *const in[3], float *out);
 /* Whether attributes and shapes are understood, when the model is opened. */
@@ -37,7 +37,7 @@ typedef struct emu_operator {
 
 /* Read the attributes of all nodes, while the file is there. */
 int emu_read_attributes(rkr_emu *emu);
-/* Decide what is done for each node, once its tasks are decoded. */
+/* Decide how each node is executed, once its tasks are decoded. */
 void emu_choose_ways(rkr_emu *emu);
 
 static inline const emu_tensor *emu_input(const rkr_emu *emu, const emu_node *node,
@@ -50,7 +50,7 @@ static inline const emu_tensor *emu_output(const rkr_emu *emu, const emu_node *n
     return &emu->model->tensors[node->public.outputs[index]];
 }
 
-/* To the next element in order: the last dimension runs first. */
+/* Step to the next element; the last dimension runs fastest. */
 static inline void emu_next_index(const rkr_emu_tensor *t, uint32_t index[RKR_EMU_MAX_DIMS]) {
     for (uint32_t d = t->n_dims; d-- > 0 && ++index[d] == t->dims[d];) {
         index[d] = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What of a SoC concerns the emulator alone; all else is in modelfile/soc.c. */
+ * Facts of a SoC that only the emulator needs; the others are in modelfile/soc.c. */
 #ifndef RKR_EMULATOR_SOC_H
 #define RKR_EMULATOR_SOC_H
 
