@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         errors,
         kernels,
         modelfile,
-        quantization,
         sim,
         vision,
     )
@@ -86,7 +85,6 @@ __all__ = [
     "letterbox",
     "modelfile",
     "open_library",
-    "quantization",
     "sim",
     "vision",
 ]

@@ -7,7 +7,6 @@ done, `tools/soak.py` repeats each as often as it takes to see a leak.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,12 +39,10 @@ from rknn_runtime.rknnlite import RKNNLite
 from rknn_runtime.sim import (
     Record,
     bundle_from_arrays,
-    bundle_from_onnx,
     describe_input,
     describe_output,
 )
 from rknn_runtime.sim.bundle import read_bundle
-from rknn_runtime.sim.protobuf import field
 
 __all__ = ["FLOWS", "Opened", "opened"]
 
@@ -376,37 +373,6 @@ def _operators(made: Opened) -> Callable[[], Result]:
     model.register_custom_op(CUSTOM, softmax)
     array = np.zeros(model.inputs[0].shape, np.uint8)
     return lambda: model(array)
-
-
-def _value(name: str) -> bytes:
-    """A ValueInfoProto of float32, as large as the frame."""
-    sizes = b"".join(field(1, field(1, size)) for size in (1, 3, 8, 20))
-    return field(1, name.encode()) + field(2, field(1, field(1, 1) + field(2, sizes)))
-
-
-def _with_custom_node() -> bytes:
-    """An ONNX file: Relu, an operator that nobody has, Relu."""
-    names, kinds = (b"x", b"a", b"b", b"y"), (b"Relu", b"cstTwice", b"Relu")
-    nodes = [
-        field(1, field(1, before) + field(2, after) + field(4, kind))
-        for before, after, kind in zip(names, names[1:], kinds)
-    ]
-    values = [(11, "x"), (12, "y"), (13, "a"), (13, "b")]
-    graph = b"".join([*nodes, field(2, b"g"), *(field(n, _value(name)) for n, name in values)])
-    return field(1, 8) + field(7, graph) + field(8, field(1, b"") + field(2, 13))
-
-
-def _custom_nodes(made: Opened) -> Callable[[], Result]:
-    def twice(node: Any, inputs: Any, outputs: Any) -> None:
-        outputs[0][...] = 2 * inputs[0]
-
-    model = made.keep(Model(bundle_from_onnx(_with_custom_node()), library="sim"))
-    model.register_custom_op("cstTwice", twice)
-    return lambda: model(FRAME)
-
-
-if importlib.util.find_spec("onnxruntime"):  # which computes what is around them
-    flow("custom operators of an ONNX file")(_custom_nodes)
 
 
 @flow("a run without blocking")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
-from rknn_runtime.npu.library import open_library
+from rknn_runtime.enums import TensorType
+from rknn_runtime.modelfile.info import ModelInfo, Preprocessing, ShapeVariant
+from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.sim import Control
 from rknn_runtime.sim.bundle import Bundle
 from rknn_runtime.tensor import TensorAttr
@@ -112,12 +113,17 @@ class Api:
 
     def set_executor(self, function: Callable[[list[Any], list[Any]], int | None]) -> None:
         """Let a Python function compute: it gets arrays and fills arrays."""
-        self.executor = _Executor(function)
-        self.executor_handle = ffi.new_handle(self.executor)
-        pointer = ffi.cast(
-            "rknn_sim_set_executor_fn *", self.library.symbol("rknn_sim_set_executor")
-        )
-        assert pointer(self.context, lib.rkr_sim_execute, self.executor_handle) == 0
+        attrs = []
+        for side, count in zip(("in", "out"), self.counts()):
+            attrs.append([self.good_attr(side, "native", index) for index in range(count)])
+        self.executor = executor(function, *attrs)
+        set_executor(self.library, self.context, self.executor)
+
+    def counts(self) -> tuple[int, int]:
+        """How many inputs and outputs there are."""
+        found = ffi.new("rknn_input_output_num *")
+        assert self.query(lib.RKNN_QUERY_IN_OUT_NUM, found) == 0
+        return found.n_input, found.n_output
 
     def bind(self, side: str, index: int = 0, view: str = "native", **changes: Any) -> Any:
         """Bind a new memory that is large enough; return it."""
@@ -130,21 +136,84 @@ class Api:
         return mem
 
 
-class _Executor:
-    def __init__(self, function: Callable[[list[Any], list[Any]], int | None]) -> None:
-        self.function = function
-        self.kept: list[BaseException] = []
+def set_executor(library: Library, context: int, function: Any) -> None:
+    """Let a C function compute a bundle; it must outlive the context."""
+    address = library.symbol("rknn_sim_set_executor")
+    assert ffi.cast("rknn_sim_set_executor_fn *", address)(context, function, ffi.NULL) == 0
 
-    def execute(self, inputs: list[Any], outputs: list[Any]) -> int:
-        return self.function(inputs, outputs) or 0
 
-    def keep(self, error: BaseException) -> None:
-        self.kept.append(error)
+def executor(
+    function: Callable[[list[Any], list[Any]], int | None], inputs: list[Any], outputs: list[Any]
+) -> Any:
+    """A C function for `set_executor`: ours sees quantized and float16 tensors as float32."""
+
+    @ffi.callback("rknn_sim_executor_fn", error=lib.RKNN_ERR_FAIL)
+    def execute(_: Any, n_inputs: int, given: Any, n_outputs: int, taken: Any) -> int:
+        seen = [_real(_array(given[i]), inputs[i]) for i in range(n_inputs)]
+        arrays = [_array(taken[i]) for i in range(n_outputs)]
+        made = [_real(array, outputs[i]) for i, array in enumerate(arrays)]
+        status = function(seen, made) or 0
+        for array, real, attr in zip(arrays, made, outputs):
+            array[...] = _stored(real, attr, array.dtype)
+        return status
+
+    return execute
+
+
+def _array(buffer: Any) -> np.ndarray[Any, Any]:
+    """The values of a tensor, as a view."""
+    dtype = TensorType(buffer.type).numpy
+    data = ffi.buffer(buffer.data, buffer.n_elems * dtype.itemsize)
+    return np.frombuffer(data, dtype).reshape(list(buffer.dims[0 : buffer.n_dims]))
+
+
+def _real(array: np.ndarray[Any, Any], attr: Any) -> np.ndarray[Any, Any]:
+    """A copy: float32, unless the tensor has plain integers."""
+    if attr.type > TensorType.UINT16:
+        return array.copy()
+    if array.dtype.kind == "f":
+        return array.astype(np.float32)
+    zero_point, scale = _affine(attr)
+    return (array.astype(np.int64) - zero_point).astype(np.float32) * np.float32(scale)
+
+
+def _stored(real: np.ndarray[Any, Any], attr: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if attr.type > TensorType.UINT16 or dtype.kind == "f":
+        return real.astype(dtype)
+    zero_point, scale = _affine(attr)
+    limits = np.iinfo(dtype)
+    q = np.rint(real / np.float32(scale)).astype(np.float64) + zero_point
+    return np.clip(q, limits.min, limits.max).astype(dtype)
+
+
+def _affine(attr: Any) -> tuple[int, float]:
+    if attr.qnt_type == lib.RKNN_TENSOR_QNT_DFP:
+        return 0, 2.0**-attr.fl
+    is_affine = attr.qnt_type == lib.RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC and attr.scale > 0
+    return (attr.zp, attr.scale) if is_affine else (0, 1.0)
 
 
 def bytes_of(mem: Any) -> np.ndarray[Any, Any]:
     """The client's bytes of a memory, as a view."""
     return np.frombuffer(ffi.buffer(mem.virt_addr, mem.size), np.uint8)
+
+
+def bundle_of(info: ModelInfo) -> bytes:
+    """A bundle that answers queries as the runtime does of a ``.rknn`` file."""
+    return bytes(
+        Bundle(
+            soc=info.soc,
+            variants=info.variants or (ShapeVariant(info.inputs, info.outputs),),
+            preprocessing=info.preprocessing,
+            mini=info.container == "mini",
+            runtime_version=info.runtime_version,
+            batch=info.batch,
+            weight_bytes=info.weight_bytes,
+            internal_bytes=info.internal_bytes,
+            command_bytes=info.command_bytes,
+            custom_string=info.custom_string,
+        )
+    )
 
 
 def computed_bundle(
@@ -154,7 +223,7 @@ def computed_bundle(
     preprocessing: Sequence[Preprocessing | None] | None = None,
     **changes: Any,
 ) -> bytes:
-    """A bundle that waits for an executor."""
+    """A bundle without records: it answers queries, and runs when it has an executor."""
     given = (None,) * len(inputs) if preprocessing is None else tuple(preprocessing)
     variants = (ShapeVariant(tuple(inputs), tuple(outputs)),)
     return bytes(Bundle(**{"soc": soc, "variants": variants, "preprocessing": given, **changes}))

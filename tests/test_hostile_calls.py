@@ -36,7 +36,6 @@ from rknn_runtime import (
     TensorAttr,
     TensorMemory,
     kernels,
-    quantization,
     sim,
     vision,
 )
@@ -449,9 +448,6 @@ CALLS = {
                 {"match_iou": 0.5, "mean_values": [[0]], "std_values": [[1]]}),
     "average_precision": (accuracy.average_precision, ([FOUND], [FOUND]), {}),
     "parse_analysis": (accuracy.parse_analysis, (ANALYSIS,), {}),
-    "calibrate": (quantization.calibrate, ([FLOATS, FLOATS], "mmse"),
-                  {"per_channel": True, "axis": 0, "symmetric": True, "bits": 8}),
-    "affine_parameters": (quantization.affine_parameters, (-1.0, 1.0, 8), {"symmetric": False}),
     "health": (lambda model: health.check(model), (MODEL_BYTES,), {}),
     "heads.find_head": (heads.find_head, (SPLIT[0], SIZE, "auto", 3), {}),
     "classification": (lambda attr, raw, **k: heads.ClassificationDecoder(attr, **k)(raw),

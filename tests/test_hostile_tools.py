@@ -27,7 +27,6 @@ from rknn_runtime import (
     Model,
     Pool,
     kernels,
-    quantization,
     sim,
 )
 from rknn_runtime.cli.main import main
@@ -102,12 +101,6 @@ def use_question(name, asks, model, shape, largest, answers, assumed, library):
     verify.about("rk3588", library, question)
 
 
-def use_calibrator(algorithm, axis, symmetric, bits, samples):
-    calibrator = quantization.Calibrator(algorithm, axis=axis, symmetric=symmetric, bits=bits)
-    calibrator.add(samples)
-    calibrator.result()
-
-
 def use_detector(labels, confidence, iou, head, input_color, pad_value, image, color, matrix):
     with Model(SHAPES, library="sim") as model:
         detector = Detector(
@@ -159,7 +152,6 @@ CALLS = {
     "pattern": (verify.pattern, ((4, 4, 3), (255, 255, 255))),
     "fingerprint": (verify.fingerprint, ([ROWS, ROWS],)),
     "questions_for": (verify.questions_for, ("rk3588", None)),
-    "Calibrator": (use_calibrator, ("mmse", 0, True, 8, np.ones((2, 3), np.float32))),
     "read_analysis": (accuracy.read_analysis, ("/nowhere/error_analysis.txt",)),
     "health.check": (health.check, (FILE.read_bytes(),)),
     "pack_int4": (lambda *a: kernels.unpack_int4(kernels.pack_int4(*a)), (ROWS,)),
@@ -185,8 +177,6 @@ CALLS = {
     "runtime_in": (compatibility.runtime_in, ("/nowhere/librknnrt.so",)),
     "soc_of_this_machine": (soc_of_this_machine, ("/nowhere/compatible",)),
     "raw.functions": (raw.functions, (None,)),
-    "bundle_from_rknn": (sim.bundle_from_rknn, (FILE.read_bytes(), None)),
-    "bundle_from_onnx": (sim.bundle_from_onnx, (b"onnx",)),
     "bundle_from_arrays": (sim.bundle_from_arrays, (INFO.inputs, INFO.outputs, [RECORD])),
     "Record": (sim.Record, ([ROWS], [ROWS])),
 }
@@ -195,7 +185,6 @@ CALLS = {
 ABSENT = {
     "read_analysis": OSError,
     "raw.functions": TypeError,
-    "bundle_from_onnx": RknnError,
 }
 
 

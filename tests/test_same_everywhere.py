@@ -133,14 +133,13 @@ def test_detections_are_the_same_everywhere(form):
 def main() -> None:
     from PIL import Image
 
-    from rknn_runtime.sim import bundle_from_rknn, record
+    from rknn_runtime.sim import record
     from rknn_runtime.vision import letterbox
 
     models = PROJECT / "examples" / "models"
-    bundle = bundle_from_rknn(models / "shapes_rk3588.rknn", models / "shapes.onnx")
     frame, _ = letterbox(np.asarray(Image.open(IMAGE).convert("RGB")), (320, 320))
     DATA.mkdir(parents=True, exist_ok=True)
-    BUNDLE.write_bytes(record(bundle, [frame[np.newaxis]]))
+    BUNDLE.write_bytes(record(models / "shapes_rk3588.rknn", [frame[np.newaxis]]))
     found = {form: as_text(detect(form)) for form, detect in CASES.items()}
     EXPECTED.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
 

@@ -4,9 +4,8 @@
  * each: `NAME_fn`. The library exports them beside the vendor's API; a client
  * finds them with dlsym, and rknn_sim_version tells it that the NPU is simulated. */
 
-/* One tensor as the executor sees it: compact, in the order of the exporting
- * framework (NCHW for images). Quantized and floating point tensors come as
- * FLOAT32, all others (INT32, INT64, BOOL...) in their own type. */
+/* One tensor as an executor sees it: compact, in the model's own type (quantized) and in the
+ * order of the exporting framework (NCHW for images). */
 typedef struct {
     void *data; /* valid until the executor returns */
     size_t n_elems;
@@ -15,39 +14,19 @@ typedef struct {
     uint32_t dims[RKNN_MAX_DIMS];
 } rknn_sim_buffer;
 
-/* Computes the graph: reads every input, fills every output, returns RKNN_SUCC or
- * the status that rknn_run shall return. Called inside rknn_run, on its thread,
- * with no lock held; it may not use the context that it computes for. */
+/* Computes a bundle: reads every input, fills every output, returns RKNN_SUCC or the status that
+ * rknn_run returns then. Called inside rknn_run, on its thread, with no lock held; it may not use
+ * the context that it computes for. */
 typedef int rknn_sim_executor_fn(void *user_data, uint32_t n_inputs, const rknn_sim_buffer *inputs,
                                  uint32_t n_outputs, const rknn_sim_buffer *outputs);
 
 /* Version of the simulated runtime; static. */
 typedef const char *rknn_sim_version_fn(void);
 
-/* Give `context` an executor, and with it the duplicates that are made of it from now on; NULL
- * takes it away. A bundle with recorded outputs needs none. */
+/* Let a function compute the bundle of `context`, and of its duplicates from now on, in place of
+ * the records; NULL takes it away. */
 typedef int rknn_sim_set_executor_fn(rknn_context context, rknn_sim_executor_fn *executor,
                                      void *user_data);
-
-/* A node of an executor's graph that the executor cannot compute: a custom operator. */
-typedef struct {
-    const char *op_type, *name;
-    uint32_t n_inputs, n_outputs;
-    const rknn_sim_buffer *tensors; /* inputs, then outputs: FLOAT32, without data */
-    const char *const *tensor_names;
-    uint32_t n_attributes; /* of FLOAT32, INT64, or UINT8: text */
-    const rknn_custom_op_attr *attributes;
-} rknn_sim_node;
-
-/* Describe these nodes, for rknn_register_custom_ops; they must outlive the last context of the
- * model. */
-typedef int rknn_sim_set_nodes_fn(rknn_context context, uint32_t count, const rknn_sim_node *nodes);
-
-/* Called by an executor, on its thread: have the client compute node `number` of those, with the
- * functions that it registered in the context that runs. Returns the status with which the
- * executor should return then. */
-typedef int rknn_sim_compute_node_fn(uint32_t number, const float *const *inputs,
-                                     float *const *outputs);
 
 /* The emulator that executes the model of `context` (and of its duplicates) in the current
  * shape, with the inputs of the context's last run; NULL where the model is a bundle. It lasts

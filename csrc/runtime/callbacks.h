@@ -7,21 +7,12 @@
 
 #include "rkr.h"
 
-#define SIM_PARAMETERS                                                                     \
-    void *user_data, uint32_t n_inputs, const rknn_sim_buffer *inputs, uint32_t n_outputs, \
-        const rknn_sim_buffer *outputs
 #define OPERATOR_PARAMETERS                                                           \
     rknn_custom_op_context *op_ctx, rknn_custom_op_tensor *inputs, uint32_t n_inputs, \
         rknn_custom_op_tensor *outputs, uint32_t n_outputs
 
-static int rkr_python_execute(SIM_PARAMETERS);
 static int rkr_python_op_init(OPERATOR_PARAMETERS);
 static int rkr_python_op_compute(OPERATOR_PARAMETERS);
-
-static int execute_while_there_is_python(SIM_PARAMETERS) {
-    return Py_IsInitialized() ? rkr_python_execute(user_data, n_inputs, inputs, n_outputs, outputs)
-                              : RKNN_ERR_FAIL;
-}
 
 static int init_while_there_is_python(OPERATOR_PARAMETERS) {
     return Py_IsInitialized() ? rkr_python_op_init(op_ctx, inputs, n_inputs, outputs, n_outputs)
@@ -33,7 +24,6 @@ static int compute_while_there_is_python(OPERATOR_PARAMETERS) {
                               : RKNN_ERR_FAIL;
 }
 
-static int (*const rkr_sim_execute)(SIM_PARAMETERS) = execute_while_there_is_python;
 static int (*const rkr_custom_op_init)(OPERATOR_PARAMETERS) = init_while_there_is_python;
 static int (*const rkr_custom_op_compute)(OPERATOR_PARAMETERS) = compute_while_there_is_python;
 

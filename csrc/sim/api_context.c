@@ -295,17 +295,6 @@ int rknn_sim_set_executor(rknn_context context, rknn_sim_executor_fn *executor, 
     return RKNN_SUCC;
 }
 
-int rknn_sim_set_nodes(rknn_context context, uint32_t count, const rknn_sim_node *nodes) {
-    sim_context *ctx = sim_acquire(context, "rknn_sim_set_nodes");
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
-    ctx->model->nodes = nodes;
-    ctx->model->n_nodes = count;
-    sim_release(ctx);
-    return RKNN_SUCC;
-}
-
 rkr_emu *rknn_sim_emulator(rknn_context context) {
     sim_context *ctx = sim_acquire(context, "rknn_sim_emulator");
     if (ctx == NULL) {

@@ -60,7 +60,3 @@ void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *name
     }
     sim_operators_attribute(op_ctx, name, attr);
 }
-
-int rknn_sim_compute_node(uint32_t number, const float *const *inputs, float *const *outputs) {
-    return sim_operators_compute(number, inputs, outputs);
-}

@@ -14,11 +14,11 @@
  *     48  u32      outputs
  *     52  u32      shapes (1: static)
  *     56  u32      records
- *     60  u32      1: an executor computes, 0: the records answer
+ *     60  u32      not read
  *     64  u32      weight bytes
  *     68  u32      internal bytes
  *     72  u64      DMA bytes
- *     80  u64      bytes of the executor's model
+ *     80  u64      0
  *     88  char[1024] custom string, NUL-terminated
  *   1112  char[16] version of the imitated runtime, NUL-terminated: "2.3.2",
  *             or "1.5.2" of librknnrt
@@ -33,7 +33,6 @@
  *      0  u32      shape
  *      4  u32      1: answers any input (and has no input values)
  *      8  values of every input, then of every output: native type, framework's order
- * The executor's model (an ONNX file), which only the executor reads
  *
  * Bundles may come from anywhere: nothing is believed before it is checked. */
 #include "bundle.h"
@@ -127,7 +126,6 @@ static bool parse_header(const uint8_t *bytes, sim_model *model) {
     model->n_output = u32_at(bytes + 48);
     model->n_shapes = u32_at(bytes + 52);
     model->n_records = u32_at(bytes + 56);
-    model->needs_executor = u32_at(bytes + 60) == 1;
     model->weight_bytes = u32_at(bytes + 64);
     model->internal_bytes = u32_at(bytes + 68);
     model->dma_bytes = u64_at(bytes + 72);
@@ -139,8 +137,7 @@ static bool parse_header(const uint8_t *bytes, sim_model *model) {
            model->cores >= 1 && model->cores <= 16 && model->batch >= 1 && model->n_input >= 1 &&
            model->n_input <= SIM_MAX_TENSORS && model->n_output >= 1 &&
            model->n_output <= SIM_MAX_TENSORS && model->n_shapes >= 1 &&
-           model->n_shapes <= RKNN_MAX_DYNAMIC_SHAPE_NUM && model->n_records <= MAX_RECORDS &&
-           (model->needs_executor || model->n_records > 0);
+           model->n_shapes <= RKNN_MAX_DYNAMIC_SHAPE_NUM && model->n_records <= MAX_RECORDS;
 }
 
 static int parse_body(sim_model *model, const uint8_t *bytes, size_t size) {
@@ -149,13 +146,8 @@ static int parse_body(sim_model *model, const uint8_t *bytes, size_t size) {
     if ((size - HEADER_BYTES) / TENSOR_BYTES < n_tensors) {
         return RKNN_ERR_MODEL_INVALID;
     }
-    const uint64_t executor_bytes = u64_at(bytes + 80);
-    size_t payload = size - HEADER_BYTES - n_tensors * TENSOR_BYTES;
-    if (executor_bytes > payload) {
-        return RKNN_ERR_MODEL_INVALID;
-    }
-    payload -= (size_t)executor_bytes;
-    if (model->n_records > payload / 8) {
+    const size_t payload = size - HEADER_BYTES - n_tensors * TENSOR_BYTES;
+    if (u64_at(bytes + 80) != 0 || model->n_records > payload / 8) {
         return RKNN_ERR_MODEL_INVALID;
     }
     model->tensors = calloc(n_tensors, sizeof *model->tensors);

@@ -62,8 +62,6 @@ SIM_EXPORT rknn_B_normal_layout_to_native_layout_fn rknn_B_normal_layout_to_nati
 
 SIM_EXPORT rknn_sim_version_fn rknn_sim_version;
 SIM_EXPORT rknn_sim_set_executor_fn rknn_sim_set_executor;
-SIM_EXPORT rknn_sim_set_nodes_fn rknn_sim_set_nodes;
-SIM_EXPORT rknn_sim_compute_node_fn rknn_sim_compute_node;
 SIM_EXPORT rknn_sim_emulator_fn rknn_sim_emulator;
 SIM_EXPORT rknn_sim_fail_fn rknn_sim_fail;
 SIM_EXPORT rknn_sim_latency_fn rknn_sim_latency;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The graph: executed by the emulator, computed by the executor in float32, or answered from
- * the records. */
+ * The graph: executed by the emulator, answered from the records, or computed by a function of
+ * the client. */
 #include "compute.h"
-
 #include "convert.h"
+
 #include "operators.h"
 
 #include <stdlib.h>
@@ -12,52 +12,29 @@
 
 static int prepare_buffer(sim_context *ctx, uint32_t index, rknn_sim_buffer *buffer) {
     const sim_tensor *tensor = sim_tensor_of(ctx, index);
-    sim_port *port = &ctx->ports[index];
-    const rknn_tensor_type type = tensor->attr[SIM_NATIVE].type;
-    const bool is_real = sim_type_is_real(type);
-    uint8_t *value = sim_port_value(ctx, index);
-    free(port->real); /* the shape may have changed */
-    port->real = is_real ? malloc(tensor->n_elems * sizeof(float)) : NULL;
-    if (value == NULL || (is_real && port->real == NULL)) {
+    *buffer = (rknn_sim_buffer){.data = sim_port_value(ctx, index),
+                                .n_elems = tensor->n_elems,
+                                .type = tensor->attr[SIM_NATIVE].type,
+                                .n_dims = tensor->n_dims};
+    if (buffer->data == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
     }
-    *buffer = (rknn_sim_buffer){.data = is_real ? port->real : value,
-                                .n_elems = tensor->n_elems,
-                                .type = is_real ? RKNN_TENSOR_FLOAT32 : type,
-                                .n_dims = tensor->n_dims};
     memcpy(buffer->dims, tensor->dims, sizeof buffer->dims);
     return RKNN_SUCC;
 }
 
 static int execute(sim_context *ctx) {
     const sim_model *model = ctx->model;
-    if (ctx->executor == NULL) {
-        sim_log("rknn_run: the bundle has no recorded outputs and nobody gave it an executor "
-                "(rknn_sim_set_executor)");
-        return RKNN_ERR_FAIL;
-    }
     rknn_sim_buffer *buffers = calloc(sim_model_tensors(ctx->model), sizeof *buffers);
     int status = buffers == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
     for (uint32_t i = 0; status == RKNN_SUCC && i < sim_model_tensors(ctx->model); i++) {
         status = prepare_buffer(ctx, i, &buffers[i]);
-        if (status == RKNN_SUCC && i < model->n_input && ctx->ports[i].real != NULL) {
-            sim_dequantize(sim_tensor_of(ctx, i), ctx->ports[i].value, buffers[i].data);
-        }
     }
     if (status == RKNN_SUCC) {
-        sim_context *before = sim_operators_of(ctx);
         status = ctx->executor(ctx->user_data, model->n_input, buffers, model->n_output,
                                buffers + model->n_input);
-        (void)sim_operators_of(before);
         if (status != RKNN_SUCC && !sim_has_logged()) {
             sim_log("rknn_run: the executor returned %d", status);
-        }
-    }
-    for (uint32_t i = model->n_input; status == RKNN_SUCC && i < sim_model_tensors(ctx->model);
-         i++) {
-        if (ctx->ports[i].real != NULL) {
-            sim_quantize(sim_tensor_of(ctx, i), (const float *)buffers[i].data,
-                         ctx->ports[i].value);
         }
     }
     free(buffers);
@@ -83,6 +60,11 @@ static bool record_matches(const sim_context *ctx, const sim_record *record) {
 static int replay(sim_context *ctx) {
     const sim_model *model = ctx->model;
     const sim_record *record = model->records;
+    if (model->n_records == 0) {
+        sim_log("rknn_run: the bundle has no recorded outputs and nobody gave it an executor "
+                "(rknn_sim_set_executor)");
+        return RKNN_ERR_FAIL;
+    }
     while (record < model->records + model->n_records && !record_matches(ctx, record)) {
         record++;
     }
@@ -158,7 +140,7 @@ rkr_emu *sim_compute_emulator(sim_context *ctx) {
 }
 
 int sim_compute(sim_context *ctx) {
-    return ctx->model->machine != NULL  ? emulate(ctx)
-           : ctx->model->needs_executor ? execute(ctx)
-                                        : replay(ctx);
+    return ctx->model->machine != NULL ? emulate(ctx)
+           : ctx->executor != NULL     ? execute(ctx)
+                                       : replay(ctx);
 }

@@ -7,7 +7,6 @@
  *   calls      what is exported
  *   control    this file
  *   machine    the emulator of a model
- *   operator_nodes  of a model, which a client may compute
  *   model      what the library knows about a model
  *   convert    numbers and layouts
  *   bundle     bytes of a bundle -> sim_model

@@ -175,18 +175,6 @@ static void quantize_one(const rknn_tensor_attr *native, float real, uint8_t *va
                                        : (double)real);
 }
 
-void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out) {
-    for (size_t i = 0; i < tensor->n_elems; i++) {
-        out[i] = dequantized(&tensor->attr[SIM_NATIVE], values, i);
-    }
-}
-
-void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values) {
-    for (size_t i = 0; i < tensor->n_elems; i++) {
-        quantize_one(&tensor->attr[SIM_NATIVE], real[i], values, i);
-    }
-}
-
 static bool is_native_image(const sim_tensor *tensor) {
     return tensor->attr[SIM_NATIVE].fmt == RKNN_TENSOR_NC1HWC2;
 }

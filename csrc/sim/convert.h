@@ -7,14 +7,11 @@
 
 #include "model.h"
 
-/* Whether the executor sees this type as FLOAT32. */
+/* Whether values of this type stand for real numbers: floating point and quantized types. */
 bool sim_type_is_real(rknn_tensor_type type);
 /* Element `i` as a number, and back: rounded to nearest and saturated. */
 double sim_load(const uint8_t *data, rknn_tensor_type type, size_t i);
 void sim_store(uint8_t *data, rknn_tensor_type type, size_t i, double number);
-/* Between the native type (zero point and scale of the native attribute) and float32. */
-void sim_dequantize(const sim_tensor *tensor, const uint8_t *values, float *out);
-void sim_quantize(const sim_tensor *tensor, const float *real, uint8_t *values);
 /* What becomes of foreign input data besides their order. Those in the unit of the pixels
  * are normalised ((x - mean) / std) and quantized; with step = std * scale, to the nearest, ties
  * to even:

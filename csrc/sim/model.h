@@ -52,10 +52,7 @@ typedef struct {
     uint32_t n_records;
     sim_record *records;
     sim_machine *machine; /* executes the file; NULL: a bundle */
-    bool needs_executor;
-    uint8_t *bytes;             /* what the records point into */
-    const rknn_sim_node *nodes; /* of the executor's graph, which clients may compute */
-    uint32_t n_nodes;
+    uint8_t *bytes;       /* what the records point into */
 } sim_model;
 
 /* One reference more, or less; the last one frees the model. */

@@ -19,11 +19,12 @@ typedef struct kept_attribute {
 typedef struct sim_operator {
     struct sim_operator *next;
     rknn_custom_op op;
-    sim_node node;
-    bool is_inside; /* a function of the client */
+    rkr_emu *emulator; /* the one that last ran the node */
+    uint32_t number;   /* of the node */
+    bool is_inside;    /* a function of the client */
     void *priv_data;
     uint32_t n_inputs, n_outputs;
-    uint32_t *indices; /* of the tensors in emulator or description: inputs, then outputs */
+    uint32_t *indices;              /* of the emulator's tensors: inputs, then outputs */
     rknn_custom_op_tensor *tensors; /* likewise */
     kept_attribute *attributes;     /* those that were asked for */
 } sim_operator;
@@ -46,26 +47,51 @@ static void operator_free(sim_operator *custom) {
     free(custom);
 }
 
-/* `indices`: of the inputs, then of the outputs; NULL: as they are described. */
-static sim_operator *operator_create(sim_node node, uint32_t n_inputs, uint32_t n_outputs,
-                                     const uint32_t *inputs, const uint32_t *outputs) {
-    const uint32_t count = n_inputs + n_outputs;
+/* Describe a tensor of the emulator as librknnrt 2.3.2 does, and allocate its memory; false: no
+ * memory, or it is too large. */
+static bool describe(rkr_emu *emulator, uint32_t index, uint32_t position,
+                     rknn_custom_op_tensor *out) {
+    rkr_emu_tensor tensor;
+    if (rkr_emu_get_tensor(emulator, index, &tensor) != RKR_OK ||
+        tensor.n_elems > UINT32_MAX / sizeof(float)) {
+        return false;
+    }
+    const uint32_t bytes = (uint32_t)(tensor.n_elems * sizeof(float));
+    rknn_tensor_attr *attr = &out->attr;
+    *attr = (rknn_tensor_attr){
+        .index = position,
+        .n_dims = tensor.n_dims,
+        .n_elems = (uint32_t)tensor.n_elems,
+        .size = bytes,
+        .size_with_stride = bytes,
+        .fmt = tensor.n_dims == 4 ? RKNN_TENSOR_NCHW : RKNN_TENSOR_UNDEFINED,
+        .type = RKNN_TENSOR_FLOAT32,
+        .scale = 1.0f,
+    };
+    memcpy(attr->dims, tensor.dims, sizeof attr->dims);
+    snprintf(attr->name, sizeof attr->name, "%.246s_cst_temp", tensor.name);
+    out->mem = (rknn_tensor_mem){.virt_addr = calloc(1, bytes), .fd = -1, .size = bytes};
+    return out->mem.virt_addr != NULL;
+}
+
+static sim_operator *operator_create(rkr_emu *emulator, const rkr_emu_node *node, uint32_t number) {
+    const uint32_t count = node->n_inputs + node->n_outputs;
     sim_operator *custom = calloc(1, sizeof *custom);
     if (custom == NULL) {
         return NULL;
     }
-    custom->node = node;
-    custom->n_inputs = n_inputs;
-    custom->n_outputs = n_outputs;
+    custom->emulator = emulator;
+    custom->number = number;
+    custom->n_inputs = node->n_inputs;
+    custom->n_outputs = node->n_outputs;
     custom->indices = calloc(count, sizeof *custom->indices);
     custom->tensors = calloc(count, sizeof *custom->tensors);
     bool is_made = custom->indices != NULL && custom->tensors != NULL;
     for (uint32_t i = 0; is_made && i < count; i++) {
-        const bool is_input = i < n_inputs;
-        const uint32_t position = is_input ? i : i - n_inputs;
-        const uint32_t *indices = is_input ? inputs : outputs;
-        custom->indices[i] = indices == NULL ? i : indices[position];
-        is_made = sim_node_describe(&node, custom->indices[i], position, &custom->tensors[i]);
+        const bool is_input = i < node->n_inputs;
+        const uint32_t position = is_input ? i : i - node->n_inputs;
+        custom->indices[i] = is_input ? node->inputs[position] : node->outputs[position];
+        is_made = describe(emulator, custom->indices[i], position, &custom->tensors[i]);
     }
     if (!is_made) {
         operator_free(custom);
@@ -118,40 +144,15 @@ static int compute(sim_operator *custom) {
 
 static sim_operator *find(const sim_context *ctx, uint32_t number) {
     sim_operator *custom = ctx->operators;
-    while (custom != NULL && custom->node.number != number) {
+    while (custom != NULL && custom->number != number) {
         custom = custom->next;
     }
     return custom;
 }
 
-/* Give the client a new node; NULL stands for no memory. */
-static bool add(sim_context *ctx, sim_operator *custom) {
-    if (custom != NULL) {
-        custom->next = ctx->operators;
-        ctx->operators = custom;
-    }
-    return custom != NULL;
-}
-
-static int register_described(sim_context *ctx, const rknn_custom_op *op) {
-    for (uint32_t i = 0; i < ctx->model->n_nodes; i++) {
-        const rknn_sim_node *node = &ctx->model->nodes[i];
-        if (strcmp(node->op_type, op->op_type) != 0) {
-            continue;
-        }
-        if (find(ctx, i) == NULL &&
-            !add(ctx, operator_create((sim_node){.number = i, .described = node}, node->n_inputs,
-                                      node->n_outputs, NULL, NULL))) {
-            return RKNN_ERR_MALLOC_FAIL;
-        }
-        initialize(find(ctx, i), op);
-    }
-    return RKNN_SUCC;
-}
-
 int sim_operators_register(sim_context *ctx, const rknn_custom_op *op) {
-    if (ctx->model->machine == NULL) {
-        return register_described(ctx, op);
+    if (ctx->model->machine == NULL) { /* a bundle has no nodes */
+        return RKNN_SUCC;
     }
     rkr_emu *emulator = sim_machine_emulator(ctx->model->machine, ctx->shape, 0, NULL);
     rkr_emu_info info;
@@ -164,12 +165,16 @@ int sim_operators_register(sim_context *ctx, const rknn_custom_op *op) {
             !rkr_emu_is_replaceable(emulator, i)) {
             continue;
         }
-        if (find(ctx, i) == NULL &&
-            !add(ctx, operator_create((sim_node){.emulator = emulator, .number = i}, node.n_inputs,
-                                      node.n_outputs, node.inputs, node.outputs))) {
-            return RKNN_ERR_MALLOC_FAIL;
+        sim_operator *custom = find(ctx, i);
+        if (custom == NULL) {
+            custom = operator_create(emulator, &node, i);
+            if (custom == NULL) {
+                return RKNN_ERR_MALLOC_FAIL;
+            }
+            custom->next = ctx->operators;
+            ctx->operators = custom;
         }
-        initialize(find(ctx, i), op);
+        initialize(custom, op);
     }
     return RKNN_SUCC;
 }
@@ -217,7 +222,7 @@ static int compute_emulated(void *user_data, rkr_emu *emulator, uint32_t number)
     if (custom == NULL) {
         return 0;
     }
-    custom->node.emulator = emulator;
+    custom->emulator = emulator;
     return move(custom, emulator, 0, custom->n_inputs, true) && compute(custom) == RKNN_SUCC &&
                    move(custom, emulator, custom->n_inputs, custom->n_outputs, false)
                ? 1
@@ -228,40 +233,57 @@ sim_node_hook sim_operators_hook(sim_context *ctx) {
     return (sim_node_hook){ctx->operators == NULL ? NULL : compute_emulated, ctx};
 }
 
-/* The context whose executor this thread is in. */
-static _Thread_local sim_context *executing;
-
-sim_context *sim_operators_of(sim_context *ctx) {
-    sim_context *before = executing;
-    executing = ctx;
-    return before;
-}
-
-int sim_operators_compute(uint32_t number, const float *const *inputs, float *const *outputs) {
-    if (executing == NULL || number >= executing->model->n_nodes || inputs == NULL ||
-        outputs == NULL) {
-        sim_violation("rknn_sim_compute_node: not inside an executor, or no such node");
-        return RKNN_ERR_PARAM_INVALID;
-    }
-    sim_operator *custom = find(executing, number);
-    if (custom == NULL) {
-        const rknn_sim_node *node = &executing->model->nodes[number];
-        sim_log("rknn_run: %s: a custom operator without a function (rknn_register_custom_ops)",
-                node->op_type);
-        return RKNN_ERR_FAIL;
-    }
-    for (uint32_t i = 0; i < custom->n_inputs; i++) {
-        memcpy(custom->tensors[i].mem.virt_addr, inputs[i], custom->tensors[i].mem.size);
-    }
-    const int status = compute(custom);
-    for (uint32_t i = 0; status == RKNN_SUCC && i < custom->n_outputs; i++) {
-        const rknn_tensor_mem *mem = &custom->tensors[custom->n_inputs + i].mem;
-        memcpy(outputs[i], mem->virt_addr, mem->size);
-    }
-    return status;
-}
-
 /* ---- attributes ------------------------------------------------------------------ */
+
+/* "type:name", which is no attribute of the file. */
+static void name_of(const sim_operator *custom, rknn_custom_op_attr *out) {
+    rkr_emu_node found;
+    const size_t room = 2 * RKNN_MAX_NAME_LEN;
+    if (rkr_emu_get_node(custom->emulator, custom->number, &found) == RKR_OK) {
+        out->data = calloc(1, room);
+    }
+    if (out->data != NULL) {
+        snprintf(out->data, room, "%s:%s", found.op, found.name);
+        out->dtype = RKNN_TENSOR_UINT8;
+        out->n_elems = (uint32_t)strlen(out->data);
+    }
+}
+
+/* Of the file, where text stands in quotes. */
+static void read_attribute(const sim_operator *custom, const char *name, rknn_custom_op_attr *out) {
+    uint32_t type = 0, count = 0;
+    if (rkr_emu_get_attribute(custom->emulator, custom->number, name, &type, &count, NULL, 0) !=
+        RKR_OK) {
+        return;
+    }
+    const bool is_text = type == RKR_EMU_ATTRIBUTE_TEXT;
+    const size_t size = count * (is_text                           ? sizeof(char)
+                                 : type == RKR_EMU_ATTRIBUTE_INT64 ? sizeof(int64_t)
+                                                                   : sizeof(float));
+    char *data = calloc(1, size + 3);
+    if (data == NULL) {
+        return;
+    }
+    (void)rkr_emu_get_attribute(custom->emulator, custom->number, name, &type, &count,
+                                data + is_text, size);
+    if (is_text) {
+        data[0] = data[size + 1] = '"';
+    }
+    out->data = data;
+    out->n_elems = is_text ? count + 2 : count;
+    out->dtype = is_text                           ? RKNN_TENSOR_UINT8
+                 : type == RKR_EMU_ATTRIBUTE_INT64 ? RKNN_TENSOR_INT64
+                                                   : RKNN_TENSOR_FLOAT32;
+}
+
+/* In memory of its own; `data` stays NULL for one that is not there. */
+static void find_attribute(const sim_operator *custom, const char *name, rknn_custom_op_attr *out) {
+    if (strcmp(name, "name") == 0) {
+        name_of(custom, out);
+    } else {
+        read_attribute(custom, name, out);
+    }
+}
 
 void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *name,
                              rknn_custom_op_attr *out) {
@@ -280,7 +302,7 @@ void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *n
     if (kept == NULL && (kept = calloc(1, sizeof *kept)) != NULL) {
         kept->attr.dtype = NO_TYPE;
         snprintf(kept->name, sizeof kept->name, "%s", name);
-        sim_node_attribute(&custom->node, name, &kept->attr);
+        find_attribute(custom, name, &kept->attr);
         kept->next = custom->attributes;
         custom->attributes = kept;
     }

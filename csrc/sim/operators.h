@@ -7,7 +7,6 @@
 #define SIM_OPERATORS_H
 
 #include "handles.h"
-#include "operator_nodes.h"
 
 /* Give every node of the type to the client, also where commands of the NPU would compute it, and
  * call init for it. One that has an operator gets the new one. A type that no node has is no
@@ -17,10 +16,6 @@ int sim_operators_register(sim_context *context, const rknn_custom_op *op);
 void sim_operators_free(sim_context *context);
 /* What runs those of a `.rknn` file, for sim_machine_run. */
 sim_node_hook sim_operators_hook(sim_context *context);
-/* Say whose executor this thread is in (NULL: nobody's); returns who was it before. */
-sim_context *sim_operators_of(sim_context *context);
-/* Run that of a described node, for the executor that this thread is in. */
-int sim_operators_compute(uint32_t number, const float *const *inputs, float *const *outputs);
 /* An attribute of the node that a function was called for. */
 void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *name,
                              rknn_custom_op_attr *out);

@@ -22,7 +22,6 @@ void sim_ports_free(sim_context *ctx) {
     for (uint32_t i = 0; i < sim_model_tensors(ctx->model); i++) {
         sim_port_bind(&ctx->ports[i], NULL);
         free(ctx->ports[i].value);
-        free(ctx->ports[i].real);
     }
     free(ctx->ports);
     sim_outputs_free(ctx);

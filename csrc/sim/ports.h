@@ -18,7 +18,6 @@ typedef struct sim_port {
     bool had_pixels; /* rknn_inputs_set: the NPU converts uint8 from then on */
     uint8_t *value;  /* native type, framework's order; as long as the longest shape */
     uint32_t form;   /* what an emulator is told that `value` is: RKR_EMU_AS_... */
-    uint8_t *real;   /* the executor's form of it; NULL: value itself */
 } sim_port;
 
 /* What rknn_run writes for an output that is bound with a type and a layout. */

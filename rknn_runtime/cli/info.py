@@ -17,14 +17,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli import graph
 from rknn_runtime.cli.files import check_readable, check_writable, told
 from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in, is_terminal
 from rknn_runtime.cli.tables import count, shape, short_name, table
 from rknn_runtime.conversion.health import Head, Symptom, check, guess_head
-from rknn_runtime.emulation import Emulation, Verdict
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
 from rknn_runtime.modelfile import reader
@@ -33,6 +32,9 @@ from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
 from rknn_runtime.modelfile.layers import Layer, read_layers
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS, SOCS
 from rknn_runtime.tensor import TensorAttr
+
+if TYPE_CHECKING:
+    from rknn_runtime.sim.emulator import Emulation
 
 __all__ = ["add_arguments", "io_bytes", "memory", "run", "warnings_about"]
 
@@ -268,6 +270,8 @@ def _emulation_rows(found: Emulation | str) -> list[list[str]]:
     """Return a summary, then the nodes in float and the refused ones, with their reasons."""
     if isinstance(found, str):
         return [[f"refused: {found}"]]
+    from rknn_runtime.sim.emulator import Verdict
+
     nodes = [node for node in found.nodes if node.verdict in (Verdict.FLOAT, Verdict.REFUSED)]
     nodes.sort(key=lambda node: node.verdict is not Verdict.REFUSED)
     rows = [[f"{found}; not yet compared with a board"]]
@@ -402,7 +406,7 @@ def _row(one: _Described) -> list[str]:
     if isinstance(one.emulation, str):
         cells.append("refused")
     elif one.emulation is not None:
-        refused = one.emulation.count(Verdict.REFUSED)
+        refused = sum(node.verdict.name == "REFUSED" for node in one.emulation.nodes)
         cells.append("runs" if one.emulation.is_runnable else f"{refused} nodes refused")
     if one.layers is not None:
         on_cpu = sum(layer.device == "CPU" for layer in one.layers)

@@ -5,7 +5,7 @@ and runs where the model itself cannot.
 
 Examples:
   rknn-runtime record yolov8n.rknn photo.npy -o yolov8n.bundle
-  rknn-runtime record yolov8n.onnx samples/*.npz -o yolov8n.bundle --json
+  rknn-runtime record yolov8n.rknn samples/*.npz -o yolov8n.bundle --json
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BEGINNINGS = (b"\x93NUMPY", b"PK")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("model", metavar="MODEL", help="a .rknn file, an .onnx file or a bundle")
+    parser.add_argument("model", metavar="MODEL", help="a .rknn file or a bundle")
     parser.add_argument(
         "samples",
         nargs="+",
@@ -53,14 +53,14 @@ def run(arguments: Namespace) -> None:
         OSError: A file cannot be read or written.
         RknnError: The model does not run, or a sample does not fit it.
     """
-    from rknn_runtime.sim.replay import replayed  # here, as `info` does without
+    from rknn_runtime.sim import record  # here: other commands do not need it
 
     check_readable(arguments.model, *arguments.samples)
     _check_place(arguments)
     samples = [_arrays(name) for name in arguments.samples]
     shows = shows_progress(arguments)
     try:
-        bundle = replayed(
+        bundle = record(
             arguments.model, samples, any_input=arguments.any_input,
             progress=_progress if shows else None,
         )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import read_file
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.sim.executor import Graph
+from rknn_runtime.sim.graph import Graph
 
 __all__ = ["OnnxGraph", "import_onnx"]
 

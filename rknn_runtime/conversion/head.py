@@ -10,7 +10,7 @@ import numpy as np
 from rknn_runtime.conversion.cut import Tail
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.enums import TensorType
-from rknn_runtime.sim.derive import describe_output
+from rknn_runtime.sim.describe import describe_output
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.anchors import YOLOV7_ANCHORS
 from rknn_runtime.vision.heads.find import Reading, find_head

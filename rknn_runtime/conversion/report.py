@@ -19,11 +19,15 @@ from rknn_runtime.conversion.accuracy import AccuracyReport, compare
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.html import page, table
 from rknn_runtime.conversion.plan import Plan, custom_string
-from rknn_runtime.emulation import TensorComparison, Verdict
+from rknn_runtime.conversion.sides import OnnxSide
+from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import RknnError
+from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.reader import read
 from rknn_runtime.npu.model import Model
-from rknn_runtime.sim.make import bundle_from_onnx
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.sim.emulator import Verdict
+from rknn_runtime.sim.inspection import TensorComparison
 from rknn_runtime.vision.detector import Detector
 from rknn_runtime.vision.images import import_pillow
 
@@ -256,14 +260,13 @@ def _examples(
     if plan.head is None or plan.color == "GRAY" or plan.onnx is None or plan.size is None:
         return ()
     said, _ = custom_string(plan.head, plan.labels, None, None, plan.color, quantized=False)
-    bundle = bundle_from_onnx(plan.onnx, custom_string=said, mean_values=means, std_values=stds)
+    frames = [framed(image, plan.size, plan.color) for image in images]
     examples = []
-    with Model(bundle, library="sim") as reference:
+    with Model(in_float(plan.onnx, frames, means, stds, said), library="sim") as reference:
         detectors = [
             Detector(each, plan.labels, input_color=plan.color) for each in (reference, model)
         ]
-        for image in images:
-            frame = framed(image, plan.size, plan.color)[0]
+        for image, (frame,) in zip(images, frames):
             drawn = [
                 detector(frame, color=plan.color).draw(frame, plan.labels, color=plan.color)
                 for detector in detectors
@@ -272,6 +275,38 @@ def _examples(
                 drawn = [each[..., ::-1] for each in drawn]
             examples.append(Example(image.name, *drawn))
     return tuple(examples)
+
+
+def in_float(
+    onnx: bytes,
+    frames: Sequence[Array],
+    means: Sequence[Sequence[float]],
+    stds: Sequence[Sequence[float]],
+    said: str,
+) -> bytes:
+    """Make a bundle that answers frames as a network of one image does in float.
+
+    Args:
+        onnx: The network.
+        frames: Pixels, ``(1, H, W, C) uint8``.
+        means: Mean of each channel, of the one input.
+        stds: What to divide by, likewise.
+        said: The custom string.
+    """
+    (mean,), (std,) = means, stds
+    given = Preprocessing(tuple(mean), tuple(std), rgb2bgr=False)
+    source = OnnxSide(onnx, "the network", (given,))
+    answers = [source.run(index, (frame,)) for index, frame in enumerate(frames)]
+    floats: dict[str, Any] = {"dtype": TensorType.FLOAT16, "zero_point": None, "scale": None}
+    n, height, width, channels = frames[0].shape
+    (image,) = source.graph.inputs
+    outputs = zip(source.graph.outputs, answers[0])
+    return bundle_from_arrays(
+        [describe_input(image.name, (n, channels, height, width), **floats)],
+        [describe_output(each.name, array.shape, **floats) for each, array in outputs],
+        [Record(answer, [frame]) for frame, answer in zip(frames, answers)],
+        custom_string=said,
+    )
 
 
 def _finite(value: float) -> float | None:

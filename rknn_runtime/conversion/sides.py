@@ -18,9 +18,9 @@ from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.npu.general import GeneralModel
 from rknn_runtime.npu.model import Model
-from rknn_runtime.sim.derive import describe_input, describe_output
-from rknn_runtime.sim.executor import Graph, read_onnx
-from rknn_runtime.sim.values import real_input
+from rknn_runtime.sim.describe import describe_input, describe_output
+from rknn_runtime.sim.graph import Graph, read_onnx
+from rknn_runtime.sim.recorded import real_input
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder

@@ -205,8 +205,8 @@ class Context:
 
         Args:
             library: The runtime.
-            simulation: A ``rknn_runtime.sim.PreparedModel``, which computes the runs of a
-                simulated context; None on an NPU.
+            simulation: The ``rknn_runtime.sim.prepared.PreparedModel`` of a simulated context;
+                None on an NPU.
             parent: Whose weights this context uses. It is destroyed after this one, whichever
                 is closed first. None: it has its own.
             kept: What must live as long as the context.
@@ -243,7 +243,7 @@ class Context:
                 parent.check_open()
                 self._initialise(model, flags, parent._session, extend)
         if self._owned.simulation is not None:
-            self._owned.simulation.attach(self._session.context)
+            self._owned.simulation.data = b""  # the library has what it needs of it
 
     def _initialise(self, model: Any, flags: int, parent: Any, extend: Any) -> None:
         if model is None:
@@ -362,17 +362,8 @@ class Context:
         """Raise the exception for a run that failed, with what Python code raised in it."""
         if self.custom is not None:
             self._raise_of_operators(status, call)
-        if status == lib.RKNN_SUCC:
-            return
-        simulation = self._owned.simulation
-        cause: BaseException | None = None if simulation is None else simulation.take_exception()
-        if cause is None:
+        if status != lib.RKNN_SUCC:
             self.check_status(status, call, self.suspects)
-        elif not isinstance(cause, Exception):
-            raise cause  # a KeyboardInterrupt is no failure of the model
-        else:
-            detail = f"the simulated NPU's executor raised {cause!r}"
-            raise status_error(status, call, detail) from cause
 
     def _raise_of_operators(self, status: int, call: str) -> None:
         """Raise the exception of a custom operator; the status of the run may be success."""

@@ -21,10 +21,11 @@ from rknn_runtime.tensor import TensorAttr
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rknn_runtime.emulation import Comparison, Emulation
     from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.npu.operators import Compute, CustomOpNode
     from rknn_runtime.npu.performance import Performance
+    from rknn_runtime.sim.emulator import Emulation
+    from rknn_runtime.sim.inspection import Comparison
 
 __all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
 
@@ -118,7 +119,7 @@ class LoadedModel:
     outputs: tuple[TensorAttr, ...]
     _library: Library
     _context: Context
-    #: What computes a simulated model, a ``rknn_runtime.sim.PreparedModel``; None on an NPU.
+    #: Of a simulated model its ``rknn_runtime.sim.prepared.PreparedModel``; None on an NPU.
     _simulation: Any
     #: The SoC that the model's file names, or that is simulated; empty if unknown.
     _soc: str = ""
@@ -199,7 +200,7 @@ class LoadedModel:
         self._library, self._flags = original._library, original._flags
         self._needs, self._preprocessing = original._needs, original._preprocessing
         self._soc = original._soc
-        self._simulation = original._simulation and original._simulation.duplicate()
+        self._simulation = original._simulation
         self._context = Context(self._library, self._simulation, parent=context)
         self._context.initialise(None, int(self._flags))
         self._context.suspects = context.suspects

@@ -60,7 +60,7 @@ class Model(LoadedModel):
 
         Args:
             model: Path of a ``.rknn`` file, or its bytes. The simulated NPU also takes
-                ``.onnx`` files and simulation bundles. With ``MODEL_BUFFER_ZERO_COPY`` pass a
+                bundles. With ``MODEL_BUFFER_ZERO_COPY`` pass a
                 `rknn_runtime.npu.dma_heap.DmaBuffer`, which the model uses until it is closed.
             library: The runtime library; see `rknn_runtime.open_library`.
             flags: Of ``rknn_init``: priority, SRAM and cache flags. With ``MEM_ALLOC_OUTSIDE``

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rknn_runtime.modelfile.info import Needs, Preprocessing
     from rknn_runtime.modelfile.reader import ModelFile
     from rknn_runtime.npu.dma_heap import DmaBuffer
-    from rknn_runtime.sim import PreparedModel
+    from rknn_runtime.sim.prepared import PreparedModel
 
 __all__ = ["Loadable", "init_extend", "opened_buffer", "opened_source"]
 
@@ -62,9 +62,9 @@ def opened_source(
     """
     if library.is_simulated:
         # Imported only here, when the caller asked for it.
-        from rknn_runtime import sim
+        from rknn_runtime.sim.prepared import prepare
 
-        simulation = sim.prepare(model, library)
+        simulation = prepare(model, library)
         yield Loadable(
             simulation.data, None, simulation, simulation.preprocessing, soc=simulation.soc
         )

@@ -59,8 +59,6 @@ class Bundle:
     #: One per input; None: the NPU takes the values as they are.
     preprocessing: tuple[Preprocessing | None, ...]
     records: tuple[RawRecord, ...] = ()
-    #: The ONNX file that computes the outputs; empty when the records or nobody does.
-    onnx: bytes = b""
     #: Imitate librknnmrt, else librknnrt; None: what the SoC has.
     mini: bool | None = None
     #: Version of the imitated runtime; None: the newest known, which takes its place.
@@ -105,7 +103,6 @@ class Bundle:
             for position, attr in enumerate((*variant.inputs, *variant.outputs))
         ]
         body += [self._record(record) for record in self.records]
-        body.append(self.onnx)
         header = HEADER.pack(
             MAGIC,
             HEADER.size + sum(map(len, body)),
@@ -117,11 +114,11 @@ class Bundle:
             len(first.outputs),
             len(self.variants),
             len(self.records),
-            0 if self.records else 1,
+            0,
             self.weight_bytes,
             self.internal_bytes,
             self.weight_bytes + self.internal_bytes + self.command_bytes,
-            len(self.onnx),
+            0,
             self.custom_string.encode(),
             str(self.runtime_version).encode(),
         )
@@ -217,7 +214,7 @@ class _BundleReader:
         magic, total, soc, full, _cores, batch, n_inputs, n_outputs, n_shapes, n_records, *rest = (
             self.take(HEADER)
         )
-        _computes, weights, internal, dma, onnx_bytes, custom_string, version = rest
+        _unread, weights, internal, dma, zero, custom_string, version = rest
         if magic != MAGIC or total != len(self.data):
             raise ValueError(f"it should have {total} bytes, here are {len(self.data)}")
         tensor_bytes = 3 * ATTR.size + TENSOR_TAIL.size
@@ -232,14 +229,13 @@ class _BundleReader:
             for tensors in shapes
         )
         records = tuple(self.record(variants) for _ in range(min(n_records, total)))
-        if len(self.data) - self.at != onnx_bytes:
-            raise ValueError(f"an ONNX file of {onnx_bytes} bytes does not end it")
+        if zero or self.at != total:
+            raise ValueError(f"its records end at {self.at} of {total} bytes")
         return Bundle(
             soc=_text(soc),
             variants=variants,
             preprocessing=tuple(given for _, given in shapes[0][:n_inputs]) if shapes else (),
             records=records,
-            onnx=self.data[self.at :],
             mini=full == 0,
             runtime_version=_text(version),
             batch=batch,

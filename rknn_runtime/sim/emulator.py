@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +18,13 @@ import numpy as np
 from rknn_runtime._arrays import as_int, plain
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import read_file
-from rknn_runtime.emulation import Emulation, NodeInfo, TensorInfo, Verdict
 from rknn_runtime.errors import RknnError, UnavailableError
 from rknn_runtime.npu.library import Library, open_library
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
-__all__ = ["Emulator", "EmulatorError", "Machine", "NodeInfo", "TensorInfo", "Verdict"]
+__all__ = ["Emulation", "Emulator", "EmulatorError", "Machine", "NodeInfo", "TensorInfo", "Verdict"]
 
 TEXT_BYTES = 512
 #: What rknn_init takes.
@@ -41,6 +42,83 @@ DTYPES: dict[int, np.dtype[Any]] = {
     9: np.dtype(np.bool_),
     10: np.dtype(np.float16),
 }
+
+
+class Verdict(IntEnum):
+    """What is known about the result of a node."""
+
+    #: Its commands are executed; every bit as the NPU is known to compute it.
+    EXACT = lib.RKR_EMU_EXACT
+    #: Executed or computed in floating point: close, not every bit.
+    FLOAT = lib.RKR_EMU_FLOAT
+    #: Not understood: the model does not run.
+    REFUSED = lib.RKR_EMU_REFUSED
+    #: Nothing to do: the ends of the graph.
+    NOTHING = lib.RKR_EMU_NOTHING
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One tensor of the graph."""
+
+    index: int
+    name: str
+    #: Logical, in the exporting framework's order.
+    shape: tuple[int, ...]
+    #: None: a type that is not read.
+    dtype: np.dtype[Any] | None
+    is_image: bool
+    #: ``real = (value - zero_point) * scale``; 0.0 where it is not quantized.
+    scale: float
+    zero_point: int
+    native_shape: tuple[int, ...]
+    native_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeInfo:
+    """One node of the graph and how it is run."""
+
+    index: int
+    op: str
+    name: str
+    verdict: Verdict
+    #: Why it is not `Verdict.EXACT`; may be empty.
+    reason: str
+    #: Tasks of the NPU that are executed; 0: computed from its tensors.
+    tasks: int
+    #: Indices of tensors.
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """How a model runs on the emulated NPU; ``str()`` is a summary of one line.
+
+    It executes the commands of the file; it has not yet been compared with a board.
+    """
+
+    #: As the file names it: ``"rk3588"``.
+    soc: str
+    #: Of the graph that runs, in the order in which they are executed.
+    nodes: tuple[NodeInfo, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        """Return how many nodes have this verdict."""
+        return sum(node.verdict == verdict for node in self.nodes)
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether no node is refused."""
+        return not self.count(Verdict.REFUSED)
+
+    def __str__(self) -> str:
+        counts = ", ".join(
+            f"{self.count(verdict)} {verdict.name.lower()}"
+            for verdict in (Verdict.EXACT, Verdict.FLOAT, Verdict.REFUSED)
+        )
+        return f"emulated {self.soc}: {counts}"
 
 
 class EmulatorError(RknnError):

@@ -4,25 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, plain
-from rknn_runtime.emulation import Comparison, NodeInfo, TensorComparison, TensorInfo, Verdict
+from rknn_runtime._files import printable_lines
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing
-from rknn_runtime.sim.emulator import EmulatorError, Machine
-from rknn_runtime.sim.executor import Graph
-from rknn_runtime.sim.protobuf import field, parts
-from rknn_runtime.sim.values import real_input
+from rknn_runtime.sim.emulator import EmulatorError, Machine, NodeInfo, TensorInfo, Verdict
+from rknn_runtime.sim.graph import Graph
+from rknn_runtime.sim.recorded import real_input
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["compare", "real_inputs", "tensors"]
+__all__ = ["Comparison", "TensorComparison", "compare", "real_inputs", "tensors"]
 
 WORST_CHANNELS = 3
-#: Of ONNX's protocol buffers: the graph of a model, nodes and outputs of a graph, outputs and
-#: name of those.
-MODEL_GRAPH, GRAPH_NODE, GRAPH_OUTPUT, NODE_OUTPUT, VALUE_NAME = 7, 1, 12, 2, 1
+
+
+@dataclass(frozen=True)
+class TensorComparison:
+    """A tensor on the emulated NPU beside the same one of the ONNX file, in float."""
+
+    name: str
+    #: The node that computes it: ``"ConvRelu"``.
+    op: str
+    #: Logical, in the exporting framework's order.
+    shape: tuple[int, ...]
+    #: Of the two as vectors: 1.0 is the same direction.
+    cosine: float
+    #: Largest difference, in the tensor's own unit.
+    error: float
+    #: One quantization step; 0.0 where the tensor is not quantized.
+    step: float
+    #: Part of the values, 0 to 1, that lie outside of the range of the type.
+    saturated: float
+    #: ``(channel, cosine)`` of the worst three of a tensor of rank 4.
+    worst_channels: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A walk along the graph; ``str()`` is a table."""
+
+    #: In the order in which they are computed.
+    tensors: tuple[TensorComparison, ...]
+    #: Names of tensors that the ONNX file does not have, or not in this size.
+    missing: tuple[str, ...]
+
+    def worst(self, count: int = 5) -> tuple[TensorComparison, ...]:
+        """Return the tensors with the smallest cosines, smallest first."""
+        return tuple(sorted(self.tensors, key=lambda tensor: tensor.cosine)[:count])
+
+    def __str__(self) -> str:
+        rows = [f"{'cosine':>8} {'error':>10} {'step':>10} {'clipped':>8}  tensor"]
+        rows += [
+            f"{t.cosine:8.5f} {t.error:10.4g} {t.step:10.4g} {t.saturated:8.2%}  {t.name} ({t.op})"
+            for t in self.tensors
+        ]
+        if self.missing:
+            rows.append(f"not in the ONNX file: {', '.join(self.missing)}")
+        return printable_lines(rows)
 
 
 def _computed(machine: Machine) -> Iterator[tuple[NodeInfo, TensorInfo, Array]]:
@@ -69,11 +111,10 @@ def compare(machine: Machine, onnx: bytes, inputs: Mapping[str, Array]) -> Compa
 
     Raises:
         InvalidModelError: The file cannot be read, or is not the same model.
-        ImportError: onnxruntime is not installed.
+        ImportError: onnx or onnxruntime is not installed.
     """
-    wanted = {tensor.name for tensor in machine.tensors}
-    names = [name for name in dict.fromkeys(_node_outputs(onnx)) if name in wanted]
-    graph = Graph(onnx + _more_outputs(names))
+    names, whole = _with_outputs(onnx, {tensor.name for tensor in machine.tensors})
+    graph = Graph(whole)
     if {tensor.name for tensor in graph.inputs} != set(inputs):
         raise InvalidModelError(
             f"onnx: expected the inputs {', '.join(inputs)}, got "
@@ -89,6 +130,26 @@ def compare(machine: Machine, onnx: bytes, inputs: Mapping[str, Array]) -> Compa
         ours = machine.read_float(tensor)
         compared.append(_compared(node, tensor, ours, theirs.reshape(tensor.shape)))
     return Comparison(tuple(compared), tuple(missing))
+
+
+def _with_outputs(data: bytes, wanted: set[str]) -> tuple[list[str], bytes]:
+    """Make the tensors of these names outputs of an ONNX file; return those that it has, too."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(
+            "comparing reads ONNX files with the package onnx, which is not installed: "
+            "pip install onnx onnxruntime"
+        ) from error
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception as error:  # protobuf's own classes have no common name
+        raise InvalidModelError(f"onnx: expected an ONNX file, got {error}") from None
+    computed = dict.fromkeys(name for node in model.graph.node for name in node.output)
+    names = [name for name in computed if name in wanted]
+    for name in names:
+        model.graph.output.add().name = name
+    return names, model.SerializeToString()
 
 
 def _compared(node: NodeInfo, tensor: TensorInfo, ours: Array, theirs: Array) -> TensorComparison:
@@ -124,29 +185,3 @@ def _cosine(a: Array, b: Array) -> float:
     if 0.0 in lengths:
         return float(lengths[0] == lengths[1])
     return float(a @ b / (lengths[0] * lengths[1]))
-
-
-def _node_outputs(onnx: bytes) -> Iterator[str]:
-    """Names of all tensors that the nodes of the graph compute.
-
-    Raises:
-        InvalidModelError: This is no protocol buffer.
-    """
-    try:
-        for graph in parts(memoryview(onnx), MODEL_GRAPH):
-            for node in parts(graph, GRAPH_NODE):
-                for name in parts(node, NODE_OUTPUT):
-                    yield bytes(name).decode()
-    except (IndexError, ValueError) as error:
-        raise InvalidModelError(
-            f"onnx: expected an ONNX file, got one that ends: {error}"
-        ) from None
-
-
-def _more_outputs(names: Sequence[str]) -> bytes:
-    """Return what, behind an ONNX file, makes these tensors outputs: buffers are merged."""
-    outputs = b""
-    for name in names:
-        value = field(VALUE_NAME, name.encode())
-        outputs += field(GRAPH_OUTPUT, value)
-    return field(MODEL_GRAPH, outputs)

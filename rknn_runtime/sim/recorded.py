@@ -1,25 +1,27 @@
-"""Bundles whose outputs were recorded: they need no executor, so they run anywhere."""
+"""Bundles of recorded outputs: they run anywhere, without the model.
+
+Records are compared bit by bit, so inputs and outputs are converted here exactly as ``csrc/sim``
+does it, in float32: ``(value - mean) / std``, then ``rint(real / scale) + zero_point``, clamped to
+the type.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_list
-from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.enums import TensorType
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
-from rknn_runtime.sim.bundle import (
-    Bundle,
-    RawRecord,
-    read_bundle,
-)
-from rknn_runtime.sim.executor import Graph
-from rknn_runtime.sim.values import dequantize, input_values, is_real, output_values
+from rknn_runtime.npu.model import Model
+from rknn_runtime.sim.bundle import Bundle, RawRecord, normalization
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Record", "bundle_from_arrays", "record"]
+__all__ = ["Record", "bundle_from_arrays", "input_values", "real_input", "record"]
 
 
 @dataclass(frozen=True)
@@ -111,57 +113,49 @@ def _with_index(attr: TensorAttr, index: int) -> TensorAttr:
     return replace(attr, index=index, native=native, nhwc=nhwc)
 
 
-def record(bundle: bytes, samples: Sequence[Array | Sequence[Array]]) -> bytes:
-    """Replace a bundle's graph by its outputs for some inputs.
-
-    The result needs no onnxruntime, and answers those inputs alone.
+def record(
+    model: str | os.PathLike[str] | bytes,
+    samples: Sequence[Array | Sequence[Array]],
+    *,
+    any_input: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> bytes:
+    """Run a model on the simulated NPU, and make a bundle of what it gives.
 
     Args:
-        bundle: What `bundle_from_onnx` or `bundle_from_rknn` made.
+        model: What ``Model(..., library="sim")`` takes, with one input shape.
         samples: Inputs, each what `Model.run` takes; an array stands for a tuple of one.
+        any_input: Record the first sample alone, as the answer to every input.
+        progress: Called after each sample with the number of samples done and of all.
 
     Returns:
-        The recorded bundle.
+        The bundle, which needs neither the model nor the emulator.
 
     Raises:
-        InvalidModelError: ``bundle`` is not a bundle, or has no graph.
-        ValueError: A sample does not fit the model, or there is none.
+        RknnError: The model does not run.
+        TypeError: A sample that the model does not take.
+        ValueError: Likewise, or there is no sample.
     """
-    source = read_bundle(bundle)
-    if not source.onnx:
-        raise InvalidModelError("the bundle has no graph that could be recorded")
     samples = as_list(samples, "samples", "a list of inputs")
     if not samples:
         raise ValueError("samples: expected at least one, got none")
-    graph = Graph(source.onnx)
-    rows = [(s,) if isinstance(s, np.ndarray) else tuple(s) for s in samples]
-    records = tuple(_computed(source, graph, row) for row in rows)
-    return bytes(replace(source, records=records, onnx=b""))
-
-
-def _computed(source: Bundle, graph: Graph, row: Sequence[Array]) -> RawRecord:
-    """Compute one record, in the shape that the inputs have."""
-    shape = _shape_of(source.variants, row)
-    variant = source.variants[shape]
-    values = tuple(map(input_values, variant.inputs, source.preprocessing, row))
-    reals = {attr.name: dequantize(attr, array) for attr, array in zip(variant.inputs, values)}
-    results = graph.run(reals, [attr.name for attr in variant.outputs])
-    outputs = [
-        result.astype(np.float32) if is_real(attr) else result.astype(attr.stored.dtype.numpy)
-        for attr, result in zip(variant.outputs, results)
-    ]
-    return RawRecord(tuple(map(output_values, variant.outputs, outputs)), values, shape)
-
-
-def _shape_of(variants: Sequence[ShapeVariant], row: Sequence[Array]) -> int:
-    """Find the shape of a dynamic model that a sample has; a wrong one is refused later."""
-    for index, variant in enumerate(variants):
-        if [attr.shape for attr in variant.inputs] == [array.shape for array in row]:
-            return index
-    if len(row) != len(variants[0].inputs):
-        expected = len(variants[0].inputs)
-        raise ValueError(f"samples: expected {expected} arrays in each, got {len(row)}")
-    return 0
+    if any_input:
+        samples = samples[:1]
+    with Model(model, library="sim") as loaded:
+        records = []
+        for done, sample in enumerate(samples, 1):
+            row = [sample] if isinstance(sample, np.ndarray) else list(sample)
+            records.append(Record(loaded(*row), None if any_input else row))
+            if progress is not None:
+                progress(done, len(samples))
+        return bundle_from_arrays(
+            loaded.inputs,
+            loaded.outputs,
+            records,
+            soc=loaded._soc,
+            preprocessing=loaded._preprocessing,
+            custom_string=loaded.custom_string,
+        )
 
 
 def _raw_record(
@@ -176,10 +170,91 @@ def _raw_record(
         raise ValueError(
             f"record: expected {len(variant.outputs)} outputs, got {len(record.outputs)}"
         )
-    outputs = tuple(map(output_values, variant.outputs, record.outputs))
+    outputs = tuple(map(_output_values, variant.outputs, record.outputs))
     if record.inputs is None:
         return RawRecord(outputs)
     if len(record.inputs) != len(variant.inputs):
         raise ValueError(f"record: expected {len(variant.inputs)} inputs, got {len(record.inputs)}")
     inputs = tuple(map(input_values, variant.inputs, preprocessing, record.inputs))
     return RawRecord(outputs, inputs)
+
+
+def _is_real(attr: TensorAttr) -> bool:
+    """Whether the graph sees the tensor as float32: floating point and quantized types."""
+    return attr.stored.dtype <= TensorType.UINT16
+
+
+def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
+    """Turn what a caller gives for an input into the numbers that the graph sees.
+
+    Args:
+        attr: The input.
+        preprocessing: Its mean and std.
+        array: As `Model.run` takes it, in the attribute's shape: an image as uint8, others
+            as float32, or in the model's type where that is int32, int64 or bool.
+
+    Returns:
+        The numbers in the framework's order (NCHW for rank 4), not yet quantized.
+
+    Raises:
+        ValueError: Another shape or dtype, or a mean and std that do not fit.
+    """
+    dtype = attr.stored.dtype.numpy
+    if attr.takes_pixels:
+        dtype = np.dtype(np.uint8)
+    elif _is_real(attr):
+        dtype = np.dtype(np.float32)
+    values = _framework_order(attr, array, dtype)
+    if not (attr.takes_pixels or _is_real(attr)):
+        return values
+    real = values.astype(np.float32)
+    given = normalization(attr, preprocessing)
+    if not given[0]:
+        return real
+    mean, std = (
+        np.asarray(numbers, np.float32).reshape((-1, 1, 1) if len(numbers) > 1 else ())
+        for numbers in given
+    )
+    return (real - mean) / std
+
+
+def input_values(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
+    """Turn what a caller gives for an input into the values that reach the graph.
+
+    As `real_input`, but quantized; of an input that is no image, an array of the model's
+    own type is taken as it is.
+    """
+    dtype = attr.stored.dtype.numpy
+    if not attr.takes_pixels and array.dtype == dtype:
+        return _framework_order(attr, array, dtype)
+    return _quantize(attr, real_input(attr, preprocessing, array))
+
+
+def _framework_order(attr: TensorAttr, array: Array, dtype: np.dtype[Any]) -> Array:
+    if (array.dtype, array.shape) != (dtype, attr.shape):
+        raise ValueError(
+            f"input {attr.name!r}: expected {dtype} {attr.shape}, got {array.dtype} {array.shape}"
+        )
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2) if attr.is_nhwc else array)
+
+
+def _output_values(attr: TensorAttr, array: Array) -> Array:
+    """Quantize float32 outputs; an array of the model's own type is taken as it is."""
+    if array.dtype == attr.stored.dtype.numpy:
+        return array
+    if array.dtype != np.float32:
+        raise ValueError(
+            f"output {attr.name!r}: expected {attr.stored.dtype.numpy} or float32, "
+            f"got {array.dtype}"
+        )
+    return _quantize(attr, array)
+
+
+def _quantize(attr: TensorAttr, real: Array) -> Array:
+    dtype = attr.stored.dtype.numpy
+    if dtype.kind == "f":
+        return real.astype(dtype)
+    limits = np.iinfo(dtype)
+    zero_point, scale = attr.affine or (0, 1.0)
+    q = np.rint(real / np.float32(scale)).astype(np.float64) + zero_point
+    return np.clip(q, limits.min, limits.max).astype(dtype)

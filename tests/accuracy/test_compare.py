@@ -14,7 +14,7 @@ from rknn_runtime import Detector, GeneralModel, Model
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.accuracy import AccuracyReport, average_precision, compare
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.sim.replay import replayed
+from rknn_runtime.sim import record
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.readers import from_yolo
 
@@ -122,7 +122,7 @@ def test_float_beside_the_emulated_commands() -> None:
 def test_every_side_gives_the_same_numbers(tmp_path: Path) -> None:
     """A path, loaded models of both flows, a bundle, arrays and an .npz of one model are equal."""
     image = RANDOM.integers(0, 256, (1, 320, 320, 3), np.uint8)
-    bundle = replayed(RKNN, [[image]])
+    bundle = record(RKNN, [image])
     with Model(RKNN, library="sim") as model, GeneralModel(RKNN, library="sim") as general:
         outputs = model(image)
         np.savez(tmp_path / "a.npz", output0=np.concatenate(outputs))

@@ -71,10 +71,10 @@ def test_a_place_that_cannot_be_written_is_told_before_the_runs(
 ) -> None:
     """A folder that is missing, and a folder."""
 
-    def replayed(*arguments: object, **named: object) -> None:
+    def record(*arguments: object, **named: object) -> None:
         raise AssertionError("ran")
 
-    monkeypatch.setattr("rknn_runtime.sim.replay.replayed", replayed)
+    monkeypatch.setattr("rknn_runtime.sim.record", record)
     for place, reason in (("nowhere/made", "nowhere: no such folder"), (".", ".: is a directory")):
         assert main(["record", MODEL, "sample.npy", "-o", place]) == 1
         assert reason in capsys.readouterr().err

@@ -25,8 +25,8 @@ from rknn_runtime.conversion.cut import coefficients_apart, find_tail
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import head_of
 from rknn_runtime.conversion.plan import custom_string, plan_of
+from rknn_runtime.conversion.report import in_float
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.sim import bundle_from_onnx
 
 NAMES = [f"class {i}" for i in range(CLASSES)]
 #: Net, its task, the head of what is left, that of the whole graph (None: not decoded there).
@@ -65,7 +65,7 @@ PIXELS = np.random.default_rng(1).integers(0, 256, (SIZE, SIZE, 3), np.uint8)
 def found_in(onnx, asked, threshold=0.2, **custom):
     """Every box that is found in an image, whatever it overlaps."""
     said = json.dumps({"labels": NAMES, **custom})
-    bundle = bundle_from_onnx(onnx, std_values=[[255.0] * 3], custom_string=said)
+    bundle = in_float(onnx, [PIXELS[None]], [[0.0] * 3], [[255.0] * 3], said)
     with Model(bundle, library="sim") as model:
         detector = Detector(model, None, threshold, 1.0, asked)
         return detector.head, detector(PIXELS)

@@ -19,7 +19,7 @@ from rknn_runtime.errors import (
     UnavailableError,
 )
 from rknn_runtime.sim import Live, Record, bundle_from_arrays, describe_input
-from rknn_runtime.sim.values import input_values
+from rknn_runtime.sim.recorded import input_values
 
 pytestmark = pytest.mark.usefixtures("control")
 

@@ -83,7 +83,7 @@ def test_no_runtime_calls_python_after_its_end():
 import ctypes
 from rknn_runtime._ffi import ffi, lib
 register = getattr(ctypes.CDLL(None), "__cxa_atexit")
-for function in (lib.rkr_sim_execute, lib.rkr_custom_op_init, lib.rkr_custom_op_compute):
+for function in (lib.rkr_custom_op_init, lib.rkr_custom_op_compute):
     address = ctypes.c_void_p(int(ffi.cast("intptr_t", function)))
     assert register(address, None, None) == 0
 print("open")

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bundles import recorded
+from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from paths import PROJECT
 
 from rknn_runtime import Model, TensorMemory
 from rknn_runtime.kernels import quantization
 from rknn_runtime.sim import Live
-from rknn_runtime.sim.executor import Executor
 
 NOTHING = Live(0, 0, 0)
 FRAME = np.zeros((8, 20, 3), np.uint8)
@@ -405,21 +405,19 @@ def test_a_memory_dropped_while_another_thread_runs_is_released_after_the_run(co
         assert control.live.memories == alive - 1
 
 
-def test_a_memory_dropped_within_this_threads_own_run_is_released_after_it(control, monkeypatch):
-    """The simulated NPU's executor is Python, called from within ``rknn_run``."""
-    pytest.importorskip("onnxruntime")
-    model = Model(PROJECT / "examples" / "models" / "shapes.onnx", library="sim")
+def test_a_memory_dropped_within_this_threads_own_run_is_released_after_it(control):
+    """A custom operator is Python, called from within ``rknn_run``."""
+    model = Model(CUSTOM_SOFTMAX, library="sim")
     memories = [TensorMemory(model._context, 64)]
-    execute = Executor.execute
+    seen: list[int] = []
 
-    def dropping(executor, inputs, outputs):
+    def dropping(node, inputs, outputs):
         memories.clear()
         gc.collect()
         seen.append(control.calls("rknn_destroy_mem"))
-        return execute(executor, inputs, outputs)
+        softmax(node, inputs, outputs)
 
-    seen: list[int] = []
-    monkeypatch.setattr(Executor, "execute", dropping)
+    model.register_custom_op(CUSTOM, dropping)
     before = control.calls("rknn_destroy_mem")
     model.run()
     assert seen == [before]

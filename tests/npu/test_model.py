@@ -21,7 +21,7 @@ from rknn_runtime.errors import (
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.reader import read
 from rknn_runtime.npu.inputs import normalisation
-from rknn_runtime.sim import PreparedModel, Record, bundle_from_arrays, describe_input
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input
 from rknn_runtime.sim.bundle import Bundle, RawRecord
 
 MODELS = DATA / "models"
@@ -713,18 +713,6 @@ def test_absurd_sizes_of_int16_models_are_repaired(tmp_path):
 
 
 # Failures and the end
-
-
-@pytest.mark.parametrize("kind", [Model, GeneralModel])
-def test_a_failing_executor_is_the_cause(control, monkeypatch, kind):
-    """What the simulated NPU's executor raised stands behind the status."""
-    with kind(recorded().data, library="sim") as model:
-        reason = RuntimeError("no such operator")
-        monkeypatch.setattr(PreparedModel, "take_exception", lambda prepared: reason)
-        control.fail("rknn_run", 1, -1)
-        with pytest.raises(OperationFailedError, match="no such operator") as caught:
-            model.run(np.zeros((1, 8, 20, 3), np.uint8))
-        assert caught.value.__cause__ is reason
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ import pytest
 from paths import DATA, PROJECT
 from reference.windows import sliding_windows
 
-from rknn_runtime.emulation import TensorInfo
-from rknn_runtime.sim.emulator import Emulator
+from rknn_runtime.sim.emulator import Emulator, TensorInfo
 
 NETS = sorted(
     [*PROJECT.glob("examples/models/*.rknn"), *(DATA / "nets").glob("*.rknn")],

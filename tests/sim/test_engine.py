@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 from paths import DATA, PROJECT
 from reference.npu import Machine, rne
 from sim_api import Api, bytes_of
-from test_make import hide_onnxruntime
 from threads import in_threads
 
 from rknn_runtime import GeneralModel, Model
@@ -208,7 +208,7 @@ def test_duplicates_share_a_machine_and_not_their_values() -> None:
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model with nothing beside it, where onnxruntime is not installed."""
-    hide_onnxruntime(monkeypatch)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     return Path(shutil.copy(SHAPES, tmp_path / "alone.rknn"))
 
 
@@ -223,13 +223,6 @@ def test_a_rknn_file_needs_nothing_beside_it(alone: Path) -> None:
             model.run(pixels)
             for index, tensor in enumerate(emulator.outputs):
                 np.testing.assert_array_equal(model.output_f32(index), emulator.read_float(tensor))
-
-
-def test_an_onnx_file_beside_a_rknn_file_is_not_read(alone: Path) -> None:
-    """What is given decides what computes, nothing else."""
-    alone.with_suffix(".onnx").write_bytes(b"not onnx")
-    with Model(alone, library="sim") as model:
-        model.run(np.zeros(model.inputs[0].shape, np.uint8))
 
 
 def test_a_program_of_its_own_loads_the_file_by_its_path() -> None:

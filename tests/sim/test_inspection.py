@@ -13,7 +13,6 @@ from bundles import recorded
 from paths import DATA, PROJECT
 
 from rknn_runtime import GeneralModel, Model
-from rknn_runtime.emulation import Verdict
 from rknn_runtime.errors import (
     ClosedError,
     InvalidModelError,
@@ -21,7 +20,7 @@ from rknn_runtime.errors import (
     RknnError,
     UnavailableError,
 )
-from rknn_runtime.sim.emulator import Emulator
+from rknn_runtime.sim.emulator import Emulator, Verdict
 
 MODELS, MACHINES = DATA / "models", DATA / "emulator"
 MACHINE = MACHINES / "machine_rk3588.rknn"

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from recorded import FOLDERS, Fact, Recording, recordings
-from sim_api import Api, attr_fields
+from sim_api import Api, attr_fields, bundle_of
 
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.sim import bundle_from_rknn
+from rknn_runtime.modelfile.reader import read
 
 #: Where librknnrt 1.5.2 is wrong about its own int16 models.
 INT16_FIELDS = ("type", "size", "size_with_stride")
@@ -44,7 +44,7 @@ def asked(request: pytest.FixtureRequest) -> Iterator[Asked]:
     """The simulated runtime with a recorded model, as the recorded version."""
     recording: Recording = request.param[0]
     if request.param[1] == "bundle":
-        data = bundle_from_rknn(recording.model, None, runtime_version=recording.version)
+        data = bundle_of(read(recording.model, runtime_version=recording.version))
     else:
         data = recording.model.read_bytes()
     with Api(data) as api:

@@ -67,14 +67,11 @@ def toolkit_detector(path: Path, platform: str) -> Iterator[Detect]:
 
 
 @contextmanager
-def product_detector(
-    path: Path, decoder: str, head: str = "auto", onnx: Path | None = None
-) -> Iterator[Detect]:
+def product_detector(path: Path, decoder: str, head: str = "auto") -> Iterator[Detect]:
     """Yield a function from an image to detections: the simulated NPU, decoded as asked."""
     from rknn_runtime import Detector, Model
-    from rknn_runtime.sim import bundle_from_rknn
 
-    with Model(bundle_from_rknn(path, onnx) if onnx else path, library="sim") as model:
+    with Model(path, library="sim") as model:
         if decoder == "numpy":
             yield lambda image: decode.decode(model(image), SIZE, **LIMITS)
             return
@@ -119,12 +116,11 @@ def main() -> None:
         "--decoder", choices=("product", "numpy"), default="product", help="of a .rknn's outputs"
     )
     parser.add_argument("--head", default="auto", help="for the product's decoder, e.g. yolov10")
-    parser.add_argument("--onnx", type=Path, help="computes the graph of a .rknn instead")
     args = parser.parse_args()
     if args.toolkit:
         detector = toolkit_detector(args.model, args.toolkit)
     elif args.model.suffix == ".rknn":
-        detector = product_detector(args.model, args.decoder, args.head, args.onnx)
+        detector = product_detector(args.model, args.decoder, args.head)
     else:
         detector = onnx_detector(args.model)
     with detector as detect:

@@ -80,7 +80,6 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "rknn_runtime.conversion.report.Conversion",
             "rknn_runtime.modelfile",
             "rknn_runtime.conversion.health",
-            "rknn_runtime.quantization",
             "rknn_runtime.conversion.accuracy",
         ),
     ),

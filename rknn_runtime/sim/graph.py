@@ -1,0 +1,123 @@
+"""ONNX files in float: onnxruntime computes them, beside the simulated NPU."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rknn_runtime._arrays import Array
+from rknn_runtime._files import read_file
+from rknn_runtime.errors import InvalidModelError
+
+__all__ = ["Graph", "GraphTensor", "read_onnx"]
+
+#: A protocol buffer cannot be larger.
+MAX_ONNX_BYTES = 2**31 - 1
+#: Types of inputs and outputs, by onnxruntime's names.
+_DTYPES = {
+    f"tensor({'float' if name == 'float32' else 'double' if name == 'float64' else name})": (
+        np.dtype(name)
+    )
+    for name in (
+        "float32", "float16", "float64", "uint8", "int8", "uint16", "int16", "uint32", "int32",
+        "int64", "bool",
+    )
+}  # fmt: skip
+
+
+class GraphTensor(NamedTuple):
+    """An input or output of an ONNX file."""
+
+    name: str
+    #: None for a dimension that the file leaves open.
+    shape: tuple[int | None, ...]
+    dtype: np.dtype[Any]
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether an array of this shape fits."""
+        return len(shape) == len(self.shape) and all(
+            mine is None or mine == other for mine, other in zip(self.shape, shape)
+        )
+
+
+class Graph:
+    """An ONNX file, computed by onnxruntime on one thread.
+
+    Args:
+        onnx: The bytes of the file.
+
+    Attributes:
+        inputs: Its inputs.
+        outputs: Its outputs.
+
+    Raises:
+        InvalidModelError: onnxruntime cannot load it.
+        ImportError: onnxruntime is not installed.
+    """
+
+    def __init__(self, onnx: bytes) -> None:
+        try:
+            onnxruntime = importlib.import_module("onnxruntime")
+        except ImportError as error:
+            raise ImportError(
+                "ONNX files are computed with onnxruntime, which is not installed: "
+                "pip install onnxruntime"
+            ) from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(
+                onnx, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's own classes have no common name
+            raise InvalidModelError(f"onnxruntime cannot load the ONNX file: {error}") from error
+        self.inputs = tuple(map(_tensor, self._session.get_inputs()))
+        self.outputs = tuple(map(_tensor, self._session.get_outputs()))
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
+        """Compute outputs. A graph that takes one image gets the images of a batch one by one.
+
+        Args:
+            inputs: Each input by its name; converted to its type.
+            outputs: Names of the outputs to compute.
+        """
+        feeds = {
+            tensor.name: inputs[tensor.name].astype(tensor.dtype, copy=False)
+            for tensor in self.inputs
+        }
+        images = {len(array) if array.ndim else 0 for array in feeds.values()}
+        takes_one = all(tensor.shape[:1] == (1,) for tensor in self.inputs)
+        if not takes_one or len(images) != 1 or images == {1}:
+            return list(self._session.run(outputs, feeds))
+        results = [
+            self._session.run(outputs, {name: array[i : i + 1] for name, array in feeds.items()})
+            for i in range(images.pop())
+        ]
+        return [np.concatenate(parts) for parts in zip(*results)]
+
+
+def _tensor(arg: Any) -> GraphTensor:
+    """Read what a session of onnxruntime says of an input or output."""
+    if arg.type not in _DTYPES:
+        raise InvalidModelError(f"{arg.name!r} of the ONNX file is a {arg.type}")
+    shape = tuple(size if isinstance(size, int) else None for size in arg.shape)
+    return GraphTensor(arg.name, shape, _DTYPES[arg.type])
+
+
+def read_onnx(path: str | os.PathLike[str]) -> bytes:
+    """Read an ONNX file.
+
+    Raises:
+        InvalidModelError: It is no regular file, empty, too large, or it changes.
+        OSError: It cannot be read.
+    """
+    try:
+        return read_file(path, MAX_ONNX_BYTES)
+    except ValueError as error:
+        raise InvalidModelError(str(error)) from None
