@@ -374,7 +374,7 @@ def test_patterns_that_the_shell_left_alone(model, photos, capsys):
     assert detect(capsys, model, photos / "*.png").count(": 1 object") == 1
     whole = detect(capsys, model, photos / ".." / "**", "--conf", "0.99", status=1).splitlines()
     assert whole == [f"{photos}/../photos/{name}: 0 objects" for name in ("1.png", "b.jpg")]
-    assert "model.rknn': it is no video" in detect.complaints
+    assert "model.rknn': it is not a video" in detect.complaints
 
 
 def test_ctrl_c_ends_with_what_is_done(model, photos, tmp_path):
