@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import draw as reference
-from variants import SIZES, random
+from variants import random
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
@@ -64,10 +64,8 @@ def test_lines_are_those_of_the_reference(lines):
         (5.5, 5.5, 25.5, 5.5, 0.5),  # a row of pixels
         (5.5, 3.5, 5.5, 20.5, 1.5),
         (4, 4, 4, 4, 3),
-        (30, 2, 1, 22, 2),
         (1, 2, 30, 2.0001, 2),
         (10.5, 10.5, 10.5, 10.5, 0),
-        (-500, 12, 700, 12, 1),
         (15, -3000, 15, 3000, 0.5),
         (0, 0, 31, 23, 100),
     ],
@@ -84,7 +82,7 @@ def test_lines_of_every_direction(line):
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4, max_size=4))
 def test_lines_may_lie_anywhere(ends):
-    """No finite coordinate is too large; what is drawn stays within the image."""
+    """Every finite coordinate is accepted, and nothing outside the image is written."""
     image = guarded.copy(background())
     Canvas(image).draw_lines(np.array([[*ends, 2]], np.float32), colors(1))
 
@@ -121,7 +119,7 @@ def test_every_blend_is_rounded_exactly():
 
 
 @pytest.mark.parametrize("end", [True, False])
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize("width", [1, 8, 97])
 def test_nothing_beyond_the_bounds(width, end):
     """An image, list or stencil that ends where the memory does is enough."""
     image = guarded.empty((5, width, 3), np.uint8, end)
@@ -154,8 +152,8 @@ def test_between_the_rows_of_a_crop_nothing_changes():
     np.testing.assert_array_equal(whole, before)
 
 
-def test_nothing_to_draw():
-    """Empty lists and stencils leave an image as it is."""
+def test_empty_lists_and_stencils_draw_nothing():
+    """An image keeps its pixels, and no caption is placed."""
     image = background()
     canvas = Canvas(image)
     canvas.fill_boxes(np.empty((0, 4), np.int32), np.empty((0, 3), np.uint8))
@@ -163,6 +161,8 @@ def test_nothing_to_draw():
     for shape in ((0, 0), (0, 9), (9, 0)):
         canvas.blend(np.empty(shape, np.uint8), 1, 1, BLACK)
     np.testing.assert_array_equal(image, background())
+    none = place_captions(np.empty((0, 4), np.float32), np.empty(0, np.int32), 9, (20, 20))
+    assert none.shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_nothing_to_draw():
     ],
 )
 def test_arrays_that_cannot_be_drawn_on(pixels, error, message):
-    """An array that C could not write to as it is is refused by its name."""
+    """The error names an array that C cannot write to in place."""
     with pytest.raises(error, match=message):
         Canvas(pixels, "it")
 
@@ -206,10 +206,9 @@ def test_lists_of_another_form_are_refused():
         canvas.blend(np.zeros((2, 2), np.uint8), 0, 0, b"\0\0")
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("place", range(5))
-def test_lines_that_are_nowhere_are_refused(place, value):
-    """A number that is not finite raises, and no line of the list is drawn."""
+@pytest.mark.parametrize(("place", "value"), [(0, np.nan), (3, np.inf), (4, -np.inf)])
+def test_lines_without_a_place_are_refused(place, value):
+    """A NaN or an infinity raises before any line of the list is drawn."""
     image, lines = background(), np.full((2, 5), 9, np.float32)
     lines[1, place] = value
     with pytest.raises(ValueError):
@@ -220,32 +219,29 @@ def test_lines_that_are_nowhere_are_refused(place, value):
 CANVAS = {"len": 4 * 5 * 3, "height": 4, "width": 5, "stride": 15}
 
 
-@pytest.mark.parametrize(
-    ("change", "status"),
-    [
-        ({"data": ffi.NULL}, lib.RKR_ERR_ARGUMENT),
-        ({"height": 0}, lib.RKR_ERR_SHAPE),
-        ({"width": 0}, lib.RKR_ERR_SHAPE),
-        ({"width": 6}, lib.RKR_ERR_SHAPE),
-        ({"height": 5}, lib.RKR_ERR_SHAPE),
-        ({"stride": 14}, lib.RKR_ERR_SHAPE),
-        ({"stride": 16}, lib.RKR_ERR_SHAPE),
-        ({"len": 59}, lib.RKR_ERR_SHAPE),
-        ({"height": 2**20 + 1}, lib.RKR_ERR_SHAPE),
-        ({"width": 2 ** (SIZE_BITS - 1)}, lib.RKR_ERR_SHAPE),
-        ({"stride": 2 ** (SIZE_BITS - 2), "len": 2**SIZE_BITS - 1}, lib.RKR_ERR_OVERFLOW),
+WRONG_CANVASES = {
+    "ARGUMENT": [{"data": ffi.NULL}],
+    "SHAPE": [
+        *({"height": 0}, {"width": 0}, {"width": 6}, {"height": 5}, {"stride": 14}, {"stride": 16}),
+        *({"len": 59}, {"height": 2**20 + 1}, {"width": 2 ** (SIZE_BITS - 1)}),
     ],
-)
-def test_a_canvas_that_contradicts_itself_is_refused(change, status):
+    "OVERFLOW": [{"stride": 2 ** (SIZE_BITS - 2), "len": 2**SIZE_BITS - 1}],
+}
+
+
+@pytest.mark.parametrize("status", WRONG_CANVASES)
+def test_a_canvas_that_contradicts_itself_is_refused(status):
     """All three functions check it first, and nothing is drawn."""
-    pixels, paint = background(4, 5), pointer(colors(1))
-    native = ffi.new("rkr_canvas *", {"data": pointer(pixels), **CANVAS, **change})
+    expected, paint = getattr(lib, f"RKR_ERR_{status}"), pointer(colors(1))
     box, line = pointer(np.zeros(4, np.int32)), pointer(np.zeros(5, np.float32))
     stencil = pointer(np.full(4, 255, np.uint8))
-    assert lib.rkr_fill_boxes(native, box, paint, 1) == status
-    assert lib.rkr_draw_lines(native, line, paint, 1) == status
-    assert lib.rkr_blend_stencil(native, stencil, 4, 2, 2, 0, 0, paint) == status
-    np.testing.assert_array_equal(pixels, background(4, 5))
+    for change in WRONG_CANVASES[status]:
+        pixels = background(4, 5)
+        native = ffi.new("rkr_canvas *", {"data": pointer(pixels), **CANVAS, **change})
+        assert lib.rkr_fill_boxes(native, box, paint, 1) == expected, change
+        assert lib.rkr_draw_lines(native, line, paint, 1) == expected, change
+        assert lib.rkr_blend_stencil(native, stencil, 4, 2, 2, 0, 0, paint) == expected, change
+        np.testing.assert_array_equal(pixels, background(4, 5))
 
 
 def test_null_pointers_and_false_lengths_are_refused():
@@ -274,9 +270,9 @@ def test_null_pointers_and_false_lengths_are_refused():
     np.testing.assert_array_equal(pixels, background(4, 5))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_captions_go_where_the_reference_puts_them(seed):
-    """In images with room and without, beside boxes within, across the edges and outside."""
+    """Images have room or none; boxes lie inside, across the edges and outside."""
     rng = np.random.default_rng(seed)
     size = (90, 130) if seed % 4 else (9, 11)
     centre = rng.uniform(-20, 150, (25, 2))
@@ -290,12 +286,6 @@ def test_captions_go_where_the_reference_puts_them(seed):
     placed = place_captions(boxes, widths, 12, size)
     near = np.clip(boxes, -(2**24), 2**24)
     np.testing.assert_array_equal(placed, reference.place_captions(near, widths, 12, size))
-
-
-def test_no_captions():
-    """Nothing is placed of nothing."""
-    none = place_captions(np.empty((0, 4), np.float32), np.empty(0, np.int32), 9, (20, 20))
-    assert none.shape == (0, 2)
 
 
 def test_captions_that_cannot_be_are_refused():

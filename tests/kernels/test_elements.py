@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 
 def attr(shape, layout, native=None, dtype=TensorType.INT8, zero_point=-5, scale=0.5):
-    """Make an attribute with what the layout reads of it."""
+    """Make an attribute with the fields that the layout reads."""
     return TensorAttr(
         index=0,
         name="output",
@@ -93,7 +93,7 @@ def test_the_layout_dequantizes():
     ],
 )
 def test_the_layout_dequantizes_by_the_rule_of_the_attribute(fields, value):
-    """Dynamic fixed point has a scale of its own; what is not quantized stands for itself."""
+    """Dynamic fixed point gives a scale of 2^-fl; plain integers stand for themselves."""
     native = replace(attr((1, 1, 1, 4, 16), Layout.NC1HWC2), **fields)
     layout = Nc1hwc2Layout.from_attr(native)
     assert layout.dequantize(7) == np.float32(value)
@@ -125,7 +125,7 @@ def test_a_threshold_beyond_the_range_yields_nothing():
 
 
 def test_the_layout_refuses_what_it_cannot_describe():
-    """Another layout, floats, NaN and channels that are not there are errors."""
+    """Another layout, floats, NaN and missing channels are errors."""
     with pytest.raises(ValueError, match="expected NC1HWC2 with 5 dimensions"):
         Nc1hwc2Layout.from_attr(attr((1, 84, 8400), Layout.UNDEFINED))
     with pytest.raises(ValueError, match="integer elements, got float16"):
@@ -140,7 +140,7 @@ def test_the_layout_refuses_what_it_cannot_describe():
 
 
 def test_the_layout_is_a_value():
-    """It compares, pickles, and does not change."""
+    """It compares, pickles and is frozen."""
     layout = Nc1hwc2Layout.from_attr(attr((1, 2, 1, 4, 16), Layout.NC1HWC2))
     assert pickle.loads(pickle.dumps(layout)) == layout
     with pytest.raises(AttributeError):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import layout as reference
-from variants import SIZES, random, same_bits, variant, with_canaries
+from variants import SIZES, random, same_bits, variant
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.layout import (
@@ -22,21 +22,14 @@ from rknn_runtime.kernels.layout import (
 __all__ = ["variant"]
 
 UNPACK = {"NCHW": (nc1hwc2_to_nchw, reference.nchw), "NHWC": (nc1hwc2_to_nhwc, reference.nhwc)}
-DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "float16", "int32", "float32", "int64")
+DTYPES = ("bool", "int8", "uint16", "float32", "int64")
 SHAPES = [
     # (N, C1, H, W, C2), channels
-    ((1, 1, 1, 1, 1), 1),
-    ((1, 6, 1, 8400, 16), 84),
-    ((1, 16, 8, 5, 16), 255),
-    ((2, 4, 7, 9, 8), 25),
-    ((3, 2, 5, 5, 4), 8),
+    ((1, 1, 1, 1, 1), 1), ((1, 6, 1, 8400, 16), 84), ((2, 4, 7, 9, 8), 25), ((3, 2, 5, 5, 4), 8),
     ((1, 8, 3, 3, 16), 20),  # C1 well above what the channels need
     ((1, 2, 4, 4, 5), 7),  # C2 of no NPU
-    ((1, 1, 3, 70, 40), 33),
-    ((1, 2, 1, 300, 33), 64),
-    ((0, 2, 4, 4, 16), 20),
-    ((1, 2, 0, 4, 16), 20),
-]
+    ((1, 2, 1, 300, 33), 64), ((0, 2, 4, 4, 16), 20), ((1, 2, 0, 4, 16), 20),
+]  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -45,42 +38,36 @@ pytestmark = pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("order", UNPACK)
 @pytest.mark.parametrize(("shape", "channels"), SHAPES)
 def test_unpack_equals_the_index_formula(variant, shape, channels, order, dtype):
-    """Every element size and shape unpacks to what the formula says."""
+    """Every element size and shape unpacks by the formula."""
     function, oracle = UNPACK[order]
     src = random(shape, np.uint8, 1).astype(dtype) if dtype == "bool" else random(shape, dtype)
     same_bits(function(src, channels), oracle(src, channels))
 
 
 @pytest.mark.parametrize("end", [True, False])
-@pytest.mark.parametrize("order", UNPACK)
-@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
-def test_unpack_stays_inside_its_buffers(variant, itemsize, order, end):
+@pytest.mark.parametrize(("itemsize", "c2"), [(1, 16), (1, 8), (2, 8), (2, 4), (4, 4), (8, 2)])
+def test_both_ways_stay_inside_their_buffers(variant, itemsize, c2, end):
     """No byte beyond source or result is touched, at any size around the vectors."""
-    function, oracle = UNPACK[order]
     for positions in SIZES:
-        for channels in (1, 3, 4, 8, 15, 16, 17, 31, 32):
-            c1 = -(-channels // 16)
-            src = guarded.copy(random((1, c1, 1, positions, 16), f"u{itemsize}"), end)
-            expected = oracle(src, channels)
-            out = guarded.empty(expected.shape, src.dtype, end)
-            assert function(src, channels, out=out) is out
-            same_bits(out, expected)
+        for channels in (1, c2 - 1, c2, c2 + 1, 2 * c2):
+            c1 = -(-channels // c2)
+            src = guarded.copy(random((1, c1, 1, positions, c2), f"u{itemsize}"), end)
+            planes = {}
+            for order, (function, oracle) in UNPACK.items():
+                expected = oracle(src, channels)
+                out = planes[order] = guarded.empty(expected.shape, src.dtype, end)
+                assert function(src, channels, out=out) is out
+                same_bits(out, expected)
+            packed = reference.pack(planes["NCHW"], (1, c1 + 1, 1, positions, c2), 7)
+            out = guarded.empty(packed.shape, src.dtype, end)
+            options = {"c1": c1 + 1, "pad_value": 7, "out": out}
+            same_bits(nchw_to_nc1hwc2(planes["NCHW"], c2, **options), packed)
+            out.fill(0)
+            same_bits(nhwc_to_nc1hwc2(planes["NHWC"], c2, **options), packed)
 
 
 @pytest.mark.parametrize("order", UNPACK)
-def test_unpack_writes_its_result_and_nothing_else(variant, order):
-    """The bytes around ``out`` stay."""
-    function, oracle = UNPACK[order]
-    src = random((2, 3, 5, 7, 16), np.int8)
-    expected = oracle(src, 33)
-    out, check = with_canaries(expected.shape, np.int8)
-    function(src, 33, out=out)
-    same_bits(out, expected)
-    check()
-
-
-@pytest.mark.parametrize("order", UNPACK)
-@pytest.mark.parametrize(("height", "width", "plane"), [(7, 7, 52), (21, 37, 780), (3, 5, 16)])
+@pytest.mark.parametrize(("height", "width", "plane"), [(7, 7, 52), (21, 37, 780)])
 def test_unpack_skips_the_padding_of_a_collapsed_plane(variant, height, width, plane, order):
     """Shapes that runtimes report for H * W that is no multiple of 4 give the H x W tensor."""
     function, oracle = UNPACK[order]
@@ -125,27 +112,9 @@ def test_any_tensor_unpacks_and_packs(variant, tensor, itemsize, seed):
     same_bits(nhwc_to_nc1hwc2(nhwc, shape[4], **packing), repacked)
 
 
-@pytest.mark.parametrize("end", [True, False])
-@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
-def test_pack_stays_inside_its_buffers(variant, itemsize, end):
-    """No byte beyond source or result is touched, and padding gets the pad value."""
-    for positions in SIZES:
-        for channels in (1, 5, 8, 15, 16, 17, 33):
-            nchw = guarded.copy(random((1, channels, 1, positions), f"u{itemsize}"), end)
-            shape = (1, -(-channels // 16) + 1, 1, positions, 16)
-            expected = reference.pack(nchw, shape, 7)
-            out = guarded.empty(shape, nchw.dtype, end)
-            nchw_to_nc1hwc2(nchw, 16, c1=shape[1], pad_value=7, out=out)
-            same_bits(out, expected)
-            out.fill(0)
-            nhwc = guarded.copy(nchw.transpose(0, 2, 3, 1), end)
-            nhwc_to_nc1hwc2(nhwc, 16, c1=shape[1], pad_value=7, out=out)
-            same_bits(out, expected)
-
-
 @pytest.mark.parametrize(
     ("dtype", "pad"),
-    [("int8", -128), ("int16", -32768), ("float16", 1.5), ("float32", -2.25), ("int64", -(2**62))],
+    [("int8", -128), ("int16", -32768), ("float16", 1.5), ("int64", -(2**62))],
 )
 def test_padding_takes_every_dtype(dtype, pad):
     """The pad value is written as an element of the source's dtype."""
@@ -188,41 +157,27 @@ def wrong_sources():
 
 
 @pytest.mark.parametrize("case", wrong_sources())
-@pytest.mark.parametrize("function", [nc1hwc2_to_nchw, nc1hwc2_to_nhwc])
-def test_unpack_refuses_a_source(function, case):
-    """Each wrong source gets an error that says what was expected and what came."""
+def test_unpack_refuses_a_source(case):
+    """The error for a wrong source names the expected one and the given one."""
     src, error, message = wrong_sources()[case]
     with pytest.raises(error, match=message):
-        function(src, 20)
+        nc1hwc2_to_nchw(src, 20)
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ({"channels": 0}, ValueError, "channels: expected 1 to 32, got 0"),
-        ({"channels": 33}, ValueError, "channels: expected 1 to 32, got 33"),
-        ({"channels": -1}, ValueError, "got -1"),
         ({"channels": 2**70}, ValueError, "channels: expected"),
         ({"channels": 20.0}, TypeError, "channels: expected an integer, got 20.0"),
-        ({"channels": None}, TypeError, "channels: expected an integer, got None"),
         ({"channels": 20, "height": 4}, ValueError, "height, width: expected both or neither"),
-        ({"channels": 20, "width": 4}, ValueError, "height, width: expected both or neither"),
-        (
-            {"channels": 20, "height": 2, "width": 8},
-            ValueError,
-            "height, width: expected 4 x 4, got 2 x 8",
-        ),
-        (
-            {"channels": 20, "height": 2, "width": 4},
-            ValueError,
-            "height, width: expected 4 x 4, got 2 x 4",
-        ),
+        ({"channels": 20, "height": 2, "width": 8}, ValueError, "expected 4 x 4, got 2 x 8"),
         ({"channels": 20, "height": -4, "width": -4}, ValueError, "height: expected"),
     ],
 )
 @pytest.mark.parametrize("function", [nc1hwc2_to_nchw, nc1hwc2_to_nhwc])
 def test_unpack_refuses_dimensions(function, arguments, error, message):
-    """Dimensions that contradict the source are an error, never clamped."""
+    """Dimensions that contradict the source are an error; none is clamped."""
     with pytest.raises(error, match=message):
         function(np.zeros((1, 2, 4, 4, 16), np.int8), **arguments)
 
@@ -250,7 +205,7 @@ def wrong_outputs():
 
 @pytest.mark.parametrize("case", wrong_outputs())
 def test_out_is_taken_as_it_is_or_refused(case):
-    """A wrong ``out`` gets an error that says what was expected and what came."""
+    """The error for a wrong ``out`` names the expected one and the given one."""
     out, error, message = wrong_outputs()[case]
     with pytest.raises(error, match=message):
         nc1hwc2_to_nchw(np.zeros((1, 2, 4, 4, 16), np.int8), 20, out=out)
@@ -258,7 +213,7 @@ def test_out_is_taken_as_it_is_or_refused(case):
 
 @pytest.mark.parametrize("function", [nc1hwc2_to_nchw, nc1hwc2_to_nhwc])
 def test_out_must_not_share_memory_with_the_source(function):
-    """Even one common byte is refused; neighbours are not."""
+    """One common byte is enough to be refused; neighbours are accepted."""
     memory = np.zeros(2 * 256, np.int8)
     src = memory[:256].reshape(1, 1, 4, 4, 16)
     shape = (1, 16, 4, 4) if function is nc1hwc2_to_nchw else (1, 4, 4, 16)
@@ -321,7 +276,7 @@ def test_the_c_entry_validates_what_it_is_given(function):
     assert function(src, 0, dst, 0, 1, 0, 3, 4, huge, 4, 4) == lib.RKR_ERR_OVERFLOW
 
 
-@pytest.mark.parametrize("pad_value", [None, "1", [1.0], np.array([1.0, 2.0]), 1j])
+@pytest.mark.parametrize("pad_value", [None, "1", np.array([1.0, 2.0])])
 def test_a_pad_value_of_floats_is_a_number(pad_value):
     """NumPy would make NaN of None and read text: neither is a number here."""
     with pytest.raises(TypeError, match="pad_value: expected a number"):

@@ -6,7 +6,7 @@ import guarded
 import numpy as np
 import pytest
 from reference.yuv import to_gray, to_rgb
-from variants import LEVELS, SIZES, random, variant
+from variants import SIZES, at_every_level, random, variant
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame
@@ -18,11 +18,8 @@ PACKED = ("YUYV", "UYVY")
 
 #: Every kind of ratio: (height, width) to (height, width).
 CASES = [
-    ((48, 64), (48, 64)), ((72, 128), (36, 64)),
-    ((108, 192), (36, 64)), ((144, 256), (36, 64)),
-    ((48, 64), (96, 128)), ((96, 72), (64, 48)),
-    ((40, 30), (97, 33)), ((2, 2), (31, 30)),
-    ((60, 900), (1, 1)), ((12, 1000), (5, 67)),
+    ((48, 64), (48, 64)), ((72, 128), (36, 64)), ((108, 192), (36, 64)), ((48, 64), (96, 128)),
+    ((40, 30), (97, 33)), ((2, 2), (31, 30)), ((12, 1000), (5, 67)),
 ]  # fmt: skip
 
 
@@ -54,20 +51,18 @@ def _off_by(actual, expected) -> float:
     return float(np.abs(actual.astype(float) - expected).max())
 
 
-@pytest.mark.parametrize("full_range", [False, True])
-@pytest.mark.parametrize("matrix", ["bt601", "bt709"])
 @pytest.mark.parametrize("color", FORMATS)
 @pytest.mark.parametrize(("src", "dst"), CASES)
-def test_is_the_formula_rounded(variant, src, dst, color, matrix, full_range):
+def test_is_the_formula_rounded(variant, src, dst, color):
     """A result is at most 0.63 from real numbers: rounding, and less than 1/8 of fixed point."""
     y, u, v = planes(*src, color)
-    frame = YuvFrame(frame_of(y, u, v, color), color, matrix, full_range)
-    assert frame.size == src
-    exact = to_rgb(y, u, v, *dst, matrix, full_range)
-    rgb = frame.resize(dst)
-    assert _off_by(rgb, exact) < 0.63
-    np.testing.assert_array_equal(frame.resize(dst, "BGR")[..., ::-1], rgb)
-    assert _off_by(frame.resize(dst, "GRAY"), to_gray(y, *dst, full_range)) < 0.63
+    for matrix, full_range in (("bt601", False), ("bt709", True)):
+        frame = YuvFrame(frame_of(y, u, v, color), color, matrix, full_range)
+        assert frame.size == src
+        rgb = frame.resize(dst)
+        assert _off_by(rgb, to_rgb(y, u, v, *dst, matrix, full_range)) < 0.63
+        np.testing.assert_array_equal(frame.resize(dst, "BGR")[..., ::-1], rgb)
+        assert _off_by(frame.resize(dst, "GRAY"), to_gray(y, *dst, full_range)) < 0.63
 
 
 @pytest.mark.parametrize("color", ["NV12", "I420", "YUYV"])
@@ -95,59 +90,42 @@ def test_black_white_and_gray(variant):
     assert (np.diff(np.unique(limited[levels > 16].max(axis=1))) > 0).all()
 
 
-@pytest.mark.parametrize("width", [*SIZES, 130])
-@pytest.mark.parametrize("out_width", [*SIZES, 130])
-def test_variants_agree_between_guard_pages(width, out_width):
-    """Every variant gives the same bytes, and none leaves its buffers, at any width."""
-    _check_variants(width, 3, out_width)
+def _resize_guarded(parts, color, shape):
+    """Resize between pages that nobody may touch, against both of them."""
+    results = []
+    for end in (True, False):
+        sources = [guarded.copy(part, end) for part in parts]
+        frame = YuvFrame(sources if len(sources) > 1 else sources[0], color)
+        out = guarded.empty(shape, np.uint8, end)
+        results.append(frame.resize(shape[:2], "RGB" if shape[2] == 3 else "GRAY", out))
+    np.testing.assert_array_equal(*results)
+    return results[0]
 
 
-@pytest.mark.parametrize("width", [*SIZES, 130])
-def test_variants_agree_where_the_size_stays(width):
-    """So it is where nothing is resampled, which has code of its own."""
-    _check_variants(width, 5, width)
+@pytest.mark.parametrize("color", FORMATS)
+@pytest.mark.parametrize("width", [*SIZES, 66, 130])
+def test_variants_agree_between_guard_pages(width, color):
+    """Every variant gives the same bytes, and none leaves its buffers, at any width.
 
-
-@pytest.mark.parametrize("height", [3, 5, 6])
-@pytest.mark.parametrize("width", [32, 34, 62, 64, 66, 130, 194])
-def test_variants_agree_at_half_the_width(width, height):
-    """So it is at half the width, which has code of its own for gray, and at half the height."""
-    _check_variants(width, 3, width // 2, height)
-    _check_variants(width // 2, 3, width // 2, height)
-
-
-def _check_variants(width, out_height, out_width, height=5):
-    before = lib.rkr_cpu_level()
-    for color in FORMATS:
-        if color in PACKED and width % 2:
-            continue
+    Frames that keep their size, and gray of the same or half the width, have loops of their own.
+    """
+    if color in PACKED:
+        width += width % 2
+    for height, out in (
+        *((5, (3, width + 1)), (5, (3, 40)), (5, (5, width)), (6, (3, max(width // 2, 1)))),
+        *((3, (5, max(width // 2, 1))), (6, (3, width)), (3, (6, 2 * width))),
+    ):
         y, u, v = planes(height, width, color)
-        if color == "I420":
-            parts = [y, u, v]
-        elif color in ("NV12", "NV21"):
+        parts = [frame_of(y, u, v, color)] if color in PACKED else [y, u, v]
+        if color in ("NV12", "NV21"):
             parts = [y, np.stack([u, v] if color == "NV12" else [v, u], axis=2)]
-        else:
-            parts = [frame_of(y, u, v, color)]
-        expected = to_rgb(y, u, v, out_height, out_width)
-        results, grays = [], []
-        for level in LEVELS.values():
-            if lib.rkr_cpu_select(level) != lib.RKR_OK:
-                continue
-            for end in (True, False):
-                sources = [guarded.copy(part, end) for part in parts]
-                frame = YuvFrame(sources if len(sources) > 1 else sources[0], color)
-                out = guarded.empty((out_height, out_width, 3), np.uint8, end)
-                gray = guarded.empty((out_height, out_width, 1), np.uint8, end)
-                results.append(frame.resize((out_height, out_width), "RGB", out))
-                grays.append(frame.resize((out_height, out_width), "GRAY", gray))
-        lib.rkr_cpu_select(before)
-        assert all((result == results[0]).all() for result in results)
-        assert all((gray == grays[0]).all() for gray in grays)
-        assert _off_by(results[0], expected) < 0.63
+        result = at_every_level(_resize_guarded, parts, color, (*out, 3))
+        assert _off_by(result, to_rgb(y, u, v, *out)) < 0.63
+        gray = at_every_level(_resize_guarded, parts, color, (*out, 1))
+        assert _off_by(gray, to_gray(y, *out)) < 0.63
 
 
-@pytest.mark.parametrize("height", [1, 2, 5, 6])
-@pytest.mark.parametrize("width", [1, 2, 7, 40])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (2, 7), (5, 2), (5, 41)])
 def test_planes_of_odd_sides(variant, height, width):
     """As planes a frame may have odd sides; U and V are rounded up."""
     y, u, v = planes(height, width)
@@ -216,37 +194,27 @@ def test_letterbox_takes_every_format(color):
 GRAY = np.zeros((12, 8), np.uint8)
 PAIR = np.zeros((4, 4, 2), np.uint8)
 LUMA = np.zeros((8, 8), np.uint8)
-QUARTER = np.zeros((4, 4), np.uint8)
 
 
 @pytest.mark.parametrize(
     ("image", "color", "error", "message"),
     [
         (None, "NV12", TypeError, "image: expected an array of uint8, got NoneType"),
-        ("frame.raw", "YUYV", TypeError, "image: expected an array of uint8, got str"),
-        (GRAY.astype(np.int8), "NV12", TypeError, "image: .* got int8"),
         ((LUMA, PAIR.astype(float)), "NV12", TypeError, r"image\[1\]: .* got float64"),
         (GRAY[:11], "NV12", ValueError, r"height \* 3 / 2, width\) of even .* got \(11, 8\)"),
-        (GRAY[:10], "NV12", ValueError, r"even height and width .* got \(10, 8\)"),
         (GRAY[:, :7], "I420", ValueError, r"even height and width .* got \(12, 7\)"),
         (GRAY[:0], "NV12", ValueError, r"got \(0, 8\)"),
         (np.zeros((6, 8, 3), np.uint8), "NV21", ValueError, r"got \(6, 8, 3\)"),
-        (np.zeros((), np.uint8), "NV12", ValueError, r"got \(\)"),
         (np.zeros((), np.uint8), "YUYV", ValueError, r"got \(\)"),
         (np.zeros((6, 7, 2), np.uint8), "YUYV", ValueError, "an even width .* got"),
         (np.zeros((6, 6), np.uint8), "UYVY", ValueError, "an even width .* got"),
-        (np.zeros((6, 7), np.uint8), "UYVY", ValueError, "an even width .* got"),
-        (np.zeros((6, 8, 3), np.uint8), "YUYV", ValueError, r"got \(6, 8, 3\)"),
         (np.zeros((0, 8, 2), np.uint8), "YUYV", ValueError, r"got \(0, 8, 2\)"),
         ((LUMA,), "NV12", ValueError, r"planes \(Y, UV\), got 1"),
-        ((LUMA, QUARTER, QUARTER), "NV12", ValueError, "got 3"),
         ((LUMA, PAIR), "I420", ValueError, r"planes \(Y, U, V\), got 2"),
         ((LUMA, PAIR[:3]), "NV12", ValueError, r"image\[1\]: expected UV of shape \(4, 4, 2\) or"),
-        ((LUMA, QUARTER, PAIR), "I420", ValueError, r"image\[2\]: expected V of shape \(4, 4\)"),
         ((PAIR, PAIR), "NV12", ValueError, r"image\[0\]: expected Y as \(height, width\)"),
         ((LUMA[::-1], PAIR), "NV12", ValueError, r"contiguous bytes.*strides"),
         ((LUMA, PAIR[..., ::-1]), "NV21", ValueError, "contiguous bytes"),
-        ((np.zeros((8, 16), np.uint8)[:, ::2], PAIR), "NV12", ValueError, "contiguous bytes"),
         (np.broadcast_to(np.uint8(1), (12, 8)), "NV12", ValueError, "contiguous bytes"),
         (np.zeros((12, 16), np.uint8)[:, :8], "I420", ValueError, "one contiguous block"),
         (np.zeros((6, 16, 2), np.uint8)[:, ::2], "YUYV", ValueError, "contiguous bytes"),
@@ -254,7 +222,7 @@ QUARTER = np.zeros((4, 4), np.uint8)
     ],
 )
 def test_wrong_frames_are_refused(image, color, error, message):
-    """What is no frame of the format is refused, with what was expected and what came."""
+    """The error names the form that the format expects and the form it was given."""
     with pytest.raises(error, match=message):
         YuvFrame(image, color)
 
@@ -294,19 +262,6 @@ def test_the_frame_is_kept_alive():
     np.testing.assert_array_equal(frame.resize((4, 4)), expected)
 
 
-def test_arrays_that_lie_about_their_shape():
-    """A subclass is asked for nothing: only the memory behind it counts."""
-
-    class Liar(np.ndarray):
-        @property
-        def shape(self):
-            return (3000, 2000)
-
-    with pytest.raises(ValueError, match=r"got \(11, 8\)"):
-        YuvFrame(GRAY[:11].view(Liar), "NV12")
-    YuvFrame(GRAY.view(Liar), "NV12").resize((8, 8))
-
-
 def _call(frame=None, **changes):
     """Call the kernel on a 4x6 NV12 frame to 5x7 RGB, with some arguments changed."""
     y, uv = ffi.new("uint8_t[]", 24), ffi.new("uint8_t[]", 12)
@@ -323,63 +278,46 @@ def _call(frame=None, **changes):
     return status, bytes(ffi.buffer(dst)[0:105])
 
 
-def test_the_kernel_takes_what_fits_exactly():
-    """The unchanged call succeeds, so that each refusal below has one cause; zero is green."""
-    status, result = _call()
-    assert status == lib.RKR_OK and result == bytes([0, 136, 0]) * 35
-
-
-HUGE = 2**64 - 1 if ffi.sizeof("size_t") == 8 else 2**32 - 1
-
-
-@pytest.mark.parametrize(
-    ("frame", "changes", "status"),
-    [
-        ({}, {"src": ffi.NULL}, "ARGUMENT"),
-        ({}, {"dst": ffi.NULL}, "ARGUMENT"),
-        ({}, {"dst_channels": 0}, "ARGUMENT"),
-        ({}, {"dst_channels": 4}, "ARGUMENT"),
-        ({}, {"dst_channels": HUGE}, "ARGUMENT"),
-        ({}, {"bgr": 2}, "ARGUMENT"),
-        ({"halved_rows": 2}, {}, "ARGUMENT"),
-        ({"full_range": -1}, {}, "ARGUMENT"),
-        ({"matrix": 2}, {}, "ARGUMENT"),
-        ({"matrix": -1}, {}, "ARGUMENT"),
-        ({"data": [ffi.NULL] * 3}, {}, "ARGUMENT"),
-        ({"step": [1, 2, 3]}, {}, "ARGUMENT"),
-        ({"step": [0, 2, 2]}, {}, "ARGUMENT"),
-        ({"step": [HUGE, 2, 2]}, {}, "ARGUMENT"),
-        ({"len": [23, 12, 11]}, {}, "SHAPE"),
-        ({"len": [24, 10, 11]}, {}, "SHAPE"),
-        ({"len": [24, 12, 10]}, {}, "SHAPE"),
-        ({"height": 0}, {}, "SHAPE"),
-        ({"width": 0}, {}, "SHAPE"),
-        ({"height": 2**20 + 1}, {}, "SHAPE"),
-        ({"width": HUGE}, {}, "SHAPE"),
-        ({"stride": [5, 6, 6]}, {}, "SHAPE"),
-        ({"stride": [6, 4, 6]}, {}, "SHAPE"),
-        ({"halved_rows": 0}, {}, "SHAPE"),
-        ({"stride": [HUGE, 6, 6]}, {}, "OVERFLOW"),
-        ({"stride": [6, HUGE, 6]}, {}, "OVERFLOW"),
-        ({}, {"dst_stride": 20}, "SHAPE"),
-        ({}, {"dst_len": 104}, "SHAPE"),
-        ({}, {"dst_height": 0}, "SHAPE"),
-        ({}, {"dst_width": 0}, "SHAPE"),
-        ({}, {"dst_width": HUGE}, "SHAPE"),
-        ({}, {"dst_height": HUGE}, "SHAPE"),
-        ({}, {"dst_stride": HUGE // 2}, "OVERFLOW"),
+HUGE = 2 ** (8 * ffi.sizeof("size_t")) - 1
+REFUSED = {
+    "ARGUMENT": [
+        *({"src": ffi.NULL}, {"dst": ffi.NULL}, {"dst_channels": 0}, {"dst_channels": 4}),
+        *({"dst_channels": HUGE}, {"bgr": 2}),
     ],
-)
-def test_the_kernel_refuses(frame, changes, status):
-    """Every contradiction is a status, and the result is not touched."""
-    expected = getattr(lib, f"RKR_ERR_{status}")
-    assert _call(frame, **changes) == (expected, b"\xa5" * 105)
+    "SHAPE": [
+        *({"dst_stride": 20}, {"dst_len": 104}, {"dst_height": 0}, {"dst_width": 0}),
+        *({"dst_width": HUGE}, {"dst_height": HUGE}),
+    ],
+    "OVERFLOW": [{"dst_stride": HUGE // 2}],
+}
+REFUSED_FRAMES = {
+    "ARGUMENT": [
+        *({"halved_rows": 2}, {"full_range": -1}, {"matrix": 2}, {"matrix": -1}),
+        *({"data": [ffi.NULL] * 3}, {"step": [1, 2, 3]}, {"step": [0, 2, 2]}),
+        {"step": [HUGE, 2, 2]},
+    ],
+    "SHAPE": [
+        *({"len": [23, 12, 11]}, {"len": [24, 10, 11]}, {"len": [24, 12, 10]}, {"height": 0}),
+        *({"width": 0}, {"height": 2**20 + 1}, {"width": HUGE}, {"stride": [5, 6, 6]}),
+        *({"stride": [6, 4, 6]}, {"halved_rows": 0}),
+    ],
+    "OVERFLOW": [{"stride": [HUGE, 6, 6]}, {"stride": [6, HUGE, 6]}],
+}
 
 
-@pytest.mark.parametrize(("matrix", "bgr"), [(0, 0), (0, 1), (1, 0), (1, 1)])
-@pytest.mark.parametrize(
-    "order", [(1, 1), (1, 2), (2, 1), (2, 2), (2, 4), (4, 4)], ids="steps {0[0]} {0[1]}".format
-)
+@pytest.mark.parametrize("status", REFUSED)
+def test_the_kernel_refuses(status):
+    """Every contradiction is a status, and the result keeps its bytes; zero is green."""
+    assert _call() == (lib.RKR_OK, bytes([0, 136, 0]) * 35)
+    expected = getattr(lib, f"RKR_ERR_{status}"), b"\xa5" * 105
+    for changes in REFUSED[status]:
+        assert _call(**changes) == expected, changes
+    for frame in REFUSED_FRAMES[status]:
+        assert _call(frame) == expected, frame
+
+
+@pytest.mark.parametrize(("matrix", "bgr"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize("order", [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4)])
 def test_channels_may_lie_anywhere(variant, order, matrix, bgr):
     """Each channel at a step and in memory of its own, at the source's size, between guards."""
     y, u, v = planes(6, 70)
