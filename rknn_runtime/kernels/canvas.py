@@ -16,7 +16,7 @@ __all__ = ["Canvas", "place_captions"]
 
 
 class Canvas:
-    """Draws on an array in place; what lies outside of it is not drawn.
+    """Draws on an array in place and ignores everything outside of it.
 
     A colour is three values of uint8 in the order of the array's channels.
 
@@ -56,8 +56,10 @@ class Canvas:
             boxes: ``(n, 4) int32``: left, top, right, bottom; the last two are not filled.
             colors: ``(n, 3) uint8``.
         """
-        _check_list(boxes, (4, np.int32), colors)
-        status = lib.rkr_fill_boxes(self._native, pointer(boxes), pointer(colors), len(boxes))
+        n = len(boxes)
+        _check(boxes, "boxes", (n, 4), np.int32)
+        _check(colors, "colors", (n, 3), np.uint8)
+        status = lib.rkr_fill_boxes(self._native, pointer(boxes), pointer(colors), n)
         check_status(status, "rkr_fill_boxes")
 
     def draw_lines(self, lines: NDArray[np.float32], colors: NDArray[np.uint8]) -> None:
@@ -68,8 +70,10 @@ class Canvas:
                 first pixel's centre is at 0.5, 0.5. A line from a point to itself is a disc.
             colors: ``(n, 3) uint8``.
         """
-        _check_list(lines, (5, np.float32), colors)
-        status = lib.rkr_draw_lines(self._native, pointer(lines), pointer(colors), len(lines))
+        n = len(lines)
+        _check(lines, "lines", (n, 5), np.float32)
+        _check(colors, "colors", (n, 3), np.uint8)
+        status = lib.rkr_draw_lines(self._native, pointer(lines), pointer(colors), n)
         check_status(status, "rkr_draw_lines")
 
     def blend(self, stencil: NDArray[np.uint8], left: int, top: int, color: bytes) -> None:
@@ -81,11 +85,10 @@ class Canvas:
             top: Row of the stencil's first pixel.
             color: Three bytes.
         """
-        if stencil.dtype != np.uint8:
-            raise TypeError(f"stencil: expected an array of uint8, got {stencil.dtype}")
+        height, width = stencil.shape
+        _check(stencil, "stencil", (height, width), np.uint8)
         if len(color) != 3:
             raise TypeError(f"color: expected three bytes, got {color!r}")
-        height, width = stencil.shape
         status = lib.rkr_blend_stencil(
             self._native, pointer(stencil), stencil.size, height, width, left, top, color
         )
@@ -95,7 +98,7 @@ class Canvas:
 def place_captions(
     boxes: NDArray[np.float32], widths: NDArray[np.int32], height: int, size: tuple[int, int]
 ) -> NDArray[np.int32]:
-    """Find places for captions at the corners of boxes, where they hide none of those before.
+    """Find places for captions at the corners of boxes, free of the captions before them.
 
     Args:
         boxes: ``(n, 4) float32``: xyxy in pixels, finite.
@@ -107,10 +110,8 @@ def place_captions(
         ``(n, 2) int32``: x and y of their upper left pixels; -1, -1 for a box outside.
     """
     n = len(boxes)
-    if boxes.dtype != np.float32 or widths.dtype != np.int32:
-        raise TypeError(f"expected float32 and int32, got {boxes.dtype}, {widths.dtype}")
-    if boxes.shape != (n, 4) or widths.shape != (n,):
-        raise ValueError(f"expected shapes ({n}, 4) and ({n},), got {boxes.shape}, {widths.shape}")
+    _check(boxes, "boxes", (n, 4), np.float32)
+    _check(widths, "widths", (n,), np.int32)
     corners = np.empty((n, 2), np.int32)
     status = lib.rkr_place_captions(
         pointer(boxes), pointer(widths), n, height, *size, pointer(corners)
@@ -119,12 +120,9 @@ def place_captions(
     return corners
 
 
-def _check_list(shapes: NDArray[Any], each: tuple[int, type], colors: NDArray[np.uint8]) -> None:
-    """Refuse lists that C would read beyond."""
-    n, (numbers, dtype) = len(shapes), each
-    if shapes.dtype != dtype or colors.dtype != np.uint8:
-        raise TypeError(f"expected {np.dtype(dtype)} and uint8, got {shapes.dtype}, {colors.dtype}")
-    if shapes.shape != (n, numbers) or colors.shape != (n, 3):
-        raise ValueError(
-            f"expected shapes ({n}, {numbers}) and ({n}, 3), got {shapes.shape}, {colors.shape}"
-        )
+def _check(array: NDArray[Any], name: str, shape: tuple[int, ...], dtype: type) -> None:
+    """Refuse an array that C would read beyond."""
+    if array.dtype != dtype:
+        raise TypeError(f"{name}: expected {np.dtype(dtype)}, got {array.dtype}")
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {array.shape}")

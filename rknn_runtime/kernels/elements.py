@@ -43,9 +43,8 @@ class Nc1hwc2Layout:
         """Take the layout from an output's attribute.
 
         Args:
-            attr: A logical attribute (``model.outputs[i]``), or its ``native`` alone, which
-                does not tell padding from data: all ``C1 * C2`` channels and all positions
-                then count.
+            attr: A logical attribute (``model.outputs[i]``), or its ``native`` alone, whose
+                padding then counts as data.
 
         Raises:
             TypeError: ``attr`` is no TensorAttr, or NumPy has no dtype for its elements.
@@ -93,22 +92,12 @@ class Nc1hwc2Layout:
         return self.c2
 
     def channel_offset(self, channel: SupportsIndex) -> int:
-        """Element of prediction 0 in a channel.
-
-        Raises:
-            TypeError: Not an integer.
-            ValueError: No such channel.
-        """
+        """Element of prediction 0 in a channel."""
         channel = as_int(channel, "channel", 0, self.channels - 1)
         return channel // self.c2 * self.plane * self.c2 + channel % self.c2
 
     def channel_offsets(self, start: SupportsIndex, count: SupportsIndex) -> Array:
-        """Offsets of consecutive channels, ``(count,) int64``.
-
-        Raises:
-            TypeError: Not an integer.
-            ValueError: The channels do not all exist.
-        """
+        """Offsets of consecutive channels, ``(count,) int64``."""
         start = as_int(start, "start", 0, self.channels)
         count = as_int(count, "count", 0, self.channels - start)
         channels = np.arange(start, start + count, dtype=np.int64)
@@ -120,11 +109,10 @@ class Nc1hwc2Layout:
         return difference.astype(np.float32) * np.float32(self.scale)
 
     def integer_threshold(self, threshold: float) -> int:
-        """The smallest stored integer whose value reaches ``threshold``.
+        """Return the smallest stored integer whose value reaches ``threshold``.
 
-        ``raw >= integer_threshold(t)`` then equals ``dequantize(raw) >= t``, exactly. One above
-        ``highest``, which no element reaches, when the threshold is beyond the
-        representable range; ``lowest``, which all reach, when it is below it.
+        ``raw >= integer_threshold(t)`` then equals ``dequantize(raw) >= t``, exactly. It is
+        ``highest + 1`` if no stored integer reaches the threshold, ``lowest`` if all do.
 
         Raises:
             TypeError: The threshold is no number.

@@ -1,10 +1,10 @@
 """The NPU's NC1HWC2 layout: unpack to NCHW and NHWC, and pack.
 
 Channels come in ``C1`` groups of ``C2``. Element ``(n, c, y, x)`` of an array of shape
-``(N, C1, H, W, C2)`` is ``[n, c // C2, y, x, c % C2]``; ``C1 * C2`` may exceed the number
-of channels, and what is in the padding channels is undefined. Where ``H * W`` is no
-multiple of 4 the runtimes lay rows end to end and pad the plane instead: the shape is then
-``(N, C1, 1, plane, C2)``, and ``height`` and ``width`` must be given.
+``(N, C1, H, W, C2)`` is ``[n, c // C2, y, x, c % C2]``. ``C1 * C2`` may exceed the number of
+channels; the padding channels are then undefined. If ``H * W`` is no multiple of 4, the runtimes
+lay rows end to end and pad the plane: the shape is ``(N, C1, 1, plane, C2)``, and you give
+``height`` and ``width``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def nc1hwc2_to_nchw(
     Args:
         src: ``(N, C1, H, W, C2)``, elements of 1, 2, 4 or 8 bytes, C-contiguous.
         channels: C, at most ``C1 * C2``.
-        height: Rows, where ``src`` has the shape ``(N, C1, 1, plane, C2)``.
+        height: Rows, if ``src`` has the shape ``(N, C1, 1, plane, C2)``.
         width: Columns, likewise; together at most ``plane`` positions.
         out: ``(N, C, height, width)`` of the same dtype to write to.
 
@@ -58,35 +58,26 @@ def nc1hwc2_to_nchw(
         ``out``, or a new array: always a copy.
 
     Raises:
-        TypeError: An argument of another type, or an array of another dtype.
-        ValueError: Shapes that do not fit, memory that is not C-contiguous, aligned and
-            (``out``) writable, or ``out`` overlapping ``src``.
+        TypeError: Another type or dtype.
+        ValueError: Shapes that do not fit, memory that C cannot use, or ``out`` overlapping
+            ``src``.
     """
-    return _unpack(lib.rkr_unpack_nchw, False, src, channels, height, width, out)
+    return _unpack(lib.rkr_unpack_nchw, src, channels, height, width, out)
 
 
 def nc1hwc2_to_nhwc(
     src: Array, channels: SupportsIndex, *, height: Side = None, width: Side = None, out: Out = None
 ) -> Array:
-    """Unpack NC1HWC2 to NHWC: `nc1hwc2_to_nchw`, but for the shape of ``out``.
-
-    That is ``(N, height, width, C)``.
-    """
-    return _unpack(lib.rkr_unpack_nhwc, True, src, channels, height, width, out)
+    """Unpack NC1HWC2 to NHWC: as `nc1hwc2_to_nchw`, to ``(N, height, width, C)``."""
+    return _unpack(lib.rkr_unpack_nhwc, src, channels, height, width, out)
 
 
 def _unpack(
-    kernel: Any,
-    channels_last: bool,
-    src: Array,
-    channels: SupportsIndex,
-    height: Side,
-    width: Side,
-    out: Out,
+    kernel: Any, src: Array, channels: SupportsIndex, height: Side, width: Side, out: Out
 ) -> Array:
     src = source(src, "src", shape="N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
-    out = result(out, (n, h, w, c) if channels_last else (n, c, h, w), src.dtype)
+    out = result(out, (n, c, h, w) if kernel is lib.rkr_unpack_nchw else (n, h, w, c), src.dtype)
     status = kernel(
         untyped(src), src.size, untyped(out), out.size, src.itemsize, n, c, h * w, c1, plane, c2
     )
@@ -98,21 +89,9 @@ def _unpack(
 def packed(
     shape: tuple[int, ...], channels: SupportsIndex, height: Side, width: Side
 ) -> tuple[int, int, int, int, int, int, int]:
-    """Read the dimensions of a tensor out of the shape of its NC1HWC2 array.
+    """Return N, C, height, width, C1, positions of a plane and C2 of an NC1HWC2 array.
 
-    Args:
-        shape: ``(N, C1, H, W, C2)``, or ``(N, C1, 1, plane, C2)`` where the runtime laid
-            rows end to end and padded the plane.
-        channels: Channels that carry data, 1 to ``C1 * C2``.
-        height: Rows; with None for both, ``H`` and ``W`` are taken from the shape.
-        width: Columns.
-
-    Returns:
-        N, C, height, width, C1, positions of a plane, C2.
-
-    Raises:
-        TypeError: A number is not an integer.
-        ValueError: The numbers contradict the shape.
+    Without height and width they are taken from the shape.
     """
     n, c1, rows, columns, c2 = shape
     if channels.__class__ is not int or not 0 < channels <= c1 * c2:
@@ -155,22 +134,17 @@ def nc1hwc2_to_flat(
         ``(channels * h * w,)``, a copy; channel c at position p is ``[c * h * w + p]``.
 
     Raises:
-        TypeError: An argument of another type, or an array of another dtype.
+        TypeError: Another type or dtype.
         ValueError: ``data`` has another length, or is not C-contiguous and aligned.
     """
     data = source(data, "data", shape="c1 * h * w * c2")
-    shape = (
-        1,
-        as_int(c1, "c1", 1, MAX_DIMENSION),
-        as_int(h, "h", 0, MAX_DIMENSION),
-        as_int(w, "w", 0, MAX_DIMENSION),
-        as_int(c2, "c2", 1, MAX_DIMENSION),
-    )
+    sizes = {"c1": (c1, 1), "h": (h, 0), "w": (w, 0), "c2": (c2, 1)}
+    shape = [as_int(size, name, low, MAX_DIMENSION) for name, (size, low) in sizes.items()]
     if data.size != math.prod(shape):
         raise ValueError(
             f"data: expected c1 * h * w * c2 = {math.prod(shape)} elements, got {data.size}"
         )
-    return nc1hwc2_to_nchw(data.reshape(shape), channels).reshape(-1)
+    return nc1hwc2_to_nchw(data.reshape(1, *shape), channels).reshape(-1)
 
 
 def nchw_to_nc1hwc2(
@@ -190,7 +164,7 @@ def nchw_to_nc1hwc2(
         c1: Groups; None for as many as the channels need.
         plane: Positions of a plane padded beyond ``H * W``; the result then has the shape
             ``(N, C1, 1, plane, C2)``.
-        pad_value: What padding channels and positions get; for quantized data the zero
+        pad_value: Value of padding channels and positions; for quantized data use the zero
             point, which stands for 0.0.
         out: ``(N, C1, H, W, C2)`` of the same dtype to write to.
 
@@ -198,10 +172,9 @@ def nchw_to_nc1hwc2(
         ``out``, or a new array: always a copy.
 
     Raises:
-        TypeError: An argument of another type, or an array of another dtype.
-        ValueError: Shapes that do not fit, a ``pad_value`` that the dtype cannot hold,
-            memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
-            overlapping ``src``.
+        TypeError: Another type or dtype.
+        ValueError: Shapes that do not fit, a ``pad_value`` that the dtype cannot hold, memory
+            that C cannot use, or ``out`` overlapping ``src``.
     """
     src = source(src, "src", shape="N, C, H, W")
     n, channels, height, width = src.shape
@@ -218,10 +191,7 @@ def nhwc_to_nc1hwc2(
     pad_value: float = 0,
     out: Out = None,
 ) -> Array:
-    """Pack NHWC to NC1HWC2: `nchw_to_nc1hwc2`, but for the shape of ``src``.
-
-    That is ``(N, H, W, C)``.
-    """
+    """Pack NHWC, ``(N, H, W, C)``, to NC1HWC2: as `nchw_to_nc1hwc2`."""
     src = source(src, "src", shape="N, H, W, C")
     n, height, width, channels = src.shape
     sizes = n, channels, height, width

@@ -51,9 +51,9 @@ def b_to_native(
         ``(N / tile_n, K / tile_k, tile_n, tile_k)``.
 
     Raises:
-        TypeError: An argument of another type, or an array of another dtype.
-        ValueError: Numbers that do not divide, memory that is not C-contiguous, aligned and
-            (``out``) writable, or ``out`` overlapping ``b``.
+        TypeError: Another type or dtype.
+        ValueError: Numbers that do not divide, memory that C cannot use, or ``out`` overlapping
+            ``b``.
     """
     b = source(b, "b", _OF_TILES, shape="K, N")
     k, n = b.shape
@@ -87,11 +87,6 @@ def native_to_b(
 
     Returns:
         ``out``, or a new array: a copy.
-
-    Raises:
-        TypeError: An argument of another type, or an array of another dtype.
-        ValueError: Numbers that do not divide, memory that is not C-contiguous, aligned and
-            (``out``) writable, or ``out`` overlapping ``native``.
     """
     native = source(native, "native", _OF_TILES, shape="K * N")
     sizes = _sizes(k, n, tile_k, tile_n, segment_k)
@@ -114,7 +109,7 @@ def pack_int4(values: Array, *, out: Array | None = None) -> Array:
         ``out``, or a new array: a copy.
 
     Raises:
-        TypeError: No int8, or ``out`` no uint8.
+        TypeError: Another dtype.
         ValueError: A value beyond -8 to 7, another shape, or memory that does not fit.
     """
     values = source(values, "values", (_INT8,))
@@ -129,19 +124,7 @@ def pack_int4(values: Array, *, out: Array | None = None) -> Array:
 
 
 def unpack_int4(packed: Array, *, out: Array | None = None) -> Array:
-    """Unpack what `pack_int4` packed.
-
-    Args:
-        packed: uint8, C-contiguous.
-        out: int8 of twice as many in the last dimension to write to.
-
-    Returns:
-        ``out``, or a new array: a copy.
-
-    Raises:
-        TypeError: No uint8, or ``out`` no int8.
-        ValueError: Another shape, or memory that does not fit.
-    """
+    """Unpack the bytes of `pack_int4`, uint8, to int8, twice as many in the last dimension."""
     packed = source(packed, "packed", (_UINT8,))
     if packed.ndim == 0:
         raise ValueError("packed: expected a dimension, got shape ()")

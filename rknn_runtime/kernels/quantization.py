@@ -60,9 +60,9 @@ def dequantize_affine(
         ``out``, or a new array.
 
     Raises:
-        TypeError: An argument of another type, or an array of another dtype.
-        ValueError: A number outside its range, a shape that does not fit, memory that is
-            not C-contiguous, aligned and (``out``) writable, or ``out`` overlapping ``q``.
+        TypeError: Another type or dtype.
+        ValueError: A number outside its range, a shape that does not fit, memory that C cannot
+            use, or ``out`` overlapping ``q``.
     """
     q = source(q, "q", _INTEGERS)
     zero_point, scale = _affine(zero_point, scale, q.dtype)
@@ -78,18 +78,8 @@ def dequantize_affine(
 def dequantize_dfp(q: Array, fl: SupportsIndex, out: Array | None = None) -> Array:
     """Turn dynamic fixed point into real numbers: ``q * 2**-fl``, exactly.
 
-    Args:
-        q: Any shape, int8, uint8 or int16, C-contiguous.
-        fl: Fractional length, -127 to 126.
-        out: float32 of the same shape to write to.
-
-    Returns:
-        ``out``, or a new array; beyond float32's range it holds infinity.
-
-    Raises:
-        TypeError: An argument of another type, or an array of another dtype.
-        ValueError: A number outside its range, a shape that does not fit, memory that is
-            not C-contiguous, aligned and (``out``) writable, or ``out`` overlapping ``q``.
+    As `dequantize_affine`, with the fractional length ``fl``, -127 to 126. Beyond float32's range
+    the result holds infinity.
     """
     return dequantize_affine(q, 0, 2.0 ** -as_int(fl, "fl", -127, 126), out)
 
@@ -104,9 +94,8 @@ def quantize_affine(
     """Turn real numbers into integers: ``round(clamp(x / scale + zero_point))``.
 
     The formula of the vendor's guide (RKNN API for RK356x, "Quantification and
-    dequantization"), evaluated in float32. The guide does not say where a half goes: it
-    goes to the even integer, as in ONNX QuantizeLinear. The clamp is to the range of
-    ``dtype`` and takes infinity along.
+    dequantization"), evaluated in float32. A half goes to the even integer, as in ONNX
+    QuantizeLinear. The clamp is to the range of ``dtype`` and includes infinity.
 
     Args:
         x: Any shape, float32, C-contiguous.
@@ -119,10 +108,9 @@ def quantize_affine(
         ``out``, or a new array.
 
     Raises:
-        TypeError: An argument of another type, or an array of another dtype.
-        ValueError: ``x`` has a NaN, a number outside its range, a shape that does not fit,
-            memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
-            overlapping ``x``.
+        TypeError: Another type or dtype.
+        ValueError: A NaN in ``x``, a number outside its range, a shape that does not fit, memory
+            that C cannot use, or ``out`` overlapping ``x``.
     """
     x = source(x, "x", (_FLOAT32,))
     dtype = np.dtype(dtype)
@@ -137,20 +125,7 @@ def quantize_affine(
 
 
 def float16_to_float32(x: Array, out: Array | None = None) -> Array:
-    """Widen float16, exactly.
-
-    Args:
-        x: Any shape, float16, C-contiguous.
-        out: float32 of the same shape to write to.
-
-    Returns:
-        ``out``, or a new array.
-
-    Raises:
-        TypeError: An array of another dtype.
-        ValueError: A shape that does not fit, memory that is not C-contiguous, aligned and
-            (``out``) writable, or ``out`` overlapping ``x``.
-    """
+    """Widen float16, any shape and C-contiguous, to ``out`` or a new float32 array, exactly."""
     x = source(x, "x", (_FLOAT16,))
     out = result(out, x.shape, _FLOAT32)
     status = lib.rkr_dequantize(_TYPES[_FLOAT16], untyped(x), x.size, pointer(out), 0, 1.0)
@@ -161,7 +136,7 @@ def float16_to_float32(x: Array, out: Array | None = None) -> Array:
 def float32_to_float16(x: Array, out: Array | None = None) -> Array:
     """Narrow float32 to the nearest float16 (IEEE 754: half to even, overflow to infinity).
 
-    `float16_to_float32` the other way round: ``x`` is float32, ``out`` float16.
+    ``x`` is float32, ``out`` float16.
     """
     x = source(x, "x", (_FLOAT32,))
     out = result(out, x.shape, _FLOAT16)
@@ -192,7 +167,7 @@ def dequantize_nc1hwc2(
         zero_point: The integer that stands for 0.0; 0 for float16.
         scale: Positive, a normal float32. For float16, which is not quantized, 1, or the 0
             that runtimes report.
-        height: Rows, where ``src`` has the shape ``(N, C1, 1, plane, C2)``.
+        height: Rows, if ``src`` has the shape ``(N, C1, 1, plane, C2)``.
         width: Columns, likewise; together at most ``plane`` positions.
         layout: Order of the result's dimensions, NCHW or NHWC.
         out: float32 to write to, ``(N, C, height, width)`` or ``(N, height, width, C)``.
@@ -201,10 +176,9 @@ def dequantize_nc1hwc2(
         ``out``, or a new array.
 
     Raises:
-        TypeError: An argument of another type, or an array of another dtype.
-        ValueError: A number outside its range, another layout, shapes that do not fit,
-            memory that is not C-contiguous, aligned and (``out``) writable, or ``out``
-            overlapping ``src``.
+        TypeError: Another type or dtype.
+        ValueError: A number outside its range, another layout, shapes that do not fit, memory
+            that C cannot use, or ``out`` overlapping ``src``.
     """
     src = source(src, "src", _TYPES, "N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
@@ -231,12 +205,7 @@ def dequantize_nc1hwc2(
 
 
 def _affine(zero_point: SupportsIndex, scale: float, dtype: np.dtype[Any]) -> tuple[int, float]:
-    """Check the parameters of an affine quantization.
-
-    Raises:
-        TypeError: Not an integer, or not a number.
-        ValueError: Outside the range of the dtype, or no positive normal float32.
-    """
+    """Check a zero point by the range of the dtype, and a scale for a positive normal float32."""
     lowest, highest = _INTEGERS[dtype]
     zero_point = as_int(zero_point, "zero_point", lowest, highest)
     if scale.__class__ is not float:

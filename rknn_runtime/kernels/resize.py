@@ -28,13 +28,13 @@ def resize_bilinear(
 ) -> NDArray[np.uint8]:
     """Resize an image by bilinear interpolation, within one grey level of OpenCV's INTER_LINEAR.
 
-    Pixel centres are at half positions, and nothing is averaged when the image shrinks (as
-    Pillow's BILINEAR does). The GIL is released meanwhile.
+    Pixel centres are at half positions. Unlike Pillow's BILINEAR, shrinking does not average. The
+    GIL is released meanwhile.
 
     Args:
-        image: ``(H, W, C) uint8``, C in {1, 3, 4}. Read in place when the pixels of a row are
-            contiguous, whatever the distance of the rows (a crop, say), also with the
-            channels reversed (``image[..., ::-1]``); a copy is made of any other view.
+        image: ``(H, W, C) uint8``, C in {1, 3, 4}. It is read in place if the pixels of a row are
+            contiguous (a crop, say) or have their channels reversed (``image[..., ::-1]``), else
+            copied first.
         size: Height and width of the result, 1..2**20.
         channels: Channel of `image` for each of the result's 1, 3 or 4 channels: ``(2, 1, 0)``
             turns BGR into RGB, ``(0, 0, 0)`` gray into RGB. None: all, as they are.
@@ -46,8 +46,8 @@ def resize_bilinear(
     Raises:
         MemoryError: No room for the temporary rows.
         TypeError: `image` or `out` is not an array of uint8.
-        ValueError: A shape, size or channel is not as said above, `out` cannot be written in
-            place, or `out` overlaps `image`.
+        ValueError: Another shape, size or channel, or `out` cannot be written in place or
+            overlaps `image`.
     """
     image = _plain_image(image, "image")
     order = tuple(range(image.shape[2])) if channels is None else _channels(channels, image)
@@ -65,8 +65,7 @@ def plain_order(
 ) -> tuple[NDArray[np.uint8], tuple[int, ...]]:
     """Return an image whose rows have contiguous pixels, and the order of its channels.
 
-    Reversed channels are contiguous pixels too, read in the other order; of what else is not
-    contiguous a copy is made.
+    Reversed channels are read in place, in the other order. Any other image is copied.
     """
     if image.shape[2] > 1 and image.strides[2] == -1:
         image = image[..., ::-1]
@@ -75,12 +74,7 @@ def plain_order(
 
 
 def target_image(size: Any, n_channels: int, out: Any) -> NDArray[np.uint8]:
-    """Return the array to write to: `out` as a plain one, checked, or a new one.
-
-    Raises:
-        TypeError: `out` is not an array of uint8, or a side no integer.
-        ValueError: A side is out of range, or `out` of another shape or not writable in place.
-    """
+    """Return the array to write to: `out`, checked, or a new one."""
     height, width = size
     height, width = as_int(height, "height", 1, MAX_SIDE), as_int(width, "width", 1, MAX_SIDE)
     shape = (height, width, n_channels)
@@ -109,7 +103,7 @@ def check_resized(status: int, width: int, call: str) -> None:
 
 
 def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
-    """Check an image; one of a subclass becomes a plain array."""
+    """Check an image."""
     pixels: NDArray[np.uint8] = plain(image, name, "an array of uint8")
     if pixels.dtype != np.uint8:
         raise TypeError(f"{name}: expected an array of uint8, got {pixels.dtype}")

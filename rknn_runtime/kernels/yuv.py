@@ -37,11 +37,11 @@ class YuvFrame:
 
     Args:
         image: The frame, uint8, sides up to 2**20, in one of the forms of `color`. The bytes of
-            a row are contiguous; rows, and planes, may be apart.
+            a row are contiguous; rows and planes may be apart.
 
-            * NV12 and NV21: ``(H * 3 / 2, W)``, the rows of Y before those of U and V, with H
+            * NV12 and NV21: ``(H * 3 / 2, W)``, the rows of Y, then those of U and V, with H
               and W even; or a pair ``(Y, UV)`` of ``(H, W)`` and ``(h, w, 2)`` or ``(h, 2 * w)``,
-              where h and w are half of H and W, rounded up. NV21 has V before U.
+              with h and w half of H and W, rounded up. NV21 has V before U.
             * I420: ``(H * 3 / 2, W)`` as one contiguous block, H and W even; or ``(Y, U, V)`` of
               ``(H, W)``, ``(h, w)`` and ``(h, w)``.
             * YUYV and UYVY: ``(H, W, 2)`` or ``(H, 2 * W)``, W even.
@@ -54,7 +54,7 @@ class YuvFrame:
 
     Raises:
         TypeError: `image` is not made of arrays of uint8, or `full_range` is no bool.
-        ValueError: A shape or the strides are not as said, or `color` or `matrix` is not known.
+        ValueError: Other shapes or strides, or an unknown `color` or `matrix`.
     """
 
     __slots__ = ("_arrays", "_native", "size")
@@ -63,7 +63,7 @@ class YuvFrame:
         self, image: Any, color: str, matrix: str = "bt601", full_range: bool = False
     ) -> None:
         check_yuv_options(matrix, full_range)
-        # The native frame does not keep its arrays alive.
+        # They must live as long as the native frame.
         if (
             type(image) is np.ndarray
             and image.dtype is _UINT8
@@ -89,10 +89,10 @@ class YuvFrame:
     ) -> NDArray[np.uint8]:
         """Resize by bilinear interpolation and convert, in one pass.
 
-        Each channel is resampled to the result's size as `resize_bilinear` does, where a sample
-        of U and V stands in the middle of the pixels that share it; then the colours are
-        computed as ITU-R BT.601-7 or BT.709-6 say, and rounded. Within one grey level of that
-        in real numbers (``csrc/decl/image.h`` has the formula). The GIL is released meanwhile.
+        Each channel is resampled to the result's size as `resize_bilinear` does, with samples of
+        U and V in the middle of the pixels that share them. Then the colours are computed by
+        ITU-R BT.601-7 or BT.709-6 and rounded: within one grey level of that in real numbers
+        (``csrc/decl/image.h`` has the formula). The GIL is released meanwhile.
 
         Args:
             size: Height and width of the result, 1..2**20.
@@ -105,8 +105,8 @@ class YuvFrame:
         Raises:
             MemoryError: No room for the temporary rows.
             TypeError: `out` is not an array of uint8, or a side no integer.
-            ValueError: A side is out of range, `out_color` is not known, or `out` has another
-                shape, cannot be written in place, or overlaps the frame.
+            ValueError: A side out of range, an unknown `out_color`, or `out` has another shape,
+                cannot be written in place, or overlaps the frame.
         """
         if out_color not in _CHANNELS:
             raise ValueError(f'out_color: expected "RGB", "BGR" or "GRAY", got {out_color!r}')
@@ -114,50 +114,29 @@ class YuvFrame:
         target = target_image(size, n_channels, out)
         height, width = target.shape[:2]
         stride = target.strides[0] if height > 1 else width * n_channels
+        extent = (height - 1) * stride + width * n_channels
         status = lib.rkr_resize_yuv_uint8(
-            self._native,
-            address(target),
-            (height - 1) * stride + width * n_channels,
-            height,
-            width,
-            stride,
-            n_channels,
-            bgr,
+            self._native, address(target), extent, height, width, stride, n_channels, bgr
         )
         check_resized(status, target.shape[1], "rkr_resize_yuv_uint8")
         return target if out is None else out
 
     def fill(self, letterbox: Any, out_color: str) -> int:
-        """Resize as `resize` does, into an ``rkr_letterbox *``, and fill its border.
+        """Resize into an unchecked ``rkr_letterbox *``, and fill its border; return the status.
 
-        Args:
-            letterbox: Its frame has as many channels as `out_color`; no number of it is checked.
-            out_color: As for `resize`.
-
-        Returns:
-            The status; on another than ``RKR_OK`` nothing was written.
+        Its frame has the channels of `out_color`. Only ``RKR_OK`` means that it was written.
         """
         return int(lib.rkr_letterbox_yuv_uint8(letterbox, self._native, _CHANNELS[out_color][1]))
 
 
 def nv12_planes(image: Any) -> tuple[list[NDArray[np.uint8]], tuple[int, int]]:
-    """Return the planes of a frame in NV12 as rows of bytes, views, and its height and width.
-
-    Raises:
-        TypeError: `image` is not made of arrays of uint8.
-        ValueError: A shape or the strides are not as `YuvFrame` says.
-    """
+    """Return the planes of a frame in NV12 as rows of bytes, views, and its height and width."""
     channels, size = _channels(image, "NV12")
     return [channels[0][0], channels[1][0]], size
 
 
 def check_yuv_options(matrix: Any, full_range: Any) -> None:
-    """Check the options of `resize`.
-
-    Raises:
-        TypeError: `full_range` is no bool.
-        ValueError: `matrix` is not known.
-    """
+    """Check the options of a `YuvFrame`."""
     if matrix not in _MATRICES:
         raise ValueError(f'matrix: expected "bt601" or "bt709", got {matrix!r}')
     if not isinstance(full_range, (bool, np.bool_)):
@@ -174,11 +153,7 @@ def _channels(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
 
 
 def _learn(image: NDArray[np.uint8], color: str) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """Work out where the channels of a contiguous frame lie.
-
-    Returns:
-        Where Y, U and V begin, in bytes, and what follows the pointers in ``rkr_yuv_image``.
-    """
+    """Return where Y, U and V of a contiguous frame begin, in bytes, and its other numbers."""
     channels, size = _channels(image, color)
     pointers, *fields = _pointers(channels)
     begin = address(image)
@@ -275,7 +250,7 @@ def _split(frame: NDArray[np.uint8], color: str) -> list[NDArray[np.uint8]]:
 
 
 def _bytes_of(array: Any, name: str) -> NDArray[np.uint8]:
-    """Make an array `plain`, and check for uint8."""
+    """Check for an array of uint8."""
     found: NDArray[np.uint8] = plain(array, name, "an array of uint8")
     if found.dtype is not _UINT8 and found.dtype != _UINT8:
         raise TypeError(f"{name}: expected an array of uint8, got {found.dtype}")
@@ -289,7 +264,7 @@ def _is_size(height: int, width: int) -> bool:
 def _rows(array: NDArray[np.uint8], name: str, row_bytes: int) -> NDArray[np.uint8]:
     """View an array whose rows are contiguous bytes, one after another, as ``(rows, bytes)``."""
     shape, strides = array.shape, array.strides
-    # With a single row, the distance to the next one does not matter.
+    # A single row may have any distance to the next one.
     fits = strides[-1] == 1 or shape[-1] == 1
     fits = fits and (len(shape) == 2 or strides[1] == 2 or shape[1] == 1)
     if not fits or (shape[0] > 1 and strides[0] < row_bytes):

@@ -189,14 +189,14 @@ def test_lists_of_another_form_are_refused():
     canvas = Canvas(background())
     boxes, lines = np.zeros((2, 4), np.int32), np.zeros((2, 5), np.float32)
     for wrong in (boxes.astype(np.int64), boxes.astype(np.float32)):
-        with pytest.raises(TypeError, match="expected int32 and uint8"):
+        with pytest.raises(TypeError, match="boxes: expected int32"):
             canvas.fill_boxes(wrong, colors(2))
-    with pytest.raises(TypeError, match="uint8, got int32, int16"):
+    with pytest.raises(TypeError, match="colors: expected uint8, got int16"):
         canvas.fill_boxes(boxes, colors(2).astype(np.int16))
-    with pytest.raises(TypeError, match="expected float32"):
+    with pytest.raises(TypeError, match="lines: expected float32"):
         canvas.draw_lines(lines.astype(np.float64), colors(2))
     for shape, paint in ((boxes, colors(1)), (boxes[:, :3], colors(2)), (boxes[0], colors(4))):
-        with pytest.raises(ValueError, match="expected shapes"):
+        with pytest.raises(ValueError, match="expected shape"):
             canvas.fill_boxes(shape, paint)
     with pytest.raises(ValueError):
         canvas.fill_boxes(np.zeros((4, 8), np.int32)[:, ::2], colors(4))
@@ -292,10 +292,10 @@ def test_captions_that_cannot_be_are_refused():
     """Lists that C would misread, boxes that are nowhere, and sides beyond its range."""
     boxes, widths = np.zeros((2, 4), np.float32), np.zeros(2, np.int32)
     for wrong in ((boxes.astype(float), widths), (boxes, widths.astype(np.int64))):
-        with pytest.raises(TypeError, match="expected float32 and int32"):
+        with pytest.raises(TypeError, match=r"expected (float32|int32), got"):
             place_captions(*wrong, 9, (20, 20))
     for wrong in ((boxes, widths[:1]), (boxes[:, :3], widths), (boxes[:1], widths)):
-        with pytest.raises(ValueError, match="expected shapes"):
+        with pytest.raises(ValueError, match="expected shape"):
             place_captions(*wrong, 9, (20, 20))
     for place, value in ((0, np.nan), (3, np.inf)):
         nowhere = boxes.copy()

@@ -107,7 +107,7 @@ def _resize_guarded(parts, color, shape):
 def test_variants_agree_between_guard_pages(width, color):
     """Every variant gives the same bytes, and none leaves its buffers, at any width.
 
-    Frames that keep their size, and gray of the same or half the width, have loops of their own.
+    Frames that keep their size, and gray of the same or half the width, take special loops.
     """
     if color in PACKED:
         width += width % 2
@@ -142,7 +142,7 @@ def test_planes_of_odd_sides(variant, height, width):
 
 @pytest.mark.parametrize("color", FORMATS)
 def test_rows_may_be_apart(variant, color):
-    """Rows padded to a stride, and planes in buffers of their own, are read in place."""
+    """Rows padded to a stride, and planes in separate buffers, are read in place."""
     y, u, v = planes(12, 20, color)
     whole = frame_of(y, u, v, color)
     expected = YuvFrame(whole, color).resize((9, 14))
@@ -319,7 +319,7 @@ def test_the_kernel_refuses(status):
 @pytest.mark.parametrize(("matrix", "bgr"), [(0, 1), (1, 0)])
 @pytest.mark.parametrize("order", [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4)])
 def test_channels_may_lie_anywhere(variant, order, matrix, bgr):
-    """Each channel at a step and in memory of its own, at the source's size, between guards."""
+    """Each channel has a step and separate memory, at the source's size, between guards."""
     y, u, v = planes(6, 70)
     parts = []
     for plane, step in zip((y, u, v), (1, *order)):
