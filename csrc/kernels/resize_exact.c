@@ -347,11 +347,6 @@ RKR_VECTOR_INLINE void halve_color(const uint8_t *upper, const uint8_t *lower,
     halve_from(upper, lower, at, dst, end);
 }
 
-/* Sums over both rows of each two neighbours. */
-RKR_VECTOR_INLINE rkr_lanes add_square(const uint8_t *upper, const uint8_t *lower) {
-    return rkr_add_lanes(rkr_add_neighbours(upper, 0), rkr_add_neighbours(lower, 0));
-}
-
 /* One channel at ratio 2 or 4, where every second sum counts; then no byte behind the last
  * pixel's may be read. */
 RKR_VECTOR_INLINE void halve_gray(const uint8_t *upper, const uint8_t *lower, size_t ratio,
@@ -362,9 +357,9 @@ RKR_VECTOR_INLINE void halve_gray(const uint8_t *upper, const uint8_t *lower, si
         rkr_lanes sum[2];
         for (size_t k = 0; k < 2; k++) {
             const size_t at = (x + k * RKR_LANES) * ratio, next = at + 2 * RKR_LANES;
-            sum[k] = add_square(upper + at, lower + at);
+            sum[k] = rkr_add_squares(upper + at, lower + at, 0);
             if (ratio > 2) {
-                sum[k] = even_lanes(sum[k], add_square(upper + next, lower + next));
+                sum[k] = even_lanes(sum[k], rkr_add_squares(upper + next, lower + next, 0));
             }
             sum[k] = rkr_add_lanes(sum[k], two);
         }

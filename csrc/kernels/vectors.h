@@ -46,15 +46,22 @@ RKR_INLINE rkr_lanes rkr_multiply_lanes(rkr_lanes a, rkr_lanes b) {
     return vqrdmulhq_s16(a, b);
 }
 
-/* Bytes as values of 1/128. */
-RKR_INLINE rkr_lanes rkr_widen_bytes(const uint8_t *src) {
-    return vreinterpretq_s16_u16(vshll_n_u8(vld1_u8(src), 7));
+/* 2 * RKR_LANES bytes as values of 1/128. */
+RKR_INLINE void rkr_widen_bytes(const uint8_t *src, rkr_lanes lanes[2]) {
+    const uint8x16_t bytes = vld1q_u8(src);
+    lanes[0] = vreinterpretq_s16_u16(vshll_n_u8(vget_low_u8(bytes), 7));
+    lanes[1] = vreinterpretq_s16_u16(vshll_n_u8(vget_high_u8(bytes), 7));
 }
 
 /* Lane i is byte 2 i plus byte 2 i + 1, times 2^shift. */
 RKR_INLINE rkr_lanes rkr_add_neighbours(const uint8_t *src, int shift) {
-    const int16x8_t sums = vreinterpretq_s16_u16(vpaddlq_u8(vld1q_u8(src)));
-    return vshlq_s16(sums, vdupq_n_s16((int16_t)shift));
+    return vreinterpretq_s16_u16(vpaddlq_u8(vld1q_u8(src)) << shift);
+}
+
+/* The same of two rows. */
+RKR_INLINE rkr_lanes rkr_add_squares(const uint8_t *upper, const uint8_t *lower, int shift) {
+    const uint16x8_t sums = vpadalq_u8(vpaddlq_u8(vld1q_u8(upper)), vld1q_u8(lower));
+    return vreinterpretq_s16_u16(sums << shift);
 }
 
 /* Store 2 * RKR_LANES lanes, shifted right, held to 0..255. */
@@ -121,13 +128,20 @@ RKR_VECTOR_INLINE rkr_lanes rkr_multiply_lanes(rkr_lanes a, rkr_lanes b) {
     return _mm256_mulhrs_epi16(a, b);
 }
 
-RKR_VECTOR_INLINE rkr_lanes rkr_widen_bytes(const uint8_t *src) {
-    return _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)src)), 7);
+RKR_VECTOR_INLINE void rkr_widen_bytes(const uint8_t *src, rkr_lanes lanes[2]) {
+    for (size_t i = 0; i < 2; i++) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(src + i * RKR_LANES));
+        lanes[i] = _mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 7);
+    }
 }
 
 RKR_VECTOR_INLINE rkr_lanes rkr_add_neighbours(const uint8_t *src, int shift) {
     const __m256i bytes = _mm256_loadu_si256((const __m256i *)src);
     return _mm256_maddubs_epi16(bytes, _mm256_set1_epi8((char)(1 << shift)));
+}
+
+RKR_VECTOR_INLINE rkr_lanes rkr_add_squares(const uint8_t *upper, const uint8_t *lower, int shift) {
+    return _mm256_add_epi16(rkr_add_neighbours(upper, shift), rkr_add_neighbours(lower, shift));
 }
 
 /* Packing works on halves; 0 2 1 3 puts the quarters in order again. */

@@ -505,11 +505,11 @@ RKR_VECTOR_INLINE void load_luma(const uint8_t *row, size_t step, size_t x, bool
                                  rkr_lanes luma[2]) {
     if (step == 2) {
         load_apart(row + 2 * x, at_end, luma);
-        return;
-    }
-    for (size_t i = 0; i < 2; i++) {
-        const size_t at = x + i * RKR_LANES;
-        luma[i] = step == 1 ? rkr_widen_bytes(row + at) : rkr_add_neighbours(row + 2 * at, 6);
+    } else if (step == 1) {
+        rkr_widen_bytes(row + x, luma);
+    } else {
+        luma[0] = rkr_add_neighbours(row + 2 * x, 6);
+        luma[1] = rkr_add_neighbours(row + 2 * x + BLOCK, 6);
     }
 }
 
@@ -561,11 +561,8 @@ RKR_VECTOR_INLINE void mean_row(const rkr_yuv_gray_row *of, uint8_t *dst) {
         x = rkr_min(next, r->width - BLOCK);
         prefetch(r->upper + 2 * x);
         prefetch(r->lower + 2 * x);
-        for (size_t i = 0; i < 2; i++) {
-            const size_t at = 2 * (x + i * RKR_LANES);
-            luma[i] = rkr_add_lanes(rkr_add_neighbours(r->upper + at, 5),
-                                    rkr_add_neighbours(r->lower + at, 5));
-        }
+        luma[0] = rkr_add_squares(r->upper + 2 * x, r->lower + 2 * x, 5);
+        luma[1] = rkr_add_squares(r->upper + 2 * x + BLOCK, r->lower + 2 * x + BLOCK, 5);
         store_luma(r, luma, dst + x);
     }
 }
