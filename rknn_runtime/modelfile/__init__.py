@@ -1,4 +1,4 @@
-"""What a ``.rknn`` file says of itself, read on any machine, without a runtime."""
+"""Read ``.rknn`` files on any machine, without a runtime."""
 
 from rknn_runtime import lazily
 

@@ -1,4 +1,4 @@
-"""What the vendor's runtimes answer about a tensor; the rules are in ``csrc/modelfile``."""
+"""Describe tensors as the vendor's runtimes do; ``csrc/modelfile`` has the rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "output_attr",
 ]
 
-#: Numbers of the element types in the file: those of ONNX.
+#: Element types by their number in the file, as in ONNX.
 ELEMENT_TYPES = {
     1: TensorType.FLOAT32,
     2: TensorType.UINT8,
@@ -97,24 +97,24 @@ class FileTensor:
     #: Layout in NPU memory.
     layout: Layout
     #: ``(N, C1, H, W, C2)`` for NC1HWC2, ``(N, 1, H, W, C)`` for a pixel input: H and W
-    #: as they are, not yet padded to what runtimes report.
+    #: without the padding that runtimes report.
     native_shape: tuple[int, ...]
     #: As the exporting framework orders it: NCHW for rank 4.
     shape: tuple[int, ...]
-    #: None when the tensor is not quantized, and so is the scale.
+    #: Zero point and scale are None for a tensor without quantization.
     zero_point: int | None
     scale: float | None
     #: Bytes that the compiler set aside for the tensor.
     reserved_bytes: int
     #: An image input that the NPU reads as NHWC rows and normalizes itself.
     is_pixel_input: bool
-    #: What a standard container says to report as logical type.
+    #: Logical type that a standard container tells the runtime to report.
     api_dtype: TensorType | None = None
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What of a model decides how its runtime describes the tensors."""
+    """Facts of a model that decide how its runtime describes the tensors."""
 
     soc: Soc
     #: The container is a mini one: librknnmrt's rules, else librknnrt's.
@@ -133,7 +133,7 @@ class Rules:
 
         Raises:
             TypeError: The version is no str.
-            ValueError: Nobody recorded what this version answers.
+            ValueError: The answers of this version are unknown.
         """
         version = known_version(runtime_of(self.mini), self.runtime_version)
         rules = ffi.new("rkr_rules *")

@@ -1,4 +1,4 @@
-"""Why a runtime would refuse a model, told before it does: the runtimes give one status."""
+"""Explain why a runtime would refuse a model: the runtimes themselves only give a status."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 
-#: Longest text that it matches, and what of a library is searched at once.
+#: Longest text that `VERSION` matches, and bytes of a library to search at once.
 VERSION_BYTES = 64
 CHUNK_BYTES = 1 << 20
 MAX_LIBRARY_BYTES = 1 << 31
@@ -93,7 +93,7 @@ def runtime_in(library: str | os.PathLike[str]) -> Runtime | None:
 def problems(
     header: ModelHeader, *, soc: Soc | None = None, runtime: Runtime | None = None
 ) -> list[str]:
-    """List what makes a model impossible to run.
+    """List the reasons why a model cannot run.
 
     Args:
         header: Of the model.
@@ -139,18 +139,18 @@ def problems(
 
 
 class Failure(NamedTuple):
-    """What of a model librknnrt was seen to fail on, though it loads it or ends the process."""
+    """A property of a model on which librknnrt fails after loading it, or ends the process."""
 
-    #: The last version that was seen to; no newer one is held to it.
+    #: The last version that failed; newer ones are not checked.
     last: tuple[int, int, int]
-    #: What it does, and what helps: to go behind the name of the runtime.
+    #: The failure and its cure, to follow the name of the runtime in a sentence.
     words: str
     #: `GeneralModel` works.
     zero_copy_only: bool = False
 
 
 def failures(info: ModelInfo) -> list[Failure]:
-    r"""List what of a model librknnrt fails on, in one version or another.
+    r"""List the properties of a model on which some version of librknnrt fails.
 
     ====================================  ================  ================  ======
     asked, emulated, without an NPU       1.5.2             1.6.0             2.3.2
@@ -168,9 +168,9 @@ def failures(info: ModelInfo) -> list[Failure]:
     ====================================  ================  ================  ======
 
     A batch of 2 was bound and set in 724 ways, by type, layout, strides and sizes, passed through
-    or not; only floats in NHWC by rknn_inputs_set, 24 of them, ended 1.5.2 and 1.6.0. What is
-    copied, `GeneralModel` refuses; `duplicate` refuses batches of images on every version; `Model`
-    has the outputs of dynamic shapes in NCHW.
+    or not; only floats in NHWC by rknn_inputs_set, 24 of them, ended 1.5.2 and 1.6.0.
+    `GeneralModel` refuses copied batches; `duplicate` refuses batches of images on every version;
+    `Model` has the outputs of dynamic shapes in NCHW.
 
     Args:
         info: Of a model; nothing is found in mini containers.
@@ -184,7 +184,7 @@ def failures(info: ModelInfo) -> list[Failure]:
         return []
     found = []
     attrs = (*info.inputs, *info.outputs)
-    # The runtime looks a name up in JSON, of which it does not decode this escape.
+    # The runtime looks a name up in JSON and does not decode this escape there.
     name = next((attr.name for attr in attrs if "\\u" in json.dumps(attr.name)), None)
     if name is not None:
         words = f"ends the process on the name {name!r}: export the network with names of ASCII"
@@ -228,7 +228,7 @@ def check_loadable(
 
 
 def suspects(file: ModelFile, call: str) -> str:
-    """Name what of a model librknnmrt is known to fail on: for the message when it did.
+    """Name the operators of a model on which librknnmrt fails, for the error message.
 
     Args:
         file: The model.

@@ -1,4 +1,4 @@
-"""Opens model files: as bytes, as memory for a runtime, and in C for whoever asks about them."""
+"""Open model files: as bytes, as memory for a runtime, and in the C reader."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
 def loaded(model: ModelSource, *, check: bool = True) -> Iterator[memoryview]:
     """Read a model into memory for the time of a ``with`` block: what ``rknn_init`` takes.
 
-    What is checked there is then what the runtime gets, whatever becomes of the file. The
-    memory is given back to the system at the end.
+    The runtime gets the bytes that were checked, even if the file changes. The memory goes back
+    to the system at the end.
 
     Args:
         model: A path, or the bytes of a model.
-        check: Refuse what does not begin as an RKNN model, before it is all read.
+        check: Refuse files that do not begin like an RKNN model before reading them whole.
 
     Yields:
         The content, writable where it comes from a file: rknn_init takes memory that is not
@@ -116,7 +116,7 @@ def _bytes_view(model: bytes | bytearray | memoryview) -> Iterator[memoryview]:
 
 @contextmanager
 def _opened_model(path: str | os.PathLike[str]) -> Iterator[FileView]:
-    """Open a model file; what was read of one that changed meanwhile is not to be trusted."""
+    """Open a model file, and refuse one that changed while it was open."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"model: expected a path or bytes, got {type(path).__name__}")
     with ExitStack() as stack:
@@ -134,7 +134,7 @@ def _opened_model(path: str | os.PathLike[str]) -> Iterator[FileView]:
 
 @contextmanager
 def _as_invalid_model() -> Iterator[None]:
-    """Turn the ValueError of what is no usable file into `InvalidModelError`."""
+    """Turn the ValueError about an unusable file into `InvalidModelError`."""
     try:
         yield
     except ValueError as error:
@@ -142,7 +142,7 @@ def _as_invalid_model() -> Iterator[None]:
 
 
 def _memory(size: int) -> mmap.mmap:
-    """Allocate memory that goes back to the system as a whole, as no part of a heap does."""
+    """Allocate memory outside of the heap, so that all of it goes back to the system."""
     try:
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
@@ -170,11 +170,11 @@ def _check(status: int, text: Any) -> None:
 
 
 def check_format(data: Buffer, *, signatures_only: bool = False) -> None:
-    """Refuse what does not begin as an RKNN container does.
+    """Refuse files that do not begin like an RKNN container.
 
     Args:
         data: The file.
-        signatures_only: Accept what nobody knows.
+        signatures_only: Accept files of unknown formats.
 
     Raises:
         InvalidModelError: It is something else; the message says what.
@@ -204,7 +204,7 @@ def open_model(data: Buffer | bytes) -> Iterator[Any]:
 
 
 def check_status(status: int, model: Any) -> None:
-    """Raise what a function of C says about a model.
+    """Raise the error that a C function reports about a model.
 
     Raises:
         InvalidModelError: It is damaged.

@@ -1,4 +1,4 @@
-"""What the custom string of a model says that this package understands."""
+"""Read labels, head and colour order from the custom string of a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPTIONS = ("anchors", "logits", "normalized")
 
 
 def facts_of(custom_string: str) -> dict[str, Any]:
-    """Return ``labels``, ``head``, ``options`` and ``color``, as far as a custom string has them.
+    """Return ``labels``, ``head``, ``options`` and ``color``, if a custom string has them.
 
     It is JSON, ``{"labels": [name, ...], "head": name, "options": {"anchors": ..., "logits":
     true}, "input": {"color": "BGR"}}``, all optional, labels also as ``{"0": name, ...}``.

@@ -1,4 +1,4 @@
-"""What is known of a model once its file has been read; nothing in it refers to the file."""
+"""The description of a model, independent of its file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CalibratedRange", "ModelHeader", "ModelInfo", "Needs", "Preprocessin
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What becomes of the values of an input: ``(value - mean) / std``.
+    """Normalisation of the values of an input: ``(value - mean) / std``.
 
     The NPU does it to pixels, `Model` to the float32 of other inputs, librknnrt to what
     `GeneralModel` hands it.
@@ -33,7 +33,7 @@ class CalibratedRange:
 
     lowest: float
     highest: float
-    #: What the calibration data reached; the algorithm may have cut that.
+    #: Range of the calibration data, before the algorithm cut it.
     measured_lowest: float
     measured_highest: float
 
@@ -48,7 +48,7 @@ class ShapeVariant:
 
 @dataclass(frozen=True)
 class ModelHeader:
-    """What decides whether a runtime can load the model."""
+    """Facts that decide whether a runtime can load the model."""
 
     #: ``"standard"`` or ``"mini"``.
     container: str
@@ -59,7 +59,7 @@ class ModelHeader:
     npu: str
     #: ``"2.3.2"``.
     toolkit_version: str
-    #: Version, commit and date; empty when the file does not say.
+    #: Version, commit and date; empty if the file lacks them.
     compiler_version: str
     #: Where the network came from: ``"ONNX"``, ``"TFLITE"``, ``"PYTORCH"``.
     framework: str
@@ -72,7 +72,7 @@ class ModelHeader:
 
 @dataclass(frozen=True)
 class ModelInfo(ModelHeader):
-    """All that is read of a model."""
+    """The whole description of a model."""
 
     #: Version of `runtime` whose answers the attributes are.
     runtime_version: str
@@ -81,19 +81,19 @@ class ModelInfo(ModelHeader):
     custom_string: str
     #: Images per run as built into the model; every shape and size includes it.
     batch: int
-    #: Of a dynamic model: the weights of every shape.
+    #: All shapes of a dynamic model together.
     weight_bytes: int
-    #: Scratch memory that one context needs besides weights, inputs and outputs.
+    #: Scratch memory of one context, without weights, inputs and outputs.
     internal_bytes: int
-    #: Commands for the NPU, which the runtime keeps in NPU memory as well; 0 for a
-    #: standard container, which does not say in one place.
+    #: Commands for the NPU, which the runtime also keeps in NPU memory; 0 for a standard
+    #: container, which has no such sum.
     command_bytes: int
     #: Count of nodes by operator type.
     operators: Mapping[str, int]
-    #: Logical attributes, with ``native`` and ``nhwc`` beside each.
+    #: Logical attributes with their ``native`` and ``nhwc`` views.
     inputs: tuple[TensorAttr, ...]
     outputs: tuple[TensorAttr, ...]
-    #: One per input; None where the file does not say.
+    #: One per input; None if the file has none.
     preprocessing: tuple[Preprocessing | None, ...]
     #: One per input shape of a dynamic model, biggest first; empty for a static model.
     variants: tuple[ShapeVariant, ...]
@@ -108,13 +108,13 @@ class ModelInfo(ModelHeader):
 
 
 class Needs(NamedTuple):
-    """What a model needs of its caller that runtimes do not say, and do not check."""
+    """Requirements that runtimes neither report nor check."""
 
     #: Bytes that the compiler set aside for each output, for one image, in the biggest
     #: shape; librknnmrt before 2.2.0 says less.
     output_bytes: tuple[int, ...]
     #: It was built for several input shapes: one must be chosen before all else.
     is_dynamic: bool
-    #: Mean and std per input, None where the file says none; all None where every input takes
+    #: Mean and std per input; None if the file has none, and all None if every input takes
     #: pixels, which the NPU normalises itself.
     preprocessing: tuple[Preprocessing | None, ...] = ()

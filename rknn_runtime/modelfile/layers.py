@@ -16,7 +16,7 @@ from rknn_runtime.modelfile.reader import indices_of, read_graph, read_tensor
 __all__ = ["Layer", "LayerTensor", "read_layers"]
 
 ON_NPU = 2
-#: Weights, shapes and the like, and what the compiler made.
+#: Kinds of constants: weights, shapes, tables of the compiler.
 CONSTANTS = {4, 5, 8}
 ENDS = ("InputOperator", "OutputOperator")
 #: An honest file has so many bytes for each tensor that a node names.
@@ -29,9 +29,9 @@ class LayerTensor(NamedTuple):
     name: str
     #: Logical, in the exporting framework's order.
     shape: tuple[int, ...]
-    #: None: a type that is not read.
+    #: None for an unknown type.
     dtype: TensorType | None
-    #: As it lies in the memory of the NPU, channels padded.
+    #: Bytes in NPU memory, with padded channels.
     stored_bytes: int
 
 
@@ -44,7 +44,7 @@ class Layer(NamedTuple):
     #: ``"NPU"``; ``"CPU"``: the runtime's own code, or nothing where only the shape changes;
     #: empty for an end of the graph.
     device: str
-    #: Tasks of the NPU on one core; None: containers of old toolkits do not say in this place.
+    #: Tasks of the NPU on one core; None for containers of old toolkits.
     tasks: int | None
     inputs: tuple[LayerTensor, ...]
     outputs: tuple[LayerTensor, ...]
@@ -55,17 +55,17 @@ class Layer(NamedTuple):
 
     @property
     def input_bytes(self) -> int:
-        """What it reads besides constants."""
+        """Bytes that it reads, without constants."""
         return sum(tensor.stored_bytes for tensor in self.inputs)
 
     @property
     def output_bytes(self) -> int:
-        """What it writes."""
+        """Bytes that it writes."""
         return sum(tensor.stored_bytes for tensor in self.outputs)
 
 
 def read_layers(model: ModelSource) -> tuple[Layer, ...]:
-    """Read the operators of a model in the order in which they run, also for unknown SoCs.
+    """Read the operators of a model in running order, also for unknown SoCs.
 
     Args:
         model: A path, of which only the parts are read that are needed, or the bytes of a model.
@@ -96,10 +96,10 @@ class _Graph:
     def __init__(self, model: Any, file_bytes: int) -> None:
         self._model = model
         self._graph = read_graph(model)
-        #: Tensors that nodes may still name.
+        #: Remaining budget of tensors that nodes may name.
         self._room = file_bytes // MIN_EDGE_BYTES
         self._known: dict[int, _Tensor] = {}
-        #: What has a value so far; what has none is scratch memory of the node.
+        #: Tensors with a value so far; a node uses the others as scratch memory.
         self._filled = set(indices_of(self._graph.inputs, self._graph.n_inputs))
 
     def layers(self) -> Iterator[Layer]:
@@ -129,7 +129,7 @@ class _Graph:
         self._room -= count
         if self._room < 0:
             raise InvalidModelError("damaged: its nodes name more tensors than it has room for")
-        # Absent tensors are -1, as those of TopK and of nodes of some old containers.
+        # An absent tensor has the index -1, for example in TopK and in some old containers.
         indices = indices_of(vector, count)
         return [self._tensor(index) for index in indices if index < self._graph.n_tensors]
 
@@ -159,7 +159,7 @@ def _macs(
     constants: Sequence[tuple[int, ...]],
     outputs: Sequence[LayerTensor],
 ) -> int:
-    """Count the multiplications, from shapes alone; 0 where they are not as expected."""
+    """Count the multiplications by the shapes; 0 for unexpected shapes."""
     if not inputs or not outputs:
         return 0
     first, last = inputs[0].shape, outputs[0].shape

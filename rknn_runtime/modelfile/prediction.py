@@ -49,7 +49,7 @@ INT8_PART = 0.95
 
 
 class LayerTime(NamedTuple):
-    """What a layer adds."""
+    """The time of one layer."""
 
     layer: Layer
     us: float

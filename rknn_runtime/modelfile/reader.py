@@ -1,8 +1,8 @@
 """Reads a ``.rknn`` file, on any machine, as the vendor's runtime would describe it.
 
-The format has no public description; what is read here was found by comparing hundreds
-of files with what the runtimes answer about them. The reader is ``csrc/modelfile``: nothing is
-executed, every offset is checked, and time and memory are bounded by the size of the file.
+The format has no public description; we compared hundreds of files with the answers of the
+runtimes. ``csrc/modelfile`` does the reading: it executes nothing, checks every offset, and the
+size of the file bounds time and memory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LEAST_PORT_BYTES = 512
 
 
 def read(model: ModelSource, *, runtime_version: str | None = None) -> ModelInfo:
-    """Read all that a model file says about itself.
+    """Read the description of a model.
 
     Args:
         model: A path, of which only the parts are read that are needed, or the bytes of a model.
@@ -58,14 +58,14 @@ def read(model: ModelSource, *, runtime_version: str | None = None) -> ModelInfo
         InvalidModelError: It is not a readable RKNN model; the message says what it is.
         OSError: The file cannot be opened.
         TypeError: ``model`` is neither path nor bytes, or the version no str.
-        ValueError: Nobody recorded what this version of the model's library answers.
+        ValueError: The answers of this version of the model's library are unknown.
     """
     with opened(model) as data:
         return ModelFile(data).info(runtime_version)
 
 
 def read_header(model: ModelSource) -> ModelHeader:
-    """Read only what decides whether a runtime can load the model.
+    """Read only the facts that decide whether a runtime can load the model.
 
     Works for SoCs unknown to this package, too.
 
@@ -87,14 +87,14 @@ def read_header(model: ModelSource) -> ModelHeader:
 
 
 class ModelFile:
-    """An opened model file: for those who ask it several things.
+    """An opened model file, to ask it several questions.
 
     Args:
         data: Its content, as `opened` or `loaded` yields it; this object must not outlive that.
 
     Attributes:
-        header: What decides whether a runtime can load the model, also for SoCs unknown to
-            this package.
+        header: The facts that decide whether a runtime can load the model, also for SoCs
+            unknown to this package.
 
     Raises:
         InvalidModelError: It is not an RKNN model; the message says what it is.
@@ -106,7 +106,7 @@ class ModelFile:
             self.header = _header(model)
 
     def check_whole(self) -> None:
-        """Check what a runtime takes for granted: the JSON at the end, and that of the types.
+        """Check the JSON at the end of the file and of the types, which runtimes do not check.
 
         Raises:
             InvalidModelError: It is cut or damaged.
@@ -115,7 +115,7 @@ class ModelFile:
             check_status(lib.rkr_check_model(model), model)
 
     def info(self, runtime_version: str | None = None) -> ModelInfo:
-        """Read all that the file says.
+        """Read the description.
 
         Args:
             runtime_version: Whose answers to describe, as in `read`.
@@ -123,7 +123,7 @@ class ModelFile:
         Raises:
             InvalidModelError: It is damaged, cut short, or made for a SoC unknown to this package.
             TypeError: The version is no str.
-            ValueError: Nobody recorded what this version of the model's library answers.
+            ValueError: The answers of this version of the model's library are unknown.
         """
         version = known_version(self.header.runtime, runtime_version)
         with open_model(self._data) as model:
@@ -158,7 +158,7 @@ class ModelFile:
             return _operators(model)
 
     def needs(self, *, pixels: bool = False) -> Needs:
-        """Read only what the model needs of its caller, also for SoCs unknown to this package.
+        """Read only the requirements of the model, also for SoCs unknown to this package.
 
         Args:
             pixels: Also mean and std where every input is an image, which the NPU normalises.

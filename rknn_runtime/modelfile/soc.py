@@ -1,4 +1,4 @@
-"""The SoCs with an RKNN NPU: what is known of each, and which one this machine is."""
+"""The SoCs with an RKNN NPU, and which one this machine is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def runtime_of(mini: bool) -> str:
 
 @dataclass(frozen=True)
 class Soc:
-    """Facts of one SoC that decide how its tensors lie in memory and what runs on it."""
+    """Facts of one SoC that decide how its tensors lie in memory and which models run."""
 
     name: str
     #: The NPU generation as a model file spells it; SoCs with the same one share models.
@@ -57,7 +57,7 @@ class Soc:
 
     @property
     def foreign_container_option(self) -> str:
-        """What makes the toolkit write a container that this SoC's runtime does not read."""
+        """The toolkit's option for a container that this SoC's runtime does not read."""
         return "dynamic_input" if self.mini else "mini_rknn"
 
 
@@ -83,7 +83,7 @@ def known_version(runtime: str, version: str | None) -> str:
 
     Raises:
         TypeError: ``version`` is no str.
-        ValueError: Nobody recorded what this version answers.
+        ValueError: The answers of this version are unknown.
     """
     known = RUNTIME_VERSIONS[runtime]
     if version is None:

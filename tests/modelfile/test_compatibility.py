@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -380,8 +379,3 @@ def test_the_driver_is_unknown_where_it_tells_nothing(
     paths = (str(tmp_path / "missing"), str(tmp_path), str(tmp_path / "empty"))
     monkeypatch.setattr(compatibility, "DRIVER_FILES", paths)
     assert compatibility.driver_version() is None
-
-
-def test_a_runtime_survives_pickling() -> None:
-    """Slots and frozen need help for that before Python 3.11."""
-    assert pickle.loads(pickle.dumps(MINI)) == MINI
