@@ -491,7 +491,7 @@ def test_nothing_grows(server):
     for _ in range(5):
         round_()
     kilobytes = resident_kb()
-    for _ in range(25):
+    for _ in range(10):
         round_()
     assert resident_kb() - kilobytes < 4000
     while threading.active_count() > before:
