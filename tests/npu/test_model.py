@@ -636,7 +636,7 @@ def test_float32_is_refused_where_nobody_knows_the_mean_and_std(tmp_path):
     with Model(b"anything", library=library, check=False) as model:
         assert model.inputs[0].native.shape == (1, 1, 2, 2, 16)
         with pytest.raises(
-            TypeError, match=r"expected dtype int8 \(normalised and quantized: no file"
+            TypeError, match=r"expected dtype int8 \(normalised and quantized, as no file"
         ):
             model.run(np.zeros((1, 2, 2, 5), np.float32))
         model.run(np.zeros((1, 2, 2, 5), np.int8))
