@@ -39,14 +39,6 @@ def test_every_command_says_what_it_is_for(name: str, capsys: pytest.CaptureFixt
     assert max(map(len, prose.splitlines())) <= 80
 
 
-def test_an_unknown_command_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 2, with those that there are."""
-    with pytest.raises(SystemExit) as caught:
-        main(["infos"])
-    assert caught.value.code == 2
-    assert "sim-library" in capsys.readouterr().err
-
-
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """Who types the name alone learns what there is; it is a wrong command line all the same."""
     with pytest.raises(SystemExit) as caught:

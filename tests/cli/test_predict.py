@@ -82,20 +82,6 @@ def test_an_onnx_file_is_predicted_as_what_becomes_of_it(
     assert "expected an ONNX file" in capsys.readouterr().err
 
 
-def test_a_large_onnx_file_is_said_to_be_read(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a terminal, and the line is gone in the end; a .rknn file takes no time."""
-    pytest.importorskip("onnx")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "1000")  # for the whole name of the file
-    onnx = str(PROJECT / "examples" / "models" / "shapes.onnx")
-    assert main(["predict", onnx]) == 0
-    assert capsys.readouterr().err == f"\r\x1b[Kreading {onnx}\r\x1b[K"
-    assert main(["predict", SHAPES]) == 0
-    assert capsys.readouterr().err == ""
-
-
 def test_what_cannot_be_predicted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """float16 is an error, a SoC that nobody knows a wrong command line."""
     assert main(["predict", str(DATA / "models" / "fp16_ic1_w37_rk3588.rknn")]) == 1
