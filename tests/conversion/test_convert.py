@@ -17,7 +17,7 @@ from rknn_runtime import RknnError, convert, letterbox
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.accuracy import compare
 from rknn_runtime.conversion.graph import OnnxGraph
-from rknn_runtime.conversion.toolkit import ToolkitError, reason_in, run_job
+from rknn_runtime.conversion.toolkit import ToolkitError, reason_in
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("PIL")
@@ -197,13 +197,11 @@ def with_operator(kind, **attributes):
     ("options", "words"),
     [
         ({"target": "rk9999"}, "target: expected one of rk3562"),
-        ({"target": 3588}, "target: expected the name of a SoC, got int"),
         ({"target": "rv1106"}, "calibrate: expected a folder of images for rv1106.*no float16"),
         ({"target": "rv1106", "calibrate": SCENES, "config": {"dynamic_input": [[[1]]]}},
          "dynamic_input: expected none for rv1106"),
         ({"calibrate": "/none"}, "calibrate: expected a folder of images, got '/none'"),
         ({"evaluate": "/none"}, "evaluate: expected a folder"),
-        ({"calibrate": PROJECT / "docs/images/none"}, "calibrate: expected a folder"),
         ({"calibrate": PROJECT / "csrc/decl"}, "calibrate: expected images .* got none"),
         ({"config": {"quantised_dtype": "x"}}, "got 'quantised_dtype': 'quantized_dtype'"),
         ({"config": {"mini_rknn": True}}, r"config: expected a parameter of rknn-toolkit2 2\.3\.2"),
@@ -217,7 +215,6 @@ def with_operator(kind, **attributes):
         ({"toolkit": "1.0"}, "toolkit: expected"),
         ({"load": {"outputs": ["none"]}}, "outputs: expected names of tensors"),
         ({"calibrate": SCENES, "limit": 0}, "limit: expected"),
-        ({"calibrate": SCENES, "limit": 1.5}, "limit"),
     ],
     ids=str,
 )  # fmt: skip
@@ -286,7 +283,7 @@ def test_other_files_are_handed_through(toolkit, tmp_path):
         convert(tmp_path / "none.onnx", "rk3588")
 
 
-@pytest.mark.parametrize("kind", ["zip", "older", "empty"])
+@pytest.mark.parametrize("kind", ["zip", "older"])
 def test_weights_are_no_network(toolkit, tmp_path, kind):
     """``best.pt`` has to be exported, and the message is the command."""
     path = tmp_path / "best.pt"
@@ -330,12 +327,6 @@ def test_a_sentence_is_found_in_a_log():
     )
     assert reason_in("Traceback\n  File\nValueError: it is wrong\n") == "it is wrong"
     assert reason_in("I fine") is None
-
-
-def test_a_python_that_is_not_there_is_an_os_error():
-    """Not a mystery."""
-    with pytest.raises(FileNotFoundError):
-        run_job("/none/python", {})
 
 
 def test_arrays_are_taken_as_images(toolkit, network, tmp_path):

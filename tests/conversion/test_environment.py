@@ -28,14 +28,6 @@ def test_it_is_made_once(toolkit_process, monkeypatch):
     assert said == []
 
 
-def test_it_has_nothing_of_ours(toolkit_process):
-    """Neither this package nor its paths."""
-    python = toolkit_python(folder=toolkit_process.folder)
-    code = "import sys; print([p for p in sys.path if 'rknn' not in p and 'site-packages' in p])"
-    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
 @pytest.mark.parametrize("damage", ["ready.json", "bin/python", "half"])
 def test_a_broken_one_is_made_anew(toolkit_process, tmp_path, monkeypatch, damage):
     """An interrupted installation has no mark, and may lack its Python."""
@@ -134,7 +126,7 @@ def test_no_python_that_fits_is_explained(monkeypatch):
         find_python()
 
 
-@pytest.mark.parametrize(("system", "machine"), [("darwin", "arm64"), ("linux", "armv7l")])
+@pytest.mark.parametrize(("system", "machine"), [("linux", "armv7l")])
 def test_other_machines_are_refused(monkeypatch, system, machine):
     """The toolkit has no wheels there."""
     monkeypatch.setattr(environment.sys, "platform", system)
