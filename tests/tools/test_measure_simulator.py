@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -39,15 +38,31 @@ def dump(folder: Path, change: int) -> None:
     (folder / "map_name_to_file.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def rows(folder: Path, *options: str) -> dict[str, list[str]]:
-    tool = PROJECT / "tools" / "measure_simulator.py"
-    command = [sys.executable, str(tool), str(MODEL), str(folder), *options]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-    return {name: rest for name, *rest in cells}
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    path = PROJECT / "tools" / "measure_simulator.py"
+    spec = importlib.util.spec_from_file_location("measure_simulator", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def test_a_simulator_that_agrees_differs_in_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+def rows(tool, monkeypatch, capsys):
+    """Run the tool on dumps and return its table."""
+
+    def run(folder: Path, *options: str) -> dict[str, list[str]]:
+        monkeypatch.setattr(sys, "argv", ["measure_simulator", str(MODEL), str(folder), *options])
+        tool.main()
+        lines = capsys.readouterr().out.splitlines()
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+        return {name: rest for name, *rest in cells}
+
+    return run
+
+
+def test_a_simulator_that_agrees_differs_in_nothing(tmp_path: Path, rows) -> None:
     """Every kind of node is compared, on the dumped inputs."""
     dump(tmp_path, 0)
     found = rows(tmp_path)
@@ -57,7 +72,7 @@ def test_a_simulator_that_agrees_differs_in_nothing(tmp_path: Path) -> None:
         assert int(size) > 0
 
 
-def test_differences_are_counted_by_their_size(tmp_path: Path) -> None:
+def test_differences_are_counted_by_their_size(tmp_path: Path, rows) -> None:
     """One value of MaxPool by one step, then by three; those that it is an input of, too."""
     for change, column in ((1, 1), (3, 2)):
         folder = tmp_path / str(change)
@@ -67,7 +82,7 @@ def test_differences_are_counted_by_their_size(tmp_path: Path) -> None:
         assert int(size) == 1 * 16 * 8 * 16
 
 
-def test_tensors_that_were_not_dumped_are_said(tmp_path: Path) -> None:
+def test_tensors_that_were_not_dumped_are_said(tmp_path: Path, rows) -> None:
     """Nothing is compared then, and nothing is passed over in silence."""
     dump(tmp_path, 0)
     for path in (tmp_path / "simulator" / "npy").glob("*.npy"):
@@ -77,7 +92,7 @@ def test_tensors_that_were_not_dumped_are_said(tmp_path: Path) -> None:
     assert found["MaxPool"][0] == "0"
 
 
-def test_sums_with_factors_in_float(tmp_path: Path) -> None:
+def test_sums_with_factors_in_float(tmp_path: Path, rows) -> None:
     """The file's factors and roundings change few values of convolutions, by one step."""
     pytest.importorskip("onnx")
     dump(tmp_path, 0)
@@ -88,21 +103,7 @@ def test_sums_with_factors_in_float(tmp_path: Path) -> None:
     assert more == "0"
     assert "Conv in float" in found
     assert "ConvSigmoid in float" not in found
-
-
-def tool() -> ModuleType:
-    path = PROJECT / "tools" / "measure_simulator.py"
-    spec = importlib.util.spec_from_file_location("measure_simulator", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_what_factors_change_is_not_explained_away(tmp_path: Path) -> None:
-    """Values that no tie is near to are counted as unexplained: the dump is not the simulator's."""
-    pytest.importorskip("onnx")
-    dump(tmp_path, 0)
-    found = rows(tmp_path, "--onnx", str(DATA / "emulator" / "machine.onnx"))
+    # The dump is not the simulator's: most differences have neither of its reasons.
     (line,) = (name for name in found if name.startswith("in float: "))
     ties, weights, unexplained = (int(word) for word in line.split() if word.isdigit())
     assert ties + weights < unexplained
@@ -113,18 +114,18 @@ def test_what_factors_change_is_not_explained_away(tmp_path: Path) -> None:
     [(86.500004, 3.2, (1, 0, 0)), (47.523, 3.499999, (0, 1, 0)), (47.523, 3.2, (0, 0, 1))],
 )
 def test_a_difference_has_one_reason(
-    value: float, step: float, counts: tuple[int, int, int]
+    value: float, step: float, counts: tuple[int, int, int], tool
 ) -> None:
     """A tie of float32, a weight at a tie, or none."""
-    exact = tool().Exact(None, None)
+    exact = tool.Exact(None, None)
     factors = np.full((1, 1, 1), 0.002)
     exact.explain(np.full((1, 1, 1), value), np.ones((1, 1, 1), bool), np.array([[step]]), factors)
     assert (exact.by_tie, exact.by_weight, exact.unexplained) == counts
 
 
-def test_outliers_that_the_toolkit_leaves_out_are_seen() -> None:
+def test_outliers_that_the_toolkit_leaves_out_are_seen(tool) -> None:
     """The second kernel's scale is that without its smallest weight, as its multiplier says."""
     weights = np.array([[-255.0, 0, 0, 255], [-300, -100, 50, 155], [-100, 0, 0, 155]])
     multipliers = np.array([16384, 8192, 8192])
-    np.testing.assert_allclose(tool().scales_of(weights, multipliers), [2, 1, 1])
-    np.testing.assert_allclose(tool().scales_of(weights, None), [2, 455 / 255, 1])
+    np.testing.assert_allclose(tool.scales_of(weights, multipliers), [2, 1, 1])
+    np.testing.assert_allclose(tool.scales_of(weights, None), [2, 455 / 255, 1])
