@@ -1,11 +1,11 @@
-"""Judge `rknn-runtime predict` by the vendor's table of measured frames per second.
+"""Compare `rknn-runtime predict` with the vendor's table of measured frames per second.
 
 ::
 
     python tools/judge_prediction.py FOLDER
 
 FOLDER has ONNX files of detectors, with the names of the table and an input of 640 pixels; weights
-make no difference. Per SoC: the median error, how many lay in the range, and the worst.
+do not matter. For each SoC it prints the median error, the count in the range, and the worst.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rknn_runtime.conversion.expected_layers import expected_layers
 from rknn_runtime.modelfile.prediction import predict
 
 SOCS = ("rk3566", "rk3562", "rk3588", "rk3576")
-#: Frames a second of int8 models, one core at its highest clock, in the order of SOCS: measured by
-#: the vendor (README of airockchip/rknn_model_zoo 2.3.2).
+#: Frames per second of int8 models on one core at its highest clock, in the order of SOCS, from the
+#: vendor (README of airockchip/rknn_model_zoo 2.3.2).
 MEASURED = """
 yolov5n        39.7   47.4   82.5  112.7
 yolov5s        19.3   23.6   48.4   57.5
@@ -60,13 +60,13 @@ class Judged(NamedTuple):
 
 
 def measured() -> dict[str, dict[str, float]]:
-    """Frames a second by network and SoC."""
+    """Return frames per second by network and SoC."""
     rows = (line.split() for line in MEASURED.strip().splitlines())
     return {name: dict(zip(SOCS, map(float, numbers))) for name, *numbers in rows}
 
 
 def judge(folder: Path) -> dict[str, list[Judged]]:
-    """Predict what of a folder is in the table."""
+    """Predict the networks of the table that are in a folder."""
     judged: dict[str, list[Judged]] = {soc: [] for soc in SOCS}
     for name, frames in measured().items():
         path = folder / f"{name}.onnx"

@@ -4,12 +4,11 @@
 
     python tools/make_emulator_models.py tests/data/emulator
 
-Needs rknn-toolkit2, as ``make_test_models.py`` does; ``machine`` is of 2.5.0, the others of
-2.3.2. ``machine`` has what the blocks of an NPU do: pixels, direct and depthwise convolutions,
-an addition, pooling, a table function, a leaky activation, a concatenation that requantizes,
-and a resize. ``single`` has convolutions to one channel, whose offset of the weights is a
-constant in a register. ``compressed`` has compressed weights, also such that several tasks find
-in the NPU's buffer.
+Needs rknn-toolkit2, as ``make_test_models.py`` does; ``machine`` is from 2.5.0, the others from
+2.3.2. ``machine`` uses all blocks of an NPU: pixels, direct and depthwise convolutions, an
+addition, pooling, a table function, a leaky activation, a concatenation that requantizes, and a
+resize. ``single`` has convolutions to one channel, whose weight offset is a constant in a register.
+``compressed`` has compressed weights, some of which several tasks share in the NPU's buffer.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ class Machine(Model):
         net.conv(net.node("Resize", added, none, scales, **nearest), (16, 8), 3, to="upper")
 
     def single(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
-        """Heads whose weights are positive, negative, and both: offsets 128, -127, between."""
+        """Heads with positive, negative and mixed weights: offsets 128, -127 and between."""
         features = net.node("Relu", net.conv(x, (channels, 16), 1))
         for name, low, high in ((y, 0.1, 1), ("negative", -1, -0.1), ("mixed", -1, 0.4)):
             weights = np.linspace(low, high, 16, dtype=np.float32).reshape(1, 16, 1, 1)
             net.node("Conv", features, net.constant(weights), net.weight(1), to=name)
 
     def compressed(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
-        """Weights with long runs of zeros, with few, and with none; rows of many tasks."""
+        """Weights with long runs of zeros, with few zeros, and with none; rows of many tasks."""
 
         def weights(*shape: int, kept: float) -> str:
             values = net.random.laplace(0, 0.05, shape).clip(-0.5, 0.5)
@@ -85,7 +84,7 @@ COMPRESSED = Machine(
     kind="compressed",
     config={"compress_weight": True},
 )
-#: RK3576 and RV1126B have the compression of RK3562, RV1103B none.
+#: RK3576 and RV1126B compress as RK3562 does; RV1103B does not compress.
 COMPRESSING = ("rk3588", "rk3566", "rk3562", "rv1106")
 
 

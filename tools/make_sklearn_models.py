@@ -1,9 +1,9 @@
-"""Make the converted estimators of tests/data/sklearn, and what scikit-learn says of some rows.
+"""Make the converted estimators of tests/data/sklearn, and scikit-learn's answers to some rows.
 
     python tools/make_sklearn_models.py [FOLDER]
 
-Needs scikit-learn, onnx and the vendor's rknn-toolkit2. The data are made up here; another version
-of scikit-learn fits other numbers, so files and answers are always made together.
+Needs scikit-learn, onnx and the vendor's rknn-toolkit2. Files and answers are always made together,
+since each version of scikit-learn fits other numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ N_ANSWERS = 40
 
 
 def estimators() -> Iterator[tuple[str, Any, np.ndarray, np.ndarray, dict[str, Any]]]:
-    """Give name, estimator, rows, targets, and how to convert, for each file."""
+    """Yield name, estimator, rows, targets and arguments of the conversion of each file."""
     random = np.random.default_rng(0)
     points = random.uniform(-1, 1, (400, 2)) * [1, 200] + [0, 1000]
     inside = np.hypot(points[:, 0], (points[:, 1] - 1000) / 200) < 0.7
@@ -58,7 +58,7 @@ def estimators() -> Iterator[tuple[str, Any, np.ndarray, np.ndarray, dict[str, A
 
 
 class _Scaled(MLPRegressor):
-    """A regressor that learns scaled targets, and has their units in its last layer."""
+    """A regressor that learns scaled targets, with the scaling in its last layer."""
 
     def fit(self, X: Any, y: Any) -> Any:
         offset, scale = y.mean(axis=0), y.std(axis=0)

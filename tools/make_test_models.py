@@ -4,13 +4,13 @@
 
     python tools/make_test_models.py tests/data/models [NAME ...] [--answers DIRECTORY]
 
-Needs rknn-toolkit2 2.3.2 (x86-64, CPython 3.6 to 3.12), which brings ``onnx`` with it.
-Each network covers a case of the format; the weights are random but seeded by the name.
+Needs rknn-toolkit2 2.3.2 (x86-64, CPython 3.6 to 3.12), which installs ``onnx``.
+Each network covers a case of the format. Weights are random, with the name as the seed.
 
-What the vendor's runtimes answer about a model does not depend on its weights, but for
-zero points and scales. So the answers recorded for a network of the same shape and
-conversion (``NAME_SOC.json`` in ``DIRECTORY``) become those for the model made here, with
-the zero points and scales that follow from the ranges the toolkit found in calibration.
+The answers of the vendor's runtimes about a model depend only on its zero points and scales, not on
+its weights. So answers recorded for a network of the same shape and conversion
+(``NAME_SOC.json`` in ``DIRECTORY``) are reused, with the zero points and scales that follow from
+the calibration.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from rknn.api import RKNN
 
 BOTH = ("rv1106", "rk3588")
 
-#: What the tests need of the recorded answers: the queries.
+#: The recorded answers that the tests need: the queries.
 RECORDED_FACTS = {
     "init", "io", "sdk", "mem", "custom", "in", "out", "q_oob", "range",
     "cur_in", "cur_out", "cur_nin", "cur_nout", "set_shapes", "set_shapes_bad", "dynset",
 }  # fmt: skip
-#: int8, int16, and the INT4 as which librknnrt 1.5.2 misreports the latter.
+#: int8, int16, and INT4, which librknnrt 1.5.2 reports for int16.
 QUANTIZED_TYPES = {2, 4, 10}
 
 
@@ -140,7 +140,7 @@ IMAGE = {"images": [1, 3, 20, 20]}
 FEATURES = {"output0": [1, 24, 20, 20]}
 
 MODELS = [
-    # Rows of an odd width; 21 * 37 pixels are no multiple of 4.
+    # Rows of an odd width; 21 * 37 pixels are not a multiple of 4.
     Model("ic3_w37", {"images": [1, 3, 21, 37]}, {"output0": [1, 24, 21, 37]}),
     # 33 channels in groups of 16; 7 * 7 pixels.
     Model("sp7x7_c33", {"images": [1, 3, 28, 28]}, {"output0": [1, 33, 7, 7]}, stride=4),
@@ -154,7 +154,7 @@ MODELS = [
     Model("fp16_ic1_w37", {"images": [1, 1, 21, 37]}, {"output0": [1, 24, 21, 37]}, ("rk3588",),
           build={"do_quantization": False}),
     Model("batch2_build", IMAGE, FEATURES, ("rk3588",), build={"rknn_batch_size": 2}),
-    # For rv1106 the toolkit makes a standard container, which its runtime refuses.
+    # For rv1106 the toolkit makes a standard container, which the runtime refuses.
     Model("dyn_in", {"images": [1, 3, 32, 32]}, {"output0": [1, 24, 32, 32]},
           config={"dynamic_input": [[[1, 3, 32, 32]], [[1, 3, 48, 40]]]},
           load={"inputs": ["images"], "input_size_list": [[1, 3, 32, 32]]}),
@@ -254,7 +254,7 @@ def repaired(value: Any) -> Any:
 
 
 def write_answers(recorded: Path, model: Path) -> None:
-    """Write the runtime's answers about a model beside it."""
+    """Write the answers of the runtime about a model next to its file."""
     answers = repaired(json.loads(recorded.read_text(encoding="utf-8")))
     table = quantization(model.read_bytes())
     facts = [fact for fact in answers["facts"] if fact["t"] in RECORDED_FACTS]
@@ -268,7 +268,7 @@ def write_answers(recorded: Path, model: Path) -> None:
 
 
 def make(folder: Path, names: Iterable[str], answers: Path | None) -> None:
-    """Make the models of the given names, all when there is none, and their answers."""
+    """Make the models with these names, or all models, and their answers."""
     wanted = set(names)
     folder.mkdir(parents=True, exist_ok=True)
     for model in MODELS:

@@ -1,13 +1,15 @@
-"""Measure the emulator on a folder of models: how many run, and with which results.
+"""Count the models of a folder that the emulator runs, and compare their results.
 
 ::
 
     python tools/measure_emulator.py FOLDER [FOLDER ...] [--records vendor-run-2.3.2.npz]
 
-Prints a table in Markdown: models that run, that are refused with their reason; outputs of
-models that are named ``NAME_SOC.rknn`` for several SoCs, bit by bit against those of RK3588;
-sums of convolutions against those of ``NAME.onnx`` beside them, if onnx is installed; and
-outputs against recorded ones (``NAME_SOC/inK``, ``NAME_SOC/outK``).
+Prints a table in Markdown:
+
+- models that run, and refused models with their reasons;
+- outputs of models ``NAME_SOC.rknn`` for several SoCs, compared bit by bit with RK3588;
+- sums of convolutions compared with ``NAME.onnx``, if onnx is installed;
+- outputs compared with recorded ones (``NAME_SOC/inK``, ``NAME_SOC/outK``).
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ import numpy as np
 from rknn_runtime.sim.emulator import Emulator, EmulatorError, Verdict
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-#: What the machine in NumPy knows.
+#: SoCs of the machine in NumPy.
 LISTENED_SOCS = ("rk3588", "rv1106")
 
 
 def feed(emulator: Emulator, seed: int = 3) -> None:
-    """Random values of the inputs' own types, the same for every SoC."""
+    """Set random inputs of the right types, the same for every SoC."""
     random = np.random.default_rng(seed)
     for index, tensor in enumerate(emulator.inputs):
         assert tensor.dtype is not None
@@ -49,7 +51,7 @@ def run(path: Path) -> tuple[Emulator, list[np.ndarray[Any, Any]]]:
 
 
 def refusal(path: Path) -> str:
-    """Why a model does not run; empty when it does."""
+    """Return the reason of a refusal; empty if the model runs."""
     try:
         emulator = Emulator(path)
         refused = [node for node in emulator.nodes if node.verdict == Verdict.REFUSED]
@@ -62,7 +64,7 @@ def refusal(path: Path) -> str:
 
 
 def count_runs(paths: Iterable[Path]) -> dict[str, str]:
-    """Refusals by model; the table of those that run is printed."""
+    """Print the table of models that run, and return the refusals by model."""
     refused, verdicts = {}, collections.Counter[str]()
     ran = 0
     for path in paths:
@@ -79,7 +81,7 @@ def count_runs(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def compare_socs(paths: Iterable[Path]) -> None:
-    """Outputs of one network on several SoCs."""
+    """Compare the outputs of each network on several SoCs."""
     families: dict[str, dict[str, Path]] = collections.defaultdict(dict)
     for path in paths:
         name, _, soc = path.stem.rpartition("_")
@@ -104,7 +106,7 @@ def compare_socs(paths: Iterable[Path]) -> None:
 
 
 def compare_accumulators(paths: Iterable[Path]) -> None:
-    """Sums of int8 convolutions, seen in the machine in NumPy, which walks along."""
+    """Compare the sums of int8 convolutions in the machine in NumPy, which follows the emulator."""
     sys.path.append(str(TESTS))
     from reference.accumulators import Layers, Listening
 

@@ -5,10 +5,10 @@
     python tools/measure_float16.py FOLDER --make     # with rknn-toolkit2, as make_test_models.py
     python tools/measure_float16.py FOLDER            # with this package
 
-The first converts a network of one layer each for RK3588, without quantization, and keeps beside
-``NAME.rknn`` in ``NAME.npz`` an input and what the simulator makes of it. The second executes the
-files' commands on these inputs. The simulator computes functions exactly and rounds once; the NPU
-has tables for them. It does not round the inputs, so they are numbers that float16 holds.
+The first command converts networks of one layer for RK3588, without quantization. It writes
+``NAME.rknn``, and an input with the simulator's output in ``NAME.npz``. The second command executes
+the files on these inputs. The simulator computes functions exactly and rounds once; the NPU has
+tables for them. All inputs are float16 numbers, since the simulator does not round them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 SHAPE = (1, 16, 24, 24)
-#: Of each layer: operators and their attributes, one after the other; "x" is the input.
+#: Shapes of the weights of layers that have some.
 WEIGHTS = {
     "Conv 3x3": (16, 16, 3, 3),
     "Conv 1x1": (16, 16, 1, 1),
@@ -67,7 +67,7 @@ def network(layer: str) -> Any:
 
 
 def make(folder: Path) -> None:
-    """Convert every layer, and write down what the simulator computes."""
+    """Convert every layer, and write the output of the simulator."""
     import onnx
     from rknn.api import RKNN
 
@@ -96,7 +96,7 @@ def compare(folder: Path) -> None:
     """Print a table of all layers in the folder.
 
     Raises:
-        ValueError: The folder holds none.
+        ValueError: The folder has no layers.
     """
     from rknn_runtime.sim.emulator import Emulator
 

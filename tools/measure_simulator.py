@@ -1,18 +1,18 @@
-"""Compare single nodes with the toolkit's simulator on a PC, each on the simulator's own inputs.
+"""Compare single nodes with the toolkit's simulator on a PC, each on the simulator's inputs.
 
 ::
 
     python tools/measure_simulator.py MODEL.rknn SNAPSHOT [--onnx MODEL.onnx]
 
-SNAPSHOT is the ``output_dir`` of rknn-toolkit2's ``accuracy_analysis``, run for the network and
-conversion that MODEL came from. Each node's tasks are executed by the machine in NumPy, which
-gives the emulator's bits (``tests/sim/test_accumulators.py``). The simulator rounds after every
-node of the ONNX file, and computes functions exactly: fused nodes cannot agree with it.
+SNAPSHOT is the ``output_dir`` of rknn-toolkit2's ``accuracy_analysis``, for the same network and
+conversion as MODEL. The machine in NumPy executes the tasks of each node, and gives the same bits
+as the emulator (``tests/sim/test_accumulators.py``). The simulator rounds after every node of the
+ONNX file and computes functions exactly, so fused nodes cannot agree with it.
 
-With the network, rows "in float" say how many values stay off where the file's factors, of 14 and
-15 bits, and the NPU's two roundings are replaced by one factor in float and one rounding. Those
-that stay are explained: the simulator computes in float32, which decides ties otherwise; or a
-weight of the kernel lies at a tie itself, and the file has it on the other side of it.
+With ``--onnx``, rows "in float" replace the file's factors of 14 and 15 bits and the NPU's two
+roundings by one float factor and one rounding, and count the values that still differ. Each
+difference has a reason: float32 in the simulator decides ties differently, or a weight of the
+kernel is at a tie and the file rounds it to the other side.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from reference.npu import Machine
 
-#: What the machine in NumPy executes; it does not move values.
+#: Nodes that the machine in NumPy executes; it has no nodes that only move values.
 COMPUTED = (
     "Conv",
     "Add",
@@ -44,7 +44,7 @@ COMPUTED = (
 
 
 def dumped(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Values by tensor name, as real numbers."""
+    """Return real values by tensor name."""
     lines = (folder / "map_name_to_file.txt").read_text(encoding="utf-8").splitlines()
     pairs = [line.split() for line in lines if line.rstrip().endswith(".txt")]
     npy = folder / "simulator" / "npy"
@@ -53,7 +53,7 @@ def dumped(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def values_of(machine: Any, index: int, dumps: dict[str, Any]) -> np.ndarray[Any, Any] | None:
-    """What the simulator has in a tensor, quantized; None when it has it not."""
+    """Return the simulator's values of a tensor, quantized; None if they were not dumped."""
     tensor = machine.tensors[index]
     found = dumps.get(tensor.name + "_int8", dumps.get(tensor.name))
     if found is None or found.size != np.prod(tensor.shape):
@@ -63,7 +63,7 @@ def values_of(machine: Any, index: int, dumps: dict[str, Any]) -> np.ndarray[Any
 
 
 class Sums(Machine):
-    """Keeps what convolutions sum, biases included, and their multipliers."""
+    """Keeps the sums of convolutions, with biases, and their multipliers."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -77,7 +77,7 @@ class Sums(Machine):
 
 
 def weights_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Of each convolution, ``(kernels, weights of one)``, by its output's name or its Relu's."""
+    """Return weights ``(kernels, weights of one)`` by the output of the convolution or its Relu."""
     import onnx
 
     graph, found = onnx.load(str(path)).graph, {}
@@ -92,9 +92,9 @@ def weights_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def scales_of(w: np.ndarray[Any, Any], multipliers: Any) -> np.ndarray[Any, Any]:
-    """Of a convolution's kernels: their range in 255 steps.
+    """Return the scale of each kernel of a convolution: its range in 255 steps.
 
-    The toolkit leaves an outlier out of some: where the file's multiplier says so.
+    The toolkit leaves an outlier out of some kernels, which the multiplier of the file shows.
     """
     ordered = np.sort(w, 1)
     low, high = np.minimum(ordered[:, :2], 0), np.maximum(ordered[:, -2:], 0)
@@ -110,7 +110,7 @@ def scales_of(w: np.ndarray[Any, Any], multipliers: Any) -> np.ndarray[Any, Any]
 
 
 class Exact:
-    """Nodes whose sums are quantized once, with a factor in float, beside the simulator's."""
+    """Nodes with sums quantized once, by a float factor, and the reasons of differences."""
 
     def __init__(self, machine: Sums, network: Path | None) -> None:
         self.machine = machine
@@ -118,7 +118,7 @@ class Exact:
         self.by_tie = self.by_weight = self.unexplained = 0
 
     def values(self, op: str, source: int, target: int, given: Any) -> Any:
-        """Of the last node that ran; None of other nodes than convolutions."""
+        """Return the values of the last node that ran; None if it is no convolution."""
         machine, tensor = self.machine, self.machine.tensors[target]
         if op not in ("Conv", "ConvRelu") or tensor.name not in self.weights:
             return None
@@ -133,7 +133,7 @@ class Exact:
         return found
 
     def explain(self, real: Any, differs: Any, steps: Any, factors: Any) -> None:
-        """Count values that differ by what makes them differ."""
+        """Count the values that differ, by reason."""
         at_ties = np.abs(np.abs(steps - np.floor(steps)) - 0.5).min(1) < 1e-5
         for kernel, y, x in np.argwhere(differs):
             value = real[kernel, y, x]

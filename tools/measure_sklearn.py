@@ -1,10 +1,10 @@
-"""How well converted estimators agree with scikit-learn: the table of docs/scikit-learn.md.
+"""Compare converted estimators with scikit-learn: the table of docs/scikit-learn.md.
 
     python tools/measure_sklearn.py
 
-Fits perceptrons to scikit-learn's own data, converts them for RK3588 in float16 and int8, runs them
-on the emulated NPU, and prints a row for each. Needs scikit-learn, onnx and rknn-toolkit2, which
-talks on standard output, too: the table is at the end.
+Fits perceptrons to the data sets of scikit-learn, converts them for RK3588 in float16 and int8,
+runs them on the emulated NPU, and prints a row for each. Needs scikit-learn, onnx and
+rknn-toolkit2. The table is at the end, since the toolkit also prints.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CASES = [
 
 
 def measured(estimator: Any, path: Path, data: list[np.ndarray], quantization: bool) -> list[str]:
-    """Convert, and compare on what the estimator was not fitted to."""
+    """Convert an estimator, and compare on rows outside of its training."""
     train, test, _, truth = data
     npu.convert(estimator, path, "rk3588", quantization, train)
     is_classifier = hasattr(estimator, "predict_proba")

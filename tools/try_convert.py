@@ -1,8 +1,8 @@
-"""Convert small detectors of every family with the true toolkit, and check what comes out.
+"""Convert small detectors of every family with the real toolkit, and check the files.
 
-It is what ``make test-convert`` runs: it installs rknn-toolkit2 into the user's cache, or into
-the folder that is given, so it needs a network the first time. Each file has to tell `Detector`
-its head by itself, and to detect on the simulated NPU what the network detects in float.
+``make test-convert`` runs it. The first run installs rknn-toolkit2 into the user's cache, or into a
+given folder, and needs a network. Each file must tell `Detector` its head, and its outputs on the
+simulated NPU must be close to those in float.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NETS = {
 
 
 def main() -> int:
-    """Convert all for the SoCs that are named."""
+    """Convert all detectors for the given SoCs."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--environment", help="where the toolkit is installed")
     parser.add_argument("--toolkit", default="2.3.2")
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def tried(path: Path, target: str, environment: str | None, toolkit: str) -> bool:
-    """Convert one; print a row, and tell whether it is as it should be."""
+    """Convert a detector, print a row, and tell whether it is right."""
     begin = time.monotonic()
     made = convert(
         path,
@@ -71,7 +71,7 @@ def tried(path: Path, target: str, environment: str | None, toolkit: str) -> boo
     outputs = () if found is None else found.outputs
     worst = min((row.cosine for row in outputs), default=0.0)
     good = head == made.head and worst > 0.98
-    verdict = "as it should be" if good else "WRONG"
+    verdict = "right" if good else "WRONG"
     print(f"{path.stem:12} {target:8} {head:18} cosine {worst:.4f} {seconds:5.1f} s  {verdict}")
     for note in made.notes:
         print(f"    {note}")
