@@ -1,11 +1,10 @@
-"""What was built around models withstands hostile arguments as the models do.
+"""Hostile arguments of calls that reach C, and files of another form or without an end.
 
 The attacks are those of test_hostile_calls.py.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import resource
@@ -14,45 +13,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bundles import recorded
 from paths import DATA, PROJECT
 from test_hostile_calls import attack
 
-from rknn_runtime import (
-    Classifier,
-    Detections,
-    Detector,
-    Matmul,
-    MatmulType,
-    Model,
-    Pool,
-    kernels,
-    sim,
-)
+from rknn_runtime import Classifier, Detector, Matmul, MatmulType, Model, Pool, kernels
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion import accuracy, health
 from rknn_runtime.errors import RknnError
-from rknn_runtime.modelfile import compatibility, reader
-from rknn_runtime.modelfile.soc import find_soc, soc_of_this_machine
-from rknn_runtime.npu import raw
 from rknn_runtime.rknnlite import RKNNLite
 from rknn_runtime.streams import FrameSource
-from rknn_runtime.tools import bench, board, verify
+from rknn_runtime.tools import bench
 from rknn_runtime.tools.bench import load
 from rknn_runtime.tools.doctor import doctor
-from rknn_runtime.tools.serve import LiveView, Server
 
 CALLS_PER_FUNCTION = 100
 SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
 CLASSES = DATA / "models" / "fc1000_softmax_rv1106.rknn"
 FILE = DATA / "models" / "ic3_w37_rk3588.rknn"
-BUNDLE = recorded().data
-INFO = reader.read(FILE)
-FRAME = np.zeros((1, 8, 20, 3), np.uint8)
 IMAGE = np.zeros((24, 32, 3), np.uint8)
-FOUND = Detections(np.ones((1, 4), np.float32), np.ones(1, np.float32), np.zeros(1, np.int32))
 ROWS = np.arange(-8, 8, dtype=np.int8).reshape(4, 4)
-RUNTIME = compatibility.Runtime("librknnrt", (1, 6, 0))
 TIMING = bench.Timing("AUTO", 1, 10.0, {"run": [1.0, 2.0]}, 0)
 MEASURED = bench.Result(
     {
@@ -62,43 +41,6 @@ MEASURED = bench.Result(
     },
     (TIMING,),
 )
-QUESTION_FIELDS = ("name", "asks", "model", "shape", "largest", "answers", "assumed")
-RECORD = sim.Record([np.zeros(attr.shape, np.float32) for attr in INFO.outputs])
-QUESTION = verify.questions_for("rk3588")[0]
-
-
-def use_settings(model, warm_up, frames, seconds, sweep, library, progress):
-    settings = bench.Settings(warm_up, frames, seconds, sweep)
-    bench.measure(model, settings, library=library, progress=progress)
-
-
-def use_result(cores, contexts, fps, phases_ms, growth_kb, about):
-    timing = {"cores": cores, "contexts": contexts, "fps": fps, "phases_ms": phases_ms}
-    data = {"form": 1, "about": about, "timings": [{**timing, "growth_kb": growth_kb}]}
-    result = load(json.dumps(data, default=str))
-    bench.to_html(result)
-    result.to_markdown()
-
-
-def use_view(labels, quality, draw, image, found, place, after, timeout):
-    view = LiveView(labels, quality=quality, draw=draw)
-    view.watch(1)
-    view.publish(image, found, place)
-    view.wait(after, timeout if timeout != timeout or timeout < 1 else 0.0)
-    view.snapshot()
-
-
-def use_server(view, status, host, port, token, viewers, browser_draws):
-    options = {"token": token, "viewers": viewers, "browser_draws": browser_draws}
-    Server(view, status, host, port, **options).close()
-
-
-def use_question(name, asks, model, shape, largest, answers, assumed, library):
-    question = verify.Question(name, asks, model, shape, largest, answers, assumed)
-    findings = verify.ask([question], lambda data, image: verify.run_model(data, image, library))
-    verify.page("title", findings)
-    findings[0].as_json()
-    verify.about("rk3588", library, question)
 
 
 def use_detector(labels, confidence, iou, head, input_color, pad_value, image, color, matrix):
@@ -116,12 +58,6 @@ def use_classifier(labels, top_k, softmax, input_color, image, color, full_range
         classifier(image, color=color, full_range=full_range).named(labels)
 
 
-def use_pool(model, task, contexts, core_masks, cpus, frames, ahead, drop):
-    options = {"contexts": contexts, "core_masks": core_masks, "cpus": cpus, "library": "sim"}
-    with Pool(model, task, **options) as pool:
-        list(pool.map(frames, ahead=ahead, drop=drop))
-
-
 def use_frame(model):
     return lambda image, **options: model.run(image)
 
@@ -134,32 +70,12 @@ def use_matmul(m, k, n, dtype, group_size, a, b, set_m):
         product.set_m(set_m)
 
 
-def use_problems(header, soc, runtime, name):
-    compatibility.problems(header, soc=soc, runtime=runtime)
-    compatibility.failures(header)
-    compatibility.versions(header, runtime)
-    compatibility.newer_toolkit(header, runtime)
-
-
 CALLS = {
-    "bench.measure": (use_settings, (FILE, 1, 2, None, False, "sim", lambda name, done: None)),
-    "bench.Result": (use_result, ("AUTO", 1, 10.0, {"run": [1.0, 2.0]}, 0, dict(MEASURED.about))),
-    "bench.load": (load, (MEASURED.to_json(),)),
-    "bench.state": (board.state, ("/nowhere",)),
-    "LiveView": (use_view, (["cat"], 80, True, IMAGE, FOUND, {"frame": 1}, 0, 0.01)),
-    "Server": (use_server, (LiveView(), dict, "127.0.0.1", 0, "", 2, True)),
-    "Question": (use_question, (*(getattr(QUESTION, name) for name in QUESTION_FIELDS), "sim")),
-    "pattern": (verify.pattern, ((4, 4, 3), (255, 255, 255))),
-    "fingerprint": (verify.fingerprint, ([ROWS, ROWS],)),
-    "questions_for": (verify.questions_for, ("rk3588", None)),
-    "read_analysis": (accuracy.read_analysis, ("/nowhere/error_analysis.txt",)),
-    "health.check": (health.check, (FILE.read_bytes(),)),
     "pack_int4": (lambda *a: kernels.unpack_int4(kernels.pack_int4(*a)), (ROWS,)),
     "b_to_native": (kernels.b_to_native, (ROWS, 2, 2, 2)),
     "native_to_b": (kernels.native_to_b, (ROWS.reshape(-1), 4, 4, 2, 2, 2)),
     "Detector": (use_detector, (None, 0.25, 0.45, "auto", None, 114, IMAGE, "RGB", "bt601")),
     "Classifier": (use_classifier, (["a"] * 1000, 3, True, None, IMAGE, "RGB", False)),
-    "Pool": (use_pool, (BUNDLE, use_frame, 1, None, None, [FRAME], 1, None)),
     "Matmul": (
         use_matmul,
         (
@@ -173,18 +89,6 @@ CALLS = {
             4,
         ),
     ),
-    "problems": (use_problems, (INFO, find_soc("rk3566"), RUNTIME, "x.rknn")),
-    "runtime_in": (compatibility.runtime_in, ("/nowhere/librknnrt.so",)),
-    "soc_of_this_machine": (soc_of_this_machine, ("/nowhere/compatible",)),
-    "raw.functions": (raw.functions, (None,)),
-    "bundle_from_arrays": (sim.bundle_from_arrays, (INFO.inputs, INFO.outputs, [RECORD])),
-    "Record": (sim.Record, ([ROWS], [ROWS])),
-}
-
-#: These ask for what is not there.
-ABSENT = {
-    "read_analysis": OSError,
-    "raw.functions": TypeError,
 }
 
 
@@ -193,20 +97,11 @@ def name(request):
     return request.param
 
 
-def test_good_arguments_are_taken(name):
-    """What the attacks start from is right, or refused for what it points at alone."""
-    function, arguments = CALLS[name]
-    if name in ABSENT:
-        with pytest.raises(ABSENT[name]):
-            function(*arguments)
-    else:
-        function(*arguments)
-
-
 def test_hostile_arguments_raise_what_is_documented(name):
-    """A result, or a documented exception."""
+    """Good arguments are taken; others give a result or a documented exception."""
     rng = random.Random(name)
     function, arguments = CALLS[name]
+    function(*arguments)
     with np.errstate(all="ignore"):
         for _ in range(CALLS_PER_FUNCTION):
             attack(rng, function, arguments, {})

@@ -36,10 +36,7 @@ def boxes(drawing: str) -> list[tuple[float, float, float, float]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "model",
-    [SHAPES, DATA / "nets" / "shapes_yolov10_rv1106.rknn", DATA / "models" / "ic5_rv1106.rknn"],
-)
+@pytest.mark.parametrize("model", [SHAPES, DATA / "models" / "ic5_rv1106.rknn"])
 def test_boxes_neither_overlap_nor_leave_the_image(model: Path) -> None:
     """Each layer has one, below all that it reads."""
     layers = read_layers(model)
