@@ -26,3 +26,19 @@ int rkr_untile_b(const void *src, size_t src_len, void *dst, size_t dst_len, siz
  * to 7, RKR_ERR_ARGUMENT where one is beyond (dst is then anything). Other errors as above. */
 int rkr_pack_int4(const int8_t *src, size_t src_len, uint8_t *dst, size_t dst_len);
 int rkr_unpack_int4(const uint8_t *src, size_t src_len, int8_t *dst, size_t dst_len);
+
+/* What rknn_matmul_create of librknnrt 2.3.2 takes on a SoC. Sets of rknn_matmul_type have bit
+ * `1 << type`. */
+typedef struct {
+    const char *soc;
+    uint32_t group_bytes; /* of native A and C */
+    uint32_t tile_n;      /* columns of a tile of B where A is float16; int8: 2, int4: 4 times */
+    uint32_t tile_k;      /* rows of it, likewise; 32 where A is not float16 */
+    uint32_t segment_k;   /* rows of native B that lie one after another; 0: all */
+    uint32_t limit_k;     /* most rows of B; 0: not known */
+    uint32_t types;
+    uint32_t per_column, per_group; /* types whose B may have such scales */
+} rkr_matmul_soc;
+
+/* The SoCs, by index; NULL behind the last. */
+const rkr_matmul_soc *rkr_matmul_soc_at(size_t index);

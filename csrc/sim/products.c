@@ -36,74 +36,43 @@ static const rknn_tensor_type elements[N_TYPES][SIM_MATRICES] = {
 
 /* A set of types as bits. */
 #define T(type) (1u << (type))
+/* B may be column after column. */
 #define PLAIN                                                                \
     (T(RKNN_FLOAT16_MM_FLOAT16_TO_FLOAT32) | T(RKNN_INT8_MM_INT8_TO_INT32) | \
      T(RKNN_FLOAT16_MM_FLOAT16_TO_FLOAT16))
-#define F16_BY_I4_TO_F (T(RKNN_FLOAT16_MM_INT4_TO_FLOAT32) | T(RKNN_FLOAT16_MM_INT4_TO_FLOAT16))
 
-typedef struct {
-    const char *soc;
-    uint32_t group_bytes; /* of native A and C */
-    uint32_t tile_n;      /* of B where A is float16; twice as many where it is int8 */
-    uint32_t tile_k_f16;  /* likewise; 32 in all other cases */
-    uint32_t segment_k;   /* 0: B is one piece */
-    uint32_t limit_k;     /* 0: not known */
-    uint32_t types, per_channel, per_group;
-} rules;
-
-static const rules socs[] = {
-    {"rk3588", 16, 16, 32, 8192, 0,
-     PLAIN | T(RKNN_INT8_MM_INT8_TO_INT8) | T(RKNN_INT8_MM_INT8_TO_FLOAT32) |
-         T(RKNN_INT4_MM_INT4_TO_INT16),
-     T(RKNN_INT8_MM_INT8_TO_INT32) | T(RKNN_INT8_MM_INT8_TO_INT8), T(RKNN_INT8_MM_INT8_TO_FLOAT32)},
-    {"rk3576", 16, 16, 32, 4096, 0,
-     PLAIN | F16_BY_I4_TO_F | T(RKNN_FLOAT16_MM_INT8_TO_FLOAT32) | T(RKNN_INT8_MM_INT4_TO_INT32) |
-         T(RKNN_FLOAT16_MM_INT4_TO_BFLOAT16),
-     T(RKNN_INT8_MM_INT8_TO_INT32) | T(RKNN_FLOAT16_MM_INT8_TO_FLOAT32) | F16_BY_I4_TO_F |
-         T(RKNN_INT8_MM_INT4_TO_INT32),
-     F16_BY_I4_TO_F},
-    {"rk3562", 16, 8, 32, 4096, 0,
-     PLAIN | T(RKNN_FLOAT16_MM_INT4_TO_FLOAT16) | T(RKNN_INT8_MM_INT4_TO_FLOAT16),
-     T(RKNN_INT8_MM_INT8_TO_INT32) | T(RKNN_FLOAT16_MM_INT4_TO_FLOAT16),
-     T(RKNN_FLOAT16_MM_INT4_TO_FLOAT16) | T(RKNN_INT8_MM_INT4_TO_FLOAT16)},
-    {"rk3566", 8, 8, 16, 0, 14336,
-     T(RKNN_FLOAT16_MM_FLOAT16_TO_FLOAT32) | T(RKNN_INT8_MM_INT8_TO_INT32),
-     T(RKNN_INT8_MM_INT8_TO_INT32), 0},
-};
-
-static const rules *rules_of(const char *soc) {
-    const char *name = strcmp(soc, "rk3568") == 0 ? "rk3566" : soc;
-    for (size_t i = 0; i < sizeof socs / sizeof *socs; i++) {
-        if (strcmp(socs[i].soc, name) == 0) {
-            return &socs[i];
-        }
+static const rkr_matmul_soc *rules_of(const char *name) {
+    size_t i = 0;
+    const rkr_matmul_soc *soc = rkr_matmul_soc_at(i);
+    while (soc != NULL && strcmp(soc->soc, name) != 0) {
+        soc = rkr_matmul_soc_at(++i);
     }
-    return NULL;
+    return soc;
 }
 
 static uint32_t bits_of(rknn_tensor_type type) {
     return type == I4 ? 4 : type == BF16 ? 16 : (uint32_t)(8 * sim_type_bytes(type));
 }
 
-static void lay_out(const rules *soc, rknn_matmul_type type, sim_geometry *geometry) {
+static void lay_out(const rkr_matmul_soc *soc, rknn_matmul_type type, sim_geometry *geometry) {
     memcpy(geometry->type, elements[type], sizeof geometry->type);
     const rknn_tensor_type a = elements[type][SIM_A];
     geometry->group_a = 8 * soc->group_bytes / bits_of(a);
     geometry->group_c = 8 * soc->group_bytes / bits_of(elements[type][SIM_C]);
     geometry->tile_n = soc->tile_n * (a == F16 ? 1 : a == I8 ? 2 : 4);
-    geometry->tile_k = a == F16 ? soc->tile_k_f16 : 32;
+    geometry->tile_k = a == F16 ? soc->tile_k : 32;
     geometry->segment_k = soc->segment_k == 0 ? UINT32_MAX : soc->segment_k;
     geometry->limit_k = soc->limit_k == 0 ? INT32_MAX : soc->limit_k;
 }
 
 /* Of the layouts and kinds of quantization alone. */
-static int check_kinds(const rules *soc, const rknn_matmul_info *info) {
+static int check_kinds(const rkr_matmul_soc *soc, const rknn_matmul_info *info) {
     const uint32_t type = T(info->type);
     const bool is_native =
         info->B_layout == RKNN_MM_LAYOUT_NATIVE || info->AC_layout == RKNN_MM_LAYOUT_NATIVE;
     switch (info->B_quant_type) {
     case RKNN_QUANT_TYPE_PER_CHANNEL_SYM:
-        if ((soc->per_channel & type) == 0) {
+        if ((soc->per_column & type) == 0) {
             sim_log("rknn_matmul_create: B of type %d has no scales per channel on %s",
                     (int)info->type, soc->soc);
             return RKNN_ERR_PARAM_INVALID;
@@ -129,7 +98,7 @@ static int check_kinds(const rules *soc, const rknn_matmul_info *info) {
 
 int sim_product_check(const char *name, const rknn_matmul_info *info,
                       const rknn_matmul_shape *shape, sim_geometry *geometry) {
-    const rules *soc = rules_of(name);
+    const rkr_matmul_soc *soc = rules_of(name);
     if (shape->M <= 0 || shape->K <= 0 || shape->N <= 0) {
         sim_violation("rknn_matmul_create: librknnrt ends the process for %d x %d x %d", shape->M,
                       shape->K, shape->N);

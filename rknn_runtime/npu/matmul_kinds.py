@@ -6,12 +6,12 @@ librknnrt multiplies nothing, and librknnmrt has no such functions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from rknn_runtime._ffi import lib
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile import compatibility
@@ -71,12 +71,12 @@ class MatrixScales(IntEnum):
 #: The version that was asked.
 RECORDED = (2, 3, 2)
 
-_T = MatmulType
-_PLAIN = (_T.FLOAT16_MM_FLOAT16_TO_FLOAT32, _T.INT8_MM_INT8_TO_INT32)
-_F16 = _T.FLOAT16_MM_FLOAT16_TO_FLOAT16
 #: Only for these B may be column after column.
-_TRANSPOSABLE = (*_PLAIN, _F16)
-_BY_INT4 = (_T.FLOAT16_MM_INT4_TO_FLOAT32, _T.FLOAT16_MM_INT4_TO_FLOAT16)
+_TRANSPOSABLE = (
+    MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32,
+    MatmulType.INT8_MM_INT8_TO_INT32,
+    MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT16,
+)
 
 
 @dataclass(frozen=True)
@@ -103,70 +103,30 @@ class MatmulSoc:
         return 32, self.tile_n * (2 if a is TensorType.INT8 else 4)
 
 
-_RK3566 = MatmulSoc(
-    types=_PLAIN,
-    per_column=(_T.INT8_MM_INT8_TO_INT32,),
-    per_group=(),
-    tile_n=8,
-    tile_k=16,
-    segment_k=0,
-    limit_k=14336,
-)
-SOCS: dict[str, MatmulSoc] = {
-    "rk3562": MatmulSoc(
-        types=(
-            *_TRANSPOSABLE,
-            _T.FLOAT16_MM_INT4_TO_FLOAT16,
-            _T.INT8_MM_INT4_TO_FLOAT16,
-        ),
-        per_column=(_T.INT8_MM_INT8_TO_INT32, _T.FLOAT16_MM_INT4_TO_FLOAT16),
-        per_group=(_T.FLOAT16_MM_INT4_TO_FLOAT16, _T.INT8_MM_INT4_TO_FLOAT16),
-        tile_n=8,
-        tile_k=32,
-        segment_k=4096,
-        limit_k=0,
-    ),
-    "rk3566": _RK3566,
-    "rk3568": _RK3566,
-    "rk3576": MatmulSoc(
-        types=(
-            *_TRANSPOSABLE,
-            _T.FLOAT16_MM_INT8_TO_FLOAT32,
-            *_BY_INT4,
-            _T.INT8_MM_INT4_TO_INT32,
-            _T.FLOAT16_MM_INT4_TO_BFLOAT16,
-        ),
-        per_column=(
-            _T.INT8_MM_INT8_TO_INT32,
-            _T.FLOAT16_MM_INT8_TO_FLOAT32,
-            *_BY_INT4,
-            _T.INT8_MM_INT4_TO_INT32,
-        ),
-        per_group=_BY_INT4,
-        tile_n=16,
-        tile_k=32,
-        segment_k=4096,
-        limit_k=0,
-    ),
-    "rk3588": MatmulSoc(
-        types=(
-            *_TRANSPOSABLE,
-            _T.INT8_MM_INT8_TO_INT8,
-            _T.INT8_MM_INT8_TO_FLOAT32,
-            _T.INT4_MM_INT4_TO_INT16,
-        ),
-        per_column=(_T.INT8_MM_INT8_TO_INT32, _T.INT8_MM_INT8_TO_INT8),
-        per_group=(_T.INT8_MM_INT8_TO_FLOAT32,),
-        tile_n=16,
-        tile_k=32,
-        segment_k=8192,
-        limit_k=0,
-    ),
-    "rv1126b": MatmulSoc(
-        types=(), per_column=(), per_group=(), tile_n=1, tile_k=1, segment_k=0, limit_k=0
-    ),
-}
+def _types(bits: int) -> tuple[MatmulType, ...]:
+    return tuple(each for each in MatmulType if bits >> each & 1)
 
+
+def _read_socs() -> Iterator[tuple[str, MatmulSoc]]:
+    """Read the table of ``csrc/modelfile/matmul.c``."""
+    index = 0
+    while (soc := lib.rkr_matmul_soc_at(index)) != ffi.NULL:
+        yield (
+            ffi.string(soc.soc).decode(),
+            MatmulSoc(
+                types=_types(soc.types),
+                per_column=_types(soc.per_column),
+                per_group=_types(soc.per_group),
+                tile_n=soc.tile_n,
+                tile_k=soc.tile_k,
+                segment_k=soc.segment_k,
+                limit_k=soc.limit_k,
+            ),
+        )
+        index += 1
+
+
+SOCS: dict[str, MatmulSoc] = dict(_read_socs())
 
 #: Functions that every product needs.
 _FUNCTIONS = ("set_io_mem", "run", "destroy")
@@ -250,7 +210,7 @@ def check(soc: str, k: int, n: int, kind: MatmulKind) -> None:
             )
     if rules.limit_k and k > rules.limit_k:
         raise ValueError(f"k: expected at most {rules.limit_k} on {soc}, got {k}")
-    if soc == "rk3576" and dtype is _T.FLOAT16_MM_INT4_TO_FLOAT16 and k > rules.segment_k:
+    if soc == "rk3576" and dtype is MatmulType.FLOAT16_MM_INT4_TO_FLOAT16 and k > rules.segment_k:
         raise ValueError(
             f"k: expected at most {rules.segment_k} for {dtype.name} on {soc}, got {k}: librknnrt "
             "2.3.2 ends the process"

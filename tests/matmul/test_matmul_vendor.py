@@ -91,4 +91,4 @@ def test_what_is_refused_is_refused_before_the_call(soc: str) -> None:
 
 def test_rk3568_is_as_rk3566() -> None:
     """They have the same NPU, whose number the runtime goes by."""
-    assert rules.SOCS["rk3568"] is rules.SOCS["rk3566"]
+    assert rules.SOCS["rk3568"] == rules.SOCS["rk3566"]
