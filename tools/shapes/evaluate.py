@@ -8,9 +8,8 @@
 
 The first runs onnxruntime and decode.py, in float.
 The second runs the product's own API on its simulated NPU, which executes the file's commands;
-``--onnx examples/models/shapes.onnx`` has the graph computed in float between int8 inputs and
-outputs instead, and ``--decoder numpy`` decodes the dequantized outputs with decode.py instead of
-the product's native decoder.
+``--decoder numpy`` decodes the dequantized outputs with decode.py instead of the product's native
+decoder.
 The third builds the model with the vendor's toolkit (in convert.py's environment) and runs the
 toolkit's simulator, which computes the graph in int8 too; decode.py decodes.
 """
