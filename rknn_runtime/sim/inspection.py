@@ -111,7 +111,7 @@ def compare(machine: Machine, onnx: bytes, inputs: Mapping[str, Array]) -> Compa
 
     Raises:
         InvalidModelError: The file cannot be read, or is not the same model.
-        ImportError: onnx or onnxruntime is not installed.
+        ImportError: The package onnx or onnxruntime is not installed.
     """
     names, whole = _with_outputs(onnx, {tensor.name for tensor in machine.tensors})
     graph = Graph(whole)

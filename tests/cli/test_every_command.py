@@ -236,7 +236,7 @@ def test_progress_over_files(words, capsys, monkeypatch) -> None:
     ("package", "words"),
     [
         ("onnx", "convert {onnx} --for rk3588 -o {folder}/made.rknn"),
-        ("onnxruntime", "detect {onnx} {scene} --sim"),
+        ("onnxruntime", "accuracy {onnx} {model} --images {scenes}"),
         ("PIL", "detect {model} {scene} --sim"),
         (
             "matplotlib.figure",
@@ -256,7 +256,7 @@ def test_a_missing_package_is_one_line_with_what_to_install(
     if package == "PIL":
         monkeypatch.setitem(sys.modules, "PIL.Image", None)
     onnx = MODEL.with_name("shapes.onnx")
-    given = words.format(onnx=onnx, model=MODEL, scene=SCENE, folder=tmp_path)
+    given = words.format(onnx=onnx, model=MODEL, scene=SCENE, scenes=SCENE.parent, folder=tmp_path)
     assert main(shlex.split(given)) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert re.match(r"rknn-runtime: .*: pip install \S", line), line

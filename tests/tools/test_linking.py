@@ -109,10 +109,15 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vendor.mkdir()
     (vendor / "probe.c").write_text(PROBE, encoding="utf-8")
     rooms = ("sim", "emulator", "modelfile")
-    parts = [path for room in rooms for path in (root / "csrc" / room).glob("*.c")]
-    sources = [*sorted(parts), vendor / "probe.c"]
-    done = run("cc", "-fPIC", f"-I{root / 'csrc'}", "-c", *sources, cwd=vendor)
-    assert done.returncode == 0, done.stdout
+    for room in ("sim", "emulator", "modelfile"):  # files of two rooms may have the same name
+        folder = vendor / room
+        folder.mkdir()
+        sources = sorted((root / "csrc" / room).glob("*.c"))
+        done = run("cc", "-fPIC", f"-I{root / 'csrc'}", "-c", *sources, cwd=folder)
+        assert done.returncode == 0, done.stdout
+        for built in folder.glob("*.o"):
+            built.rename(vendor / f"{room}_{built.name}")
+    assert run("cc", "-fPIC", "-c", "probe.c", cwd=vendor).returncode == 0
     objects = sorted(vendor.glob("*.o"))
     assert run("ar", "rc", "librknnmrt.a", *objects, cwd=vendor).returncode == 0
     without_probe = [path for path in objects if path.name != "probe.o"]

@@ -53,13 +53,13 @@ int try_job(void) {
     if (region == MAP_FAILED || !is_ready(region)) {
         return -1;
     }
-    for (uint64_t i = file->constant_bytes; i < file->memory_bytes; i++) {
+    for (uint64_t i = file->model->constant_bytes; i < file->model->memory_bytes; i++) {
         file->memory[i] = (uint8_t)(i * 2654435761u >> 13);
     }
-    uint8_t *before = needed(malloc(file->memory_bytes));
-    memcpy(before, file->memory, file->memory_bytes);
-    memcpy(region, file->memory, file->memory_bytes);
-    const uint64_t commands = (file->memory_bytes + 63) & ~63ull;
+    uint8_t *before = needed(malloc(file->model->memory_bytes));
+    memcpy(before, file->memory, file->model->memory_bytes);
+    memcpy(region, file->memory, file->model->memory_bytes);
+    const uint64_t commands = (file->model->memory_bytes + 63) & ~63ull;
     uint64_t words = 0;
     for (uint32_t i = 0; i < n_entries; i++) {
         const uint64_t end = entries[i].first_word + entries[i].words;
@@ -82,14 +82,14 @@ int try_job(void) {
     }
     struct npu_submit submit = {.task_number = count};
     npu_run(region, &submit, tasks);
-    memcpy(file->memory, before, file->memory_bytes);
+    memcpy(file->memory, before, file->model->memory_bytes);
     for (uint32_t i = 1; i <= entries[count - 1].node; i++) { /* 0 takes the inputs */
         if (rkr_emu_run_node(file, i) != RKR_OK) {
             return -2;
         }
     }
     int different = 0, computed = 0;
-    for (uint64_t i = file->constant_bytes; i < file->memory_bytes; i++) {
+    for (uint64_t i = file->model->constant_bytes; i < file->model->memory_bytes; i++) {
         different += region[i] != file->memory[i];
         computed += before[i] != file->memory[i];
     }

@@ -47,6 +47,7 @@ def device_sources() -> list[Path]:
     text = (here / "vendor_npu.c").read_text("utf-8")
     included = set(re.findall(r'^#include "emulator/(\w+\.c)"', text, re.MULTILINE))
     sources = sorted(path for path in emulator.glob("*.c") if path.name not in included)
+    sources += sorted((ROOT / "csrc" / "modelfile").glob("*.c"))
     return [*sources, here / "vendor_device.c", here / "vendor_npu.c"]
 
 

@@ -14,21 +14,24 @@
  * `job TASKS FLAGS`. */
 #include "vendor_npu.h"
 
+#include "emulator/convolution.h"
 #include "emulator/dpu_fast.h"
 #include "emulator/nodes.h"
+#include "emulator/pooling.h"
 
-/* The commands of the file come along here, when it is opened. */
-#define emu_decode_tasks decode_tasks_of_file
-#include "emulator/registers.c"
-#undef emu_decode_tasks
-
-/* Weights must lie in memory that nothing writes: of the runtime's, nobody can tell. */
+/* The decoder comes along here, with two of its functions replaced: the commands are kept when the
+ * file is opened, and weights may lie in any memory, as nobody can tell where the runtime's are. */
 static bool prepare_with_any_weights(rkr_emu *emu, emu_task *task);
+#define emu_decode_tasks decode_tasks_of_file
 #define emu_prepare_convolution prepare_with_any_weights
-#include "emulator/check.c"
+#include "emulator/decode.c"
+#undef emu_decode_tasks
 #undef emu_prepare_convolution
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_CONTEXTS 64
 #define MAX_CHANGES 4096
@@ -72,22 +75,23 @@ static void *needed(void *memory) {
 }
 
 static bool prepare_with_any_weights(rkr_emu *emu, emu_task *task) {
-    const uint64_t constant_bytes = emu->constant_bytes;
-    emu->constant_bytes = emu == machine ? emu->memory_bytes : constant_bytes;
+    emu_model *model = emu->model;
+    const uint64_t constant_bytes = model->constant_bytes;
+    model->constant_bytes = emu == machine ? model->memory_bytes : constant_bytes;
     const bool is_good = emu_prepare_convolution(emu, task);
-    emu->constant_bytes = constant_bytes;
+    model->constant_bytes = constant_bytes;
     return is_good;
 }
 
-/* In the place of the emulator's own: keeps the commands, then lets them be decoded. */
-int emu_decode_tasks(rkr_emu *emu, const emu_words *commands, const emu_task_entry *list,
-                     uint32_t count) {
-    n_entries = count;
-    entries = needed(malloc(count * sizeof *entries + 1));
-    memcpy(entries, list, count * sizeof *entries);
-    file_words = needed(malloc(commands->count * WORD_BYTES + 1));
-    memcpy(file_words, commands->words, commands->count * WORD_BYTES);
-    return decode_tasks_of_file(emu, commands, list, count);
+/* Replaces the emulator's own: keeps the commands, then decodes them. */
+int emu_decode_tasks(rkr_emu *emu) {
+    const emu_model *model = emu->model;
+    n_entries = model->n_tasks;
+    entries = needed(malloc(n_entries * sizeof *entries + 1));
+    memcpy(entries, model->tasks, n_entries * sizeof *entries);
+    file_words = needed(malloc(model->n_words * WORD_BYTES + 1));
+    memcpy(file_words, model->words, model->n_words * WORD_BYTES);
+    return decode_tasks_of_file(emu);
 }
 
 static void say(const char *format, ...) EMU_PRINTF(1);
@@ -134,11 +138,13 @@ static bool is_ready(uint8_t *region) {
         return false;
     }
     machine = needed(calloc(1, sizeof *machine));
-    machine->soc = file->soc;
-    machine->memory = region;
-    machine->memory_bytes = NPU_REGION_BYTES;
-    machine->nodes = needed(calloc(file->n_nodes + 1, sizeof *machine->nodes));
-    machine->n_nodes = file->n_nodes;
+    machine->model = needed(calloc(1, sizeof *machine->model));
+    machine->model->chip = machine->chip = file->chip;
+    machine->model->soc = machine->soc = file->soc;
+    machine->model->memory = machine->memory = region;
+    machine->model->memory_bytes = NPU_REGION_BYTES;
+    machine->model->n_nodes = file->model->n_nodes;
+    machine->nodes = needed(calloc(file->model->n_nodes + 1, sizeof *machine->nodes));
     machine->tasks = needed(calloc(1, sizeof *machine->tasks));
     return true;
 }
@@ -149,7 +155,7 @@ static void begin(context *c) {
     free(c->state);
     c->state = needed(calloc(1, sizeof *c->state));
     c->state->emu = machine;
-    read_known(c->state, machine->soc);
+    read_known(c->state, machine->soc->family);
 }
 
 static context *context_at(uint64_t commands) {
@@ -163,8 +169,8 @@ static context *context_at(uint64_t commands) {
     }
     context *c = &contexts[n_contexts++];
     *c = (context){.commands = commands};
-    c->moved = needed(calloc(file->n_tensors + 1, sizeof *c->moved));
-    c->is_found = needed(calloc(file->n_tensors + 1, sizeof *c->is_found));
+    c->moved = needed(calloc(file->model->n_tensors + 1, sizeof *c->moved));
+    c->is_found = needed(calloc(file->model->n_tensors + 1, sizeof *c->is_found));
     begin(c);
     return c;
 }
@@ -245,7 +251,7 @@ static void note_place(context *c, const emu_node *node, uint32_t address, uint6
     for (uint32_t i = 0; i < public->n_inputs + public->n_outputs; i++) {
         const uint32_t index =
             i < public->n_inputs ? public->inputs[i] : public->outputs[i - public->n_inputs];
-        const emu_tensor *tensor = &file->tensors[index];
+        const emu_tensor *tensor = &file->model->tensors[index];
         if (tensor->has_memory && address >= tensor->address &&
             address - tensor->address < tensor->bytes) {
             c->moved[index] = by;
@@ -283,9 +289,11 @@ static bool run_task(const emu_task *task) {
     case EMU_TASK_CONVOLUTION:
         return emu_run_convolution(machine, task);
     case EMU_TASK_DPU:
-        return emu_run_dpu(machine, task);
+        emu_run_dpu(machine, task);
+        return true;
     case EMU_TASK_POOLING:
-        return emu_run_pooling(machine, task);
+        emu_run_pooling(machine, &task->pool);
+        return true;
     default:
         return true;
     }
@@ -294,7 +302,7 @@ static bool run_task(const emu_task *task) {
 static bool copy_tensors(context *c, uint8_t *region, const uint32_t *tensors, uint32_t count,
                          bool back) {
     for (uint32_t i = 0; i < count; i++) {
-        const emu_tensor *tensor = &file->tensors[tensors[i]];
+        const emu_tensor *tensor = &file->model->tensors[tensors[i]];
         if (tensor->is_constant || !tensor->has_memory) {
             continue;
         }
@@ -312,10 +320,10 @@ static bool copy_tensors(context *c, uint8_t *region, const uint32_t *tensors, u
 static void run_function(context *c, uint8_t *region, const emu_node *node) {
     const rkr_emu_node *public = &node->public;
     /* What else it names, as room for intermediate values, may lie where no command tells. */
-    const uint32_t wanted = node->operator->inputs;
+    const uint32_t wanted = node->operation->inputs;
     const uint32_t n_read = wanted < public->n_inputs ? wanted : public->n_inputs;
     if (!copy_tensors(c, region, public->inputs, n_read, false) ||
-        !node->operator->run(file, node) ||
+        rkr_emu_run_node(file, (uint32_t)(node - file->nodes)) != RKR_OK ||
         !copy_tensors(c, region, public->outputs, public->n_outputs, true)) {
         say("wrong %s '%s' cannot be computed\n", public->op, public->name);
     }
@@ -324,7 +332,7 @@ static void run_function(context *c, uint8_t *region, const emu_node *node) {
 /* The copy of an output to NHWC, whose commands are not understood: by its definition. */
 static void run_output(context *c, uint8_t *region, const emu_node *node, uint32_t address) {
     const uint32_t index = node->public.inputs[0];
-    const emu_tensor *tensor = &file->tensors[index];
+    const emu_tensor *tensor = &file->model->tensors[index];
     const rkr_emu_tensor *t = &tensor->public;
     if (t->n_dims != 4 || address == UINT32_MAX || !emu_is_readable(file, tensor) ||
         !copy_tensors(c, region, &index, 1, false)) {
@@ -346,9 +354,6 @@ static void run_output(context *c, uint8_t *region, const emu_node *node, uint32
 static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index) {
     const emu_task_entry *entry = &entries[index];
     const emu_node *node = &file->nodes[entry->node];
-    const uint64_t *words =
-        (const uint64_t *)(const void *)(region + c->commands) + entry->first_word;
-    const emu_words commands = {words - entry->first_word, entry->first_word + entry->words};
     emu_task *task = machine->tasks;
     memset(task, 0, sizeof *task);
     if (machine->lut_bytes != NULL) {
@@ -357,9 +362,10 @@ static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index
     machine->nodes[entry->node].tasks_understood = true;
     machine->nodes[entry->node].public.reason = "";
     /* RV1106: addresses count from the job's base. */
-    machine->memory = region + base;
-    machine->memory_bytes = NPU_REGION_BYTES - base;
-    (void)decode_entry(c->state, &commands, entry, task);
+    machine->model->memory = machine->memory = region + base;
+    machine->model->memory_bytes = NPU_REGION_BYTES - base;
+    machine->model->words = (uint64_t *)(void *)(region + c->commands);
+    decode_entry(c->state, entry, task);
     if (node->way == EMU_NODE_FUNCTION || is_output(node)) {
         return; /* with the last of its tasks, below */
     }
@@ -367,7 +373,7 @@ static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index
         return;
     }
     if (task->kind == EMU_TASK_UNKNOWN || !run_task(task)) {
-        say("wrong %s '%s': %s\n", node->public.op, node->public.name, machine->error);
+        say("wrong %s '%s': %s\n", node->public.op, node->public.name, machine->model->error);
     }
 }
 
@@ -402,7 +408,7 @@ int npu_run(uint8_t *region, struct npu_submit *submit, uint64_t tasks) {
             const uint8_t ran = c->state->group[EMU_DPU] ^ 1;
             const uint32_t to = c->state->registers[EMU_DPU][ran][0x020 >> 2];
             /* What lies in the model's own memory is a step on the way. */
-            output = to >= file->memory_bytes && to < output ? to : output;
+            output = to >= file->model->memory_bytes && to < output ? to : output;
         }
         /* For a copy in the model's own type only the first of a node's tasks is submitted. */
         if (i + 1 < first + count && entries[i + 1].node == entries[i].node) {
