@@ -108,7 +108,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vendor = root / "vendor"
     vendor.mkdir()
     (vendor / "probe.c").write_text(PROBE, encoding="utf-8")
-    rooms = ("sim", "emulator", "modelfile")
     for room in ("sim", "emulator", "modelfile"):  # files of two rooms may have the same name
         folder = vendor / room
         folder.mkdir()
