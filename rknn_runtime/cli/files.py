@@ -118,7 +118,7 @@ def told(path: str, error: Exception) -> str:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Add the name of a file to errors that do not have it, such as those of a full disk.
+    """Add the name of a file to errors that do not have it, for example on a full disk.
 
     Raises:
         InvalidModelError: The error with the name.

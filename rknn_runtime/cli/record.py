@@ -1,4 +1,4 @@
-"""Record what a model gives for samples, as a bundle of the simulated NPU.
+"""Record the outputs of a model for samples, as a bundle of the simulated NPU.
 
 The model runs on the simulated NPU; the bundle answers these samples as it did,
 and runs where the model itself cannot.
@@ -32,7 +32,7 @@ _BEGINNINGS = (b"\x93NUMPY", b"PK")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn file or a bundle")
     parser.add_argument(
         "samples",
@@ -83,7 +83,7 @@ def _progress(done: int, total: int) -> None:
 
 
 def _check_place(arguments: Namespace) -> None:
-    """Refuse what cannot be written, and to write over what is read."""
+    """Refuse an output that cannot be written or that is one of the inputs."""
     check_writable(arguments.output)
     output = Path(arguments.output)
     for name in (arguments.model, *arguments.samples):

@@ -21,7 +21,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Declare the arguments."""
     parser.add_argument("folder", metavar="FOLDER", help="where to")
     parser.add_argument(
         "--name",

@@ -269,7 +269,7 @@ def _logits(info: ModelInfo, head: Head) -> bool:
 
 
 def _scores(info: ModelInfo, head: Head) -> tuple[TensorAttr, ...]:
-    """Return the outputs with scores, if their shapes differ from those of boxes."""
+    """Return the outputs with scores, if their shapes differ from the shapes of boxes."""
     if head.shares_scale or head.classes is None:
         return ()
     grids = [attr for attr in info.outputs if len(attr.shape) == 4]

@@ -45,7 +45,7 @@ _MAX_DIMS = 16
 class RKNNLite:
     """A model on this machine's NPU, with the interface of the vendor's ``rknnlite.api.RKNNLite``.
 
-    Calls, arguments and results are those of its version 2.5.0. A call that fails logs the error
+    Calls, arguments and results equal its version 2.5.0. A call that fails logs the error
     to ``rknn_runtime.rknnlite`` and returns -1 or None, as the vendor's does. With ``strict=True``
     it raises the error, and also refuses input that the vendor's package accepts by mistake. It
     also runs on 32-bit ARM, RV1103 and RV1106, for which the vendor has no such package. For new

@@ -51,7 +51,7 @@ class RawRecord:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a bundle says about a model; ``bytes(bundle)`` is the file."""
+    """The contents of a bundle; ``bytes(bundle)`` is the file."""
 
     soc: str
     #: One entry for a static model; else one per shape, biggest first.
@@ -59,7 +59,7 @@ class Bundle:
     #: One per input; None: the NPU takes the values as they are.
     preprocessing: tuple[Preprocessing | None, ...]
     records: tuple[RawRecord, ...] = ()
-    #: Imitate librknnmrt, else librknnrt; None: what the SoC has.
+    #: Imitate librknnmrt, else librknnrt; None: the runtime of the SoC.
     mini: bool | None = None
     #: Version of the imitated runtime; None: the newest known, which takes its place.
     runtime_version: str | None = None

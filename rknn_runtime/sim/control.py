@@ -19,7 +19,7 @@ TEXT_BYTES = 512
 
 
 class Live(NamedTuple):
-    """What has been created and not yet destroyed."""
+    """Objects that were created and not yet destroyed."""
 
     contexts: int
     memories: int
@@ -85,7 +85,7 @@ class Control:
         self._function("rknn_sim_latency")(as_int(microseconds, "microseconds", 0, 2**32 - 1))
 
     def set_core_speed(self, cores: int, factor: float) -> None:
-        """Let runs on several cores be faster than on one; as set anew, they are not.
+        """Let runs on several cores be faster than on one; by default they are not.
 
         Every run has its cores for itself, and others wait for them, so contexts on one core take
         turns, and a run on three waits until all three are free.
@@ -105,7 +105,7 @@ class Control:
         self._function("rknn_sim_core_speed")(cores, round(1000 * factor))
 
     def set_bus(self, bytes_per_second: int, bytes_per_run: int) -> None:
-        """Let the cores share a memory bus, as those of a board do.
+        """Let the cores share a memory bus, like the cores of a board.
 
         A run ends when its latency is over and its bytes are moved; runs at the same time have
         equal parts of the bus. What a run moves is at least its weights, inputs, outputs and what
@@ -158,7 +158,7 @@ class Control:
 
     @property
     def live(self) -> Live:
-        """What is alive now."""
+        """The objects that are alive now."""
         counts = ffi.new("uint32_t[3]")
         self._function("rknn_sim_live")(counts, counts + 1, counts + 2)
         return Live(*counts)
@@ -182,7 +182,7 @@ class Control:
 
     @property
     def last_violation(self) -> str:
-        """What the last violation was; empty when there was none."""
+        """The last violation; empty if there was none."""
         return self._text("rknn_sim_violations")
 
     @property
@@ -198,6 +198,6 @@ class Control:
     def reset(self) -> None:
         """Forget failures that wait, latency, call counts, violations and messages.
 
-        What is alive stays alive and counted, and the caches stay as they were set.
+        Live objects stay alive and counted, and the caches stay as they were set.
         """
         self._function("rknn_sim_reset")()

@@ -1,7 +1,7 @@
-"""Attributes of tensors that no ``.rknn`` file describes: what the toolkit would most likely do.
+"""Attributes of tensors that no ``.rknn`` file describes: the most likely choices of the toolkit.
 
-The runtimes' rules are ``rknn_runtime.modelfile.attributes``; here is what the toolkit decides
-before them: which inputs are pixels, how many channel groups an output has, how much is reserved.
+The runtimes' rules are ``rknn_runtime.modelfile.attributes``; this module has the toolkit's earlier
+choices: which inputs are pixels, how many channel groups an output has, how much is reserved.
 """
 
 from __future__ import annotations

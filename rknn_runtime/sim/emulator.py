@@ -45,7 +45,7 @@ DTYPES: dict[int, np.dtype[Any]] = {
 
 
 class Verdict(IntEnum):
-    """What is known about the result of a node."""
+    """How well the result of a node is known."""
 
     #: Its commands are executed; every bit as the NPU is known to compute it.
     EXACT = lib.RKR_EMU_EXACT
@@ -101,7 +101,7 @@ class Emulation:
 
     #: As the file names it: ``"rk3588"``.
     soc: str
-    #: Of the graph that runs, in the order in which they are executed.
+    #: Nodes of the graph that runs, in execution order.
     nodes: tuple[NodeInfo, ...]
 
     def count(self, verdict: Verdict) -> int:
@@ -195,7 +195,7 @@ class Machine:
 
     @property
     def emulation(self) -> Emulation:
-        """What is known of each node."""
+        """One entry per node."""
         return Emulation(self.soc, self.nodes)
 
     def walk(self) -> Iterator[NodeInfo]:

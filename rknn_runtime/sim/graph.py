@@ -1,4 +1,4 @@
-"""ONNX files in float: onnxruntime computes them, beside the simulated NPU."""
+"""ONNX files in float, computed by onnxruntime for comparisons."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Graph:
 
 
 def _tensor(arg: Any) -> GraphTensor:
-    """Read what a session of onnxruntime says of an input or output."""
+    """Read an input or output of a session of onnxruntime."""
     if arg.type not in _DTYPES:
         raise InvalidModelError(f"{arg.name!r} of the ONNX file is a {arg.type}")
     shape = tuple(size if isinstance(size, int) else None for size in arg.shape)

@@ -24,7 +24,7 @@ WORST_CHANNELS = 3
 
 @dataclass(frozen=True)
 class TensorComparison:
-    """A tensor on the emulated NPU beside the same one of the ONNX file, in float."""
+    """A tensor on the emulated NPU, compared with the ONNX file in float."""
 
     name: str
     #: The node that computes it: ``"ConvRelu"``.
@@ -47,7 +47,7 @@ class TensorComparison:
 class Comparison:
     """A walk along the graph; ``str()`` is a table."""
 
-    #: In the order in which they are computed.
+    #: In the order of their computation.
     tensors: tuple[TensorComparison, ...]
     #: Names of tensors that the ONNX file does not have, or not in this size.
     missing: tuple[str, ...]
@@ -91,7 +91,7 @@ def tensors(machine: Machine, *, dequantize: bool) -> dict[str, Array]:
 def real_inputs(
     machine: Machine, attrs: Sequence[TensorAttr], inputs: Sequence[Array]
 ) -> dict[str, Array]:
-    """Turn what a model was given into what its graph sees in float, by name.
+    """Convert the inputs of a model to the float inputs of its graph, by name.
 
     Raises:
         ValueError: An array that is neither pixels nor float32.
@@ -179,7 +179,7 @@ def _compared(node: NodeInfo, tensor: TensorInfo, ours: Array, theirs: Array) ->
 
 
 def _cosine(a: Array, b: Array) -> float:
-    """1.0 for two vectors without a length, 0.0 for one beside one with a length."""
+    """1.0 for two vectors without a length, 0.0 if only one has a length."""
     a, b = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
     lengths = float(np.linalg.norm(a)), float(np.linalg.norm(b))
     if 0.0 in lengths:

@@ -11,7 +11,7 @@ from rknn_runtime.npu.library import NAMES, SIMULATED
 
 __all__ = ["install_library"]
 
-#: By what the linker calls it, as setup.py named it.
+#: The SONAME, which setup.py sets.
 _SONAME = b"\0librknn_sim.so\0"
 _MOST_BYTES = 1 << 28
 

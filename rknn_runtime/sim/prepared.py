@@ -1,4 +1,4 @@
-"""What the simulated runtime loads for a model, and how to look into it."""
+"""Models for the simulated runtime, and a look into its emulator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_PREPROCESSING = Preprocessing((0.0,), (1.0,), rgb2bgr=False)
 
 
 class PreparedModel:
-    """What a context loads; kept for as long as the context.
+    """A model for a context; it lives as long as the context.
 
     Attributes:
         data: The ``.rknn`` file or the bundle, until a context has loaded it.
@@ -103,7 +103,7 @@ class PreparedModel:
 
 
 def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> PreparedModel:
-    """Read what the simulated runtime can load: a ``.rknn`` file or a bundle.
+    """Read a model for the simulated runtime: a ``.rknn`` file or a bundle.
 
     The emulator executes the commands of a ``.rknn`` file; a bundle answers from its records.
 
@@ -147,6 +147,6 @@ def _of_rknn(content: Buffer, library: Library) -> PreparedModel:
 
 def _of_bundle(data: bytes, library: Library) -> PreparedModel:
     bundle = read_bundle(data)
-    # What a bundle does not say is none, what a model file does not say is unknown.
+    # A bundle without the field has none; a model file without it is unknown.
     given = tuple(given or NO_PREPROCESSING for given in bundle.preprocessing)
     return PreparedModel(data, library, given, "records", bundle.soc)

@@ -120,7 +120,7 @@ def record(
     any_input: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> bytes:
-    """Run a model on the simulated NPU, and make a bundle of what it gives.
+    """Run a model on the simulated NPU and make a bundle of its outputs.
 
     Args:
         model: What ``Model(..., library="sim")`` takes, with one input shape.
@@ -185,7 +185,7 @@ def _is_real(attr: TensorAttr) -> bool:
 
 
 def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
-    """Turn what a caller gives for an input into the numbers that the graph sees.
+    """Convert a caller's array for an input to the numbers that the graph sees.
 
     Args:
         attr: The input.
@@ -219,10 +219,10 @@ def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Arr
 
 
 def input_values(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
-    """Turn what a caller gives for an input into the values that reach the graph.
+    """Convert a caller's array for an input to the values that reach the graph.
 
-    As `real_input`, but quantized; of an input that is no image, an array of the model's
-    own type is taken as it is.
+    As `real_input`, but quantized. For an input that is no image, an array of the model's own
+    type is returned unchanged.
     """
     dtype = attr.stored.dtype.numpy
     if not attr.takes_pixels and array.dtype == dtype:
@@ -239,7 +239,7 @@ def _framework_order(attr: TensorAttr, array: Array, dtype: np.dtype[Any]) -> Ar
 
 
 def _output_values(attr: TensorAttr, array: Array) -> Array:
-    """Quantize float32 outputs; an array of the model's own type is taken as it is."""
+    """Quantize float32 outputs; an array of the model's own type is returned unchanged."""
     if array.dtype == attr.stored.dtype.numpy:
         return array
     if array.dtype != np.float32:

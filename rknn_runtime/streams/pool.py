@@ -188,7 +188,7 @@ class Pool(Closing):
     def detect(self, frame: Any, **options: Any) -> asyncio.Future[Any]:
         """Submit one frame, for ``await pool.detect(frame)`` in an event loop.
 
-        Arguments and exceptions are those of `submit`; RuntimeError if no event loop is running.
+        The arguments and exceptions equal `submit`; RuntimeError if no event loop is running.
 
         Returns:
             An awaitable of the task's result or exception. Cancelling it cancels the frame, unless

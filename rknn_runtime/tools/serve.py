@@ -38,7 +38,7 @@ __all__ = ["LiveView", "Server", "Snapshot", "is_loopback"]
 
 #: Seconds that a client has to send its request, and to take each thing that it is sent.
 PATIENCE_S = 5.0
-#: Clients beside the viewers that are answered at the same time.
+#: Other clients than viewers that are answered at the same time.
 _MOST_BRIEF = 32
 #: Clients of one address that may be sending their request at the same time.
 _MOST_WAITING = 16
@@ -47,7 +47,7 @@ _MOST_HEAD_BYTES = 1 << 14
 _SEND_BYTES = 1 << 18
 #: Seconds between two updates of the panel.
 _STATUS_S = 1.0
-#: The frame rate is that of this many last frames.
+#: Number of frames that the frame rate is computed from.
 _RATE_FRAMES = 60
 #: Largest width and height that a JPEG encoder takes.
 _MAX_JPEG = 65500
@@ -222,7 +222,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Server:
-    """Serves a view from a thread of its own; close it, or use it as a context manager.
+    """Serves a view from a separate thread; close it, or use it as a context manager.
 
     Args:
         view: What to show.
@@ -481,7 +481,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.mine
 
     def _has_token(self, query: str) -> bool:
-        """Return whether the token was given, and no wrong one beside it."""
+        """Return whether the token was given, and no wrong one with it."""
         wanted = self._mine.token.encode()
         given = [token.encode() for token in parse_qs(query, True).get("token", ())]
         for said in self.headers.get_all("Authorization", ()):
@@ -529,7 +529,7 @@ class _Handler(BaseHTTPRequestHandler):
                         self.wfile.write(frame.jpeg + b"\r\n" + _PART)
 
     def _frames(self) -> None:
-        """Send the page each image together with what was found in it.
+        """Send the page each image together with its objects.
 
         A message is the sizes of JSON and JPEG, 4 bytes each, and both of them. The panel's
         numbers are a message without a JPEG.
@@ -630,7 +630,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def finish(self) -> None:
-        """Take some of what a client still sends; else a reset would lose the answer."""
+        """Read some of the client's remaining bytes; otherwise a reset would lose the answer."""
         super().finish()
         if self._may_send_more:
             with suppress(OSError):
