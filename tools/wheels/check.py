@@ -45,7 +45,8 @@ def expected_files(source: Path, metadata: str, *, linked: bool) -> set[str]:
     """Return the names of the files that a wheel of these sources holds."""
     files = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
     files |= {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
-    files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.xz")}
+    for pattern in ("rknn_runtime/**/*.xz", "rknn_runtime/**/*.html"):
+        files |= {str(path.relative_to(source)) for path in source.glob(pattern)}
     files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/*/data/*")}
     files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED}
     files |= {LINKED} if linked else set()
