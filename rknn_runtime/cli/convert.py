@@ -55,7 +55,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--for", dest="target", required=True, metavar="SOC", help="rk3588 ...")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn beside it")
     parser.add_argument(
-        "--calibrate", metavar="IMAGES", help="a folder of images to quantize with; else float16"
+        "--calibrate",
+        metavar="IMAGES",
+        help="a folder of images to quantize with, or a .txt file in the toolkit's form",
     )
     network = parser.add_argument_group("the network")
     add_switch(network, "--keep-graph", "do not cut the graph")
@@ -100,7 +102,10 @@ def run(arguments: Namespace) -> None:
     from rknn_runtime.conversion.toolkit import ToolkitError
 
     check_readable(arguments.model, labels_file(arguments.labels))
-    check_folder(arguments.calibrate)
+    if arguments.calibrate is not None and arguments.calibrate.endswith(".txt"):
+        check_readable(arguments.calibrate)
+    else:
+        check_folder(arguments.calibrate)
     check_folder(arguments.evaluate)
     check_writable(arguments.output, arguments.report, arguments.html, arguments.log)
     groups: dict[str, Any] = {
