@@ -271,6 +271,18 @@ static bool is_float(const emu_task *task) {
     }
 }
 
+/* Keep what the first product of two tensors does to its sums, by which a mini container says the
+ * factor of an attention. */
+static void note_product(const decoder *d, const emu_task_entry *entry, emu_node *node) {
+    const uint32_t *dpu = d->registers[EMU_DPU][d->group[EMU_DPU]];
+    const bool adds_mask = entry->enabled == 0x1d && (dpu[0x070 >> 2] & 1) == 0;
+    if (!node->has_product && (entry->enabled == 0x0d || adds_mask)) {
+        node->has_product = true;
+        node->product_bn = dpu[0x060 >> 2];
+        node->product_factor = dpu[0x068 >> 2];
+    }
+}
+
 static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task) {
     rkr_emu *emu = d->emu;
     emu_node *node = &emu->nodes[entry->node];
@@ -283,6 +295,7 @@ static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task
     if (d->loads_lut) {
         settle_lut(d);
     }
+    note_product(d, entry, node);
     task->node = entry->node;
     understood = understood && decode_task(d, entry->enabled, task);
     for (uint32_t bit = 0; bit < 8; bit++) {

@@ -432,9 +432,37 @@ static bool find_product(const rkr_emu *emu, const emu_node *node, product *p) {
     return ours && ar == p->m && ac == bc && br == p->n;
 }
 
+/* Whether input `index` of a node is there, and is no scratch memory of its tasks. */
+static bool has_value(const rkr_emu *emu, const emu_node *node, uint32_t index) {
+    static const char scratch[] = "_exSecondary";
+    if (index >= node->public.n_inputs) {
+        return false;
+    }
+    const char *name = input_of(emu, node, index)->name;
+    const size_t length = strlen(name), end = sizeof scratch - 1;
+    return length < end || strcmp(name + length - end, scratch) != 0;
+}
+
+/* The third input of an exMatMul is one number, or one for each column. The attribute c_type says
+ * what it is for; mini containers have none. */
+static bool find_third(const rkr_emu *emu, emu_node *node, const product *p) {
+    const emu_file_node *file = &emu->model->nodes[node - emu->nodes];
+    const rkr_emu_tensor *c = input_of(emu, node, 2);
+    char kind[4] = "";
+    uint32_t type = 0, count = 0;
+    if (!rkr_find_attribute(file->bson, file->bson_bytes, "c_type", &type, &count, kind, 3) ||
+        type != RKR_EMU_ATTRIBUTE_TEXT || count != 3) {
+        return false;
+    }
+    node->values->mode = strcmp(kind, "mul") == 0 ? "mul" : strcmp(kind, "add") == 0 ? "add" : "";
+    return node->values->mode[0] != 0 && emu_is_readable(emu, emu_input(emu, node, 2)) &&
+           (c->n_elems == 1 || (c->n_elems == p->n && c->dims[c->n_dims - 1] == p->n));
+}
+
 bool emu_check_matmul(const rkr_emu *emu, emu_node *node) {
     product p = {0};
-    return node->public.n_inputs >= 2 && find_product(emu, node, &p);
+    return node->public.n_inputs >= 2 && find_product(emu, node, &p) &&
+           (!has_value(emu, node, 2) || find_third(emu, node, &p));
 }
 
 static void multiply(const product *p, const float *a, const float *b, float *out) {
@@ -450,16 +478,57 @@ static void multiply(const product *p, const float *a, const float *b, float *ou
     }
 }
 
+/* Floats of an input beyond those that a node is called with; NULL with an error: no memory. */
+static float *floats_of(rkr_emu *emu, const emu_node *node, uint32_t index) {
+    float *values = malloc((size_t)input_of(emu, node, index)->n_elems * sizeof *values + 1);
+    if (values == NULL) {
+        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
+        return NULL;
+    }
+    emu_get_floats(emu, emu_input(emu, node, index), values);
+    return values;
+}
+
 bool emu_float_matmul(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
     product p = {0};
     (void)find_product(emu, node, &p);
     for (size_t i = 0; i < p.batch; i++) {
         multiply(&p, in[0] + i * p.m * p.k, in[1] + i * p.k * p.n, out + i * p.m * p.n);
     }
-    return true;
+    if (!has_value(emu, node, 2)) {
+        return true;
+    }
+    float *c = floats_of(emu, node, 2);
+    const bool is_one = input_of(emu, node, 2)->n_elems == 1;
+    for (size_t i = 0; c != NULL && i < p.batch * p.m * p.n; i++) {
+        const float third = c[is_one ? 0 : i % p.n];
+        out[i] = strcmp(node->values->mode, "mul") == 0 ? out[i] * third : out[i] + third;
+    }
+    free(c);
+    return c != NULL;
 }
 
-/* Attention: Q [h, d, 1, N], K [h, d, 1, M], V [h, e, 1, M] -> [h, e, 1, N]. */
+/* Attention: Q [h, d, 1, N], K [h, d, 1, M], V [h, e, 1, M] -> [h, e, 1, N], perhaps with a mask
+ * [h or 1, M or 1, 1, N or 1] that is added to the products. */
+static const char assumed_scale[] =
+    "computed from its tensors, in float; its factor is assumed to be 1/sqrt(d): the file does not "
+    "say it";
+
+/* The factor as the commands of RV1106 say it: its BN multiplies the products, or does nothing. */
+static bool find_factor(const rkr_emu *emu, const emu_node *node, float *factor) {
+    const uint32_t bn = node->product_bn;
+    if (!node->has_product || emu->soc->family != EMU_RV1106) {
+        return false;
+    }
+    const bool is_off = (bn & 1) != 0, adds = (bn & 2) == 0, multiplies = (bn & 0x10) == 0;
+    *factor = 1.0f;
+    if (!is_off && multiplies) {
+        *factor = (float)ldexp((double)(node->product_factor >> 16),
+                               -(int)(node->product_factor >> 8 & 0x3f));
+    }
+    return is_off || !adds;
+}
+
 bool emu_check_attention(const rkr_emu *emu, emu_node *node) {
     if (node->public.n_inputs < 3) {
         return false;
@@ -468,11 +537,40 @@ bool emu_check_attention(const rkr_emu *emu, emu_node *node) {
     const rkr_emu_tensor *k = input_of(emu, node, 1);
     const rkr_emu_tensor *v = input_of(emu, node, 2);
     const rkr_emu_tensor *out = output_of(emu, node);
-    return q->n_dims == 4 && k->n_dims == 4 && v->n_dims == 4 && out->n_dims == 4 &&
-           q->dims[2] == 1 && k->dims[2] == 1 && v->dims[2] == 1 && out->dims[2] == 1 &&
-           q->dims[0] == k->dims[0] && q->dims[0] == v->dims[0] && q->dims[0] == out->dims[0] &&
-           q->dims[1] == k->dims[1] && k->dims[3] == v->dims[3] && out->dims[1] == v->dims[1] &&
-           out->dims[3] == q->dims[3];
+    if (!(q->n_dims == 4 && k->n_dims == 4 && v->n_dims == 4 && out->n_dims == 4 &&
+          q->dims[2] == 1 && k->dims[2] == 1 && v->dims[2] == 1 && out->dims[2] == 1 &&
+          q->dims[0] == k->dims[0] && q->dims[0] == v->dims[0] && q->dims[0] == out->dims[0] &&
+          q->dims[1] == k->dims[1] && k->dims[3] == v->dims[3] && out->dims[1] == v->dims[1] &&
+          out->dims[3] == q->dims[3])) {
+        return false;
+    }
+    const emu_file_node *file = &emu->model->nodes[node - emu->nodes];
+    uint32_t type = 0, count = 0;
+    float scale = 0.0f;
+    if (!rkr_find_attribute(file->bson, file->bson_bytes, "scale", &type, &count, &scale,
+                            sizeof scale)) {
+        if (!find_factor(emu, node, &scale)) {
+            scale = (float)(1.0 / sqrt((double)q->dims[1]));
+            node->public.reason = assumed_scale;
+        }
+    } else if (type != RKR_EMU_ATTRIBUTE_FLOAT || count != 1) {
+        return false;
+    }
+    node->values->fill = scale;
+    if (!has_value(emu, node, 3)) {
+        return true;
+    }
+    const rkr_emu_tensor *mask = input_of(emu, node, 3);
+    return emu_is_readable(emu, emu_input(emu, node, 3)) && mask->n_dims == 4 &&
+           mask->dims[2] == 1 && (mask->dims[0] == 1 || mask->dims[0] == q->dims[0]) &&
+           (mask->dims[1] == 1 || mask->dims[1] == k->dims[3]) &&
+           (mask->dims[3] == 1 || mask->dims[3] == q->dims[3]);
+}
+
+/* The element of a mask for head h, key y and query x. */
+static float mask_at(const float *mask, const rkr_emu_tensor *t, size_t h, size_t y, size_t x) {
+    const size_t head = t->dims[0] == 1 ? 0 : h, key = t->dims[1] == 1 ? 0 : y;
+    return mask[(head * t->dims[1] + key) * t->dims[3] + (t->dims[3] == 1 ? 0 : x)];
 }
 
 bool emu_float_attention(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
@@ -480,12 +578,15 @@ bool emu_float_attention(rkr_emu *emu, const emu_node *node, float *const in[3],
     const size_t heads = tq->dims[0], d = tq->dims[1], n = tq->dims[3];
     const size_t e = tv->dims[1], m = tv->dims[3];
     const float *q = in[0], *k = in[1], *v = in[2];
-    const double scale = 1.0 / sqrt((double)d);
+    const double scale = (double)node->values->fill;
+    const bool is_masked = has_value(emu, node, 3);
     power powers[POWERS] = {{0.0, 0.0}};
+    float *mask = is_masked ? floats_of(emu, node, 3) : NULL;
     float *weights = malloc(m * sizeof *weights + 1);
-    if (weights == NULL) {
-        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
-        return false;
+    if (weights == NULL || (is_masked && mask == NULL)) {
+        free(mask);
+        free(weights);
+        return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node") == RKR_OK;
     }
     for (size_t i = 0; i < heads * n; i++) {
         const size_t h = i / n, x = i % n;
@@ -494,7 +595,8 @@ bool emu_float_attention(rkr_emu *emu, const emu_node *node, float *const in[3],
             for (size_t c = 0; c < d; c++) {
                 sum += (double)q[(h * d + c) * n + x] * (double)k[(h * d + c) * m + y];
             }
-            weights[y] = (float)(sum * scale);
+            const float added = is_masked ? mask_at(mask, input_of(emu, node, 3), h, y, x) : 0.0f;
+            weights[y] = (float)(sum * scale) + added;
         }
         softmax(weights, m, 1, powers);
         for (size_t c = 0; c < e; c++) {
@@ -505,6 +607,7 @@ bool emu_float_attention(rkr_emu *emu, const emu_node *node, float *const in[3],
             out[(h * e + c) * n + x] = (float)sum;
         }
     }
+    free(mask);
     free(weights);
     return true;
 }

@@ -328,16 +328,21 @@ bool emu_decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return emu_decode_factor(emu, r, 0x4084, 0x4088, dpu);
 }
 
-/* Where the results go, `notch` atoms behind each line; true: a convolution of several that
- * write interleaved, with the notch behind each pixel, whose lines the caller reads. */
-bool emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t notch) {
-    const bool is_interleaved = !dpu->from_memory && notch != 0;
+/* Where the results go. The writer has a size of its own. That of the results: `notch` atoms
+ * follow each line. One column with as many lines as the results have columns: `notch` atoms
+ * follow each pixel, and the caller reads the distance of lines. Any other is not understood. */
+emu_writer emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t notch,
+                             uint32_t width, uint32_t height) {
     dpu->out_address = address;
     dpu->out_plane = plane;
-    dpu->out_pixel = (is_interleaved ? 1 + notch : 1) * dpu->atom_bytes;
+    dpu->out_pixel = dpu->atom_bytes;
     dpu->out_line = (dpu->w + notch) * dpu->atom_bytes;
     dpu->repeat_x = dpu->repeat_y = 1;
-    return is_interleaved;
+    if (dpu->from_memory || (width == dpu->w && height == dpu->h)) {
+        return EMU_WRITES_LINES;
+    }
+    dpu->out_pixel = (1 + notch) * dpu->atom_bytes;
+    return width == 1 && height == dpu->w ? EMU_WRITES_PIXELS : EMU_WRITES_OTHERWISE;
 }
 
 bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
@@ -345,13 +350,17 @@ bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) 
     if (emu_bits(r, 0x4038, 28, 16) != notch) {
         return emu_refuse_register(emu, r, 0x4038, "notches");
     }
-    if (emu_place_results(dpu, emu_reg(r, 0x4020), emu_reg(r, 0x4024), notch)) {
-        if (emu_bits(r, 0x405c, 12, 0) != 0) {
-            return emu_refuse_register(emu, r, 0x4038, "notches of a convolution");
-        }
+    const bool is_lite = emu_is_lite(emu);
+    const uint32_t w = emu_bits(r, is_lite ? 0x4030 : 0x405c, 12, 0) + 1;
+    const uint32_t h = is_lite ? emu_bits(r, 0x4034, 12, 0) + 1 : emu_bits(r, 0x405c, 28, 16) + 1;
+    const emu_writer writer =
+        emu_place_results(dpu, emu_reg(r, 0x4020), emu_reg(r, 0x4024), notch, w, h);
+    if (writer == EMU_WRITES_PIXELS) {
         dpu->out_line = emu_reg(r, 0x40c0) / atom * atom;
     }
-    return true;
+    return writer != EMU_WRITES_OTHERWISE
+               ? true
+               : emu_refuse_register(emu, r, is_lite ? 0x4030 : 0x405c, "size of the writer");
 }
 
 /* Source and result have one size. */

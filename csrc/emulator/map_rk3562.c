@@ -263,14 +263,17 @@ static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
 
 static bool decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const uint32_t notch = emu_bits(r, 0x4028, 12, 0);
-    if (emu_place_results(dpu, emu_reg(r, 0x4018), emu_reg(r, 0x401c) * ATOM, notch)) {
+    const uint32_t w = emu_bits(r, 0x4034, 12, 0) + 1, h = emu_bits(r, 0x4034, 28, 16) + 1;
+    const emu_writer writer =
+        emu_place_results(dpu, emu_reg(r, 0x4018), emu_reg(r, 0x401c) * ATOM, notch, w, h);
+    if (writer == EMU_WRITES_PIXELS) {
         const uint32_t behind = emu_is_later(emu) ? (dpu->w - 1) * (1 + notch) + 1 : 0;
-        if (emu_bits(r, 0x4034, 12, 0) != 0) {
-            return emu_refuse_register(emu, r, 0x4028, "notches of a convolution");
-        }
         dpu->out_line = (behind + emu_reg(r, 0x40b8)) * ATOM;
     }
-    return true;
+    const bool is_copy = dpu->from_memory && !emu_bit(r, 0x5048, 12);
+    return writer != EMU_WRITES_OTHERWISE && !(is_copy && (w != dpu->w || h != dpu->h))
+               ? true
+               : emu_refuse_register(emu, r, 0x4034, "size of the writer");
 }
 
 /* Nearest resize, as RK3588's. */

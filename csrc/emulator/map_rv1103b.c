@@ -154,6 +154,9 @@ static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     if (bn->mul != EMU_NONE && !bn->prelu && dpu->lut.tables == NULL) {
         return emu_refuse_register(emu, r, 0x404c, "BN");
     }
+    if (!has_operand && is_on && (config >> 1 & 1) == 0) {
+        return emu_refuse_register(emu, r, 0x404c, "a constant operand");
+    }
     if (!has_operand) {
         return bn->prelu && bn->mul == EMU_NONE ? emu_refuse_register(emu, r, 0x404c, "PReLU")
                                                 : true;
@@ -164,6 +167,9 @@ static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const uint32_t mode = emu_bits(r, 0x5034, 31, 30), size = emu_bits(r, 0x5034, 3, 2);
     ew->op = bn->prelu ? EMU_EW_PRELU : (config >> 8 & 1) != 0 ? EMU_EW_MUL : EMU_EW_ADD;
     bn->prelu = false;
+    if (ew->op == EMU_EW_ADD && (config >> 16 & 7) != 2) { /* 0 the larger one, 4 the difference */
+        return emu_refuse_register(emu, r, 0x404c, "operation of the adder");
+    }
     ew->clamp_after = true;
     ew->source = EMU_MEMORY;
     ew->convert = true;
@@ -180,11 +186,17 @@ static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return true;
 }
 
-static void decode_destination(const emu_registers *r, emu_dpu *dpu) {
+static bool decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const uint32_t notch = emu_bits(r, 0x4024, 12, 0);
-    if (emu_place_results(dpu, emu_reg(r, 0x4010), emu_reg(r, 0x4014) * ATOM, notch)) {
+    const emu_writer writer =
+        emu_place_results(dpu, emu_reg(r, 0x4010), emu_reg(r, 0x4014) * ATOM, notch,
+                          emu_bits(r, 0x407c, 15, 0) + 1, emu_bits(r, 0x407c, 31, 16) + 1);
+    if (writer == EMU_WRITES_PIXELS) {
         dpu->out_line = ((dpu->w - 1) * (1 + notch) + 1 + emu_reg(r, 0x4028)) * ATOM;
     }
+    return writer != EMU_WRITES_OTHERWISE
+               ? true
+               : emu_refuse_register(emu, r, 0x407c, "size of the writer");
 }
 
 static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
@@ -215,9 +227,8 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     if (dpu->out_shift > 47) {
         return emu_refuse_register(emu, r, 0x4090, "shift");
     }
-    decode_destination(r, dpu);
-    return emu_check_clamps(emu, r, EMU_CLAMPS_RV1103B) && decode_bs(emu, r, dpu) &&
-           decode_bn(emu, r, dpu);
+    return decode_destination(emu, r, dpu) && emu_check_clamps(emu, r, EMU_CLAMPS_RV1103B) &&
+           decode_bs(emu, r, dpu) && decode_bn(emu, r, dpu);
 }
 
 /* Maximum pooling in the CNA. */

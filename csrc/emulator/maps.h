@@ -67,7 +67,9 @@ bool emu_decode_bn(rkr_emu *emu, const emu_registers *r, bool is_on, emu_stage *
 bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t priorities,
                    emu_dpu *dpu);
-bool emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t notch);
+typedef enum { EMU_WRITES_LINES, EMU_WRITES_PIXELS, EMU_WRITES_OTHERWISE } emu_writer;
+emu_writer emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t notch,
+                             uint32_t width, uint32_t height);
 bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 bool emu_check_result_size(rkr_emu *emu, const emu_registers *r, const emu_dpu *dpu);
 bool emu_only_moves(const emu_dpu *dpu);

@@ -13,7 +13,7 @@ typedef struct emu_attributes {
     int32_t values[RKR_EMU_MAX_DIMS]; /* perm, axes of a reduction */
     int32_t starts[RKR_EMU_MAX_DIMS], steps[RKR_EMU_MAX_DIMS];
     uint32_t n_parts; /* of a Concat */
-    float fill;       /* of a Pad */
+    float fill;       /* of a Pad; the factor of an attention */
     const char *mode;
     const char *coordinates;
 } emu_attributes;

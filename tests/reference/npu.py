@@ -373,7 +373,11 @@ class Machine:
         values = np.zeros((results, *size), np.int64)
         values[: min(results, len(acc))] = acc[:results]
         notch = r(0x4038, 12, 0)
-        strides = ((1 + notch) * 16, r(0x40C0)) if notch else (16, size[1] * 16)
+        writer = r(0x405C, 28, 16) + 1, r(0x405C, 12, 0) + 1
+        assert writer in (tuple(size), (size[1], 1))
+        is_by_pixels = writer != tuple(size)
+        line = r(0x40C0) if is_by_pixels else (size[1] + notch) * 16
+        strides = ((1 + notch if is_by_pixels else 1) * 16, line)
         self.finish(r, lut, values, strides)
 
     def packed(self, r):

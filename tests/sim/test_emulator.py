@@ -106,6 +106,7 @@ def test_every_bit_is_the_oracles_in_other_sizes(width: int, height: int, channe
     model = (MODELS / "ic5_rk3588.rknn").read_bytes()
     sizes = {0x1028: width, 0x102C: width * height, 0x3014: height - 1 << 16 | width - 1}
     sizes |= {0x4030: width - 1, 0x4034: height - 1, 0x500C: width - 1, 0x5010: height - 1}
+    sizes[0x405C] = height - 1 << 16 | width - 1
     for number, value in {**sizes, 0x1024: channels - 1 << 16 | 16}.items():
         model = replace_register(model, number, value)
     assert_every_bit_is_the_oracles(model)
