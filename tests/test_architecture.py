@@ -23,8 +23,7 @@ FLOORS = (
     {"npu", "vision"},
     {"vision.heads"},
     {"images"},
-    {"streams", "rknnlite"},
-    {"sim"},
+    {"streams", "rknnlite", "sim"},
     {"conversion"},
     {"sklearn", "tools"},
     {"cli"},
@@ -94,6 +93,14 @@ def modules_with(text: str) -> list[str]:
 def test_every_room_has_a_floor() -> None:
     """A new folder is added to ``FLOORS``, with a reason; an empty room goes."""
     assert {room_of(module) for module in MODULES} == set().union(*FLOORS)
+
+
+def test_the_house_stays_small() -> None:
+    """At most 9 floors, 16 folders, and 7 modules beside them and ``__main__``."""
+    folders = {path.parent for path in MODULES.values()} - {PACKAGE}
+    assert len(FLOORS) <= 9
+    assert len(folders) <= 16
+    assert len([path for path in PACKAGE.glob("*.py") if path.stem != "__main__"]) <= 7
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda name: name or "__init__")
