@@ -16,11 +16,13 @@ typedef struct rkr_emu rkr_emu;
 
 #define RKR_EMU_MAX_DIMS 16
 
-/* How well the result of a node is known. */
+/* How well the result of a node is known, best first. */
 #define RKR_EMU_EXACT 0   /* its commands are executed; every bit as the NPU is known to */
-#define RKR_EMU_FLOAT 1   /* executed or computed in floating point: close, not every bit */
-#define RKR_EMU_REFUSED 2 /* unknown commands: the model cannot run */
-#define RKR_EMU_NOTHING 3 /* nothing to do: the ends of the graph, work of the runtime */
+#define RKR_EMU_DECODED 1 /* the same, but no network proved commands of this kind */
+#define RKR_EMU_FLOAT 2   /* executed or computed in floating point: close, not every bit */
+#define RKR_EMU_ASSUMED 3 /* computed by a formula that the file does not say in full */
+#define RKR_EMU_REFUSED 4 /* unknown commands: the model cannot run */
+#define RKR_EMU_NOTHING 5 /* nothing to do: the ends of the graph, work of the runtime */
 
 /* Layouts of a tensor in memory, numbered as in the file. */
 #define RKR_EMU_PLAIN 0 /* the dimensions of the exporting framework, in order */

@@ -511,8 +511,7 @@ bool emu_float_matmul(rkr_emu *emu, const emu_node *node, float *const in[3], fl
 /* Attention: Q [h, d, 1, N], K [h, d, 1, M], V [h, e, 1, M] -> [h, e, 1, N], perhaps with a mask
  * [h or 1, M or 1, 1, N or 1] that is added to the products. */
 static const char assumed_scale[] =
-    "computed from its tensors, in float; its factor is assumed to be 1/sqrt(d): the file does not "
-    "say it";
+    "its factor is assumed to be 1/sqrt(d): the file does not say it";
 
 /* The factor as the commands of RV1106 say it: its BN multiplies the products, or does nothing. */
 static bool find_factor(const rkr_emu *emu, const emu_node *node, float *factor) {
@@ -551,7 +550,7 @@ bool emu_check_attention(const rkr_emu *emu, emu_node *node) {
                             sizeof scale)) {
         if (!find_factor(emu, node, &scale)) {
             scale = (float)(1.0 / sqrt((double)q->dims[1]));
-            node->public.reason = assumed_scale;
+            node->assumed = assumed_scale;
         }
     } else if (type != RKR_EMU_ATTRIBUTE_FLOAT || count != 1) {
         return false;

@@ -184,6 +184,10 @@ static void choose(rkr_emu *emu, emu_node *node) {
         node->way = EMU_NODE_TASKS;
         public->tasks = node->n_tasks;
         public->verdict = public->reason[0] == 0 ? RKR_EMU_EXACT : RKR_EMU_FLOAT;
+        if (node->doubt != NULL) {
+            public->verdict = RKR_EMU_DECODED;
+            public->reason = node->doubt;
+        }
         return;
     }
     if (node->operation == NULL) {
@@ -205,8 +209,10 @@ static void choose(rkr_emu *emu, emu_node *node) {
         public->reason = "";
         return;
     }
-    public->verdict = RKR_EMU_FLOAT;
-    if (public->reason[0] == 0) {
+    public->verdict = node->assumed == NULL ? RKR_EMU_FLOAT : RKR_EMU_ASSUMED;
+    if (node->assumed != NULL) {
+        public->reason = node->assumed;
+    } else if (public->reason[0] == 0) {
         public->reason = "computed from its tensors, in float";
     }
 }

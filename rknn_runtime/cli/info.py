@@ -267,13 +267,14 @@ def _section(title: str, rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _emulation_rows(found: Emulation | str) -> list[list[str]]:
-    """Return a summary, then the nodes in float and the refused ones, with their reasons."""
+    """Return a summary, then the nodes that are not exact, the least known first."""
     if isinstance(found, str):
         return [[f"refused: {found}"]]
     from rknn_runtime.sim.emulator import Verdict
 
-    nodes = [node for node in found.nodes if node.verdict in (Verdict.FLOAT, Verdict.REFUSED)]
-    nodes.sort(key=lambda node: node.verdict is not Verdict.REFUSED)
+    certain = (Verdict.EXACT, Verdict.NOTHING)
+    nodes = [node for node in found.nodes if node.verdict not in certain]
+    nodes.sort(key=lambda node: -node.verdict)
     rows = [[f"{found}; not yet compared with a board"]]
     rows += [
         [f"  {node.verdict.name.lower()}: {node.op} {node.name}: {node.reason}"]

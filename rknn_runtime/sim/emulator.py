@@ -45,12 +45,16 @@ DTYPES: dict[int, np.dtype[Any]] = {
 
 
 class Verdict(IntEnum):
-    """How well the result of a node is known."""
+    """How well the result of a node is known, best first."""
 
     #: Its commands are executed; every bit as the NPU is known to compute it.
     EXACT = lib.RKR_EMU_EXACT
+    #: The same, but no network has proven commands of this kind on this SoC.
+    DECODED = lib.RKR_EMU_DECODED
     #: Executed or computed in floating point: close, not every bit.
     FLOAT = lib.RKR_EMU_FLOAT
+    #: Computed in floating point by a formula that the file does not say in full.
+    ASSUMED = lib.RKR_EMU_ASSUMED
     #: Not understood: the model does not run.
     REFUSED = lib.RKR_EMU_REFUSED
     #: Nothing to do: the ends of the graph.
@@ -114,9 +118,11 @@ class Emulation:
         return not self.count(Verdict.REFUSED)
 
     def __str__(self) -> str:
+        always = (Verdict.EXACT, Verdict.FLOAT, Verdict.REFUSED)
         counts = ", ".join(
             f"{self.count(verdict)} {verdict.name.lower()}"
-            for verdict in (Verdict.EXACT, Verdict.FLOAT, Verdict.REFUSED)
+            for verdict in Verdict
+            if verdict in always or (verdict is not Verdict.NOTHING and self.count(verdict))
         )
         return f"emulated {self.soc}: {counts}"
 
