@@ -11,7 +11,10 @@ import os
 import platform
 import sysconfig
 from collections.abc import Iterable
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from typing import Any
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
@@ -58,10 +61,17 @@ def c_files(folders: Iterable[str]) -> list[Path]:
     return sorted(path for folder in folders for path in Path(folder).glob("*.c"))
 
 
+def compile_in_parallel(compile_files: Any, sources: list[str], **options: Any) -> list[str]:
+    """Compile these sources as ``compile_files`` does, one process on each CPU."""
+    with ThreadPool() as pool:
+        return sum(pool.map(lambda source: compile_files([source], **options), sources), [])
+
+
 class BuildExt(build_ext):
     """Also build the shared libraries of the package that have no line of Python in them."""
 
     def build_extensions(self) -> None:
+        self.compiler.compile = partial(compile_in_parallel, self.compiler.compile)
         # One of an earlier build would be loaded, unasked.
         Path(self.build_lib, LINKED).unlink(missing_ok=True)
         # Symbols of the build help whoever works in the checkout, and double a wheel.
