@@ -64,7 +64,7 @@ def c_files(folders: Iterable[str]) -> list[Path]:
 def compile_in_parallel(compile_files: Any, sources: list[str], **options: Any) -> list[str]:
     """Compile these sources as ``compile_files`` does, one process on each CPU."""
     with ThreadPool() as pool:
-        return sum(pool.map(lambda source: compile_files([source], **options), sources), [])
+        return pool.map(lambda source: compile_files([source], **options)[0], sources)
 
 
 class BuildExt(build_ext):
