@@ -16,7 +16,7 @@ SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
 .PHONY: demo test check lint types warnings slow sanitize-addresses sanitize-threads \
     sanitize-allocations torture soak bench abi wheels wheel-static \
-    fuzz-emulator test-models test-convert test-browser test-arm test-vendor docs clean
+    fuzz-emulator generate test-models test-convert test-browser test-arm test-vendor docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -71,6 +71,11 @@ soak: $(VENV)/.check
 # into the user's cache (600 MB from the package index).
 test-convert: $(VENV)/.check
 	$(BIN)/python tools/try_convert.py
+
+# Generates small networks, converts them with the vendor's toolkit and judges the emulator by them:
+#   make generate OPTIONS="--seed 7 --count 20 --out results.jsonl"
+generate: $(VENV)/.check
+	nice $(BIN)/python tools/generate_networks $(OPTIONS)
 
 bench: $(VENV)/.test
 	for each in benchmarks/bench_*.py; do $(BIN)/python $$each || exit 1; done

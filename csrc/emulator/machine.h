@@ -45,7 +45,7 @@ typedef struct emu_node {
     bool tasks_understood;
     const char *doubt;   /* why its tasks, though understood, are not proven; NULL: they are */
     const char *assumed; /* what its function takes for granted; NULL: the file says all */
-    bool has_product;                    /* one of its tasks multiplies two tensors: */
+    bool has_product;    /* one of its tasks multiplies two tensors: */
     uint32_t product_bn, product_factor; /* registers 4060 and 4068 of the first */
 } emu_node;
 
