@@ -149,3 +149,8 @@ typedef int rkr_emu_write_float_fn(rkr_emu *emu, uint32_t tensor, const float *d
  * (of 32 bits) or TEXT, and how many; as many as fit are copied to `data`. */
 typedef int rkr_emu_get_attribute_fn(const rkr_emu *emu, uint32_t node, const char *name,
                                      uint32_t *type, uint32_t *count, void *data, size_t size);
+
+/* Describe what kind of task `task` of the whole model is, and which node it belongs to; an empty
+ * text: it is not executed, or has no result. */
+typedef int rkr_emu_get_kind_fn(const rkr_emu *emu, uint32_t task, uint32_t *node, char *text,
+                                size_t size);

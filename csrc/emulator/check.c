@@ -9,6 +9,7 @@
 #include "emulator/check.h"
 
 #include "emulator/numbers.h"
+#include "emulator/proven.h"
 
 /* The largest side and number of channels or kernels that fit in the registers. */
 #define MAX_SIDE 8192u
@@ -43,7 +44,7 @@ static uint32_t element_bytes(emu_precision precision) {
     }
 }
 
-static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
+static bool check_input(rkr_emu *emu, const emu_convolution *conv, emu_reach *reach) {
     const uint64_t bytes = conv->fp16 ? 2 : 1;
     uint64_t last;
     if (conv->pixels) {
@@ -55,6 +56,8 @@ static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
         last = extent(groups_of(conv->in_c, group), conv->in_plane, conv->in_h, conv->in_line,
                       conv->in_w, atom, atom);
     }
+    reach->from = conv->in_address;
+    reach->from_bytes = last;
     return emu_inside(emu, conv->in_address, last)
                ? true
                : emu_refuse(emu, "an input at 0x%x of %llu bytes outside of memory",
@@ -77,7 +80,7 @@ static bool check_windows(rkr_emu *emu, const emu_convolution *conv) {
                       conv->in_w, conv->in_h);
 }
 
-static bool check_convolution(rkr_emu *emu, const emu_task *task) {
+static bool check_convolution(rkr_emu *emu, const emu_task *task, emu_reach *reach) {
     const emu_convolution *conv = &task->conv;
     if (!is_size(conv->in_w, conv->in_h, conv->in_c) ||
         !is_size(conv->out_w, conv->out_h, conv->kernels) || conv->kernel_w < 1 ||
@@ -93,7 +96,7 @@ static bool check_convolution(rkr_emu *emu, const emu_task *task) {
     if (conv->pixels && conv->in_c > 4) {
         return emu_refuse(emu, "pixels of %u channels", conv->in_c);
     }
-    return check_windows(emu, conv) && check_input(emu, conv);
+    return check_windows(emu, conv) && check_input(emu, conv, reach);
 }
 
 /* Of the values of `channels`, whole groups: see dpu.c. */
@@ -143,7 +146,7 @@ static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
     return emu_refuse(emu, "an operand at 0x%x outside of memory", ew->address);
 }
 
-static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
+static bool check_source(rkr_emu *emu, const emu_dpu *dpu, emu_reach *reach) {
     if (!dpu->from_memory) {
         return true;
     }
@@ -151,6 +154,8 @@ static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
     const uint32_t planes = groups_of(dpu->c, group);
     const uint64_t bytes = extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane,
                                   dpu->h, dpu->in_line, dpu->w, dpu->atom_bytes, dpu->atom_bytes);
+    reach->from = dpu->in_address;
+    reach->from_bytes = bytes;
     if (emu_inside(emu, dpu->in_address, bytes) &&
         (!dpu->in_combined || emu_inside(emu, dpu->in_odd_address, bytes))) {
         return true;
@@ -159,7 +164,7 @@ static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
                       (unsigned long long)bytes);
 }
 
-static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {
+static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu, emu_reach *reach) {
     if (!is_size(dpu->w, dpu->h, dpu->c) || dpu->repeat_x > 8 || dpu->repeat_y > 8) {
         return emu_refuse(emu, "results of %ux%ux%u", dpu->w, dpu->h, dpu->c);
     }
@@ -167,15 +172,17 @@ static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {
     const uint64_t bytes =
         extent(groups_of(dpu->c, group), dpu->out_plane, (uint64_t)dpu->h * dpu->repeat_y,
                dpu->out_line, (uint64_t)dpu->w * dpu->repeat_x, dpu->out_pixel, dpu->atom_bytes);
+    reach->to = dpu->out_address;
+    reach->to_bytes = bytes;
     if (!emu_writable(emu, dpu->out_address, bytes)) {
         return emu_refuse(emu, "results at 0x%x of %llu bytes outside of the tensors' memory",
                           dpu->out_address, (unsigned long long)bytes);
     }
-    return check_source(emu, dpu) && check_operand(emu, dpu) && check_stage(emu, dpu, &dpu->bs) &&
-           check_stage(emu, dpu, &dpu->bn);
+    return check_source(emu, dpu, reach) && check_operand(emu, dpu) &&
+           check_stage(emu, dpu, &dpu->bs) && check_stage(emu, dpu, &dpu->bn);
 }
 
-static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
+static bool check_pooling(rkr_emu *emu, const emu_pooling *pool, emu_reach *reach) {
     const uint32_t group = pool->atom_bytes / element_bytes(pool->precision);
     if (!is_size(pool->in_w, pool->in_h, pool->c) || !is_size(pool->out_w, pool->out_h, 1)) {
         return emu_refuse(emu, "pooling of %ux%ux%u to %ux%u", pool->in_w, pool->in_h, pool->c,
@@ -186,6 +193,7 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
                                    pool->atom_bytes, pool->atom_bytes);
     const uint64_t result = extent(planes, pool->out_plane, pool->out_h, pool->out_line,
                                    pool->out_w, pool->atom_bytes, pool->atom_bytes);
+    *reach = (emu_reach){pool->in_address, source, pool->out_address, result};
     if (emu_inside(emu, pool->in_address, source) && emu_writable(emu, pool->out_address, result)) {
         return true;
     }
@@ -193,15 +201,27 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
                       pool->out_address);
 }
 
-bool emu_check_task(rkr_emu *emu, const emu_task *task) {
+static bool check_reach(rkr_emu *emu, const emu_task *task, emu_reach *reach) {
     switch (task->kind) {
     case EMU_TASK_CONVOLUTION:
-        return check_convolution(emu, task) && check_dpu(emu, &task->dpu);
+        return check_convolution(emu, task, reach) && check_dpu(emu, &task->dpu, reach);
     case EMU_TASK_DPU:
-        return check_dpu(emu, &task->dpu);
+        return check_dpu(emu, &task->dpu, reach);
     case EMU_TASK_POOLING:
-        return check_pooling(emu, &task->pool);
+        return check_pooling(emu, &task->pool, reach);
     default:
         return true;
     }
+}
+
+bool emu_check_task(rkr_emu *emu, const emu_task *task) {
+    emu_reach reach = {0, 0, 0, 0};
+    emu_node *node = &emu->nodes[task->node];
+    if (!check_reach(emu, task, &reach)) {
+        return false;
+    }
+    if (node->doubt == NULL) {
+        node->doubt = emu_find_doubt(emu, task, &reach);
+    }
+    return true;
 }

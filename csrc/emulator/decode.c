@@ -14,6 +14,7 @@
 #include "emulator/convolution.h"
 #include "emulator/dpu_fast.h"
 #include "emulator/maps.h"
+#include "emulator/proven.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +298,7 @@ static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task
     }
     note_product(d, entry, node);
     task->node = entry->node;
+    task->enabled = entry->enabled;
     understood = understood && decode_task(d, entry->enabled, task);
     for (uint32_t bit = 0; bit < 8; bit++) {
         if ((entry->enabled >> bit & 1) != 0) {
@@ -307,7 +309,9 @@ static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task
         node->public.reason = "executed in float16: the order of its sums "
                               "and their rounding are not known";
     }
-    if (!understood) {
+    if (understood) {
+        emu_note_doubts(emu, task);
+    } else {
         task->kind = EMU_TASK_UNKNOWN;
         if (node->tasks_understood) {
             note_reason(emu, node, (uint32_t)(task - emu->tasks));

@@ -6,6 +6,7 @@
 #include "emulator/dpu.h"
 #include "emulator/nodes.h"
 #include "emulator/pooling.h"
+#include "emulator/proven.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,4 +323,15 @@ int rkr_emu_get_attribute(const rkr_emu *emu, uint32_t node, const char *name, u
     return rkr_find_attribute(n->bson, n->bson_bytes, name, type, count, data, size)
                ? RKR_OK
                : RKR_EMU_ERR_UNKNOWN;
+}
+
+int rkr_emu_get_kind(const rkr_emu *emu, uint32_t task, uint32_t *node, char *text, size_t size) {
+    char kind[EMU_KIND_BYTES];
+    if (emu == NULL || node == NULL || text == NULL || task >= emu->n_tasks) {
+        return RKR_ERR_ARGUMENT;
+    }
+    emu_describe_kind(&emu->tasks[task], kind);
+    *node = emu->tasks[task].node;
+    snprintf(text, size, "%s", kind);
+    return RKR_OK;
 }

@@ -181,7 +181,8 @@ typedef enum {
 typedef struct {
     emu_task_kind kind;
     uint32_t node;
-    union { /* of no other kinds than theirs */
+    uint32_t enabled; /* blocks */
+    union {           /* of no other kinds than theirs */
         emu_convolution conv;
         emu_pooling pool;
     };

@@ -44,6 +44,8 @@ class Outcome:
     excess: float = 0.0
     #: How many nodes have each verdict.
     verdicts: dict[str, int] = field(default_factory=dict)
+    #: Kinds of the executed tasks.
+    kinds: list[str] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
         """Return the entry of the results file."""
@@ -284,6 +286,7 @@ def judge(network: bytes, rknn: bytes, inputs: list[Array], dtype: str,
         theirs = simulate() if simulate is not None else None
         if theirs is not None and _is_close(machine.outputs, stored, theirs):
             outcome.result, outcome.reason = "right", "as the toolkit's simulator"
+    outcome.kinds = sorted({kind for _, kind in machine.kinds()})
     return outcome, stored
 
 

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Made by tools/prove_kinds.py: kinds of tasks and the families of SoCs, bits of emu_family, on
+ * which a network with such a task gave the right result. Sorted. */
+#ifndef RKR_EMULATOR_PROVEN_KINDS_H
+#define RKR_EMULATOR_PROVEN_KINDS_H
+
+typedef struct {
+    const char *kind;
+    unsigned families;
+} proven_kind;
+
+static const proven_kind proven_kinds[] = {
+    {"0x09 max int8", 0x20},
+    {"0x0d convolution float16 notch to float16", 0x01},
+    {"0x0d convolution float16 to float16", 0x01},
+    {"0x0f convolution int8 notch to int8", 0x04},
+    {"0x18 float16 EW+map of float16 to float16", 0x01},
+    {"0x18 float16 to float16", 0x01},
+    {"0x18 int8 BN+1*1LH LUT to int8", 0x02},
+    {"0x18 int8 BN+1^1 LUT to int8", 0x01},
+    {"0x18 int8 BS+*1 EW+map of int8 to int8", 0x0a},
+    {"0x18 int8 BS+1* to int8", 0x01},
+    {"0x18 int8 BS+1*1 BN+*LH EW+map^ of int8 to int8", 0x20},
+    {"0x18 int8 BS+1*1 BN+*LH LUT tails to int8", 0x20},
+    {"0x18 int8 BS+1*1 EW+map of int8 to int8", 0x05},
+    {"0x18 int8 repeated to int8", 0x1f},
+    {"0x18 int8 to int8", 0x0b},
+    {"0x19 convolution int8 BS+c* to int8", 0x20},
+    {"0x19 convolution int8 BS+c*c BN+*1nLH to int8", 0x20},
+    {"0x19 convolution int8 BS+c*c BN+*LH EW+map^ of int8 to int8", 0x20},
+    {"0x19 convolution int8 BS+c*c BN+*LH to int8", 0x20},
+    {"0x19 convolution int8 BS+c*c to int8", 0x20},
+    {"0x19 convolution of pixels int8 BS+c*c BN+*LH to int8", 0x20},
+    {"0x19 depthwise eights int8 BS+c*c BN+*LH to int8", 0x20},
+    {"0x19 depthwise int8 BS+c* by pixels to int8", 0x20},
+    {"0x1d convolution float16 BS+c* BN+1^1 LUT to float16", 0x01},
+    {"0x1d convolution float16 BS+c* BN+^1n to float16", 0x01},
+    {"0x1d convolution float16 BS+c* BN+^L to float16", 0x01},
+    {"0x1d convolution float16 BS+c* EW+map of float16 to float16", 0x01},
+    {"0x1d convolution float16 BS+c* to float16", 0x01},
+    {"0x1d convolution int8 BS+c* BN+*LH to int8", 0x02},
+    {"0x1d convolution int8 BS+c* BN+^LH to int8", 0x01},
+    {"0x1d convolution int8 BS+c* to int8", 0x1b},
+    {"0x1d convolution int8 BS+c*c BN+*1nLH to int8", 0x1a},
+    {"0x1d convolution int8 BS+c*c BN+*LH EW+map of int8 to int8", 0x02},
+    {"0x1d convolution int8 BS+c*c BN+*LH to int8", 0x1a},
+    {"0x1d convolution int8 BS+c*c BN+1*1LH LUT to int8", 0x1a},
+    {"0x1d convolution int8 BS+c*c BN+1^1 LUT to int8", 0x01},
+    {"0x1d convolution int8 BS+c*c BN+^1n to int8", 0x01},
+    {"0x1d convolution int8 BS+c*c BN+^L EW+map of int8 to int8", 0x01},
+    {"0x1d convolution int8 BS+c*c BN+^L to int8", 0x01},
+    {"0x1d convolution int8 BS+c*c EW+map of int8 to int8", 0x1b},
+    {"0x1d convolution int8 BS+c*c to int8", 0x1b},
+    {"0x1d convolution of pixels float16 BS+c* BN+^L EW+map of float16 to float16", 0x01},
+    {"0x1d convolution of pixels float16 BS+c* BN+^L to float16", 0x01},
+    {"0x1d convolution of pixels folded int8 BS+c*c BN+*LH to int8", 0x10},
+    {"0x1d convolution of pixels int8 BS+c* to int8", 0x03},
+    {"0x1d convolution of pixels int8 BS+c*c BN+*LH to int8", 0x0a},
+    {"0x1d convolution of pixels int8 BS+c*c BN+^L to int8", 0x01},
+    {"0x1d convolution of pixels int8 BS+c*c to int8", 0x0b},
+    {"0x1d convolution transposed int8 BS+c* to int8", 0x03},
+    {"0x1d depthwise float16 BS+c* BN+^L to float16", 0x01},
+    {"0x1d depthwise int8 BS+c*c BN+^L to int8", 0x01},
+    {"0x1d depthwise int8 BS+c*c to int8", 0x01},
+    {"0x1d depthwise pairs int8 BS+c*c BN+*LH to int8", 0x02},
+    {"0x1d depthwise pairs int8 BS+c*c to int8", 0x02},
+    {"0x1d depthwise pairs of two int8 BS+c*c BN+*LH EW+map of int8 to int8", 0x10},
+    {"0x1d depthwise pairs of two int8 BS+c*c BN+*LH to int8", 0x08},
+    {"0x1d depthwise pairs of two int8 BS+c*c to int8", 0x08},
+    {"0x1f convolution int8 BS+c* to int8", 0x04},
+    {"0x1f convolution int8 BS+c*c BN+1^1 LUT to int8", 0x04},
+    {"0x1f convolution int8 BS+c*c BN+^1n to int8", 0x04},
+    {"0x1f convolution int8 BS+c*c BN+^L to int8", 0x04},
+    {"0x1f convolution int8 BS+c*c EW+map of int8 to int8", 0x04},
+    {"0x1f convolution int8 BS+c*c to int8", 0x04},
+    {"0x1f convolution of pixels int8 BS+c*c BN+^L to int8", 0x04},
+    {"0x1f convolution of pixels int8 BS+c*c to int8", 0x04},
+    {"0x1f depthwise int8 BS+c*c BN+^L to int8", 0x04},
+    {"0x1f depthwise int8 BS+c*c to int8", 0x04},
+    {"0x60 max float16", 0x01},
+    {"0x60 max int8", 0x1f},
+};
+
+#endif
