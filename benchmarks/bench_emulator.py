@@ -1,10 +1,13 @@
-"""The emulated NPU beside onnxruntime in float32 on the same network: CPU time of one thread each.
+"""The emulated NPU beside onnxruntime in float32 on the same network, with one thread each and two.
 
-python benchmarks/bench_emulator.py [MODEL.rknn NETWORK.onnx]
+python benchmarks/bench_emulator.py [MODEL.rknn NETWORK.onnx [SCALE]]
+
+Pixels are divided by SCALE, 255 by default, before onnxruntime gets them.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -18,32 +21,40 @@ MODELS = Path(__file__).resolve().parent.parent / "examples/models"
 ROUNDS = 20
 
 
-def session_of(network):
+def session_of(network, threads):
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads = threads
     return onnxruntime.InferenceSession(str(network), options)
+
+
+def measure(model, network, scale, threads):
+    os.environ["RKNN_SIM_THREADS"] = str(threads)
+    emulator, session = Emulator(model), session_of(network, threads)
+    n, c, h, w = emulator.inputs[0].shape
+    pixels = np.random.default_rng(0).integers(0, 256, (n, h, w, c)).astype(np.uint8)
+    emulator.set_input(0, pixels)
+    image = (pixels / scale).astype(np.float32).transpose(0, 3, 1, 2)
+    feed = {session.get_inputs()[0].name: np.ascontiguousarray(image)}
+    taken = [[], []]
+    for _ in range(ROUNDS + 2):
+        for times, function in zip(taken, (emulator.run, lambda: session.run(None, feed))):
+            begin = time.perf_counter()
+            function()
+            times.append((time.perf_counter() - begin) * 1e3)
+    ours, theirs = (np.percentile(times[2:], [50, 90]) for times in taken)
+    print(f"{threads} threads  emulator     p50 {ours[0]:8.1f} ms  p90 {ours[1]:8.1f} ms")
+    print(f"           onnxruntime  p50 {theirs[0]:8.1f} ms  p90 {theirs[1]:8.1f} ms")
+    print(f"           ratio            {ours[0] / theirs[0]:8.2f}")
+    return emulator.multiplications
 
 
 def main():
     defaults = MODELS / "shapes_rk3588.rknn", MODELS / "shapes.onnx"
     model, network = sys.argv[1:3] if len(sys.argv) > 2 else defaults
-    emulator, session = Emulator(model), session_of(network)
-    n, c, h, w = emulator.inputs[0].shape
-    pixels = np.random.default_rng(0).integers(0, 256, (n, h, w, c)).astype(np.uint8)
-    emulator.set_input(0, pixels)
-    image = (pixels / 255).astype(np.float32).transpose(0, 3, 1, 2)
-    feed = {session.get_inputs()[0].name: np.ascontiguousarray(image)}
-    taken = [[], []]
-    for _ in range(ROUNDS + 2):
-        for times, function in zip(taken, (emulator.run, lambda: session.run(None, feed))):
-            begin = time.process_time()
-            function()
-            times.append(time.process_time() - begin)
-    ours, theirs = (np.percentile(times[2:], [50, 90]) * 1e3 for times in taken)
-    print(f"{Path(model).name}: {emulator.multiplications / 1e9:.2f} billion multiplications")
-    print(f"  emulator     p50 {ours[0]:8.1f} ms  p90 {ours[1]:8.1f} ms")
-    print(f"  onnxruntime  p50 {theirs[0]:8.1f} ms  p90 {theirs[1]:8.1f} ms")
-    print(f"  ratio        {ours[0] / theirs[0]:.2f}")
+    scale = float(sys.argv[3]) if len(sys.argv) > 3 else 255.0
+    for threads in (1, 2):
+        count = measure(model, network, scale, threads)
+    print(f"{Path(model).name}: {count / 1e9:.2f} billion multiplications")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ def pytest_configure():
     """Let SIGINT interrupt, also where a shell runs the tests in the background and ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("TERM", None)  # a dumb terminal is sent less
+    os.environ.setdefault("RKNN_SIM_THREADS", "1")  # the suite has a process for each CPU
 
 
 @pytest.fixture(autouse=True, scope="module")

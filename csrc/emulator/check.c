@@ -44,18 +44,19 @@ static uint32_t element_bytes(emu_precision precision) {
     }
 }
 
-static bool check_input(rkr_emu *emu, const emu_convolution *conv, emu_reach *reach) {
+static uint64_t input_bytes(const rkr_emu *emu, const emu_convolution *conv) {
     const uint64_t bytes = conv->fp16 ? 2 : 1;
-    uint64_t last;
     if (conv->pixels) {
-        last = extent(1, 0, conv->in_h, conv->in_line, conv->in_w, conv->in_c * bytes,
+        return extent(1, 0, conv->in_h, conv->in_line, conv->in_w, conv->in_c * bytes,
                       conv->in_c * bytes);
-    } else {
-        const uint32_t atom = emu->chip->c2_bytes;
-        const uint32_t group = conv->fp16 ? atom / 2 : atom;
-        last = extent(groups_of(conv->in_c, group), conv->in_plane, conv->in_h, conv->in_line,
-                      conv->in_w, atom, atom);
     }
+    const uint32_t atom = emu->chip->c2_bytes;
+    return extent(groups_of(conv->in_c, conv->fp16 ? atom / 2 : atom), conv->in_plane, conv->in_h,
+                  conv->in_line, conv->in_w, atom, atom);
+}
+
+static bool check_input(rkr_emu *emu, const emu_convolution *conv, emu_reach *reach) {
+    const uint64_t last = input_bytes(emu, conv);
     reach->from = conv->in_address;
     reach->from_bytes = last;
     return emu_inside(emu, conv->in_address, last)
@@ -131,29 +132,39 @@ bool emu_check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu) {
     return emu_refuse(emu, "offsets of weights at 0x%x that are no constants", bs->block);
 }
 
-static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
+/* 0 where there is none in memory. */
+static uint64_t operand_bytes(const emu_dpu *dpu) {
     const emu_ew *ew = &dpu->ew;
     if (ew->op == EMU_EW_NONE || ew->source != EMU_MEMORY) {
-        return true;
+        return 0;
     }
     const uint32_t group = dpu->atom_bytes / element_bytes(ew->precision);
     const uint64_t pixels = ew->per_channel ? 1 : (uint64_t)dpu->w * dpu->h;
-    const uint64_t bytes =
-        extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, dpu->atom_bytes, dpu->atom_bytes);
-    if (emu_inside(emu, ew->address, bytes)) {
+    return extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, dpu->atom_bytes,
+                  dpu->atom_bytes);
+}
+
+static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
+    const emu_ew *ew = &dpu->ew;
+    const uint64_t bytes = operand_bytes(dpu);
+    if (bytes == 0 || emu_inside(emu, ew->address, bytes)) {
         return true;
     }
     return emu_refuse(emu, "an operand at 0x%x outside of memory", ew->address);
+}
+
+static uint64_t source_bytes(const emu_dpu *dpu) {
+    const uint32_t group = dpu->atom_bytes / element_bytes(dpu->in_precision);
+    const uint32_t planes = groups_of(dpu->c, group);
+    return extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane, dpu->h, dpu->in_line,
+                  dpu->w, dpu->atom_bytes, dpu->atom_bytes);
 }
 
 static bool check_source(rkr_emu *emu, const emu_dpu *dpu, emu_reach *reach) {
     if (!dpu->from_memory) {
         return true;
     }
-    const uint32_t group = dpu->atom_bytes / element_bytes(dpu->in_precision);
-    const uint32_t planes = groups_of(dpu->c, group);
-    const uint64_t bytes = extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane,
-                                  dpu->h, dpu->in_line, dpu->w, dpu->atom_bytes, dpu->atom_bytes);
+    const uint64_t bytes = source_bytes(dpu);
     reach->from = dpu->in_address;
     reach->from_bytes = bytes;
     if (emu_inside(emu, dpu->in_address, bytes) &&
@@ -164,14 +175,17 @@ static bool check_source(rkr_emu *emu, const emu_dpu *dpu, emu_reach *reach) {
                       (unsigned long long)bytes);
 }
 
+static uint64_t result_bytes(const emu_dpu *dpu) {
+    const uint32_t group = dpu->atom_bytes / element_bytes(dpu->out_precision);
+    return extent(groups_of(dpu->c, group), dpu->out_plane, (uint64_t)dpu->h * dpu->repeat_y,
+                  dpu->out_line, (uint64_t)dpu->w * dpu->repeat_x, dpu->out_pixel, dpu->atom_bytes);
+}
+
 static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu, emu_reach *reach) {
     if (!is_size(dpu->w, dpu->h, dpu->c) || dpu->repeat_x > 8 || dpu->repeat_y > 8) {
         return emu_refuse(emu, "results of %ux%ux%u", dpu->w, dpu->h, dpu->c);
     }
-    const uint32_t group = dpu->atom_bytes / element_bytes(dpu->out_precision);
-    const uint64_t bytes =
-        extent(groups_of(dpu->c, group), dpu->out_plane, (uint64_t)dpu->h * dpu->repeat_y,
-               dpu->out_line, (uint64_t)dpu->w * dpu->repeat_x, dpu->out_pixel, dpu->atom_bytes);
+    const uint64_t bytes = result_bytes(dpu);
     reach->to = dpu->out_address;
     reach->to_bytes = bytes;
     if (!emu_writable(emu, dpu->out_address, bytes)) {
@@ -224,4 +238,28 @@ bool emu_check_task(rkr_emu *emu, const emu_task *task) {
         node->doubt = emu_find_doubt(emu, task, &reach);
     }
     return true;
+}
+
+static bool meet(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+bool emu_has_order(const rkr_emu *emu, const emu_task *task) {
+    const emu_dpu *dpu = &task->dpu;
+    const uint64_t out = dpu->out_address, bytes = result_bytes(dpu);
+    const uint64_t row = (uint64_t)dpu->w * dpu->repeat_x * dpu->out_pixel;
+    if (dpu->out_pixel < dpu->atom_bytes || dpu->out_line < row ||
+        (dpu->c > dpu->atom_bytes && dpu->out_plane < dpu->h * dpu->repeat_y * row)) {
+        return true;
+    }
+    if (task->kind == EMU_TASK_CONVOLUTION &&
+        meet(out, bytes, task->conv.in_address, input_bytes(emu, &task->conv))) {
+        return true;
+    }
+    if (dpu->from_memory &&
+        (meet(out, bytes, dpu->in_address, source_bytes(dpu)) ||
+         (dpu->in_combined && meet(out, bytes, dpu->in_odd_address, source_bytes(dpu))))) {
+        return true;
+    }
+    return meet(out, bytes, dpu->ew.address, operand_bytes(dpu));
 }

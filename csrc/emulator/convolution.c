@@ -17,7 +17,9 @@
  * is added later. */
 #include "emulator/check.h"
 #include "emulator/convolution.h"
+#include "emulator/crew.h"
 #include "emulator/dpu_fast.h"
+#include "emulator/lut.h"
 
 #include <stdlib.h>
 
@@ -81,6 +83,8 @@ typedef struct {
     int32_t *sums;            /* [rows][columns] of the band, where values are bytes */
     int32_t *windows;         /* [rows][columns] of its results: sums of their windows */
     uint8_t *space, *weights; /* of 16 kernels, at a cache line */
+    uint32_t part, parts;     /* of the bands or, where there are fewer, of the blocks */
+    bool ok;
 } runner;
 
 /* First value of the window of a pixel, in values. */
@@ -253,6 +257,10 @@ static uint32_t rows_of_input(const runner *r, uint32_t rows) {
     return emu_span(whole, conv->stride_y, conv->kernel_h, conv->dilation_y);
 }
 
+static uint32_t count_bands(const runner *r) {
+    return (r->task->conv.out_h + r->band_rows - 1) / r->band_rows;
+}
+
 static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
     const emu_convolution *conv = &r->task->conv;
     const uint32_t span_rows = rows_of_input(r, rows);
@@ -270,7 +278,9 @@ static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
     if (r->in_tiles) {
         emu_turn_band(&r->band, (rows + 3) / 4, &r->winograd);
     }
-    for (uint32_t block = 0; block < blocks; block++) {
+    const bool shares_blocks = count_bands(r) < r->parts;
+    for (uint32_t block = shares_blocks ? r->part : 0; block < blocks;
+         block += shares_blocks ? r->parts : 1) {
         run_block(r, first_row, rows, block);
     }
 }
@@ -281,8 +291,6 @@ static bool plan(runner *r) {
     emu_band *b = &r->band;
     const uint32_t each = r->window.form->bytes ? 1 : 2;
     b->emu = r->emu;
-    b->conv = conv;
-    b->window = &r->window;
     b->columns = emu_span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
     b->columns += conv->pad_left; /* if no window reaches it */
     r->band_rows = conv->out_h;
@@ -332,34 +340,57 @@ static bool allocate(runner *r) {
 
 static void run(runner *r) {
     const emu_convolution *conv = &r->task->conv;
+    const bool shares_bands = count_bands(r) >= r->parts;
+    const uint32_t first = shares_bands ? r->part * r->band_rows : 0;
+    const uint32_t step = shares_bands ? r->parts * r->band_rows : r->band_rows;
     find_offsets(r);
     emu_begin_band(&r->band);
-    for (uint32_t y = 0; y < conv->out_h; y += r->band_rows) {
+    for (uint32_t y = first; y < conv->out_h; y += step) {
         const uint32_t rows = conv->out_h - y < r->band_rows ? conv->out_h - y : r->band_rows;
         run_band(r, y, rows);
     }
 }
 
+/* The task, or what one of several threads does of it. */
+static void run_part(void *runners, uint32_t part) {
+    runner *r = (runner *)runners + part;
+    r->band.conv = &r->task->conv;
+    r->band.window = &r->window;
+    r->part = part;
+    r->ok = allocate(r);
+    if (r->ok) {
+        run(r);
+    }
+    free(r->band.values);
+    free(r->sums);
+    free(r->windows);
+    free(r->offsets);
+    free(r->space);
+    free(r->winograd.input);
+    free(r->winograd.weights);
+}
+
 bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
-    if (task->conv.fp16) {
+    const emu_convolution *conv = &task->conv;
+    if (conv->fp16) {
         return emu_run_convolution_float(emu, task);
     }
-    runner r = {.emu = emu, .task = task, .window = window_of(&task->conv)};
+    runner r = {.emu = emu, .task = task, .window = window_of(conv)};
     if (!plan(&r)) {
         return emu_refuse(emu, "a convolution whose rows need too much memory");
     }
-    const bool ok = allocate(&r);
-    if (ok) {
-        run(&r);
-    } else {
-        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a convolution");
+    if (task->is_fast && task->dpu.lut.tables != NULL) {
+        (void)emu_find_lut_bytes(emu, &task->dpu);
     }
-    free(r.band.values);
-    free(r.sums);
-    free(r.windows);
-    free(r.offsets);
-    free(r.space);
-    free(r.winograd.input);
-    free(r.winograd.weights);
-    return ok;
+    r.parts = emu_count_parts(emu, task, emu_count_multiplications(conv));
+    runner runners[EMU_MAX_THREADS];
+    for (uint32_t part = 0; part < r.parts; part++) {
+        runners[part] = r;
+    }
+    emu_share(emu, r.parts, run_part, runners);
+    bool ok = true;
+    for (uint32_t part = 0; part < r.parts; part++) {
+        ok = ok && runners[part].ok;
+    }
+    return ok || emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a convolution") == RKR_OK;
 }

@@ -60,6 +60,11 @@ void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_wind
 /* float16: the weights of 16 kernels, [tap][channel][16], depthwise [tap][16]. */
 void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel, float *out);
 
+static inline uint64_t emu_count_multiplications(const emu_convolution *conv) {
+    return (uint64_t)(conv->depthwise ? 1 : conv->kernels) * conv->out_w * conv->out_h *
+           conv->kernel_w * conv->kernel_h * conv->in_c;
+}
+
 /* Rows or columns of the input that the windows of `out` results cover. */
 static inline uint32_t emu_span(uint32_t out, uint32_t stride, uint32_t kernel, uint32_t dilation) {
     return (out - 1) * stride + (kernel - 1) * dilation + 1;

@@ -3,10 +3,12 @@
  * Convolutions of float16. In which order the NPU adds its products in float32 is not known:
  * here they are summed in double and rounded once, which no order is far from. */
 #include "emulator/convolution.h"
+#include "emulator/crew.h"
 
 #include <stdlib.h>
 
 #define CHUNK 64
+#define STEPS 8 /* of a multiplication, beside one of integers */
 #define BAND_VALUES (32u << 10)
 #define MAX_BAND_VALUES (64u << 20)
 
@@ -17,6 +19,8 @@ typedef struct {
     uint32_t band_rows; /* of results */
     float *values;      /* [rows][columns][channels], the input of these */
     float *weights;     /* of 16 kernels: [tap][channel][16], depthwise [tap][16] */
+    uint32_t parts;     /* each does some of every band's kernels */
+    bool ok;
 } band;
 
 /* Row `row` of the padded and inserted input -> row `at` of the band. */
@@ -68,14 +72,14 @@ static void accumulate(const band *b, uint32_t block, uint32_t y, uint32_t x, fl
     }
 }
 
-static void run_band(const band *b, uint32_t first_row, uint32_t rows) {
+static void run_band(const band *b, uint32_t part, uint32_t first_row, uint32_t rows) {
     const emu_convolution *conv = &b->task->conv;
     const uint32_t staged = emu_span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
     float values[CHUNK * 16];
     for (uint32_t i = 0; i < staged; i++) {
         stage_row(b, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i, i);
     }
-    for (uint32_t channel = 0; channel < b->task->dpu.c; channel += 16) {
+    for (uint32_t channel = 16 * part; channel < b->task->dpu.c; channel += 16 * b->parts) {
         emu_unpack_floats(b->emu, b->task, channel, b->weights);
         for (uint32_t y = 0; y < rows; y++) {
             for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
@@ -107,21 +111,37 @@ static bool plan(band *b) {
     }
 }
 
+static uint64_t count_weights(const emu_convolution *conv) {
+    return (uint64_t)conv->kernel_w * conv->kernel_h * (conv->depthwise ? 1 : conv->in_c) * 16;
+}
+
+static void run_part(void *bands, uint32_t part) {
+    band *b = (band *)bands + part;
+    const uint32_t height = b->task->conv.out_h;
+    b->values = malloc((size_t)b->rows * b->columns * b->channels * sizeof *b->values);
+    b->weights = malloc(count_weights(&b->task->conv) * sizeof *b->weights);
+    b->ok = b->values != NULL && b->weights != NULL;
+    for (uint32_t y = 0; b->ok && y < height; y += b->band_rows) {
+        run_band(b, part, y, height - y < b->band_rows ? height - y : b->band_rows);
+    }
+    free(b->values);
+    free(b->weights);
+}
+
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task) {
     const emu_convolution *conv = &task->conv;
-    const size_t weights =
-        (size_t)conv->kernel_w * conv->kernel_h * (conv->depthwise ? 1 : conv->in_c) * 16;
-    band b = {.emu = emu, .task = task};
-    if (!plan(&b) || weights > MAX_BAND_VALUES) {
+    band b = {.emu = emu, .task = task}, bands[EMU_MAX_THREADS];
+    if (!plan(&b) || count_weights(conv) > MAX_BAND_VALUES) {
         return emu_refuse(emu, "a convolution whose rows need too much memory");
     }
-    b.values = malloc((size_t)b.rows * b.columns * b.channels * sizeof *b.values);
-    b.weights = malloc(weights * sizeof *b.weights);
-    const bool ok = b.values != NULL && b.weights != NULL;
-    for (uint32_t y = 0; ok && y < conv->out_h; y += b.band_rows) {
-        run_band(&b, y, conv->out_h - y < b.band_rows ? conv->out_h - y : b.band_rows);
+    b.parts = emu_count_parts(emu, task, STEPS * emu_count_multiplications(conv));
+    for (uint32_t part = 0; part < b.parts; part++) {
+        bands[part] = b;
     }
-    free(b.values);
-    free(b.weights);
+    emu_share(emu, b.parts, run_part, bands);
+    bool ok = true;
+    for (uint32_t part = 0; part < b.parts; part++) {
+        ok = ok && bands[part].ok;
+    }
     return ok ? true : emu_refuse(emu, "no memory for a convolution");
 }

@@ -10,9 +10,12 @@
  *     out  clip(rne(v * out_scale, out_shift) + out_offset)
  *
  * rne rounds half to even. */
+#include "emulator/crew.h"
 #include "emulator/dpu_fast.h"
+#include "emulator/lut.h"
 
 #define LANES 16
+#define STEPS 8 /* of a value, beside a multiplication of a convolution */
 #define CHUNK 64
 
 static inline int64_t run_stage(const emu_stage *stage, int64_t v, int64_t add, int64_t mul) {
@@ -208,21 +211,33 @@ static void copy(rkr_emu *emu, const emu_dpu *dpu) {
     }
 }
 
-/* Chunk by chunk; through `table` where there is one. */
-static void run_rows(rkr_emu *emu, const emu_task *task, const int8_t *table) {
+typedef struct {
+    rkr_emu *emu;
+    const emu_task *task;
+    const int8_t *table; /* of results by the stored byte; NULL: there is none */
+    uint32_t parts;
+} rows;
+
+/* Chunk by chunk. */
+static void run_rows(void *context, uint32_t part) {
+    const rows *r = context;
+    rkr_emu *emu = r->emu;
+    const emu_task *task = r->task;
     const emu_dpu *dpu = &task->dpu;
+    const uint32_t first = (uint32_t)((uint64_t)dpu->h * part / r->parts) * dpu->w;
+    const uint32_t end = (uint32_t)((uint64_t)dpu->h * (part + 1) / r->parts) * dpu->w;
     emu_fast fast;
     int8_t bytes[CHUNK * LANES];
     for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
-        if (table == NULL && task->is_fast) {
+        if (r->table == NULL && task->is_fast) {
             emu_fast_begin(emu, task, channel, &fast);
         }
-        for (uint32_t pixel = 0, n; pixel < dpu->w * dpu->h; pixel += n) {
+        for (uint32_t pixel = first, n; pixel < end; pixel += n) {
             const uint32_t left = dpu->w - pixel % dpu->w;
             n = left < CHUNK ? left : CHUNK;
             load_row(emu, dpu, channel, pixel, n, bytes);
-            if (table != NULL) {
-                emu_look_up(table, (size_t)n * LANES, bytes);
+            if (r->table != NULL) {
+                emu_look_up(r->table, (size_t)n * LANES, bytes);
                 emu_store_bytes(emu, dpu, bytes, channel, pixel, n);
             } else if (task->is_fast) {
                 emu_fast_bytes(emu, task, &fast, bytes, channel, pixel, n);
@@ -234,16 +249,22 @@ static void run_rows(rkr_emu *emu, const emu_task *task, const int8_t *table) {
 }
 
 void emu_run_dpu(rkr_emu *emu, const emu_task *task) {
+    const emu_dpu *dpu = &task->dpu;
     int8_t table[256];
-    const bool has_table = !task->dpu.is_float && is_function(&task->dpu);
-    if (task->dpu.is_float) {
+    rows r = {.emu = emu, .task = task};
+    if (dpu->is_float) {
         emu_run_dpu_float(emu, task);
-    } else if (only_copies(&task->dpu)) {
-        copy(emu, &task->dpu);
+    } else if (only_copies(dpu)) {
+        copy(emu, dpu);
     } else {
-        if (has_table) {
-            make_table(emu, &task->dpu, table);
+        if (is_function(dpu)) {
+            make_table(emu, dpu, table);
+            r.table = table;
         }
-        run_rows(emu, task, has_table ? table : NULL);
+        if (task->is_fast && dpu->lut.tables != NULL) {
+            (void)emu_find_lut_bytes(emu, dpu);
+        }
+        r.parts = emu_count_parts(emu, task, (uint64_t)dpu->w * dpu->h * dpu->c * STEPS);
+        emu_share(emu, r.parts, run_rows, &r);
     }
 }

@@ -2,6 +2,7 @@
  *
  * The public functions: open, describe, feed, run, read. */
 #include "emulator/convolution.h"
+#include "emulator/crew.h"
 #include "emulator/decode.h"
 #include "emulator/dpu.h"
 #include "emulator/nodes.h"
@@ -16,11 +17,8 @@
 static uint64_t count_multiplications(const rkr_emu *emu) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < emu->n_tasks; i++) {
-        const emu_convolution *conv = &emu->tasks[i].conv;
         if (emu->tasks[i].kind == EMU_TASK_CONVOLUTION) {
-            const uint64_t kernels = conv->depthwise ? 1 : conv->kernels;
-            count +=
-                kernels * conv->out_w * conv->out_h * conv->kernel_w * conv->kernel_h * conv->in_c;
+            count += emu_count_multiplications(&emu->tasks[i].conv);
         }
     }
     return count;
@@ -50,6 +48,12 @@ static int take_nodes(rkr_emu *emu) {
 }
 
 static int prepare(rkr_emu *emu) {
+    emu->n_threads = emu_read_threads();
+    if (emu->n_threads == 0) {
+        return emu_fail(emu->model, RKR_ERR_ARGUMENT,
+                        "RKNN_SIM_THREADS: expected 1 to %d, got '%s'", EMU_MAX_THREADS,
+                        getenv("RKNN_SIM_THREADS"));
+    }
     int status = take_nodes(emu);
     status = status == RKR_OK ? emu_read_attributes(emu) : status;
     status = status == RKR_OK ? emu_decode_tasks(emu) : status;
@@ -227,6 +231,7 @@ int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
     for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
         status = run_node(emu, &emu->nodes[i]) ? RKR_OK : RKR_EMU_ERR_RANGE;
     }
+    emu_dismiss_crew(emu);
     return status;
 }
 
@@ -242,6 +247,7 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
     status = status == RKR_OK && node == 0 ? take_inputs(emu) : status;
     if (status == RKR_OK) {
         status = run_node(emu, &emu->nodes[node]) ? RKR_OK : RKR_EMU_ERR_RANGE;
+        emu_dismiss_crew(emu);
     }
     return status;
 }

@@ -18,7 +18,8 @@ typedef struct emu_lut_bytes {
 } emu_lut_bytes;
 
 bool emu_suits_lut_bytes(const emu_dpu *dpu);
-/* The bytes of a task, valid until the next call. */
+/* The bytes of a task, valid until the next task with a LUT. Called before threads share the task,
+ * it leaves them nothing to write. */
 const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
 /* One of any value. */
 int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value);

@@ -10,6 +10,7 @@
  *   dpu*.c lut.c    DPU: from accumulators or memory to stored values
  *   pooling.c       PPU
  *   tensors.c       logical values of a tensor <-> its memory
+ *   crew.c          several threads for one task
  *   nodes.c         how each node is executed; floats.c moves.c: nodes without tasks
  *   emulator.c      the public functions
  *
@@ -27,6 +28,7 @@
 struct emu_operator;
 struct emu_attributes;
 struct emu_lut_bytes;
+struct emu_crew;
 
 typedef enum {
     EMU_NODE_NOTHING,
@@ -59,6 +61,8 @@ struct rkr_emu {
     emu_task *tasks;
     uint32_t n_tasks;
     struct emu_lut_bytes *lut_bytes; /* of the last task with a LUT; NULL: none has one */
+    uint32_t n_threads;
+    struct emu_crew *crew; /* during a run that has needed it */
     uint64_t multiplications;
     emu_unpacked *unpacked;
     uint64_t unpacked_bytes;
