@@ -75,6 +75,7 @@ THREADS = Build(
     ["libtsan.so"],
     (
         "npu/test_threads.py",
+        "sim/test_crew.py",
         "npu/test_thread_machine.py",
         "matmul/test_matmul.py",
         "npu/test_misuse_matrix.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +45,9 @@ def test_bits_do_not_depend_on_threads(path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_threads_do_not_outlive_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNN_SIM_THREADS", "4")
-    before = len(os.listdir("/proc/self/task"))
+    before = len(list(Path("/proc/self/task").iterdir()))
     run(MODELS[0])
-    assert len(os.listdir("/proc/self/task")) == before
+    assert len(list(Path("/proc/self/task").iterdir())) == before
 
 
 @pytest.mark.parametrize("text", ["0", "17", "-1", "two", "1.5", " "])
