@@ -86,6 +86,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--conf", type=float, help="confidence threshold (0.25)")
     parser.add_argument("--iou", type=float, help="IoU threshold of the NMS (0.45)")
     parser.add_argument("--head", help="such as yolov10, if the outputs do not tell")
+    parser.add_argument(
+        "--color", choices=("RGB", "BGR"), help="colours that the model takes; default: the file's"
+    )
     parser.add_argument("--contexts", type=int, help="contexts of the NPU; default: two per core")
 
 
@@ -116,8 +119,9 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
     from rknn_runtime.vision.detector import Detector
 
     model, labels, task = arguments.model, arguments.labels, arguments.task
-    options = _given(arguments, _OF_DETECTORS)
-    top = _given(arguments, _OF_CLASSIFIERS)
+    color = _given(arguments, _OF_BOTH)
+    options = {**_given(arguments, _OF_DETECTORS), **color}
+    top = {**_given(arguments, _OF_CLASSIFIERS), **color}
     folder = None
     if Path(model).is_dir():
         from rknn_runtime.vision.export_folder import read_export_folder
@@ -155,6 +159,7 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
 
 #: Options of one task: the parameter of `Detector` or `Classifier`, and the option.
 _OF_DETECTORS = {"conf_threshold": "conf", "iou_threshold": "iou", "head": "head"}
+_OF_BOTH = {"input_color": "color"}
 _OF_CLASSIFIERS = {"top_k": "top"}
 
 
@@ -164,7 +169,7 @@ def _given(arguments: Namespace, names: dict[str, str]) -> dict[str, Any]:
 
 
 def _refuse(given: dict[str, Any], names: dict[str, str], wanted: str, got: str) -> None:
-    for key in given:
+    for key in given.keys() & names:
         raise ValueError(f"--{names[key]}: expected {wanted}, got {got}")
 
 

@@ -20,10 +20,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rknn_runtime.cli import graph
-from rknn_runtime.cli.files import check_readable, check_writable, told
-from rknn_runtime.cli.options import add_switch, counted, end_progress, file_ending_in, is_terminal
+from rknn_runtime.cli.files import check_folder, check_readable, check_writable, told
+from rknn_runtime.cli.options import (
+    add_switch,
+    counted,
+    end_progress,
+    file_ending_in,
+    is_terminal,
+    refusals,
+)
 from rknn_runtime.cli.tables import count, shape, short_name, table
-from rknn_runtime.conversion.health import Head, Symptom, check, guess_head
+from rknn_runtime.conversion.health import (
+    Head,
+    Symptom,
+    check,
+    guess_head,
+    judge_photos,
+    symptoms_of_head,
+)
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
 from rknn_runtime.modelfile import reader
@@ -69,6 +83,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser, "--layers", "also list the operators: shapes, multiplications, bytes, NPU or CPU"
     )
     parser.add_argument(
+        "--photos", metavar="FOLDER", help="for --health: also detect in these, on the emulated NPU"
+    )
+    parser.add_argument(
         "--graph",
         type=file_ending_in(".svg", ".html"),
         metavar="FILE",
@@ -84,6 +101,9 @@ def run(arguments: Namespace) -> int:
     """
     if arguments.graph and len(arguments.models) > 1:
         raise UnavailableError(f"--graph: expected one model, got {len(arguments.models)}")
+    if arguments.photos and not arguments.health:
+        raise UnavailableError("--photos: expected --health, got none")
+    check_folder(arguments.photos)
     check_writable(arguments.graph)
     described = []
     shows = len(arguments.models) > 1 and is_terminal(sys.stderr)
@@ -96,7 +116,7 @@ def run(arguments: Namespace) -> int:
             print(f"rknn-runtime: {told(model, error)}", file=sys.stderr)
             continue
         emulation = _emulate(model) if arguments.emulate else None
-        symptoms = check(model) if arguments.health else None
+        symptoms = _judged(model, arguments.photos) if arguments.health else None
         layers = read_layers(model) if arguments.layers else None
         described.append(_Described(model, info, emulation, symptoms, layers))
     if arguments.json:
@@ -112,6 +132,17 @@ def run(arguments: Namespace) -> int:
             arguments.graph, Path(arguments.models[0]).name, read_layers(described[0].model)
         )
     return int(len(described) < len(arguments.models))
+
+
+def _judged(model: str, photos: str | None) -> tuple[Symptom, ...]:
+    """Judge a file, and what it finds in a folder of photos."""
+    found = check(model)
+    if photos is None:
+        return found
+    from rknn_runtime.conversion.calibration import images_in
+
+    with refusals():
+        return (*found, *judge_photos(model, images_in(photos, "--photos")))
 
 
 def _emulate(model: str) -> Emulation | str:
@@ -368,7 +399,8 @@ def _normalization(who: str, preprocessing: Preprocessing | None) -> str:
     if preprocessing is None:
         return ""
     mean, std = _per_channel(preprocessing.mean), _per_channel(preprocessing.std)
-    swap = ", channels swapped for calibration" if preprocessing.rgb2bgr else ""
+    swap = ", in the order BGR: the channels were swapped for calibration"
+    swap = swap if preprocessing.rgb2bgr else ""
     return f"; {who} takes (value - mean) / std, mean {mean}, std {std}{swap}"
 
 
@@ -467,9 +499,7 @@ def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
     Returns:
         One or two sentences each.
     """
-    found = []
-    if head is not None and head.shares_scale:
-        found += [_shared_scale(attr.name, attr.affine[1]) for attr in info.outputs if attr.affine]
+    found = [] if head is None else list(map(str, symptoms_of_head(info, head)))
     packed = [attr for attr in info.outputs if attr.is_packed]
     if packed:
         padded = sum(1 for attr in packed if attr.stored.n_elems > attr.n_elems)
@@ -501,17 +531,3 @@ def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
             "the model without"
         )
     return found
-
-
-def _shared_scale(name: str, scale: float) -> str:
-    """Tell the smallest difference of two confidences with one scale for boxes and scores."""
-    text = (
-        f"output {name!r} has one scale for boxes and scores, {scale:.4g}: confidences "
-        f"differ by {min(scale, 1):.4g} or more"
-    )
-    if scale > 0.02:
-        return (
-            text + "; convert them as separate outputs, as the vendor's zoo has them: "
-            "rknn.load_onnx(outputs=[...]) cuts the graph before they are joined"
-        )
-    return text

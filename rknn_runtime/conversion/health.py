@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rknn_runtime.modelfile.container import opened
@@ -16,38 +16,20 @@ from rknn_runtime.modelfile.info import CalibratedRange, ModelInfo
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.classification import ClassificationDecoder
+from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.outputs import representable
+from rknn_runtime.vision.plausibility import Judge, Symptom
 
-__all__ = ["Head", "Symptom", "check", "findings", "guess_head"]
+__all__ = ["Head", "Symptom", "check", "findings", "guess_head", "judge_photos", "symptoms_of_head"]
 
 #: Classes of ImageNet, without and with a background class. Other numbers say nothing, since
 #: embeddings come in all sizes.
 _IMAGENET = (1000, 1001)
-#: With a range this large, fewer than three int8 values are left for a score of 0 to 1.
-FAR = 100.0
 #: The part of the measured range that may be clipped.
 CUT = 0.1
 #: The usual confidence threshold.
 USUAL = 0.5
-
-
-@dataclass(frozen=True)
-class Symptom:
-    """A likely fault of a model."""
-
-    #: ``"shared-scale"``, ``"low-scores"``, ``"missing-sigmoid"``, ``"double-sigmoid"`` or
-    #: ``"saturation"``.
-    kind: str
-    #: The names of the tensors.
-    tensors: tuple[str, ...]
-    #: The finding, with numbers.
-    text: str
-    #: The cure.
-    cure: str
-
-    def __str__(self) -> str:
-        return f"{self.text}: {self.cure}"
 
 
 def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
@@ -84,32 +66,49 @@ def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tup
     return (*found, *_saturation(calibration))
 
 
+def judge_photos(
+    model: str | os.PathLike[str] | bytes, photos: Sequence[str | os.PathLike[str]]
+) -> tuple[Symptom, ...]:
+    """Detect in photos on the simulated NPU, and judge what is found.
+
+    Raises:
+        ImportError: Pillow is not installed.
+        InvalidModelError: The file is no model, or damaged.
+        OSError: A file cannot be read.
+        ValueError: The model does not detect, or a photo cannot be decoded.
+    """
+    # Only here: a file is judged without a runtime.
+    from rknn_runtime.npu.model import Model
+    from rknn_runtime.vision.detector import Detector
+    from rknn_runtime.vision.images import as_pixels
+
+    judge = Judge()
+    with Model(model, library="sim") as loaded:
+        detector = Detector(loaded)
+        detector._judge = None  # it would log what is returned here
+        for photo in photos:
+            pixels, color = as_pixels(photo)
+            judge.add(detector(pixels, color=color), pixels.shape[:2])
+    return judge.symptoms()
+
+
+def symptoms_of_head(info: ModelInfo, head: Head) -> tuple[Symptom, ...]:
+    """Return what the decoder of a head finds wrong with the outputs."""
+    decoder = None if head.numbers is not None else _decoder(info, head)
+    return () if decoder is None else decoder.symptoms
+
+
 def _of_head(info: ModelInfo, head: Head) -> Iterator[Symptom]:
-    if head.name == "classifier" or head.numbers is not None:
+    decoder = None if head.numbers is not None else _decoder(info, head)
+    if decoder is None:
         return
-    if head.shares_scale:
-        yield from filter(None, map(_shared_scale, info.outputs))
+    yield from decoder.symptoms
     scores = _scores(info, head)
     if not scores:
         return
-    logits = _logits(info, head)
+    logits = bool(getattr(decoder, "logits", False))
     yield from _low_scores(scores, logits)
     yield from (_double_sigmoid if logits else _missing_sigmoid)(scores, head)
-
-
-def _shared_scale(attr: TensorAttr) -> Symptom | None:
-    lowest, highest = representable(attr)
-    if attr.affine is None or not FAR <= max(-lowest, highest) < float("inf"):
-        return None
-    step = attr.affine[1]
-    return Symptom(
-        "shared-scale",
-        (attr.name,),
-        f"output {attr.name!r} has boxes and scores in one scale, {lowest:.4g} to {highest:.4g} "
-        f"in steps of {step:.4g}: every score below {step / 2:.3g} is stored as 0",
-        "convert the ONNX file with rknn-runtime convert, which makes boxes and scores outputs of "
-        "their own",
-    )
 
 
 def _low_scores(attrs: tuple[TensorAttr, ...], logits: bool) -> Iterator[Symptom]:
@@ -255,17 +254,17 @@ def _are_scores(info: ModelInfo, numbers: int, n_labels: int | None) -> bool:
     return softmaxes == 1 or numbers in _IMAGENET or is_probability
 
 
-def _logits(info: ModelInfo, head: Head) -> bool:
-    """Tell whether the decoder of a head applies the sigmoid."""
+def _decoder(info: ModelInfo, head: Head) -> Decoder | None:
+    """Make the decoder of a head; None for a classifier."""
     size = image_size(info)
     labels = facts_of(info.custom_string).get("labels")
     if size is None:
-        return False
+        return None
     try:
-        reading = find_head(info.outputs, size, head.name, None if labels is None else len(labels))
-        return bool(getattr(reading.make(), "logits", False))
+        count = None if labels is None else len(labels)
+        return find_head(info.outputs, size, head.name, count).make()
     except ValueError:
-        return False
+        return None
 
 
 def _scores(info: ModelInfo, head: Head) -> tuple[TensorAttr, ...]:

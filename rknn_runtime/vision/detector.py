@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.find import HEADS, find_head
 from rknn_runtime.vision.image_model import ImageModel
+from rknn_runtime.vision.plausibility import Judge, tell
 
 if TYPE_CHECKING:
     import os
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.labels import Labels
 
 __all__ = ["Detector"]
+
+#: How many frames are judged, and how many without any object are one more sign.
+_FIRST_FRAMES, _EMPTY_FRAMES = 8, 100
 
 
 class Detector(ImageModel):
@@ -41,7 +47,8 @@ class Detector(ImageModel):
             or finds it from the outputs. Heads without NMS (``"yolov10"``, ``"yolo26"``) and
             other anchors (``"yolov7"``) must be named.
         input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
-            None: ``input.color`` of a JSON custom string, otherwise RGB.
+            None: ``input.color`` of a JSON custom string, otherwise BGR if the file's channels
+            were swapped for calibration (``quant_img_RGB2BGR``), otherwise RGB.
         pad_value: 0..255 around the image.
         **options: For the decoder: `class_agnostic`, `max_detections`, `max_candidates`, and
             options of the head's decoder, such as `anchors` or `normalized`.
@@ -52,6 +59,8 @@ class Detector(ImageModel):
         decoder: Its decoder, in pixels of the model's input. You can also call it with your own
             outputs; thresholds that you set in it apply to the detector, too.
         labels: Names of the classes, or None.
+        symptoms: What is wrong with the outputs, or with the objects of the first frames; each is
+            also logged as a warning.
         input_size: Height and width of the model's input in pixels.
         input_color: Channels of the model's input, ``"RGB"``, ``"BGR"`` or ``"GRAY"``, for your
             own calls of `letterbox`; or ``"NV12"``.
@@ -95,6 +104,10 @@ class Detector(ImageModel):
         self.decoder = reading.make(
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )
+        for symptom in self.decoder.symptoms:
+            tell(str(symptom))
+        self.symptoms = self.decoder.symptoms
+        self._judge: Judge | None = Judge(options.get("max_detections", 300))
         self._settle(pad_value=pad_value, stretch=False)
         self._made_with = {
             **options, "head": self.head, "input_color": input_color, "pad_value": pad_value
@@ -133,7 +146,7 @@ class Detector(ImageModel):
 
     def __repr__(self) -> str:
         height, width = self.input_size
-        return f"<Detector {self.head}, {width}x{height} pixels, {self.model!r}>"
+        return f"<Detector {self.head}, {width}x{height} {self.input_color}, {self.model!r}>"
 
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False
@@ -170,4 +183,22 @@ class Detector(ImageModel):
                 takes NV12 alone.
         """
         found: Detections = self._run(image, color, matrix, full_range)
+        if self._judge is not None:
+            self._look(found, image)
         return found
+
+    def _look(self, found: Detections, image: Any) -> None:
+        """Judge the objects of a first frame, and warn once of what cannot be."""
+        judge = self._judge
+        if judge is None:  # another thread ended it
+            return
+        size = getattr(image, "size", None)  # a Pillow image's width and height
+        if isinstance(image, np.ndarray):
+            size = image.shape[1::-1]
+        judge.add(found, size[::-1] if isinstance(size, tuple) else None)
+        is_empty = not judge.objects
+        self.symptoms = judge.symptoms() if not is_empty or judge.images >= _EMPTY_FRAMES else ()
+        for symptom in self.symptoms:
+            tell(str(symptom))
+        if self.symptoms or (not is_empty and judge.images >= _FIRST_FRAMES):
+            self._judge = None

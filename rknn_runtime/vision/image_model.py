@@ -30,6 +30,8 @@ __all__ = ["ImageModel"]
 _M = TypeVar("_M", bound="ImageModel")
 #: A set answers sooner than a tuple.
 _CAMERAS = frozenset(FORMATS)
+#: Width by height of camera frames.
+_CAMERA_SHAPES = (4 / 3, 16 / 9)
 _NULL, _from_buffer = ffi.NULL, ffi.from_buffer
 
 
@@ -84,7 +86,7 @@ class ImageModel(Closing):
             self.input_size, self.input_color = self._nv12.size, "NV12"
         else:
             self.input_size, channels = _image_size(model)
-            self.input_color = input_color or self._facts.get("color", "RGB")
+            self.input_color = input_color or self._facts.get("color") or _calibrated_for(model)
             if channels == 1:
                 self.input_color = "GRAY"
         self._frame = model._frame
@@ -296,6 +298,8 @@ class ImageModel(Closing):
                 if isinstance(image, TensorMemory):
                     return self._run_memory(image)
                 image, color = as_pixels(image, color)
+            elif image.ndim == 2 and self.input_color != "GRAY":
+                _check_grey(image, self.input_size)
         frame, context = self._frame, self._frame.context
         with context.lock:
             context.check_open()
@@ -322,6 +326,25 @@ def _forms(model: Model) -> list[tuple[Any, ...]]:
         (attr.shape, attr.stored.shape, attr.stored.layout, attr.stored.dtype, attr.affine)
         for attr in attrs
     ]
+
+
+def _check_grey(image: np.ndarray[Any, Any], input_size: tuple[int, int]) -> None:
+    """Refuse an array that has the shape of a camera's frame rather than of a grey image."""
+    rows, width = image.shape
+    height, rest = divmod(2 * rows, 3)
+    shape = width / max(height, 1)
+    if not rest and height % 2 == 0 and ((height, width) == input_size or shape in _CAMERA_SHAPES):
+        raise ValueError(
+            f'color: expected "NV12", "NV21" or "I420" for a camera frame, or an image of shape '
+            f"({rows}, {width}, 1) if it is grey, got {image.shape}, which may be {width}x{height} "
+            "pixels in NV12"
+        )
+
+
+def _calibrated_for(model: Model) -> str:
+    """Return the channel order that the toolkit's ``quant_img_RGB2BGR`` asks for."""
+    given = model._preprocessing
+    return "BGR" if given and given[0] is not None and given[0].rgb2bgr else "RGB"
 
 
 def _image_size(model: Model) -> tuple[tuple[int, int], int]:

@@ -197,8 +197,8 @@ def test_threads(model):
 
 
 def test_repr(model):
-    """It names the head."""
-    assert repr(Detector(model)).startswith("<Detector yolov8-single, 320x320 pixels, <Model")
+    """It names the head and the colours."""
+    assert repr(Detector(model)).startswith("<Detector yolov8-single, 320x320 RGB, <Model")
 
 
 @pytest.mark.parametrize("color", ["NV12", "YUYV"])

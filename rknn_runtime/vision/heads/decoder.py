@@ -18,6 +18,7 @@ from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.outputs import Outputs, Size, checked_size, quantization_of
 from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.nms import as_threshold
+from rknn_runtime.vision.plausibility import Symptom
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -243,6 +244,8 @@ class Decoder:
         self._native = ffi.new("rkr_yolo_decoder *")
         self._options = self._native.options
         self._options.suppress = True
+        #: What is wrong with the outputs, such as a scale that is too coarse.
+        self.symptoms: tuple[Symptom, ...] = ()
         self.conf_threshold = conf_threshold
         self.iou_threshold = iou_threshold
         self._options.class_agnostic = bool(class_agnostic)

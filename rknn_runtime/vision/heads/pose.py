@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
 
 __all__ = ["SinglePoseDecoder", "SplitPoseDecoder", "read_pose_single", "read_pose_split"]
 
@@ -143,10 +143,6 @@ class SplitPoseDecoder(SplitDecoder):
     centre.
 
     Arguments and exceptions are as for `SplitDecoder`; pass all outputs of the model.
-
-    Warns:
-        UserWarning: One scale quantizes positions and confidences of the keypoints together,
-            so that confidences mean nothing.
     """
 
     _read = staticmethod(read_pose_split)
@@ -168,7 +164,7 @@ class SplitPoseDecoder(SplitDecoder):
         self._binding(points).add_grid(
             self._points[0].view, self._channels, self._planes, self._n_cells
         )
-        _warn_when_coarse(points)
+        self.symptoms = _coarse(points)
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
         """Return the results of the last decoding with their keypoints."""
@@ -232,17 +228,10 @@ def _keypoint_output(outputs: Outputs) -> TensorAttr | None:
     return taken[0] if len(taken) == 1 and taken[0].shape[0] == 1 else None
 
 
-def _warn_when_coarse(points: TensorAttr) -> None:
-    scale = quantization_of(points)[1]
-    if math.isfinite(representable(points)[1]) and scale > COARSE:
-        warnings.warn(
-            f"output {points.name!r} quantizes positions and confidences of keypoints with one "
-            f"scale, {scale:.4g}: positions are off by up to {scale / 2:.4g} pixels, confidences "
-            f"are multiples of {scale:.4g}. Convert the model with this output in float16 "
-            "(hybrid quantization), as the vendor's model zoo does",
-            UserWarning,
-            stacklevel=4,
-        )
+def _coarse(points: TensorAttr) -> tuple[Symptom, ...]:
+    step = quantization_of(points)[1]
+    is_coarse = math.isfinite(representable(points)[1]) and step > COARSE
+    return (coarse_keypoints(points.name, step),) if is_coarse else ()
 
 
 class SinglePoseDecoder(SingleOutputDecoder):

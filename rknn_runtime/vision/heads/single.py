@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from rknn_runtime.vision.heads.outputs import (
     quantization_of,
     representable,
 )
+from rknn_runtime.vision.plausibility import Symptom, shared_scale
 
 __all__ = [
     "COARSE",
@@ -30,10 +30,10 @@ __all__ = [
     "EndToEndForm",
     "SingleForm",
     "SingleOutputDecoder",
+    "coarse",
     "looks_decoded",
     "read_end_to_end",
     "read_single",
-    "warn_when_coarse",
 ]
 
 #: Confidences further apart than this are called coarse: fewer than 50 steps in 0..1.
@@ -119,10 +119,6 @@ class SingleOutputDecoder(Decoder):
 
     Raises:
         ValueError: The output is not of this form; or see `Decoder`.
-
-    Warns:
-        UserWarning: One scale quantizes boxes in pixels and scores together, so that
-            scores are too coarse to be useful.
     """
 
     def __init__(
@@ -159,7 +155,7 @@ class SingleOutputDecoder(Decoder):
             scale_x=self._scale[0],
             scale_y=self._scale[1],
         )
-        warn_when_coarse(output, 2 if form.objectness else 1, in_0_to_1=self.normalized)
+        self.symptoms = coarse(output)
 
     @property
     def _first_extra(self) -> int:
@@ -174,35 +170,13 @@ class SingleOutputDecoder(Decoder):
             self._binding(output).add_grid(view, channels, 1, n)
 
 
-_SPLIT_FORM = (
-    "Convert the split form instead, boxes and class scores as separate outputs: export with the "
-    "vendor's fork of the training code (github.com/airockchip), or name the graph's last "
-    "convolutions in rknn.load_onnx(outputs=[...])"
-)
-_OR_DIVIDE = "Or divide the boxes by the input size in the graph"
-
-
-def warn_when_coarse(
-    output: TensorAttr, factors: int = 1, remedy: str = "", *, in_0_to_1: bool = False
-) -> None:
-    """Warn of scores that share the scale of boxes; called by constructors.
-
-    Args:
-        output: The output.
-        factors: How many scores are multiplied to a confidence.
-        remedy: How to convert the model instead; "": the split form.
-        in_0_to_1: Whether the boxes are already divided by the input's size.
-    """
-    scale = quantization_of(output)[1]
-    if math.isfinite(representable(output)[1]) and scale > COARSE:
-        remedy = remedy or (_SPLIT_FORM if in_0_to_1 else f"{_SPLIT_FORM}. {_OR_DIVIDE}")
-        warnings.warn(
-            f"output {output.name!r} quantizes boxes and scores with one scale: all scores are "
-            f"multiples of {scale:.4g}, the smallest confidence above 0 is "
-            f"{min(scale**factors, 1):.4g}. {remedy}",
-            UserWarning,
-            stacklevel=3,
-        )
+def coarse(output: TensorAttr) -> tuple[Symptom, ...]:
+    """Report scores that share a scale with boxes that is too coarse for them."""
+    lowest, highest = representable(output)
+    step = quantization_of(output)[1]
+    if not math.isfinite(highest) or step <= COARSE:
+        return ()
+    return (shared_scale(output.name, lowest, highest, step),)
 
 
 @dataclass(frozen=True)
@@ -235,9 +209,6 @@ class EndToEndDecoder(Decoder):
 
     Raises:
         ValueError: The output is not of this form; or see `Decoder`.
-
-    Warns:
-        UserWarning: One scale quantizes boxes, scores and class numbers together.
     """
 
     def __init__(
@@ -262,4 +233,4 @@ class EndToEndDecoder(Decoder):
         self._decode_with(
             "rkr_yolo_decode_end_to_end", output=self._view, scale_x=scale_x, scale_y=scale_y
         )
-        warn_when_coarse(output, in_0_to_1=self.normalized)
+        self.symptoms = coarse(output)

@@ -23,11 +23,9 @@ from rknn_runtime.vision.heads.outputs import (
     predictions_of,
     strides_of,
 )
-from rknn_runtime.vision.heads.single import looks_decoded, warn_when_coarse
+from rknn_runtime.vision.heads.single import coarse, looks_decoded
 
 __all__ = ["YoloxDecoder", "read_yolox"]
-
-_IN_FLOAT = "Convert the model with this output in float16 (hybrid quantization)"
 
 _EXPECTED = "expected outputs of 5 + classes channels, one per scale or one for all"
 
@@ -83,10 +81,6 @@ class YoloxDecoder(Decoder):
 
     Raises:
         ValueError: The outputs are not of this form, or the strides do not fit.
-
-    Warns:
-        UserWarning: The single output has one scale for boxes and scores, which makes these
-            coarse.
     """
 
     def __init__(
@@ -109,7 +103,7 @@ class YoloxDecoder(Decoder):
             self._add_scales(form.scales)
         else:
             self._add_runs(outputs[0], form.one, strides)
-            warn_when_coarse(outputs[0], 2, _IN_FLOAT)
+            self.symptoms = coarse(outputs[0])
         self._decode_with(
             "rkr_yolo_decode_yolox",
             grids=self._grids,

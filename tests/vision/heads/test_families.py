@@ -333,7 +333,6 @@ def assert_same_rectangles(found, expected, step, iou_at_least=0.99):
     assert np.abs(found.confidence - confidence[best]).max() <= step
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("family", FAMILIES)
 @every_delivery
 def test_every_family(family, dtype, form, size, strides, classes):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 from native_tensors import attribute
 
@@ -468,9 +466,7 @@ def test_int8_exports_of_ultralytics_have_boxes_in_0_to_1(
         for i, shape in enumerate([(1, channels, 8400), *prototypes])
     ]
     reading = find_head(attrs, (640, 640), head)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        decoder = reading.make()
+    decoder = reading.make()
     assert decoder.normalized
     assert decoder._scale == (640, 640)
 

@@ -136,7 +136,6 @@ def assert_sound(found, decoder):
     assert len(found) <= 300
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("dtype", "packed"),
     [("int8", True), ("int8", False), ("uint8", False), ("int16", True), ("float16", True),
@@ -173,7 +172,6 @@ def test_garbage(head, dtype, packed):
             assert np.array_equal(other.class_id, results[0].class_id)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("threshold", [0.0, 0.999])
 @pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
 def test_garbage_at_any_threshold(head, threshold):
@@ -186,7 +184,6 @@ def test_garbage_at_any_threshold(head, threshold):
     assert_sound(decoder([garbage(attr, rng, "bits") for attr in attrs]), decoder)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("dtype", ["int8", "float16"])
 @pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
 def test_raising_the_threshold_never_adds_a_box(head, dtype):
@@ -215,7 +212,6 @@ def test_raising_the_threshold_never_adds_a_box(head, dtype):
     assert dtypes == (np.float32, np.float32, np.int32)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("head", HEADS)
 def test_channels_last(head):
     """Outputs that are described in NHWC, as `TensorAttr.nhwc` is, are the same head."""

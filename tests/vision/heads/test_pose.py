@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
@@ -80,8 +82,9 @@ def test_coarse_keypoints_are_warned_of():
         attribute((1, 65, 8, 8), "int8", 0, 0.1),
         attribute((1, 17, 3, 64), "int8", -128, 2.5, index=1, name="points"),
     ]
-    with pytest.warns(UserWarning, match=r"off by up to 1\.25 pixels.*float16"):
-        SplitPoseDecoder(attrs, (64, 64))
+    (symptom,) = SplitPoseDecoder(attrs, (64, 64)).symptoms
+    assert symptom.kind == "shared-scale"
+    assert re.search(r"off by up to 1\.25 pixels.*float16", str(symptom))
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9, 1.0, 2.0])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
@@ -171,13 +169,15 @@ def test_class_agnostic():
 
 
 def test_coarse_scores_are_warned_of():
-    """One scale for pixels and scores: the warning states the smallest confidence."""
-    attr = attribute((1, 84, 8400), "int8", -128, 2.5)
-    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 1\..*load_onnx"):
-        SingleOutputDecoder(attr, (640, 640))
-    attr = attribute((1, 25200, 85), "int8", -128, 0.5)
-    with pytest.warns(UserWarning, match=r"smallest confidence above 0 is 0\.25\."):
-        SingleOutputDecoder(attr, (640, 640))
+    """One scale for pixels and scores: the warning states the smallest score."""
+    for shape, step, smallest in (((1, 84, 8400), 2.5, "1.25"), ((1, 25200, 85), 0.5, "0.25")):
+        (symptom,) = SingleOutputDecoder(attribute(shape, "int8", -128, step), (640, 640)).symptoms
+        assert f"every score below {smallest} is stored as 0" in symptom.text
+        assert "rknn-runtime convert" in symptom.cure
+    assert (
+        SingleOutputDecoder(attribute((1, 84, 8400), "int8", -128, 0.004), (640, 640)).symptoms
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -280,19 +280,7 @@ def test_the_range_is_compared_with_the_input(size, highest, normalized):
     """What lies beside boxes in 0..1, such as masks or angles, may be above 1, but is no pixel."""
     n = predictions(size, (8, 16, 32))
     attr = attribute((1, 6, n), "int8", -128, highest / 255)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert SingleOutputDecoder(attr, size).normalized == normalized
-
-
-def test_boxes_that_are_divided_are_not_to_be_divided():
-    """The advice is what still helps."""
-    n = predictions((640, 640), (8, 16, 32))
-    for highest, divide in ((10.0, False), (635.0, True)):
-        attr = attribute((1, 84, n), "int8", -128, highest / 255)
-        with pytest.warns(UserWarning, match="the split form") as caught:
-            SingleOutputDecoder(attr, (640, 640))
-        assert ("divide the boxes" in str(caught[0].message)) == divide
+    assert SingleOutputDecoder(attr, size).normalized == normalized
 
 
 @pytest.mark.parametrize("objectness", [False, True])
@@ -303,7 +291,5 @@ def test_a_confidence_is_at_most_1(dtype, objectness):
     x[0, :4, :3] = np.array([300, 300, 40, 40])[:, None] + np.arange(3) * 60
     x[0, 4:, :3] = 1.46
     attr, raw, _ = deliver(x[..., None], dtype, "nchw", lowest=0, highest=1.46 * 255)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        decoder = SingleOutputDecoder(attr, (640, 640), normalized=False, objectness=objectness)
+    decoder = SingleOutputDecoder(attr, (640, 640), normalized=False, objectness=objectness)
     assert decoder(raw).confidence.tolist() == [1, 1, 1]

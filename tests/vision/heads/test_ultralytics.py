@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-import pytest
 from native_tensors import deliver
 
 from rknn_runtime.vision.heads import find_head
@@ -46,9 +43,7 @@ def decoded(attrs, raw, labels, head):
     """Find the head, as a detector does with so many labels, and decode in pixels."""
     reading = find_head(attrs, SIZE, num_classes=labels)
     assert reading.head == head
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        decoder = reading.make()
+    decoder = reading.make()
     assert decoder.normalized
     found = decoder(raw)
     assert found.class_id.tolist() == [class_id % labels for _, class_id, _ in OBJECTS]
@@ -78,9 +73,9 @@ def test_masks():
     for mask, (left, top, right, bottom) in zip(found.mask, found.xyxy):
         expected = (min(right, 256) - left) * (bottom - top)
         assert abs(mask.sum() - expected) < 0.06 * expected
-    with pytest.warns(UserWarning, match="Convert the split form") as caught:
-        find_head([attr, prototypes], SIZE).make()
-    assert "divide" not in str(caught[0].message)
+    assert [each.kind for each in find_head([attr, prototypes], SIZE).make().symptoms] == [
+        "shared-scale"
+    ]
 
 
 def test_keypoints():
