@@ -2,12 +2,15 @@
 
 Looks at board, driver, device nodes, libraries, model, memory, clocks and logs,
 and prints the first cause first, with the command that repairs it. A model is
-also loaded and run once.
+also loaded and run once. With photos, it reads the model in all the ways that
+people get wrong, on the simulated NPU, and names the most plausible one.
 
 Examples:
   rknn-runtime doctor                           # this machine
   rknn-runtime doctor yolov8n.rknn              # ... and whether this model runs on it
   rknn-runtime doctor yolov8n.rknn --sim        # on the simulated NPU
+  rknn-runtime doctor yolov8n.rknn bus.jpg      # why it finds nothing in a photo
+  rknn-runtime doctor yolov8n.onnx photos/*.jpg --html readings.html
   rknn-runtime doctor --log output.txt          # with what a program or dmesg printed
 """
 
@@ -20,33 +23,54 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rknn_runtime.cli.files import check_folder, check_readable
+from rknn_runtime.cli.files import (
+    check_folder,
+    check_readable,
+    check_writable,
+    labels_file,
+    write_text,
+)
 from rknn_runtime.cli.options import (
     add_library,
     add_switch,
     end_progress,
     is_terminal,
+    numbers,
     refusals,
     show_progress,
 )
 from rknn_runtime.cli.tables import table
+from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
     from rknn_runtime.tools.doctor import Diagnosis
 
 __all__ = ["add_arguments", "run"]
 
+#: Options that only photos need.
+_OF_PHOTOS = ("head", "labels", "color", "mean", "std", "keep-graph", "html")
 _COLOURS = {"problem": "\033[31m", "warning": "\033[33m", "ok": "\033[32m"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="a .rknn file to check")
+    parser.add_argument(
+        "model", nargs="?", metavar="MODEL", help="a .rknn file; with photos, also an .onnx file"
+    )
+    parser.add_argument("photos", nargs="*", metavar="PHOTO", help="photos with known objects")
     add_library(parser, "on the simulated NPU")
     parser.add_argument("--log", metavar="FILE", help="output of a program, or of dmesg")
     parser.add_argument(
         "--root", default="/", metavar="FOLDER", help="folder with /proc, /sys, /dev, /usr (/)"
     )
+    reading = parser.add_argument_group("with photos, how the model is used now")
+    reading.add_argument("--head", default="auto", help="the head, as for Detector")
+    reading.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
+    reading.add_argument("--color", choices=("RGB", "BGR"), help="colours that the model takes")
+    reading.add_argument("--mean", type=numbers, metavar="A,B,C", help="for an .onnx file (0)")
+    reading.add_argument("--std", type=numbers, metavar="A,B,C", help="for an .onnx file (255)")
+    add_switch(reading, "--keep-graph", "for an .onnx file: do not cut it as convert does")
+    reading.add_argument("--html", metavar="FILE", help="write all readings as a page")
     add_switch(parser, "--json", "print one JSON object")
 
 
@@ -62,6 +86,11 @@ def run(arguments: Namespace) -> int:
     """
     from rknn_runtime.tools.doctor import doctor
 
+    if arguments.photos:
+        return _read(arguments)
+    for name in _OF_PHOTOS:
+        if getattr(arguments, name.replace("-", "_")) not in (None, False, "auto"):
+            raise RknnError(f"--{name}: expected photos, got none")
     check_readable(arguments.model, arguments.log)
     check_folder(arguments.root)
     shows = is_terminal(sys.stderr)
@@ -77,6 +106,32 @@ def run(arguments: Namespace) -> int:
         coloured = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
         print("\n".join(lines(found, coloured)))
     return int(not found.healthy)
+
+
+def _read(arguments: Namespace) -> int:
+    """Try readings of photos.
+
+    Returns:
+        0 if the model is used rightly, 1 if not, or if that is not known.
+    """
+    from rknn_runtime.cli.sources import expanded
+    from rknn_runtime.conversion.readings import try_readings
+
+    check_readable(arguments.model, labels_file(arguments.labels))
+    check_writable(arguments.html)
+    shows = is_terminal(sys.stderr)
+    names = ("head", "labels", "color", "mean", "std", "keep_graph")
+    options = {name: getattr(arguments, name) for name in names}
+    with refusals():
+        found = try_readings(
+            arguments.model, expanded(arguments.photos), progress=_progress if shows else None,
+            **{name: value for name, value in options.items() if value is not None},
+        )  # fmt: skip
+    end_progress(shows)
+    print(json.dumps(found.to_dict()) if arguments.json else found)
+    if arguments.html:
+        write_text(arguments.html, found.to_html())
+    return int(bool(found.causes) or not found.is_sure)
 
 
 def _progress(text: str) -> None:

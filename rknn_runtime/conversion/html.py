@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-__all__ = ["page", "table"]
+from rknn_runtime.vision.images import import_pillow
+
+__all__ = ["page", "picture", "table"]
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
@@ -32,6 +37,16 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
         f"<title>{name}</title><style>{_STYLE}{style}</style></head>\n"
         f"<body>\n<h1>{name}</h1>\n{body}\n</body></html>\n"
     )
+
+
+def picture(pixels: Any, caption: str) -> str:
+    """Return a figure of an image, ``(H, W, 3) uint8``, RGB."""
+    file = io.BytesIO()
+    import_pillow().Image.fromarray(pixels).save(file, "JPEG", quality=85)
+    data = base64.b64encode(file.getvalue()).decode()
+    alt = html.escape(caption)
+    image = f'<img alt="{alt}" src="data:image/jpeg;base64,{data}">'
+    return f"<figure>{image}<figcaption>{alt}</figcaption></figure>"
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -27,7 +27,16 @@ from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.find import Reading, find_head
 from rknn_runtime.vision.letterbox import LetterboxTransform
 
-__all__ = ["Comparable", "Decoding", "Inputs", "OnnxSide", "Side", "open_side"]
+__all__ = [
+    "Comparable",
+    "Decoding",
+    "Inputs",
+    "ModelSide",
+    "OnnxSide",
+    "Side",
+    "float_attr",
+    "open_side",
+]
 
 #: The forms of a side.
 Comparable = Union[str, "os.PathLike[str]", bytes, Model, GeneralModel, Sequence[Sequence[Array]]]
@@ -267,7 +276,7 @@ class Decoding:
                 break
         decoders = []
         for side, arrays in zip(self._sides, results):
-            attrs = [_float_attr(side, i, array) for i, array in enumerate(arrays)]
+            attrs = [float_attr(side, i, array) for i, array in enumerate(arrays)]
             reading = find_head(attrs, size, head, self._classes)
             decoders.append(_with(reading, told, self._options))
         return decoders
@@ -284,7 +293,7 @@ def _with(reading: Reading, told: dict[str, Any], options: dict[str, Any]) -> De
     return reading.make(**{**options, **known}) if known else probe
 
 
-def _float_attr(side: Side, index: int, array: Array) -> TensorAttr:
+def float_attr(side: Side, index: int, array: Array) -> TensorAttr:
     """Describe an output in float32 and in the framework's order."""
     if side.outputs is not None:
         attr = side.outputs[index]

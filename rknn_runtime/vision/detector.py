@@ -50,6 +50,7 @@ class Detector(ImageModel):
             None: ``input.color`` of a JSON custom string, otherwise BGR if the file's channels
             were swapped for calibration (``quant_img_RGB2BGR``), otherwise RGB.
         pad_value: 0..255 around the image.
+        stretch: Fill the model's input and ignore proportions, for a network trained like that.
         **options: For the decoder: `class_agnostic`, `max_detections`, `max_candidates`, and
             options of the head's decoder, such as `anchors` or `normalized`.
 
@@ -87,6 +88,7 @@ class Detector(ImageModel):
         *,
         input_color: str | None = None,
         pad_value: int = 114,
+        stretch: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(model, labels, input_color)
@@ -108,9 +110,10 @@ class Detector(ImageModel):
             tell(str(symptom))
         self.symptoms = self.decoder.symptoms
         self._judge: Judge | None = Judge(options.get("max_detections", 300))
-        self._settle(pad_value=pad_value, stretch=False)
+        self._settle(pad_value=pad_value, stretch=stretch)
         self._made_with = {
-            **options, "head": self.head, "input_color": input_color, "pad_value": pad_value
+            **options, "head": self.head, "input_color": input_color, "pad_value": pad_value,
+            "stretch": stretch,
         }  # fmt: skip
 
     def _twin(self, model: Model) -> Detector:

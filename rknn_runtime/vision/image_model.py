@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.labels import Labels
     from rknn_runtime.vision.nv12 import Nv12Input
 
-__all__ = ["ImageModel"]
+__all__ = ["ImageModel", "calibrated_for"]
 
 _M = TypeVar("_M", bound="ImageModel")
 #: A set answers sooner than a tuple.
@@ -86,7 +86,7 @@ class ImageModel(Closing):
             self.input_size, self.input_color = self._nv12.size, "NV12"
         else:
             self.input_size, channels = _image_size(model)
-            self.input_color = input_color or self._facts.get("color") or _calibrated_for(model)
+            self.input_color = input_color or self._facts.get("color") or calibrated_for(model)
             if channels == 1:
                 self.input_color = "GRAY"
         self._frame = model._frame
@@ -341,7 +341,7 @@ def _check_grey(image: np.ndarray[Any, Any], input_size: tuple[int, int]) -> Non
         )
 
 
-def _calibrated_for(model: Model) -> str:
+def calibrated_for(model: Model) -> str:
     """Return the channel order that the toolkit's ``quant_img_RGB2BGR`` asks for."""
     given = model._preprocessing
     return "BGR" if given and given[0] is not None and given[0].rgb2bgr else "RGB"

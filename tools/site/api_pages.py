@@ -80,6 +80,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "rknn_runtime.conversion.report.Conversion",
             "rknn_runtime.modelfile",
             "rknn_runtime.conversion.health",
+            "rknn_runtime.conversion.readings",
             "rknn_runtime.conversion.accuracy",
         ),
     ),

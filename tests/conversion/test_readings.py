@@ -1,0 +1,124 @@
+"""Planted mistakes are named with their cure, and nothing is said against what is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from paths import DATA, PROJECT
+
+Image = pytest.importorskip("PIL.Image")
+
+from rknn_runtime.cli.main import main  # noqa: E402
+from rknn_runtime.conversion.readings import try_readings  # noqa: E402
+
+EXAMPLES = PROJECT / "examples"
+SHAPES = EXAMPLES / "models" / "shapes_rk3588.rknn"
+SCENE = EXAMPLES / "scenes" / "scene.png"
+NETS = DATA / "nets"
+YOLOX = next(
+    (each for each in (PROJECT.parent, PROJECT.parents[1]) if (each / "shared").is_dir()), PROJECT
+) / "shared" / "data" / "yolox"  # fmt: skip
+ZOO = pytest.mark.skipif(not YOLOX.is_dir(), reason="the files of the vendor's zoo are elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("given", "cause", "cure"),
+    [
+        ({"head": "yolox-single"}, "head", "head='yolov8-single'"),
+        ({"normalized": False}, "scale", "normalized=True"),
+        ({"labels": "coco"}, "labels", "head='yolov8-single'"),
+        ({"labels": list("abcde")}, "labels", "head='yolov8-single'"),
+        ({}, None, ""),
+    ],
+)
+def test_mistakes_in_the_call(given: dict[str, Any], cause: str | None, cure: str) -> None:
+    """A head, a unit, labels of another network, and a number of classes."""
+    found = try_readings(SHAPES, [SCENE], **given)
+    assert found.causes[:1] == ((cause,) if cause else ())
+    assert cure in found.cure
+    assert (cause is not None) or found.is_sure
+    assert json.loads(json.dumps(found.to_dict()))["text"] == found.text
+
+
+@pytest.mark.parametrize("net", ["shapes", "shapes_yolov8"])
+def test_a_network_of_stretched_photos(net: str, tmp_path: Path) -> None:
+    """A squashed scene is right again if it is stretched."""
+    path = tmp_path / "squashed.png"
+    Image.open(SCENE).convert("RGB").resize((640, 260)).save(path)
+    model = next(each / f"{net}_rk3588.rknn" for each in (SHAPES.parent, NETS)
+                 if (each / f"{net}_rk3588.rknn").exists())  # fmt: skip
+    found = try_readings(model, [path])
+    assert (found.causes, found.is_sure) == (("letterbox",), True)
+    assert found.cure == "Detector(model, stretch=True)"
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "normal"),
+    [((0,), (1,), False), ((0,), (255,), True), ((123.675, 116.28, 103.53), (1, 1, 1), False)],
+)
+def test_normalizations_of_a_float_network(mean: Any, std: Any, normal: bool) -> None:
+    """It takes 0 to 1; anything else is told by the command that converts it rightly."""
+    pytest.importorskip("onnxruntime")
+    path = SHAPES.with_name("shapes.onnx")
+    found = try_readings(path, [SCENE], mean=mean, std=std, keep_graph=True, normalized=True)
+    assert (found.causes == ()) == normal
+    if not normal:
+        assert found.causes == ("normalization",)
+        assert found.cure.endswith("--mean 0,0,0 --std 255,255,255")
+
+
+@pytest.mark.parametrize("path", sorted(NETS.glob("*.rknn")), ids=lambda path: path.stem)
+def test_nothing_is_said_against_right_files(path: Path) -> None:
+    """Whatever the head: perhaps not sure, never a wrong cause."""
+    assert try_readings(path, [SCENE]).causes == ()
+
+
+@ZOO
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [({"color": "RGB"}, "color"), ({}, None), ({"labels": "coco"}, None)],
+)
+def test_colours(given: dict[str, Any], cause: str | None) -> None:
+    """The file says BGR; RGB finds less."""
+    found = try_readings(YOLOX / "yolox_nano_rk3588.rknn", [YOLOX / "bus.jpg"], **given)
+    assert found.is_sure
+    assert found.causes == ((cause,) if cause else ())
+    if cause:
+        assert found.cure == "Detector(model, input_color='BGR')"
+
+
+@ZOO
+def test_normalization_of_the_zoo() -> None:
+    """YOLOX takes 0 to 255: with the usual 0 to 1 the float network finds nothing."""
+    pytest.importorskip("onnxruntime")
+    path = YOLOX / "yolox_nano_rk3588.onnx"
+    found = try_readings(path, [YOLOX / "bus.jpg"], color="BGR", labels="coco")
+    assert (found.causes, found.is_sure) == (("normalization",), True)
+    assert found.cure.endswith("--for SOC --color BGR --mean 0,0,0 --std 1,1,1")
+
+
+def test_photos_that_show_nothing(tmp_path: Path) -> None:
+    """Not sure is an answer."""
+    path = tmp_path / "grey.png"
+    Image.fromarray(np.full((200, 300, 3), 90, np.uint8)).save(path)
+    found = try_readings(SHAPES, [path])
+    assert (found.causes, found.is_sure) == ((), False)
+    assert found.text.startswith("not sure")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints the cause and the cure, and writes the pictures of all readings."""
+    page = tmp_path / "readings.html"
+    command = ["doctor", str(SHAPES), str(SCENE), "--html", str(page)]
+    assert main(command) == 0
+    assert main([*command, "--head", "yolox-single"]) == 1
+    assert "Detector(model, head='yolov8-single')" in capsys.readouterr().out
+    text = page.read_text("utf-8")
+    assert text.count("<figure>") >= 3
+    assert "Detector(model, head=" in text
+    assert main(["doctor", str(SHAPES), "--head", "yolov5"]) == 1
+    assert "--head: expected photos, got none" in capsys.readouterr().err
