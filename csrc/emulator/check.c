@@ -196,6 +196,15 @@ static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu, emu_reach *reach) {
            check_stage(emu, dpu, &dpu->bs) && check_stage(emu, dpu, &dpu->bn);
 }
 
+/* Its registers do not tell int16 from int8. */
+static bool check_pooled_type(rkr_emu *emu, const emu_task *task) {
+    const rkr_emu_node *node = &emu->nodes[task->node].public;
+    const uint32_t bytes =
+        node->n_inputs == 0 ? 0 : emu->model->tensors[node->inputs[0]].public.elem_bytes;
+    return bytes == element_bytes(task->pool.precision) ||
+           emu_refuse(emu, "pooling of values of %u bytes", bytes);
+}
+
 static bool check_pooling(rkr_emu *emu, const emu_pooling *pool, emu_reach *reach) {
     const uint32_t group = pool->atom_bytes / element_bytes(pool->precision);
     if (!is_size(pool->in_w, pool->in_h, pool->c) || !is_size(pool->out_w, pool->out_h, 1)) {
@@ -222,7 +231,7 @@ static bool check_reach(rkr_emu *emu, const emu_task *task, emu_reach *reach) {
     case EMU_TASK_DPU:
         return check_dpu(emu, &task->dpu, reach);
     case EMU_TASK_POOLING:
-        return check_pooling(emu, &task->pool, reach);
+        return check_pooled_type(emu, task) && check_pooling(emu, &task->pool, reach);
     default:
         return true;
     }

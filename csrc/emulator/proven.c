@@ -183,14 +183,12 @@ static const char clip_low[] =
           "Max and Min instead";
 
 /* Where a task reads and how far its groups of channels lie apart. */
-static bool find_source(const rkr_emu *emu, const emu_task *task, uint32_t *address,
-                        uint32_t *plane) {
-    const uint32_t atom = emu->chip->c2_bytes;
+static bool find_source(const emu_task *task, uint32_t *address, uint32_t *plane) {
     switch (task->kind) {
     case EMU_TASK_CONVOLUTION:
         *address = task->conv.in_address;
         *plane = task->conv.in_plane;
-        return !task->conv.pixels && task->conv.in_c * (task->conv.fp16 ? 2u : 1u) > atom;
+        return !task->conv.pixels;
     case EMU_TASK_DPU:
         *address = task->dpu.in_address;
         *plane = task->dpu.in_plane;
@@ -207,17 +205,23 @@ static bool find_source(const rkr_emu *emu, const emu_task *task, uint32_t *addr
 /* Inputs are the only tensors whose planes are not rounded up to 4 pixels. */
 static bool misreads_input(const rkr_emu *emu, const emu_task *task) {
     uint32_t address = 0, plane = 0;
-    if (emu->soc->pads_inputs || !find_source(emu, task, &address, &plane)) {
+    if (emu->soc->pads_inputs || !find_source(task, &address, &plane)) {
         return false;
     }
     for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
         const emu_tensor *input = &emu->model->tensors[emu->model->inputs[i]];
         const rkr_emu_tensor *t = &input->public;
         const bool has_planes = t->layout == RKR_EMU_NC1HWC2 && !t->is_pixel && t->n_dims == 4 &&
-                                t->n_native == 5 && t->native[1] > 1;
+                                t->n_native == 5 && t->native[1] > 0;
         const uint64_t pixels = (uint64_t)t->dims[2] * t->dims[3], atom = emu->chip->c2_bytes;
-        if (has_planes && input->has_memory && address == input->address && pixels % 4 != 0 &&
-            pixels != 1 && plane == (pixels + 3) / 4 * 4 * atom) {
+        const uint64_t padded = (pixels + 3) / 4 * 4 * atom, at = address - input->address;
+        if (!has_planes || !input->has_memory || address < input->address || pixels % 4 == 0 ||
+            pixels == 1 || at >= input->bytes) {
+            continue;
+        }
+        if ((at == 0 && t->native[1] > 1 && plane == padded) ||
+            (at != 0 && at % (t->native[1] * padded) == 0 &&
+             at % (t->native[1] * pixels * atom) != 0 && t->dims[0] > 1)) {
             return true;
         }
     }
@@ -254,8 +258,7 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
         return pool_batch;
     }
     if (node->values != NULL && node->n_tasks > 0 && emu->soc->family != EMU_RV1103B &&
-        strcmp(public->op, "Resize") == 0 &&
-        strcmp(node->values->mode, "nearest") == 0 &&
+        strcmp(public->op, "Resize") == 0 && strcmp(node->values->mode, "nearest") == 0 &&
         strcmp(node->values->coordinates, "half_pixel") == 0 &&
         strcmp(node->values->rounding, "floor") == 0) {
         return nearest;

@@ -36,7 +36,8 @@ Array = np.ndarray[Any, Any]
 class Outcome:
     """What became of one file."""
 
-    #: "right", "refused", "wrong", "bug" (of the toolkit), "unread" or "unconverted".
+    #: "right", "refused", "wrong", "bug" (of the toolkit), "doubted" (wrong, and the verdict says
+    #: that it is not sure), "unread" or "unconverted".
     result: str
     reason: str = ""
     #: Largest difference, in steps of the output and as a part of what rounding explains.
@@ -288,8 +289,11 @@ def judge(network: bytes, rknn: bytes, inputs: list[Array], dtype: str,
             outcome.result, outcome.reason = "bug", f"{faulty[0].op}: {faulty[0].reason}"[:160]
             return outcome, stored
         theirs = simulate() if simulate is not None else None
+        unsure = [n for n in machine.nodes if n.verdict in (Verdict.DECODED, Verdict.ASSUMED)]
         if theirs is not None and _is_close(machine.outputs, stored, theirs):
             outcome.result, outcome.reason = "right", "as the toolkit's simulator"
+        elif unsure:
+            outcome.result, outcome.reason = "doubted", f"{unsure[0].op}: {unsure[0].reason}"[:160]
     outcome.kinds = sorted({kind for _, kind in machine.kinds()})
     return outcome, stored
 
