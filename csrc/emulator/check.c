@@ -9,7 +9,6 @@
 #include "emulator/check.h"
 
 #include "emulator/numbers.h"
-#include "emulator/proven.h"
 
 /* The largest side and number of channels or kernels that fit in the registers. */
 #define MAX_SIDE 8192u
@@ -55,10 +54,8 @@ static uint64_t input_bytes(const rkr_emu *emu, const emu_convolution *conv) {
                   conv->in_line, conv->in_w, atom, atom);
 }
 
-static bool check_input(rkr_emu *emu, const emu_convolution *conv, emu_reach *reach) {
+static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
     const uint64_t last = input_bytes(emu, conv);
-    reach->from = conv->in_address;
-    reach->from_bytes = last;
     return emu_inside(emu, conv->in_address, last)
                ? true
                : emu_refuse(emu, "an input at 0x%x of %llu bytes outside of memory",
@@ -81,7 +78,7 @@ static bool check_windows(rkr_emu *emu, const emu_convolution *conv) {
                       conv->in_w, conv->in_h);
 }
 
-static bool check_convolution(rkr_emu *emu, const emu_task *task, emu_reach *reach) {
+static bool check_convolution(rkr_emu *emu, const emu_task *task) {
     const emu_convolution *conv = &task->conv;
     if (!is_size(conv->in_w, conv->in_h, conv->in_c) ||
         !is_size(conv->out_w, conv->out_h, conv->kernels) || conv->kernel_w < 1 ||
@@ -97,7 +94,7 @@ static bool check_convolution(rkr_emu *emu, const emu_task *task, emu_reach *rea
     if (conv->pixels && conv->in_c > 4) {
         return emu_refuse(emu, "pixels of %u channels", conv->in_c);
     }
-    return check_windows(emu, conv) && check_input(emu, conv, reach);
+    return check_windows(emu, conv) && check_input(emu, conv);
 }
 
 /* Of the values of `channels`, whole groups: see dpu.c. */
@@ -160,13 +157,11 @@ static uint64_t source_bytes(const emu_dpu *dpu) {
                   dpu->w, dpu->atom_bytes, dpu->atom_bytes);
 }
 
-static bool check_source(rkr_emu *emu, const emu_dpu *dpu, emu_reach *reach) {
+static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
     if (!dpu->from_memory) {
         return true;
     }
     const uint64_t bytes = source_bytes(dpu);
-    reach->from = dpu->in_address;
-    reach->from_bytes = bytes;
     if (emu_inside(emu, dpu->in_address, bytes) &&
         (!dpu->in_combined || emu_inside(emu, dpu->in_odd_address, bytes))) {
         return true;
@@ -181,31 +176,20 @@ static uint64_t result_bytes(const emu_dpu *dpu) {
                   dpu->out_line, (uint64_t)dpu->w * dpu->repeat_x, dpu->out_pixel, dpu->atom_bytes);
 }
 
-static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu, emu_reach *reach) {
+static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {
     if (!is_size(dpu->w, dpu->h, dpu->c) || dpu->repeat_x > 8 || dpu->repeat_y > 8) {
         return emu_refuse(emu, "results of %ux%ux%u", dpu->w, dpu->h, dpu->c);
     }
     const uint64_t bytes = result_bytes(dpu);
-    reach->to = dpu->out_address;
-    reach->to_bytes = bytes;
     if (!emu_writable(emu, dpu->out_address, bytes)) {
         return emu_refuse(emu, "results at 0x%x of %llu bytes outside of the tensors' memory",
                           dpu->out_address, (unsigned long long)bytes);
     }
-    return check_source(emu, dpu, reach) && check_operand(emu, dpu) &&
-           check_stage(emu, dpu, &dpu->bs) && check_stage(emu, dpu, &dpu->bn);
+    return check_source(emu, dpu) && check_operand(emu, dpu) && check_stage(emu, dpu, &dpu->bs) &&
+           check_stage(emu, dpu, &dpu->bn);
 }
 
-/* Its registers do not tell int16 from int8. */
-static bool check_pooled_type(rkr_emu *emu, const emu_task *task) {
-    const rkr_emu_node *node = &emu->nodes[task->node].public;
-    const uint32_t bytes =
-        node->n_inputs == 0 ? 0 : emu->model->tensors[node->inputs[0]].public.elem_bytes;
-    return bytes == element_bytes(task->pool.precision) ||
-           emu_refuse(emu, "pooling of values of %u bytes", bytes);
-}
-
-static bool check_pooling(rkr_emu *emu, const emu_pooling *pool, emu_reach *reach) {
+static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
     const uint32_t group = pool->atom_bytes / element_bytes(pool->precision);
     if (!is_size(pool->in_w, pool->in_h, pool->c) || !is_size(pool->out_w, pool->out_h, 1)) {
         return emu_refuse(emu, "pooling of %ux%ux%u to %ux%u", pool->in_w, pool->in_h, pool->c,
@@ -216,7 +200,6 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool, emu_reach *reac
                                    pool->atom_bytes, pool->atom_bytes);
     const uint64_t result = extent(planes, pool->out_plane, pool->out_h, pool->out_line,
                                    pool->out_w, pool->atom_bytes, pool->atom_bytes);
-    *reach = (emu_reach){pool->in_address, source, pool->out_address, result};
     if (emu_inside(emu, pool->in_address, source) && emu_writable(emu, pool->out_address, result)) {
         return true;
     }
@@ -224,29 +207,17 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool, emu_reach *reac
                       pool->out_address);
 }
 
-static bool check_reach(rkr_emu *emu, const emu_task *task, emu_reach *reach) {
+bool emu_check_task(rkr_emu *emu, const emu_task *task) {
     switch (task->kind) {
     case EMU_TASK_CONVOLUTION:
-        return check_convolution(emu, task, reach) && check_dpu(emu, &task->dpu, reach);
+        return check_convolution(emu, task) && check_dpu(emu, &task->dpu);
     case EMU_TASK_DPU:
-        return check_dpu(emu, &task->dpu, reach);
+        return check_dpu(emu, &task->dpu);
     case EMU_TASK_POOLING:
-        return check_pooled_type(emu, task) && check_pooling(emu, &task->pool, reach);
+        return check_pooling(emu, &task->pool);
     default:
         return true;
     }
-}
-
-bool emu_check_task(rkr_emu *emu, const emu_task *task) {
-    emu_reach reach = {0, 0, 0, 0};
-    emu_node *node = &emu->nodes[task->node];
-    if (!check_reach(emu, task, &reach)) {
-        return false;
-    }
-    if (node->doubt == NULL) {
-        node->doubt = emu_find_doubt(emu, task, &reach);
-    }
-    return true;
 }
 
 static bool meet(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {

@@ -49,6 +49,8 @@ void emu_stage_row(const emu_band *band, int64_t row, uint32_t at);
 /* sums[columns] of the channels that exist, of row `at`, where values are bytes. */
 void emu_sum_channels(const emu_band *band, uint32_t at, int32_t *sums);
 
+/* As packed. */
+uint64_t emu_weight_bytes(const emu_convolution *conv);
 bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest);
 /* Whether Winograd's way is exact with these weights. */
 bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_window *window);

@@ -72,7 +72,7 @@ static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv,
     return weights[at] + conv->weight_offset;
 }
 
-static uint64_t weight_bytes(const emu_convolution *conv) {
+uint64_t emu_weight_bytes(const emu_convolution *conv) {
     const uint64_t each = conv->fp16 || conv->weight_form != EMU_WEIGHT_BYTE ? 2 : 1;
     const uint64_t kernels = conv->depthwise ? 1 : conv->kernels;
     if (conv->folded) {
@@ -121,10 +121,11 @@ static bool fits_accumulator(const rkr_emu *emu, const emu_task *task, int32_t *
 
 bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
     const emu_convolution *conv = &task->conv;
-    const bool inside = conv->unpacked != NULL ? weight_bytes(conv) <= conv->unpacked->bytes
-                                               : conv->weights >= emu->model->command_bytes &&
-                                                     (uint64_t)conv->weights + weight_bytes(conv) <=
-                                                         emu->model->constant_bytes;
+    const bool inside =
+        conv->unpacked != NULL
+            ? emu_weight_bytes(conv) <= conv->unpacked->bytes
+            : conv->weights >= emu->model->command_bytes &&
+                  (uint64_t)conv->weights + emu_weight_bytes(conv) <= emu->model->constant_bytes;
     if (!inside) {
         return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
     }

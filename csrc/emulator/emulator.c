@@ -62,6 +62,7 @@ static int prepare(rkr_emu *emu) {
         status = emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the model");
     }
     if (status == RKR_OK) {
+        emu_find_doubts(emu);
         emu_choose_ways(emu);
         emu->multiplications = count_multiplications(emu);
     }

@@ -4,14 +4,15 @@
  * tasks. Strides are counted in atoms of 16 bytes. Later SoCs count sizes from 0, not 1, and
  * keep what RK3562 has in registers in tables of constants (5024 for BS, 5030 for BN).
  *
- *   100c [3:0] 0 direct, 5 (later 1) depthwise, 2 pixels, 6 folded pixels; 1 (later: with 1074)
- *        depthwise with one offset; [15:12] pixels: 7 + channels
+ *   100c [3:0] 0 direct, 5 (later 1) depthwise, 2 pixels, 6 folded pixels; 1 (later: with 1074,
+ *        or of half the bytes in 101c) depthwise with one offset; [15:12] pixels: 7 + channels
  *   1014 as RK3588   1024 kernel W H, kernels   1028 channels   102c W H   1078 rows fetched
  *   1018 bit 31: the first rows are still in the buffer, above the address
  *   1080 pads top, left   1084 pad value   1088 input, 1090 line, 1094 surface   1110 weights
  *   1048 conversion, 104c.. scales, 1054.. offsets   301c output size
  *   4018 destination, 401c surface   4038 BS   4060 BN   407c EW   40ac.. conversion */
 #include "emulator/maps.h"
+#include "emulator/numbers.h"
 
 #include <string.h>
 
@@ -81,6 +82,9 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
                    : emu_refuse_register(emu, r, 0x1020, "bytes of a kernel");
     }
     if (conv->depthwise) {
+        if (emu_is_later(emu) && all == taps * emu_align(conv->in_c, 16)) {
+            conv->weight_form = EMU_WEIGHT_BYTE;
+        }
         const uint32_t each = conv->weight_form == EMU_WEIGHT_BYTE ? 1 : 2;
         conv->weight_channels = all / (taps * each);
         return all % (taps * each) == 0 && conv->weight_channels >= conv->in_c

@@ -13,6 +13,7 @@
  *   4040/4044/4048 BS, 4060/4064/4068 BN, 4070/4074/4078 EW, 4080/4084/4088 conversion
  *   5018 source, 5020/501c and 502c/5028 values of channels, 5038/5034/5040 operand */
 #include "emulator/maps.h"
+#include "emulator/numbers.h"
 
 static bool precision_of(uint32_t code, emu_precision *precision) {
     static const emu_precision known[6] = {EMU_INT8,    EMU_INT16, EMU_FLOAT16,
@@ -63,7 +64,8 @@ static void decode_strides(const emu_registers *r, bool is_lite, emu_convolution
     const uint32_t line = emu_reg(r, 0x107c), surface = emu_reg(r, 0x1080);
     const uint32_t atom = is_lite ? 8 : 16, bytes = conv->fp16 ? 2 : 1;
     if (conv->pixels) {
-        conv->in_line = (is_lite ? emu_bits(r, 0x1044, 31, 16) : line) * conv->in_c * bytes;
+        const uint32_t row = is_lite ? line * atom / (conv->in_c * bytes) : line; /* rounded up */
+        conv->in_line = (is_lite ? emu_align(row, 8 / bytes) : row) * conv->in_c * bytes;
     } else if (is_lite) {
         conv->in_line = line * atom;
         conv->in_plane = surface * atom;
@@ -116,7 +118,7 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
         !emu_decode_channels(emu, r, conv) || !decode_existing(emu, r, conv)) {
         return false;
     }
-    if (emu_bit(r, 0x100c, 16) != (emu_bits(r, 0x1014, 13, 8) != 0)) {
+    if (!emu_bit(r, 0x100c, 16) && emu_bits(r, 0x1014, 13, 8) != 0) {
         return emu_refuse_register(emu, r, 0x1014, "strides of a deconvolution");
     }
     decode_strides(r, is_lite, conv);

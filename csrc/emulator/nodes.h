@@ -16,7 +16,6 @@ typedef struct emu_attributes {
     float fill;       /* of a Pad; the factor of an attention */
     const char *mode;
     const char *coordinates;
-    const char *rounding; /* of the nearest neighbour */
 } emu_attributes;
 
 /* The first computes a node; the second its real values from real inputs, with `out` zeroed. */
@@ -38,6 +37,8 @@ typedef struct emu_operator {
 
 /* Read the attributes of all nodes, while the file is there. */
 int emu_read_attributes(rkr_emu *emu);
+/* Which of its tasks are doubtful, once they are decoded. */
+void emu_find_doubts(rkr_emu *emu);
 /* Decide how each node is executed, once its tasks are decoded. */
 void emu_choose_ways(rkr_emu *emu);
 

@@ -3,7 +3,7 @@
  * The logical values of a tensor and where they lie in memory.
  *
  *     NC1HWC2   ((n * C1 + c / C2) * P + h * W + w) * C2 + c % C2, P = H * W: of inner tensors
- *               and outputs rounded up to 4, unless it is 1
+ *               and outputs rounded up to 4, unless it is 1; of rank 3 W = 1
  *     pixels    rows of NHWC, each rounded up to row_bytes of the SoC
  *     others    the framework's order, compact; NHWC where the layout says so */
 #include "emulator/tensors.h"
@@ -26,12 +26,13 @@ static uint64_t dim_of(const emu_tensor *tensor, uint32_t index) {
 static bool place(const rkr_emu *emu, const emu_tensor *tensor, placement *at) {
     const rkr_emu_tensor *t = &tensor->public;
     const uint64_t bytes = t->elem_bytes;
-    const bool is_blocked = t->layout == RKR_EMU_NC1HWC2 && t->n_native == 5 && t->n_dims == 4;
-    if (t->n_dims == 4 && (is_blocked || t->layout == RKR_EMU_NHWC)) {
+    const bool is_blocked =
+        t->layout == RKR_EMU_NC1HWC2 && t->n_native == 5 && (t->n_dims == 4 || t->n_dims == 3);
+    if (is_blocked || (t->n_dims == 4 && t->layout == RKR_EMU_NHWC)) {
         *at = (placement){.n = dim_of(tensor, 0),
                           .c = dim_of(tensor, 1),
                           .h = dim_of(tensor, 2),
-                          .w = dim_of(tensor, 3)};
+                          .w = t->n_dims == 4 ? dim_of(tensor, 3) : 1};
     }
     if (is_blocked && t->is_pixel) {
         const uint64_t align = emu->chip->row_bytes / bytes == 0 ? 1 : emu->chip->row_bytes / bytes;
@@ -49,8 +50,11 @@ static bool place(const rkr_emu *emu, const emu_tensor *tensor, placement *at) {
         at->column = at->group * bytes;
         at->row = at->w * at->column;
         at->plane = pixels * at->column;
-        at->batch = t->native[1] * at->plane;
-        return at->group != 0 && (uint64_t)t->native[1] * at->group >= at->c;
+        if (at->group == 0) {
+            return false;
+        }
+        at->batch = (at->c + at->group - 1) / at->group * at->plane; /* native[1] may be more */
+        return (uint64_t)t->native[1] * at->group >= at->c;
     }
     if (t->n_dims == 4 && t->layout == RKR_EMU_NHWC) {
         at->group = (uint32_t)at->c;
@@ -63,17 +67,26 @@ static bool place(const rkr_emu *emu, const emu_tensor *tensor, placement *at) {
     return t->layout != RKR_EMU_WEIGHTS;
 }
 
-bool emu_is_readable(const rkr_emu *emu, const emu_tensor *tensor) {
+uint64_t emu_tensor_bytes(const rkr_emu *emu, const emu_tensor *tensor) {
     placement at;
     const rkr_emu_tensor *t = &tensor->public;
     if (!tensor->has_memory || t->elem_bytes == 0 || t->n_elems == 0 || !place(emu, tensor, &at)) {
-        return false;
+        return 0;
     }
     const uint64_t planes = at.plane == 0 ? 1 : (at.c + at.group - 1) / at.group;
-    const uint64_t last = (at.n - 1) * at.batch + (planes - 1) * at.plane + (at.h - 1) * at.row +
-                          (at.w - 1) * at.column + at.column;
-    return emu_inside(emu, tensor->address, last) &&
-           (tensor->is_constant || emu_writable(emu, tensor->address, last));
+    return (at.n - 1) * at.batch + (planes - 1) * at.plane + (at.h - 1) * at.row + at.w * at.column;
+}
+
+uint64_t emu_tensor_plane(const rkr_emu *emu, const emu_tensor *tensor) {
+    placement at;
+    return tensor->public.elem_bytes != 0 && place(emu, tensor, &at) && at.c > at.group ? at.plane
+                                                                                        : 0;
+}
+
+bool emu_is_readable(const rkr_emu *emu, const emu_tensor *tensor) {
+    const uint64_t bytes = emu_tensor_bytes(emu, tensor);
+    return bytes != 0 && emu_inside(emu, tensor->address, bytes) &&
+           (tensor->is_constant || emu_writable(emu, tensor->address, bytes));
 }
 
 /* Elements of one row of a channel, `from_step` and `to_step` bytes apart. */

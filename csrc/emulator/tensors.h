@@ -6,6 +6,10 @@
 
 #include "emulator/machine.h"
 
+/* Its bytes without what is reserved behind them; 0: it cannot be read. */
+uint64_t emu_tensor_bytes(const rkr_emu *emu, const emu_tensor *tensor);
+/* Bytes from one group of channels to the next; 0: it has only one, or none. */
+uint64_t emu_tensor_plane(const rkr_emu *emu, const emu_tensor *tensor);
 /* Whether the values of a tensor can be read and written. */
 bool emu_is_readable(const rkr_emu *emu, const emu_tensor *tensor);
 /* Logical elements of the tensor's type in the framework's order <-> its memory. */

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tasks that are understood, but whose result on an NPU is not certain, or that contradict the
+ * file's tensors, as the compiler's own mistakes do:
+ *
+ *   - source and destination overlap at different places, so the order of the NPU's work counts
+ *   - a task reads other bytes than the channels of its tensor, or more weights than there are
+ *   - a tensor in plain order is taken for channels
+ *   - images of a batch, or channels, are not written */
+#include "emulator/convolution.h"
+#include "emulator/nodes.h"
+#include "emulator/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Memory that a task reads or writes: atoms in pixels of lines of planes. */
+typedef struct {
+    uint64_t start, end;
+    uint32_t planes, plane, lines, line, pixels, pixel, bytes;
+} region;
+
+static region region_of(uint32_t address, uint32_t planes, uint32_t plane, uint32_t lines,
+                        uint32_t line, uint32_t pixels, uint32_t pixel, uint32_t bytes) {
+    const uint64_t end = address + (uint64_t)(planes - 1) * plane + (uint64_t)(lines - 1) * line +
+                         (uint64_t)(pixels - 1) * pixel + bytes;
+    return (region){address, end, planes, plane, lines, line, pixels, pixel, bytes};
+}
+
+static uint32_t bytes_of(emu_precision precision) {
+    return precision == EMU_INT8 ? 1 : precision == EMU_INT16 || precision == EMU_FLOAT16 ? 2 : 4;
+}
+
+/* The atoms of `channels`. */
+static uint32_t planes_of(uint32_t channels, uint32_t atom, uint32_t bytes) {
+    return (channels * bytes + atom - 1) / atom;
+}
+
+static region result_of(const emu_task *task) {
+    const emu_dpu *dpu = &task->dpu;
+    const emu_pooling *pool = &task->pool;
+    if (task->kind == EMU_TASK_POOLING) {
+        const uint32_t planes = planes_of(pool->c, pool->atom_bytes, bytes_of(pool->precision));
+        return region_of(pool->out_address, planes, pool->out_plane, pool->out_h, pool->out_line,
+                         pool->out_w, pool->atom_bytes, pool->atom_bytes);
+    }
+    return region_of(dpu->out_address,
+                     planes_of(dpu->c, dpu->atom_bytes, bytes_of(dpu->out_precision)),
+                     dpu->out_plane, dpu->h * dpu->repeat_y, dpu->out_line, dpu->w * dpu->repeat_x,
+                     dpu->out_pixel, dpu->atom_bytes);
+}
+
+static region source_of(const emu_task *task, uint32_t atom) {
+    const emu_convolution *conv = &task->conv;
+    const emu_pooling *pool = &task->pool;
+    const emu_dpu *dpu = &task->dpu;
+    if (task->kind == EMU_TASK_POOLING) {
+        const uint32_t planes = planes_of(pool->c, atom, bytes_of(pool->precision));
+        return region_of(pool->in_address, planes, pool->in_plane, pool->in_h, pool->in_line,
+                         pool->in_w, atom, atom);
+    }
+    if (task->kind == EMU_TASK_DPU) {
+        return region_of(dpu->in_address, planes_of(dpu->c, atom, bytes_of(dpu->in_precision)),
+                         dpu->in_plane, dpu->h, dpu->in_line, dpu->w, atom, atom);
+    }
+    const uint32_t bytes = conv->fp16 ? 2 : 1;
+    if (conv->pixels) {
+        return region_of(conv->in_address, 1, 0, conv->in_h, conv->in_line, conv->in_w,
+                         conv->in_c * bytes, conv->in_c * bytes);
+    }
+    return region_of(conv->in_address, planes_of(conv->in_c, atom, bytes), conv->in_plane,
+                     conv->in_h, conv->in_line, conv->in_w, atom, atom);
+}
+
+static region operand_of(const emu_dpu *dpu) {
+    const emu_ew *ew = &dpu->ew;
+    return region_of(ew->address, planes_of(dpu->c, dpu->atom_bytes, bytes_of(ew->precision)),
+                     ew->plane, 1, 0, dpu->w * dpu->h, dpu->atom_bytes, dpu->atom_bytes);
+}
+
+static bool overlap(const region *a, const region *b) {
+    return a->start < b->end && b->start < a->end;
+}
+
+/* How often models of real size have to look at every atom is little; more is no model. */
+#define MOST_ATOMS (1u << 24)
+
+/* Whether atoms of both are the same memory: their places between others may differ. */
+static bool share_atoms(const region *a, const region *b, uint32_t *left) {
+    const region *of[2] = {a, b};
+    const uint64_t first = a->start < b->start ? a->start : b->start;
+    const uint64_t bytes = (a->end > b->end ? a->end : b->end) - first;
+    uint8_t *used = calloc(1, (size_t)bytes / 8 + 1);
+    bool found = used == NULL;
+    for (size_t i = 0; i < 2 && !found; i++) {
+        const region *r = of[i];
+        const uint64_t atoms = (uint64_t)r->planes * r->lines * r->pixels;
+        if (atoms > *left) {
+            found = true;
+            break;
+        }
+        *left -= (uint32_t)atoms;
+        for (uint64_t n = 0; n < atoms && !found; n++) {
+            const uint64_t at = r->start - first + n / r->pixels / r->lines * r->plane +
+                                n / r->pixels % r->lines * r->line + n % r->pixels * r->pixel;
+            for (uint64_t byte = at; byte < at + r->bytes; byte += 8) {
+                found = found || (i == 1 && used[byte / 8] != 0);
+                used[byte / 8] |= i == 0;
+            }
+        }
+    }
+    free(used);
+    return found;
+}
+
+/* The same atoms in the same order. */
+static bool is_in_place(const region *a, const region *b) {
+    const uint32_t pixels = b->pixels * b->lines, lines = a->pixels * a->lines;
+    const bool same_lines = (a->lines == 1 || b->lines == 1) ? pixels == lines : a->line == b->line;
+    return a->start == b->start && a->pixel == b->pixel && same_lines &&
+           (a->plane == b->plane || a->planes == 1 || b->planes == 1);
+}
+
+static bool has_address(const emu_tensor *tensor, uint64_t address) {
+    return tensor->has_memory && address >= tensor->address &&
+           address < (uint64_t)tensor->address + tensor->bytes;
+}
+
+/* The input of the node in which a region begins. */
+static const emu_tensor *input_at(const rkr_emu *emu, const emu_node *node, uint64_t address) {
+    for (uint32_t i = 0; i < node->public.n_inputs; i++) {
+        const emu_tensor *tensor = &emu->model->tensors[node->public.inputs[i]];
+        if (!tensor->is_constant && has_address(tensor, address)) {
+            return tensor;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the first `tasks` of a node write into this part of memory. */
+static bool is_written(const rkr_emu *emu, const emu_node *node, uint32_t tasks, uint64_t start,
+                       uint64_t end) {
+    const region part = {.start = start, .end = end};
+    for (uint32_t i = 0; i < tasks; i++) {
+        const emu_task *task = &emu->tasks[node->first_task + i];
+        if (task->kind != EMU_TASK_NOTHING) {
+            const region to = result_of(task);
+            if (overlap(&to, &part)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The result does not depend on what is read. */
+static bool is_fill(const emu_dpu *dpu) {
+    const emu_stage *stages[2] = {&dpu->bs, &dpu->bn};
+    bool found = dpu->out_scale == 0;
+    for (size_t i = 0; i < 2; i++) {
+        found = found || (stages[i]->mul == EMU_CONSTANT && stages[i]->mul_bits == 0);
+    }
+    return found;
+}
+
+static void doubt(rkr_emu *emu, emu_node *node, uint32_t task, const char *what, const char *name) {
+    char text[256];
+    const int length =
+        snprintf(text, sizeof text, "task %u %s '%.100s'", (unsigned)task, what, name);
+    const char *copy = emu_copy_text(emu->model, (const uint8_t *)text, (size_t)length);
+    node->doubt = copy == NULL ? "" : copy;
+}
+
+/* Values of channels or an operand of channels are used for what is no channel. */
+static bool takes_for_channels(const emu_tensor *tensor, const emu_task *task) {
+    const emu_dpu *dpu = &task->dpu;
+    const bool has_values = dpu->bs.add == EMU_MEMORY || dpu->bs.mul == EMU_MEMORY ||
+                            dpu->bn.add == EMU_MEMORY || dpu->bn.mul == EMU_MEMORY ||
+                            (dpu->ew.op != EMU_EW_NONE && dpu->ew.per_channel);
+    return task->kind == EMU_TASK_DPU && has_values && (uint64_t)dpu->w * dpu->h > 1 &&
+           tensor->public.layout == RKR_EMU_PLAIN;
+}
+
+/* Bytes between the lines or planes are not read. */
+static bool has_gaps(const region *r) {
+    return (r->lines > 1 && r->line != r->pixels * r->pixel) ||
+           (r->planes > 1 && r->plane != (r->lines - 1) * r->line + r->pixels * r->pixel);
+}
+
+/* What lies there has often other dimensions than its name. */
+static bool is_scratch(const emu_tensor *tensor) {
+    return strstr(tensor->public.name, "_exSecondary") != NULL;
+}
+
+static bool is_plain(const emu_tensor *tensor) {
+    return tensor->public.layout == RKR_EMU_PLAIN && tensor->public.n_elems > 1;
+}
+
+/* Groups of channels lie where the tensor has them. Of one in plain order only moves may leave out
+ * bytes. */
+static void check_reading(rkr_emu *emu, emu_node *node, uint32_t index, const region *from,
+                          bool is_source) {
+    const emu_task *task = &emu->tasks[index];
+    const emu_tensor *tensor = input_at(emu, node, from->start);
+    if (tensor == NULL) {
+        const bool is_filled = task->kind == EMU_TASK_DPU && is_fill(&task->dpu);
+        if (is_source && !is_filled && from->start >= emu->model->constant_bytes &&
+            !is_written(emu, node, index - node->first_task, from->start, from->end)) {
+            doubt(emu, node, index, "reads what is no input of node", node->public.name);
+        }
+        return;
+    }
+    const uint64_t plane = is_scratch(tensor) ? 0 : emu_tensor_plane(emu, tensor);
+    const bool keeps_order = task->kind == EMU_TASK_DPU && node->public.n_outputs == 1 &&
+                             is_plain(&emu->model->tensors[node->public.outputs[0]]);
+    if (plane != 0 && from->planes > 1 && from->plane % plane != 0) {
+        doubt(emu, node, index, "reads other bytes than the channels of", tensor->public.name);
+    } else if (is_plain(tensor) && keeps_order && has_gaps(from)) {
+        doubt(emu, node, index, "leaves out some values of", tensor->public.name);
+    } else if (takes_for_channels(tensor, task)) {
+        doubt(emu, node, index, "takes for channels what is none in", tensor->public.name);
+    }
+}
+
+static void check_overlap(rkr_emu *emu, emu_node *node, uint32_t task, const region *from,
+                          const region *to, uint32_t *left) {
+    if (overlap(from, to) && !is_in_place(from, to) && share_atoms(from, to, left)) {
+        const emu_tensor *tensor = input_at(emu, node, from->start);
+        doubt(emu, node, task, "writes over its own source,",
+              tensor == NULL ? "" : tensor->public.name);
+    }
+}
+
+/* Behind the end of the weights lies something else. */
+static void check_weights(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *left) {
+    const emu_convolution *conv = &emu->tasks[index].conv;
+    const uint32_t n = emu->model->n_tensors;
+    for (uint32_t i = 0; i < n && conv->unpacked == NULL && n <= *left; i++) {
+        const emu_tensor *tensor = &emu->model->tensors[i];
+        if (tensor->is_constant && has_address(tensor, conv->weights) &&
+            conv->weights + emu_weight_bytes(conv) > (uint64_t)tensor->address + tensor->bytes) {
+            doubt(emu, node, index, "reads past the end of", tensor->public.name);
+        }
+    }
+    *left -= n <= *left ? n : 0;
+}
+
+static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *left) {
+    const emu_task *task = &emu->tasks[index];
+    if (task->kind == EMU_TASK_NOTHING || task->kind == EMU_TASK_UNKNOWN) {
+        return;
+    }
+    const region to = result_of(task), from = source_of(task, emu->chip->c2_bytes);
+    if (task->kind == EMU_TASK_CONVOLUTION) {
+        check_weights(emu, node, index, left);
+    }
+    check_reading(emu, node, index, &from, true);
+    check_overlap(emu, node, index, &from, &to, left);
+    if (task->kind != EMU_TASK_POOLING && task->dpu.ew.source == EMU_MEMORY &&
+        task->dpu.ew.op != EMU_EW_NONE && !task->dpu.ew.per_channel) {
+        const region operand = operand_of(&task->dpu);
+        check_reading(emu, node, index, &operand, false);
+        check_overlap(emu, node, index, &operand, &to, left);
+    }
+}
+
+/* Either all groups of channels of an output are written, or none: another node does it. */
+static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output, uint32_t *left) {
+    const rkr_emu_tensor *t = &output->public;
+    const uint64_t bytes = emu_tensor_bytes(emu, output);
+    uint64_t plane = emu_tensor_plane(emu, output);
+    if (plane == 0 && t->layout == RKR_EMU_NC1HWC2 && t->dims[0] != 0) {
+        plane = bytes / t->dims[0];
+    }
+    const uint64_t planes = plane == 0 ? 0 : (bytes + plane - 1) / plane;
+    if (planes * node->n_tasks > *left ||
+        !is_written(emu, node, node->n_tasks, output->address, output->address + bytes)) {
+        return;
+    }
+    *left -= (uint32_t)(planes * node->n_tasks);
+    for (uint64_t n = 0; n < planes; n++) {
+        const uint64_t start = output->address + n * plane;
+        if (!is_written(emu, node, node->n_tasks, start, start + plane)) {
+            doubt(emu, node, node->first_task, "and those that follow do not write all of",
+                  output->public.name);
+            return;
+        }
+    }
+}
+
+void emu_find_doubts(rkr_emu *emu) {
+    uint32_t left = MOST_ATOMS;
+    for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
+        emu_node *node = &emu->nodes[i];
+        const char *before = node->doubt;
+        const uint32_t tasks = node->tasks_understood ? node->n_tasks : 0;
+        for (uint32_t k = 0; k < tasks && node->doubt == before; k++) {
+            check_task(emu, node, node->first_task + k, &left);
+        }
+        for (uint32_t k = 0; tasks > 0 && k < node->public.n_outputs && node->doubt == before;
+             k++) {
+            check_writing(emu, node, &emu->model->tensors[node->public.outputs[k]], &left);
+        }
+    }
+}

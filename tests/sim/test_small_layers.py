@@ -1,0 +1,72 @@
+"""Small layers on the emulator, compared with their ONNX files on what the input holds.
+
+The files are made with rknn-toolkit2 2.3.2 and calibrated with normal numbers. Those in `WRONG`
+come from mistakes of that compiler: a board computes what the commands say, which is not what
+the network says, and the emulator has to tell.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from paths import DATA
+
+from rknn_runtime.sim.emulator import Emulator, Verdict
+
+FOLDER = DATA / "layers"
+#: What the emulator says of a file whose commands do not compute its network.
+WRONG = {
+    # reads a graph's input of 35 pixels as if each group of channels had 36
+    "odd_maximum_rk3588": "reads other bytes than the channels of 'x0'",
+    # makes a copy of an input with an odd number of pixels, but reads the input
+    "odd_norm_rk3588": "reads what is no input of node",
+    # has one task for two images
+    "half_batch_rv1106": "do not write all of 't1_0'",
+    # takes [1, 33, 10] in plain order for groups of channels with gaps
+    "plain_swish_rk3566": "leaves out some values of 'x0'",
+    # lets the 65th channel read two kernels where one was stored
+    "lone_channel_rk3576": "reads past the end of",
+}
+FILES = sorted(FOLDER.glob("*.rknn"))
+
+
+def differences(path: Path) -> tuple[Emulator, float]:
+    """Run a file; its largest error, in steps of the output, or in thousandths of float16."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    emulator = Emulator(path)
+    session = onnxruntime.InferenceSession(str(FOLDER / f"{path.stem.rsplit('_', 1)[0]}.onnx"))
+    random = np.random.default_rng(8)
+    feed = {}
+    for index, (tensor, given) in enumerate(zip(emulator.inputs, session.get_inputs())):
+        values = random.normal(size=tensor.shape)
+        if tensor.scale:
+            stored = np.clip(np.rint(values / tensor.scale) + tensor.zero_point, -128, 127)
+            real = (stored - tensor.zero_point) * tensor.scale
+        else:
+            stored = real = values.astype(np.float16)
+        emulator.set_input(index, stored.astype(tensor.dtype))
+        feed[given.name] = real.astype(np.float32).reshape(given.shape)
+    (expected,) = session.run(None, feed)
+    emulator.run()
+    (output,) = emulator.outputs
+    step = output.scale or np.abs(expected).max() / 1000
+    if output.scale:
+        low, high = (np.array([-128, 127]) - output.zero_point) * output.scale
+        expected = np.clip(expected, low, high)
+    found = emulator.read_float(output).reshape(expected.shape)
+    return emulator, float(np.abs(found - expected).max() / step)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_equals_the_network_or_says_why_not(path: Path) -> None:
+    """A result that is not the network's has a verdict that says so."""
+    emulator, steps = differences(path)
+    doubts = [n.reason for n in emulator.emulation.nodes if n.verdict == Verdict.DECODED]
+    if path.stem in WRONG:
+        assert steps > 8
+        assert any(WRONG[path.stem] in reason for reason in doubts)
+    else:
+        assert steps < 3
+        assert not any("reads" in reason or "write" in reason for reason in doubts)
