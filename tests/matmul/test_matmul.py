@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import gc
-import pickle
 
 import numpy as np
 import pytest
 from reference import matrices as reference
 
-from rknn_runtime import CoreMask, Matmul, MatmulType, MatrixLayout, MatrixScales
+from rknn_runtime import Matmul, MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.errors import (
     OperationFailedError,
     UnavailableError,
@@ -244,33 +242,6 @@ def test_wrong_options(control, options, error, words):
         small(**options)
 
 
-def test_a_soc_without(on_soc, control):
-    """Librknnmrt has no such functions, and librknnrt none of the types on RV1126B."""
-    for soc in ("rv1106", "rv1126b"):
-        on_soc(soc)
-        with pytest.raises(UnavailableError, match="no matrices"):
-            small()
-    assert control.calls("rknn_matmul_create") == 0
-
-
-def test_core_masks(on_soc):
-    """Librknnrt 2.3.2 takes single cores, on the SoCs that have several."""
-    on_soc("rk3588")
-    with small(core_mask=CoreMask.CORE_2) as matmul:
-        matmul.set_core_mask(CoreMask.AUTO)
-        with pytest.raises(OperationFailedError, match="core_mask"):
-            matmul.set_core_mask(CoreMask.CORE_0_1)
-    on_soc("rk3566")
-    with small() as matmul, pytest.raises(OperationFailedError):
-        matmul.set_core_mask(CoreMask.CORE_0)
-
-
-def test_b_has_to_be_written(control):
-    """Else the product is one with whatever was in memory."""
-    with small() as matmul, pytest.raises(RuntimeError, match="write_b"):
-        matmul(values((4, 64), "INT8"))
-
-
 def test_wrong_matrices(control):
     """Nothing is converted; the message says what is taken."""
     with small() as matmul:
@@ -309,20 +280,3 @@ def test_wrong_scales(control, matrix, scales, error):
     with small() as matmul, pytest.raises(error):
         matmul.set_scales(matrix, scales)
     assert control.calls("rknn_matmul_set_quant_params") == 0
-
-
-def test_it_is_neither_copied_nor_pickled(control):
-    """It owns what a copy would not."""
-    with small() as matmul:
-        for function in (copy.copy, copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="neither copied nor pickled"):
-                function(matmul)
-        assert repr(matmul) == "<Matmul 4 x 64 x 64 INT8_MM_INT8_TO_INT32>"
-
-
-def test_its_memories_are_its_own(control):
-    """They cannot be closed alone."""
-    with small() as matmul:
-        for memory in (matmul.a_memory, matmul.b_memory, matmul.c_memory):
-            with pytest.raises(BufferError, match="matrix"):
-                memory.close()

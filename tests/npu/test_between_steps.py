@@ -5,10 +5,6 @@ Each test puts the other thread's call where the steps meet, so that nothing dep
 
 from __future__ import annotations
 
-import sys
-import threading
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from bundles import recorded
@@ -19,10 +15,7 @@ from threads import in_threads
 from rknn_runtime import GeneralModel, InitFlag, Matmul, MatmulType, Model, TensorMemory
 from rknn_runtime.errors import OperationFailedError, RknnStatusError
 from rknn_runtime.npu import general, operators, raw
-from rknn_runtime.npu.binding import InnerMemory
-from rknn_runtime.npu.memory import turns_of
 from rknn_runtime.sim import Live
-from rknn_runtime.sim.bundle import read_bundle
 
 
 def elsewhere(work):
@@ -120,42 +113,6 @@ def test_a_duplicate_knows_of_pixels_that_came_meanwhile(control, monkeypatch):
         monkeypatch.setattr(GeneralModel, "_duplicate", late)
         with model.duplicate() as twin, pytest.raises(TypeError, match="as before, got float32"):
             twin.run(image.astype(np.float32))
-
-
-def test_internal_memory_and_its_turns_change_together(control, monkeypatch):
-    """Else a run goes by the turns of one memory and computes in another."""
-    give, free = InnerMemory.give, []
-
-    def watched(inner, *arguments):
-        turns = give(inner, *arguments)
-        free.append(is_free(inner._context.exclusive))
-        return turns
-
-    monkeypatch.setattr(InnerMemory, "give", watched)
-    data = bytes(replace(read_bundle(recorded().data), internal_bytes=4096))
-    with Model(data, library="sim", flags=InitFlag.INTERNAL_ALLOC_OUTSIDE) as model:
-        model.set_internal_memory(TensorMemory(model, 4096))
-    assert free == [False]
-
-
-def test_one_memory_has_one_lock(control):
-    """Also when several threads ask for it first."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with Model(recorded().data, library="sim") as model:
-            for _ in range(100):
-                memory = TensorMemory(model, 4096)
-                start, found = threading.Barrier(6), []
-
-                def ask(start=start, found=found, memory=memory):
-                    start.wait()
-                    found.append(turns_of(memory))
-
-                in_threads(ask, [()] * 6)
-                assert len(set(map(id, found))) == 1
-    finally:
-        sys.setswitchinterval(interval)
 
 
 def test_a_type_of_operators_is_registered_once(control, monkeypatch):

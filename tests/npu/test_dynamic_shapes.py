@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bundles import image, output, recorded
+from bundles import image, output
 from paths import DATA
 
 from rknn_runtime import (
@@ -90,15 +90,6 @@ def test_a_shape_outside_the_list_is_answered_with_it(control, kind, shapes, err
         np.testing.assert_array_equal(result(model), ANSWERS[0])
 
 
-@pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
-def test_a_static_model_has_no_choice(control, soc):
-    """No shapes, and a refusal that says so."""
-    with Model(recorded(soc).data, library="sim") as model:
-        assert model.dynamic_shapes == ()
-        with pytest.raises(ValueError, match=r"none: it is static\), got \(1, 8, 20, 3\)"):
-            model.set_input_shapes([(1, 8, 20, 3)])
-
-
 def test_views_forbid_another_shape(control):
     """They would show something else then."""
     with Model(DATA_BYTES, library="sim") as model:
@@ -182,15 +173,3 @@ def test_a_detector_refuses_another_shape(control):
         np.testing.assert_array_equal(detector(some_image).xyxy, first.xyxy)
         with pytest.raises(RuntimeError, match="shapes were changed"):
             other(some_image)
-
-
-@pytest.mark.parametrize("cls", [Model, GeneralModel])
-def test_a_duplicate_is_as_dynamic_as_its_original(control, cls):
-    """It is not asked again: an answer of no memory would make it a model of one shape."""
-    with cls(DATA_BYTES, library="sim") as model:
-        known = model.dynamic_shapes
-        control.fail("rknn_query", 2, -1)  # the first asks which runtime it is
-        with model.duplicate() as twin:
-            control.reset()
-            assert twin.dynamic_shapes == known
-            twin.set_input_shapes(SMALL)

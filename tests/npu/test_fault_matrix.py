@@ -6,6 +6,7 @@ usable as it was; at the end everything else is released all the same.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import threading
@@ -44,7 +45,6 @@ FUNCTIONS = sorted(
     for name in raw.functions(open_library("sim"))
     if "op_attr" not in name and name != "rknn_B_normal_layout_to_native_layout"
 )
-COMBINATIONS: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,13 @@ def fail_closing(control: Control, name: str, fault: Fault) -> None:
     made.close()
 
 
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+def open_files() -> set[tuple[str, str]]:
+    """The descriptors and what they are of; others in this process may close theirs meanwhile."""
+    found = set()
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
+            found.add((path.name, str(path.readlink())))
+    return found
 
 
 @pytest.mark.parametrize("name", FLOWS)
@@ -209,16 +214,16 @@ def test_every_call_fails_with_every_status(control, record_property, name):
         assert control.live == NOTHING, fault
         assert control.last_violation == "", fault
     gc.collect()
-    assert (open_files(), threading.active_count()) == before
+    assert open_files() <= before[0]
+    assert threading.active_count() <= before[1]
     control.reset()
     record_property("combinations", tried)
-    COMBINATIONS[name] = tried
     assert all(count <= TOLERATED[code] * asked for code, count in ignored.items()), ignored
 
 
-def test_the_matrix_is_as_large_as_it_is_said(record_property):
-    """Every row was tried, and every function of the API that a flow calls."""
-    total = sum(COMBINATIONS.values())
+def test_the_matrix_is_as_large_as_it_is_said(control, record_property):
+    """Each call of each flow has its faults; counted here, as workers of xdist share the rows."""
+    total = sum(len(list(faults(plan(control, name)[1]))) for name in FLOWS)
+    control.reset()
     record_property("combinations", total)
-    print(f"{total} combinations of flow, call and status")
     assert total > 700 * EACH

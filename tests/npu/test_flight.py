@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 from dataclasses import replace
@@ -116,49 +115,6 @@ def test_close_waits(model, engine):
         raw.start(model)
 
 
-def test_a_view_keeps_the_model_open(model, engine):
-    """As ever: close refuses, and the run is waited for as before."""
-    view = model.input_view()
-    flight = raw.start(model)
-    with pytest.raises(BufferError):
-        model.close()
-    engine.may_end.set()
-    flight.wait()
-    assert view.all()
-
-
-def test_a_flight_that_is_dropped(model, engine):
-    """The model's next call waits in its place."""
-    raw.start(model)
-    engine.may_end.set()
-    assert read(model) == {0.875}
-    raw.start(model)
-    model.run()
-
-
-def test_a_model_that_is_dropped(control):
-    """With its flight: memory and context are released after the run, whatever goes first."""
-    for _ in range(20):
-        model = Model(recorded().data, library="sim", flags=FENCE)
-        model.input_view()[...] = 1
-        model.input_memory().sync_to_device()
-        flight = raw.start(model)
-        flight.me = flight  # a cycle: the collector chooses the order
-        del model, flight
-        gc.collect()
-
-
-def test_a_flight_keeps_its_model(control):
-    """The memory stays until it is waited for."""
-    model = Model(recorded().data, library="sim", flags=FENCE)
-    model.input_view()[...] = 1
-    model.input_memory().sync_to_device()
-    flight = raw.start(model)
-    del model
-    gc.collect()
-    flight.wait()
-
-
 def test_a_run_that_fails(model, engine):
     """`wait` raises it; the next one is as ever."""
     engine.status = lib.RKNN_ERR_TIMEOUT
@@ -186,18 +142,6 @@ def test_a_wait_that_fails(control, model, engine):
         assert engine.thread is not None and flight.is_over
         assert read(model) == {0.875}
     assert control.violations == 0
-
-
-def test_a_start_that_fails(control, model, engine):
-    """No run is in flight then."""
-    engine.may_end.set()
-    for code in (*range(-16, 0), -999):
-        control.fail("rknn_run", 1, code)
-        with pytest.raises(RknnStatusError, match="non_block") as caught:
-            raw.start(model)
-        assert caught.value.code == code
-    model.run()
-    raw.start(model).wait()
 
 
 def test_waiting_in_another_thread(model, engine):

@@ -13,9 +13,9 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from bundles import image, one_object, output, real, values
+from bundles import image, output, real, values
 
-from rknn_runtime import Detector, InitFlag, Model, TensorMemory
+from rknn_runtime import InitFlag, Model, TensorMemory
 from rknn_runtime.npu.binding import Binding, BoundTensors, InnerMemory
 from rknn_runtime.sim import Record, bundle_from_arrays
 
@@ -154,21 +154,3 @@ def test_memory_for_what_is_inside_lives_while_the_runtime_may_have_it(control, 
         if not was_interrupted:
             break
     assert nth > 50
-
-
-@pytest.mark.parametrize("nth", [1, 40, 200])
-def test_a_detector_follows(nth, control):
-    """It has the addresses of what was bound, and takes them anew."""
-    model = Model(one_object(), library="sim")
-    detector = Detector(model)
-    scene = np.zeros((64, 64, 3), np.uint8)
-    for out in (False, True):
-        bind = model.bind_output if out else model.bind_input
-        size = (model.output_memory if out else model.input_memory)().size_bytes
-        for sync in (False, True):
-            memory = TensorMemory(model, size)
-            interrupted(nth, bind, 0, memory, sync=sync)
-            del memory
-            gc.collect()
-            assert detector(scene).class_id.tolist() == [1]
-    model.close()

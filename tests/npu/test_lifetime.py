@@ -8,8 +8,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,61 +39,12 @@ def test_a_failing_release_of_the_collector_is_logged(control, caplog):
 # Order
 
 
-def test_memories_go_before_the_context(control):
-    """On every way to the end the runtime sees the memories released first."""
-    for end in (
-        lambda model: model.close(),
-        lambda model: model.__exit__(None, None, None),
-        lambda model: None,
-    ):
-        model = Model(recorded().data, library="sim")
-        end(model)
-        del model
-        gc.collect()
-        assert control.live == NOTHING
-        assert control.last_violation == ""
-
-
-def test_a_model_in_a_cycle_is_collected(control):
-    """Model, memory and other objects in one cycle: released once, in the right order."""
-
-    class Holder:
-        pass
-
-    holder = Holder()
-    holder.model = Model(recorded().data, library="sim")
-    holder.memory = holder.model.output_memory()
-    holder.model.holder = holder
-    holder.memory.holder = holder
-    gone = weakref.ref(holder)
-    del holder
-    gc.collect()
-    assert gone() is None
-    assert control.live == NOTHING
-
-
 def test_views_in_a_cycle_with_their_model_are_collected(control):
     """An array as an attribute of its own model is no leak."""
     model = Model(recorded().data, library="sim")
     model.frame = model.input_view()
     model.raw = model.output_raw()
     del model
-    gc.collect()
-    assert control.live == NOTHING
-
-
-def test_a_view_outlives_the_model(control):
-    """The last view keeps memory and context; when it goes, both go."""
-    case = recorded()
-    model = Model(case.data, library="sim")
-    model.run(FRAME)
-    raw = model.output_raw()
-    kept = raw.copy()
-    del model
-    gc.collect()
-    assert control.live.contexts == 1
-    assert (raw == kept).all()
-    del raw
     gc.collect()
     assert control.live == NOTHING
 
@@ -218,34 +167,6 @@ frame = np.zeros((8, 20, 3), np.uint8)
 """
 
 
-def test_a_child_is_refused_while_a_thread_of_the_parent_runs(bundle):
-    """The lock that another thread holds at the fork does not stop the child for ever."""
-    run = script(
-        HEAD
-        + """
-import threading
-Control().set_latency(500_000)
-thread = threading.Thread(target=model.run, args=(frame,))
-thread.start()
-while Control().calls("rknn_run") == 0:
-    pass
-pid = os.fork()
-if pid == 0:
-    try:
-        model.run(frame)
-    except ForkError:
-        model.close()
-        os._exit(0)
-    os._exit(1)
-assert os.waitpid(pid, 0)[1] == 0
-thread.join()
-print("fine")
-""",
-        bundle,
-    )
-    assert (run.stdout, run.stderr) == ("fine\n", "")
-
-
 @pytest.mark.parametrize(("use", "ending"), [("late", ""), ("view", "view = model.output_raw()")])
 def test_a_use_after_the_release_at_exit_is_harmless(bundle, use, ending):
     """A late exit handler gets `ClosedError`, and an array that is still alive its memory."""
@@ -266,38 +187,6 @@ def test_importing_needs_no_vendor_library(tmp_path):
 
 
 # Soak
-
-
-def resident_kilobytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * 4
-
-
-@pytest.mark.soak
-def test_fifty_thousand_frames_take_no_memory(control):
-    """Without the garbage collector, RSS after 50,000 frames is what it was after 1,000."""
-    case = recorded()
-    out = np.empty(case.outputs[0].shape, np.float32)
-    with Model(case.data, library="sim") as model:
-
-        def frames(count):
-            for _ in range(count):
-                model.run(FRAME)
-                model.output_f32(0, out)
-                model.output_raw(0)
-                model(FRAME)
-
-        gc.collect()
-        gc.disable()
-        try:
-            frames(1_000)
-            before = resident_kilobytes()
-            frames(24_500)
-            grown = resident_kilobytes() - before
-        finally:
-            gc.enable()
-    assert control.calls("rknn_run") == 51_000
-    assert grown <= 256
 
 
 # Interruptions
@@ -324,24 +213,6 @@ print("ended")
 """
 )
 
-HANDLER = (
-    HEAD
-    + """
-import signal
-def handler(*_):
-    try:
-        model.close()
-    except RuntimeError as error:
-        print(error)
-signal.signal(signal.SIGALRM, handler)
-Control().set_latency(300_000)
-signal.setitimer(signal.ITIMER_REAL, 0.1)
-model.run(frame)
-model.close()
-print("ended")
-"""
-)
-
 
 @pytest.mark.skipif(
     not (3, 10) <= sys.version_info < (3, 14),
@@ -351,14 +222,6 @@ def test_an_interrupted_call_does_not_keep_the_lock(bundle):
     """After a `KeyboardInterrupt` at any point of a call the model can be used and closed."""
     done = script(INTERRUPT, bundle)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
-
-
-def test_a_signal_handler_does_not_wait_for_the_call_that_it_interrupted(bundle):
-    """Closing from a handler in the middle of a run is an error, not a dead-lock."""
-    done = script(HANDLER, bundle)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("reentrant call: ")
-    assert done.stdout.endswith("ended\n")
 
 
 @pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from bundles import WHOLE, image, output, recorded
 
-from rknn_runtime import Detector, MemoryFlag, Model, TensorMemory
+from rknn_runtime import Detector, Model, TensorMemory
 from rknn_runtime.errors import (
     AllocationError,
     ClosedError,
@@ -185,20 +185,6 @@ def test_a_runtime_that_refuses_leaves_the_descriptor(control):
     os.close(fd)
 
 
-def test_unmapped_memory_is_the_npus_alone(control):
-    """The CPU is told so when it asks; the NPU runs on it."""
-    with loaded() as (model, expected):
-        fd = shared_file(4096, padded(model))
-        memory = TensorMemory.from_fd(model, fd, 4096, owned=True, mapped=False)
-        assert not memory.is_mapped
-        model.bind_input(0, memory, sync=False)
-        model.run()
-        np.testing.assert_array_equal(model.output_f32(), expected)
-        for use in (memory.array, model.input_view, lambda: model.run(FRAME)):
-            with pytest.raises(BufferError, match="the CPU does not see it"):
-                use()
-
-
 # Rings of buffers, and what the CPU copies
 
 
@@ -363,18 +349,6 @@ def test_what_cannot_be_bound_is_refused(control):
         model.run(FRAME)
 
 
-@pytest.mark.parametrize("code", [-1, -5, -42])
-def test_a_binding_that_fails_keeps_the_one_before(control, code):
-    """The runtime's refusal is raised, and the next frame runs as before."""
-    with loaded() as (model, expected):
-        memory = TensorMemory(model, 4096)
-        control.fail("rknn_set_io_mem", 1, code)
-        with pytest.raises(Exception, match=r"rknn_set_io_mem\(input 0 'image'\)"):
-            model.bind_input(0, memory)
-        np.testing.assert_array_equal(model(FRAME)[0], expected)
-        memory.close()
-
-
 def test_a_memory_is_free_again_when_another_is_bound(control):
     """Until then it cannot be closed; the model's own can be closed and bound again likewise."""
     with loaded() as (model, expected):
@@ -418,22 +392,6 @@ def test_out_may_not_lie_in_memory_that_was_bound(control):
         del out
 
 
-def test_a_view_of_bound_memory_keeps_the_model_open(control):
-    """As one of its own does."""
-    model = Model(case_of().data, library="sim")
-    memory = TensorMemory(model, 8192)
-    model.bind_input(0, memory)
-    view = memory.array()
-    with pytest.raises(BufferError, match="input 0 'image'"):
-        model.close()
-    del view
-    model.close()
-    with pytest.raises(ClosedError):
-        model.bind_input(0, memory)
-    with pytest.raises(ClosedError):
-        memory.shared_with(model)
-
-
 # Bus addresses
 
 
@@ -474,21 +432,6 @@ def test_a_wrong_bus_address_is_refused(control, address, array, error, message)
 
 
 # rknn_create_mem2
-
-
-def test_memory_can_be_asked_for_with_flags(control):
-    """Cacheable or not, or in SRAM."""
-    with loaded() as (model, expected):
-        memory = TensorMemory(model, 4096, flags=MemoryFlag.NON_CACHEABLE)
-        assert control.calls("rknn_create_mem2") == 1
-        model.bind_input(0, memory)
-        np.testing.assert_array_equal(model(FRAME)[0], expected)
-        for flags in (8, -1, 0x20000):  # the last one leaks a descriptor in the vendor's library
-            with pytest.raises(ValueError, match="flags: expected 0 to 7"):
-                TensorMemory(model, 64, flags=flags)
-        control.fail("rknn_create_mem2")
-        with pytest.raises(AllocationError, match="rknn_create_mem2"):
-            TensorMemory(model, 64, flags=MemoryFlag.TRY_ALLOC_SRAM)
 
 
 # Heaps

@@ -9,7 +9,7 @@ import pytest
 from bundles import recorded
 from forks import in_child
 
-from rknn_runtime import GeneralModel, Matmul, MatmulType, Model, open_library
+from rknn_runtime import GeneralModel, Matmul, MatmulType, Model
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import (
     ClosedError,
@@ -23,14 +23,6 @@ from rknn_runtime.errors import (
 from rknn_runtime.npu import raw
 
 SDK_VERSION, IN_OUT_NUM, INPUT_ATTR = 5, 0, 1
-
-
-def test_which_functions_a_library_has():
-    """The simulated runtime has all of the API."""
-    found = raw.functions(open_library("sim"))
-    assert len(found) == 34 and all(found.values())
-    with pytest.raises(TypeError, match="library: expected a Library"):
-        raw.functions("sim")
 
 
 @pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
@@ -98,21 +90,6 @@ def test_a_run_that_nobody_can_wait_for_is_refused(control):
         assert lib.rkr_run(context.handle, context.opened(), extend) == 0
     assert "nobody knows when the outputs are there" in control.last_violation
     control.reset()
-
-
-@pytest.mark.parametrize(
-    "options", [{"frame_id": -1}, {"frame_id": 2**64}, {"timeout_ms": -1}, {"timeout_ms": 2**31}]
-)
-def test_numbers_out_of_range(control, options):
-    """Of both calls."""
-    with Model(recorded().data, library="sim") as model:
-        for call in (raw.run, raw.wait):
-            with pytest.raises(ValueError, match="expected 0 to"):
-                call(model, **options)
-            with pytest.raises(TypeError, match="expected an integer"):
-                call(model, **dict.fromkeys(options, "1"))
-        with pytest.raises(TypeError, match="non_block: expected a bool"):
-            raw.run(model, non_block=1)
 
 
 CALLS = {

@@ -387,13 +387,6 @@ def test_a_library_that_prints_nothing_is_none_to_listen_to(tmp_path):
     assert lib.rkr_log_read(ffi.new("char[1]"), 0) == 0
 
 
-def test_an_encrypted_or_damaged_model_has_the_runtimes_words(talking):
-    """As of a real one whose bytes nobody else can read."""
-    talking.fail("rknn_init")
-    with pytest.raises(OperationFailedError, match="E RKNN: rknn_init, first"):
-        Model(b"CYPTRKNN" + bytes(64), library=talking.library)
-
-
 @needs_models
 def test_a_toolkit_newer_than_the_runtime_is_told():
     """As librknnrt 2.3.0 ends the process on YOLO26 of 2.3.2."""

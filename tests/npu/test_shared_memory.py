@@ -82,22 +82,6 @@ def test_weights_stay_as_long_as_a_duplicate(control):
     assert control.live == NOTHING
 
 
-@pytest.mark.parametrize("code", [-1, -4, -42])
-def test_a_duplicate_that_fails_leaves_the_original(control, code):
-    """In any of its steps; nothing of it is alive then."""
-    case = case_of()
-    with Model(case.data, library="sim") as original:
-        before = control.live
-        for function in ("rknn_dup_context", "rknn_create_mem", "rknn_set_io_mem"):
-            control.fail(function, 1, code)
-            with pytest.raises(RknnStatusError, match=function):
-                original.duplicate()
-            assert control.live == before
-        same(original, case)
-    with pytest.raises(ClosedError):
-        original.duplicate()
-
-
 @pytest.mark.parametrize("code", [-1, -42])
 def test_a_release_that_fails_is_told_once(control, code):
     """By the close that does it, which may be the duplicate's."""
@@ -352,13 +336,3 @@ def test_a_model_stays_in_its_buffer(control, buffer_of, tmp_path):
     with pytest.raises(TypeError, match="model: expected a DmaBuffer with MODEL_BUFFER_ZERO_COPY"):
         Model(case.data, library="sim", flags=flag)
     assert control.live == NOTHING
-
-
-def test_outputs_of_two_models_differ(control):
-    """The check of this file: what runs is the model that was asked."""
-    cases = [case_of(), recorded(outputs=[output("map", (1, 5, 4, 6), scale=0.5)])]
-    results = []
-    for case in cases:
-        with Model(case.data, library="sim") as model:
-            results.append(model(FRAME)[0])
-    assert not np.array_equal(*results)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import stub
@@ -240,15 +238,6 @@ def test_a_detector_needs_pixels():
         Detector(model)
 
 
-def test_specs_are_values():
-    """Equal, hashable, picklable, and frozen."""
-    spec = InputSpec(dtype=FLOAT32, layout=NCHW)
-    assert pickle.loads(pickle.dumps(spec)) == spec
-    assert len({spec, InputSpec(dtype=FLOAT32, layout=NCHW), OutputSpec()}) == 2
-    with pytest.raises(AttributeError):
-        spec.dtype = None
-
-
 # Outputs
 
 #: (layout, dtype) -> the runtimes that do it for outputs of rank 4, and for others.
@@ -365,13 +354,3 @@ def test_a_subset_of_the_outputs_comes_by_name_or_position(control, kind):
             call(frame, only="y")
         with pytest.raises(ValueError, match="out: expected 1 arrays, got 3"):
             call(frame, only=["y"], out=[out] * 3)
-
-
-def test_a_subset_of_the_general_outputs_comes_as_stored(control):
-    """In the model's own elements, too; the buffers of the others go back to the runtime."""
-    outputs = [output("x", (1, 4)), output("y", (1, 20, 6, 6), index=1), output("z", (3,), index=2)]
-    case = recorded(outputs=outputs)
-    with GeneralModel(case.data, library="sim") as model:
-        (found,) = model.run(pixels(model.inputs[0]), float_outputs=False, only=["z"])
-        np.testing.assert_array_equal(found, case.arrays[2])
-        assert control.live.outputs == 0

@@ -12,25 +12,22 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from bundles import one_object, recorded
+from bundles import one_object
 from threads import in_threads
 
 from rknn_runtime import (
     Classifier,
-    Detections,
     Detector,
     Model,
     letterbox,
 )
 from rknn_runtime.kernels import dequantize_nc1hwc2, nc1hwc2_to_nchw, quantize_affine
-from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.vision import nms
 
 THREADS = 8
 #: How often each thread does its work.
 ROUNDS = int(os.environ.get("RKNN_TEST_ROUNDS", "40"))
-FRAME = np.zeros((8, 20, 3), np.uint8)
 
 
 def together(work: Callable[[int], None]) -> None:
@@ -85,22 +82,6 @@ def test_frames_through_every_door(control) -> None:
         together(work)
 
 
-def test_captions() -> None:
-    """Drawn by all threads, on images of their own; words and labels are shared between them."""
-    boxes = np.random.default_rng(0).uniform(0, 90, (30, 4)).astype(np.float32)
-    boxes[:, 2:] += boxes[:, :2]
-    ids = np.arange(30, dtype=np.int32) % 5
-    found = Detections(boxes, np.linspace(0.3, 0.9, 30).astype(np.float32), ids)
-    names = ["person", "a", "bicycle with a basket", "dog", "cat"]
-    image = np.zeros((120, 160, 3), np.uint8)
-    expected = found.draw(image, names)
-
-    def work(_: int) -> None:
-        np.testing.assert_array_equal(found.draw(image, names), expected)
-
-    together(work)
-
-
 def test_classifiers(control) -> None:
     """One classifier from all threads."""
     values = {"zero_point": 0, "scale": 0.05}
@@ -145,27 +126,6 @@ def test_kernels() -> None:
         assert nms(boxes, scores, iou_threshold=0.5).tolist() == [0, 2]
 
     together(work)
-
-
-def test_the_controls_of_the_simulated_npu(control) -> None:
-    """Counted, steered and questioned while others run."""
-    made = recorded()
-    with Model(made.data, library="sim") as model:
-
-        def work(number: int) -> None:
-            if number == 0:
-                control.set_latency(1)
-            elif number == 1:
-                assert control.calls("rknn_run") >= 0
-            elif number == 2:
-                assert control.live.contexts == 1
-            elif number == 3:
-                assert control.violations == 0
-            else:
-                model.run(FRAME)
-                assert open_library("sim") is model.library
-
-        together(work)
 
 
 def test_a_signal_handler_in_a_decoder_meets_no_waiting_thread():

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from bundles import recorded
 
-from rknn_runtime import CoreMask, GeneralModel, InitFlag, Model
+from rknn_runtime import GeneralModel, InitFlag, Model
 from rknn_runtime.errors import (
     ClosedError,
     OperationFailedError,
     RknnError,
-    RknnStatusError,
-    UnavailableError,
 )
 from rknn_runtime.npu.performance import parse_performance
 
@@ -120,80 +118,3 @@ def test_librknnmrt_measures_nothing(control):
     full = recorded("rk3588").data
     with Model(full, library="sim") as model, pytest.raises(OperationFailedError):
         model.device_memory()
-
-
-QUERIES = {
-    "perf_detail": lambda model: model.perf_detail(),
-    "last_run_us": lambda model: model.last_run_us,
-    "device_memory": lambda model: model.device_memory(),
-}
-
-
-@pytest.mark.parametrize("query", QUERIES)
-def test_queries_fail_with_every_code(control, query):
-    """51 combinations; the model runs on."""
-    case = recorded("rk3588")
-    with Model(case.data, library="sim") as model:
-        for code in (*range(-16, 0), -999):
-            control.fail("rknn_query", 1, code)
-            with pytest.raises(RknnStatusError) as caught:
-                QUERIES[query](model)
-            assert caught.value.code == code
-        model.run(np.zeros(case.inputs[0].shape, np.uint8))
-
-
-@pytest.mark.parametrize(
-    ("soc", "most"), [("rk3588", 3), ("rk3576", 2), ("rk3562", 1), ("rk3566", 1), ("rv1126b", 1)]
-)
-def test_cores_of_each_soc(control, soc, most):
-    """What a SoC does not have is refused before the call."""
-    with Model(recorded(soc).data, library="sim") as model:
-        if most == 1:
-            for call in (
-                lambda: model.set_core_mask(CoreMask.AUTO),
-                lambda: model.set_batch_core_num(1),
-            ):
-                with pytest.raises(UnavailableError, match=f"{soc} has one core"):
-                    call()
-            assert control.calls("rknn_set_core_mask") == 0
-            return
-        model.set_batch_core_num(most)
-        for mask in (CoreMask.AUTO, CoreMask.ALL, CoreMask.CORE_0, CoreMask.CORE_0_1):
-            model.set_core_mask(mask)
-        for number in (0, most + 1):
-            with pytest.raises(ValueError, match=f"cores: expected 1 to {most}"):
-                model.set_batch_core_num(number)
-        with pytest.raises(TypeError, match="cores: expected an integer"):
-            model.set_batch_core_num("1")
-        if most == 2:
-            with pytest.raises(ValueError, match="2 cores of rk3576"):
-                model.set_core_mask(CoreMask.CORE_2)
-        for code in (*range(-16, 0), -999):
-            control.fail("rknn_set_batch_core_num", 1, code)
-            with pytest.raises(RknnStatusError, match="rknn_set_batch_core_num"):
-                model.set_batch_core_num(1)
-
-
-@pytest.mark.parametrize("cls", CLASSES)
-def test_flags_of_what_a_soc_does_not_have(control, cls):
-    """SRAM for the NPU is RK3588's, a GPU RK35xx's; nothing is left of the model."""
-    gpu = InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
-    for flag in (InitFlag.ENABLE_SRAM, InitFlag.SHARE_SRAM, gpu):
-        cls(recorded("rk3588").data, library="sim", flags=flag).close()
-    for soc, flag in (("rk3566", InitFlag.ENABLE_SRAM), ("rv1126b", gpu)):
-        with pytest.raises(UnavailableError, match=f"flags: {flag.name} needs .* not {soc}"):
-            cls(recorded(soc).data, library="sim", flags=flag)
-    assert control.live == (0, 0, 0)
-
-
-def test_priorities_go_to_the_runtime(control):
-    """They are flags that every SoC takes."""
-    for flag in (InitFlag.PRIOR_HIGH, InitFlag.PRIOR_MEDIUM, InitFlag.PRIOR_LOW):
-        Model(recorded("rv1106").data, library="sim", flags=flag).close()
-
-
-def test_the_mini_runtime_has_no_cores_to_choose(control):
-    """As one core."""
-    mini = recorded("rv1106").data
-    with Model(mini, library="sim") as model, pytest.raises(UnavailableError, match="one core"):
-        model.set_core_mask(CoreMask.CORE_0)
