@@ -80,23 +80,6 @@ def test_lines_of_every_direction(line):
     assert (expected != background()).any()
 
 
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4, max_size=4))
-def test_lines_may_lie_anywhere(ends):
-    """Every finite coordinate is accepted, and nothing outside the image is written."""
-    image = guarded.copy(background())
-    Canvas(image).draw_lines(np.array([[*ends, 2]], np.float32), colors(1))
-
-
-def test_the_ends_of_a_line_can_be_swapped():
-    """A line is the same from either end."""
-    lines = np.random.default_rng(3).uniform(-5, 35, (50, 5)).astype(np.float32)
-    lines[:, 4] = 1.5
-    one, other = background(), background()
-    Canvas(one).draw_lines(lines, colors(50))
-    Canvas(other).draw_lines(lines[:, [2, 3, 0, 1, 4]].copy(), colors(50))
-    assert np.abs(one.astype(int) - other).max() <= 1
-
-
 @pytest.mark.parametrize(("left", "top"), [(0, 0), (5, 7), (-3, -2), (25, 20), (40, 3), (-9, 50)])
 def test_stencils_are_those_of_the_reference(left, top):
     """Weights of 0 to 255 blend exactly, rounded; what falls outside is left out."""
@@ -137,32 +120,6 @@ def test_nothing_beyond_the_bounds(width, end):
     for left, top in ((0, 0), (-1, -2), (1, 3)):
         canvas.blend(stencil, left, top, b"abc")
     assert (image == np.frombuffer(b"abc", np.uint8)).all()
-
-
-def test_between_the_rows_of_a_crop_nothing_changes():
-    """Drawing on a part of an image leaves the rest."""
-    whole = background()
-    before, part = whole.copy(), whole[5:15, 7:20]
-    canvas = Canvas(part)
-    canvas.fill_boxes(np.array([[-9, -9, 99, 99]], np.int32), colors(1))
-    canvas.draw_lines(np.array([[-9, 5, 99, 5, 50]], np.float32), colors(1))
-    canvas.blend(np.full((40, 40), 255, np.uint8), -10, -10, BLACK)
-    assert (part == 0).all()
-    whole[5:15, 7:20] = before[5:15, 7:20]
-    np.testing.assert_array_equal(whole, before)
-
-
-def test_empty_lists_and_stencils_draw_nothing():
-    """An image keeps its pixels, and no caption is placed."""
-    image = background()
-    canvas = Canvas(image)
-    canvas.fill_boxes(np.empty((0, 4), np.int32), np.empty((0, 3), np.uint8))
-    canvas.draw_lines(np.empty((0, 5), np.float32), np.empty((0, 3), np.uint8))
-    for shape in ((0, 0), (0, 9), (9, 0)):
-        canvas.blend(np.empty(shape, np.uint8), 1, 1, BLACK)
-    np.testing.assert_array_equal(image, background())
-    none = place_captions(np.empty((0, 4), np.float32), np.empty(0, np.int32), 9, (20, 20))
-    assert none.shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -308,18 +265,6 @@ def test_captions_that_cannot_be_are_refused():
     ):
         with pytest.raises(ValueError):
             place_captions(boxes, np.full(2, width, np.int32), height, size)
-
-
-@pytest.mark.parametrize("missing", range(3))
-def test_captions_without_a_list_are_refused(missing):
-    """C checks its pointers, and that the lists can be in memory."""
-    boxes, numbers = pointer(np.zeros(4, np.float32)), pointer(np.zeros(2, np.int32))
-    lists = [boxes, numbers, numbers]
-    count = ffi.cast("size_t", -1)
-    assert lib.rkr_place_captions(*lists[:2], count, 9, 9, 9, numbers) == lib.RKR_ERR_OVERFLOW
-    lists[missing] = ffi.NULL
-    status = lib.rkr_place_captions(*lists[:2], 1, 9, 9, 9, lists[2])
-    assert status == lib.RKR_ERR_ARGUMENT
 
 
 @pytest.mark.parametrize("end", [True, False])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -76,14 +75,6 @@ def test_the_layout_reads_nhwc_attributes():
     assert (layout.channels, layout.num_predictions) == (20, 24)
 
 
-def test_the_layout_dequantizes():
-    """One integer or an array, subtracted without wrapping."""
-    layout = Nc1hwc2Layout.from_attr(attr((1, 1, 1, 4, 16), Layout.NC1HWC2, zero_point=-128))
-    assert layout.dequantize(127) == np.float32(127.5)
-    assert layout.dequantize(np.array([-128, 127], np.int8)).tolist() == [0.0, 127.5]
-    assert layout.dequantize(5).dtype == np.float32
-
-
 @pytest.mark.parametrize(
     ("fields", "value"),
     [
@@ -137,11 +128,3 @@ def test_the_layout_refuses_what_it_cannot_describe():
         layout.channel_offsets(30, 3)
     with pytest.raises(ValueError, match="got nan"):
         layout.integer_threshold(float("nan"))
-
-
-def test_the_layout_is_a_value():
-    """It compares, pickles and is frozen."""
-    layout = Nc1hwc2Layout.from_attr(attr((1, 2, 1, 4, 16), Layout.NC1HWC2))
-    assert pickle.loads(pickle.dumps(layout)) == layout
-    with pytest.raises(AttributeError):
-        layout.c2 = 8

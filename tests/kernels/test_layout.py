@@ -122,23 +122,6 @@ def test_padding_takes_every_dtype(dtype, pad):
     same_bits(nchw_to_nc1hwc2(src, 4, pad_value=pad), reference.pack(src, (1, 1, 2, 2, 4), pad))
 
 
-def test_flat_is_nchw_in_one_dimension():
-    """``nc1hwc2_to_flat`` gives channel after channel, for more than one row and column."""
-    data = np.arange(2 * 3 * 5 * 4, dtype=np.int8)
-    flat = nc1hwc2_to_flat(data, 2, 3, 5, 4, 7)
-    same_bits(flat, reference.nchw(data.reshape(1, 2, 3, 5, 4), 7).ravel())
-
-
-def test_a_known_tensor():
-    """Six channels in groups of four at two positions, written out."""
-    src = np.array([[[[[0, 1, 2, 3], [10, 11, 12, 13]]], [[[4, 5, 99, 99], [14, 15, 99, 99]]]]])
-    src = src.astype(np.int8)
-    assert nc1hwc2_to_nchw(src, 6).ravel().tolist() == [0, 10, 1, 11, 2, 12, 3, 13, 4, 14, 5, 15]
-    assert nc1hwc2_to_nhwc(src, 6).ravel().tolist() == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15]
-    packed = nchw_to_nc1hwc2(nc1hwc2_to_nchw(src, 6), 4, pad_value=99)
-    assert packed.tolist() == src.tolist()
-
-
 def wrong_sources():
     good = np.zeros((1, 2, 4, 4, 16), np.int8)
     memory = np.zeros(1 + 2 * good.size, np.uint8)
@@ -239,12 +222,6 @@ def test_pack_refuses_dimensions(function, arguments, error, message):
     shape = (1, 7, 2, 3) if function is nchw_to_nc1hwc2 else (1, 2, 3, 7)
     with pytest.raises(error, match=message):
         function(np.zeros(shape, np.int8), **arguments)
-
-
-def test_pack_refuses_a_source_without_channels():
-    """No channel is no tensor."""
-    with pytest.raises(ValueError, match="at least one channel"):
-        nchw_to_nc1hwc2(np.zeros((1, 0, 2, 3), np.int8), 4)
 
 
 def test_flat_refuses_another_length():

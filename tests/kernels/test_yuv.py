@@ -79,17 +79,6 @@ def test_one_colour_is_that_of_opencv(variant, color):
         assert _off_by(YuvFrame(frame, color).resize((4, 6)), theirs) <= 1
 
 
-def test_black_white_and_gray(variant):
-    """The ends of both ranges are black and white, beyond them nothing wraps around."""
-    levels = np.arange(256, dtype=np.uint8).repeat(4).reshape(4, 256)
-    no_color = np.full((2, 256), 128, np.uint8)
-    full = YuvFrame((levels, no_color), "NV12", full_range=True).resize((4, 256))
-    assert (full == levels[..., None]).all()
-    limited = YuvFrame((levels, no_color), "NV12").resize((4, 256))
-    assert (limited[levels <= 16] == 0).all() and (limited[levels >= 235] == 255).all()
-    assert (np.diff(np.unique(limited[levels > 16].max(axis=1))) > 0).all()
-
-
 def _resize_guarded(parts, color, shape):
     """Resize between pages that nobody may touch, against both of them."""
     results = []
@@ -243,23 +232,6 @@ def test_wrong_options_are_refused(options, error, message):
     """Options that contradict a camera frame are named."""
     with pytest.raises(error, match=message):
         letterbox(GRAY, (8, 8), **{"color": "NV12", **options})
-
-
-def test_overlap_is_refused():
-    """A result within the frame is refused."""
-    memory = np.zeros((24, 64), np.uint8)
-    out = memory[8:].reshape(-1)[: 8 * 8 * 3].reshape(8, 8, 3)
-    with pytest.raises(ValueError, match="out: expected memory of its own"):
-        YuvFrame(memory, "NV12").resize((8, 8), out=out)
-
-
-def test_the_frame_is_kept_alive():
-    """A frame made of arrays that nobody else holds can be resized later."""
-    expected = YuvFrame(np.full((6, 4), 90, np.uint8), "NV12").resize((4, 4)).copy()
-    frame = YuvFrame(np.full((6, 4), 90, np.uint8), "NV12")
-    others = [np.full((6, 4), i, np.uint8) for i in range(200)]
-    assert len(others) == 200
-    np.testing.assert_array_equal(frame.resize((4, 4)), expected)
 
 
 def _call(frame=None, **changes):

@@ -125,21 +125,6 @@ def test_a_close_that_is_refused_changes_nothing(kind):
     model.close()
 
 
-@both
-def test_a_refused_image_does_not_keep_the_model_open(kind):
-    """Nothing of the model's memory is in the exception's traceback."""
-    model, user = made(kind)
-    kept = []
-    for image, color in ((IMAGE.astype(float), "RGB"), (IMAGE[None], "RGB"), (IMAGE, "rgb"),
-                         (IMAGE[:0], "RGB"), ("nowhere.png", "RGB"), (None, "RGB"),
-                         (IMAGE, ["RGB"])):  # fmt: skip
-        with pytest.raises((TypeError, ValueError, OSError)) as caught:
-            user(image, color=color)
-        kept.append(caught.value)
-    model.close()
-    assert len(kept) == 7
-
-
 def test_a_wrong_pad_value_is_refused_at_once():
     """Not at the first frame; and the model can be closed."""
     with Model(boxes()[1], library="sim") as model:
@@ -168,17 +153,6 @@ def test_an_image_is_written_as_letterbox_writes_it(soc, color, channels):
                 )
                 assert np.array_equal(model.input_view()[0], expected)
                 assert found.xyxy.max() <= max(transform.image_size)
-
-
-def test_a_border_of_three_colours():
-    """Each channel has its own value, above, below and beside."""
-    with Model(boxes()[1], library="sim") as model:
-        detector = Detector(model, pad_value=(1, 2, 3))
-        for shape in ((50, 90, 3), (90, 50, 3)):
-            detector(np.zeros(shape, np.uint8))
-            expected, _ = letterbox(np.zeros(shape, np.uint8), (64, 64), pad_value=(1, 2, 3))
-            assert np.array_equal(model.input_view()[0], expected)
-            assert sorted({*map(tuple, expected.reshape(-1, 3).tolist())}) == [(0, 0, 0), (1, 2, 3)]
 
 
 def test_images_of_many_sizes_and_colours_in_turns():

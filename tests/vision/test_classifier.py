@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-
 import numpy as np
 import pytest
 from paths import PROJECT
@@ -14,7 +12,6 @@ from rknn_runtime.kernels.resize import resize_bilinear
 
 ROOT = PROJECT
 NET = ROOT / "tests" / "data" / "models" / "fc1000_softmax_rv1106.rknn"
-EXAMPLE = ROOT / "examples" / "classify.py"
 SCENE = np.random.default_rng(0).integers(0, 256, (50, 90, 3), np.uint8)
 
 
@@ -51,13 +48,6 @@ def test_softmax_top_k_and_labels():
         np.testing.assert_allclose(raw.confidence, [4, 3, 1, -2], atol=0.03)
 
 
-def test_gray_models():
-    """An input of one channel gets the luma of the image."""
-    with Model(bundle(channels=1), library="sim") as model:
-        assert Classifier(model).input_color == "GRAY"
-        assert Classifier(model)(SCENE).class_id[0] == 1
-
-
 @pytest.mark.parametrize(
     ("made", "options", "error", "match"),
     [
@@ -80,37 +70,3 @@ def test_refusals(made, options, error, match):
     """What does not fit is refused before an image comes."""
     with Model(bundle(**made), library="sim") as model, pytest.raises(error, match=match):
         Classifier(model, **options)
-
-
-def test_no_model_and_no_classifier():
-    """A path is no model, and a detector has no scores of one image."""
-    with pytest.raises(TypeError, match="expected a Model, got str"):
-        Classifier("mobilenet.rknn")
-    detector = ROOT / "examples" / "models" / "shapes_rk3588.rknn"
-    refused = pytest.raises(ValueError, match="scores of one image")
-    with Model(detector, library="sim") as model, refused:
-        Classifier(model)
-
-
-def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr("sys.argv", [EXAMPLE.name, *map(str, arguments), "--library", "sim"])
-    runpy.run_path(str(EXAMPLE), run_name="__main__")
-    return capsys.readouterr().out.splitlines()
-
-
-def test_the_example_prints_names(tmp_path, monkeypatch, capsys):
-    """From a text file, from the model, or numbers."""
-    image = pytest.importorskip("PIL.Image")
-    model, some_image, names = tmp_path / "m.rknn", tmp_path / "p.png", tmp_path / "names.txt"
-    image.fromarray(SCENE).save(some_image)
-    names.write_text("w\nx\ny\nz\n", encoding="utf-8")
-    for custom, arguments, expected in (
-        ({}, ("--labels", names), "xz"),
-        ({"labels": list("abcd")}, (), "bd"),
-        ({}, (), "13"),
-    ):
-        model.write_bytes(bundle(**custom))
-        lines = run(monkeypatch, capsys, model, some_image, some_image, "--top", 2, *arguments)
-        assert lines[0] == lines[3] == f"{some_image}:"
-        assert [line.split()[-1] for line in lines[1:3]] == list(expected)
-        assert lines[1].split()[0] == "70.4%"

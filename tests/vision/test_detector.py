@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -43,22 +42,6 @@ def test_finds_what_its_parts_find(model, scene):
     by_hand = SingleOutputDecoder(model.outputs[0], (320, 320))(model.output_raw(0))
     assert len(found) >= 5
     assert found == transform.detections_to_image(by_hand)
-
-
-def test_arrays_images_and_paths(model):
-    """Whatever kind the image is, the result is the same."""
-    detector = Detector(model)
-    some_image = Image.open(SCENES[0]).convert("RGB")
-    array = np.asarray(some_image)
-    expected = detector(SCENES[0])
-    assert len(expected) > 0
-    for image, color in (
-        (str(SCENES[0]), "RGB"),
-        (some_image, "RGB"),
-        (array, "RGB"),
-        (array[..., ::-1], "BGR"),
-    ):
-        assert detector(image, color=color) == expected
 
 
 def test_thresholds_and_options(model):
@@ -125,14 +108,6 @@ def test_what_the_custom_string_says_counts(said, head, labels, color):
         assert len(detector(np.zeros((64, 64, 3), np.uint8))) == (6 if "10" in head else 3)
 
 
-def test_an_unknown_head_in_the_custom_string():
-    """The message says where the name comes from, and a given head goes before it."""
-    with Model(answering('{"head": "yolo10"}'), library="sim") as model:
-        with pytest.raises(ValueError, match=r"yolov10.*, got 'yolo10' from the model's custom"):
-            Detector(model)
-        assert Detector(model, head="yolov10").head == "yolov10-split"
-
-
 def test_gray_models():
     """An input of one channel gets the luma of the image."""
     with Model(answering("", channels=1), library="sim") as model:
@@ -140,21 +115,6 @@ def test_gray_models():
         detector(np.full((64, 64, 3), (255, 0, 0), np.uint8))
         assert detector.input_color == "GRAY"
         assert np.unique(model.input_view()).tolist() == [76]
-
-
-def test_an_empty_image(model):
-    """Nothing found is an empty result with the right shapes."""
-    found = Detector(model)(np.full((50, 90, 3), 114, np.uint8))
-    assert found.xyxy.shape == (0, 4) and found.class_id.dtype == np.int32
-
-
-def test_boxes_stay_in_the_image(model):
-    """They are cut off at the edges of the image, not of the letterbox."""
-    some_image = np.asarray(Image.open(SCENES[0]).convert("RGB"))[:, 40:150]
-    found = Detector(model, conf_threshold=0.1)(some_image)
-    height, width = some_image.shape[:2]
-    assert len(found) > 0
-    assert (found.xyxy >= 0).all() and (found.xyxy <= [width, height] * 2).all()
 
 
 def test_refusals(model):
@@ -173,32 +133,6 @@ def test_refusals(model):
         Detector(model, labels="circle")
     with pytest.raises(ValueError, match="input_color: expected"):
         Detector(model, input_color="GBR")
-
-
-def test_the_model_can_be_closed_afterwards(model):
-    """No view of its memory stays behind, and then the detector says that it is closed."""
-    detector = Detector(model)
-    detector(SCENES[0])
-    model.close()
-    with pytest.raises(ValueError, match="closed"):
-        detector(SCENES[0])
-
-
-def test_threads(model):
-    """Calls from several threads wait for each other."""
-    detector = Detector(model)
-    expected = [detector(scene) for scene in SCENES]
-
-    def work(k):
-        return all(detector(SCENES[k % 2]) == expected[k % 2] for _ in range(5))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(4)))
-
-
-def test_repr(model):
-    """It names the head and the colours."""
-    assert repr(Detector(model)).startswith("<Detector yolov8-single, 320x320 RGB, <Model")
 
 
 @pytest.mark.parametrize("color", ["NV12", "YUYV"])

@@ -148,17 +148,6 @@ def test_other_memories_are_refused(control):
         np.testing.assert_allclose(detector(FRAME, color="NV12").confidence, [0.8], atol=0.01)
 
 
-@pytest.mark.parametrize("nth", [1, 2])
-def test_a_refused_binding_can_be_repeated(control, nth):
-    """Of either plane."""
-    with Model(detecting(), library="sim") as model:
-        detector, memory = Detector(model), memory_of(model, FRAME)
-        control.fail("rknn_set_io_mem", nth, -1)
-        with pytest.raises(RuntimeError, match="rknn_set_io_mem"):
-            detector(memory)
-        np.testing.assert_allclose(detector(memory).confidence, [0.8], atol=0.01)
-
-
 def test_a_memory_that_is_gone_takes_its_half_along(control):
     """No descriptor and no memory stays of a frame that nobody has."""
     with Model(detecting(), library="sim") as model:

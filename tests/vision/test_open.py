@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from paths import DATA, PROJECT
+from paths import PROJECT
 
 from rknn_runtime import Classifier, Detector, Model
 from rknn_runtime.errors import ClosedError, InvalidModelError
@@ -54,28 +54,6 @@ def test_a_file_is_opened_likewise(tmp_path: Path) -> None:
         opened.model.run(np.zeros((1, 320, 320, 3), np.uint8))
 
 
-def test_a_model_that_was_handed_in_stays_open() -> None:
-    """It is its owner's to close."""
-    with Model(SHAPES, library="sim") as model:
-        with Detector(model) as detector:
-            detector(SCENE)
-        detector.close()
-        detector(SCENE)
-
-
-def test_labels_are_names_of_files_too(tmp_path: Path) -> None:
-    """Of a number that the outputs have."""
-    with Model(SHAPES, library="sim") as model:
-        with pytest.raises(ValueError, match="there are 80 labels, but the outputs make"):
-            Detector(model, "coco")
-        with pytest.raises(ValueError, match=r'labels: expected "coco" or a \.txt'):
-            Detector(model, "disc")
-        with pytest.raises(FileNotFoundError):
-            Detector(model, tmp_path / "no.txt")
-        with pytest.raises(TypeError, match="labels: expected a sequence of names"):
-            Detector(model, b"disc")  # type: ignore[arg-type]
-
-
 def test_folders_of_another_model_are_refused(tmp_path: Path, control: object) -> None:
     """Another size, another number of classes, another task; and nothing stays open."""
     size = export(tmp_path / "size", SHAPES, size=640)
@@ -93,17 +71,6 @@ def test_folders_of_another_model_are_refused(tmp_path: Path, control: object) -
         Classifier.open(export(tmp_path / "detect", SHAPES), library="sim")
 
 
-def test_a_classifier_is_opened_likewise(tmp_path: Path) -> None:
-    """Its folder has a thousand names."""
-    model = DATA / "models" / "fc1000_softmax_rv1106.rknn"
-    with Model(model, library="sim") as loaded:
-        size = loaded.inputs[0].height
-    folder = export(tmp_path / "cls", model, "classify", size, 1000)
-    with Classifier.open(folder, library="sim", top_k=2) as classifier:
-        (first, _), _ = classifier(SCENE).named(classifier.labels)
-        assert first.startswith("class ")
-
-
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     """As `Model` does; a folder without metadata is named."""
     broken = tmp_path / "a.rknn"
@@ -114,15 +81,3 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         Detector.open(tmp_path, library="sim")
     with pytest.raises(TypeError):
         Detector.open(3, library="sim")  # type: ignore[arg-type]
-
-
-def test_what_is_raised_in_the_block_is_not_hidden_by_a_view() -> None:
-    """A view forbids closing, which a block tells only when nothing else was raised."""
-    with pytest.raises(KeyError), Detector.open(SHAPES, library="sim") as detector:
-        view = detector.model.input_view()
-        raise KeyError("frame")
-    with pytest.raises(BufferError), Detector.open(SHAPES, library="sim") as other:
-        another = other.model.input_view()
-    del view, another
-    detector.close()
-    other.close()

@@ -12,14 +12,9 @@ from reference import yolo as reference
 
 from rknn_runtime.vision.heads.anchors import (
     YOLOV5_ANCHORS,
-    YOLOV5_P6_ANCHORS,
     YOLOV7_ANCHORS,
     AnchorDecoder,
 )
-
-
-def anchors_for(scene):
-    return YOLOV5_P6_ANCHORS if len(scene.strides) == 4 else YOLOV5_ANCHORS
 
 
 @pytest.mark.parametrize("anchors", [None, YOLOV7_ANCHORS])
@@ -32,15 +27,6 @@ def test_published_anchors(anchors):
     expected = reference_of(real, scene, YOLOV5_ANCHORS if anchors is None else anchors)
     assert len(found) > 5
     assert_equal(found, expected)
-
-
-def test_published_anchors_of_four_scales():
-    """The P6 models have a fourth scale of stride 64."""
-    scene = Scene(4, (640, 640), (8, 16, 32, 64), 3)
-    attrs, raw, real = deliver_all(planted(scene, YOLOV5_P6_ANCHORS), "int8", "c2=16")
-    found = AnchorDecoder(attrs, (640, 640))(raw)
-    assert len(found) > 5
-    assert_equal(found, reference_of(real, scene, YOLOV5_P6_ANCHORS))
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
@@ -91,14 +77,6 @@ def test_low_class_scores_raise_what_objectness_needs():
         expected = reference.anchors(real, anchors, [(8, 8)], threshold, 1.0, max_detections=5000)
         assert len(found) == len(expected[0])
         assert_equal(found, expected)
-
-
-def test_threshold_zero_takes_everything():
-    """Every prediction counts, whatever its objectness."""
-    x = np.zeros((18, 4, 4), np.float32)
-    attrs, raw, _ = deliver_all([x], "float32", "nchw")
-    options = {"anchors": [[(8, 8)] * 3], "conf_threshold": 0.0, "iou_threshold": 1.0}
-    assert len(AnchorDecoder(attrs, (32, 32), **options)(raw)) == 48
 
 
 ONE = (1, 18, 4, 4)

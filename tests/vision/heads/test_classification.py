@@ -9,7 +9,7 @@ from native_tensors import attribute, deliver
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
+from rknn_runtime.vision.heads.classification import ClassificationDecoder
 
 
 def softmax(x):
@@ -65,30 +65,6 @@ def test_ranges_tell_logits(zero_point, scale, is_probability):
     np.testing.assert_allclose(found.confidence, np.sort(expected)[::-1], rtol=1e-5)
 
 
-def test_softmax_can_be_said():
-    """What the values look like does not count when the caller knows."""
-    x = np.array([[0.5, 0.25, 0.25]], np.float32)
-    attr = attribute(x.shape, "float32")
-    assert ClassificationDecoder(attr)(x).confidence.tolist() == [0.5, 0.25, 0.25]
-    assert ClassificationDecoder(attr, softmax=False)(x * 7).confidence[0] == 3.5
-    np.testing.assert_allclose(
-        ClassificationDecoder(attr, softmax=True)(x).confidence, softmax(x[0]), rtol=1e-6
-    )
-
-
-def test_what_is_no_number():
-    """NaN comes last, and infinity takes everything."""
-    x = np.array([[1, np.nan, 2, 0]], np.float32)
-    attr = attribute(x.shape, "float32")
-    found = ClassificationDecoder(attr)(x)
-    assert found.class_id.tolist() == [2, 0, 3, 1]
-    np.testing.assert_allclose(found.confidence[:3], softmax(np.array([2.0, 1, 0])), rtol=1e-6)
-    x = np.array([[1, np.inf, 2, -np.inf]], np.float32)
-    found = ClassificationDecoder(attr)(x)
-    assert found.class_id[0] == 1 and found.confidence.tolist() == [1, 0, 0, 0]
-    assert len(ClassificationDecoder(attr)(np.full((1, 4), np.nan, np.float32)).class_id) == 4
-
-
 def test_labels():
     """Sequences and mappings name the classes."""
     x = np.array([[0.1, 0.7, 0.2]], np.float32)
@@ -102,18 +78,6 @@ def test_labels():
     for wrong in (None, "cat", 5, [0, 1, 2]):
         with pytest.raises(TypeError, match="labels: expected"):
             found.named(wrong)
-
-
-def test_what_is_printed():
-    """A class and its confidence in each line, and with names a list."""
-    found = Classifications(np.int32([281, 7]), np.float32([0.91, 0.025]))
-    assert str(found).splitlines() == [
-        "class  confidence",
-        "  281       91.0%",
-        "    7        2.5%",
-    ]
-    names = [("cat", pytest.approx(0.91)), ("cow", 0.02500000037252903)]
-    assert found.named({281: "cat", 7: "cow"}) == names
 
 
 @pytest.mark.parametrize("shape", [(2, 10), (1, 10, 2, 1), (1, 1), (), (1, 10, 7, 7)])
@@ -150,21 +114,6 @@ def test_within_the_bounds(classes, dtype, end):
         assert np.array_equal(found.class_id, expected.class_id)
         assert np.array_equal(found.confidence, expected.confidence)
         assert sorted(found.class_id.tolist()) == list(range(classes))
-
-
-@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
-def test_the_same_class_as_before_quantization(dtype):
-    """The most likely class is that of the floats, its confidence close to theirs."""
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        x = rng.normal(0, 1, (1, 1000, 1, 1)).astype(np.float32)
-        best = int(rng.integers(1000))
-        x[0, best] = 9
-        attr, raw, _ = deliver(x, dtype, "c2=16")
-        found = ClassificationDecoder(attr)(raw)
-        assert found.class_id[0] == best
-        expected = softmax(x.ravel())[best]
-        assert abs(found.confidence[0] - expected) < 0.03
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,6 @@ def test_order_is_made():
     assert np.array_equal(found.xyxy, x[0, order, :4])
 
 
-def test_nothing_is_suppressed():
-    """Two equal boxes are two detections."""
-    x = np.array([[[1, 2, 30, 40, 0.9, 3]] * 2], np.float32)
-    assert len(EndToEndDecoder(attribute(x.shape, "float32"), (64, 64))(x)) == 2
-
-
 def test_a_shared_scale_is_warned_of():
     """Boxes, scores and class numbers of one scale: the warning says what is left."""
     (symptom,) = EndToEndDecoder(attribute((1, 300, 6), "int16", 0, 0.025), (480, 640)).symptoms

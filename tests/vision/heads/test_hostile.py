@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import guarded
@@ -172,18 +171,6 @@ def test_garbage(head, dtype, packed):
             assert np.array_equal(other.class_id, results[0].class_id)
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.999])
-@pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
-def test_garbage_at_any_threshold(head, threshold):
-    """Thresholds that let everything or next to nothing pass."""
-    make, shapes = HEADS[head]
-    attrs = deliveries(shapes, "int8", True)
-    rng = np.random.default_rng(1)
-    decoder = make(attrs)
-    decoder.conf_threshold = threshold
-    assert_sound(decoder([garbage(attr, rng, "bits") for attr in attrs]), decoder)
-
-
 @pytest.mark.parametrize("dtype", ["int8", "float16"])
 @pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
 def test_raising_the_threshold_never_adds_a_box(head, dtype):
@@ -232,23 +219,6 @@ def test_channels_last(head):
         assert found.class_id.tolist() == expected.class_id.tolist()
     else:
         assert found == expected and len(found) > 0
-
-
-def test_one_decoder_in_many_threads():
-    """Calls wait for each other; none sees another's frame."""
-    make, shapes = HEADS["split 9"]
-    attrs = deliveries(shapes, "int8", True)
-    decoder = make(attrs)
-    rng = np.random.default_rng(2)
-    frames = [[garbage(attr, rng, "plausible") for attr in attrs] for _ in range(4)]
-    expected = [decoder(frame) for frame in frames]
-
-    def work(k):
-        return all(decoder(frames[k]) == expected[k] for _ in range(50))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(4)))
-    assert len({len(found) for found in expected}) > 1
 
 
 READ_PARTS = (

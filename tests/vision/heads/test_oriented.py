@@ -15,7 +15,6 @@ from reference import yolo as reference
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
-from rknn_runtime.vision.letterbox import letterbox
 
 SIZE, STRIDES = (192, 256), (8, 16, 32)
 
@@ -69,61 +68,6 @@ def test_iou_of_what_is_no_rectangle(bad):
     assert iou(square, bad) == iou(bad, square) == iou(bad, bad) == 0
 
 
-@pytest.mark.parametrize("joined", [True, False])
-@in_four_deliveries
-def test_split(dtype, form, joined):
-    """The zoo's form: distances along the box's own axes, angles of all cells."""
-    scene = Scene(1, SIZE, STRIDES, 3)
-    tensors = planted_split.planted(scene, 16, logits=True)
-    n = sum(h * w for h, w in scene.grids())
-    angles = scene.rng.uniform(0, 1, (1, 1, n)).astype(np.float32)
-    flat = [np.concatenate(p) for p in tensors] if joined else [x for p in tensors for x in p]
-    attrs, raw, real = deliver_all([*flat, angles], dtype, form)
-    found = SplitOrientedDecoder(attrs, SIZE, logits=True)(raw)
-    if joined:
-        pairs = [(x[:64], x[64:]) for x in real[:-1]]
-    else:
-        pairs = list(zip(real[:-1:2], real[1:-1:2]))
-    expected = reference.split_oriented(pairs, STRIDES, real[-1].ravel(), 0.25, 0.45)
-    assert len(found) >= len(scene.xyxy) - 2
-    assert_equal(found, expected)
-
-
-def test_limits_and_classes():
-    """max_detections, class_agnostic and iou_threshold are those of upright boxes."""
-    x = np.zeros((1, 7, 40), np.float32)
-    x[0, :4, :3] = np.array([100, 90, 60, 20])[:, None]
-    x[0, 4, :2], x[0, 5, 2], x[0, 6] = [0.9, 0.8], 0.7, 0.5
-    x[0, 6, 1] = 0.8
-    attr = attribute(x.shape, "float32")
-
-    def count(**options):
-        return len(SingleOrientedDecoder(attr, SIZE, **options)(x))
-
-    turned = reference.corners_of(np.array([[100, 90, 60, 20]] * 2), np.array([0.5, 0.8]))
-    threshold = reference.quadrangle_iou(*turned)
-    assert count(iou_threshold=threshold - 1e-3) == 2
-    assert count(iou_threshold=threshold + 1e-3) == 3
-    assert count(iou_threshold=threshold - 1e-3, class_agnostic=True) == 1
-    assert count(iou_threshold=1.0, max_detections=2) == 2
-
-
-@pytest.mark.parametrize("rank", [3, 4])
-def test_ranks_of_the_angles(rank):
-    """``[1, 1, N]`` and ``[1, 1, 1, N]``."""
-    scene = Scene(1, SIZE, STRIDES, 3)
-    flat = [np.concatenate(p) for p in planted_split.planted(scene, 16, logits=True)]
-    n = sum(h * w for h, w in scene.grids())
-    angles = scene.rng.uniform(0, 1, (1, 1, 1, n)).astype(np.float32)
-    attrs, raw, _ = deliver_all(flat, "float32", "nchw")
-    attr, raw_angles, _ = deliver(
-        angles, "int8", "c2=16" if rank == 4 else "rank3", index=3, name="angles"
-    )
-    assert len(attr.shape) == rank
-    decoder = SplitOrientedDecoder([*attrs, attr], SIZE)
-    assert len(decoder([*raw, raw_angles])) >= len(scene.xyxy) - 2
-
-
 @pytest.mark.parametrize("form", ["c2=16", "rank3", "transposed"])
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 @pytest.mark.parametrize("normalized", [False, True])
@@ -150,15 +94,6 @@ def test_single(dtype, form, normalized):
     assert_equal(found, expected)
 
 
-def test_mapped_to_the_image():
-    """With a transform corners are mapped like boxes."""
-    x = np.zeros((1, 6, 40), np.float32)
-    x[0, :, 0] = 100, 90, 60, 20, 0.9, 0.5
-    decoder = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)
-    _, transform = letterbox(np.zeros((111, 333, 3), np.uint8), SIZE)
-    assert decoder(x, transform) == transform.detections_to_image(decoder(x))
-
-
 def test_what_is_not_finite_is_dropped():
     """Angles, sizes and corners that are no numbers."""
     x = np.zeros((1, 6, 40), np.float32)
@@ -169,13 +104,6 @@ def test_what_is_not_finite_is_dropped():
     found = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)(x)
     assert len(found) == 2
     assert np.isfinite(found.xyxyxyxy).all()
-
-
-def test_nothing_found():
-    """No detections, no corners, and the right shape."""
-    x = np.zeros((1, 6, 40), np.float32)
-    found = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)(x)
-    assert found.xyxyxyxy.shape == (0, 4, 2) and found.xyxyxyxy.dtype == np.float32
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from reference import yolo as reference
 
 from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
-from rknn_runtime.vision.letterbox import letterbox
 
 SIZE, STRIDES, K = (192, 256), (8, 16, 32), 17
 
@@ -25,15 +24,6 @@ def keypoints_of(rng, n, dims=3):
     points[:, 0] *= SIZE[1]
     points[:, 1] *= SIZE[0]
     return points
-
-
-def joined_scene():
-    """Persons, in box and class outputs that are one, as float32."""
-    scene = Scene(1, SIZE, STRIDES, 1)
-    flat = [np.concatenate(pair) for pair in planted_split.planted(scene, 16, logits=True)]
-    n = sum(h * w for h, w in scene.grids())
-    attrs, raw, _ = deliver_all([*flat, keypoints_of(scene.rng, n)], "float32", "nchw")
-    return scene, attrs, raw
 
 
 @pytest.mark.parametrize("rank", [3, 4])
@@ -87,23 +77,6 @@ def test_coarse_keypoints_are_warned_of():
     assert re.search(r"off by up to 1\.25 pixels.*float16", str(symptom))
 
 
-@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9, 1.0, 2.0])
-def test_raising_the_threshold_keeps_the_keypoints(threshold):
-    """What passes a higher threshold has the same keypoints as before."""
-    _, attrs, raw = joined_scene()
-    everything = SplitPoseDecoder(attrs, SIZE)(raw)
-    found = SplitPoseDecoder(attrs, SIZE, conf_threshold=threshold)(raw)
-    assert found == everything[: (everything.confidence >= np.float32(threshold)).sum()]
-
-
-def test_joined_outputs_are_logits():
-    """Where box and classes are one output the graph was cut before the sigmoid."""
-    scene, attrs, raw = joined_scene()
-    decoder = SplitPoseDecoder(attrs, SIZE)
-    assert decoder.logits
-    assert_finds(decoder(raw), scene)
-
-
 @pytest.mark.parametrize("form", ["c2=16", "rank3", "transposed"])
 @pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize(
@@ -136,23 +109,6 @@ def test_single(dtype, normalized, form, dims):
         assert (found.keypoints[..., 2] == 1).all()
 
 
-def test_default_keypoint_shape():
-    """56 channels are a box, a person and 17 keypoints of 3."""
-    decoder = SinglePoseDecoder(attribute((1, 56, 1008), "float32"), SIZE)
-    assert decoder.keypoint_shape == (17, 3)
-    assert decoder.num_classes == 1
-    transposed = SinglePoseDecoder(attribute((1, 1008, 56), "float32"), SIZE)
-    assert transposed.keypoint_shape == (17, 3)
-
-
-def test_mapped_to_the_image():
-    """With a transform keypoints are mapped like boxes, and keep their confidence."""
-    _, attrs, raw = joined_scene()
-    decoder = SplitPoseDecoder(attrs, SIZE)
-    _, transform = letterbox(np.zeros((111, 333, 3), np.uint8), SIZE)
-    assert decoder(raw, transform) == transform.detections_to_image(decoder(raw))
-
-
 @pytest.mark.parametrize("points", [(1, 17, 3, 315), (1, 51, 315)])
 def test_a_grid_of_three_rows(points):
     """The coarsest scale of a low image, [1, 65, 3, 5], is not taken for the keypoints."""
@@ -161,19 +117,6 @@ def test_a_grid_of_three_rows(points):
     decoder = SplitPoseDecoder(attrs, (96, 160))
     found = decoder([np.full(shape, -9, np.float32) for shape in shapes])
     assert found.keypoints.shape == (0, 17, 3)
-
-
-def test_nothing_found():
-    """No detections, no keypoints, and the shape says of how many."""
-    attrs, raw, _ = deliver_all(
-        [np.full((65, 8, 8), -9, np.float32), np.zeros((K, 3, 64), np.float32)], "float32", "nchw"
-    )
-    found = SplitPoseDecoder(attrs, (64, 64))(raw)
-    assert found.keypoints.shape == (0, K, 3)
-    found = SinglePoseDecoder(attribute((1, 56, 84), "float32"), (64, 64))(
-        np.zeros((1, 56, 84), np.float32)
-    )
-    assert found.keypoints.shape == (0, K, 3)
 
 
 @pytest.mark.parametrize(

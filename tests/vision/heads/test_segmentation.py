@@ -212,23 +212,6 @@ def test_only_the_box():
     assert np.array_equal(found.mask[0], expected)
 
 
-def test_nothing_found():
-    """No object: a mask array of the image's size with length 0."""
-    attrs, raw, _ = small()
-    found = SplitSegmentationDecoder(attrs, (32, 32), conf_threshold=0.95)(raw)
-    assert found.mask.shape == (0, 32, 32) and found.mask.dtype == np.bool_
-
-
-def test_masks_are_copies_and_equal_from_frame_to_frame():
-    """A second frame does not change the first result."""
-    attrs, raw, _ = small()
-    decoder = SplitSegmentationDecoder(attrs, (32, 32))
-    first = decoder(raw)
-    raw[3][...] = -1
-    second = decoder(raw)
-    assert first.mask.any() and not second.mask.any()
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite(value):
     """Coefficients or prototypes of NaN and infinity give some mask and no crash."""
@@ -266,15 +249,6 @@ def test_refusals(decoder, shapes, match):
     attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
     with pytest.raises(ValueError, match=match):
         decoder(attrs, (64, 64))
-
-
-def test_too_many_prototypes():
-    """What the native code has no room for is refused at construction."""
-    for n, width in ((300, 16), (2, 2048)):
-        shapes = [(1, 4, 1, 8), (1, 1, 1, 8), (1, n, 1, 8), (1, n, 2, width)]
-        attrs = [attribute(s, "float32", index=i, name=f"o{i}") for i, s in enumerate(shapes)]
-        with pytest.raises(ValueError, match="at most 256 prototypes of at most 1024 columns, got"):
-            SplitSegmentationDecoder(attrs, (32, 32))
 
 
 class Call:
@@ -414,12 +388,6 @@ def test_nonsense_is_refused(path, value):
     assert call() == lib.RKR_OK
     spoil(path, value)(call)
     assert call() < 0
-
-
-def test_no_parts():
-    """Without coefficients no prediction has any."""
-    assert Call()(n_parts=0) < 0
-    assert Call()(n=0) == lib.RKR_OK
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])

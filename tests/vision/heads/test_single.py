@@ -8,11 +8,7 @@ from native_tensors import attribute, deliver
 from planting.compare import assert_equal
 from reference import yolo as reference
 
-from rknn_runtime.enums import TensorType
 from rknn_runtime.vision.heads.single import SingleOutputDecoder
-
-FORMS = ["c2=16", "c2=8", "pairs", "padded", "nchw", "nhwc", "rank3", "transposed"]
-DTYPES = ["int8", "uint8", "int16", "float16", "float32"]
 
 
 def predictions(size, strides):
@@ -64,12 +60,6 @@ def matched_iou(a, b):
     inter = np.prod(np.maximum(right - left, 0), axis=1)
     area = np.prod(a[:, 2:] - a[:, :2], axis=1) + np.prod(b[:, 2:] - b[:, :2], axis=1)
     return inter / (area - inter)
-
-
-every_size = pytest.mark.parametrize(
-    ("classes", "size", "strides"),
-    [(80, (320, 320), (8, 16, 32)), (1, (96, 160), (8, 16, 32)), (5, (128, 256), (8, 16, 32, 64))],
-)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "float16", "float32"])
@@ -207,14 +197,6 @@ def test_refusals_at_construction(shape, options, error, match):
         SingleOutputDecoder(attribute(shape, "float32"), (640, 640), **options)
 
 
-def test_unreadable_dtypes_are_refused():
-    """A decoder names the types that it reads; integers need a scale."""
-    with pytest.raises(ValueError, match=r"expected INT8, .*got INT64"):
-        SingleOutputDecoder(attribute((1, 84, 8400), "int64"), (640, 640))
-    with pytest.raises(ValueError, match="expected a quantization of its INT8"):
-        SingleOutputDecoder(attribute((1, 84, 8400), "int8"), (640, 640))
-
-
 def test_refusals_of_a_frame():
     """An array that is not the output's native one is refused, with both named."""
     attr, raw, _ = deliver(np.zeros((1, 6, 40, 1), np.float32), "int8", "c2=16")
@@ -229,40 +211,6 @@ def test_refusals_of_a_frame():
         decoder([raw, raw])
     with pytest.raises(TypeError, match="got list"):
         decoder([[1, 2]])
-
-
-def test_a_native_shape_too_small_is_refused():
-    """Attributes that contradict each other never reach the native code."""
-    attr = attribute((1, 84, 100, 1), "int8", 0, 0.004, native=(1, 5, 100, 1, 16))
-    with pytest.raises(ValueError, match="expected a native shape that holds"):
-        SingleOutputDecoder(attr, (64, 64))
-
-
-def test_results_are_copies():
-    """The next frame does not change what the last one returned."""
-    x, _ = planted(np.random.default_rng(3), (160, 160), (8, 16), 4)
-    attr, raw, _ = deliver(x, "int8", "c2=16")
-    decoder = SingleOutputDecoder(attr, (160, 160))
-    first = decoder(raw)
-    before = first.xyxy.copy()
-    decoder(np.zeros_like(raw))
-    assert len(first) > 0 and np.array_equal(first.xyxy, before)
-
-
-def test_every_dtype_that_exists_has_an_answer():
-    """Each element type is either read or refused by name."""
-    for dtype in TensorType:
-        attr = attribute((1, 6, 40), "int8", 0, 0.004)
-        native = attribute((1, 6, 40), "int8", 0, 0.004).native
-        values = {name: getattr(native, name) for name in native.__dataclass_fields__}
-        values["dtype"] = dtype
-        logical = {name: getattr(attr, name) for name in attr.__dataclass_fields__}
-        logical["native"] = type(attr)(**values)
-        if dtype.name.lower() in DTYPES:
-            SingleOutputDecoder(type(attr)(**logical), (64, 64))
-        else:
-            with pytest.raises(ValueError, match=dtype.name):
-                SingleOutputDecoder(type(attr)(**logical), (64, 64))
 
 
 @pytest.mark.parametrize(

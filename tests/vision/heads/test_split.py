@@ -44,16 +44,6 @@ def test_the_sum_rejects_without_changing_the_result():
         assert results[0] == results[1]
 
 
-def test_the_sum_is_used():
-    """Where the sum says that no class can pass, classes are not looked at."""
-    scene = Scene(5, (256, 256), (8, 16, 32), 3)
-    tensors = with_sums(planted(scene, 16))
-    for i in range(2, len(tensors), 3):
-        tensors[i][...] = 0
-    attrs, raw, _ = deliver_all(tensors, "int8", "c2=16")
-    assert len(SplitDecoder(attrs, (256, 256))(raw)) == 0
-
-
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("highest", [1e-8, 0.1, 0.24])
 def test_a_sum_at_the_end_of_its_range_rejects_nothing(highest, dtype):

@@ -12,13 +12,6 @@ from planting.yolox import planted, reference_of
 from rknn_runtime.vision.heads.yolox import YoloxDecoder
 
 
-def test_coarse_scores_are_warned_of():
-    """A grid with far outliers leaves few steps to its scores: the warning says which."""
-    attr = attribute((1, 84, 25), "int8", 0, 0.5)
-    (symptom,) = YoloxDecoder([attr], (64, 64)).symptoms
-    assert "every score below 0.25 is stored as 0" in symptom.text
-
-
 def test_logits():
     """Exports that end before the sigmoid."""
     scene = Scene(3, (256, 256), (8, 16, 32), 4)
