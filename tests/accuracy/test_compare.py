@@ -143,15 +143,6 @@ def test_mean_and_std_come_from_the_model_beside_it() -> None:
     assert wrong.max_error > 10 * right.max_error
 
 
-def test_frames_may_come_one_by_one() -> None:
-    """A generator has no length: the progress says so."""
-    done = []
-    a = recorded([[1, 2]], [[3, 4]])
-    report = compare(a, a, (frame for frame in inputs(2)), progress=lambda *now: done.append(now))
-    assert done == [(1, None), (2, None)]
-    assert report.frames == 2
-
-
 @pytest.mark.parametrize(
     ("sides", "frames", "options", "error", "message"),
     [
@@ -200,12 +191,6 @@ def test_an_npz_that_is_no_recording(tmp_path: Path) -> None:
         np.savez(path, **arrays)
         with pytest.raises(InvalidModelError, match="all with as many frames"):
             compare(path, [], inputs(1))
-
-
-def test_models_are_closed_when_it_fails(control: object) -> None:
-    """Also where the other side cannot be opened."""
-    with pytest.raises(FileNotFoundError):
-        compare(RKNN, "no.rknn", inputs(1))
 
 
 def boxes(rows: list[tuple[float, ...]]) -> Detections:
@@ -257,16 +242,6 @@ def test_average_precision_is_that_of_pycocotools() -> None:
     assert (result.mean, result.at_50, result.at_75) == pytest.approx(PYCOCOTOOLS, abs=1e-9)
 
 
-def test_average_precision_refuses_what_it_does_not_know() -> None:
-    """Other numbers of images, and what is no detections."""
-    with pytest.raises(
-        ValueError, match="found: expected as many images in both, got 1 and no more"
-    ):
-        average_precision([Detections.empty()], [Detections.empty()] * 2)
-    with pytest.raises(TypeError, match="found: expected Detections, got int"):
-        average_precision([3], [Detections.empty()])  # type: ignore[list-item]
-
-
 def test_truth_gives_map_of_both() -> None:
     """The detections of the float network as truth: it has all of them right."""
     pytest.importorskip("onnxruntime")
@@ -306,18 +281,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         main(["accuracy", str(ONNX), str(RKNN), "--images", str(frames), "--std", "255,255,255"])
         == 0
     )
-
-
-def test_the_command_limits_evenly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of images that are sorted by class, some of each; here only those of each second place."""
-    pytest.importorskip("onnxruntime")
-    for i in range(6):
-        pixels = np.full((1, 320, 320, 3), 40 * i, np.uint8)
-        np.save(tmp_path / f"{i}.npy", pixels if i % 2 == 0 else pixels[:, 1:])  # these do not fit
-    command = ["accuracy", str(ONNX), str(RKNN), "--images", str(tmp_path), "--json", "--quiet"]
-    assert main([*command, "--std", "255,255,255", "--limit", "3"]) == 0
-    assert json.loads(capsys.readouterr().out)["frames"] == 3
-    assert main([*command, "--std", "255,255,255"]) == 1
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

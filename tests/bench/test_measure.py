@@ -9,7 +9,6 @@ import pytest
 from paths import PROJECT
 
 from rknn_runtime import modelfile
-from rknn_runtime.errors import RknnError
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.tools.bench import (
     Result,
@@ -19,7 +18,6 @@ from rknn_runtime.tools.bench import (
     compare,
     load,
     measure,
-    plot,
     to_html,
 )
 from rknn_runtime.tools.board import resident_kb, state
@@ -89,16 +87,6 @@ def test_what_the_file_predicts_stands_beside_it(tmp_path):
     assert words in str(load(result.to_json()))
 
 
-def test_nothing_is_predicted_beside_a_simulation():
-    """The time of a board beside that of a PC: neither when measured nor of an older file."""
-    path = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
-    result = measure(path, Settings(0, 1), library="sim")
-    assert result.about["predicted"] is None
-    older = Result({**result.about, "predicted": _predicted(path, "rk3588")}, result.timings)
-    for each in (result, older):
-        assert "predicted" not in str(each) + each.to_markdown() + to_html(each)
-
-
 def test_no_line_of_a_simulation_is_taken_for_a_board(model):
     """Of text and of tables to paste each says it, of a page each heading."""
     result = measure(model, Settings(0, 1), library="sim")
@@ -118,22 +106,6 @@ def test_cores_and_contexts(model, control):
         ("CORE_0_1_2", 1), ("3 cores", 3), ("3 cores", 6), ("3 cores", 9),
     ]  # fmt: skip
     assert all(timing.fps > 0 for timing in result.timings)
-
-
-def test_a_runtime_without_duplicates_or_measures(tmp_path):
-    """librknnmrt: one context, and no time of the NPU's own."""
-    path = tmp_path / "mini.rknn"
-    path.write_bytes(bundle("rv1106"))
-    result = measure(path, Settings(0, 3, sweep=True), library="sim")
-    (timing,) = result.timings
-    assert list(timing.phases_ms) == PHASES[:-1]
-
-
-def test_seconds_end_it(model, control):
-    """Also without a number of frames."""
-    control.set_latency(2000)
-    result = measure(model, Settings(0, None, seconds=0.01), library="sim")
-    assert 1 <= len(result.timings[0].phases_ms["run"]) <= 5
 
 
 def test_ctrl_c_keeps_what_was_measured(model):
@@ -162,14 +134,6 @@ def test_nonsense_is_refused(model, settings, error, words):
     """Before the model is loaded."""
     with pytest.raises(error, match=words):
         measure(model, settings, library="sim")
-
-
-def test_every_line_says_that_the_npu_is_simulated(model):
-    """None of it can be quoted as a board's; neither the tables nor the page."""
-    result = measure(model, Settings(0, 3), library="sim")
-    assert all(line.startswith("simulated NPU | ") for line in str(result).splitlines())
-    assert "simulated NPU" in result.to_markdown().splitlines()[0]
-    assert "say nothing about a board" in to_html(result)
 
 
 def result_of(values, simulated=True, cores="AUTO", **more) -> Result:
@@ -205,14 +169,6 @@ def test_two_measurements_are_compared_with_their_spread():
     assert compare(before, again)[0].verdict == "same"
 
 
-def test_what_cannot_be_compared_is_refused():
-    """A board with a simulation, or other choices of cores."""
-    with pytest.raises(ValueError, match="got one of each"):
-        compare(result_of([1.0]), result_of([1.0], simulated=False))
-    with pytest.raises(ValueError, match="none in common"):
-        compare(result_of([1.0]), result_of([1.0], cores="CORE_0_1"))
-
-
 def test_the_page_needs_nothing_from_elsewhere():
     """Names are escaped; what is drawn is in it, and every frame counts, also of very many."""
     spike = [1.0] * 100_000
@@ -222,14 +178,6 @@ def test_the_page_needs_nothing_from_elsewhere():
     assert "http" not in page and "src=" not in page
     assert page.count("<svg") == 2 and "50.000 ms" in page
     assert len(page) < 100_000
-
-
-def test_a_plot(tmp_path):
-    """Drawn by matplotlib, where that is installed."""
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "plot.png"
-    plot(result_of([1.0, 2.0, 3.0]), path)
-    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_board_s_state(tmp_path):
@@ -296,11 +244,3 @@ def test_the_command(model, tmp_path, capsys):
         assert main(["bench", *wrong]) == 1
         captured = capsys.readouterr()
         assert captured.err.startswith("rknn-runtime: ") and captured.err.count("\n") == 1
-
-
-def test_a_model_that_does_not_load_is_an_error(tmp_path):
-    """Of the package's own."""
-    path = tmp_path / "bad.rknn"
-    path.write_bytes(b"nothing")
-    with pytest.raises(RknnError):
-        measure(path, library="sim")

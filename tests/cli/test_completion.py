@@ -5,13 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
 from rknn_runtime.cli import main
-from rknn_runtime.cli.main import COMMANDS, declare
 
 pytest.importorskip("shtab")
 
@@ -61,20 +59,6 @@ def test_bash_completes_commands_options_and_values(
     assert done.stdout.split() == expected
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_command_and_option_is_known(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of every command, with the choices of an option."""
-    text = script(shell, capsys)
-    for name in COMMANDS:
-        parser = ArgumentParser()
-        declare(name, parser)
-        assert name in text
-        for action in parser._actions:
-            for option in action.option_strings:
-                assert option.lstrip("-") in text if shell == "fish" else option in text
-            assert all(str(choice) in text for choice in action.choices or ())
-
-
 def test_without_shtab_the_pip_command_is_told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,11 +67,3 @@ def test_without_shtab_the_pip_command_is_told(
     assert main(["completion", "bash"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(": pip install shtab")
-
-
-def test_an_unknown_shell_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 2, with those that are known."""
-    with pytest.raises(SystemExit) as caught:
-        main(["completion", "tcsh"])
-    assert caught.value.code == 2
-    assert "bash" in capsys.readouterr().err

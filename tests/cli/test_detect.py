@@ -11,7 +11,6 @@ import pytest
 from bundles import image, one_object
 from rtsp import RtspServer
 from videos import write_video
-from web import serving
 
 from rknn_runtime import Detections
 from rknn_runtime.cli import main, reports, sources
@@ -216,20 +215,6 @@ def test_a_video_of_a_live_source_lasts_as_long_as_what_it_shows(tmp_path):
     capture.release()
 
 
-def test_an_image_of_a_server(model, tmp_path, capsys):
-    """One image, which is drawn in its colours under its name."""
-    pytest.importorskip("cv2")
-    Image.new("RGB", (64, 48), (250, 0, 0)).save(tmp_path / "red.png")
-
-    folder = tmp_path / "drawn"
-    with serving(tmp_path) as host:
-        url = f"http://{host}/red.png?size=1"
-        out = detect(capsys, model, url, "--save", folder, "--conf", "0.99")
-    assert out == f"{url}: 0 objects\n"
-    with Image.open(folder / "red.png") as drawn:
-        assert drawn.getpixel((20, 20)) == (250, 0, 0)
-
-
 def test_a_camera_that_goes(model, monkeypatch, capsys):
     """What it showed is there; that it broke off is told, and the exit status says so."""
     pytest.importorskip("cv2")
@@ -240,13 +225,6 @@ def test_a_camera_that_goes(model, monkeypatch, capsys):
     assert [row["frame"] for row in rows] == list(range(6))
     assert (last["source"], "did not come back" in last["error"]) == (server.url, True)
     assert detect.complaints.count(f"{server.url}: it broke off") == 1
-
-
-def test_a_camera_that_is_not_there(model, capsys):
-    """Nobody listens at the address: told at once, with it."""
-    pytest.importorskip("cv2")
-    detect(capsys, model, "rtsp://127.0.0.1:1/camera", status=1)
-    assert "OpenCV cannot open 'rtsp://127.0.0.1:1/camera'" in detect.complaints
 
 
 def test_a_classifier(classifier, photos, capsys):
@@ -284,17 +262,6 @@ def test_options_of_the_other_task_are_refused(model, classifier, photos, tmp_pa
         assert detect(capsys, path, photos / "1.png", *words, status=1) == ""
         assert detect.complaints.startswith(f"rknn-runtime: {told}")
     assert detect(capsys, model, photos / "1.png", "--conf", "0.25", "--iou", "0.45")
-
-
-def test_the_folder_of_an_export(model, photos, tmp_path, capsys):
-    """Its labels and its model are taken."""
-    folder = tmp_path / "star_rknn_model"
-    folder.mkdir()
-    (folder / "star.rknn").write_bytes(one_object())
-    (folder / "metadata.yaml").write_text(
-        "task: detect\nimgsz:\n- 64\n- 64\nnames:\n  0: round\n  1: pointed\n", encoding="utf-8"
-    )
-    assert "pointed" in detect(capsys, folder, photos / "1.png")
 
 
 def test_an_image_that_cannot_be_read_stops_nothing(model, photos, capsys):
@@ -357,11 +324,3 @@ def test_nothing_is_written_over_what_is_read(model, photos, tmp_path, capsys, o
     detect(capsys, model, photos, *(words.get(word, word) for word in options), status=1)
     assert f"{options[0]}: expected another f" in detect.complaints
     assert [path.read_bytes() for path in (model, photos / "1.png")] == before
-
-
-def test_patterns_that_the_shell_left_alone(model, photos, capsys):
-    """As in quotes, or on a shell that does not know them."""
-    assert detect(capsys, model, photos / "*.png").count(": 1 object") == 1
-    whole = detect(capsys, model, photos / ".." / "**", "--conf", "0.99", status=1).splitlines()
-    assert whole == [f"{photos}/../photos/{name}: 0 objects" for name in ("1.png", "b.jpg")]
-    assert "model.rknn': it is not a video" in detect.complaints

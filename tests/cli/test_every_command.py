@@ -163,19 +163,6 @@ def test_every_option_is_documented(name) -> None:
         assert action.help == SUPPRESS or words.issuperset(names), names
 
 
-def test_the_statuses_are_documented(capsys) -> None:
-    """In the program's help, and on the page of the command line."""
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert re.search(r"exit status: 0; 1 .*; 2 .*; 130 .* 143 after SIGTERM, 129 ", told)
-    page = (PROJECT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    (row,) = re.findall(
-        r"^\| (130, 143, 129) \| ended by Ctrl-C, SIGTERM or SIGHUP", page, re.MULTILINE
-    )
-    assert row
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples(name) -> None:
     """The help has examples, and each is a right command line."""
@@ -196,16 +183,6 @@ def test_progress(words, capsys, monkeypatch) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_a_narrow_terminal(words, capsys, monkeypatch):
-    """A line of progress is no longer than the terminal is wide: else it could not be cleared."""
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "12")
-    assert main(words("predict", "{folder}/net.onnx")) == 1
-    shown = capsys.readouterr().err.rpartition("rknn-runtime: ")[0].split("\r\x1b[K")
-    assert "reading /" in [line[:9] for line in shown]
-    assert all(len(line) < 12 for line in shown)
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_dumb_terminal(name, words, capsys, monkeypatch):
     """It gets no escape sequence from any command, also not about a torn model."""
@@ -218,18 +195,6 @@ def test_a_dumb_terminal(name, words, capsys, monkeypatch):
             main(words(name, row))
     captured = capsys.readouterr()
     assert "\x1b" not in captured.out + captured.err
-
-
-def test_progress_over_files(words, capsys, monkeypatch) -> None:
-    """Of many models that are read, too; what is wrong with one stands on a line of its own."""
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert main([*words("info", "{model} {torn} {model}"), "--layers"]) == 1
-    shown = capsys.readouterr().err
-    assert "\r\x1b[K2 of 3 files\r\x1b[Krknn-runtime: " in shown
-    assert "\r\x1b[K3 of 3 files" in shown
-    assert shown.endswith("\r\x1b[K")
-    assert main(words("info", "{model}")) == 0
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import handmade
 import pytest
 from paths import DATA, PROJECT
 
-from rknn_runtime import __version__
 from rknn_runtime.cli import main
-from rknn_runtime.cli.info import io_bytes, warnings_about
+from rknn_runtime.cli.info import warnings_about
 from rknn_runtime.conversion.health import Head, findings, guess_head
 from rknn_runtime.modelfile import ModelInfo, reader
 
@@ -77,16 +73,6 @@ def test_the_page_in_the_documentation_is_what_is_printed(
     assert len(shown) > 5
 
 
-def test_a_page_of_a_batch_and_of_dynamic_shapes(capsys: pytest.CaptureFixture[str]) -> None:
-    """Both are facts of their own."""
-    assert main(["info", str(MODELS / "batch2_build_rk3588.rknn")]) == 0
-    assert "2 images per run" in capsys.readouterr().out
-    assert main(["info", str(MODELS / "dyn_in_rk3588.rknn")]) == 0
-    page = capsys.readouterr().out
-    assert "shapes of images" in page
-    assert "1x48x40x3, 1x32x32x3" in page
-
-
 def test_several_models_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
     """One line each below the titles; a file that is none is told on stderr."""
     models = [MODELS / "ic5_rv1106.rknn", MODELS / "ic5.onnx", MODELS / "ic5_rk3588.rknn"]
@@ -139,54 +125,6 @@ def test_json_has_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert second["inputs"][0]["preprocessing"] == {
         "mean": [0, 0, 0], "std": [255, 255, 255], "rgb2bgr": False,
     }  # fmt: skip
-
-
-def test_a_missing_file_is_told_briefly(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without errno, without traceback."""
-    assert main(["info", "missing.rknn"]) == 1
-    captured = capsys.readouterr()
-    assert captured.err == "rknn-runtime: missing.rknn: no such file\n"
-    assert captured.out == ""
-
-
-def test_names_cannot_steer_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Escape sequences in a file are shown, not obeyed."""
-    evil = handmade.tensor("\x1b]0;evil\x07\x9b", (1, 20, 8, 8), (1, 2, 8, 8, 16))
-    model = tmp_path / "m.rknn"
-    model.write_bytes(
-        handmade.standard_model([IMAGE], [evil], slot_11="a\nb\x1b[2J", slot_9="\x1b")
-    )
-    for options in ([], ["--json"]):
-        assert main(["info", *options, str(model)]) == 0
-        printed = capsys.readouterr().out
-        assert all(character.isprintable() or character == "\n" for character in printed)
-        assert "evil" in printed
-
-
-def test_a_wrong_command_line_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    """As every program with argparse."""
-    for arguments in ([], ["info"], ["nothing"]):
-        with pytest.raises(SystemExit) as caught:
-            main(arguments)
-        assert caught.value.code == 2
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert capsys.readouterr().out == f"rknn-runtime {__version__}\n"
-
-
-def test_a_reader_that_stops_early_is_no_error() -> None:
-    """``rknn-runtime info ... | head -1``."""
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    program = "import sys; from rknn_runtime.cli import main; sys.exit(main())"
-    with os.fdopen(write_end, "wb") as output:
-        done = subprocess.run(
-            [sys.executable, "-c", program, "info", str(MODELS / "ic5_rv1106.rknn")],
-            stdout=output, stderr=subprocess.PIPE, check=False,
-        )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 IMAGE = handmade.tensor("images", (1, 3, 640, 640), (1, 1, 640, 640, 3), pixel=True)
@@ -335,12 +273,6 @@ def test_a_container_of_the_other_runtime_is_warned_of() -> None:
     assert info.runtime == "librknnmrt"
     assert "whose librknnrt reads only the other kind" in warnings_about(info, None)[-1]
     assert "mini_rknn" in warnings_about(info, None)[-1]
-
-
-def test_memory_counts_the_buffers_as_they_are_bound() -> None:
-    """Inputs with their strides, outputs in their native layout."""
-    info = reader.read(MODELS / "ic3_w37_rv1106.rknn")
-    assert io_bytes(info) == (21 * 48 * 3, 2 * 780 * 16)
 
 
 def test_emulate_tells_what_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

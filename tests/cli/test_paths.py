@@ -189,31 +189,6 @@ def test_files_that_are_written(row, tell, seal, tmp_path):
     assert tell(row, "photos/x") == "photos: permission denied"
 
 
-@pytest.mark.parametrize("row", rows(WRITTEN_FOLDERS))
-def test_folders_that_are_written(row, tell, seal, tmp_path):
-    """What is missing is made, but by `sim-library`; if it can be."""
-    (tmp_path / "x").mkdir()
-    seal("x")
-    if row.startswith("sim-library"):
-        assert tell(row, "no") == "no: no such folder"
-    else:
-        assert tell(row, "net.onnx/no/x") == "net.onnx: not a directory"
-        assert tell(row, "x/no/more") == "x: permission denied"
-
-
-def test_one_of_several_models_stops_no_other(tell, capsys):
-    """`info` tells of the others all the same."""
-    assert main(["info", "model.rknn", "x"]) == 1
-    captured = capsys.readouterr()
-    assert "model.rknn" in captured.out and captured.err == "rknn-runtime: x: no such file\n"
-
-
-def test_a_folder_of_models_that_is_sealed(tell, seal):
-    """It is not taken for one without models."""
-    seal("photos")
-    assert tell("bench suite {x} --sim", "photos") == "photos: permission denied"
-
-
 def test_every_option_with_a_path_has_a_row():
     """A new one is held to this, too."""
     table = " ".join((READ, READ_FOLDERS, WRITTEN, WRITTEN_FOLDERS))

@@ -22,14 +22,6 @@ def sample(tmp_path, monkeypatch) -> bytes:
     return Path("sample.npy").read_bytes()
 
 
-def test_samples_are_counted_in_english(sample, capsys) -> None:
-    """One, and two."""
-    assert main(["record", MODEL, "sample.npy", "-o", "made"]) == 0
-    assert capsys.readouterr().out.startswith("made: 1 sample, ")
-    assert main(["record", MODEL, "sample.npy", "sample.npy", "-o", "made"]) == 0
-    assert capsys.readouterr().out.startswith("made: 2 samples, ")
-
-
 def test_no_file_is_taken_for_a_sample_that_is_none(sample, capsys) -> None:
     """Another kind, cut, damaged, with a claim of 90 TB: each told, with its name."""
     header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999,), }\n"
@@ -55,15 +47,6 @@ def test_no_file_is_taken_for_a_sample_that_is_none(sample, capsys) -> None:
         assert main(["record", MODEL, name, "-o", "made"]) == 1
         assert capsys.readouterr().err.startswith(f"rknn-runtime: {name}: {told}")
     assert not Path("made").exists()
-
-
-def test_what_is_read_is_not_written_over(sample, capsys) -> None:
-    """Neither by its name nor by another one."""
-    Path("link").symlink_to("sample.npy")
-    for name in ("sample.npy", "link"):
-        assert main(["record", MODEL, "sample.npy", "-o", name]) == 1
-        assert "expected another file than sample.npy" in capsys.readouterr().err
-    assert Path("sample.npy").read_bytes() == sample
 
 
 def test_a_place_that_cannot_be_written_is_told_before_the_runs(

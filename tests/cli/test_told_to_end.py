@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
 import threading
-import urllib.request
 
 import numpy as np
 import pytest
@@ -108,43 +105,6 @@ def test_a_report_is_whole_wherever_the_signal_comes():
             report.add(image, found)
         report.end()
         assert len(json.loads(out.getvalue())) == last - 1
-
-
-def test_a_closed_terminal(model, tmp_path):
-    """Where nothing can be printed any more, files are whole all the same."""
-    folder, results = tmp_path / "photos", tmp_path / "results.json"
-    folder.mkdir()
-    shot = importlib.import_module("PIL.Image").new("RGB", (64, 64))
-    shot.save(folder / "0.png")
-    for i in range(1, 1000):
-        (folder / f"{i}.png").symlink_to("0.png")
-    ours, theirs = pty.openpty()
-    drawn = tmp_path / "drawn"
-    with started(
-        *("detect", model, folder, "--format", "coco", "--output", results, "--save", drawn),
-        stdin=theirs, stdout=theirs, stderr=theirs,
-        start_new_session=True,
-        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # the session's terminal
-    ) as process:  # fmt: skip
-        os.close(theirs)
-        wait_for(drawn / "0.png", process)
-        os.close(ours)
-        process.wait(timeout=300)
-    assert process.returncode == 129
-    assert 1 <= len(json.loads(results.read_text("utf-8"))) < 1000
-
-
-def test_a_server_ends_well(model, tmp_path):
-    """As with Ctrl-C: to be ended is what it waits for."""
-    importlib.import_module("PIL.Image").new("RGB", (64, 64)).save(tmp_path / "0.png")
-    with started(
-        "serve", model, tmp_path / "0.png", "--loop", "--listen", "127.0.0.1:0"
-    ) as process:
-        address = process.stdout.readline().strip()
-        urllib.request.urlopen(address, timeout=60).close()
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "rknn-runtime: stopped\n")
 
 
 def test_a_measurement_is_kept(tmp_path, monkeypatch, capsys):

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nets import CLASSES, SIZE, Net, anchor_free, anchored, classifier
+from nets import CLASSES, SIZE, anchor_free, anchored
 from paths import PROJECT
 
 from rknn_runtime import RknnError, convert, letterbox
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.accuracy import compare
 from rknn_runtime.conversion.graph import OnnxGraph
-from rknn_runtime.conversion.toolkit import ToolkitError, reason_in
+from rknn_runtime.conversion.toolkit import ToolkitError
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("PIL")
@@ -65,16 +65,6 @@ def test_a_detector_is_cut_and_described(toolkit_process, network):
     assert np.array_equal(pixels[0].transpose(1, 2, 0), expected)
 
 
-def test_a_network_of_bgr_is_calibrated_with_bgr(toolkit, network):
-    """As Detector gives it on the board."""
-    convert(
-        network, "rk3588", calibrate=SCENES, color="BGR", report=False, environment=toolkit.folder
-    )
-    expected, _ = letterbox(sorted(SCENES.iterdir())[0], (SIZE, SIZE), out_color="BGR")
-    assert np.array_equal(np.load(toolkit.first_image)[0].transpose(1, 2, 0), expected)
-    assert json.loads(toolkit.calls["config"]["custom_string"])["input"]["color"] == "BGR"
-
-
 def test_float16_says_that_scores_are_logits(toolkit, network):
     """Integers tell it by their range, floats do not; without images nothing is quantized."""
     convert(network, "rk3588", environment=toolkit.folder)
@@ -99,15 +89,6 @@ def test_anchors_travel_with_the_file(toolkit, tmp_path):
     said = json.loads(toolkit.calls["config"]["custom_string"])
     assert said["head"] == "yolov5"
     assert said["options"]["anchors"][0][0] == [10, 13]
-
-
-def test_too_many_names_are_said_to_be_left_out(toolkit, tmp_path):
-    """The toolkit takes 1023 bytes."""
-    path = tmp_path / "x.onnx"
-    path.write_bytes(anchor_free().model(names=str(dict.fromkeys(range(CLASSES), "x" * 400))))
-    made = convert(path, "rk3588", environment=toolkit.folder)
-    assert "labels" not in json.loads(toolkit.calls["config"]["custom_string"])
-    assert any("give labels= to Detector" in note for note in made.notes)
 
 
 def test_parameters_reach_the_toolkit_by_their_names(toolkit, network, capsys):
@@ -177,22 +158,6 @@ def test_what_the_simulated_npu_refuses_is_judged_by_the_toolkits_simulator(
     assert "on the CPU: not known" in str(made)
 
 
-def test_the_page_escapes_what_comes_from_files(toolkit, network):
-    """Names of files and tensors are text."""
-    path = network.with_name("<b>.onnx")
-    network.rename(path)
-    made = convert(path, "rk3588", environment=toolkit.folder)
-    assert "<b>" not in made.to_html()
-    assert "&lt;b&gt;_rk3588.rknn" in made.to_html()
-
-
-def with_operator(kind, **attributes):
-    """A network that ends in an operator."""
-    net = Net()
-    net.output("output0", net.op(kind, net.features()[1], **attributes))
-    return net.model()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -230,15 +195,6 @@ def test_what_cannot_work_is_refused_before(toolkit, network, monkeypatch, optio
     assert sorted(network.parent.iterdir()) == before
 
 
-def test_operators_that_the_mini_runtime_lacks_are_refused(toolkit, tmp_path, monkeypatch):
-    """ArgMax loads on no RV1106."""
-    monkeypatch.setattr("rknn_runtime.conversion.convert.toolkit_python", None)
-    path = tmp_path / "x.onnx"
-    path.write_bytes(with_operator("ArgMax", axis=1, keepdims=1))
-    with pytest.raises(ValueError, match="librknnmrt lacks, got ArgMax"):
-        convert(path, "rv1106", calibrate=SCENES)
-
-
 def test_open_shapes_are_refused_or_given(toolkit, tmp_path):
     """With what to say."""
     onnx = pytest.importorskip("onnx")
@@ -252,15 +208,6 @@ def test_open_shapes_are_refused_or_given(toolkit, tmp_path):
     made = convert(path, "rk3588", load=load, environment=toolkit.folder)
     assert made.head == "yolov8-split"
     assert toolkit.calls["load_onnx"] == load
-
-
-def test_a_classifier_is_converted_as_it_is(toolkit, tmp_path):
-    """With a note why nothing was cut."""
-    path = tmp_path / "x.onnx"
-    path.write_bytes(classifier().model())
-    made = convert(path, "rk3588", environment=toolkit.folder)
-    assert made.cut == ()
-    assert made.notes[0].startswith("not cut: ")
 
 
 def test_other_files_are_handed_through(toolkit, tmp_path):
@@ -281,19 +228,6 @@ def test_other_files_are_handed_through(toolkit, tmp_path):
         convert(tmp_path / "best.safetensors", "rk3588")
     with pytest.raises(FileNotFoundError):
         convert(tmp_path / "none.onnx", "rk3588")
-
-
-@pytest.mark.parametrize("kind", ["zip", "older"])
-def test_weights_are_no_network(toolkit, tmp_path, kind):
-    """``best.pt`` has to be exported, and the message is the command."""
-    path = tmp_path / "best.pt"
-    path.write_bytes(b"\x80\x02" if kind == "older" else b"")
-    if kind == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("best/data.pkl", "")
-    words = r"model: expected TorchScript, got the weights .* yolo export model=best\.pt format="
-    with pytest.raises(ValueError, match=words):
-        convert(path, "rk3588", with_torch=True, environment=toolkit.folder)
 
 
 @pytest.mark.parametrize(
@@ -318,15 +252,6 @@ def test_its_own_reason_is_told(toolkit_process, network, monkeypatch, capsys, f
     assert main([*command, "--environment", str(toolkit_process.folder), "-o", str(path)]) == 1
     assert re.search(words, capsys.readouterr().err)
     assert "rknn-toolkit2 version" in log.read_text()
-
-
-def test_a_sentence_is_found_in_a_log():
-    """Past what is in every log; the last line of a traceback where there is no other."""
-    assert (
-        reason_in("I fine\nE build: Traceback (most recent\nE build: too big\nE rknn") == "too big"
-    )
-    assert reason_in("Traceback\n  File\nValueError: it is wrong\n") == "it is wrong"
-    assert reason_in("I fine") is None
 
 
 def test_arrays_are_taken_as_images(toolkit, network, tmp_path):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from nets import Net, anchor_free, helper, onnx
+from nets import Net, anchor_free
 
 from rknn_runtime.conversion.expected_layers import expected_layers
 
@@ -75,16 +74,6 @@ def test_an_attention_is_one_layer(tmp_path):
     assert attention.input_bytes == 3 * 2 * 8 * 64
 
 
-def test_sizes_that_the_graph_computes_are_no_layers(tmp_path):
-    """As exporters leave them behind."""
-    net = Net()
-    x = net.conv("images", 3, 16, 3, 2)
-    batch = net.op("Gather", net.op("Shape", x), net.const([0], np.int64))
-    shape = net.op("Concat", batch, net.const([16, -1], np.int64), axis=0)
-    net.output("end", net.op("Reshape", x, shape))
-    assert [layer.operator for layer in layers_of(net, tmp_path)] == ["Conv", "Reshape"]
-
-
 def test_a_detector_is_cut_as_it_will_be_converted(tmp_path):
     """Its tail is the CPU's work then, and no layer, unless the graph shall be kept."""
     data = anchor_free()
@@ -92,17 +81,3 @@ def test_a_detector_is_cut_as_it_will_be_converted(tmp_path):
     assert len(cut) < len(whole)
     assert all(layer.operator.startswith("Conv") for layer in cut)
     assert sum(layer.macs for layer in cut) <= sum(layer.macs for layer in whole)
-
-
-def test_what_is_no_such_file_is_told(tmp_path):
-    """Another file, and open shapes."""
-    with pytest.raises(ValueError, match=r"model: expected an .onnx file, got net.tflite"):
-        expected_layers(tmp_path / "net.tflite")
-    with pytest.raises(FileNotFoundError):
-        expected_layers(tmp_path / "none.onnx")
-    floats = onnx.TensorProto.FLOAT
-    given = helper.make_tensor_value_info("x", floats, [1, 3, None, 8])
-    end = helper.make_tensor_value_info("y", floats, None)
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [given], [end])
-    with pytest.raises(ValueError, match="expected fixed shapes"):
-        layers_of(helper.make_model(graph).SerializeToString(), tmp_path)

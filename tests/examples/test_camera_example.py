@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import sys
-from importlib import metadata
 
 import numpy as np
 import pytest
@@ -47,40 +46,6 @@ def test_a_video_is_read_through_opencv(model, tmp_path, monkeypatch, capsys):
     write_video(path, frames(4), 10)
     run(monkeypatch, model, path)
     assert "4 frames, " in capsys.readouterr().out
-
-
-def test_every_head_that_the_detector_knows(tmp_path, monkeypatch, capsys):
-    """The trained net with DFL boxes, on a real image."""
-    scene = EXAMPLE.parent / "scenes" / "scene.png"
-    net = EXAMPLE.parent.parent / "tests" / "data" / "nets" / "shapes_yolov10_rk3588.rknn"
-    run(monkeypatch, net, scene, "--head", "yolov10")
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 and "circle" in lines[0]
-
-
-def test_missing_opencv_is_said(model, monkeypatch):
-    """A camera without OpenCV ends with the extra's name."""
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(SystemExit, match="pip install opencv-python-headless"):
-        run(monkeypatch, model, "0")
-
-
-def test_a_source_that_cannot_be_opened_is_said(model, monkeypatch):
-    """A file that is not there ends with its name."""
-    pytest.importorskip("cv2")
-    with pytest.raises(SystemExit, match=r"cannot open 'none\.mp4'"):
-        run(monkeypatch, model, "none.mp4")
-
-
-def test_labels_come_from_a_file(model, image, tmp_path, monkeypatch, capsys):
-    """They go before those in the model; another number than the model has is refused."""
-    names = tmp_path / "names.txt"
-    names.write_text("round\npointed\n", encoding="utf-8")
-    run(monkeypatch, model, image, "--frames", "1", "--labels", names)
-    assert capsys.readouterr().out.startswith("frame 1: pointed\n")
-    names.write_text("a\n" * 7, encoding="utf-8")
-    with pytest.raises(SystemExit, match="there are 7 labels, but the outputs make"):
-        run(monkeypatch, model, image, "--frames", "1", "--labels", names)
 
 
 def test_a_video_to_save_is_refused_before_the_first_frame(model, image, monkeypatch, capsys):
@@ -126,21 +91,6 @@ def test_a_window_that_cannot_be_is_told_at_once(
     with pytest.raises(SystemExit, match=message):
         run(monkeypatch, model, image, "--show")
     assert capsys.readouterr().out == ""
-
-
-def test_the_headless_opencv_is_recognised(model, image, monkeypatch):
-    """The very package that the extra installs."""
-    cv2 = pytest.importorskip("cv2")
-    if not hasattr(cv2, "getBuildInformation") or "headless" not in installed_opencv():
-        pytest.skip("needs opencv-python-headless, which `make test` installs")
-    monkeypatch.setenv("DISPLAY", ":0")
-    with pytest.raises(SystemExit, match="opencv-python-headless"):
-        run(monkeypatch, model, image, "--show")
-
-
-def installed_opencv():
-    names = [each.metadata["Name"] or "" for each in metadata.distributions()]
-    return " ".join(name for name in names if name.startswith("opencv"))
 
 
 def test_escape_ends_the_window(model, image, monkeypatch, capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import signal
@@ -40,11 +39,6 @@ def started(program: str, *arguments: object, **variables: str) -> subprocess.Po
         cwd=EXAMPLES.anchor,
         env={**kept, **variables},
     )
-
-
-def test_there_are_examples():
-    """The tests below have something to test."""
-    assert {"benchmark", "camera", "classify", "coco_test", "detect"} <= set(PROGRAMS)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -116,33 +110,6 @@ def test_ctrl_c_ends_with_what_is_done(
         assert saved.exists()
 
 
-def test_a_reader_that_stops_early_is_no_error(model, folder):
-    """``camera ... | head -1``."""
-    process = started("camera", model, folder, "--library", "sim", RKNN_SIM_LATENCY_US="2000")
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.wait(timeout=300) == 0
-    assert process.stderr.read() == ""
-    process.stderr.close()
-
-
-def test_a_module_that_is_missing_is_named(monkeypatch, capsys):
-    """Pillow by the name under which it is installed."""
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(SystemExit, match="Pillow: pip install Pillow"):
-        run(lambda: __import__("PIL"))
-
-
-def test_what_a_user_cannot_mend_keeps_its_traceback():
-    """A mistake in the program itself is not hidden."""
-
-    def wrong():
-        raise AttributeError("no such thing")
-
-    with pytest.raises(AttributeError):
-        run(wrong)
-
-
 def test_without_a_board_the_error_leads_to_the_simulated_npu(monkeypatch):
     """The message of the package, in one piece, and what it is for a program."""
 
@@ -163,20 +130,3 @@ def test_an_image_can_be_saved_there(name, tmp_path):
     path = image_file(str(tmp_path / name))
     Image.new("RGB", (2, 2)).save(path)
     assert path.exists()
-
-
-@pytest.mark.parametrize("name", ["out.mp4", "out.mpg", "out", "out.txt", "."])
-def test_what_is_no_image_is_refused(name, tmp_path):
-    """A video, or a name that says no format."""
-    with pytest.raises(argparse.ArgumentTypeError, match="expected the name of an image"):
-        image_file(str(tmp_path / name))
-
-
-def test_where_nothing_can_be_written_is_refused(tmp_path):
-    """A folder of that name, or a file in place of the folder."""
-    (tmp_path / "a.png").mkdir()
-    (tmp_path / "file").touch()
-    with pytest.raises(argparse.ArgumentTypeError, match="nothing can be written"):
-        image_file(str(tmp_path / "a.png"))
-    with pytest.raises(argparse.ArgumentTypeError, match="file"):
-        image_file(str(tmp_path / "file" / "b.png"))

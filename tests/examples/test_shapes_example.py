@@ -30,26 +30,3 @@ def test_coco_test_finds_the_shapes(soc, monkeypatch, capsys):
     )
     found = [re.fullmatch(pattern, line) for line in lines[7:]]
     assert len(found) >= 6 and all(found)
-
-
-def test_camera_sees_the_shapes_of_a_folder(monkeypatch, capsys):
-    """Every image of it shows several shapes."""
-    model = EXAMPLES / "models" / "shapes_rk3588.rknn"
-    lines = run(monkeypatch, capsys, "camera.py", model, SCENE.parent)
-    assert len(lines) == 1 + len(list(SCENE.parent.iterdir()))
-    assert all(line.count(",") >= 2 for line in lines[:-1])
-
-
-def test_detect_takes_names_from_a_file(tmp_path, monkeypatch, capsys):
-    """In the order of the classes, in place of the model's own."""
-    names = tmp_path / "names.json"
-    names.write_text('["A", "B", "C", "D", "E", "F"]', encoding="utf-8")
-    model = EXAMPLES / "models" / "shapes_rk3588.rknn"
-    own = run(monkeypatch, capsys, "detect.py", model, SCENE)
-    named = run(monkeypatch, capsys, "detect.py", model, SCENE, "--labels", names)
-    letters = dict(zip(("circle", "square", "triangle", "star", "cross", "ring"), "ABCDEF"))
-    objects = own[: own.index("")]
-    assert len(objects) >= 6
-    assert [line.split()[0] for line in named[: len(objects)]] == [
-        letters[line.split()[0]] for line in objects
-    ]

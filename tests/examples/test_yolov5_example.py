@@ -110,25 +110,6 @@ def test_finds_the_objects(name, model, image, tmp_path, monkeypatch, capsys):
         assert drawn.size == (640, 480) and len(drawn.getcolors(1 << 20)) > 3
 
 
-@pytest.mark.parametrize("soc", ["rk3588"])
-def test_both_flows_find_the_same(model, image, monkeypatch, capsys):
-    """The examples of the general and of the zero-copy API print the same lines."""
-    names = ("yolov5_general_api.py", "yolov5_zero_copy.py")
-    general, zero_copy = (
-        run(name, model, image, monkeypatch, capsys, "--conf", 0.55) for name in names
-    )
-    assert [x[0] for x in general] == [x[0] for x in zero_copy] == ["disc", "star", "square"]
-    for a, b in zip(general, zero_copy):
-        assert max(abs(i - j) for i, j in zip(a[1], b[1])) <= 1 and abs(a[2] - b[2]) <= 0.001
-
-
-@pytest.mark.parametrize("soc", ["rv1106"])
-def test_the_general_api_is_not_for_rv1106(model, image, monkeypatch, capsys):
-    """There the example ends with an error that names the flow that works."""
-    with pytest.raises(SystemExit, match=r"^yolov5_general_api\.py: .* only the zero-copy flow"):
-        run("yolov5_general_api.py", model, image, monkeypatch, capsys)
-
-
 @pytest.mark.parametrize("name", ["yolov5_general_api.py", "yolov5_zero_copy.py"])
 def test_another_kind_of_model_is_refused(name, monkeypatch, capsys):
     """The error says which outputs the demo is for, and which these are."""

@@ -144,31 +144,6 @@ def test_a_logical_type_of_its_own_decides_the_logical_sizes() -> None:
     assert output_attr(features, 0, RK3588).size_with_stride == 16 * 128 * 128 * 4
 
 
-def test_unquantized_tensors_have_a_scale_of_one_or_none() -> None:
-    """Librknnrt reports 1, librknnmrt 0."""
-    tensor = dataclasses.replace(
-        FEATURES, dtype=TensorType.FLOAT16, zero_point=None, scale=None,
-        native_shape=(1, 5, 7, 7, 8),
-    )  # fmt: skip
-    assert (output_attr(tensor, 0, RK3588).scale, output_attr(tensor, 0, RV1106).scale) == (1, 0)
-
-
-def test_a_batch_multiplies_the_first_dimension_and_every_size() -> None:
-    """The file describes one image."""
-    one = input_attr(IMAGE, 0, RK3588)
-    four = input_attr(IMAGE, 0, dataclasses.replace(RK3588, batch=4))
-    assert four.shape == (4, 20, 20, 3)
-    assert four.size == 4 * one.size
-    assert four.size_with_stride == 4 * one.size_with_stride
-    assert four.w_stride == one.w_stride
-
-
-def test_the_nhwc_query_of_a_dynamic_output_is_refused() -> None:
-    """By librknnrt, so there is no such attribute."""
-    rules = dataclasses.replace(RK3588, dynamic=True)
-    assert output_attr(FEATURES, 0, rules).nhwc is None
-
-
 @pytest.mark.parametrize(
     "changes",
     [

@@ -16,7 +16,7 @@ from rknn_runtime._ffi import lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import DeviceUnavailableError, InvalidModelError, RknnStatusError
 from rknn_runtime.modelfile import compatibility
-from rknn_runtime.modelfile.compatibility import Runtime, failures, problems, runtime_in, suspects
+from rknn_runtime.modelfile.compatibility import Runtime, failures, problems, runtime_in
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
 from rknn_runtime.modelfile.reader import ModelFile, read, read_header
@@ -79,34 +79,12 @@ def test_what_fits_is_no_problem(
     assert problems(header, soc=SOCS[soc] if soc else None, runtime=runtime) == []
 
 
-def test_a_model_for_another_soc() -> None:
-    """Both SoCs are named, and the setting of the conversion."""
-    (problem,) = problems(RK3588, soc=SOCS["rk3566"])
-    assert "made for rk3588" in problem
-    assert "this machine is a rk3566" in problem
-    assert "target_platform='rk3566'" in problem
-
-
 def test_a_model_for_the_other_runtime() -> None:
     """Each runtime reads one kind of container."""
     (problem,) = problems(RV1106, runtime=FULL)
     assert "a mini one, for librknnmrt, and the loaded runtime is librknnrt 2.3.2" in problem
     (problem,) = problems(RK3588, runtime=MINI)
     assert "a standard one, for librknnrt, and the loaded runtime is librknnmrt 2.3.2" in problem
-
-
-def test_a_dynamic_model_for_the_mini_runtime() -> None:
-    """The toolkit makes one that no runtime loads; the message knows why."""
-    header = read_header(MODELS / "dyn_in_rv1106.rknn")
-    (problem,) = problems(header, soc=SOCS["rv1106"], runtime=MINI)
-    assert "dynamic_input" in problem
-
-
-def test_a_mini_model_for_the_full_runtime() -> None:
-    """Made with mini_rknn, for a SoC whose runtime is the full one."""
-    header = dataclasses.replace(RK3588, container="mini")
-    (problem,) = problems(header, soc=SOCS["rk3588"], runtime=FULL)
-    assert "a mini container for rk3588 when mini_rknn is given" in problem
 
 
 @pytest.mark.parametrize(
@@ -240,23 +218,6 @@ def test_the_check_names_the_file_and_every_problem(mini_board: Path) -> None:
     check(MODELS / "ic3_w37_rv1106.rknn", "", mini_board)
 
 
-def test_the_check_leaves_to_the_runtime_what_only_it_can_judge(mini_board: Path) -> None:
-    """SoCs that this package does not know."""
-    unknown = standard_model([], [], target="rk9999", slot_1="RKNPU v9")
-    with pytest.raises(InvalidModelError, match="made for rk9999"):
-        check(unknown, "", mini_board)
-
-
-def test_what_is_no_model_is_named(mini_board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the path, where there is one."""
-    library = real_library(mini_board, monkeypatch)
-    path = MODELS / "ic5.onnx"
-    with pytest.raises(InvalidModelError, match=f"^{path}: this is an ONNX model"):
-        Model(path, library=library)
-    with pytest.raises(InvalidModelError, match=r"^this is an ONNX model"):
-        Model(path.read_bytes(), library=library)
-
-
 def test_a_model_explains_itself_before_rknn_init(
     mini_board: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,33 +310,3 @@ def test_a_failed_run_names_what_is_known_of_its_cause(
         pytest.raises(RknnStatusError, match=r"the model has Gather \(librknnmrt 2.3.2 fails"),
     ):
         model.run()
-
-
-def test_other_runtimes_have_no_suspects() -> None:
-    """Librknnrt has these operators."""
-    with opened(with_operator(MODELS / "ic3_w37_rv1106.rknn", b"TopK")) as content:
-        assert "TopK" in suspects(ModelFile(content), "rknn_init")
-        assert suspects(ModelFile(content), "rknn_run") == ""
-    with opened(standard_model([], [], slot_2=[{1: [{1: "TopK"}]}])) as content:
-        assert ModelFile(content).operators() == {"TopK": 1}
-        assert suspects(ModelFile(content), "rknn_init") == ""
-
-
-@pytest.mark.parametrize("wrong", [{"header": 5}, {"soc": "rk3588"}, {"runtime": (2, 3, 2)}])
-def test_other_types_are_named(wrong: dict[str, Any]) -> None:
-    """Not by an attribute that they lack."""
-    (name,) = wrong
-    with pytest.raises(
-        TypeError, match=f"^{name}: expected a [MSR][a-zA-Z]+, got (int|str|tuple)$"
-    ):
-        problems(**{"header": RK3588, **wrong})
-
-
-def test_the_driver_is_unknown_where_it_tells_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No such file, a directory, no number."""
-    (tmp_path / "empty").write_text("unknown")
-    paths = (str(tmp_path / "missing"), str(tmp_path), str(tmp_path / "empty"))
-    monkeypatch.setattr(compatibility, "DRIVER_FILES", paths)
-    assert compatibility.driver_version() is None

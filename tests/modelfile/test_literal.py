@@ -26,12 +26,6 @@ def test_python_literals_survive(value: object) -> None:
     assert parse_literal(repr(value).encode()) == value == ast.literal_eval(repr(value))
 
 
-@given(values, st.booleans())
-def test_json_documents_survive(value: object, ascii_only: bool) -> None:
-    """What ``json.dumps`` writes is read back, surrogates included."""
-    assert parse_literal(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
-
-
 @given(st.binary(max_size=40) | st.text("[]{}(),:'\"\\xu019ae+-. None").map(str.encode))
 def test_anything_else_is_a_value_error(data: bytes) -> None:
     """No other exception, whatever the bytes; and what is read is a plain value."""
@@ -69,8 +63,3 @@ def test_broken_deep_and_huge_literals_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         parse_literal(data)
     assert not isinstance(caught.value, RecursionError)
-
-
-def test_tuples_become_lists() -> None:
-    """Model files use both for shapes."""
-    assert parse_literal(b"(1, (2, 3,), ())") == [1, [2, 3], []]

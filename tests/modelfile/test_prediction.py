@@ -31,11 +31,6 @@ def test_the_longer_of_two_times_counts_and_says_what_bounds() -> None:
     assert found.slowest_ms == pytest.approx(2.016 * 1.18)
 
 
-def test_a_batch_takes_as_many_times_as_long() -> None:
-    """The commands of such a model run once per image."""
-    assert predict(SHAPES, "rk3588", batch=4).ms == pytest.approx(4 * predict(SHAPES, "rk3588").ms)
-
-
 @pytest.mark.parametrize("soc", PREDICTED_SOCS)
 def test_every_known_soc_has_an_error_and_a_wider_range(soc: str) -> None:
     """The medians are below the 15 % that a prediction is held to."""
@@ -43,12 +38,6 @@ def test_every_known_soc_has_an_error_and_a_wider_range(soc: str) -> None:
     assert 0 < found.median_error <= 0.15
     assert found.fastest_ms * (1 + found.median_error) < found.ms
     assert found.ms * (1 + found.median_error) < found.slowest_ms
-
-
-def test_faster_memory_and_more_multipliers_are_faster() -> None:
-    """As the vendor's table has it for every detector of 640 pixels."""
-    assert predict(SHAPES, "rk3566").ms == predict(SHAPES, "rk3568").ms
-    assert predict(SHAPES, "rk3566").ms > predict(SHAPES, "rk3588").ms
 
 
 def test_what_has_no_public_figures_is_not_predicted() -> None:

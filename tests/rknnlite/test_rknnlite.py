@@ -6,10 +6,8 @@ as its librknnrt.
 
 from __future__ import annotations
 
-import copy
 import logging
 import os
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +18,7 @@ from threads import in_threads
 
 from rknn_runtime import InputSpec, Model
 from rknn_runtime.enums import CoreMask
-from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
+from rknn_runtime.errors import RknnError, UnavailableError
 from rknn_runtime.modelfile import read_header
 from rknn_runtime.rknnlite import RKNNLite
 from rknn_runtime.rknnlite.platforms import chosen_cores
@@ -134,11 +132,6 @@ def test_every_dtype_of_the_same_numbers_gives_the_same(tmp_path, control, answe
         (result,) = model.inference([array], data_type=data_type)
         assert (result == answers[1][0].expected[0]).all()
     model.release()
-
-
-def test_bool_counts_as_pixels(lite):
-    """0 and 1, as librknnrt 2.3.2 takes them."""
-    assert lite.inference([frame() > 50]) is not None
 
 
 def test_several_inputs_in_their_order(tmp_path, control):
@@ -274,18 +267,6 @@ def test_a_model_that_cannot_be_read_is_refused_at_once(tmp_path, wrong):
     assert RKNNLite().load_rknn(tmp_path / "fifo") == -1
 
 
-def test_bytes_that_are_no_model_are_refused_by_init_runtime(tmp_path):
-    """load_rknn does not look at them, as there."""
-    file = tmp_path / "model.rknn"
-    file.write_bytes(b"no model")
-    model = RKNNLite(library="sim")
-    assert model.load_rknn(file) == 0
-    assert model.init_runtime() == -1
-    model.strict = True
-    with pytest.raises(InvalidModelError):
-        model.init_runtime()
-
-
 def test_keys_and_devices_are_refused(path):
     """Nothing else than this machine and models that are not encrypted."""
     model = RKNNLite(library="sim", strict=True)
@@ -398,15 +379,6 @@ def test_cores_that_a_soc_lacks():
         chosen_cores(1, one, said.append)
 
 
-def test_versions_are_framed_as_there(lite):
-    """Scripts print them as they come."""
-    lines = lite.get_sdk_version().splitlines()
-    assert lines[0] == lines[-1] == "=" * 46
-    assert lines[1] == "RKNN VERSION:"
-    assert lines[2].startswith("  API: 2.3.2 (simulated")
-    assert lines[3].startswith("  DRV: 0.9.8")
-
-
 def test_times_and_memory_are_printed_and_returned(lite, capsys):
     """On request, as the toolkit does."""
     text = lite.eval_perf()
@@ -424,29 +396,6 @@ def test_times_and_memory_are_printed_and_returned(lite, capsys):
     assert "total_memory" in capsys.readouterr().out
 
 
-def test_a_query_gives_the_attributes(strict):
-    """What a Model has; something else is refused with the list."""
-    (attr,) = strict.query("inputs")
-    assert attr.shape == SHAPE
-    assert strict.query("outputs")[0].shape == (1, 5, 4, 6)
-    assert strict.query("custom_string") == ""
-    assert strict.query("sdk_version").api.startswith("2.3.2")
-    with pytest.raises(ValueError, match="what: expected one of inputs, outputs"):
-        strict.query("close")
-
-
-def test_platforms_are_printed(capsys):
-    """All, or those of a model, whose dict is returned, too."""
-    model = RKNNLite()
-    assert model.list_support_target_platform() is None
-    assert "chip family 2: RK3566,RK3568\n" in capsys.readouterr().out
-    expected = {"filled_target_platform": ["rk3588"], "support_target_platform": ["RK3588"]}
-    assert model.list_support_target_platform(RK3588) == expected
-    assert "Target platforms supported by this RKNN model: ['RK3588']" in capsys.readouterr().out
-    assert model.list_support_target_platform("missing.rknn") is None
-    assert model.list_support_target_platform(3) is None
-
-
 def test_a_failing_runtime_is_reported(lite, control, caplog):
     """Every call of it once; the context is not lost."""
     for function in ("rknn_inputs_set", "rknn_run", "rknn_outputs_get"):
@@ -458,24 +407,6 @@ def test_a_failing_runtime_is_reported(lite, control, caplog):
     assert lite.init_runtime() == -1
     assert lite.inference([frame()]) is None
     assert lite.init_runtime() == 0
-
-
-def test_a_script_sets_the_level_of_an_object(path, caplog):
-    """As on the vendor's class, by ``rknn_log.logger``; other objects go on as before."""
-    quiet, other = RKNNLite(library="sim"), RKNNLite(library="sim")
-    quiet.rknn_log.logger.setLevel(logging.CRITICAL)
-    assert quiet.init_runtime() == -1
-    assert not caplog.records
-    assert other.init_runtime() == -1
-    assert len(caplog.records) == 1
-
-
-@pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_an_object_is_neither_copied_nor_pickled(lite, use):
-    """A model is loaded once; and a logger of a class of its own raises PicklingError."""
-    for each in (lite, RKNNLite()):
-        with pytest.raises(TypeError, match="can be neither copied nor pickled"):
-            use(each)
 
 
 def test_the_root_logger_is_left_alone(path, tmp_path):
@@ -495,25 +426,6 @@ def test_the_root_logger_is_left_alone(path, tmp_path):
     assert "init_runtime" in text
     assert "missing.rknn" in text
     assert "elsewhere.rknn" not in text
-
-
-def test_a_log_file_that_cannot_be_written_is_complained_about(tmp_path, caplog):
-    """And the object is made, as there."""
-    RKNNLite(verbose_file=tmp_path / "missing" / "log.txt")
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "verbose_file: " in caplog.records[0].getMessage()
-
-
-def test_what_is_pressed_while_it_runs_is_not_swallowed(strict, monkeypatch):
-    """KeyboardInterrupt is no failure of the model."""
-    strict.strict = False
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(strict, "_infer", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        strict.inference([frame()])
 
 
 def test_threads_share_one_model(lite):

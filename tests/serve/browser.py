@@ -180,33 +180,6 @@ def test_objects_belong_to_the_picture(browser):
             assert (drawn == 255, objects) == (len(found) == 1, str(len(found)))
 
 
-def test_a_plain_image_shows_the_newest_frame(browser, tmp_path):
-    """An <img> of the stream does not wait for the frame after it."""
-    from web import serving
-
-    view = LiveView()
-    with Server(view, dict) as server, serving(tmp_path) as address:
-        image = f"<img id=image src=http://127.0.0.1:{server.port}/stream>"
-        (tmp_path / "index.html").write_text(image, "utf-8")
-        publish(view, 40)
-        page = browser(int(address.rpartition(":")[2]))
-        wait(page, "document.getElementById('image').naturalWidth === 320")
-        for side in (480, 640, 320):
-            view.publish(np.full((240, side, 3), side % 255, np.uint8), FOUND, {})
-            wait(page, f"document.getElementById('image').naturalWidth === {side}")
-        view.close()
-        wait(page, "document.getElementById('image').naturalWidth === 320")
-
-
-def test_two_viewers(shown, browser):
-    """Both see frames go on."""
-    for page in (browser(shown[1].port), browser(shown[1].port)):
-        wait(page, IMAGE)
-        first = int(str(wait(page, "document.body.dataset.frames")))
-        wait(page, f"Number(document.body.dataset.frames) > {first + 3}")
-    assert shown[0].watchers == 2
-
-
 def test_it_connects_again(browser):
     """After the server was away: the page goes on by itself."""
     view = LiveView()

@@ -16,7 +16,6 @@ from rknn_runtime.cli import main, serve, sources
 from rknn_runtime.errors import RknnError
 from rknn_runtime.tools.serve import LiveView, _metric_lines
 
-Image = pytest.importorskip("PIL.Image")
 cv2 = pytest.importorskip("cv2")
 PIXELS = np.zeros((48, 64, 3), np.uint8)
 JPEG = np.frombuffer(cv2.imencode(".jpg", PIXELS)[1].tobytes(), np.uint8)[None]
@@ -139,36 +138,6 @@ def test_damaged_images_are_left_out(feed, caplog):
     assert view.snapshot().number + status["dropped"] == 150
     (line,) = [record.getMessage() for record in caplog.records]
     assert line == "0: a JPEG that cannot be decoded; such images are left out"
-
-
-def test_only_damaged_images(feed):
-    """They end it, as a camera that breaks off does, with the cause."""
-    raised, _, status = feed([TORN] * 200, every(10**6))
-    assert str(raised) == "0: 100 images in a row could not be decoded"
-    assert status["failed"] == 100
-
-
-def test_an_image_of_a_folder_that_cannot_be_read(feed, tmp_path):
-    """Those behind it are shown, and it is no failure of the last one."""
-    for i in range(5):
-        Image.new("RGB", (64, 48)).save(tmp_path / f"{i}.png")
-    for i in (0, 2, 4):
-        (tmp_path / f"{i}.png").write_bytes(b"torn")
-    raised, view, status = feed([], every(10**6), tmp_path)
-    assert (raised, view.snapshot().number, status["failed"]) == (None, 2, 3)
-    assert json.loads(view.snapshot().found)["source"] == str(tmp_path / "3.png")
-    assert str(tmp_path / "4.png") in status["last failure"]
-
-
-def test_nothing_to_show(tmp_path, capsys):
-    """Of a video without frames it ends, also where it was to begin anew for ever."""
-    model, video = tmp_path / "model.rknn", tmp_path / "video.avi"
-    model.write_bytes(one_object())
-    cv2.VideoWriter(str(video), cv2.VideoWriter_fourcc(*"MJPG"), 25, (64, 48)).release()
-    for options in ((), ("--loop",)):
-        words = ["serve", str(model), str(video), "--sim", "--listen", "127.0.0.1:0", *options]
-        assert main(words) == 1
-        assert str(video) in capsys.readouterr().err
 
 
 def test_detect_gives_up_a_camera_of_which_every_frame_fails(tmp_path, monkeypatch, capsys):

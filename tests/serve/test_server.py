@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import io
 import json
-import logging
 import os
 import random
 import re
@@ -93,27 +92,6 @@ def test_the_newest_frame(server, view):
         assert jpeg.size == (32, 32) and abs(jpeg.getpixel((30, 30))[0] - 200) < 5
 
 
-def test_the_rate_falls_when_no_more_frames_come(view, monkeypatch):
-    """So that it tells of a camera that is gone."""
-    now = [100.0]
-    monkeypatch.setattr("rknn_runtime.tools.serve.time.monotonic", lambda: now[0])
-    assert view.fps == 0
-    for _ in range(11):
-        view.publish(image(), FOUND, {})
-        now[0] += 0.1
-    assert view.fps == pytest.approx(10)
-    now[0] += 9.1
-    assert view.fps == pytest.approx(1)
-
-
-def test_objects_are_drawn_on_request():
-    """Into the image itself, for viewers without a page."""
-    plain, drawn = LiveView(), LiveView(draw=True)
-    for each in (plain, drawn):
-        each.publish(image(side=64), FOUND, {})
-    assert plain.snapshot().jpeg != drawn.snapshot().jpeg
-
-
 def test_the_jpeg_of_a_camera_is_passed_through(view, server):
     """A second server that shows the first one's stream sends the same bytes."""
     pytest.importorskip("cv2", minversion="4.7")  # older ones decode what comes by network
@@ -180,26 +158,6 @@ def test_images_follow_each_other(server, view):
     answer.close()
 
 
-def test_picture_and_objects_come_in_one_message(server, view):
-    """So a page cannot draw the objects of one frame over the picture of another."""
-    view.publish(image(10), FOUND, {})
-    answer = opened(server, "/frames")
-
-    def message() -> tuple[dict, bytes]:
-        sizes = [int.from_bytes(answer.read(4), "big") for _ in range(2)]
-        return json.loads(answer.read(sizes[0])), answer.read(sizes[1])
-
-    assert message() == ({"status": STATUS}, b"")
-    for number, side in enumerate((32, 48), 1):
-        found, jpeg = message()
-        assert (found["number"], found["width"]) == (number, side)
-        with Image.open(io.BytesIO(jpeg)) as picture:
-            assert picture.size == (side, side)
-        view.publish(image(10, 48), FOUND, {})
-    view.close()
-    answer.close()
-
-
 def test_events(server, view):
     """The numbers first, then every frame."""
     answer = opened(server, "/events")
@@ -261,22 +219,6 @@ def test_slow_clients_make_nothing_grow(view):
         assert get(server, "/snapshot.jpg")[0] == 200
         for client in clients:
             client.close()
-
-
-def test_who_takes_nothing_is_disconnected(view, monkeypatch):
-    """After some seconds, which are fewer here; the place is free for another viewer."""
-    monkeypatch.setattr("rknn_runtime.tools.serve.PATIENCE_S", 0.2)
-    noise = np.random.default_rng(1).integers(0, 256, (480, 640, 3)).astype(np.uint8)
-    with Server(view, lambda: STATUS, viewers=1) as server:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
-            client.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            while not view.watchers:
-                threading.Event().wait(0.01)
-            while view.watchers:
-                view.publish(noise, FOUND, {})
-                threading.Event().wait(0.01)
-        assert get(server, "/snapshot.jpg")[0] == 200
 
 
 HOST = b"Host: localhost\r\n"
@@ -403,18 +345,6 @@ def test_tokens(secret, caplog):
     assert caplog.records == []
 
 
-def test_a_token_that_is_no_text():
-    """As of arguments in another encoding: refused at once, not at each request."""
-    with pytest.raises(ValueError, match="token: expected text in UTF-8"):
-        Server(LiveView(), dict, token="\udcff")
-
-
-def test_one_request_a_connection(shared):
-    """What follows a request is neither answered nor taken for its body."""
-    answer = told(shared, (GET + b"\r\n") * 3)
-    assert statuses(answer) == [200] and b"\r\nConnection: close\r\n" in answer
-
-
 def is_open(client: socket.socket) -> bool:
     client.setblocking(False)
     try:
@@ -453,26 +383,6 @@ def test_slow_clients_lock_nobody_out(server):
         assert statuses(clients[-1].recv(1 << 16)) == [200]
 
 
-def test_the_oldest_that_waits_goes_when_there_is_no_room(monkeypatch):
-    """Whatever its address is; one that was let in stays, and when all were, the next is told."""
-    monkeypatch.setattr("rknn_runtime.tools.serve._MOST_BRIEF", 0)
-    with Server(LiveView(), lambda: STATUS, viewers=1) as server, ExitStack() as stack:
-        answer = opened(server, "/events")
-        assert answer.status == 200  # one of two places
-        first = stack.enter_context(connected(server))
-        first.sendall(GET)
-        assert statuses(told(server, GET + b"\r\n")) == [200]  # in the place of the first
-        assert not first.recv(1)
-        server._listener._room = 1
-        for _ in range(1000):  # until the threads of the requests before have ended
-            if statuses(told(server, b"", hangs_up=False)) == [503]:
-                break
-        else:
-            pytest.fail("all were let in")
-        assert answer.readline() == b"event: status\n"
-        answer.close()
-
-
 def test_nothing_grows(server):
     """Thousands of requests, right, wrong and torn: no thread is left, and memory stays."""
     random_ = random.Random(1)
@@ -497,23 +407,6 @@ def test_nothing_grows(server):
     while threading.active_count() > before:
         threading.Event().wait(0.01)
     assert statuses(told(server, GET + b"\r\n")) == [200]
-
-
-def test_an_error_of_ours_has_a_status(caplog):
-    """And one line in the log, however often it is asked for."""
-    numbers = iter([RuntimeError("planted")] * 3)
-
-    def status() -> dict:
-        raise next(numbers)
-
-    with Server(LiveView(), status) as server:
-        for _ in range(2):
-            assert statuses(told(server, GET + b"\r\n")) == [500]
-        events = told(server, b"GET /events HTTP/1.1\r\n" + HOST + b"\r\n")
-        assert statuses(events) == [200]  # it had begun
-    (record,) = caplog.records
-    assert record.levelno == logging.ERROR
-    assert record.getMessage() == "a request could not be answered: RuntimeError('planted')"
 
 
 @pytest.fixture
@@ -606,19 +499,6 @@ def test_a_camera_that_goes_is_told(tmp_path, monkeypatch, capsys):
         assert main(["serve", str(model), url, "--sim", "--listen", "127.0.0.1:0"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("rknn-runtime: rtsp://me:***@127.0.0.1:") and "broke off" in err
-
-
-def test_an_address_is_printed_when_there_is_something_to_show(tmp_path, capsys):
-    """Not of a camera that cannot be opened, nor of a folder without images."""
-    pytest.importorskip("cv2")
-    from rknn_runtime.cli import main
-
-    model = tmp_path / "model.rknn"
-    model.write_bytes(one_object())
-    for source in ("rtsp://127.0.0.1:1/camera", "/dev/video99", str(tmp_path)):
-        assert main(["serve", str(model), source, "--sim", "--listen", "127.0.0.1:0"]) == 1
-        captured = capsys.readouterr()
-        assert captured.out == "" and source in captured.err
 
 
 @pytest.mark.parametrize(

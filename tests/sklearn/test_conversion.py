@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from paths import PROJECT
 
 from rknn_runtime.errors import RknnError
 from rknn_runtime.sklearn import convert
@@ -225,22 +224,6 @@ def test_other_estimators_are_refused(sklearn, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_steps_that_do_nothing_are_skipped(sklearn, toolkit, tmp_path):
-    """As in scikit-learn; a scaler may do half of its work."""
-    for scaler in (
-        sklearn.StandardScaler(with_mean=False),
-        sklearn.StandardScaler(with_std=False),
-        "passthrough",
-    ):
-        perceptron = sklearn.MLPRegressor(hidden_layer_sizes=(3,), **SOON)
-        estimator = sklearn.make_pipeline(scaler, "passthrough", perceptron)
-        estimator.fit(ROWS, TASKS["regression"])
-        convert(estimator, tmp_path / "x.rknn", "rk3588", batch_size=60)
-        _, values = outputs_of(toolkit, ROWS)
-        expected = estimator.predict(ROWS)
-        assert np.allclose(values[:, 0], expected, atol=2e-4 * np.abs(expected).max())
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -293,14 +276,6 @@ def test_a_missing_toolkit_is_taken_from_its_own_environment(sklearn, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_numbers_that_float32_cannot_hold(sklearn, toolkit, tmp_path):
-    """Are an error, not infinity."""
-    estimator = fitted(sklearn)
-    estimator[-1].coefs_[0][0, 0] = 1e300
-    with pytest.raises(ValueError, match="estimator: its numbers are not finite in float32"):
-        convert(estimator, tmp_path / "x.rknn", "rk3588")
-
-
 def test_the_command_converts_a_pickle(sklearn, toolkit, tmp_path, capsys):
     """And warns of what a pickle is."""
     source, target, rows = tmp_path / "x.pkl", tmp_path / "x.rknn", tmp_path / "rows.npy"
@@ -315,35 +290,3 @@ def test_the_command_converts_a_pickle(sklearn, toolkit, tmp_path, capsys):
     arguments += ["--quantization", "--example-input", str(rows), "--batch-size", "8"]
     assert main(arguments) == 0
     assert toolkit.last.examples.shape == (8, 8, 4)
-
-
-@pytest.mark.parametrize("content", [b"", b"no pickle", b"cos\nnothing\n."])
-def test_the_command_refuses_what_is_no_pickle(tmp_path, capsys, content):
-    """In one line, with status 1; also a file that is not there."""
-    source = tmp_path / "x.pkl"
-    source.write_bytes(content)
-    for path in (source, tmp_path / "missing.pkl"):
-        assert main([str(path), str(tmp_path / "x.rknn"), "--target-platform", "rk3588"]) == 1
-        lines = capsys.readouterr().err.splitlines()
-        assert len(lines) == 2
-        assert lines[1].startswith("rknn_runtime.sklearn: ")
-
-
-def test_the_command_is_a_module(printed_by, tmp_path):
-    """``python -m rknn_runtime.sklearn``, which names the danger in its help."""
-    code = (
-        "import runpy, sys; sys.argv = ['x', '--help']\n"
-        "try: runpy.run_module('rknn_runtime.sklearn', run_name='__main__')\n"
-        "except SystemExit as error: assert error.code == 0\n"
-    )
-    printed = printed_by(code, tmp_path)
-    assert "--target-platform" in printed
-    assert "A pickle runs code when it is read" in " ".join(printed.split())
-
-
-def test_the_files_of_the_tests_say_how_they_were_made() -> None:
-    """Each has its answers beside it."""
-    folder = PROJECT / "tests" / "data" / "sklearn"
-    names = {path.stem for path in folder.glob("*.rknn")}
-    assert names == {path.stem for path in folder.glob("*.npz")}
-    assert all(f"`{name}`" in (folder / "README.md").read_text("utf-8") for name in names)

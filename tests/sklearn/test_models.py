@@ -7,11 +7,10 @@ import shutil
 
 import numpy as np
 import pytest
-from bundles import image, output, recorded
 from paths import PROJECT
 
 from rknn_runtime import TensorType
-from rknn_runtime.errors import ClosedError, InvalidModelError
+from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.sklearn import MLPClassifier, MLPRegressor
 
@@ -109,16 +108,6 @@ def test_a_regressor_agrees_with_scikit_learn(regressor):
     assert regressor.score(kept["X"], kept["predict"]) > 0.9999
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 40])
-def test_any_number_of_rows(control, count):
-    """Also where an inference takes four."""
-    kept = answers("labels")
-    with opened("labels") as model:
-        everything = model.predict_proba(kept["X"])
-        assert (model.predict_proba(kept["X"][:count]) == everything[:count]).all()
-        assert control.calls("rknn_run") == 10 + -(-count // 4)
-
-
 def test_rows_come_as_scikit_learn_takes_them(disc):
     """Lists, tuples, integers, float32 and float64, any strides, objects, a sparse matrix."""
     rows = np.array([[0, 1000], [1, 1200], [-1, 800]])
@@ -198,33 +187,6 @@ def test_other_targets_and_weights_are_refused(disc, y, weights, words):
         disc.score([[0, 1000], [1, 1200]], y, weights)
 
 
-def test_targets_in_a_column_and_of_other_types(disc):
-    """A column stands for its numbers; what never equals a class is wrong everywhere."""
-    rows = [[0, 1000], [1, 1200]]
-    assert disc.score(rows, disc.predict(rows)[:, None]) == 1
-    assert disc.score(rows, [1, 2]) == 0
-
-
-def test_one_target_is_one_number_per_row(tmp_path, control):
-    """As in scikit-learn: no column; Poisson losses end with an exponential."""
-    for activation, expected in (("identity", 2.0), ("exp", np.exp(2.0)), ("none", 2.0)):
-        text = json.dumps({"sklearn": {"task": "regression", "activation": activation}})
-        with MLPRegressor(network(tmp_path, [[2]], text), library="sim") as model:
-            assert model.predict([[1, 2], [3, 4]]).tolist() == [expected, expected]
-            assert model.score([[1, 2]], [expected]) == 1
-            assert model.score([[1, 2]], [0]) == 0
-
-
-def test_logarithms_do_not_vanish(tmp_path, control):
-    """A probability of 1e-40000 has one, which the logarithm of the rounded one has not."""
-    said = {"task": "binary", "activation": "logistic", "classes": [False, True], "dtype": "|b1"}
-    path = network(tmp_path, [[60000]], json.dumps({"sklearn": said}))
-    with MLPClassifier(path, library="sim") as model:
-        assert model.predict([[1, 2]]).tolist() == [True]
-        assert model.predict_proba([[1, 2]]).tolist() == [[0, 1]]
-        assert model.predict_log_proba([[1, 2]])[0, 0] == pytest.approx(-60000, rel=1e-3)
-
-
 def test_numbers_beyond_float16_are_an_error(tmp_path, control):
     """Instead of NaN, which no class is."""
     said = {"task": "regression", "activation": "identity"}
@@ -258,16 +220,6 @@ def test_models_of_scirknn_are_taken(tmp_path, control, name):
         assert model.predict_proba([[0, 0]]).tolist() == [[0.25, 0.75]]
         assert np.allclose(model.predict_log_proba([[0, 0]]), np.log([[0.25, 0.75]]))
         assert model.out_activation_ == "none"
-
-
-def test_the_file_beside_is_read_where_the_custom_string_says_nothing(tmp_path, control):
-    """And only there: a file of old is not believed against the model."""
-    good = json.dumps({"sklearn": {"task": "regression", "activation": "identity"}})
-    other = json.dumps({"sklearn": {"task": "regression", "activation": "exp"}})
-    for text, beside in ((good, other), ("", good), ("my model", good), ('{"labels": []}', good)):
-        path = network(tmp_path, [[2]], text, beside=beside)
-        with MLPRegressor(path, library="sim") as model:
-            assert model.out_activation_ == "identity"
 
 
 WRONG = {
@@ -320,38 +272,6 @@ def test_metadata_that_make_no_sense_are_refused(tmp_path, control, name):
     with pytest.raises(InvalidModelError, match=words):
         MLPClassifier(network(tmp_path, [[1, 2]], text), library="sim")
     assert control.live == (0, 0, 0)
-
-
-def test_the_other_class_is_refused(control):
-    """A regressor is no classifier."""
-    with pytest.raises(InvalidModelError, match=r"targets.rknn: this was an MLPRegressor"):
-        MLPClassifier(MADE / "targets.rknn", library="sim")
-    with pytest.raises(InvalidModelError, match=r"disc.rknn: this was an MLPClassifier"):
-        MLPRegressor(MADE / "disc.rknn", library="sim")
-
-
-def test_networks_of_images_are_refused(tmp_path, control):
-    """Whatever they say of themselves."""
-    path = tmp_path / "image.rknn"
-    path.write_bytes(recorded(inputs=[image()], outputs=[output("map", (1, 5, 4, 6))]).data)
-    with pytest.raises(InvalidModelError, match="expected a network with one input and one output"):
-        MLPRegressor(path, library="sim")
-
-
-@pytest.mark.parametrize("wrong", [None, 3, b"bytes"])
-def test_no_path(wrong):
-    """Bytes have no file beside them."""
-    with pytest.raises(TypeError, match="model: expected a path"):
-        MLPRegressor(wrong, library="sim")
-
-
-def test_a_closed_model_says_so(control):
-    """After the with block; close is idempotent."""
-    with opened("disc") as model:
-        assert repr(model) == "<MLPClassifier 2 -> 1>"
-    model.close()
-    with pytest.raises(ClosedError):
-        model.predict([[0, 0]])
 
 
 def test_no_scikit_learn_is_needed(tmp_path, printed_by):

@@ -105,17 +105,6 @@ def test_frames_of_a_camera(started, tmp_path, source, frame):
     assert is_read and np.abs(image[:, [10, 50]].astype(int) - PICTURE[:, [10, 50]]).max() < 16
 
 
-def test_ctrl_c_ends_with_what_is_done(started):
-    """Status 130, and lines that are whole."""
-    process = started("detect", "9", "--json")
-    first = process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    assert process.returncode == 130 and "stopped after" in err and "Traceback" not in err
-    for line in [first, *out.splitlines()]:
-        assert len(json.loads(line)["detections"]) == 1
-
-
 def test_a_camera_that_is_unplugged(started):
     """What it sent is there; each attempt to open it again is told, and that it is gone."""
     process = started(
@@ -150,16 +139,6 @@ def test_a_camera_that_cannot_be_opened(started, folder, trouble):
     out, err = process.communicate()
     assert (process.returncode, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"rknn-runtime: source: OpenCV cannot open '{source}': {TOLD[trouble]}")
-
-
-def test_what_is_no_camera(tmp_path):
-    """As a file that somebody put among the devices."""
-    from rknn_runtime.streams.capture import why_not
-
-    path = tmp_path / "video0"
-    path.write_bytes(b"no device")
-    assert why_not(str(path)) == "this is not a camera"
-    assert why_not(str(tmp_path)) == os.strerror(21)  # a folder
 
 
 def test_the_jpeg_of_a_camera_goes_to_the_viewers_as_it_came(started):

@@ -18,7 +18,6 @@ Image = pytest.importorskip("PIL.Image")
 
 from rknn_runtime.streams.dask import (  # noqa: E402
     _FORMATS,
-    RESOURCE,
     NpuPlugin,
     Segment,
     _format_of,
@@ -73,13 +72,6 @@ def test_every_frame_once(client, plugin, tmp_path):
         assert found["confidence"] == pytest.approx(0.9, abs=0.01)
 
 
-def test_workers_declare_their_cores(client, plugin):
-    """So that the scheduler gives a board as many chunks as it has cores."""
-    list(detect(client, plugin, [("a.png", image(32))]))
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    assert [worker["resources"][RESOURCE] for worker in workers] == [2] * 3
-
-
 def test_a_worker_dies_in_the_middle(client, plugin, tmp_path):
     """Its chunks are done by others; every frame is there once, on disk, too."""
     items = [(f"{n}.png", image(32)) for n in range(200)]
@@ -107,21 +99,6 @@ def test_a_stopped_job_goes_on(client, plugin, tmp_path):
     again = list(detect(client, plugin, items, chunk=5, folder=tmp_path))
     assert sorted(r["source"] for r in again) == sorted(r["source"] for r in first)
     assert sum("kept" in record for record in again) == 5
-
-
-def test_progress_is_told_chunk_by_chunk(client, plugin, tmp_path):
-    """Those that are kept count, too; the total is known of a list, not of an iterator."""
-    items = [(f"{n}.png", image(32)) for n in range(10)]
-    told = []
-    for _ in range(2):
-        records = detect(
-            client, plugin, items, chunk=4, folder=tmp_path, progress=lambda *n: told.append(n)
-        )
-        assert len(list(records)) == 10
-    assert told == [(1, 3), (2, 3), (3, 3)] * 2
-    told.clear()
-    list(detect(client, plugin, iter(items), chunk=10, progress=lambda *n: told.append(n)))
-    assert told == [(1, None)]
 
 
 def test_records_as_tables(client, plugin, tmp_path):
@@ -176,16 +153,6 @@ def test_segments_of_a_video(client, plugin, tmp_path):
         segments("http://me:HIDDEN@127.0.0.1:1/x.mp4")
     with pytest.raises(ValueError, match="frames"):
         segments(path, 0)
-
-
-def test_another_model_is_refused(client, tmp_path):
-    """A path on the workers with another SHA-256 says what to do."""
-    path = tmp_path / "model.bundle"
-    path.write_bytes(model())
-    wrong = NpuPlugin(path, sha256="0" * 64, library="sim")
-    with pytest.raises(ValueError, match="copy the right model"):
-        detect(client, wrong, [])
-    assert list(detect(client, NpuPlugin(path, library="sim"), [("a", image(9))]))
 
 
 def test_wrong_arguments(client, plugin):

@@ -18,8 +18,8 @@ import pytest
 from bundles import one_object
 from threads import in_threads
 
-from rknn_runtime import Classifier, CoreMask, Detector, Model
-from rknn_runtime.errors import ClosedError, ForkError, RknnStatusError, UnavailableError
+from rknn_runtime import CoreMask, Detector, Model
+from rknn_runtime.errors import ClosedError, ForkError, UnavailableError
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.sim.control import Control
 from rknn_runtime.streams import Pool
@@ -158,20 +158,6 @@ def test_one_context_where_there_are_no_duplicates(live, caplog):
         Pool(bundle, Model, library="sim", contexts=2)
 
 
-def test_idle_cores_are_worth_a_warning(data, live, caplog, monkeypatch):
-    """A model without duplicates on an NPU of three cores; advice for who loads it is left out."""
-
-    def refused(self, **options):
-        raise UnavailableError("this model has no duplicates: load it with share_weights_with=")
-
-    monkeypatch.setattr(Model, "duplicate", refused)
-    with caplog.at_level(logging.INFO), Pool(data, Model, library="sim") as pool:
-        assert len(pool.tasks) == 1
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert record.getMessage() == "a pool of one context: this model has no duplicates"
-
-
 def test_a_source_is_read_ahead_only_so_far(data, live):
     """Frames that wait are bounded: the source waits instead."""
     gate = Gate()
@@ -232,52 +218,6 @@ def test_the_newest_frame_wins(data, live):
         assert pool.stats().dropped == 48
 
 
-def test_old_results_are_dropped_for_newer_ones(data, live):
-    """A consumer that is slow gets the newest result, too, not a backlog."""
-    done = threading.Semaphore(0)
-
-    def task(model):
-        def call(item):
-            done.release()
-            return item
-
-        return call
-
-    with Pool(data, task, library="sim", contexts=1) as pool:
-        resume = threading.Event()
-
-        def camera():
-            for n in range(20):
-                yield n
-                if n:
-                    assert done.acquire(timeout=60)
-            resume.set()
-
-        results = pool.map(camera(), drop="oldest")
-        first = next(results)
-        assert resume.wait(60)
-        rest = list(results)
-    seen = [n for n, _ in [first, *rest]]
-    assert seen == sorted(set(seen))
-    assert seen[-1] == 19
-    assert len(seen) + results.dropped == 20
-    assert len(rest) <= 3
-
-
-def test_what_a_frame_raises_is_raised_in_its_place(data, live):
-    """The frames before and behind it are not touched."""
-    wrong = np.zeros((5, 5), np.float64)
-    with Pool(data, Model, library="sim") as pool:
-        results = pool.map([frame(1), wrong, frame(2)])
-        assert float(next(results)[1][0][0, 0]) == 1
-        with pytest.raises((TypeError, ValueError)):
-            next(results)
-        assert float(next(results)[1][0][0, 0]) == 2
-        with pytest.raises(StopIteration):
-            next(results)
-        assert sum(context.failed for context in pool.stats().contexts) == 1
-
-
 def test_what_a_frame_raises_is_returned_in_its_place(data, live):
     """With ``errors="return"`` a loop goes on; what the source raises is raised all the same."""
 
@@ -312,17 +252,6 @@ def test_what_the_source_raises_is_raised_behind_its_frames(data, live):
             next(results)
 
 
-def test_a_run_that_fails_fails_its_frame_alone(data, live):
-    """As one that times out: the pool goes on."""
-    with Pool(data, Model, library="sim", contexts=1) as pool:
-        live.fail("rknn_run", nth=2, code=-4)
-        results = pool.map(map(frame, range(3)))
-        next(results)
-        with pytest.raises(RknnStatusError, match="rknn_run"):
-            next(results)
-        assert float(next(results)[1][0][0, 0]) == 2
-
-
 @pytest.mark.parametrize("step", ["set_running_or_notify_cancel", "set_result"])
 def test_memory_that_runs_out_fails_its_frame_alone(data, live, monkeypatch, step):
     """Also beside the work, in what tells of it: nobody waits for ever, the pool goes on."""
@@ -339,27 +268,6 @@ def test_memory_that_runs_out_fails_its_frame_alone(data, live, monkeypatch, ste
             with pytest.raises(MemoryError):
                 pool.submit(frame(1)).result(60)
         assert float(pool.submit(frame(2)).result(60)[0][0, 0]) == 2
-
-
-def test_a_future_that_its_owner_settles(data, live, caplog):
-    """Or whose callback ends the thread: it is logged, and the pool goes on."""
-    gate = Gate()
-    with Pool(data, gate, library="sim", contexts=1) as pool:
-        first, second, third = (pool.submit(n) for n in range(3))
-        gate.wait_until_begun(1)
-        first.set_result("mine")
-        second.set_result("mine")
-        third.add_done_callback(lambda future: sys.exit("callback"))
-        gate.open(2)
-        assert third.result(60) == 2
-        gate.open(1)
-        assert pool.submit(3).result(60) == 3
-    told = [record.message for record in caplog.records if record.name == "rknn_runtime"]
-    assert [message.partition("(")[0] for message in told] == [
-        "a pool goes on after InvalidStateError",
-        "a pool goes on after RuntimeError",
-        "a pool goes on after SystemExit",
-    ]
 
 
 def test_frames_in_one_array_are_copied_or_refused(data, live):
@@ -535,25 +443,6 @@ def test_ctrl_c_leaves_no_lock_behind():
         results._reader.join(60)
         assert not results._reader.is_alive(), place
     assert place > 50
-
-
-def test_detectors_and_classifiers(live):
-    """Their options go through, and each call's, too."""
-    bundle = one_object()
-    frames = [np.zeros((48, 64, 3), np.uint8) for _ in range(20)]
-    with Pool(bundle, library="sim", labels=["a", "b"], conf_threshold=0.5) as pool:
-        for _, found in pool.map(frames, color="BGR"):
-            assert found.class_id.tolist() == [1]
-    with Model(bundle, library="sim") as model:
-        alone = Detector(model, labels=["a", "b"])(frames[0])
-    assert found == alone
-    scores = bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), zero_point=-128, scale=1 / 255)],
-        [describe_output("prob", (1, 4), zero_point=0, scale=1 / 64)],
-        [Record([np.array([[0, 0, 0.75, 0.25]], np.float32)])],
-    )
-    with Pool(scores, Classifier, library="sim") as pool:
-        assert {int(found.class_id[0]) for _, found in pool.map(frames)} == {2}
 
 
 def test_stats(data, live):

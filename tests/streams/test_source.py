@@ -8,13 +8,11 @@ import threading
 import numpy as np
 import pytest
 from bundles import one_object
-from rtsp import RtspServer
 from videos import write_video
 from web import serving
 
-from rknn_runtime import Classifier, Detector, Model, Pool
+from rknn_runtime import Detector, Model, Pool
 from rknn_runtime.errors import ClosedError
-from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.sim.control import Control
 from rknn_runtime.streams import FrameSource, source
 
@@ -108,19 +106,6 @@ def test_a_video(tmp_path):
         next(FrameSource(path, start=99))
 
 
-def test_a_stream_of_rtsp():
-    """Through OpenCV's own client: every frame in order, until the server hangs up."""
-    pytest.importorskip("cv2")
-    images = [np.full((96, 128, 3), (40 * n, 100, 200), np.uint8) for n in range(6)]
-    with RtspServer(images) as server, FrameSource(server.url, reconnect_s=0) as source:
-        frames = list(source)
-    assert source.is_live and server.is_done
-    assert [(frame.index, frame.name) for frame in frames] == [(n, server.url) for n in range(6)]
-    for frame, image in zip(frames, images):
-        assert frame.image.shape == image.shape
-        assert np.abs(frame.image.astype(int) - image).max() <= 2
-
-
 @pytest.fixture
 def web(tmp_path):
     """The address of a server of the files in `tmp_path`."""
@@ -137,16 +122,6 @@ def test_a_video_of_a_server_is_a_file(web, tmp_path, name):
         assert [(frame.index, frame.time_s) for frame in frames] == [(n, n / 10) for n in range(8)]
     with FrameSource(f"{web}/{name}", start=5) as frames:
         assert [frame.index for frame in frames] == [5, 6, 7]
-
-
-def test_an_image_of_a_server_is_one_frame(web, tmp_path):
-    """Though OpenCV takes it for a stream without an end."""
-    pytest.importorskip("cv2")
-    Image.new("RGB", (64, 48), (250, 0, 0)).save(tmp_path / "red.png")
-    with FrameSource(f"{web}/red.png?size=1") as frames:
-        assert not frames.is_live
-        (frame,) = frames
-    assert frame.image[20, 20].tolist() == [0, 0, 250]
 
 
 def test_a_stream_that_breaks_off_is_opened_again(camera, caplog):
@@ -166,14 +141,6 @@ def test_a_stream_that_breaks_off_is_opened_again(camera, caplog):
     assert Camera.opened > 5
     assert pauses[:4] == [0.5, 1.0, 2.0, 0.5]
     assert sum(pauses[4:]) <= 4
-
-
-def test_a_stream_that_shall_not_be_opened_again(camera):
-    """It ends where it broke off."""
-    patched, pauses = camera
-    Camera.connections = [2, 5]
-    assert len(list(patched(FrameSource(0, reconnect_s=0)))) == 2
-    assert pauses == []
 
 
 def test_a_closed_camera_is_free_for_others(camera, monkeypatch):
@@ -199,17 +166,6 @@ def test_a_closed_camera_is_free_for_others(camera, monkeypatch):
     assert next(frames).index == 0
     assert len(released) == 2
     assert list(frames) == []
-
-
-def test_a_frame_that_is_asked_for_while_it_is_closed_does_not_come(camera, monkeypatch):
-    """The frames are at their end then, for the closing thread itself, too."""
-    Camera.connections = [9]
-    frames = FrameSource(0)
-    next(frames)
-    seen = []
-    monkeypatch.setattr(Camera, "release", lambda self: seen.append(next(frames, None)))
-    frames.close()
-    assert seen == [None]
 
 
 def test_threads_share_the_frames_of_a_source(camera):
@@ -238,20 +194,6 @@ def test_threads_share_the_frames_of_a_source(camera):
     indices = sorted(index for mine in taken for index in mine)
     assert indices == list(range(len(indices))) and 1501 <= len(indices) < 2000
     assert next(frames, None) is None
-
-
-def test_a_signal_handler_that_reads_gets_no_deadlock(camera, monkeypatch):
-    """But an error that says why."""
-    Camera.connections = [9]
-    frames = FrameSource(0)
-
-    def interrupted(self: Camera) -> tuple[bool, object]:
-        next(frames)
-        raise AssertionError
-
-    monkeypatch.setattr(Camera, "read", interrupted)
-    with pytest.raises(RuntimeError, match="reentrant call"):
-        next(frames)
 
 
 def test_the_jpeg_of_a_camera_is_kept(monkeypatch):
@@ -369,16 +311,3 @@ def test_a_detector_streams_on_all_cores(tmp_path, camera):
         assert Control().live == before
     with pytest.raises(ClosedError):
         detector.stream(tmp_path)
-
-
-def test_a_classifier_streams(tmp_path):
-    """Likewise."""
-    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
-    scores = bundle_from_arrays(
-        [describe_input("images", (1, 3, 64, 64), zero_point=-128, scale=1 / 255)],
-        [describe_output("prob", (1, 4), zero_point=0, scale=1 / 64)],
-        [Record([np.array([[0, 0, 0.75, 0.25]], np.float32)])],
-    )
-    with Model(scores, library="sim") as model:
-        ((_, found),) = Classifier(model, top_k=2).stream(tmp_path)
-    assert found.class_id.tolist() == [2, 3]

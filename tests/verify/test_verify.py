@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-import tarfile
 import zlib
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,16 +13,13 @@ import pytest
 from reference import alternatives
 
 from rknn_runtime.cli import main, verify
-from rknn_runtime.errors import RknnError, UnavailableError
+from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.soc import find_soc
 from rknn_runtime.sim.emulator import Emulator
 from rknn_runtime.tools.verify import (
-    ARCHIVE,
-    INDEX,
     ask,
     fingerprint,
     page,
-    pattern,
     questions_for,
     run_model,
 )
@@ -65,24 +60,6 @@ def test_the_emulator_gives_what_is_said_to_be_assumed(soc: str, question) -> No
     """Through the runtime's API, as on a board."""
     outputs = run_model(question.model, question.image(), "sim")
     assert question.answer(outputs) == question.assumed
-
-
-def test_there_are_models_for_five_npus_in_few_bytes() -> None:
-    """All that the table of the documents names; they are in every wheel."""
-    assert len(EVERY) == 43
-    assert {q.name for q in QUESTIONS["rk3588"]} == set(alternatives.QUESTIONS)
-    assert ARCHIVE.stat().st_size < 30_000
-
-
-def test_images_are_the_same_everywhere() -> None:
-    """A fingerprint is one of an image, too: of no random generator that may change."""
-    image = pattern((32, 20, 3), (60, 60, 60))
-    assert image.max() == 60
-    assert not image.min()
-    assert (image[:, :10, 0] == image[:, :10, 1]).all()
-    assert (image[:, 10:, 0] != image[:, 10:, 1]).any()
-    assert not pattern((4, 4, 3), (0, 255, 255))[..., 0].any()
-    assert fingerprint([image]) == "a490ccdb41250815"
 
 
 # ---- what is found
@@ -225,28 +202,6 @@ def test_boards_without_questions_are_told(
     assert message in capsys.readouterr().err
 
 
-def test_a_python_without_lzma_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As small systems have it."""
-
-    def lacks(*arguments: object) -> None:
-        raise tarfile.CompressionError("lzma module is not available")
-
-    monkeypatch.setattr(tarfile, "open", lacks)
-    with pytest.raises(UnavailableError, match="lzma module is not available"):
-        questions_for("rk3588")
-
-
-def test_the_archive_holds_models_and_an_index_only() -> None:
-    """Anybody can look at it with tar."""
-    with tarfile.open(ARCHIVE) as archive:
-        names = archive.getnames()
-        index = json.load(archive.extractfile(INDEX))
-    expected = [f"{soc}/{question.name}.rknn" for soc, question in EVERY]
-    assert sorted(names) == sorted([INDEX, *expected])
-    assert [entry["name"] for entry in index] == [q.name for q in QUESTIONS["rk3588"]]
-    assert questions_for("rk9999") == []
-
-
 # ---- what making them found
 
 
@@ -261,15 +216,3 @@ def test_parities_of_offsets_are_known_and_held_to() -> None:
         reasons = [node.reason for node in emulator.nodes if node.reason]
         assert reasons
         assert f"104c = 0x{wrong:08x}" in reasons[0]
-
-
-def test_questions_are_read_from_another_archive(tmp_path: Path) -> None:
-    """Given as a path; a file that is none is an error of the archive."""
-    copy = tmp_path / "mine.tar.xz"
-    copy.write_bytes(ARCHIVE.read_bytes())
-    assert questions_for("rk3588", copy) == QUESTIONS["rk3588"]
-    with pytest.raises(FileNotFoundError):
-        questions_for("rk3588", tmp_path / "none.tar.xz")
-    copy.write_bytes(b"no archive")
-    with pytest.raises(RknnError, match="not an archive of questions"):
-        questions_for("rk3588", copy)
