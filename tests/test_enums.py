@@ -60,9 +60,3 @@ def test_elements_that_numpy_does_not_have_are_refused(dtype):
     """There is no dtype to fall back to silently."""
     with pytest.raises(TypeError, match=f"no dtype for {dtype.name}"):
         dtype.numpy  # noqa: B018
-
-
-def test_core_masks_combine():
-    """Cores are bits."""
-    assert CoreMask.CORE_0 | CoreMask.CORE_1 == CoreMask.CORE_0_1
-    assert CoreMask.CORE_0_1 | CoreMask.CORE_2 == CoreMask.CORE_0_1_2

@@ -24,18 +24,6 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def test_slices_are_those_of_the_bytes(path: Path) -> None:
-    """Within a block, across blocks, at the end, behind it, all of it."""
-    block = _files._BLOCK_BYTES
-    places = (0, 1, 5, block - 1, block, block + 1, 2 * block, len(CONTENT) - 1, len(CONTENT))
-    with opened_file(path, len(CONTENT)) as view:
-        assert len(view) == len(CONTENT)
-        assert view[:] == CONTENT
-        for start in places:
-            for length in (0, 1, 2, block, 3 * block, 10**9):
-                assert view[start : start + length] == CONTENT[start : start + length]
-
-
 def test_only_what_is_asked_for_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And each block once."""
     asked = []

@@ -193,14 +193,3 @@ def test_files_that_are_none_are_refused(name, bad_files):
             finally:
                 os._exit(status)
         assert os.waitpid(child, 0)[1] == 0, path
-
-
-@pytest.mark.parametrize("number", [2**31, 2**63, 10**30, -1])
-def test_cameras_that_no_machine_has(number):
-    """As a number, where OpenCV would raise an error of its own."""
-    pytest.importorskip("cv2")
-    with pytest.raises(ValueError, match="source: expected 0 to"):
-        FrameSource(number)
-    if number > 0:
-        with pytest.raises(OSError, match="no such camera"):
-            FrameSource(str(number))

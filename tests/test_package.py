@@ -53,13 +53,6 @@ def test_a_checkout_that_is_not_compiled_says_what_to_do(tmp_path):
         assert way in said
 
 
-def test_the_command_line_is_a_module_too():
-    """``python -m rknn_runtime`` is ``rknn-runtime``."""
-    command = [sys.executable, "-m", "rknn_runtime", "--version"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    assert done.stdout == f"rknn-runtime {rknn_runtime.__version__}\n"
-
-
 def test_the_import_is_lean():
     """What is not needed before the first model is not imported: a board's CPU is slow."""
     heavy = "logging PIL cv2 onnxruntime rknn_runtime.sim rknn_runtime.modelfile importlib.metadata"
@@ -101,28 +94,6 @@ print(*loaded())
     assert printed.splitlines() == stages
 
 
-def test_a_name_imports_no_more_than_it_needs() -> None:
-    """Rooms that are not needed stay unloaded, and so do modules that are slow to import."""
-    printed = printed_by(
-        """
-import sys, numpy
-before = set(sys.modules)
-def loaded():
-    new = {name.partition("rknn_runtime.")[2] for name in set(sys.modules) - before}
-    return sorted({name.partition(".")[0] for name in new if "." in name and name[0] != "_"})
-from rknn_runtime import Model
-print(*loaded())
-from rknn_runtime import Detector
-print(*loaded())
-print(*{"csv", "json", "logging", "PIL", "cv2"} & (set(sys.modules) - before))
-"""
-    )
-    model, detector, others = printed.splitlines()
-    assert model == "kernels npu"
-    assert detector == "kernels modelfile npu vision"
-    assert others == ""
-
-
 @pytest.mark.parametrize("name", ["kernels", "modelfile", "vision", "vision.heads"])
 def test_rooms_import_their_names_when_used(name: str) -> None:
     """Every public name is found, also by a star, and every module that one comes from."""
@@ -134,12 +105,6 @@ print(*(key for key in room.__all__ if globals()[key] is not getattr(room, key))
 assert not hasattr(room, "misspelt")
 """
     assert printed_by(code) == "\n"
-
-
-def test_a_star_imports_what_is_public() -> None:
-    """All public names and nothing else."""
-    code = "from rknn_runtime import *; print(*sorted(n for n in dir() if n[0] != '_'))"
-    assert printed_by(code).split() == sorted(rknn_runtime.__all__)
 
 
 def test_other_names_are_refused() -> None:

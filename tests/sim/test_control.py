@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paths import TESTS
-from sim_api import Api, bytes_of, computed_bundle
-from threads import in_threads
+from sim_api import Api, computed_bundle
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
@@ -151,29 +150,6 @@ def test_bad_requests_are_refused(control: Control) -> None:
         Control("sim")  # type: ignore[arg-type]
 
 
-def test_calls_are_counted(control: Control) -> None:
-    """Per function, failing ones included, until the reset."""
-    with Api(bundle()) as api:
-        assert control.calls("rknn_init") == 1
-        control.fail("rknn_run")
-        assert [api.run(), api.run()] == [-1, 0]
-        assert control.calls("rknn_run") == 2
-        assert control.calls("rknn_wait") == 0
-        control.reset()
-        assert control.calls("rknn_run") == 0
-
-
-def test_live_objects_are_counted(control: Control) -> None:
-    """Contexts, memories and handed-out outputs, across a reset."""
-    with Api(bundle()) as api:
-        assert control.live == (1, 0, 0)
-        mem = api.create_mem(64)
-        control.reset()
-        assert control.live == (1, 1, 0)
-        assert api.destroy_mem(mem) == 0
-        assert control.live == (1, 0, 0)
-
-
 def test_latency_is_a_minimum(control: Control) -> None:
     """A run lasts at least as long, and PERF_RUN says so."""
     with Api(bundle()) as api:
@@ -260,23 +236,6 @@ def test_contexts_run_at_the_same_time(control: Control) -> None:
         queued.join()
         assert statuses == [0, 0]
         assert slow.destroy_mem(mem) == 0
-
-
-def test_many_threads_share_the_library(control: Control) -> None:
-    """Contexts of their own and one in common: right answers, nothing left."""
-
-    def work(shared: Api, own: bytes) -> None:
-        for _ in range(20):
-            with Api(own) as api:
-                source = api.bind("in", type=TensorType.UINT8)
-                target = api.bind("out")
-                assert api.run() == shared.run() == 0
-                assert bytes_of(target)[:4].tolist() == [0, 1, 2, 3]
-                assert api.destroy_mem(source) == api.destroy_mem(target) == 0
-
-    with Api(bundle()) as shared:
-        in_threads(work, ((shared, bundle()) for _ in range(4)))
-    assert control.violations == 0
 
 
 def test_a_context_destroyed_while_others_wait_for_it(control: Control) -> None:

@@ -93,20 +93,6 @@ def test_pixels_are_normalized_and_quantized(soc: str, channels: int) -> None:
         assert api.destroy_mem(mem) == 0
 
 
-def test_librknnmrt_ignores_the_type_of_pixels() -> None:
-    """Bytes bound as FLOAT32 or INT8 are pixels all the same on RV1106."""
-    bundle = computed_bundle([image(MINI)], [vector("o", MINI, "out")], MINI)
-    with Api(bundle) as api:
-        results = []
-        for tensor_type in (TensorType.UINT8, TensorType.INT8, TensorType.FLOAT32):
-            mem = api.bind("in", type=tensor_type)
-            bytes_of(mem)[:] = np.arange(mem.size) % 251
-            results.append(seen(api, mem))
-            assert api.destroy_mem(mem) == 0
-        np.testing.assert_array_equal(results[0], results[1])
-        np.testing.assert_array_equal(results[0], results[2])
-
-
 @pytest.mark.parametrize("soc", [MINI, FULL])
 @pytest.mark.parametrize("channels", [3, 5, 16, 17])
 def test_pass_through_takes_native_data_as_it_is(soc: str, channels: int) -> None:
@@ -270,13 +256,6 @@ def test_librknnmrt_leaves_a_memory_alone_that_it_cannot_fill(
     with Output(MINI) as output:
         assert set(output.written(layout, tensor_type)) == {0x77}
         assert "stays" in output.api.control.last_message
-
-
-def test_librknnmrt_writes_other_ranks_in_the_native_layout_only() -> None:
-    """A rank 3 output bound as NCHW stays untouched; as UNDEFINED it is compact."""
-    with Output(MINI, (1, 6, 10)) as output:
-        assert set(output.written(NCHW, TensorType.INT8)) == {0x77}
-        assert_written(output.written(UNDEFINED, TensorType.INT8), output.q)
 
 
 def test_librknnrt_converts_outputs() -> None:
@@ -443,15 +422,6 @@ def test_inputs_set_and_outputs_get_copy() -> None:
         dequantized = (own.astype(np.float32) - 3) * np.float32(0.1)
         np.testing.assert_array_equal(dequantized.reshape(real.shape), quantized(real, 3, 0.1))
         assert api.outputs_release(outputs) == 0
-
-
-def test_librknnmrt_has_no_copying_calls() -> None:
-    """rknn_inputs_set and rknn_outputs_get are invalid there; releasing is not."""
-    with Output(MINI) as output:
-        outputs = ffi.new("rknn_output[1]")
-        assert output.api.inputs_set([{"index": 0}]) == lib.RKNN_ERR_PARAM_INVALID
-        assert output.api.outputs_get(outputs) == lib.RKNN_ERR_PARAM_INVALID
-        assert output.api.outputs_release(outputs) == 0
 
 
 # ---- shapes --------------------------------------------------------------------------

@@ -98,16 +98,6 @@ def test_rv1106_sees_nothing_without_the_right_sync(control: Control) -> None:
         assert [api.destroy_mem(mem) for mem in (source, target)] == [0, 0]
 
 
-def test_rk3588_is_coherent(control: Control) -> None:
-    """Librknnrt cares for the caches in rknn_run; rknn_mem_sync changes nothing."""
-    with Api(bundle(FULL)) as api:
-        api.set_executor(first_pixel)
-        source, target = api.bind("in", type=TensorType.UINT8), api.bind("out")
-        assert value_after(api, source, target, 21) == 21
-        assert value_after(api, source, target, 22, TO_DEVICE, FROM_DEVICE) == 22
-        assert [api.destroy_mem(mem) for mem in (source, target)] == [0, 0]
-
-
 def test_mem_sync_of_null_or_in_no_known_direction(api: Api) -> None:
     """NULL is invalid; an odd mode moves nothing and succeeds, as on librknnmrt."""
     assert api.sync(ffi.NULL, TO_DEVICE) == lib.RKNN_ERR_PARAM_INVALID
@@ -144,15 +134,6 @@ def test_a_write_past_the_end_is_detected(
     ffi.cast("uint8_t *", mem.virt_addr)[size + offset] = 1
     assert api.sync(mem, TO_DEVICE) == lib.RKNN_ERR_FAIL
     assert f"{size} bytes was written past its end" in violation(control)
-    assert api.destroy_mem(mem) == 0
-    assert "past its end" in violation(control)
-
-
-def test_a_write_far_past_the_end_is_detected_at_last(api: Api, control: Control) -> None:
-    """The canary reaches to the end of the following page."""
-    mem = api.create_mem(100)
-    ffi.cast("uint8_t *", mem.virt_addr)[os.sysconf("SC_PAGE_SIZE") - 1] = 1
-    assert api.sync(mem, TO_DEVICE) == 0
     assert api.destroy_mem(mem) == 0
     assert "past its end" in violation(control)
 
@@ -287,29 +268,6 @@ def test_a_memory_without_a_context_may_vanish_while_it_is_bound(control: Contro
         assert "was destroyed" in violation(control)
         assert second.destroy_mem(out[0]) == lib.RKNN_ERR_PARAM_INVALID
         assert "destroyed before" in violation(control)
-
-
-def test_destroyed_memories_are_forgotten_in_the_end(api: Api, control: Control) -> None:
-    """Their addresses come back at last, also of those that were bound when they went."""
-    bound = api.bind("in", type=TensorType.UINT8)
-    assert api.destroy_mem(bound) == 0
-    for _ in range(600):
-        assert api.destroy_mem(api.create_mem(64)) == 0
-    assert api.run() == lib.RKNN_ERR_FAIL
-    assert "was destroyed" in violation(control)
-
-
-def test_a_size_that_the_client_changed_is_not_believed(api: Api, control: Control) -> None:
-    """The library knows how long its memories are."""
-    mem = api.create_mem(64)
-    mem.size = 1 << 20
-    attr = api.good_attr("in", "native")
-    attr.type = TensorType.UINT8
-    assert api.set_io_mem(mem, attr) != 0
-    assert api.sync(mem, TO_DEVICE) == 0
-    mem.fd = 0  # nor which file is theirs
-    assert api.destroy_mem(mem) == 0
-    control.reset()
 
 
 def test_a_memory_without_a_context() -> None:
@@ -477,17 +435,6 @@ def test_a_context_is_destroyed_once(control: Control) -> None:
         assert text in violation(control)
 
 
-def test_context_0_is_an_error_but_no_violation(control: Control) -> None:
-    """The handle of a failed rknn_init."""
-    with Api(bundle(FULL)) as api:
-        context, api.context = api.context, 0
-        assert api.run() == lib.RKNN_ERR_CTX_INVALID
-        assert api.create_mem(64) == ffi.NULL
-        assert lib.rkr_destroy(api.handle, 0) == lib.RKNN_ERR_CTX_INVALID
-        api.context = context
-    assert control.violations == 0
-
-
 def test_the_executor_may_not_use_its_context(api: Api, control: Control) -> None:
     """It would wait for itself; it is refused instead."""
     statuses = []
@@ -505,23 +452,6 @@ def test_the_executor_may_not_use_its_context(api: Api, control: Control) -> Non
     assert api.destroy_mem(mem) == 0
 
 
-def test_a_failing_executor_fails_the_run(api: Api) -> None:
-    """Its status is what rknn_run returns."""
-    mem = api.bind("in", type=TensorType.UINT8)
-    api.set_executor(lambda *_: lib.RKNN_ERR_TIMEOUT)
-    assert api.run() == lib.RKNN_ERR_TIMEOUT
-    assert api.destroy_mem(mem) == 0
-
-
-def test_a_model_without_executor_does_not_run(control: Control) -> None:
-    """Nothing is made up."""
-    with Api(bundle(FULL)) as api:
-        mem = api.bind("in", type=TensorType.UINT8)
-        assert api.run() == lib.RKNN_ERR_FAIL
-        assert "nobody gave it an executor" in control.last_message
-        assert api.destroy_mem(mem) == 0
-
-
 def test_a_run_with_nothing_set_gives_garbage(api: Api) -> None:
     """As on a board: it succeeds, and the outputs mean nothing."""
     mem = api.bind("out")
@@ -532,71 +462,6 @@ def test_a_run_with_nothing_set_gives_garbage(api: Api) -> None:
         seen.append(bytes_of(mem)[:300].tobytes())
     assert seen[0] != seen[1]
     assert api.destroy_mem(mem) == 0
-
-
-def test_calls_that_librknnmrt_does_not_have(control: Control) -> None:
-    """Each returns what RV1106's library returns, or fails where it has no such function."""
-    with Api(bundle(MINI)) as api:
-        handle, context = api.handle, api.context
-        attr = api.good_attr("in", "logical")
-        fail = lib.RKNN_ERR_FAIL
-        assert lib.rkr_wait(handle, context, ffi.NULL) == fail
-        assert lib.rkr_set_input_shape(handle, context, attr) == fail
-        assert lib.rkr_set_input_shapes(handle, context, 1, attr) == fail
-        assert lib.rkr_set_core_mask(handle, context, lib.RKNN_NPU_CORE_0) == fail
-        assert lib.rkr_set_batch_core_num(handle, context, 1) == fail
-        assert api.query(lib.RKNN_QUERY_PERF_RUN, ffi.new("rknn_perf_run *")) == fail
-        assert api.query(lib.RKNN_QUERY_PERF_DETAIL, ffi.new("rknn_perf_detail *")) == fail
-        assert api.query(lib.RKNN_QUERY_DEVICE_MEM_INFO, ffi.new("rknn_mem_size *")) == 0
-        mem = api.create_mem(64)
-        assert lib.rkr_set_internal_mem(handle, context, mem) == fail
-        assert api.destroy_mem(mem) == 0
-    with Api(bundle(MINI, internal_bytes=65), lib.RKNN_FLAG_MEM_ALLOC_OUTSIDE) as api:
-        mems = [api.create_mem(64), api.create_mem(65)]
-        statuses = [lib.rkr_set_internal_mem(api.handle, api.context, mem) for mem in mems]
-        assert statuses == [lib.RKNN_ERR_PARAM_INVALID, 0]
-        assert "64 bytes, the model needs 65" in violation(control)
-        assert lib.rkr_set_weight_mem(api.handle, api.context, mems[0]) == 0
-        assert [api.destroy_mem(mem) for mem in mems] == [0, 0]
-
-
-def test_calls_of_librknnrt() -> None:
-    """What RK3588's library answers, with a static model of three cores."""
-    with Api(bundle(FULL)) as api:
-        handle, context = api.handle, api.context
-        attr = api.good_attr("in", "logical")
-        assert lib.rkr_wait(handle, context, ffi.NULL) == lib.RKNN_ERR_FAIL
-        assert lib.rkr_set_input_shape(handle, context, attr) == lib.RKNN_ERR_MODEL_INVALID
-        assert lib.rkr_set_input_shapes(handle, context, 1, attr) == lib.RKNN_ERR_MODEL_INVALID
-        perf = ffi.new("rknn_perf_detail *")
-        assert api.query(lib.RKNN_QUERY_PERF_DETAIL, perf) == 0
-        assert perf.data_len == 0  # nothing was run, nor is anything measured
-        assert api.query(lib.RKNN_QUERY_PERF_RUN, ffi.new("rknn_perf_run *")) == 0
-        info = ffi.new("rknn_mem_size *")
-        assert api.query(lib.RKNN_QUERY_DEVICE_MEM_INFO, info) == lib.RKNN_ERR_FAIL
-        mem = api.create_mem(64)
-        assert lib.rkr_set_internal_mem(handle, context, mem) == 0
-        assert lib.rkr_set_weight_mem(handle, context, mem) == 0
-        assert api.destroy_mem(mem) == 0
-        assert [lib.rkr_set_batch_core_num(handle, context, n) for n in (1, 3)] == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("soc", "valid"),
-    [
-        ("rk3588", {0, 1, 2, 3, 4, 7, 0xFFFF}),
-        ("rk3576", {0, 1, 2, 3, 0xFFFF}),
-        ("rk3566", set()),
-    ],
-)
-def test_core_masks_name_cores_that_exist(soc: str, valid: set[int]) -> None:
-    """Three cores on RK3588, two on RK3576; SoCs with one have no masks."""
-    with Api(bundle(soc)) as api:
-        masks = [0, 1, 2, 3, 4, 5, 6, 7, 8, 64, 0xFFFF]
-        accepted = {
-            mask for mask in masks if lib.rkr_set_core_mask(api.handle, api.context, mask) == 0
-        }
-        assert accepted == valid
 
 
 # ---- rknn_init -----------------------------------------------------------------------

@@ -63,20 +63,6 @@ def test_each_end_of_a_process_is_one_finding(tool, command, capsys) -> None:
     assert "3 ran, 7 were refused, 3 findings; the longest 0.019 s" in str(tally)
 
 
-def test_leaks_of_c_are_a_finding(tool, command) -> None:
-    """Those of Python's own code are not."""
-    (found,) = tool.hunt(range(20, 31), command).findings
-    assert "#0 in lost" in found and "Objects/x.c" not in found
-    assert "--first 20 --count 11" in found
-    assert not tool.hunt(range(20, 30), command).findings
-
-
-def test_a_worker_that_does_not_begin_ends_the_command(tool, tmp_path) -> None:
-    """It is no finding at every number."""
-    with pytest.raises(SystemExit, match="can't open file"):
-        tool.hunt(range(3), [sys.executable, str(tmp_path / "none.py")])
-
-
 def test_a_short_run_finds_nothing(tool, tmp_path: Path) -> None:
     """200 damaged models on this very installation, most of which run; a folder's among them."""
     shutil.copy(DATA / "models" / "ic5_rv1106.rknn", tmp_path / "mine.rknn")

@@ -141,17 +141,6 @@ def test_the_linked_runtime_comes_before_any_other(static: Path) -> None:
     assert python(static, code).strip() == str(static / "rknn_runtime" / LINKED)
 
 
-def test_what_the_user_names_comes_before_the_linked_runtime(static: Path) -> None:
-    """An argument and the variable still decide."""
-    code = """
-from rknn_runtime.npu.library import open_library
-print(open_library().path)
-print(open_library("sim").path)
-"""
-    printed = python(static, code, RKNN_RUNTIME_LIBRARY="sim").split()
-    assert [Path(path).name for path in printed] == ["librknn_sim.so"] * 2
-
-
 def test_only_the_api_is_exported(static: Path) -> None:
     """No name of the archive but those of the API can meet another library's."""
     done = run("nm", "-D", "--defined-only", static / "rknn_runtime" / LINKED, cwd=static)

@@ -72,26 +72,6 @@ def test_a_simulator_that_agrees_differs_in_nothing(tmp_path: Path, rows) -> Non
         assert int(size) > 0
 
 
-def test_differences_are_counted_by_their_size(tmp_path: Path, rows) -> None:
-    """One value of MaxPool by one step, then by three; those that it is an input of, too."""
-    for change, column in ((1, 1), (3, 2)):
-        folder = tmp_path / str(change)
-        dump(folder, change)
-        size, one, more, _ = rows(folder)["MaxPool"]
-        assert float(one[:-1]) > 0 if column == 1 else more == "1"
-        assert int(size) == 1 * 16 * 8 * 16
-
-
-def test_tensors_that_were_not_dumped_are_said(tmp_path: Path, rows) -> None:
-    """Nothing is compared then, and nothing is passed over in silence."""
-    dump(tmp_path, 0)
-    for path in (tmp_path / "simulator" / "npy").glob("*.npy"):
-        path.unlink()
-    found = rows(tmp_path)
-    assert found["MaxPool"][-1] == "1"
-    assert found["MaxPool"][0] == "0"
-
-
 def test_sums_with_factors_in_float(tmp_path: Path, rows) -> None:
     """The file's factors and roundings change few values of convolutions, by one step."""
     pytest.importorskip("onnx")
@@ -121,11 +101,3 @@ def test_a_difference_has_one_reason(
     factors = np.full((1, 1, 1), 0.002)
     exact.explain(np.full((1, 1, 1), value), np.ones((1, 1, 1), bool), np.array([[step]]), factors)
     assert (exact.by_tie, exact.by_weight, exact.unexplained) == counts
-
-
-def test_outliers_that_the_toolkit_leaves_out_are_seen(tool) -> None:
-    """The second kernel's scale is that without its smallest weight, as its multiplier says."""
-    weights = np.array([[-255.0, 0, 0, 255], [-300, -100, 50, 155], [-100, 0, 0, 155]])
-    multipliers = np.array([16384, 8192, 8192])
-    np.testing.assert_allclose(tool.scales_of(weights, multipliers), [2, 1, 1])
-    np.testing.assert_allclose(tool.scales_of(weights, None), [2, 455 / 255, 1])

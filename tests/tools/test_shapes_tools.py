@@ -26,31 +26,6 @@ def load(name: str) -> ModuleType:
 scenes, decode, metrics = load("scenes"), load("decode"), load("metrics")
 
 
-def test_scene_repeats():
-    """The same seed and size draw the same scene; another seed draws another."""
-    image, boxes, class_ids = scenes.draw_scene(5, 200, 120)
-    again = scenes.draw_scene(5, 200, 120)
-    assert image.shape == (120, 200, 3)
-    assert image.dtype == np.uint8
-    np.testing.assert_array_equal(image, again[0])
-    np.testing.assert_array_equal(boxes, again[1])
-    np.testing.assert_array_equal(class_ids, again[2])
-    assert (image != scenes.draw_scene(6, 200, 120)[0]).any()
-
-
-def test_scene_boxes_lie_in_the_canvas():
-    """Boxes are ordered, inside the canvas, and every class occurs within 30 scenes."""
-    seen = set()
-    for seed in range(30):
-        _, boxes, class_ids = scenes.draw_scene(seed, 320, 320)
-        assert len(boxes) == len(class_ids) > 0
-        assert (boxes[:, :2] < boxes[:, 2:]).all()
-        assert (boxes >= 0).all()
-        assert (boxes <= 320).all()
-        seen |= set(class_ids.tolist())
-    assert seen == set(range(len(scenes.CLASSES)))
-
-
 def test_scene_box_encloses_the_shape():
     """Nothing but the shape's box changes when one shape is painted."""
     rng = np.random.default_rng(1)
@@ -76,22 +51,6 @@ def test_seed_ranges_are_disjoint():
     assert all(a[1] <= b[0] for a, b in zip(ends, ends[1:]))
 
 
-def test_canvas_too_small():
-    """A canvas below 64 pixels is refused."""
-    with pytest.raises(ValueError, match="64x64"):
-        scenes.draw_scene(0, 63, 100)
-
-
-def test_letterbox_offsets():
-    """x_square = x * scale + left, and the bars are grey."""
-    image = np.zeros((100, 200, 3), np.uint8)
-    square, scale, left, top = scenes.letterbox(image, 100)
-    assert (scale, left, top) == (0.5, 0, 25)
-    assert (square[:25] == scenes.PAD_VALUE).all()
-    assert (square[75:] == scenes.PAD_VALUE).all()
-    assert (square[25:75] == 0).all()
-
-
 BOXES = np.array([[0, 0, 10, 10], [20, 20, 40, 40]], np.float32)
 TRUTH = [(BOXES, np.array([0, 0]))]
 
@@ -108,12 +67,6 @@ def test_ap_of_a_perfect_answer_is_one():
     np.testing.assert_allclose(ap([0.9, 0.8], BOXES), 1.0)
 
 
-def test_ap_of_nothing_is_zero():
-    """No detections, or all of another class: AP 0."""
-    np.testing.assert_array_equal(ap([], []), 0.0)
-    np.testing.assert_array_equal(ap([0.9, 0.8], BOXES, [1, 1]), 0.0)
-
-
 def test_ap_counts_a_repeated_box_once():
     """hit, repeat, hit: precision 1 up to recall 0.5 (51 points), then 2/3 (50 points)."""
     value = ap([0.9, 0.8, 0.7], [BOXES[0], BOXES[0], BOXES[1]])
@@ -125,12 +78,6 @@ def test_ap_honours_the_iou_threshold():
     value = ap([0.9, 0.8], [[0, 0, 10, 8], BOXES[1]])
     np.testing.assert_allclose(value[:6], 1.0)
     assert (value[7:] < 0.6).all()
-
-
-def test_absent_class_is_nan():
-    """A class without objects has no AP."""
-    found = [(BOXES, np.array([0.9, 0.8]), np.array([0, 0]))]
-    assert np.isnan(metrics.average_precision(found, TRUTH, 2)[1]).all()
 
 
 def test_single_output_decode():
@@ -189,9 +136,3 @@ def test_nms_is_per_class():
         outputs[1][0, 0, 3, 3:5] = 0.9, 0.8
         outputs[0].reshape(4, 16, 8, 8)[:, 6] = 50.0
         assert len(decode.decode(outputs, 64)[0]) == expected
-
-
-def test_unknown_head():
-    """A count of outputs that is no known head is refused."""
-    with pytest.raises(ValueError, match="got 2"):
-        decode.decode([np.zeros((1, 6, 1, 3))] * 2, 64)

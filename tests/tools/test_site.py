@@ -79,11 +79,6 @@ def test_links_out_of_the_pages_stay_inside_of_the_site() -> None:
     assert turned == "[a](errors.md#x) ![c](images/pose.jpg) [d](#x) `f.py` [g](https://a.org)"
 
 
-def test_anchors_are_those_of_github() -> None:
-    """Marks go, spaces become hyphens, one each."""
-    assert hooks.slug("RV1103 & `RV1106`: why?", "-") == "rv1103--rv1106-why"
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -97,12 +92,6 @@ def test_anchors_are_those_of_github() -> None:
 def test_what_comes_from_elsewhere_is_found(text: str) -> None:
     """Scripts, styles, images and fonts of other servers."""
     assert hooks.FOREIGN.search(text)
-
-
-def test_links_to_elsewhere_are_no_resources() -> None:
-    """A link that is clicked, one's own files, and the address of the page itself."""
-    own = '<a href="https://example.org"> <link rel="canonical" href="https://example.org/a">'
-    assert not hooks.FOREIGN.search(own + '<script src="a.js"><img src="../images/a.png">')
 
 
 def test_the_drawings_are_those_of_their_script(tmp_path: Path) -> None:
