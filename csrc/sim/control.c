@@ -11,8 +11,8 @@
  *   RKNN_SIM_LOG         "stderr", or a file that is appended to
  *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr where that is not set */
 #define _POSIX_C_SOURCE 200809L
-#include "bus.h"
 #include "control.h"
+#include "cores.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -42,9 +42,7 @@ static struct {
     uint64_t violations;
     char violation[MESSAGE_BYTES];
     char message[MESSAGE_BYTES];
-    uint32_t contexts;
-    uint32_t memories;
-    uint32_t outputs;
+    uint32_t alive[SIM_THINGS];
     char log_path[1024];
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER, .soc = "rk3588"};
 
@@ -289,22 +287,10 @@ int64_t sim_latency_us(uint32_t cores) {
     return permille != 0 ? latency_us * 1000 / permille : latency_us;
 }
 
-static void count(uint32_t *counter, int change) {
+void sim_count(sim_thing thing, int change) {
     lock();
-    *counter += (uint32_t)change;
+    control.alive[thing] += (uint32_t)change;
     unlock();
-}
-
-void sim_count_context(int change) {
-    count(&control.contexts, change);
-}
-
-void sim_count_memory(int change) {
-    count(&control.memories, change);
-}
-
-void sim_count_output(int change) {
-    count(&control.outputs, change);
 }
 
 const char *rknn_sim_version(void) {
@@ -339,15 +325,12 @@ void rknn_sim_bus(uint64_t bytes_per_second, uint64_t bytes_per_run) {
 }
 
 void rknn_sim_live(uint32_t *contexts, uint32_t *memories, uint32_t *outputs) {
+    uint32_t *const wanted[SIM_THINGS] = {contexts, memories, outputs};
     lock();
-    if (contexts != NULL) {
-        *contexts = control.contexts;
-    }
-    if (memories != NULL) {
-        *memories = control.memories;
-    }
-    if (outputs != NULL) {
-        *outputs = control.outputs;
+    for (int thing = 0; thing < SIM_THINGS; thing++) {
+        if (wanted[thing] != NULL) {
+            *wanted[thing] = control.alive[thing];
+        }
     }
     unlock();
 }

@@ -9,18 +9,12 @@
  *   machine    the emulator of a model
  *   model      what the library knows about a model
  *   convert    numbers and layouts
- *   bundle     bytes of a bundle -> sim_model
- *   attributes what the runtimes answer about a tensor of a file
- *   rknn       bytes of a .rknn file -> sim_model
  *   handles    contexts, and who owns one
- *   blocks     memories
- *   cores      who runs on which
- *   caches     what CPU and NPU see of a memory
+ *   memories   memories, and what CPU and NPU see of them
  *   operators  functions of the client that compute nodes
  *   ports      inputs and outputs of a context: what is bound to them and what that means
- *   compute    the graph, by the emulator, an executor or from records
- *   products   of matrices
- *   api_*      the exported functions; none calls another */
+ *   cores      time, the cores, the memory bus
+ *   context, query, io, run, matmul: the exported functions */
 #ifndef SIM_CONTROL_H
 #define SIM_CONTROL_H
 
@@ -56,9 +50,9 @@ bool sim_caches_are_strict(void);
 #define SIM_SOC_BYTES 16
 /* Name of the SoC that multiplies matrices; false: its runtime is librknnmrt. */
 bool sim_soc(char name[SIM_SOC_BYTES]);
-void sim_count_context(int change);
-void sim_count_memory(int change);
-void sim_count_output(int change);
+/* Count what is alive. */
+typedef enum { SIM_CONTEXTS, SIM_MEMORIES, SIM_OUTPUTS, SIM_THINGS } sim_thing;
+void sim_count(sim_thing thing, int change);
 
 /* Count a call of a function, and leave it where it shall fail. */
 #define SIM_ENTER(name) SIM_ENTER_OR(name, sim_code)

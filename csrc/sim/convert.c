@@ -10,6 +10,8 @@
  *   ((n*C1 + c/C2)*P + h*W + w)*C2 + c%C2, P = product of the native H and W. */
 #include "convert.h"
 
+#include "emulator/numbers.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -18,118 +20,56 @@ bool sim_type_is_real(rknn_tensor_type type) {
     return type <= RKNN_TENSOR_UINT16;
 }
 
-static float half_to_float(uint16_t half) {
-    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    const uint32_t exponent = (half >> 10) & 0x1fu;
-    const uint32_t mantissa = half & 0x3ffu;
-    float value;
-    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24 */
-        value = (float)mantissa * 0x1p-24f;
-        return sign != 0 ? -value : value;
-    }
-    const uint32_t bits =
-        sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* Rounds to nearest, ties to even; overflow becomes infinity. */
-static uint16_t float_to_half(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint16_t sign = (uint16_t)((bits >> 16) & 0x8000u);
-    const uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) {
-        return sign | 0x7e00u;
-    }
-    if (magnitude >= 0x477ff000u) { /* rounds to 65536 or more */
-        return sign | 0x7c00u;
-    }
-    if (magnitude < 0x38800000u) { /* below 2^-14: a multiple of 2^-24 */
-        return sign | (uint16_t)rintf(fabsf(value) * 0x1p24f);
-    }
-    const uint32_t odd = (magnitude >> 13) & 1u;
-    return sign | (uint16_t)((magnitude - 0x38000000u + 0xfffu + odd) >> 13);
-}
-
 /* Element `i` as a number, whatever its type. */
 double sim_load(const uint8_t *data, rknn_tensor_type type, size_t i) {
-#define LOAD(c_type)                                           \
-    do {                                                       \
+#define LOAD(tensor_type, c_type)                              \
+    case tensor_type: {                                        \
         c_type value;                                          \
         memcpy(&value, data + i * sizeof value, sizeof value); \
         return (double)value;                                  \
-    } while (0)
+    }
     switch (type) {
-    case RKNN_TENSOR_INT8:
-        return (double)(int8_t)data[i];
-    case RKNN_TENSOR_UINT8:
-        return (double)data[i];
+        LOAD(RKNN_TENSOR_INT8, int8_t)
+        LOAD(RKNN_TENSOR_UINT8, uint8_t)
+        LOAD(RKNN_TENSOR_INT16, int16_t)
+        LOAD(RKNN_TENSOR_UINT16, uint16_t)
+        LOAD(RKNN_TENSOR_INT32, int32_t)
+        LOAD(RKNN_TENSOR_UINT32, uint32_t)
+        LOAD(RKNN_TENSOR_INT64, int64_t)
     case RKNN_TENSOR_BOOL:
         return data[i] != 0 ? 1.0 : 0.0;
-    case RKNN_TENSOR_INT16:
-        LOAD(int16_t);
-    case RKNN_TENSOR_UINT16:
-        LOAD(uint16_t);
-    case RKNN_TENSOR_INT32:
-        LOAD(int32_t);
-    case RKNN_TENSOR_UINT32:
-        LOAD(uint32_t);
-    case RKNN_TENSOR_INT64:
-        LOAD(int64_t);
-    case RKNN_TENSOR_FLOAT16: {
-        uint16_t half;
-        memcpy(&half, data + i * sizeof half, sizeof half);
-        return (double)half_to_float(half);
-    }
+    case RKNN_TENSOR_FLOAT16:
+        return (double)emu_half_at(data + 2 * i);
     default:
-        LOAD(float);
+        return (double)emu_float_of_bits((uint32_t)emu_number(data + 4 * i, 4));
     }
 #undef LOAD
 }
 
 /* Integers round to nearest and saturate; NaN becomes the lowest value. */
 void sim_store(uint8_t *data, rknn_tensor_type type, size_t i, double number) {
-#define STORE(c_type, low, high)                                 \
-    do {                                                         \
-        const double rounded = rint(number);                     \
-        const c_type value = rounded >= (high) ? (c_type)(high)  \
-                             : rounded > (low) ? (c_type)rounded \
-                                               : (c_type)(low);  \
-        memcpy(data + i * sizeof value, &value, sizeof value);   \
-    } while (0)
+#define STORE(tensor_type, c_type, low, high)                            \
+    case tensor_type: {                                                  \
+        const double rounded = rint(number);                             \
+        const c_type value = rounded >= (double)(high) ? (high)          \
+                             : rounded > (double)(low) ? (c_type)rounded \
+                                                       : (low);          \
+        memcpy(data + i * sizeof value, &value, sizeof value);           \
+        break;                                                           \
+    }
     switch (type) {
-    case RKNN_TENSOR_INT8:
-        STORE(int8_t, INT8_MIN, INT8_MAX);
-        break;
-    case RKNN_TENSOR_UINT8:
-        STORE(uint8_t, 0, UINT8_MAX);
-        break;
+        STORE(RKNN_TENSOR_INT8, int8_t, INT8_MIN, INT8_MAX)
+        STORE(RKNN_TENSOR_UINT8, uint8_t, 0, UINT8_MAX)
+        STORE(RKNN_TENSOR_INT16, int16_t, INT16_MIN, INT16_MAX)
+        STORE(RKNN_TENSOR_UINT16, uint16_t, 0, UINT16_MAX)
+        STORE(RKNN_TENSOR_INT32, int32_t, INT32_MIN, INT32_MAX)
+        STORE(RKNN_TENSOR_UINT32, uint32_t, 0, UINT32_MAX)
+        STORE(RKNN_TENSOR_INT64, int64_t, INT64_MIN, INT64_MAX)
     case RKNN_TENSOR_BOOL:
         data[i] = number != 0.0;
         break;
-    case RKNN_TENSOR_INT16:
-        STORE(int16_t, INT16_MIN, INT16_MAX);
-        break;
-    case RKNN_TENSOR_UINT16:
-        STORE(uint16_t, 0, UINT16_MAX);
-        break;
-    case RKNN_TENSOR_INT32:
-        STORE(int32_t, INT32_MIN, INT32_MAX);
-        break;
-    case RKNN_TENSOR_UINT32:
-        STORE(uint32_t, 0, UINT32_MAX);
-        break;
-    case RKNN_TENSOR_INT64: {
-        const double rounded = rint(number);
-        const int64_t value = rounded >= 0x1p63   ? INT64_MAX
-                              : rounded > -0x1p63 ? (int64_t)rounded
-                                                  : INT64_MIN;
-        memcpy(data + i * sizeof value, &value, sizeof value);
-        break;
-    }
     case RKNN_TENSOR_FLOAT16: {
-        const uint16_t half = float_to_half((float)number);
+        const uint16_t half = emu_float_to_half((float)number);
         memcpy(data + i * sizeof half, &half, sizeof half);
         break;
     }

@@ -34,7 +34,7 @@ rknn_context sim_context_register(sim_context *ctx) {
     ctx->next = contexts;
     contexts = ctx;
     pthread_mutex_unlock(&sim_lock);
-    sim_count_context(1);
+    sim_count(SIM_CONTEXTS, 1);
     return id;
 }
 
@@ -47,7 +47,7 @@ void sim_context_unregister(sim_context *ctx) {
     *link = ctx->next;
     pthread_cond_broadcast(&released);
     pthread_mutex_unlock(&sim_lock);
-    sim_count_context(-1);
+    sim_count(SIM_CONTEXTS, -1);
 }
 
 sim_context *sim_acquire(rknn_context id, const char *function) {

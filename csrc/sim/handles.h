@@ -55,17 +55,26 @@ bool sim_shape_is_chosen(const sim_context *context, const char *function);
 /* Tensor of the current shape; outputs follow inputs. */
 const sim_tensor *sim_tensor_of(const sim_context *context, uint32_t index);
 
-/* Begin a call on a context: `ctx` is owned from here to sim_release. */
-#define SIM_ENTER_CONTEXT(name, ctx, id) \
-    SIM_ENTER_CONTEXT_OR(name, ctx, sim_acquire(id, "rknn_" #name), RKNN_ERR_CTX_INVALID, sim_code)
-#define SIM_ENTER_CONTEXT_POINTER(name, ctx, id) \
-    SIM_ENTER_CONTEXT_OR(name, ctx, sim_acquire(id, "rknn_" #name), NULL, NULL)
-#define SIM_ENTER_CONTEXT_OR(name, ctx, acquired, missing, failure) \
-    SIM_ENTER_OR(name, failure);                                    \
-    sim_context *ctx = acquired;                                    \
-    if (ctx == NULL) {                                              \
-        return missing;                                             \
-    }
+/* The body of an exported function: own a context as `ctx`, make a call with it, release it. */
+#define SIM_ON_CONTEXT(name, id, call) SIM_ON(name, sim_acquire(id, "rknn_" #name), call)
+#define SIM_ON(name, acquired, call) \
+    SIM_ENTER(name);                 \
+    sim_context *ctx = acquired;     \
+    if (ctx == NULL) {               \
+        return RKNN_ERR_CTX_INVALID; \
+    }                                \
+    const int status = call;         \
+    sim_release(ctx);                \
+    return sim_leave(SIM_CALL_##name, status)
+/* The same for a function that returns a memory. */
+#define SIM_MEMORY_ON_CONTEXT(name, id, call)          \
+    SIM_ENTER_POINTER(name);                           \
+    sim_context *ctx = sim_acquire(id, "rknn_" #name); \
+    sim_mem *mem = ctx == NULL ? NULL : call;          \
+    if (ctx != NULL) {                                 \
+        sim_release(ctx);                              \
+    }                                                  \
+    return mem == NULL ? NULL : &mem->public
 /* Begin a call that releases: a failure that is injected is its answer, and the work is done. */
 #define SIM_ENTER_RELEASE(name, ctx, acquired)                          \
     int injected = RKNN_SUCC;                                           \

@@ -69,6 +69,12 @@ bool sim_tensor_settle(sim_tensor *tensor, bool is_input);
 /* Whether names and types stay the same from shape to shape. */
 bool sim_shapes_agree(const sim_model *model);
 
+/* Read a bundle, or a `.rknn` file (sim_is_rknn), into a model with one reference. `*runtime` is
+ * set as soon as it is known, even on failure. */
+int sim_bundle_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runtime *runtime);
+bool sim_is_rknn(const uint8_t *bytes, size_t size);
+int sim_rknn_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_runtime *runtime);
+
 /* Bytes of an element; 0: a type that no runtime was seen to report. */
 size_t sim_type_bytes(rknn_tensor_type type);
 /* Bytes of a tensor's values alone, and as the NPU lays them out. */

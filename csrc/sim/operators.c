@@ -150,7 +150,10 @@ static sim_operator *find(const sim_context *ctx, uint32_t number) {
     return custom;
 }
 
-int sim_operators_register(sim_context *ctx, const rknn_custom_op *op) {
+/* Give every node of the type to the client, also if commands of the NPU would compute it, and call
+ * init for it. A node that has an operator gets the new one. A type that no node has is no error.
+ */
+static int register_one(sim_context *ctx, const rknn_custom_op *op) {
     if (ctx->model->machine == NULL) { /* a bundle has no nodes */
         return RKNN_SUCC;
     }
@@ -235,8 +238,9 @@ sim_node_hook sim_operators_hook(sim_context *ctx) {
 
 /* ---- attributes ------------------------------------------------------------------ */
 
-/* "type:name", which is no attribute of the file. */
-static void name_of(const sim_operator *custom, rknn_custom_op_attr *out) {
+/* "type:name", which is no attribute of the file. `data` stays NULL if there is none. */
+static void read_name(const sim_operator *custom, const char *name, rknn_custom_op_attr *out) {
+    (void)name;
     rkr_emu_node found;
     const size_t room = 2 * RKNN_MAX_NAME_LEN;
     if (rkr_emu_get_node(custom->emulator, custom->number, &found) == RKR_OK) {
@@ -276,17 +280,13 @@ static void read_attribute(const sim_operator *custom, const char *name, rknn_cu
                                                    : RKNN_TENSOR_FLOAT32;
 }
 
-/* In memory of its own; `data` stays NULL for one that is not there. */
-static void find_attribute(const sim_operator *custom, const char *name, rknn_custom_op_attr *out) {
-    if (strcmp(name, "name") == 0) {
-        name_of(custom, out);
-    } else {
-        read_attribute(custom, name, out);
+void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *name,
+                                rknn_custom_op_attr *out) {
+    SIM_ENTER_OR(custom_op_get_op_attr, );
+    if (op_ctx == NULL || name == NULL || out == NULL) {
+        sim_violation("rknn_custom_op_get_op_attr: NULL");
+        return;
     }
-}
-
-void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *name,
-                             rknn_custom_op_attr *out) {
     sim_operator *custom = (sim_operator *)op_ctx->internal_ctx;
     out->dtype = NO_TYPE;
     out->n_elems = 0;
@@ -302,7 +302,7 @@ void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *n
     if (kept == NULL && (kept = calloc(1, sizeof *kept)) != NULL) {
         kept->attr.dtype = NO_TYPE;
         snprintf(kept->name, sizeof kept->name, "%s", name);
-        find_attribute(custom, name, &kept->attr);
+        (strcmp(name, "name") == 0 ? read_name : read_attribute)(custom, name, &kept->attr);
         kept->next = custom->attributes;
         custom->attributes = kept;
     }
@@ -313,4 +313,49 @@ void sim_operators_attribute(const rknn_custom_op_context *op_ctx, const char *n
     out->dtype = kept->attr.dtype;
     out->n_elems = kept->attr.n_elems;
     out->data = kept->attr.data;
+}
+
+/* ---- registration by the client ---- */
+
+static int check(const sim_context *ctx, const rknn_custom_op *op) {
+    if (op->compute == NULL || op->op_type[0] == '\0' ||
+        memchr(op->op_type, 0, sizeof op->op_type) == NULL) {
+        sim_violation("rknn_register_custom_ops: an operator without compute or without a name");
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    if (op->target != RKNN_TARGET_TYPE_CPU) {
+        sim_log("rknn_register_custom_ops: %s is not for the CPU, and no GPU is simulated",
+                op->op_type);
+        return RKNN_ERR_FAIL;
+    }
+    if (ctx->model->n_shapes > 1) {
+        sim_log("rknn_register_custom_ops: not simulated of models with several shapes");
+        return RKNN_ERR_FAIL;
+    }
+    return RKNN_SUCC;
+}
+
+static int register_all(sim_context *ctx, const rknn_custom_op *ops, uint32_t count) {
+    if (ctx->matmul != NULL) {
+        sim_violation("rknn_register_custom_ops: this context multiplies matrices");
+        return RKNN_ERR_CTX_INVALID;
+    }
+    if (ctx->model->runtime == SIM_MINI) {
+        sim_log("rknn_register_custom_ops: librknnmrt does not implement it");
+        return RKNN_ERR_FAIL;
+    }
+    if (ops == NULL || count == 0) {
+        sim_log("rknn_register_custom_ops: no operators");
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    int status = RKNN_SUCC;
+    for (uint32_t i = 0; status == RKNN_SUCC && i < count; i++) {
+        status = check(ctx, &ops[i]);
+        status = status == RKNN_SUCC ? register_one(ctx, &ops[i]) : status;
+    }
+    return status;
+}
+
+int rknn_register_custom_ops(rknn_context context, rknn_custom_op *ops, uint32_t count) {
+    SIM_ON_CONTEXT(register_custom_ops, context, register_all(ctx, ops, count));
 }

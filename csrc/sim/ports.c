@@ -28,9 +28,7 @@ void sim_ports_free(sim_context *ctx) {
 }
 
 void sim_port_bind(sim_port *port, sim_mem *mem) {
-    if (port->mem != NULL) {
-        sim_mem_give_back(port->mem);
-    }
+    sim_mem_give_back(port->mem);
     port->mem = mem;
 }
 
@@ -251,7 +249,7 @@ void *sim_output_hand_out(sim_context *ctx, size_t bytes) {
     }
     *entry = (struct sim_output_buffer){data, ctx->outputs};
     ctx->outputs = entry;
-    sim_count_output(1);
+    sim_count(SIM_OUTPUTS, 1);
     return data;
 }
 
@@ -267,7 +265,7 @@ bool sim_output_take_back(sim_context *ctx, const void *data) {
     *link = entry->next;
     free(entry->data);
     free(entry);
-    sim_count_output(-1);
+    sim_count(SIM_OUTPUTS, -1);
     return true;
 }
 

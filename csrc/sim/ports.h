@@ -5,7 +5,7 @@
 #ifndef SIM_PORTS_H
 #define SIM_PORTS_H
 
-#include "caches.h"
+#include "memories.h"
 
 typedef enum { SIM_UNBOUND, SIM_BOUND, SIM_SET } sim_source;
 

@@ -12,8 +12,6 @@ from rknn_runtime._ffi import ffi, lib
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Canvas", "place_captions"]
-
 
 class Canvas:
     """Draws on an array in place and ignores everything outside of it.

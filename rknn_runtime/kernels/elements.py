@@ -13,8 +13,6 @@ from rknn_runtime.enums import Layout
 from rknn_runtime.kernels.layout import limits
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Nc1hwc2Layout"]
-
 
 @dataclass(frozen=True)
 class Nc1hwc2Layout:

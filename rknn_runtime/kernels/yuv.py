@@ -13,8 +13,6 @@ from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, target_image
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "YuvFrame"]
-
 #: Names of the formats, as cameras and OpenCV have them.
 FORMATS = ("NV12", "NV21", "I420", "YUYV", "UYVY")
 _MATRICES = {"bt601": lib.RKR_YUV_BT601, "bt709": lib.RKR_YUV_BT709}

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from rknn_runtime._files import FileView, opened_file
 
-__all__ = ["cut_short", "mismatch"]
-
 #: A larger file is no library.
 _MAX_BYTES = 1 << 32
 

@@ -17,17 +17,6 @@ from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.npu.memory import TensorMemory, turns_of
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = [
-    "INTERNAL",
-    "WEIGHTS",
-    "Binding",
-    "BoundTensors",
-    "InnerMemory",
-    "check_layouts",
-    "element_dtype",
-]
-
-
 _NO_INT64 = (
     "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export the "
     "network with this input as int32 or float32, with a Cast behind it where it must be int64"

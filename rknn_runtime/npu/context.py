@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-__all__ = ["Closing", "Context", "close_after", "warn"]
-
 _C = TypeVar("_C", bound="Closing")
 
 

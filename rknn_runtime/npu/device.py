@@ -13,8 +13,6 @@ from rknn_runtime.errors import DeviceUnavailableError
 from rknn_runtime.modelfile.compatibility import Runtime
 from rknn_runtime.modelfile.soc import FULL_RUNTIME
 
-__all__ = ["check_heap", "trouble"]
-
 RKNPU = "/dev/rknpu"
 DRI = "/dev/dri"
 DRM_CLASS = "/sys/class/drm"

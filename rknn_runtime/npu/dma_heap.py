@@ -13,8 +13,6 @@ from typing import NoReturn
 from rknn_runtime._arrays import as_int
 from rknn_runtime._files import read_file
 
-__all__ = ["DmaBuffer", "allocate"]
-
 #: ``struct dma_heap_allocation_data``: length, descriptor, its flags, flags of the heap.
 _ALLOCATION = struct.Struct("=QIIQ")
 _ALLOCATE = 0xC0184800  # DMA_HEAP_IOCTL_ALLOC

@@ -21,9 +21,6 @@ from rknn_runtime.npu.outputs import ResultPool
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.spec import InputSpec, per_tensor, positions
 
-__all__ = ["CopiedInput", "GeneralModel", "misreads_images"]
-
-
 #: The last librknnrt that was seen to do what `misreads_images` says.
 _LAST_ASKED = (2, 3, 2)
 

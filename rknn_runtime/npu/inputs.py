@@ -24,19 +24,6 @@ from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.spec import InputSpec
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = [
-    "InputBinding",
-    "Intake",
-    "PixelInput",
-    "TensorInput",
-    "input_binding",
-    "normalisation",
-    "taken_shapes",
-    "to_logical",
-    "wrong_shape",
-]
-
-
 if TYPE_CHECKING:
     from rknn_runtime.modelfile.info import Preprocessing
 

@@ -16,8 +16,6 @@ from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.npu import _elf
 
-__all__ = ["Library", "c_name", "fault_of_file", "folders", "open_library", "printed"]
-
 #: The variable that names the library if ``library=`` is not given.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
 #: The variable that, set to "0", switches off the copy of a runtime's output.

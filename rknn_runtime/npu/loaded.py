@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rknn_runtime.sim.emulator import Emulation
     from rknn_runtime.sim.inspection import Comparison
 
-__all__ = ["SYNC_FLAGS", "LoadedModel", "check_outs", "init_flags"]
-
 _M = TypeVar("_M", bound="LoadedModel")
 
 #: Flags of ``rknn_init`` that leave fences or timing to the caller: a model that runs itself

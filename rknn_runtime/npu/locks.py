@@ -8,8 +8,6 @@ import weakref
 from sys import is_finalizing
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["ExclusiveLock", "fork_generation"]
-
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 

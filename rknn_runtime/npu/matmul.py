@@ -28,22 +28,6 @@ from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.matmul_kinds import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.npu.memory import TensorMemory
 
-__all__ = [
-    "BITS",
-    "FLOAT32",
-    "MOST",
-    "Matmul",
-    "MatmulType",
-    "Matrix",
-    "MatrixB",
-    "MatrixLayout",
-    "MatrixScales",
-    "one_scale",
-    "rows_of",
-    "values_dtype",
-]
-
-
 BITS = {
     TensorType.FLOAT32: 32, TensorType.INT32: 32, TensorType.FLOAT16: 16, TensorType.INT16: 16,
     TensorType.BFLOAT16: 16, TensorType.INT8: 8, TensorType.INT4: 4,

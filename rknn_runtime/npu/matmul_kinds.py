@@ -18,11 +18,6 @@ from rknn_runtime.modelfile import compatibility
 from rknn_runtime.modelfile.soc import soc_of_this_machine
 from rknn_runtime.npu.library import Library
 
-__all__ = [
-    "RECORDED", "SOCS", "MatmulKind", "MatmulSoc", "MatmulType", "MatrixLayout", "MatrixScales",
-    "check", "suit",
-]  # fmt: skip
-
 
 class MatmulType(IntEnum):
     """Elements of A, B and C of a matrix multiplication (the vendor's ``rknn_matmul_type``)."""

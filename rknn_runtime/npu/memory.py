@@ -14,9 +14,6 @@ from rknn_runtime.npu.context import Closing, Context
 from rknn_runtime.npu.loaded import LoadedModel
 from rknn_runtime.npu.locks import ExclusiveLock
 
-__all__ = ["TensorMemory", "turns_of"]
-
-
 if TYPE_CHECKING:
     import numpy as np
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rknn_runtime.npu.performance import StepTimes
     from rknn_runtime.npu.spec import InputSpecs, OutputSpecs
 
-__all__ = ["Model"]
-
 _B = TypeVar("_B", bound=Binding)
 
 

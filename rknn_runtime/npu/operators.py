@@ -25,19 +25,6 @@ from rknn_runtime.npu import query
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import fault_of_file
 
-__all__ = [
-    "Compute",
-    "CustomOpNode",
-    "CustomOpTensor",
-    "Operator",
-    "Operators",
-    "c_text",
-    "register",
-    "register_library",
-    "registering",
-]
-
-
 if TYPE_CHECKING:
     from rknn_runtime.npu.locks import ExclusiveLock
 
@@ -292,6 +279,7 @@ def _keep(kind: Any, error: BaseException, traceback: Any) -> None:
 def rkr_python_op_init(
     op_ctx: Any, inputs: Any, n_inputs: int, outputs: Any, n_outputs: int
 ) -> int:
+    """Initialise a node; the runtime calls it through C."""
     operator = registering.get(get_ident())
     if operator is None:  # later than the runtime's guide says: compute will fail
         return int(lib.RKNN_ERR_FAIL)
@@ -314,6 +302,7 @@ def rkr_python_op_init(
 def rkr_python_op_compute(
     op_ctx: Any, inputs: Any, n_inputs: int, outputs: Any, n_outputs: int
 ) -> int:
+    """Compute a node; the runtime calls it through C."""
     node = _nodes.get(int(ffi.cast("uintptr_t", op_ctx.priv_data)))
     if node is None:  # its init failed, or its context is gone
         return int(lib.RKNN_ERR_FAIL)

@@ -18,9 +18,6 @@ from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.spec import OutputSpec
 
-__all__ = ["OutputBinding", "ResultPool", "written_as"]
-
-
 _FLOAT32 = np.dtype("float32")
 #: From this size on C libraries return freed memory to the system, so that every page of a new
 #: result costs a page fault.

@@ -10,16 +10,6 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import OperationFailedError, RknnError
 from rknn_runtime.npu.context import Context
 
-__all__ = [
-    "LayerPerformance",
-    "Performance",
-    "StepTimes",
-    "last_run_us",
-    "parse_performance",
-    "performance",
-]
-
-
 #: A longer table is garbage.
 _MOST_BYTES = 1 << 24
 _MINI = (

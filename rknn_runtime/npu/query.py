@@ -16,23 +16,6 @@ from rknn_runtime.errors import InvalidParameterError, RknnError
 from rknn_runtime.npu.context import Context
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = [
-    "MemorySize",
-    "QueriedTensor",
-    "SdkVersion",
-    "checked_shapes",
-    "choose_shapes",
-    "custom_string",
-    "dynamic_shapes",
-    "inputs_and_outputs",
-    "is_dynamic",
-    "is_mini",
-    "memory_size",
-    "sdk_version",
-    "without_groups",
-]
-
-
 _QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
 #: More tensors than any network has.
 MAX_TENSORS = 1024

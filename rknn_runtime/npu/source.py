@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.sim.prepared import PreparedModel
 
-__all__ = ["Loadable", "init_extend", "opened_buffer", "opened_source"]
-
-
 #: Answers of runtimes without a device, among other reasons.
 _NO_DEVICE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_DEVICE_UNAVAILABLE)
 

@@ -10,17 +10,6 @@ from rknn_runtime._arrays import as_list, exact_int
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = [
-    "InputSpec",
-    "InputSpecs",
-    "Key",
-    "OutputSpec",
-    "OutputSpecs",
-    "per_tensor",
-    "position",
-    "positions",
-]
-
 _S = TypeVar("_S", "InputSpec", "OutputSpec")
 #: How an input or output is named: by its position, or by its name.
 Key = Union[SupportsIndex, str]

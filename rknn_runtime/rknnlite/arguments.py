@@ -15,8 +15,6 @@ from rknn_runtime._arrays import Array
 from rknn_runtime.enums import Layout
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["fitted", "input_arrays", "pass_through_flags"]
-
 #: Raises or logs a message about input that is probably wrong.
 Complain = Callable[[str], None]
 

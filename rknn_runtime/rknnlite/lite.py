@@ -31,8 +31,6 @@ from rknn_runtime.rknnlite.platforms import (
     refuse_other_target,
 )
 
-__all__ = ["RKNNLite"]
-
 _T = TypeVar("_T")
 _F = TypeVar("_F")
 

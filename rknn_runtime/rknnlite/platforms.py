@@ -12,8 +12,6 @@ from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import ModelHeader, read_header
 from rknn_runtime.modelfile.soc import SOCS, find_soc
 
-__all__ = ["chosen_cores", "header_of", "platforms_of", "refuse_other_target"]
-
 _LINE = "*" * 50
 #: The cores that a SoC with two takes instead of missing ones, as in the vendor's package.
 _OF_TWO = {

@@ -1,6 +1,6 @@
 """The simulation bundle: the small file that the simulated runtime loads as a model.
 
-``csrc/sim/bundle.c`` documents the format and reads it.
+``csrc/sim/model.c`` documents the format and reads it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,6 @@ from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, known_version
 from rknn_runtime.tensor import TensorAttr
-
-__all__ = [
-    "MAGIC",
-    "Bundle",
-    "RawRecord",
-    "normalization",
-    "read_bundle",
-]
 
 MAGIC = b"RKNNSIM2"
 HEADER = struct.Struct("<8sQ16s10I2Q1024s16s")

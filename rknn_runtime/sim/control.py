@@ -13,8 +13,6 @@ from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.npu.library import Library, c_name, open_library
 
-__all__ = ["Control", "Live"]
-
 TEXT_BYTES = 512
 
 

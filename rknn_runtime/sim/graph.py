@@ -13,8 +13,6 @@ from rknn_runtime._arrays import Array
 from rknn_runtime._files import read_file
 from rknn_runtime.errors import InvalidModelError
 
-__all__ = ["Graph", "GraphTensor", "read_onnx"]
-
 #: A protocol buffer cannot be larger.
 MAX_ONNX_BYTES = 2**31 - 1
 #: Types of inputs and outputs, by onnxruntime's names.

@@ -9,8 +9,6 @@ from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError
 from rknn_runtime.npu.library import NAMES, SIMULATED
 
-__all__ = ["install_library"]
-
 #: The SONAME, which setup.py sets.
 _SONAME = b"\0librknn_sim.so\0"
 _MOST_BYTES = 1 << 28

@@ -21,8 +21,6 @@ from rknn_runtime.sim.graph import read_onnx
 from rknn_runtime.sim.inspection import Comparison
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["PreparedModel", "prepare"]
-
 NO_PREPROCESSING = Preprocessing((0.0,), (1.0,), rgb2bgr=False)
 
 

@@ -21,8 +21,6 @@ from rknn_runtime.npu.model import Model
 from rknn_runtime.sim.bundle import Bundle, RawRecord, normalization
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["Record", "bundle_from_arrays", "input_values", "real_input", "record"]
-
 
 @dataclass(frozen=True)
 class Record:

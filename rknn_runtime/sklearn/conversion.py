@@ -16,8 +16,6 @@ from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.sklearn.metadata import Metadata, Scaling
 from rknn_runtime.sklearn.models import checked_rows
 
-__all__ = ["convert"]
-
 #: The toolkit takes a custom string of less than 1024 bytes.
 _MAX_CUSTOM_BYTES = 1023
 #: No network here needs more rows in an inference.

@@ -12,8 +12,6 @@ import numpy as np
 from rknn_runtime._arrays import Array
 from rknn_runtime.errors import InvalidModelError
 
-__all__ = ["ACTIVATIONS", "TASKS", "Metadata", "Scaling", "metadata_of"]
-
 KEY = "sklearn"
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 #: The function after the last layer, which the CPU computes. "none": the network has it.

@@ -16,8 +16,6 @@ from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
 from rknn_runtime.sklearn.metadata import Metadata, metadata_of
 
-__all__ = ["MLPClassifier", "MLPRegressor", "checked_rows"]
-
 _P = TypeVar("_P", bound="_Perceptron")
 #: No real file of metadata is larger.
 _MAX_JSON_BYTES = 1 << 24

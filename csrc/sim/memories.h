@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memories: how one comes about, the list of them, their end, overruns. */
-#ifndef SIM_BLOCKS_H
-#define SIM_BLOCKS_H
+ * Memories: how one is made, the list of them, their end, overruns, and what CPU and NPU see of
+ * them. */
+#ifndef SIM_MEMORIES_H
+#define SIM_MEMORIES_H
 
 #include "handles.h"
 
@@ -27,29 +28,20 @@ typedef struct sim_mem {
     struct sim_mem *next;
 } sim_mem;
 
-/* Make a memory of `context` (0: of none): of its own, around `size` bytes of a file, or
- * around an address of the client. NULL (and a message) when that fails. One of its own that
- * is not coherent is mapped twice, so that it can be closed to the client. */
-sim_mem *sim_mem_create(rknn_context context, uint64_t size, bool is_coherent);
-sim_mem *sim_mem_around_fd(rknn_context context, int32_t fd, uint32_t size, int32_t offset,
-                           bool is_coherent);
-sim_mem *sim_mem_around(rknn_context context, void *address, uint32_t size, bool is_coherent);
-
-/* Find a memory of the context and use it until sim_mem_give_back; NULL (and a
- * violation) when it is none. */
+/* Find a memory of the context and use it until sim_mem_give_back; NULL (and a violation) if it is
+ * none. To give back NULL does nothing. */
 sim_mem *sim_mem_take(rknn_context context, const rknn_tensor_mem *mem, const char *function);
 void sim_mem_give_back(sim_mem *mem);
-/* Take a memory out of the list when the context may destroy it: its own, one of no
- * context, or one whose context is gone. NULL: it may not. The caller uses it until
- * sim_mem_give_back, which is its end when nothing else does. */
-sim_mem *sim_mem_unlist(rknn_context context, const rknn_tensor_mem *mem);
-/* With sim_lock held: the first memory that is alive and matches; NULL: none. */
-sim_mem *sim_mem_find(bool (*matches)(const sim_mem *mem, const void *what), const void *what);
 /* Memories of the context that are alive. */
 uint32_t sim_mem_count(rknn_context context);
 bool sim_mem_is_destroyed(const sim_mem *mem);
 /* Whether nothing was written past the end: as far as is cheap enough for every call, or
  * (`thoroughly`) as far as there are canary bytes. Else a violation. */
 bool sim_mem_is_intact(const sim_mem *mem, bool thoroughly, const char *function);
+
+/* Note that the NPU wrote an output: until a sync from the device its client sees old bytes. */
+void sim_cache_npu_wrote(sim_mem *mem, const char *output);
+/* A violation when the CPU changed the first bytes of a bound input since its last sync. */
+void sim_cache_npu_reads(const sim_mem *mem, uint64_t bytes, const char *input);
 
 #endif

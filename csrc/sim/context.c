@@ -2,11 +2,8 @@
  *
  * Life of contexts, and what concerns a context as a whole. */
 #define _POSIX_C_SOURCE 200809L
-#include "bundle.h"
-#include "compute.h"
 #include "operators.h"
 #include "ports.h"
-#include "rknn.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,18 +36,12 @@ static int context_create(sim_model *model, uint32_t flags, bool shares_weights,
     return RKNN_SUCC;
 }
 
-static void give_back(sim_mem *mem) {
-    if (mem != NULL) {
-        sim_mem_give_back(mem);
-    }
-}
-
 /* Owned by the caller. */
 static void context_free(sim_context *ctx) {
     sim_context_unregister(ctx);
     sim_ports_free(ctx);
-    give_back(ctx->weights);
-    give_back(ctx->internal);
+    sim_mem_give_back(ctx->weights);
+    sim_mem_give_back(ctx->internal);
     sim_model_drop(ctx->model);
     free(ctx);
 }
@@ -130,6 +121,23 @@ int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
     return sim_leave(SIM_CALL_init, status);
 }
 
+static int duplicate(const sim_context *ctx, rknn_context *out) {
+    if (ctx->matmul != NULL) {
+        sim_violation("rknn_dup_context: this context multiplies matrices");
+        return RKNN_ERR_CTX_INVALID;
+    }
+    if (ctx->model->runtime == SIM_MINI) {
+        sim_log("rknn_dup_context: librknnmrt does not implement it");
+        return RKNN_ERR_FAIL;
+    }
+    sim_model_keep(ctx->model);
+    const int status = context_create(ctx->model, ctx->flags, true, ctx, out);
+    if (status != RKNN_SUCC) {
+        sim_model_drop(ctx->model);
+    }
+    return status;
+}
+
 int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
     SIM_ENTER(dup_context);
     if (context_in == NULL || context_out == NULL) {
@@ -139,19 +147,7 @@ int rknn_dup_context(rknn_context *context_in, rknn_context *context_out) {
     if (ctx == NULL) {
         return RKNN_ERR_CTX_INVALID;
     }
-    int status = RKNN_ERR_FAIL;
-    if (ctx->matmul != NULL) {
-        sim_violation("rknn_dup_context: this context multiplies matrices");
-        status = RKNN_ERR_CTX_INVALID;
-    } else if (ctx->model->runtime == SIM_FULL) {
-        sim_model_keep(ctx->model);
-        status = context_create(ctx->model, ctx->flags, true, ctx, context_out);
-        if (status != RKNN_SUCC) {
-            sim_model_drop(ctx->model);
-        }
-    } else {
-        sim_log("rknn_dup_context: librknnmrt does not implement it");
-    }
+    const int status = duplicate(ctx, context_out);
     sim_release(ctx);
     return sim_leave(SIM_CALL_dup_context, status);
 }
@@ -183,8 +179,8 @@ int rknn_destroy(rknn_context context) {
     return sim_leave(SIM_CALL_destroy, injected != RKNN_SUCC ? injected : status);
 }
 
-/* rknn_set_core_mask and rknn_set_batch_core_num are not in librknnmrt, and only the
- * chips with several cores take them. */
+/* librknnmrt has neither rknn_set_core_mask nor rknn_set_batch_core_num, and only chips with
+ * several cores take them. */
 static bool has_cores(const sim_context *ctx, const char *function) {
     if (ctx->model->runtime == SIM_FULL && ctx->model->cores > 1) {
         return true;
@@ -209,79 +205,70 @@ static bool core_mask_is_valid(const sim_model *model, rknn_core_mask mask) {
     }
 }
 
-int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask) {
-    SIM_ENTER_CONTEXT(set_core_mask, ctx, context);
-    int status = RKNN_ERR_FAIL;
-    if (has_cores(ctx, "rknn_set_core_mask")) {
-        if (core_mask_is_valid(ctx->model, core_mask)) {
-            ctx->core_mask = (uint32_t)core_mask;
-            status = RKNN_SUCC;
-        } else {
-            sim_log("rknn_set_core_mask: mask %d on %s with %u cores", (int)core_mask,
-                    ctx->model->soc, ctx->model->cores);
-        }
+static int set_core_mask(sim_context *ctx, rknn_core_mask mask) {
+    if (!has_cores(ctx, "rknn_set_core_mask")) {
+        return RKNN_ERR_FAIL;
     }
-    sim_release(ctx);
-    return sim_leave(SIM_CALL_set_core_mask, status);
+    if (!core_mask_is_valid(ctx->model, mask)) {
+        sim_log("rknn_set_core_mask: mask %d on %s with %u cores", (int)mask, ctx->model->soc,
+                ctx->model->cores);
+        return RKNN_ERR_FAIL;
+    }
+    ctx->core_mask = (uint32_t)mask;
+    return RKNN_SUCC;
+}
+
+int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask) {
+    SIM_ON_CONTEXT(set_core_mask, context, set_core_mask(ctx, core_mask));
+}
+
+static int set_batch_core_num(const sim_context *ctx, int core_num) {
+    if (!has_cores(ctx, "rknn_set_batch_core_num")) {
+        return RKNN_ERR_FAIL;
+    }
+    if (core_num < 1 || (uint32_t)core_num > ctx->model->cores) {
+        sim_log("rknn_set_batch_core_num: %d cores on %s with %u", core_num, ctx->model->soc,
+                ctx->model->cores);
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    return RKNN_SUCC;
 }
 
 int rknn_set_batch_core_num(rknn_context context, int core_num) {
-    SIM_ENTER_CONTEXT(set_batch_core_num, ctx, context);
-    int status = RKNN_ERR_FAIL;
-    if (has_cores(ctx, "rknn_set_batch_core_num")) {
-        status = core_num >= 1 && (uint32_t)core_num <= ctx->model->cores ? RKNN_SUCC
-                                                                          : RKNN_ERR_PARAM_INVALID;
-        if (status != RKNN_SUCC) {
-            sim_log("rknn_set_batch_core_num: %d cores on %s with %u", core_num, ctx->model->soc,
-                    ctx->model->cores);
-        }
-    }
-    sim_release(ctx);
-    return sim_leave(SIM_CALL_set_batch_core_num, status);
+    SIM_ON_CONTEXT(set_batch_core_num, context, set_batch_core_num(ctx, core_num));
 }
 
-/* Memory of the client for weights or for intermediate results. */
-static int set_inner_mem(rknn_context context, rknn_tensor_mem *mem, const char *function,
-                         bool is_weight) {
-    sim_context *ctx = sim_acquire(context, function);
-    if (ctx == NULL) {
-        return RKNN_ERR_CTX_INVALID;
-    }
-    const sim_model *model = ctx->model;
-    const uint32_t need = is_weight ? model->weight_bytes : model->internal_bytes;
-    int status = RKNN_SUCC;
-    if (model->runtime == SIM_MINI && (ctx->flags & RKNN_FLAG_MEM_ALLOC_OUTSIDE) == 0) {
+/* Take the client's memory for weights or for intermediate results. */
+static int set_inner_mem(sim_context *ctx, const rknn_tensor_mem *mem, const char *function,
+                         uint32_t need, sim_mem **place) {
+    if (ctx->model->runtime == SIM_MINI && (ctx->flags & RKNN_FLAG_MEM_ALLOC_OUTSIDE) == 0) {
         sim_log("%s: the context was made without RKNN_FLAG_MEM_ALLOC_OUTSIDE", function);
-        status = RKNN_ERR_FAIL;
-    } else {
-        sim_mem *found = sim_mem_take(context, mem, function);
-        if (found == NULL || found->size < need) {
-            status = RKNN_ERR_PARAM_INVALID;
-        }
-        if (found != NULL && found->size < need) {
-            sim_violation("%s: %u bytes, the model needs %u", function, found->size, need);
-            sim_mem_give_back(found);
-        }
-        if (status == RKNN_SUCC) {
-            sim_mem **place = is_weight ? &ctx->weights : &ctx->internal;
-            give_back(*place);
-            *place = found;
-        }
+        return RKNN_ERR_FAIL;
     }
-    sim_release(ctx);
-    return status;
+    sim_mem *found = sim_mem_take(ctx->id, mem, function);
+    if (found == NULL) {
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    if (found->size < need) {
+        sim_violation("%s: %u bytes, the model needs %u", function, found->size, need);
+        sim_mem_give_back(found);
+        return RKNN_ERR_PARAM_INVALID;
+    }
+    sim_mem_give_back(*place);
+    *place = found;
+    return RKNN_SUCC;
 }
 
 int rknn_set_weight_mem(rknn_context context, rknn_tensor_mem *mem) {
-    SIM_ENTER(set_weight_mem);
-    const int status = set_inner_mem(context, mem, "rknn_set_weight_mem", true);
-    return sim_leave(SIM_CALL_set_weight_mem, status);
+    SIM_ON_CONTEXT(
+        set_weight_mem, context,
+        set_inner_mem(ctx, mem, "rknn_set_weight_mem", ctx->model->weight_bytes, &ctx->weights));
 }
 
 int rknn_set_internal_mem(rknn_context context, rknn_tensor_mem *mem) {
-    SIM_ENTER(set_internal_mem);
-    const int status = set_inner_mem(context, mem, "rknn_set_internal_mem", false);
-    return sim_leave(SIM_CALL_set_internal_mem, status);
+    SIM_ON_CONTEXT(set_internal_mem, context,
+                   set_inner_mem(ctx, mem, "rknn_set_internal_mem", ctx->model->internal_bytes,
+                                 &ctx->internal));
 }
 
 int rknn_sim_set_executor(rknn_context context, rknn_sim_executor_fn *executor, void *user_data) {
@@ -293,14 +280,4 @@ int rknn_sim_set_executor(rknn_context context, rknn_sim_executor_fn *executor, 
     ctx->user_data = user_data;
     sim_release(ctx);
     return RKNN_SUCC;
-}
-
-rkr_emu *rknn_sim_emulator(rknn_context context) {
-    sim_context *ctx = sim_acquire(context, "rknn_sim_emulator");
-    if (ctx == NULL) {
-        return NULL;
-    }
-    rkr_emu *emulator = sim_compute_emulator(ctx);
-    sim_release(ctx);
-    return emulator;
 }

@@ -183,20 +183,21 @@ static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t siz
     }
 }
 
-int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size) {
-    SIM_ENTER_CONTEXT(query, ctx, context);
-    int status = RKNN_ERR_PARAM_INVALID;
-    if (info != NULL && (uint32_t)cmd <= RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR &&
-        size >= answer_bytes(cmd)) {
-        status = answer(ctx, cmd, info, size);
-        if (status == RKNN_ERR_FAIL || status == RKNN_ERR_MODEL_INVALID) {
-            sim_log("rknn_query: %s %s does not answer command %d for this model",
-                    ctx->model->runtime == SIM_MINI ? "librknnmrt" : "librknnrt",
-                    ctx->model->version, (int)cmd);
-        }
-    } else {
+static int query(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
+    if (info == NULL || (uint32_t)cmd > RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR ||
+        size < answer_bytes(cmd)) {
         sim_log("rknn_query: command %d into %u bytes at %p", (int)cmd, size, info);
+        return RKNN_ERR_PARAM_INVALID;
     }
-    sim_release(ctx);
-    return sim_leave(SIM_CALL_query, status);
+    const int status = answer(ctx, cmd, info, size);
+    if (status == RKNN_ERR_FAIL || status == RKNN_ERR_MODEL_INVALID) {
+        sim_log("rknn_query: %s %s does not answer command %d for this model",
+                ctx->model->runtime == SIM_MINI ? "librknnmrt" : "librknnrt", ctx->model->version,
+                (int)cmd);
+    }
+    return status;
+}
+
+int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size) {
+    SIM_ON_CONTEXT(query, context, query(ctx, cmd, info, size));
 }
